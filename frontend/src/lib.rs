@@ -1,0 +1,1 @@
+//! The dualvm language frontend.

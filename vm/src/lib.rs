@@ -1,0 +1,6 @@
+//! The dualvm virtual machine.
+
+pub mod builder;
+pub mod isa;
+pub mod module;
+pub mod trap;

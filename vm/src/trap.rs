@@ -1,0 +1,135 @@
+//! Why a run stopped before its end, and where.
+
+use std::fmt;
+
+/// A limit of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Instructions executed, in the forward run and in the sweep.
+    Fuel,
+    /// Wall-clock time.
+    Deadline,
+    /// Bytes allocated since the run began, whether they are still in use or not.
+    AllocatedBytes,
+    /// Bytes that live heap objects and frames hold at one time.
+    LiveBytes,
+    /// Bytes of tape and of adjoints.
+    TapeBytes,
+    /// Frames.
+    Depth,
+}
+
+/// Why a run stopped.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum TrapKind {
+    /// An integer was divided by zero.
+    DivisionByZero,
+    /// The quotient of `-2⁶³` and `-1` is not an integer of 64 bits.
+    DivisionOverflow,
+    /// A real that is NaN or out of range was converted to an integer.
+    NotAnInteger(f64),
+    /// An array was read outside of its bounds.
+    IndexOutOfBounds {
+        /// The index asked for.
+        index: i64,
+        /// The array's length.
+        len: u64,
+    },
+    /// A builder was asked for with this capacity, which is negative or beyond what memory can hold.
+    BadCapacity(i64),
+    /// More elements were pushed than the builder has room for.
+    BuilderFull {
+        /// The room that was asked for.
+        capacity: u64,
+    },
+    /// A finished builder was used.
+    BuilderFinished,
+    /// A variant's payload was read under another tag.
+    WrongTag {
+        /// The tag that the instruction expects.
+        expected: u16,
+        /// The tag of the object.
+        found: u16,
+    },
+    /// The program stopped itself, with this message.
+    Message(String),
+    /// A limit was reached.
+    Limit(Limit),
+    /// The host cancelled the run.
+    Cancelled,
+}
+
+impl fmt::Display for TrapKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TrapKind::DivisionByZero => write!(f, "integer division by zero"),
+            TrapKind::DivisionOverflow => write!(f, "integer division overflows"),
+            TrapKind::NotAnInteger(x) => write!(f, "{x} can't be converted to an integer"),
+            TrapKind::IndexOutOfBounds { index, len } => {
+                write!(f, "index {index} is out of bounds of an array of length {len}")
+            }
+            TrapKind::BadCapacity(n) => write!(f, "an array of length {n} can't be built"),
+            TrapKind::BuilderFull { capacity } => write!(f, "more than {capacity} elements were pushed to a builder"),
+            TrapKind::BuilderFinished => write!(f, "a finished builder was used"),
+            TrapKind::WrongTag { expected, found } => {
+                write!(f, "a payload of variant {expected} was read from a value of variant {found}")
+            }
+            TrapKind::Message(text) => write!(f, "{text}"),
+            TrapKind::Limit(limit) => match limit {
+                Limit::Fuel => write!(f, "out of fuel"),
+                Limit::Deadline => write!(f, "the deadline has passed"),
+                Limit::AllocatedBytes => write!(f, "the limit on allocated bytes was reached"),
+                Limit::LiveBytes => write!(f, "the limit on live memory was reached"),
+                Limit::TapeBytes => write!(f, "the limit on tape memory was reached"),
+                Limit::Depth => write!(f, "the recursion is too deep"),
+            },
+            TrapKind::Cancelled => write!(f, "the run was cancelled"),
+        }
+    }
+}
+
+/// One frame of a backtrace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceFrame {
+    /// The function's name.
+    pub function: String,
+    /// The instruction that was being executed.
+    pub inst: u32,
+    /// Line and column in the source, counted from 1, if the module carries them.
+    pub place: Option<(u32, u32)>,
+}
+
+/// A trap and the calls that led to it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trap {
+    /// Why the run stopped.
+    pub kind: TrapKind,
+    /// The source file of the module, if it names one.
+    pub source: Option<String>,
+    /// The innermost frames, innermost first.
+    pub innermost: Vec<TraceFrame>,
+    /// How many frames between `innermost` and `outermost` are left out.
+    pub omitted: usize,
+    /// The outermost frames, if they are not in `innermost` already.
+    pub outermost: Vec<TraceFrame>,
+}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        let source = self.source.as_deref().unwrap_or("<module>");
+        let frame = |f: &mut fmt::Formatter<'_>, frame: &TraceFrame| match frame.place {
+            Some((line, column)) => write!(f, "\n  in {} at {source}:{line}:{column}", frame.function),
+            None => write!(f, "\n  in {} at instruction {}", frame.function, frame.inst),
+        };
+        self.innermost.iter().try_for_each(|entry| frame(f, entry))?;
+        if self.omitted > 0 {
+            write!(f, "\n  … {} more frames …", self.omitted)?;
+        }
+        self.outermost.iter().try_for_each(|entry| frame(f, entry))
+    }
+}
+
+impl std::error::Error for Trap {}
