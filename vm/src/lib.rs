@@ -2,5 +2,6 @@
 
 pub mod builder;
 pub mod isa;
+pub mod math;
 pub mod module;
 pub mod trap;

@@ -1,0 +1,250 @@
+//! The primal semantics of the scalar instructions that are more than one operation of the machine.
+//!
+//! Interpreter, JIT and sweep call these same functions, so that they agree bit for bit, and results are the same bits
+//! on every platform and in every build: nothing here calls the system's C library, and nothing depends on whether the
+//! target has a fused multiply-add. Most elementary functions are those of the `libm` crate (a port of musl and
+//! CORE-MATH), whose version the workspace pins. The one thing left open is the sign and payload of a NaN result.
+//!
+//! Special values follow C99 Annex F unless a function says otherwise. The errors quoted, in units in the last place
+//! (ulp) of the exact result, are the worst seen against values of 50 digits.
+
+mod polygamma;
+
+pub use polygamma::{digamma, polygamma};
+
+use crate::trap::TrapKind;
+
+#[cfg(all(target_arch = "x86", not(target_feature = "sse2")))]
+compile_error!("dualvm needs SSE2 on x86: the x87 unit rounds twice, and results would differ from other platforms");
+
+/// `1`, `-1` or `0` as `a` is positive, negative or zero of either sign; NaN if `a` is NaN.
+#[inline]
+pub fn sign(a: f64) -> f64 {
+    if a > 0.0 {
+        1.0
+    } else if a < 0.0 {
+        -1.0
+    } else if a == 0.0 {
+        0.0
+    } else {
+        a
+    }
+}
+
+/// The lesser of `a` and `b`: `a` if `a ≤ b`, `b` if `b < a`, NaN if either is NaN. Zeros of both signs tie.
+#[inline(always)]
+pub fn min(a: f64, b: f64) -> f64 {
+    // Two selects without branches: the first is `a` where `b` is NaN.
+    let least = if b < a { b } else { a };
+    if b.is_nan() { b } else { least }
+}
+
+/// The greater of `a` and `b`: `a` if `a ≥ b`, `b` if `b > a`, NaN if either is NaN. Zeros of both signs tie.
+#[inline(always)]
+pub fn max(a: f64, b: f64) -> f64 {
+    let greatest = if b > a { b } else { a };
+    if b.is_nan() { b } else { greatest }
+}
+
+/// `a · b`, but 0 where the product is NaN and a factor is zero: `0 · ∞` and `0 · NaN` are 0.
+#[inline(always)]
+pub fn strong_mul(a: f64, b: f64) -> f64 {
+    let product = a * b;
+    if product.is_nan() { strong_mul_of_nan(a, b, product) } else { product }
+}
+
+/// The rare case of [`strong_mul`], out of line so that the branch to it is laid out as not taken.
+#[cold]
+#[inline(never)]
+fn strong_mul_of_nan(a: f64, b: f64, product: f64) -> f64 {
+    if a == 0.0 || b == 0.0 { 0.0 } else { product }
+}
+
+/// `a · b + c` with a single rounding. Exact on every platform: `libm` uses the processor's instruction where it finds
+/// one at run time, and integers elsewhere.
+pub fn fma(a: f64, b: f64, c: f64) -> f64 {
+    libm::fma(a, b, c)
+}
+
+/// `∛a`, correctly rounded; of the sign of `a`.
+pub fn cbrt(a: f64) -> f64 {
+    libm::cbrt(a)
+}
+
+/// `eᵃ`; 0 at `-∞`, `∞` at `∞` and on overflow.
+pub fn exp(a: f64) -> f64 {
+    libm::exp(a)
+}
+
+/// `2ᵃ`; 0 at `-∞`, `∞` at `∞` and on overflow. Exact for integers.
+pub fn exp2(a: f64) -> f64 {
+    libm::exp2(a)
+}
+
+/// `eᵃ - 1`, accurate near 0; ±0 at ±0, -1 at `-∞`.
+pub fn expm1(a: f64) -> f64 {
+    libm::expm1(a)
+}
+
+/// Natural logarithm; `-∞` at ±0, NaN below.
+pub fn log(a: f64) -> f64 {
+    libm::log(a)
+}
+
+/// Base-2 logarithm; `-∞` at ±0, NaN below. Exact for powers of two.
+pub fn log2(a: f64) -> f64 {
+    libm::log2(a)
+}
+
+/// Base-10 logarithm; `-∞` at ±0, NaN below.
+pub fn log10(a: f64) -> f64 {
+    libm::log10(a)
+}
+
+/// `ln(1 + a)`, accurate near 0; ±0 at ±0, `-∞` at -1, NaN below.
+pub fn log1p(a: f64) -> f64 {
+    libm::log1p(a)
+}
+
+/// `aᵇ`. 1 for `b = 0` and for `a = 1`, even if the other is NaN; NaN for `a < 0` and a `b` that is not an integer; the
+/// limits at zeros and infinities as in C99 Annex F.9.4.4.
+pub fn pow(a: f64, b: f64) -> f64 {
+    libm::pow(a, b)
+}
+
+/// `aⁿ` by binary powering: the result starts as 1; from the lowest bit of `|n|` upwards, it is multiplied by the
+/// current square where the bit is 1, and the square is squared while bits are left. For `n < 0` it is the reciprocal
+/// of `a` to the `|n|`, so that a result below `2⁻¹⁰²⁴` can come out as 0. `a⁰ = 1`, even for NaN.
+///
+/// The relative error is at most about `|n|` times 2⁻⁵³.
+pub fn powi(a: f64, n: i64) -> f64 {
+    let mut bits = n.unsigned_abs();
+    let mut square = a;
+    let mut power = 1.0;
+    loop {
+        if bits & 1 == 1 {
+            power *= square;
+        }
+        bits >>= 1;
+        if bits == 0 {
+            break;
+        }
+        square *= square;
+    }
+    if n < 0 { 1.0 / power } else { power }
+}
+
+/// Sine of `a` radians, with exact reduction of every finite `a`; NaN at ±∞.
+pub fn sin(a: f64) -> f64 {
+    libm::sin(a)
+}
+
+/// Cosine of `a` radians, with exact reduction of every finite `a`; NaN at ±∞.
+pub fn cos(a: f64) -> f64 {
+    libm::cos(a)
+}
+
+/// Tangent of `a` radians, with exact reduction of every finite `a`; NaN at ±∞.
+pub fn tan(a: f64) -> f64 {
+    libm::tan(a)
+}
+
+/// Arc sine, in `[-π/2, π/2]`; NaN outside of `[-1, 1]`.
+pub fn asin(a: f64) -> f64 {
+    libm::asin(a)
+}
+
+/// Arc cosine, in `[0, π]`; NaN outside of `[-1, 1]`.
+pub fn acos(a: f64) -> f64 {
+    libm::acos(a)
+}
+
+/// Arc tangent, in `[-π/2, π/2]`; ±π/2 at ±∞.
+pub fn atan(a: f64) -> f64 {
+    libm::atan(a)
+}
+
+/// The angle of the point with ordinate `a` and abscissa `b`, in `[-π, π]`. Zeros and infinities of either sign as in
+/// C99 Annex F.9.1.4: `atan2(±0, b)` is ±0 for `b = +0` or `b > 0`, and ±π for `b = -0` or `b < 0`.
+pub fn atan2(a: f64, b: f64) -> f64 {
+    libm::atan2(a, b)
+}
+
+/// Hyperbolic sine; ±∞ at ±∞ and on overflow.
+pub fn sinh(a: f64) -> f64 {
+    libm::sinh(a)
+}
+
+/// Hyperbolic cosine; `∞` at ±∞ and on overflow.
+pub fn cosh(a: f64) -> f64 {
+    libm::cosh(a)
+}
+
+/// Hyperbolic tangent; ±1 at ±∞.
+pub fn tanh(a: f64) -> f64 {
+    libm::tanh(a)
+}
+
+/// Inverse hyperbolic sine; ±∞ at ±∞.
+pub fn asinh(a: f64) -> f64 {
+    libm::asinh(a)
+}
+
+/// Inverse hyperbolic cosine; NaN below 1.
+pub fn acosh(a: f64) -> f64 {
+    libm::acosh(a)
+}
+
+/// Inverse hyperbolic tangent; ±∞ at ±1, NaN outside.
+pub fn atanh(a: f64) -> f64 {
+    libm::atanh(a)
+}
+
+/// Error function; ±1 at ±∞.
+pub fn erf(a: f64) -> f64 {
+    libm::erf(a)
+}
+
+/// Complementary error function `1 - erf a`, accurate for large `a`; 2 at `-∞`, 0 at `∞`.
+pub fn erfc(a: f64) -> f64 {
+    libm::erfc(a)
+}
+
+/// `ln |Γ(a)|`; `∞` at ±∞, ±0 and the negative integers.
+pub fn lgamma(a: f64) -> f64 {
+    libm::lgamma(a)
+}
+
+/// `√(a² + b²)` without overflow on the way; `∞` if either is infinite, even if the other is NaN.
+pub fn hypot(a: f64, b: f64) -> f64 {
+    libm::hypot(a, b)
+}
+
+/// The quotient of `a` and `b`, rounded towards zero.
+///
+/// # Errors
+/// [`TrapKind::DivisionByZero`] for `b = 0`, [`TrapKind::DivisionOverflow`] for `-2⁶³ / -1`.
+#[inline]
+pub fn int_div(a: i64, b: i64) -> Result<i64, TrapKind> {
+    if b == 0 { Err(TrapKind::DivisionByZero) } else { a.checked_div(b).ok_or(TrapKind::DivisionOverflow) }
+}
+
+/// The remainder of [`int_div`], with the sign of `a`.
+///
+/// # Errors
+/// As for [`int_div`]: the remainder of `-2⁶³` and `-1` is refused with its quotient.
+#[inline]
+pub fn int_rem(a: i64, b: i64) -> Result<i64, TrapKind> {
+    if b == 0 { Err(TrapKind::DivisionByZero) } else { a.checked_rem(b).ok_or(TrapKind::DivisionOverflow) }
+}
+
+/// The integer part of `a`, rounded towards zero.
+///
+/// # Errors
+/// [`TrapKind::NotAnInteger`] for NaN and outside of `[-2⁶³, 2⁶³)`.
+#[inline]
+pub fn to_int(a: f64) -> Result<i64, TrapKind> {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    // Every f64 from 2⁵³ on is an integer, so no value in between rounds into or out of the range; NaN fails the test.
+    if (-BOUND..BOUND).contains(&a) { Ok(a as i64) } else { Err(TrapKind::NotAnInteger(a)) }
+}
