@@ -159,6 +159,8 @@ macro_rules! bank {
     };
 }
 
+/// Internal entries exist in prepared code only ([`crate::prepare`]): no module can hold one.
+///
 /// Calls `$consumer!` with the whole instruction table.
 ///
 /// Scalar entries: `CODE Variant mnemonic (operand: bank, …) -> bank { primal } derivative;` where `derivative` is
@@ -397,6 +399,12 @@ macro_rules! for_each_instruction {
             /// Turns a builder into an array of the elements pushed so far. Traps if it is finished already.
             0x99 Finish finish (dst(def ref), builder(use ref));
         }
+        internal {
+            /// Ends a segment in a recording stream: appends its record and gives its outputs their words.
+            0xf0 SegmentEnd;
+            /// Copies a real's primal only.
+            0xf1 PrimalMov;
+        }
     } };
 }
 pub(crate) use for_each_instruction;
@@ -448,16 +456,19 @@ macro_rules! define_ops {
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) ; )* }
+        internal { $( $(#[doc = $idoc:literal])+ $icode:literal $iname:ident ; )* }
     ) => { define_ops!{ @roles
         scalar { $( $(#[doc = $sdoc])+ $scode $sname $smnem ($($arg : $bank),+) -> $rbank
             ($(stringify!($try))?) ($($(stringify!($partial)),+)?) ; )* }
         structural { $( $(#[doc = $tdoc])+ $tcode $tname $tmnem ($($oname ($($role)+)),*) ; )* }
+        internal { $( $(#[doc = $idoc])+ $icode $iname ; )* }
     } };
     (@roles
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) ; )* }
+        internal { $( $(#[doc = $idoc:literal])+ $icode:literal $iname:ident ; )* }
     ) => {
         /// An opcode. The discriminant is its code in the binary format.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -466,10 +477,11 @@ macro_rules! define_ops {
         pub enum Op {
             $( $(#[doc = $sdoc])+ $sname = $scode, )*
             $( $(#[doc = $tdoc])+ $tname = $tcode, )*
+            $( #[doc(hidden)] $(#[doc = $idoc])+ $iname = $icode, )*
         }
 
         impl Op {
-            /// Every instruction, in the order of the table.
+            /// Every instruction that a module can hold, in the order of the table.
             pub const ALL: &'static [Op] = &[$(Op::$sname,)* $(Op::$tname,)*];
 
             /// The table's entry for this instruction.
@@ -494,6 +506,16 @@ macro_rules! define_ops {
                         doc: concat!($($tdoc),+),
                         family: Family::Structural,
                         operands: &[$( OperandInfo { name: stringify!($oname), role: role!($($role)+) } ),*],
+                        differentiable: false,
+                        traps: false,
+                        derivative: "",
+                    } }, )*
+                    $( Op::$iname => const { &OpInfo {
+                        op: Op::$iname,
+                        mnemonic: concat!("<", stringify!($iname), ">"),
+                        doc: concat!($($idoc),+),
+                        family: Family::Structural,
+                        operands: &[],
                         differentiable: false,
                         traps: false,
                         derivative: "",
@@ -524,6 +546,11 @@ impl Op {
     /// Whether control never reaches the next instruction.
     pub const fn is_terminator(self) -> bool {
         matches!(self, Op::Jump | Op::Branch | Op::Switch | Op::TailCall | Op::TailCallClosure | Op::Ret | Op::Trap)
+    }
+
+    /// Whether a scalar instruction makes a real out of no real: its result is a constant whatever is recorded.
+    pub const fn makes_constant(self) -> bool {
+        matches!(self, Op::ToReal)
     }
 
     /// Whether the instruction is a scalar one.

@@ -350,6 +350,39 @@ impl Body {
         Some(out)
     }
 
+    /// Calls `visit` with every register of an instruction and whether it is written. Lists that reach outside of their
+    /// pool are passed over.
+    pub(crate) fn for_each_reg(&self, inst: &Inst, mut visit: impl FnMut(Reg, bool)) {
+        let mut at = Fields::default();
+        for info in inst.op.info().operands {
+            match info.role {
+                Role::Def(bank) => visit(Reg { bank, index: at.narrow(inst) }, true),
+                Role::Use(bank) => visit(Reg { bank, index: at.narrow(inst) }, false),
+                Role::Field | Role::Tag => _ = at.narrow(inst),
+                Role::Target | Role::Func | Role::Message => _ = at.half(inst),
+                Role::Real | Role::Int => {}
+                Role::Targets => _ = at.list(inst, &self.targets),
+                Role::Uses => at.list(inst, &self.regs).unwrap_or(&[]).iter().for_each(|&reg| visit(reg, false)),
+                Role::Defs => at.list(inst, &self.regs).unwrap_or(&[]).iter().for_each(|&reg| visit(reg, true)),
+            }
+        }
+    }
+
+    /// The register lists of an instruction that has them: what it reads, then what it writes.
+    pub(crate) fn reg_lists(&self, inst: &Inst) -> (&[Reg], &[Reg]) {
+        let mut at = Fields::default();
+        let (mut uses, mut defs): (&[Reg], &[Reg]) = (&[], &[]);
+        for info in inst.op.info().operands {
+            match info.role {
+                Role::Uses => uses = at.list(inst, &self.regs).unwrap_or(&[]),
+                Role::Defs => defs = at.list(inst, &self.regs).unwrap_or(&[]),
+                Role::Func => _ = at.half(inst),
+                _ => _ = at.narrow(inst),
+            }
+        }
+        (uses, defs)
+    }
+
     /// The source place of an instruction, if the function carries one.
     pub fn location(&self, inst: u32) -> Option<Location> {
         let after = self.locations.partition_point(|location| location.inst <= inst);

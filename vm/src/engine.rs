@@ -1,0 +1,441 @@
+//! What an embedder holds: [`Engine`] → [`Module`] → [`Function`], limits, and what a run reports.
+//!
+//! An engine owns the memory that runs reuse. A module is verified code; a function of it can be called from any number
+//! of threads at a time. Nothing that a program does panics or aborts the host: every failure is a [`RunError`].
+
+use crate::convert;
+use crate::heap::{Heap, HeapLimits};
+use crate::interp::{Arguments, Interp};
+use crate::meter::Meter;
+use crate::module::{FuncId, HostType, Interface, ModuleDef};
+use crate::pool::SlabPool;
+use crate::program::Program;
+use crate::sweep::Sweep;
+use crate::tape::Tape;
+use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
+use crate::value::{ArgumentError, Value};
+use crate::verify::{VerifyError, verify};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use crate::meter::CancelHandle;
+
+/// What a run may use. Every limit is on; the defaults are meant for a trusted program on a workstation.
+///
+/// ```
+/// # use dualvm_vm::engine::Limits;
+/// let strict = Limits { fuel: 1_000_000, ..Limits::default() };
+/// assert_eq!(strict.depth, 2_000_000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Instructions that may be executed, in the forward run and in the sweep together. Default: 10¹⁵.
+    pub fuel: u64,
+    /// Wall-clock time that a call may take. Default: none. It is looked at about every 100 µs.
+    pub deadline: Option<Duration>,
+    /// Bytes of heap objects that may be allocated, whether they stay in use or not. Default: 2⁶³.
+    pub allocated_bytes: u64,
+    /// Bytes that heap and frames may hold at one time. Default: 4 GiB.
+    pub live_bytes: u64,
+    /// Bytes that tape and adjoints may hold. Default: 8 GiB.
+    pub tape_bytes: u64,
+    /// Frames of calls that have not returned. Default: 2,000,000.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            fuel: 1_000_000_000_000_000,
+            deadline: None,
+            allocated_bytes: 1 << 63,
+            live_bytes: 4 << 30,
+            tape_bytes: 8 << 30,
+            depth: 2_000_000,
+        }
+    }
+}
+
+/// How an engine works.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Config {
+    /// Limits of calls that bring none of their own.
+    pub limits: Limits,
+}
+
+/// How one call runs.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Limits of this call; `None` takes the engine's.
+    pub limits: Option<Limits>,
+    /// Lets another thread stop the call.
+    pub cancel: Option<CancelHandle>,
+}
+
+impl CallOptions {
+    /// Options with these limits.
+    pub fn with_limits(limits: Limits) -> Self {
+        CallOptions { limits: Some(limits), cancel: None }
+    }
+
+    /// The same options, with a handle that cancels the call.
+    pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
+        self.cancel = Some(handle.clone());
+        self
+    }
+}
+
+/// What a call used.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Fuel used: instructions of the forward run and of the sweep.
+    pub instructions: u64,
+    /// Tape records written.
+    pub records: u64,
+    /// Slots given out: inputs, segment outputs, elements of packed arrays.
+    pub slots: u64,
+    /// Bytes of tape records.
+    pub tape_bytes: u64,
+    /// Bytes of heap objects allocated.
+    pub allocated_bytes: u64,
+    /// The most memory that heap and frames held at one time, in bytes.
+    pub heap_peak_bytes: u64,
+    /// Time of the forward run.
+    pub forward: Duration,
+    /// Time of the sweep.
+    pub sweep: Duration,
+}
+
+/// A gradient and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Gradient {
+    /// The function's value.
+    pub value: f64,
+    /// One entry per argument, of its shape; discrete parts are [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
+/// Why a call gave no result.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The arguments are not the function's.
+    Argument(ArgumentError),
+    /// The program trapped, or reached a limit.
+    Trap(Box<Trap>),
+    /// A gradient was asked of a function whose result is not one real.
+    NotScalar {
+        /// The function.
+        function: String,
+        /// Its result type.
+        result: HostType,
+    },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Argument(error) => error.fmt(f),
+            RunError::Trap(trap) => trap.fmt(f),
+            RunError::NotScalar { function, result } => write!(
+                f,
+                "`{function}` returns {result}; a gradient needs a function that returns one Real \
+                 (define one that picks or sums a part of the result)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<ArgumentError> for RunError {
+    fn from(error: ArgumentError) -> Self {
+        RunError::Argument(error)
+    }
+}
+
+/// The memory of one run, kept for the next.
+#[derive(Debug)]
+struct RunState {
+    interp: Interp,
+    sweep: Sweep,
+    args: Arguments,
+}
+
+#[derive(Debug)]
+struct EngineInner {
+    config: Config,
+    // Declared before the pool: states give their slabs back when they are dropped.
+    idle: Mutex<Vec<RunState>>,
+    pool: Arc<SlabPool>,
+}
+
+/// Runs programs. Cheap to clone; clones share memory and configuration. `Send` and `Sync`.
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<EngineInner>);
+
+/// Verified code. Cheap to clone. `Send` and `Sync`.
+#[derive(Clone, Debug)]
+pub struct Module {
+    engine: Engine,
+    program: Arc<Program>,
+}
+
+/// An exported function of a module. Cheap to clone. `Send` and `Sync`.
+#[derive(Clone, Debug)]
+pub struct Function {
+    module: Module,
+    func: FuncId,
+}
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Engine>();
+    is_send_and_sync::<Module>();
+    is_send_and_sync::<Function>();
+};
+
+impl Default for Engine {
+    fn default() -> Self {
+        Engine::new(Config::default())
+    }
+}
+
+impl Engine {
+    /// An engine with this configuration.
+    pub fn new(config: Config) -> Self {
+        Engine(Arc::new(EngineInner { config, idle: Mutex::default(), pool: Arc::default() }))
+    }
+
+    /// The limits of calls that bring none of their own.
+    pub fn limits(&self) -> &Limits {
+        &self.0.config.limits
+    }
+
+    fn state(&self) -> RunState {
+        let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.unwrap_or_else(|| RunState {
+            interp: Interp::new(Heap::new(self.0.pool.clone()), Tape::new(self.0.pool.clone())),
+            sweep: Sweep::default(),
+            args: Arguments::default(),
+        })
+    }
+
+    fn put_back(&self, mut state: RunState) {
+        state.interp.heap.release();
+        state.interp.tape.release();
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+    }
+}
+
+impl Module {
+    /// Verifies a module. Linear in its size.
+    ///
+    /// # Errors
+    /// Everything that the verifier finds wrong, up to 100 errors.
+    pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Vec<VerifyError>> {
+        verify(&def)?;
+        Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def)) })
+    }
+
+    /// The exported function of this name.
+    pub fn function(&self, name: &str) -> Option<Function> {
+        let (func, function) = self.program.def.function(name)?;
+        function.interface.is_some().then(|| Function { module: self.clone(), func })
+    }
+
+    /// All exported functions, in the module's order.
+    pub fn functions(&self) -> impl Iterator<Item = Function> + '_ {
+        let functions = self.program.def.functions.iter().enumerate();
+        functions
+            .filter(|(_, function)| function.interface.is_some())
+            .map(|(index, _)| Function { module: self.clone(), func: FuncId(index as u32) })
+    }
+
+    /// The code, for printing and encoding.
+    pub fn def(&self) -> &ModuleDef {
+        &self.program.def
+    }
+
+    /// The engine that the module belongs to.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Function {
+    /// The function's name.
+    pub fn name(&self) -> &str {
+        &self.definition().name
+    }
+
+    /// Parameters and result as the host sees them.
+    pub fn interface(&self) -> &Interface {
+        self.definition().interface.as_ref().expect("handles are made for exported functions only")
+    }
+
+    fn definition(&self) -> &crate::module::Function {
+        &self.module.program.def.functions[self.func.index()]
+    }
+
+    /// Calls the function.
+    ///
+    /// # Errors
+    /// [`RunError::Argument`] if the arguments are not of the parameters' types, [`RunError::Trap`] if the program
+    /// traps or reaches a limit.
+    pub fn call(&self, args: &[Value]) -> Result<Value, RunError> {
+        self.call_with(args, &CallOptions::default()).map(|(value, _)| value)
+    }
+
+    /// Calls the function, with options, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn call_with(&self, args: &[Value], options: &CallOptions) -> Result<(Value, Stats), RunError> {
+        let mut run = Run::begin(self, options);
+        run.forward(args, false)?;
+        let value = convert::read_result(&self.interface().result, &run.state.interp.results);
+        Ok((value, run.stats))
+    }
+
+    /// The function's value and its gradient with respect to every real in its arguments, at a small constant factor of
+    /// the cost of a call. Discrete parts of the gradient are [`Value::Null`].
+    ///
+    /// # Errors
+    /// As [`Function::call`], and [`RunError::NotScalar`] if the result is not one real.
+    pub fn value_and_grad(&self, args: &[Value]) -> Result<(f64, Vec<Value>), RunError> {
+        self.grad_with(args, &CallOptions::default()).map(|result| (result.value, result.gradient))
+    }
+
+    /// [`Function::value_and_grad`], with options, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::value_and_grad`].
+    pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, RunError> {
+        let interface = self.interface();
+        if interface.result != HostType::Real {
+            let result = interface.result.clone();
+            return Err(RunError::NotScalar { function: self.name().to_owned(), result });
+        }
+        let mut run = Run::begin(self, options);
+        run.forward(args, true)?;
+        let results = &run.state.interp.results;
+        let (value, slot) = (results.reals[0], crate::word::slot(results.words[0]));
+        run.sweep(slot)?;
+        let gradient = convert::read_gradient(&interface.params, args, &run.state.sweep.adjoints);
+        Ok(Gradient { value, gradient, stats: run.stats })
+    }
+}
+
+/// A call in progress.
+struct Run<'a> {
+    function: &'a Function,
+    limits: &'a Limits,
+    state: std::mem::ManuallyDrop<RunState>,
+    meter: Meter,
+    stats: Stats,
+}
+
+impl<'a> Run<'a> {
+    fn begin(function: &'a Function, options: &'a CallOptions) -> Self {
+        let engine = &function.module.engine;
+        let limits = options.limits.as_ref().unwrap_or(engine.limits());
+        let deadline = limits.deadline.and_then(|after| Instant::now().checked_add(after));
+        Run {
+            function,
+            limits,
+            state: std::mem::ManuallyDrop::new(engine.state()),
+            meter: Meter::new(limits.fuel, deadline, options.cancel.clone()),
+            stats: Stats::default(),
+        }
+    }
+
+    fn forward(&mut self, args: &[Value], recording: bool) -> Result<(), RunError> {
+        let began = Instant::now();
+        let RunState { interp, args: arguments, .. } = &mut *self.state;
+        interp.begin(self.limits.live_bytes, self.limits.depth);
+        interp.heap.begin(HeapLimits {
+            allocated_bytes: self.limits.allocated_bytes,
+            live_bytes: self.limits.live_bytes,
+        });
+        interp.tape.begin(self.limits.tape_bytes);
+        let params = &self.function.interface().params;
+        let tape = recording.then_some(&mut interp.tape);
+        convert::write_arguments(params, args, arguments, &mut interp.heap, tape).map_err(|error| match error {
+            convert::WriteError::Argument(error) => RunError::Argument(error),
+            convert::WriteError::Limit(limit) => outside_of_code(TrapKind::Limit(limit)),
+        })?;
+        let program = &self.function.module.program;
+        let outcome = interp.run(program, self.function.func.0, arguments, recording, &mut self.meter);
+        self.stats.instructions = self.meter.used(interp.fuel);
+        self.stats.records = interp.tape.records();
+        self.stats.slots = interp.tape.slots();
+        self.stats.tape_bytes = interp.tape.bytes();
+        self.stats.allocated_bytes = interp.heap.allocated();
+        self.stats.heap_peak_bytes = interp.heap.peak() + interp.stack_bytes();
+        self.stats.forward = began.elapsed();
+        outcome.map_err(|kind| RunError::Trap(Box::new(self.trap(kind, recording))))
+    }
+
+    /// Sweeps the tape from the slot of the result; 0 if the result is constant.
+    fn sweep(&mut self, slot: u32) -> Result<(), RunError> {
+        let began = Instant::now();
+        let RunState { interp, sweep, .. } = &mut *self.state;
+        let cost = interp.tape.sweep_cost() + interp.tape.slots();
+        let left = interp.fuel.saturating_sub_unsigned(cost);
+        self.stats.instructions = self.meter.used(left);
+        self.meter.refill(left).map_err(outside_of_code)?;
+        sweep.begin(interp.tape.slots());
+        if slot != 0 {
+            sweep.adjoints[slot as usize] = 1.0;
+            let program = &self.function.module.program;
+            sweep.run(&interp.tape, |id| program.segment(id));
+        }
+        self.stats.sweep = began.elapsed();
+        Ok(())
+    }
+
+    fn trap(&self, kind: TrapKind, recording: bool) -> Trap {
+        const SHOWN: usize = 12;
+        let program = &self.function.module.program;
+        let frame = |(func, inst): (u32, u32)| {
+            let function = &program.def.functions[func as usize];
+            let place = function.body.location(inst).map(|location| (location.line, location.column));
+            TraceFrame { function: function.name.clone(), inst, place }
+        };
+        let interp = &self.state.interp;
+        let depth = interp.depth();
+        let mut frames = interp.backtrace(program, recording);
+        let innermost: Vec<TraceFrame> = frames.by_ref().take(SHOWN).map(frame).collect();
+        let omitted = depth.saturating_sub(2 * SHOWN);
+        let outermost = frames.skip(omitted).map(frame).collect();
+        Trap { kind, source: program.def.source.clone(), innermost, omitted, outermost }
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the state is taken here only, and the run is not used afterwards.
+        let state = unsafe { std::mem::ManuallyDrop::take(&mut self.state) };
+        self.function.module.engine.put_back(state);
+    }
+}
+
+/// A trap that no instruction of the program caused.
+fn outside_of_code(kind: TrapKind) -> RunError {
+    let trap = Trap { kind, source: None, innermost: Vec::new(), omitted: 0, outermost: Vec::new() };
+    RunError::Trap(Box::new(trap))
+}
+
+impl From<Limit> for TrapKind {
+    fn from(limit: Limit) -> Self {
+        TrapKind::Limit(limit)
+    }
+}

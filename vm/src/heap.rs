@@ -1,0 +1,473 @@
+//! The heap of a run: objects, their layout, and the evacuation that keeps it bounded.
+//!
+//! Objects are immutable once made (builders until they are finished) and acyclic. All are sequences of 8-byte words:
+//! - word 0: kind and flags (8 bits), counts of real, integer and reference fields (8 bits each), tag or function (32);
+//! - word 1: the owner, the context that made it; 0: it and all that it refers to are constant;
+//! - fields: primals of reals, words of reals, integers, references;
+//! - arrays and builders: word 2 is the length, word 3 an array's first slot or a builder's capacity, then elements.
+//!   The words of a real builder follow its elements.
+//!
+//! The layout is the same in all modes. Small objects live in slabs and move when the heap is evacuated (Cheney's
+//! algorithm; the roots are the run's reference registers); large ones have memory of their own and stay.
+
+use crate::isa::Bank;
+use crate::module::ValueType;
+use crate::pool::{SLAB_BYTES, Slab, SlabPool};
+use crate::trap::Limit;
+use std::alloc::{Layout, alloc, dealloc};
+use std::sync::Arc;
+
+/// A reference register's content: an object, or null before the first assignment.
+pub(crate) type Ref = *mut u64;
+
+/// Words before an object's fields.
+pub(crate) const OBJECT_HEADER: usize = 2;
+/// Words before an array's elements.
+pub(crate) const ARRAY_HEADER: usize = 4;
+/// Index of the owner word.
+pub(crate) const OWNER: usize = 1;
+/// Index of an array's length.
+pub(crate) const LEN: usize = 2;
+/// Index of an array's first slot.
+pub(crate) const FIRST: usize = 3;
+/// Index of a builder's capacity.
+pub(crate) const CAPACITY: usize = 3;
+
+const KIND: u64 = 0x0f;
+const OBJECT: u64 = 1;
+const ARRAY: u64 = 2;
+const BUILDER: u64 = 5;
+/// A real builder that keeps the words of its elements.
+const WITH_WORDS: u64 = 0x10;
+const MARKED: u64 = 0x20;
+const LARGE: u64 = 0x40;
+const FORWARDED: u64 = 0x80;
+
+/// Objects of more words than this get memory of their own.
+const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
+/// The heap is not evacuated before this many bytes were allocated since the last time.
+const THRESHOLD_MIN: u64 = 4 << 20;
+
+/// How many fields of each bank an object has, and where they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Fields {
+    pub(crate) reals: usize,
+    pub(crate) ints: usize,
+    pub(crate) refs: usize,
+}
+
+impl Fields {
+    pub(crate) fn of(types: &[ValueType]) -> Self {
+        let count = |bank| types.iter().filter(|ty| ty.bank() == bank).count();
+        Fields { reals: count(Bank::Real), ints: count(Bank::Int), refs: count(Bank::Ref) }
+    }
+
+    fn of_header(header: u64) -> Self {
+        let byte = |n: u32| (header >> (8 * n) & 0xff) as usize;
+        Fields { reals: byte(1), ints: byte(2), refs: byte(3) }
+    }
+
+    /// The index of the n-th real's primal.
+    pub(crate) fn real_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + n
+    }
+    /// The index of the n-th real's word.
+    pub(crate) fn word_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + self.reals + n
+    }
+    /// The index of the n-th integer.
+    pub(crate) fn int_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + 2 * self.reals + n
+    }
+    /// The index of the n-th reference.
+    pub(crate) fn ref_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + 2 * self.reals + self.ints + n
+    }
+    /// The object's size in words.
+    pub(crate) fn size(&self) -> usize {
+        OBJECT_HEADER + 2 * self.reals + self.ints + self.refs
+    }
+}
+
+/// Word 0 of a struct, a variant (with its tag) or a closure (with its function).
+pub(crate) fn object_header(fields: Fields, tag: u32) -> u64 {
+    debug_assert!(fields.reals < 256 && fields.ints < 256 && fields.refs < 256, "the verifier bounds fields");
+    OBJECT
+        | (fields.reals as u64) << 8
+        | (fields.ints as u64) << 16
+        | (fields.refs as u64) << 24
+        | u64::from(tag) << 32
+}
+
+/// Word 0 of an array.
+pub(crate) fn array_header(element: Bank) -> u64 {
+    ARRAY + element as u64
+}
+
+/// Word 0 of a builder.
+pub(crate) fn builder_header(element: Bank, with_words: bool) -> u64 {
+    BUILDER + element as u64 | if with_words { WITH_WORDS } else { 0 }
+}
+
+/// A variant's tag or a closure's function.
+pub(crate) fn tag_of(header: u64) -> u32 {
+    (header >> 32) as u32
+}
+
+/// Whether word 0 is that of a builder that is not finished.
+pub(crate) fn is_builder(header: u64) -> bool {
+    header & KIND >= BUILDER
+}
+
+/// Whether a builder keeps words.
+pub(crate) fn has_words(header: u64) -> bool {
+    header & WITH_WORDS != 0
+}
+
+/// Word 0 of the array that a builder becomes.
+pub(crate) fn finished(header: u64) -> u64 {
+    (header & !WITH_WORDS) - (BUILDER - ARRAY)
+}
+
+/// The number of fields by bank of an object of this header.
+pub(crate) fn fields_of(header: u64) -> Fields {
+    Fields::of_header(header)
+}
+
+/// An object with memory of its own.
+#[derive(Debug)]
+struct Large {
+    start: Ref,
+    words: usize,
+}
+
+/// Limits of a heap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeapLimits {
+    pub(crate) allocated_bytes: u64,
+    pub(crate) live_bytes: u64,
+}
+
+/// The heap of one run.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    pool: Arc<SlabPool>,
+    limits: HeapLimits,
+    top: *mut u64,
+    end: *mut u64,
+    slabs: Vec<Slab>,
+    large: Vec<Large>,
+    large_bytes: u64,
+    /// Bytes allocated since the run began.
+    allocated: u64,
+    /// `allocated` at the last evacuation.
+    evacuated_at: u64,
+    threshold: u64,
+    peak: u64,
+    /// While the host's arguments are built, nothing names their parts yet: no evacuation.
+    pub(crate) paused: bool,
+}
+
+// SAFETY: a heap owns all memory that its pointers lead to.
+unsafe impl Send for Heap {}
+
+impl Heap {
+    pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
+        Heap {
+            pool,
+            limits: HeapLimits { allocated_bytes: u64::MAX, live_bytes: u64::MAX },
+            top: std::ptr::null_mut(),
+            end: std::ptr::null_mut(),
+            slabs: Vec::new(),
+            large: Vec::new(),
+            large_bytes: 0,
+            allocated: 0,
+            evacuated_at: 0,
+            threshold: THRESHOLD_MIN,
+            peak: 0,
+            paused: false,
+        }
+    }
+
+    /// Forgets all objects and begins a run.
+    pub(crate) fn begin(&mut self, limits: HeapLimits) {
+        self.release();
+        self.limits = limits;
+        (self.allocated, self.evacuated_at, self.threshold, self.peak) = (0, 0, THRESHOLD_MIN, 0);
+    }
+
+    /// Frees all objects.
+    pub(crate) fn release(&mut self) {
+        self.pool.give_back(self.slabs.drain(..));
+        for large in self.large.drain(..) {
+            free_large(&large);
+        }
+        self.large_bytes = 0;
+        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+    }
+
+    /// Bytes allocated since the run began.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// The most memory held at one time, in whole slabs.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.max(self.held())
+    }
+
+    fn held(&self) -> u64 {
+        (self.slabs.len() * SLAB_BYTES) as u64 + self.large_bytes
+    }
+
+    /// Memory for an object of `words` words; word 0 is `header`, the owner is 0, the rest is arbitrary. `roots` are
+    /// all references that stay in use; they may be changed, because objects may move. `reserved` is memory outside of
+    /// the heap that counts towards the limit.
+    #[inline(always)]
+    pub(crate) fn allocate(
+        &mut self,
+        header: u64,
+        words: usize,
+        reserved: u64,
+        roots: &mut [Ref],
+    ) -> Result<Ref, Limit> {
+        let free = (self.end as usize - self.top as usize) / 8;
+        let bytes = 8 * words as u64;
+        if words > free || words > LARGE_WORDS || self.allocated + bytes > self.limits.allocated_bytes {
+            return self.allocate_slowly(header, words, reserved, roots);
+        }
+        self.allocated += bytes;
+        let object = self.top;
+        // SAFETY: `words` words from `top` on are free and belong to the current slab.
+        unsafe {
+            self.top = object.add(words);
+            *object = header;
+            *object.add(OWNER) = 0;
+        }
+        Ok(object)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(
+        &mut self,
+        header: u64,
+        words: usize,
+        reserved: u64,
+        roots: &mut [Ref],
+    ) -> Result<Ref, Limit> {
+        let bytes = (words as u64).checked_mul(8).ok_or(Limit::LiveBytes)?;
+        self.allocated = self.allocated.checked_add(bytes).ok_or(Limit::AllocatedBytes)?;
+        if self.allocated > self.limits.allocated_bytes {
+            return Err(Limit::AllocatedBytes);
+        }
+        let needed = reserved.saturating_add(bytes.max(SLAB_BYTES as u64));
+        let room = self.limits.live_bytes.saturating_sub(needed);
+        let since = self.allocated - self.evacuated_at;
+        if !self.paused && (self.held() > room || since > self.threshold) {
+            if self.held() > room && self.evacuated_at > 0 && since < self.held() / 16 {
+                // Nearly everything lives: evacuating again and again would only delay the end.
+                return Err(Limit::LiveBytes);
+            }
+            self.evacuate(roots)?;
+        }
+        if self.held() > room {
+            return Err(Limit::LiveBytes);
+        }
+        if words > LARGE_WORDS {
+            let layout = Layout::array::<u64>(words).map_err(|_| Limit::LiveBytes)?;
+            // SAFETY: the layout has at least LARGE_WORDS words.
+            let start: Ref = unsafe { alloc(layout) }.cast();
+            if start.is_null() {
+                return Err(Limit::LiveBytes);
+            }
+            self.large.push(Large { start, words });
+            self.large_bytes += bytes;
+            // SAFETY: the object has at least two words.
+            unsafe {
+                *start = header | LARGE;
+                *start.add(OWNER) = 0;
+            }
+            return Ok(start);
+        }
+        if words > (self.end as usize - self.top as usize) / 8 {
+            self.open_slab()?;
+        }
+        let object = self.top;
+        // SAFETY: a slab has room for every object that isn't large.
+        unsafe {
+            self.top = object.add(words);
+            *object = header;
+            *object.add(OWNER) = 0;
+        }
+        Ok(object)
+    }
+
+    fn open_slab(&mut self) -> Result<(), Limit> {
+        let slab = self.pool.take().ok_or(Limit::LiveBytes)?;
+        self.top = slab.start().cast();
+        // SAFETY: the end of the slab's memory.
+        self.end = unsafe { self.top.add(SLAB_BYTES / 8) };
+        self.slabs.push(slab);
+        Ok(())
+    }
+
+    /// Copies what `roots` reach to new slabs and frees the rest.
+    fn evacuate(&mut self, roots: &mut [Ref]) -> Result<(), Limit> {
+        self.peak = self.peak();
+        let old = std::mem::take(&mut self.slabs);
+        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let result = self.copy_reachable(roots);
+        if result.is_err() {
+            // Out of memory half-way: the run is over, its objects are freed together.
+            self.slabs.extend(old);
+            return result;
+        }
+        self.pool.give_back(old);
+        self.large.retain(|large| {
+            // SAFETY: large objects live until they are removed from the list.
+            let header = unsafe { &mut *large.start };
+            let marked = *header & MARKED != 0;
+            *header &= !MARKED;
+            if !marked {
+                self.large_bytes -= 8 * large.words as u64;
+                free_large(large);
+            }
+            marked
+        });
+        self.evacuated_at = self.allocated;
+        self.threshold = THRESHOLD_MIN.max(2 * self.held());
+        Ok(())
+    }
+
+    fn copy_reachable(&mut self, roots: &mut [Ref]) -> Result<(), Limit> {
+        let mut large: Vec<Ref> = Vec::new();
+        for root in roots {
+            *root = self.moved(*root, &mut large)?;
+        }
+        // The slabs opened since are scanned in order; `filled` remembers where each ended when the next was opened.
+        let (mut slab, mut at) = (0, std::ptr::null_mut::<u64>());
+        loop {
+            while let Some(object) = large.pop() {
+                self.scan(object, &mut large)?;
+            }
+            let Some(current) = self.slabs.get(slab) else { return Ok(()) };
+            if at.is_null() {
+                at = current.start().cast();
+            }
+            let last = slab + 1 == self.slabs.len();
+            // SAFETY: inside the slab's memory, or one past it.
+            let limit = if last { self.top } else { unsafe { current.start().cast::<u64>().add(SLAB_BYTES / 8) } };
+            // SAFETY: `at` is inside the slab when it is compared with a word.
+            if at < limit && (last || unsafe { *at } != 0) {
+                // SAFETY: `at` is an object that was copied to this slab.
+                let size = unsafe { size_of_object(at) };
+                self.scan(at, &mut large)?;
+                // SAFETY: objects stand side by side.
+                at = unsafe { at.add(size) };
+            } else if last {
+                return Ok(());
+            } else {
+                (slab, at) = (slab + 1, std::ptr::null_mut());
+            }
+        }
+    }
+
+    /// Replaces the references in an object by where their objects are now.
+    fn scan(&mut self, object: Ref, large: &mut Vec<Ref>) -> Result<(), Limit> {
+        // SAFETY: `object` is a complete object; its references lead to objects of this heap.
+        unsafe {
+            let (first, count) = references(object);
+            for at in first..first + count {
+                *object.add(at) = self.moved(*object.add(at) as Ref, large)? as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where an object is after the evacuation; copies it if it is the first time that it is asked for.
+    fn moved(&mut self, object: Ref, large: &mut Vec<Ref>) -> Result<Ref, Limit> {
+        if object.is_null() {
+            return Ok(object);
+        }
+        // SAFETY: `object` is an object of this heap: in an old slab, in a new one, or large.
+        unsafe {
+            let header = *object;
+            if header & FORWARDED != 0 {
+                return Ok(*object.add(1) as Ref);
+            }
+            if header & LARGE != 0 {
+                if header & MARKED == 0 {
+                    *object = header | MARKED;
+                    large.push(object);
+                }
+                return Ok(object);
+            }
+            let size = size_of_object(object);
+            if size > (self.end as usize - self.top as usize) / 8 {
+                if self.top < self.end {
+                    // A zero word ends the objects of a slab.
+                    *self.top = 0;
+                }
+                self.open_slab()?;
+            }
+            let copy = self.top;
+            self.top = copy.add(size);
+            copy.copy_from_nonoverlapping(object, size);
+            *object = FORWARDED;
+            *object.add(1) = copy as u64;
+            Ok(copy)
+        }
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn free_large(large: &Large) {
+    let layout = Layout::array::<u64>(large.words).expect("the layout was valid when the object was made");
+    // SAFETY: allocated with the same layout and removed from the list by the caller.
+    unsafe { dealloc(large.start.cast(), layout) };
+}
+
+/// An object's size in words.
+///
+/// # Safety
+/// `object` must be an object that has not moved.
+unsafe fn size_of_object(object: Ref) -> usize {
+    // SAFETY: the header tells which words there are.
+    unsafe {
+        let header = *object;
+        match header & KIND {
+            OBJECT => Fields::of_header(header).size(),
+            kind if kind < BUILDER => ARRAY_HEADER + *object.add(LEN) as usize,
+            _ => {
+                let capacity = *object.add(CAPACITY) as usize;
+                ARRAY_HEADER + if header & WITH_WORDS != 0 { 2 * capacity } else { capacity }
+            }
+        }
+    }
+}
+
+/// Where an object's references are: the first index and their number.
+///
+/// # Safety
+/// As [`size_of_object`].
+unsafe fn references(object: Ref) -> (usize, usize) {
+    // SAFETY: the header tells which words there are.
+    unsafe {
+        let header = *object;
+        let kind = header & KIND;
+        if kind == OBJECT {
+            let fields = Fields::of_header(header);
+            (fields.ref_at(0), fields.refs)
+        } else if kind == ARRAY + Bank::Ref as u64 || kind == BUILDER + Bank::Ref as u64 {
+            (ARRAY_HEADER, *object.add(LEN) as usize)
+        } else {
+            (ARRAY_HEADER, 0)
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A verified program with everything that is derived from it on demand: streams and segments.
+
+use crate::module::ModuleDef;
+use crate::prepare::{self, SegmentCode, Stream};
+use std::sync::OnceLock;
+
+/// A module that has passed the verifier, and its streams. Streams are made when a function first runs in a mode, and
+/// shared by all threads.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) def: ModuleDef,
+    primal: Vec<OnceLock<Stream>>,
+    recording: Vec<OnceLock<Stream>>,
+    segments: boxcar::Vec<SegmentCode>,
+}
+
+impl Program {
+    /// `def` must have passed the verifier.
+    pub(crate) fn new(def: ModuleDef) -> Self {
+        let empty = || def.functions.iter().map(|_| OnceLock::new()).collect();
+        Program { primal: empty(), recording: empty(), segments: boxcar::Vec::new(), def }
+    }
+
+    /// A function's stream, for recording runs or for primal ones.
+    #[inline]
+    pub(crate) fn stream(&self, func: u32, recording: bool) -> &Stream {
+        let func = func as usize;
+        if recording {
+            self.recording[func].get_or_init(|| {
+                let mut register = |code| self.segments.push(code) as u32;
+                prepare::recording(&self.def, &self.def.functions[func], &mut register)
+            })
+        } else {
+            self.primal[func].get_or_init(|| prepare::primal(&self.def, &self.def.functions[func]))
+        }
+    }
+
+    /// A segment's code by the number that its records carry.
+    #[inline]
+    pub(crate) fn segment(&self, id: u32) -> &SegmentCode {
+        &self.segments[id as usize]
+    }
+
+    /// A string of the module.
+    pub(crate) fn message(&self, number: u32) -> &str {
+        &self.def.messages[number as usize]
+    }
+}

@@ -1,0 +1,221 @@
+//! Cutting a block into segments: maximal runs of real arithmetic that are recorded as one.
+//!
+//! A segment covers a range of instructions of one basic block. Its *body* are the scalar instructions with a real
+//! result and the copies of reals in that range; everything else in it is *transparent*: integer work, comparisons, loads,
+//! allocation. While a segment runs, primals are computed as always and words stand still; at its end one record is
+//! written and the outputs get their words. Hence the invariant that the cut keeps: between the first use of a
+//! register by a segment and the segment's end, nothing outside of the segment's body reads or writes a word that the
+//! segment changes, and nothing but the body writes a real register that it has touched.
+//!
+//! Where to cut depends on the code alone, never on what runs it: the order of sums in the sweep follows from it.
+
+use crate::derive::INPUTS_MAX;
+use crate::graph::{Graph, Node, NodeId};
+use crate::isa::{Bank, Op, Role};
+use crate::liveness::{Block, RegSet, step_back};
+use crate::module::Body;
+use std::collections::{BTreeSet, HashMap};
+
+/// A segment has at most this many instructions in its body.
+const BODY_MAX: usize = 256;
+
+/// A segment of a block, before its adjoint is derived.
+#[derive(Debug, Default)]
+pub(crate) struct Segment {
+    /// The instructions that it covers.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// What its body computes.
+    pub(crate) graph: Graph,
+    /// The register that each real input of the graph comes from.
+    pub(crate) real_inputs: Vec<u16>,
+    /// The register that each integer input of the graph comes from.
+    pub(crate) int_inputs: Vec<u16>,
+    /// For each real register that the body writes, in order, the node that it holds at the end; only registers that are
+    /// live there.
+    pub(crate) outputs: Vec<(u16, NodeId)>,
+    /// Where the body writes registers: instruction, register, node.
+    pub(crate) writes: Vec<(u32, u16, NodeId)>,
+}
+
+/// Real registers with one definition in the whole function, a constant: they have the same value wherever they are read.
+pub(crate) fn constant_registers(body: &Body, real_params: usize) -> HashMap<u16, u64> {
+    let mut definitions = vec![0u32; body.reals as usize];
+    definitions[..real_params].fill(1);
+    for inst in &body.code {
+        body.for_each_reg(inst, |reg, def| {
+            if def && reg.bank == Bank::Real {
+                definitions[usize::from(reg.index)] += 1;
+            }
+        });
+    }
+    let constants = body.code.iter().filter(|inst| inst.op == Op::Const && definitions[usize::from(inst.a)] == 1);
+    constants.map(|inst| (inst.a, inst.imm)).collect()
+}
+
+/// Cuts a block. `live_out` is what is live at its end.
+pub(crate) fn cut(body: &Body, block: Block, live_out: &RegSet, constants: &HashMap<u16, u64>) -> Vec<Segment> {
+    let mut cutter = Cutter { body, constants, open: None, done: Vec::new() };
+    for at in block.start..block.end {
+        cutter.step(at);
+    }
+    cutter.close(block.end);
+    let mut segments = cutter.done;
+
+    // Backwards over the block, keep of each segment the outputs that are live at its end.
+    let mut live = live_out.clone();
+    let mut pending = segments.iter_mut().rev().peekable();
+    for at in (block.start..block.end).rev() {
+        if let Some(segment) = pending.next_if(|segment| segment.end == at + 1) {
+            segment.outputs.retain(|(reg, _)| live.contains(*reg));
+        }
+        step_back(body, &body.code[at as usize], &mut live);
+    }
+    segments
+}
+
+/// A segment that may still grow.
+#[derive(Default)]
+struct Open {
+    segment: Segment,
+    body_len: usize,
+    /// The node that each touched real register holds.
+    current: HashMap<u16, NodeId>,
+    /// Real registers that the body has written.
+    written: BTreeSet<u16>,
+    /// Integer registers that the body has read.
+    int_inputs: HashMap<u16, NodeId>,
+}
+
+struct Cutter<'a> {
+    body: &'a Body,
+    constants: &'a HashMap<u16, u64>,
+    open: Option<Open>,
+    done: Vec<Segment>,
+}
+
+impl Cutter<'_> {
+    fn step(&mut self, at: u32) {
+        let inst = self.body.code[at as usize];
+        let real_result = matches!(inst.op.info().operands.first().map(|o| o.role), Some(Role::Def(Bank::Real)));
+        if inst.op.is_scalar() && real_result && !inst.op.makes_constant() {
+            self.scalar(at);
+        } else if inst.op == Op::Mov && self.open.is_some() {
+            self.copy(at);
+        } else {
+            if self.disturbs(at) {
+                self.close(at);
+            }
+            if let Some(open) = &mut self.open {
+                open.segment.end = at + 1;
+            }
+        }
+    }
+
+    /// Whether an instruction outside of the body would break the open segment's invariant.
+    fn disturbs(&self, at: u32) -> bool {
+        let Some(open) = &self.open else { return false };
+        let inst = &self.body.code[at as usize];
+        let calls = matches!(inst.op, Op::Call | Op::CallClosure);
+        if calls || inst.op.is_terminator() {
+            return true;
+        }
+        let reads_primal_only = inst.op.is_scalar();
+        let mut disturbs = false;
+        self.body.for_each_reg(inst, |reg, def| {
+            disturbs |= match (reg.bank, def) {
+                (Bank::Real, true) => open.current.contains_key(&reg.index),
+                (Bank::Real, false) => !reads_primal_only && open.written.contains(&reg.index),
+                (Bank::Int, true) => open.int_inputs.contains_key(&reg.index),
+                _ => false,
+            }
+        });
+        disturbs
+    }
+
+    fn scalar(&mut self, at: u32) {
+        let inst = self.body.code[at as usize];
+        if self.open.as_ref().is_some_and(|open| {
+            open.body_len >= BODY_MAX || open.segment.real_inputs.len() + 3 > INPUTS_MAX
+        }) {
+            self.close(at);
+        }
+        let mut args = Vec::with_capacity(3);
+        self.body.for_each_reg(&inst, |reg, def| {
+            if !def {
+                args.push(reg);
+            }
+        });
+        let args: Vec<NodeId> = args
+            .into_iter()
+            .map(|reg| if reg.bank == Bank::Real { self.real(at, reg.index) } else { self.int(at, reg.index) })
+            .collect();
+        let open = self.open_at(at);
+        let node = open.segment.graph.op(inst.op, &args);
+        open.body_len += 1;
+        open.write(at, inst.a, node);
+    }
+
+    fn copy(&mut self, at: u32) {
+        let inst = self.body.code[at as usize];
+        if self.open.as_ref().is_some_and(|open| open.segment.real_inputs.len() + 1 > INPUTS_MAX) {
+            // A copy on its own moves the word.
+            return self.close(at);
+        }
+        let node = self.real(at, inst.b);
+        self.open_at(at).write(at, inst.a, node);
+    }
+
+    fn open_at(&mut self, at: u32) -> &mut Open {
+        self.open.get_or_insert_with(|| Open {
+            segment: Segment { start: at, end: at, ..Segment::default() },
+            ..Open::default()
+        })
+    }
+
+    /// The node that a real register holds.
+    fn real(&mut self, at: u32, reg: u16) -> NodeId {
+        let constant = self.constants.get(&reg).copied();
+        let open = self.open_at(at);
+        if let Some(&node) = open.current.get(&reg) {
+            return node;
+        }
+        let node = match constant {
+            Some(bits) => open.segment.graph.add(Node::Real(bits)),
+            None => {
+                open.segment.real_inputs.push(reg);
+                open.segment.graph.add(Node::RealInput(open.segment.real_inputs.len() as u32 - 1))
+            }
+        };
+        open.current.insert(reg, node);
+        node
+    }
+
+    /// The node that an integer register holds.
+    fn int(&mut self, at: u32, reg: u16) -> NodeId {
+        let open = self.open_at(at);
+        let inputs = &mut open.segment.int_inputs;
+        let graph = &mut open.segment.graph;
+        *open.int_inputs.entry(reg).or_insert_with(|| {
+            inputs.push(reg);
+            graph.add(Node::IntInput(inputs.len() as u32 - 1))
+        })
+    }
+
+    fn close(&mut self, at: u32) {
+        let Some(open) = self.open.take() else { return };
+        let mut segment = open.segment;
+        segment.end = at;
+        segment.outputs = open.written.iter().map(|reg| (*reg, open.current[reg])).collect();
+        self.done.push(segment);
+    }
+}
+
+impl Open {
+    fn write(&mut self, at: u32, reg: u16, node: NodeId) {
+        self.current.insert(reg, node);
+        self.written.insert(reg);
+        self.segment.writes.push((at, reg, node));
+        self.segment.end = at + 1;
+    }
+}

@@ -1,0 +1,195 @@
+//! The tape of a recording run: records in slabs, and the counter of slots.
+//!
+//! A record is written once, forwards, and read backwards, so it ends with what tells its shape:
+//!
+//!     saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4) │ segment (4) │ first output slot (4)
+//!
+//! and for a pack, which gives consecutive slots to reals that had others (number [`PACK`] in place of a segment):
+//!
+//!     slots of the elements (4 bytes each) │ count (4) │ PACK (4) │ first slot (4)
+//!
+//! Records are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to constants:
+//! whatever is added to its adjoint is never read.
+
+use crate::pool::{SLAB_BYTES, Slab, SlabPool};
+use crate::trap::Limit;
+use std::sync::Arc;
+
+/// Stands in place of a segment's number in a pack.
+pub(crate) const PACK: u32 = u32::MAX;
+/// A pack record has at most this many elements; longer arrays take several.
+pub(crate) const PACK_MAX: usize = 4096;
+/// Bytes of a record's segment number and first slot.
+pub(crate) const TRAILER_BYTES: usize = 8;
+/// Slots that may be given out between two checks.
+const SLOTS_RESERVE: u64 = 1 << 24;
+
+/// The size of a segment's record.
+pub(crate) fn record_bytes(saved_reals: usize, saved_ints: usize, inputs: usize) -> u32 {
+    (8 * (saved_reals + saved_ints) + 4 * inputs + TRAILER_BYTES) as u32
+}
+
+/// A slab of records.
+#[derive(Debug)]
+struct Chunk {
+    slab: Slab,
+    /// Bytes in use, for every chunk but the last.
+    used: usize,
+}
+
+/// The records of a run, in order.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    pool: Arc<SlabPool>,
+    chunks: Vec<Chunk>,
+    top: *mut u8,
+    end: *mut u8,
+    bytes_max: u64,
+    next_slot: u64,
+    records: u64,
+    /// Instructions that a sweep of this tape runs.
+    sweep_cost: u64,
+}
+
+// SAFETY: a tape owns the slabs that its pointers lead to.
+unsafe impl Send for Tape {}
+
+impl Tape {
+    pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
+        Tape {
+            pool,
+            chunks: Vec::new(),
+            top: std::ptr::null_mut(),
+            end: std::ptr::null_mut(),
+            bytes_max: u64::MAX,
+            next_slot: 1,
+            records: 0,
+            sweep_cost: 0,
+        }
+    }
+
+    /// Forgets all records and begins a run. `bytes_max` bounds records and adjoints together.
+    pub(crate) fn begin(&mut self, bytes_max: u64) {
+        self.release();
+        self.bytes_max = bytes_max;
+    }
+
+    /// Gives all memory back.
+    pub(crate) fn release(&mut self) {
+        self.pool.give_back(self.chunks.drain(..).map(|chunk| chunk.slab));
+        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        (self.next_slot, self.records, self.sweep_cost) = (1, 0, 0);
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Slots given out, the constants' slot not counted.
+    pub(crate) fn slots(&self) -> u64 {
+        self.next_slot - 1
+    }
+
+    pub(crate) fn sweep_cost(&self) -> u64 {
+        self.sweep_cost
+    }
+
+    /// Bytes of records.
+    pub(crate) fn bytes(&self) -> u64 {
+        let full: usize = self.chunks.iter().rev().skip(1).map(|chunk| chunk.used).sum();
+        (full + self.last_used()) as u64
+    }
+
+    fn last_used(&self) -> usize {
+        self.chunks.last().map_or(0, |chunk| self.top as usize - chunk.slab.start() as usize)
+    }
+
+    /// Gives out consecutive slots, all at once. Returns the first.
+    pub(crate) fn reserve_slots(&mut self, count: u64) -> Result<u32, Limit> {
+        let first = self.next_slot;
+        self.next_slot = first.saturating_add(count);
+        self.check()?;
+        Ok(first as u32)
+    }
+
+    fn check(&self) -> Result<(), Limit> {
+        let held = (self.chunks.len() * SLAB_BYTES) as u64;
+        let adjoints = self.next_slot.saturating_mul(8);
+        if self.next_slot > u64::from(u32::MAX) - SLOTS_RESERVE || held.saturating_add(adjoints) > self.bytes_max {
+            return Err(Limit::TapeBytes);
+        }
+        Ok(())
+    }
+
+    /// Room for a record of `bytes` bytes; gives out `slots` slots. Returns where the record begins and its first slot.
+    #[inline(always)]
+    pub(crate) fn record(&mut self, bytes: usize, slots: u32, sweep_cost: u32) -> Result<(*mut u8, u32), Limit> {
+        if bytes > self.end as usize - self.top as usize {
+            self.open_chunk()?;
+        }
+        let start = self.top;
+        // SAFETY: the chunk has room: no record is larger than a slab.
+        self.top = unsafe { start.add(bytes) };
+        let first = self.next_slot as u32;
+        self.next_slot += u64::from(slots);
+        self.records += 1;
+        self.sweep_cost += u64::from(sweep_cost);
+        Ok((start, first))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_chunk(&mut self) -> Result<(), Limit> {
+        let used = self.last_used();
+        if let Some(last) = self.chunks.last_mut() {
+            last.used = used;
+        }
+        let slab = self.pool.take().ok_or(Limit::TapeBytes)?;
+        self.top = slab.start();
+        // SAFETY: one past the slab's memory.
+        self.end = unsafe { self.top.add(SLAB_BYTES) };
+        self.chunks.push(Chunk { slab, used: 0 });
+        self.check()
+    }
+
+    /// Gives consecutive slots to `words`. Returns the first; 0 if all are constants. No record is written if the words
+    /// are consecutive already.
+    pub(crate) fn pack(&mut self, words: &[u64]) -> Result<u32, Limit> {
+        let first = words.first().map_or(0, |&word| crate::word::slot(word));
+        if words.iter().all(|&word| word == 0) {
+            return Ok(0);
+        }
+        if first != 0 && words.iter().zip(u64::from(first)..).all(|(&word, expected)| word == expected) {
+            return Ok(first);
+        }
+        let first = self.reserve_slots(words.len() as u64)?;
+        for (strip, base) in words.chunks(PACK_MAX).zip((first..).step_by(PACK_MAX)) {
+            let bytes = 4 * strip.len() + 4 + TRAILER_BYTES;
+            let (start, _) = self.record(bytes, 0, strip.len() as u32)?;
+            let mut at: *mut u32 = start.cast();
+            let slots = strip.iter().map(|&word| crate::word::slot(word));
+            for value in slots.chain([strip.len() as u32, PACK, base]) {
+                // SAFETY: the record has room for exactly these values.
+                unsafe {
+                    at.write_unaligned(value);
+                    at = at.add(1);
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// The filled parts of the slabs, first to last, as start and length in bytes.
+    pub(crate) fn chunks(&self) -> impl DoubleEndedIterator<Item = (*const u8, usize)> + '_ {
+        let last = self.chunks.len().wrapping_sub(1);
+        self.chunks.iter().enumerate().map(move |(index, chunk)| {
+            (chunk.slab.start().cast_const(), if index == last { self.last_used() } else { chunk.used })
+        })
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
