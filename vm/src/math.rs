@@ -8,7 +8,10 @@
 //! Special values follow C99 Annex F unless a function says otherwise. The errors quoted, in units in the last place
 //! (ulp) of the exact result, are the worst seen against values of 50 digits.
 
+mod exp;
+mod log;
 mod polygamma;
+mod pow;
 
 pub use polygamma::{digamma, polygamma};
 
@@ -73,7 +76,7 @@ pub fn cbrt(a: f64) -> f64 {
 
 /// `eᵃ`; 0 at `-∞`, `∞` at `∞` and on overflow.
 pub fn exp(a: f64) -> f64 {
-    libm::exp(a)
+    exp::exp(a)
 }
 
 /// `2ᵃ`; 0 at `-∞`, `∞` at `∞` and on overflow. Exact for integers.
@@ -88,7 +91,7 @@ pub fn expm1(a: f64) -> f64 {
 
 /// Natural logarithm; `-∞` at ±0, NaN below.
 pub fn log(a: f64) -> f64 {
-    libm::log(a)
+    log::log(a)
 }
 
 /// Base-2 logarithm; `-∞` at ±0, NaN below. Exact for powers of two.
@@ -109,7 +112,7 @@ pub fn log1p(a: f64) -> f64 {
 /// `aᵇ`. 1 for `b = 0` and for `a = 1`, even if the other is NaN; NaN for `a < 0` and a `b` that is not an integer; the
 /// limits at zeros and infinities as in C99 Annex F.9.4.4.
 pub fn pow(a: f64, b: f64) -> f64 {
-    libm::pow(a, b)
+    pow::pow(a, b)
 }
 
 /// `aⁿ` by binary powering: the result starts as 1; from the lowest bit of `|n|` upwards, it is multiplied by the

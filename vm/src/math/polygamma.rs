@@ -55,12 +55,12 @@ pub fn polygamma(n: i64, x: f64) -> f64 {
     }
     // The terms of Z(x) with x + k > 0 are Z(f), where f is the fractional part of x. Those with x + k < 0 are, up to
     // sign, the terms of Z(1 - f) before Z(1 - x) begins.
-    let nearest = x.round();
-    let offset = x - nearest;
+    let offset = x - x.round();
     let (above, below) = if offset > 0.0 { (offset, 1.0 - offset) } else { (1.0 + offset, -offset) };
-    let positive = scaled_zeta(order, above);
-    let negative = scaled_zeta(order, below) - scaled_zeta(order, 1.0 - x);
-    signed(if odd { positive + negative } else { positive - negative })
+    let (above, below) = (scaled_zeta(order, above), scaled_zeta(order, below));
+    let rest = scaled_zeta(order, 1.0 - x);
+    // For even n, above - below is 0 halfway between integers, so that the rest keeps its digits.
+    signed(if odd { above + (below - rest) } else { (above - below) + rest })
 }
 
 /// `π cot πx` for an `x` that is not an integer.
