@@ -3,4 +3,6 @@
 pub mod builder;
 pub mod isa;
 pub mod module;
+pub mod text;
 pub mod trap;
+pub mod verify;
