@@ -169,6 +169,9 @@ struct RunState {
     args: Arguments,
 }
 
+// SAFETY: the references in it lead to objects of its own heap.
+unsafe impl Send for RunState {}
+
 #[derive(Debug)]
 struct EngineInner {
     config: Config,

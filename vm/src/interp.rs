@@ -237,23 +237,19 @@ macro_rules! define_execute {
                 }
                 let (mut reals, mut words, mut ints, mut refs);
 
-                // Points the locals at the current frame.
+                // Points the locals at the current frame, for which room was made.
                 macro_rules! enter {
                     () => {
-                        // SAFETY: room was made for the frame.
-                        unsafe {
-                            reals = self.reals.cells.as_mut_ptr().add(frame.reals);
-                            words = if RECORD { self.words.cells.as_mut_ptr().add(frame.reals) } else { std::ptr::null_mut() };
-                            ints = self.ints.cells.as_mut_ptr().add(frame.ints);
-                            refs = self.refs.cells.as_mut_ptr().add(frame.refs);
-                        }
+                        reals = self.reals.cells.as_mut_ptr().add(frame.reals);
+                        words = if RECORD { self.words.cells.as_mut_ptr().add(frame.reals) } else { std::ptr::null_mut() };
+                        ints = self.ints.cells.as_mut_ptr().add(frame.ints);
+                        refs = self.refs.cells.as_mut_ptr().add(frame.refs);
                     };
                 }
                 macro_rules! trap {
                     ($kind:expr) => {{
                         let kind: TrapKind = $kind;
-                        // SAFETY: `pc` points into the stream's code.
-                        let position = unsafe { pc.offset_from(stream.code.as_ptr()) };
+                        let position = pc.offset_from(stream.code.as_ptr());
                         self.at = (frame.func, position as u32);
                         self.fuel = fuel;
                         return Err(kind);
@@ -280,8 +276,7 @@ macro_rules! define_execute {
                 }
                 macro_rules! go {
                     ($target:expr) => {{
-                        // SAFETY: targets are positions in the stream.
-                        pc = unsafe { stream.code.as_ptr().add($target as usize) };
+                        pc = stream.code.as_ptr().add($target as usize);
                         continue;
                     }};
                 }
@@ -289,15 +284,15 @@ macro_rules! define_execute {
                     ($header:expr, $words:expr) => {{
                         let reserved = self.stack_bytes;
                         let top = frame.refs + stream.refs;
-                        // SAFETY: the frames' references are initialised; `refs` is not used while the slice lives.
-                        let roots = unsafe { std::slice::from_raw_parts_mut(refs.sub(frame.refs), top) };
+                        // The references of all frames are initialised; `refs` is not used while the slice lives.
+                        let roots = std::slice::from_raw_parts_mut(refs.sub(frame.refs), top);
                         limit!(self.heap.allocate($header, $words, reserved, roots))
                     }};
                 }
 
-                enter!();
-                // SAFETY: the parameters are the frame's first registers.
+                // SAFETY: room was made for the frame; the parameters are its first registers.
                 unsafe {
+                    enter!();
                     for (n, &x) in args.reals.iter().enumerate() {
                         *reals.add(n) = x;
                         if RECORD {

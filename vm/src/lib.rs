@@ -1,5 +1,6 @@
 //! The dualvm virtual machine.
 
+pub mod binary;
 pub mod builder;
 mod convert;
 mod derive;
@@ -15,9 +16,11 @@ pub mod module;
 mod pool;
 mod prepare;
 mod program;
+pub mod reference;
 mod segment;
 mod sweep;
 mod tape;
+pub mod text;
 pub mod trap;
 pub mod value;
 pub mod verify;

@@ -383,6 +383,26 @@ impl Body {
         (uses, defs)
     }
 
+    /// The bits of a packed instruction that hold operands: all ones there, zero elsewhere.
+    pub fn operand_bits(op: Op) -> Inst {
+        let mut bits = Inst { op, a: 0, b: 0, c: 0, imm: 0 };
+        let mut at = Fields::default();
+        for info in op.info().operands {
+            match info.role {
+                Role::Def(_) | Role::Use(_) | Role::Field | Role::Tag => at.put_narrow(&mut bits, u16::MAX),
+                Role::Real | Role::Int => bits.imm = u64::MAX,
+                Role::Target | Role::Func | Role::Message => at.put_half(&mut bits, u32::MAX),
+                Role::Targets | Role::Uses | Role::Defs => {
+                    at.put_narrow(&mut bits, u16::MAX);
+                    if at.pool.replace(0).is_none() {
+                        at.put_half(&mut bits, u32::MAX);
+                    }
+                }
+            }
+        }
+        bits
+    }
+
     /// The source place of an instruction, if the function carries one.
     pub fn location(&self, inst: u32) -> Option<Location> {
         let after = self.locations.partition_point(|location| location.inst <= inst);

@@ -1,0 +1,31 @@
+//! The largest module that the verifier accepts.
+//!
+//! Every number here bounds time or memory of something that comes after verification, or of verification itself. The
+//! first group follows from the packing of instructions, the second one is chosen.
+
+/// Registers of one bank in a function: register numbers have 16 bits.
+pub const REGISTERS_MAX: u32 = 1 << 16;
+/// Fields of a struct or of one variant, and variants of a type: lists of operands have 16-bit lengths.
+pub const FIELDS_MAX: usize = (1 << 16) - 1;
+
+/// Functions of a module.
+pub const FUNCTIONS_MAX: usize = 1 << 20;
+/// Types of a module.
+pub const TYPES_MAX: usize = 1 << 20;
+/// Messages of a module.
+pub const MESSAGES_MAX: usize = 1 << 20;
+/// Bytes of a name or a message.
+pub const STRING_BYTES_MAX: usize = (1 << 16) - 1;
+/// Parameters of a function, captures included, and results.
+pub const PARAMS_MAX: usize = 4096;
+/// Instructions of a function.
+pub const INSTRUCTIONS_MAX: usize = 1 << 24;
+/// Entries of all operand lists of a function together.
+pub const LIST_ENTRIES_MAX: usize = 1 << 26;
+/// How deep host types nest; a type without parts has depth 1.
+pub const HOST_TYPE_DEPTH_MAX: usize = 64;
+/// Steps that following unassigned registers through the module's control flow may take. One step looks at one edge
+/// for 64 registers; a function of 100,000 instructions takes some 100,000.
+pub const FLOW_STEPS_MAX: u64 = 1 << 30;
+/// Errors that one run of the verifier reports.
+pub const ERRORS_MAX: usize = 100;

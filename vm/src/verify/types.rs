@@ -1,0 +1,150 @@
+//! Rules on the type table and on host interfaces.
+
+use super::{Report, Rule, limits, name};
+use crate::module::{Function, HostType, Interface, TypeDef, TypeId, ValueType};
+use std::collections::HashSet;
+
+/// Checks every type of the module.
+pub(super) fn check(report: &mut Report) {
+    for (index, def) in report.module.types.iter().enumerate() {
+        if report.is_full() {
+            return;
+        }
+        check_counts(index, def, report);
+        let place = || format!("t{index}");
+        report.check_known(parts(def), place);
+        if let Some(builder) = parts(def).find(|&ty| report.is_builder(ty)) {
+            let expected = format!("no builder in t{index}");
+            report.fail(Rule::BuilderPlace, expected, format!("{}, a builder", name(builder)));
+        }
+    }
+}
+
+/// All types that a type's definition names.
+fn parts(def: &TypeDef) -> Box<dyn Iterator<Item = ValueType> + '_> {
+    match def {
+        TypeDef::Struct(fields) => Box::new(fields.iter().copied()),
+        TypeDef::Variant(variants) => Box::new(variants.iter().flat_map(|variant| variant.fields.iter().copied())),
+        TypeDef::Array(element) | TypeDef::Builder(element) => Box::new(std::iter::once(*element)),
+        TypeDef::Closure { params, results } => Box::new(params.iter().chain(results).copied()),
+    }
+}
+
+fn check_counts(index: usize, def: &TypeDef, report: &mut Report) {
+    let mut check = |rule, what: &str, count: usize, max: usize| {
+        if count > max {
+            report.fail(rule, format!("at most {max} {what} in t{index}"), count.to_string());
+        }
+    };
+    match def {
+        TypeDef::Struct(fields) => check(Rule::FieldCount, "fields", fields.len(), limits::FIELDS_MAX),
+        TypeDef::Variant(variants) => {
+            check(Rule::FieldCount, "variants", variants.len(), limits::FIELDS_MAX);
+            for variant in variants {
+                check(Rule::FieldCount, "fields of a variant", variant.fields.len(), limits::FIELDS_MAX);
+            }
+        }
+        TypeDef::Array(_) | TypeDef::Builder(_) => {}
+        TypeDef::Closure { params, results } => {
+            check(Rule::ParamCount, "parameters", params.len(), limits::PARAMS_MAX);
+            check(Rule::ParamCount, "results", results.len(), limits::PARAMS_MAX);
+        }
+    }
+    if let TypeDef::Variant(variants) = def {
+        variants.iter().for_each(|variant| report.check_string(&variant.name));
+    }
+}
+
+/// Checks that a host sees in an exported function what is there.
+pub(super) fn check_interface(function: &Function, interface: &Interface, report: &mut Report) {
+    check_distinct(interface.params.iter().map(|(name, _)| name.as_str()), report);
+    for ty in interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]) {
+        if !check_host_type(ty, limits::HOST_TYPE_DEPTH_MAX, report) {
+            return;
+        }
+    }
+    let params: Vec<ValueType> = interface.params.iter().flat_map(|(_, ty)| ty.flatten()).collect();
+    for (what, host, own) in
+        [("parameters", params, &function.params), ("results", interface.result.flatten(), &function.results)]
+    {
+        if host != *own {
+            report.fail(
+                Rule::InterfaceSignature,
+                format!("{what} {}", list(own)),
+                format!("an interface that flattens to {}", list(&host)),
+            );
+        }
+    }
+}
+
+/// Checks a host type, `depth` levels of it; says whether it is safe to flatten.
+fn check_host_type(ty: &HostType, depth: usize, report: &mut Report) -> bool {
+    if depth == 0 {
+        let max = limits::HOST_TYPE_DEPTH_MAX;
+        report.fail(Rule::InterfaceDepth, format!("at most {max} levels"), "more".into());
+        return false;
+    }
+    match ty {
+        HostType::Real | HostType::Int | HostType::Bool => true,
+        HostType::Tuple(parts) => parts.iter().all(|part| check_host_type(part, depth - 1, report)),
+        HostType::Record(parts) => {
+            check_distinct(parts.iter().map(|(name, _)| name.as_str()), report);
+            parts.iter().all(|(_, part)| check_host_type(part, depth - 1, report))
+        }
+        HostType::Array { element, array } => {
+            let safe = check_host_type(element, depth - 1, report);
+            if safe {
+                check_host_array(element, *array, report);
+            }
+            safe
+        }
+    }
+}
+
+fn check_host_array(element: &HostType, array: TypeId, report: &mut Report) {
+    let flat = element.flatten();
+    let found = match report.type_def(array) {
+        Some(TypeDef::Array(found)) => *found,
+        Some(_) => {
+            return report.fail(Rule::InterfaceArray, "an array".into(), format!("t{}, another kind of type", array.0));
+        }
+        None => {
+            report.check_known([ValueType::Ref(array)], || "the interface".into());
+            return;
+        }
+    };
+    let (fits, expected) = match flat[..] {
+        [only] => (found == only, format!("elements of type {}", name(only))),
+        _ => {
+            let fields = match found {
+                ValueType::Ref(id) => report.type_def(id),
+                _ => None,
+            };
+            let fits = matches!(fields, Some(TypeDef::Struct(fields)) if *fields == flat);
+            (fits, format!("elements that are structs of {}", list(&flat)))
+        }
+    };
+    if !fits {
+        report.fail(Rule::InterfaceArray, expected, format!("t{}, an array of {}", array.0, name(found)));
+    }
+}
+
+fn check_distinct<'a>(names: impl Iterator<Item = &'a str>, report: &mut Report) {
+    let mut seen = HashSet::new();
+    for name in names {
+        report.check_string(name);
+        if !seen.insert(name) {
+            report.fail(Rule::InterfaceName, "different names".into(), format!("{name:?} twice"));
+        }
+    }
+}
+
+/// Types in text, the first few of them.
+fn list(types: &[ValueType]) -> String {
+    const SHOWN: usize = 16;
+    let mut names: Vec<String> = types.iter().take(SHOWN).map(|&ty| name(ty)).collect();
+    if types.len() > SHOWN {
+        names.push(format!("and {} more", types.len() - SHOWN));
+    }
+    format!("({})", names.join(", "))
+}
