@@ -1,14 +1,17 @@
 //! The primal semantics of the scalar instructions that are more than one operation of the machine.
 //!
 //! Interpreter, JIT and sweep call these same functions, so that they agree bit for bit, and results are the same bits
-//! on every platform and in every build: nothing here calls the system's C library, and nothing depends on whether the
-//! target has a fused multiply-add. Most elementary functions are those of the `libm` crate (a port of musl and
-//! CORE-MATH), whose version the workspace pins. The one thing left open is the sign and payload of a NaN result.
+//! on every platform and in every build: nothing here calls a function of the system whose result isn't exact, and
+//! nothing depends on whether the target has a fused multiply-add. Most elementary functions are those of the `libm`
+//! crate (a port of musl and CORE-MATH), whose version the workspace pins; those that are hot or were off by more than
+//! 2 ulp are ours. The one thing left open is the sign and payload of a NaN result.
 //!
 //! Special values follow C99 Annex F unless a function says otherwise. The errors quoted, in units in the last place
-//! (ulp) of the exact result, are the worst seen against values of 50 digits.
+//! (ulp) of the exact result, are the worst seen against values of 34 to 50 digits at random arguments of all sizes, at
+//! least 12 000 for each function; fewer for polygamma of high orders.
 
 mod exp;
+mod hyperbolic;
 mod log;
 mod polygamma;
 mod pow;
@@ -75,42 +78,58 @@ pub fn cbrt(a: f64) -> f64 {
 }
 
 /// `eᵃ`; 0 at `-∞`, `∞` at `∞` and on overflow.
+///
+/// Error: 0.506 ulp, found in 700 000 arguments.
 pub fn exp(a: f64) -> f64 {
     exp::exp(a)
 }
 
 /// `2ᵃ`; 0 at `-∞`, `∞` at `∞` and on overflow. Exact for integers.
+///
+/// Error: 0.501 ulp; 0.75 ulp where the result is subnormal.
 pub fn exp2(a: f64) -> f64 {
     libm::exp2(a)
 }
 
 /// `eᵃ - 1`, accurate near 0; ±0 at ±0, -1 at `-∞`.
+///
+/// Error: 0.75 ulp.
 pub fn expm1(a: f64) -> f64 {
     libm::expm1(a)
 }
 
 /// Natural logarithm; `-∞` at ±0, NaN below.
+///
+/// Error: 0.501 ulp, found in 500 000 arguments.
 pub fn log(a: f64) -> f64 {
     log::log(a)
 }
 
 /// Base-2 logarithm; `-∞` at ±0, NaN below. Exact for powers of two.
+///
+/// Error: 0.69 ulp.
 pub fn log2(a: f64) -> f64 {
     libm::log2(a)
 }
 
 /// Base-10 logarithm; `-∞` at ±0, NaN below.
+///
+/// Error: 0.62 ulp.
 pub fn log10(a: f64) -> f64 {
     libm::log10(a)
 }
 
 /// `ln(1 + a)`, accurate near 0; ±0 at ±0, `-∞` at -1, NaN below.
+///
+/// Error: 0.75 ulp.
 pub fn log1p(a: f64) -> f64 {
     libm::log1p(a)
 }
 
 /// `aᵇ`. 1 for `b = 0` and for `a = 1`, even if the other is NaN; NaN for `a < 0` and a `b` that is not an integer; the
 /// limits at zeros and infinities as in C99 Annex F.9.4.4.
+///
+/// Error: 0.508 ulp, found in 500 000 arguments.
 pub fn pow(a: f64, b: f64) -> f64 {
     pow::pow(a, b)
 }
@@ -138,87 +157,122 @@ pub fn powi(a: f64, n: i64) -> f64 {
 }
 
 /// Sine of `a` radians, with exact reduction of every finite `a`; NaN at ±∞.
+///
+/// Error: 0.76 ulp.
 pub fn sin(a: f64) -> f64 {
     libm::sin(a)
 }
 
 /// Cosine of `a` radians, with exact reduction of every finite `a`; NaN at ±∞.
+///
+/// Error: 0.73 ulp.
 pub fn cos(a: f64) -> f64 {
     libm::cos(a)
 }
 
 /// Tangent of `a` radians, with exact reduction of every finite `a`; NaN at ±∞.
+///
+/// Error: 0.79 ulp.
 pub fn tan(a: f64) -> f64 {
     libm::tan(a)
 }
 
 /// Arc sine, in `[-π/2, π/2]`; NaN outside of `[-1, 1]`.
+///
+/// Error: 0.77 ulp.
 pub fn asin(a: f64) -> f64 {
     libm::asin(a)
 }
 
 /// Arc cosine, in `[0, π]`; NaN outside of `[-1, 1]`.
+///
+/// Error: 0.82 ulp.
 pub fn acos(a: f64) -> f64 {
     libm::acos(a)
 }
 
 /// Arc tangent, in `[-π/2, π/2]`; ±π/2 at ±∞.
+///
+/// Error: 0.73 ulp.
 pub fn atan(a: f64) -> f64 {
     libm::atan(a)
 }
 
 /// The angle of the point with ordinate `a` and abscissa `b`, in `[-π, π]`. Zeros and infinities of either sign as in
 /// C99 Annex F.9.1.4: `atan2(±0, b)` is ±0 for `b = +0` or `b > 0`, and ±π for `b = -0` or `b < 0`.
+///
+/// Error: 1.31 ulp.
 pub fn atan2(a: f64, b: f64) -> f64 {
     libm::atan2(a, b)
 }
 
 /// Hyperbolic sine; ±∞ at ±∞ and on overflow.
+///
+/// Error: 1.68 ulp.
 pub fn sinh(a: f64) -> f64 {
     libm::sinh(a)
 }
 
 /// Hyperbolic cosine; `∞` at ±∞ and on overflow.
+///
+/// Error: 1.17 ulp.
 pub fn cosh(a: f64) -> f64 {
     libm::cosh(a)
 }
 
 /// Hyperbolic tangent; ±1 at ±∞.
+///
+/// Error: 1.67 ulp.
 pub fn tanh(a: f64) -> f64 {
-    libm::tanh(a)
+    hyperbolic::tanh(a)
 }
 
 /// Inverse hyperbolic sine; ±∞ at ±∞.
+///
+/// Error: 1.65 ulp.
 pub fn asinh(a: f64) -> f64 {
     libm::asinh(a)
 }
 
 /// Inverse hyperbolic cosine; NaN below 1.
+///
+/// Error: 1.69 ulp.
 pub fn acosh(a: f64) -> f64 {
-    libm::acosh(a)
+    hyperbolic::acosh(a)
 }
 
 /// Inverse hyperbolic tangent; ±∞ at ±1, NaN outside.
+///
+/// Error: 1.41 ulp.
 pub fn atanh(a: f64) -> f64 {
     libm::atanh(a)
 }
 
 /// Error function; ±1 at ±∞.
+///
+/// Error: 0.85 ulp.
 pub fn erf(a: f64) -> f64 {
     libm::erf(a)
 }
 
 /// Complementary error function `1 - erf a`, accurate for large `a`; 2 at `-∞`, 0 at `∞`.
+///
+/// Error: 2.4 ulp.
 pub fn erfc(a: f64) -> f64 {
     libm::erfc(a)
 }
 
 /// `ln |Γ(a)|`; `∞` at ±∞, ±0 and the negative integers.
+///
+/// Error: 2.4 ulp for `a > 0`. For `a < 0`, where the terms of the reflection cancel, it is a few ulp of the larger
+/// term: about 2e-16 near the zeros between -4 and -2.
 pub fn lgamma(a: f64) -> f64 {
     libm::lgamma(a)
 }
 
 /// `√(a² + b²)` without overflow on the way; `∞` if either is infinite, even if the other is NaN.
+///
+/// Error: 0.94 ulp.
 pub fn hypot(a: f64, b: f64) -> f64 {
     libm::hypot(a, b)
 }

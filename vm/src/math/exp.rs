@@ -1,7 +1,7 @@
 //! The exponential, for one double and for the sum of two.
 //!
-//! `eˣ = 2^(k/128) eʳ`, with `k` the nearest integer to `128 x / ln 2`: the power of two comes from a table, the rest from a
-//! short polynomial (Tang 1989, "Table-driven implementation of the exponential function in IEEE floating-point
+//! `eˣ = 2^(k/128) eʳ`, with `k` the nearest integer to `128 x / ln 2`: the power of two comes from a table, the rest
+//! from a short polynomial (Tang 1989, "Table-driven implementation of the exponential function in IEEE floating-point
 //! arithmetic"). No operation is fused, so that every target computes the same bits.
 
 /// `128 / ln 2`.
@@ -16,7 +16,7 @@ const POLYNOMIAL: [f64; 4] = [0.4999999999999907, 0.16666666666666533, 0.0416666
 /// Adding and subtracting it rounds to an integer; in between, that integer is in the low bits of the sum.
 const ROUND_TO_INTEGER: f64 = 6_755_399_441_055_744.0;
 
-/// `eˣ`; see [`super::exp`].
+/// `eˣ`; see [`super::exp()`].
 #[inline(always)]
 pub(super) fn exp(x: f64) -> f64 {
     // In this range, 2^(k/128) and the result are normal. NaN is not in it.
@@ -49,7 +49,7 @@ fn exp_of_sum_at_edges(high: f64, low: f64) -> f64 {
     if high.abs() < 1024.0 { scaled(high, low) } else { exp_at_edges(high) }
 }
 
-/// `k`, and `e^(high + low) / 2^(k/128) - 1` less the table's correction.
+/// The bits of a double that end in `k`, and `eʳ - 1`.
 #[inline(always)]
 fn reduce(high: f64, low: f64) -> (u64, f64) {
     let shifted = STEPS_PER_UNIT * high + ROUND_TO_INTEGER;

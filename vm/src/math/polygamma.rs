@@ -2,7 +2,8 @@
 //!
 //! Positive arguments: digamma is a polynomial around its positive zero, shifted by the recurrence, and the asymptotic
 //! series from 10 on; higher orders sum the Hurwitz zeta function by Euler and Maclaurin (Abramowitz and Stegun 1964,
-//! 6.3.18, 6.4.10, 23.2.23). Negative arguments: the recurrence and reflection formulas.
+//! 6.3.18, 6.4.10, 23.2.23). Negative arguments: digamma by reflection; higher orders as differences of such sums,
+//! which spares the polynomials in the cotangent that the derivatives of the reflection formula lead to.
 
 use std::f64::consts::PI;
 
@@ -12,6 +13,9 @@ const ORDER_MAX: i64 = 150;
 /// The digamma function `ψ(x)`, the derivative of `ln |Γ(x)|`.
 ///
 /// `∓∞` at ±0, NaN at the negative integers and `-∞`, `∞` at `∞`.
+///
+/// Error: 2.9 ulp for `x > 0`, also around the zero at 1.4616…; an absolute error below 1e-15 around the zeros between
+/// -20 and 0.
 pub fn digamma(x: f64) -> f64 {
     if x > 0.0 {
         return digamma_of_positive(x);
@@ -28,8 +32,12 @@ pub fn digamma(x: f64) -> f64 {
 
 /// The polygamma function `ψ⁽ⁿ⁾(x)`, the `n`-th derivative of [`digamma`], for `0 ≤ n ≤ 150`; NaN for other `n`.
 ///
-/// At ±0 the limit from that side: `∞` for odd `n`, `∓∞` for even `n`. At the negative integers `∞` for odd `n`, NaN for
-/// even `n`, whose limits from both sides differ. At `∞`, 0 of the sign of the function; NaN at `-∞`.
+/// At ±0 the limit from that side: `∞` for odd `n`, `∓∞` for even `n`. At the negative integers `∞` for odd `n`, NaN
+/// for even `n`, whose limits from both sides differ. At `∞`, 0 of the sign of the function; NaN at `-∞`.
+///
+/// Error for `x > 0`: 4 ulp for `n = 1`, 9 ulp for `n ≤ 6`, growing to 80 ulp (2e-14 relative) at `n = 150`.
+/// For `x < 0` that is relative to the larger of two sums over either side of `x`, which cancel near the zeros of even
+/// orders; where both overflow, the result is NaN.
 pub fn polygamma(n: i64, x: f64) -> f64 {
     if n == 0 {
         return digamma(x);

@@ -9,7 +9,7 @@ const EXPONENT_MAX: f64 = 9_223_372_036_854_775_808.0;
 /// Below this, `aᵇ` rounds to 1 for every positive finite `a`.
 const EXPONENT_MIN: f64 = 1.0 / (4.0 * EXPONENT_MAX);
 
-/// `aᵇ`; see [`super::pow`].
+/// `aᵇ`; see [`super::pow()`].
 #[inline(always)]
 pub(super) fn pow(a: f64, b: f64) -> f64 {
     // NaN is in neither range.
