@@ -84,11 +84,11 @@ fn dependences(graph: &Graph) -> Vec<u64> {
     for (id, node) in graph.iter() {
         sets[id.index()] = match node {
             Node::RealInput(n) => 1 << n,
-            Node::Op(op, _) if op.info().differentiable => {
-                graph.args(id).zip(real_arguments(op)).filter(|(_, real)| *real).fold(0, |set, (arg, _)| {
-                    set | sets[arg.index()]
-                })
-            }
+            Node::Op(op, _) if op.info().differentiable => graph
+                .args(id)
+                .zip(real_arguments(op))
+                .filter(|(_, real)| *real)
+                .fold(0, |set, (arg, _)| set | sets[arg.index()]),
             _ => 0,
         };
     }
@@ -198,8 +198,27 @@ fn is_cheap(op: Op) -> bool {
     };
     matches!(
         op,
-        Neg | Abs | Sign | Min | Max | Add | Sub | Mul | StrongMul | Fma | Floor | Ceil | Round | Trunc | Select | Eq
-            | Ne | Lt | Le | IAdd | ISub | ToReal
+        Neg | Abs
+            | Sign
+            | Min
+            | Max
+            | Add
+            | Sub
+            | Mul
+            | StrongMul
+            | Fma
+            | Floor
+            | Ceil
+            | Round
+            | Trunc
+            | Select
+            | Eq
+            | Ne
+            | Lt
+            | Le
+            | IAdd
+            | ISub
+            | ToReal
     )
 }
 

@@ -364,16 +364,15 @@ impl<'a> Run<'a> {
         let began = Instant::now();
         let RunState { interp, args: arguments, .. } = &mut *self.state;
         interp.begin(self.limits.live_bytes, self.limits.depth);
-        interp.heap.begin(HeapLimits {
-            allocated_bytes: self.limits.allocated_bytes,
-            live_bytes: self.limits.live_bytes,
-        });
+        interp
+            .heap
+            .begin(HeapLimits { allocated_bytes: self.limits.allocated_bytes, live_bytes: self.limits.live_bytes });
         interp.tape.begin(self.limits.tape_bytes);
         let params = &self.function.interface().params;
         let tape = recording.then_some(&mut interp.tape);
         convert::write_arguments(params, args, arguments, &mut interp.heap, tape).map_err(|error| match error {
             convert::WriteError::Argument(error) => RunError::Argument(error),
-            convert::WriteError::Limit(limit) => outside_of_code(TrapKind::Limit(limit)),
+            convert::WriteError::Limit(limit) => outside_of_code(limit.into()),
         })?;
         let program = &self.function.module.program;
         let outcome = interp.run(program, self.function.func.0, arguments, recording, &mut self.meter);
@@ -395,11 +394,11 @@ impl<'a> Run<'a> {
         let left = interp.fuel.saturating_sub_unsigned(cost);
         self.stats.instructions = self.meter.used(left);
         self.meter.refill(left).map_err(outside_of_code)?;
-        sweep.begin(interp.tape.slots());
+        sweep.begin(interp.tape.slots()).map_err(|limit| outside_of_code(limit.into()))?;
         if slot != 0 {
             sweep.adjoints[slot as usize] = 1.0;
             let program = &self.function.module.program;
-            sweep.run(&interp.tape, |id| program.segment(id));
+            sweep.run(&interp.tape, program, &self.meter).map_err(outside_of_code)?;
         }
         self.stats.sweep = began.elapsed();
         Ok(())

@@ -92,11 +92,7 @@ impl Fields {
 /// Word 0 of a struct, a variant (with its tag) or a closure (with its function).
 pub(crate) fn object_header(fields: Fields, tag: u32) -> u64 {
     debug_assert!(fields.reals < 256 && fields.ints < 256 && fields.refs < 256, "the verifier bounds fields");
-    OBJECT
-        | (fields.reals as u64) << 8
-        | (fields.ints as u64) << 16
-        | (fields.refs as u64) << 24
-        | u64::from(tag) << 32
+    OBJECT | (fields.reals as u64) << 8 | (fields.ints as u64) << 16 | (fields.refs as u64) << 24 | u64::from(tag) << 32
 }
 
 /// Word 0 of an array.
@@ -106,7 +102,8 @@ pub(crate) fn array_header(element: Bank) -> u64 {
 
 /// Word 0 of a builder.
 pub(crate) fn builder_header(element: Bank, with_words: bool) -> u64 {
-    BUILDER + element as u64 | if with_words { WITH_WORDS } else { 0 }
+    let words = if with_words { WITH_WORDS } else { 0 };
+    (BUILDER + element as u64) | words
 }
 
 /// A variant's tag or a closure's function.
@@ -249,13 +246,7 @@ impl Heap {
 
     #[cold]
     #[inline(never)]
-    fn allocate_slowly(
-        &mut self,
-        header: u64,
-        words: usize,
-        reserved: u64,
-        roots: &mut [Ref],
-    ) -> Result<Ref, Limit> {
+    fn allocate_slowly(&mut self, header: u64, words: usize, reserved: u64, roots: &mut [Ref]) -> Result<Ref, Limit> {
         let bytes = (words as u64).checked_mul(8).ok_or(Limit::LiveBytes)?;
         self.allocated = self.allocated.checked_add(bytes).ok_or(Limit::AllocatedBytes)?;
         if self.allocated > self.limits.allocated_bytes {

@@ -125,7 +125,11 @@ impl Interp {
     }
 
     /// The function and bytecode instruction of every frame, innermost first, after a trap.
-    pub(crate) fn backtrace<'a>(&'a self, code: &'a Program, recording: bool) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
+    pub(crate) fn backtrace<'a>(
+        &'a self,
+        code: &'a Program,
+        recording: bool,
+    ) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
         (0..self.frames.len() + 1).map(move |depth| {
             let (func, position) = match depth.checked_sub(1) {
                 None => self.at,
@@ -192,7 +196,11 @@ impl Interp {
         meter: &mut Meter,
     ) -> Result<(), TrapKind> {
         self.fuel = meter.refill(0)?;
-        if recording { self.execute::<true>(code, func, args, meter) } else { self.execute::<false>(code, func, args, meter) }
+        if recording {
+            self.execute::<true>(code, func, args, meter)
+        } else {
+            self.execute::<false>(code, func, args, meter)
+        }
     }
 }
 

@@ -1,4 +1,40 @@
-//! The dualvm virtual machine.
+//! The dualvm virtual machine: bytecode in which every real number can be differentiated.
+//!
+//! A program is a [`module::ModuleDef`]: made with the [`builder`], read from [`text`] or from [`binary`], and refused
+//! by the [`verify`]er unless it is safe to run. An [`engine::Module`] is verified code. Calling a function runs it in
+//! the interpreter; asking for a gradient runs it while recording, one tape record per straight-line segment of real
+//! arithmetic, and then sweeps the tape backwards with code that was derived from the segments.
+//!
+//! ```
+//! use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
+//! use dualvm_vm::engine::{Engine, Module};
+//! use dualvm_vm::module::{HostType, Interface, ValueType::Real};
+//! use dualvm_vm::value::Value;
+//!
+//! // f x y = x · y + sin x
+//! let mut f = FunctionBuilder::new("f", &[Real, Real], &[Real]);
+//! let (x, y) = (f.real_param(0), f.real_param(1));
+//! let (product, sine) = (f.mul(x, y), f.sin(x));
+//! let sum = f.add(product, sine);
+//! f.ret(&[sum.into()]);
+//! f.export(Interface {
+//!     params: vec![("x".into(), HostType::Real), ("y".into(), HostType::Real)],
+//!     result: HostType::Real,
+//! });
+//! let mut builder = ModuleBuilder::new();
+//! builder.define(f.finish()?);
+//!
+//! let module = Module::new(&Engine::default(), builder.finish()).map_err(|errors| errors[0].to_string())?;
+//! let f = module.function("f").ok_or("no such function")?;
+//! let (value, gradient) = f.value_and_grad(&[Value::Real(2.0), Value::Real(3.0)])?;
+//! assert_eq!(value, 6.0 + 2.0_f64.sin());
+//! assert_eq!(gradient, [Value::Real(3.0 + 2.0_f64.cos()), Value::Real(2.0)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The crate knows neither the language nor native code. `isa` holds the one declaration of every instruction; the
+//! files behind it, in the order in which a gradient passes through them: `prepare` (streams for the interpreter),
+//! `liveness`, `segment` (cutting), `graph` and `derive` (adjoints), `interp`, `heap`, `tape`, `sweep`, `convert`.
 
 pub mod binary;
 pub mod builder;

@@ -68,14 +68,20 @@ impl Meter {
         if used > self.limit {
             return Err(TrapKind::Limit(Limit::Fuel));
         }
+        self.poll()?;
+        let slice = SLICE.min(self.limit - used);
+        self.granted = used + slice;
+        Ok(slice as i64)
+    }
+
+    /// Whether the run has been cancelled or its time is up.
+    pub(crate) fn poll(&self) -> Result<(), TrapKind> {
         if self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled) {
             return Err(TrapKind::Cancelled);
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(TrapKind::Limit(Limit::Deadline));
         }
-        let slice = SLICE.min(self.limit - used);
-        self.granted = used + slice;
-        Ok(slice as i64)
+        Ok(())
     }
 }

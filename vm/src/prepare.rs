@@ -136,11 +136,8 @@ pub(crate) fn recording(
     let constants = segment::constant_registers(body, real_params);
     let blocks = liveness::blocks(body);
     let live = liveness::live_out(body, &blocks);
-    let segments = blocks
-        .iter()
-        .zip(&live)
-        .flat_map(|(&block, live)| segment::cut(body, block, live, &constants))
-        .collect();
+    let segments =
+        blocks.iter().zip(&live).flat_map(|(&block, live)| segment::cut(body, block, live, &constants)).collect();
     Emitter::new(module, function).run(segments, register)
 }
 

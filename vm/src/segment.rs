@@ -135,9 +135,11 @@ impl Cutter<'_> {
 
     fn scalar(&mut self, at: u32) {
         let inst = self.body.code[at as usize];
-        if self.open.as_ref().is_some_and(|open| {
-            open.body_len >= BODY_MAX || open.segment.real_inputs.len() + 3 > INPUTS_MAX
-        }) {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.body_len >= BODY_MAX || open.segment.real_inputs.len() + 3 > INPUTS_MAX)
+        {
             self.close(at);
         }
         let mut args = Vec::with_capacity(3);

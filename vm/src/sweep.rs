@@ -8,9 +8,11 @@
 use crate::derive::StraightCode;
 use crate::isa::{Inst, Op, for_each_instruction};
 use crate::math;
+use crate::meter::Meter;
 use crate::prepare::SegmentCode;
+use crate::program::Program;
 use crate::tape::{PACK, TRAILER_BYTES, Tape};
-use crate::trap::TrapKind;
+use crate::trap::{Limit, TrapKind};
 
 /// The memory of a sweep, kept between runs.
 #[derive(Debug, Default)]
@@ -23,24 +25,29 @@ pub(crate) struct Sweep {
 
 impl Sweep {
     /// Sets all adjoints to zero, for a tape of `slots` slots.
-    pub(crate) fn begin(&mut self, slots: u64) {
+    pub(crate) fn begin(&mut self, slots: u64) -> Result<(), Limit> {
+        let len = slots as usize + 1;
         self.adjoints.clear();
-        self.adjoints.resize(slots as usize + 1, 0.0);
+        self.adjoints.try_reserve_exact(len).map_err(|_| Limit::TapeBytes)?;
+        self.adjoints.resize(len, 0.0);
+        Ok(())
     }
 
-    /// Sweeps the tape. `segment` gives the code of a segment by its number.
-    pub(crate) fn run<'s>(&mut self, tape: &Tape, segment: impl Fn(u32) -> &'s SegmentCode) {
+    /// Sweeps the tape. The fuel was charged for before; `meter` is asked for deadline and cancellation now and then.
+    pub(crate) fn run(&mut self, tape: &Tape, program: &Program, meter: &Meter) -> Result<(), TrapKind> {
         for (start, len) in tape.chunks().rev() {
+            meter.poll()?;
             // SAFETY: a chunk holds complete records only.
-            unsafe { self.chunk(start, start.add(len), &segment) };
+            unsafe { self.chunk(start, start.add(len), program) };
         }
+        Ok(())
     }
 
     /// Sweeps the records between `start` and `at`.
     ///
     /// # Safety
     /// Complete records stand between the two, all slots in them are below the number given to [`Sweep::begin`].
-    unsafe fn chunk<'s>(&mut self, start: *const u8, mut at: *const u8, segment: &impl Fn(u32) -> &'s SegmentCode) {
+    unsafe fn chunk(&mut self, start: *const u8, mut at: *const u8, program: &Program) {
         while at > start {
             // SAFETY: `at` is the end of a record, which ends with its number and its first slot.
             unsafe {
@@ -49,7 +56,7 @@ impl Sweep {
                 at = if id == PACK {
                     self.pack(trailer, first)
                 } else {
-                    self.segment(trailer, first, segment(id))
+                    self.segment(trailer, first, program.segment(id))
                 };
             }
         }

@@ -2,11 +2,15 @@
 //!
 //! A record is written once, forwards, and read backwards, so it ends with what tells its shape:
 //!
-//!     saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4) │ segment (4) │ first output slot (4)
+//! ```text
+//! saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4) │ segment (4) │ first output slot (4)
+//! ```
 //!
 //! and for a pack, which gives consecutive slots to reals that had others (number [`PACK`] in place of a segment):
 //!
-//!     slots of the elements (4 bytes each) │ count (4) │ PACK (4) │ first slot (4)
+//! ```text
+//! slots of the elements (4 bytes each) │ count (4) │ PACK (4) │ first slot (4)
+//! ```
 //!
 //! Records are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to constants:
 //! whatever is added to its adjoint is never read.
