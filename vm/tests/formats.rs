@@ -45,8 +45,7 @@ fn the_printed_form_is_the_data_file() {
     let text = include_str!("data/every_instruction.dvasm");
     let (comment, rest) = text.split_once('\n').expect("the file has lines");
     assert!(comment.starts_with(';'));
-    let label_names_differ = print(&verified());
-    assert_eq!(label_names_differ, rest);
+    assert_eq!(print(&verified()), rest);
 }
 
 #[test]
@@ -137,6 +136,17 @@ fn names_of_functions_messages_and_labels_stand_for_their_numbers() {
          }",
     );
     assert_eq!(by_name, by_number);
+}
+
+#[test]
+fn the_example_in_the_documentation_is_accepted() {
+    let page = include_str!("../../docs/bytecode.md");
+    let after_heading = page.split("\n## Text\n").nth(1).expect("the page has the section");
+    let example = after_heading.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
+    let module = read(&example.collect::<Vec<_>>().join("\n"));
+    assert_eq!(module.functions[0].name, "length");
+    assert_eq!(verify(&module), Ok(()));
+    assert_survives(&module);
 }
 
 /// The message, line and column, and help of each error.

@@ -40,8 +40,8 @@ func f1 \"body\" (t1, real) -> (int)
 /// A rule, what breaks it, and the end of the message.
 type Case = (Rule, &'static str, &'static str);
 
-/// Lines of code for a function `(real, int, t0, t1, t2, t3, t4, t5) -> (real)` with parameters in `r0`, `i0` and `p0` to
-/// `p5`, and registers `r1`, `i1`, and `p6` to `p11` of the types of `p0` to `p5`.
+/// Lines of code for a function `(real, int, t0, t1, t2, t3, t4, t5) -> (real)` with parameters in `r0`, `i0` and `p0`
+/// to `p5`, and registers `r1`, `i1`, and `p6` to `p11` of the types of `p0` to `p5`.
 const CODE_CASES: &[Case] = &[
     (Rule::RegisterBounds, "mov r2, r0\nret (r0)", "expected one of r0 to r1, found r2"),
     (Rule::RegisterBounds, "imov i0, i2\nret (r0)", "expected one of i0 to i1, found i2"),
@@ -67,7 +67,8 @@ const CODE_CASES: &[Case] = &[
     (
         Rule::FallsOff,
         "mov r1, r0",
-        "(`mov r1, r0`): control falls off the end of the code: expected a terminator as the last instruction, found `mov`",
+        "(`mov r1, r0`): control falls off the end of the code: \
+         expected a terminator as the last instruction, found `mov`",
     ),
     (Rule::FallsOff, "ret (r0)\ncall f0 (r0, p0) -> (r1, i0)", "found `call`"),
     (Rule::Locations, "@0:1\nret (r0)", "expected line and column counted from 1, found 0:1"),
@@ -143,7 +144,8 @@ const CODE_CASES: &[Case] = &[
     (
         Rule::Assignment,
         "ret (r1)",
-        "(`ret (r1)`): a register is read that is not assigned on every path: expected a write to r1 on every path to here, found a path without one",
+        "(`ret (r1)`): a register is read that is not assigned on every path: \
+         expected a write to r1 on every path to here, found a path without one",
     ),
     (
         Rule::Assignment,
@@ -267,7 +269,9 @@ const MODULE_CASES: &[Case] = &[
 fn with_code(code: &str) -> ModuleDef {
     let refs = "t0, t1, t2, t3, t4, t5";
     read(&format!(
-        "{TYPES}{CALLEES}func f2 \"f\" (real, int, {refs}) -> (real)\nregs 2 real, 2 int, {refs}, {refs}\n{{\n{code}\n}}"
+        "{TYPES}{CALLEES}func f2 \"f\" (real, int, {refs}) -> (real)
+           regs 2 real, 2 int, {refs}, {refs}
+         {{\n{code}\n}}"
     ))
 }
 
@@ -323,7 +327,8 @@ fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
         (
             Rule::ListBounds,
             unused(|body| body.regs.truncate(3)),
-            "instruction 2 (`call <outside of the pool>`): an operand list is outside of its pool: expected lists in 3 registers and 0 targets, found a list that reaches outside",
+            "instruction 2 (`call <outside of the pool>`): an operand list is outside of its pool: \
+             expected lists in 3 registers and 0 targets, found a list that reaches outside",
         ),
         (Rule::ListBounds, unused(|body| body.code[3].imm = u64::from(u32::MAX)), "a list that reaches outside"),
         (Rule::UnusedBits, unused(|body| body.code[0].c = 1), "Inst { op: Mov, a: 1, b: 0, c: 1, imm: 0 }"),
@@ -444,7 +449,8 @@ fn sound_code_is_accepted() {
         "L: mov r1, r0\nbranch i0, L, E\nE: ret (r1)",
         "switch i0, [A, B, A], C\nA: mov r1, r0\njump E\nB: mov r1, r0\njump E\nC: trap m0\nE: ret (r1)",
         // Two loops into each other (irreducible).
-        "mov r1, r0\nbranch i0, A, B\nA: add r1, r1, r1\nbranch i0, B, E\nB: mul r1, r1, r1\nbranch i0, A, E\nE: ret (r1)",
+        "mov r1, r0\nbranch i0, A, B\nA: add r1, r1, r1\nbranch i0, B, E\nB: mul r1, r1, r1\nbranch i0, A, E
+         E: ret (r1)",
         // What can't be reached counts as having everything assigned, and takes nothing away from what can.
         "ret (r0)\nret (r1)",
         "mov r1, r0\njump E\njump E\nE: ret (r1)",
@@ -495,7 +501,8 @@ fn interfaces_of_arrays_are_accepted() {
         type t4 = array t3
         type t5 = array t4
         func \"f\" (t1, t5) -> (t2)
-          export (units : Array () @t1, rows : Array (Array (Array Real @t2, Bool) @t4) @t5) -> { only : Array { x : Real } @t2 }
+          export (units : Array () @t1, rows : Array (Array (Array Real @t2, Bool) @t4) @t5)
+            -> { only : Array { x : Real } @t2 }
           regs t1, t5, t2
         {
           trap \"no\"
@@ -523,7 +530,8 @@ fn an_unassigned_register_is_reported_once_where_it_is_read_first() {
     assert_eq!(errors.iter().map(|error| error.inst).collect::<Vec<_>>(), [Some(1)]);
 }
 
-/// A function like a compiler's: blocks that skip each other and loop back to the first, and read each other's registers.
+/// A function like a compiler's: blocks that skip each other and loop back to the first, and read each other's
+/// registers.
 fn large(blocks: u32, insts_per_block: u32, registers: u32) -> ModuleDef {
     let mut body = Body { reals: registers, ints: 1, ..Body::default() };
     let reg = |n: u32| Reg { bank: Bank::Real, index: (n % registers) as u16 };

@@ -251,8 +251,8 @@ impl Display for Part<'_> {
     }
 }
 
-/// A host type in the language's syntax, with what the language leaves out: heap types of arrays, and a comma in tuples of
-/// one.
+/// A host type in the language's syntax, with what the language leaves out: heap types of arrays, and a comma in tuples
+/// of one.
 struct HostText<'a>(&'a HostType);
 
 impl Display for HostText<'_> {

@@ -1,14 +1,14 @@
 //! The rule on assignment: no path reads a register that it has not written.
 //!
-//! A forward dataflow problem over basic blocks: a register is *unassigned* at the start of a block if some path from the
-//! function's start gets there without writing it. A read that no write precedes in its block is an error if its register
-//! is unassigned there. Most registers are only read in the block that writes them and never come into it; the
-//! others are numbered densely and followed 64 at a time, so that memory is two words per block. A sweep in
-//! reverse postorder sees a loop-free function once, and needs one sweep more per nesting of loops; the number of steps
-//! is limited because irreducible control flow can need one per block.
+//! A forward dataflow problem over basic blocks: a register is *unassigned* at the start of a block if some path from
+//! the function's start gets there without writing it. A read that no write precedes in its block is an error if its
+//! register is unassigned there. Most registers are only read in the block that writes them and never come into it; the
+//! others are numbered densely and followed 64 at a time, so that memory is two words per block. A sweep in reverse
+//! postorder sees a loop-free function once, and needs one sweep more per nesting of loops; the number of steps is
+//! limited because irreducible control flow can need one per block.
 
 use super::{Fault, Report, Rule, limits};
-use crate::isa::{Inst, Operand, Reg};
+use crate::isa::{Inst, Operand, Reg, Role};
 use crate::module::{Body, Function};
 
 /// Checks a function in which registers, lists and targets are in range and the last instruction is a terminator.
@@ -134,7 +134,7 @@ fn leaders(body: &Body) -> Vec<bool> {
     leaders[0] = true;
     let mut targets = Vec::new();
     for (at, inst) in body.code.iter().enumerate() {
-        if inst.op.is_terminator() {
+        if inst.op.is_terminator() || has_targets(inst) {
             leaders[at + 1] = true;
             targets.clear();
             push_targets(inst, body, &mut targets);
@@ -144,6 +144,10 @@ fn leaders(body: &Body) -> Vec<bool> {
         }
     }
     leaders
+}
+
+fn has_targets(inst: &Inst) -> bool {
+    inst.op.info().operands.iter().any(|operand| matches!(operand.role, Role::Target | Role::Targets))
 }
 
 fn push_targets(inst: &Inst, body: &Body, out: &mut Vec<u32>) {
@@ -172,13 +176,12 @@ fn block_end(start: u32, body: &Body, leaders: &[bool]) -> u32 {
 fn block_successors(end: u32, body: &Body, out: &mut Vec<u32>) {
     out.clear();
     let last = &body.code[end as usize - 1];
-    if last.op.is_terminator() {
-        push_targets(last, body, out);
-        out.sort_unstable();
-        out.dedup();
-    } else {
+    push_targets(last, body, out);
+    if !last.op.is_terminator() {
         out.push(end);
     }
+    out.sort_unstable();
+    out.dedup();
 }
 
 /// The starts of all blocks that can be reached, each after its successors in a depth-first search.
