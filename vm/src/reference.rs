@@ -1,6 +1,7 @@
 //! The reference page of the instruction set, made from the table.
 
-use crate::isa::{Op, OpInfo, Role};
+use crate::isa::{Bank, Op, OpInfo, OperandInfo, Role};
+use crate::text::synopsis;
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\
@@ -9,8 +10,8 @@ const INTRODUCTION: &str = "\
 Made from the table in `vm/src/isa.rs`; change that, then run `DUALVM_BLESS=1 cargo test -p dualvm-vm --test reference`.
 The forms that instructions take in files are in [bytecode.md](bytecode.md).
 
-Registers are `r` (reals), `i` (integers) and `p` (references). An operand is written `name: kind`, and a register
-that the instruction writes has an arrow before it.
+An instruction is shown as the text form writes it. Its operands are registers that it reads (a `real`, an `int` or a
+`ref`) or writes (`out real` and so on), lists of registers of any kind, and constants.
 ";
 
 const SCALAR: &str = "
@@ -20,8 +21,8 @@ Pure functions of registers. The last column has, for each real operand in order
 contributes to the adjoint of the operand: `Pass` it as it is, `Negate` it, `Scale(x)` it by the partial `x`, or keep it
 where a condition holds (`KeepIf`) or doesn't (`KeepUnless`). `passive` instructions have derivative zero.
 
-| code | instruction | meaning | derivative |
-|---|---|---|---|
+| code | instruction | operands | meaning | derivative |
+|---|---|---|---|---|
 ";
 
 const STRUCTURAL: &str = "
@@ -30,8 +31,8 @@ const STRUCTURAL: &str = "
 They move values with their derivatives, branch, call, and work on heap objects. Lists of registers have the types
 that the function, the closure or the object's type declares.
 
-| code | instruction | meaning |
-|---|---|---|
+| code | instruction | operands | meaning |
+|---|---|---|---|
 ";
 
 /// The reference page in Markdown: every instruction with its code, operands, meaning and derivative.
@@ -56,10 +57,9 @@ pub fn instructions_markdown() -> String {
 }
 
 fn row(out: &mut String, info: &OpInfo, more: &[&str]) {
-    let operands: Vec<String> =
-        info.operands.iter().map(|operand| format!("{}: {}", operand.name, kind(operand.role))).collect();
-    let doc = cell(info.doc.trim());
-    write!(out, "| `0x{:02x}` | `{}` {} | {doc} |", info.op.code(), info.mnemonic, operands.join(", "))
+    let operands: Vec<String> = info.operands.iter().map(operand).collect();
+    let (synopsis, doc) = (synopsis(info.op), cell(info.doc.trim()));
+    write!(out, "| `0x{:02x}` | `{synopsis}` | {} | {doc} |", info.op.code(), operands.join(", "))
         .expect("writing to a string succeeds");
     for cell in more {
         write!(out, " {cell} |").expect("writing to a string succeeds");
@@ -67,21 +67,27 @@ fn row(out: &mut String, info: &OpInfo, more: &[&str]) {
     out.push('\n');
 }
 
-fn kind(role: Role) -> String {
-    match role {
-        Role::Def(bank) => format!("→ `{}`", bank.letter()),
-        Role::Use(bank) => format!("`{}`", bank.letter()),
+fn operand(operand: &OperandInfo) -> String {
+    let bank = |bank| match bank {
+        Bank::Real => "real",
+        Bank::Int => "int",
+        Bank::Ref => "ref",
+    };
+    let kind = match operand.role {
+        Role::Def(written) => format!("out {}", bank(written)),
+        Role::Use(read) => bank(read).into(),
         Role::Real => "real constant".into(),
-        Role::Int => "integer constant".into(),
+        Role::Int => "int constant".into(),
         Role::Field => "field number".into(),
         Role::Tag => "tag".into(),
         Role::Target => "target".into(),
-        Role::Targets => "list of targets".into(),
+        Role::Targets => "targets".into(),
         Role::Func => "function".into(),
         Role::Message => "message".into(),
-        Role::Uses => "list of registers".into(),
-        Role::Defs => "→ list of registers".into(),
-    }
+        Role::Uses => "registers".into(),
+        Role::Defs => "out registers".into(),
+    };
+    format!("{kind} `{}`", operand.name)
 }
 
 /// Text for a cell of a table, where a bar would start the next one.

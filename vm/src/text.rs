@@ -34,4 +34,5 @@ mod print;
 
 pub use error::TextError;
 pub use parse::parse;
+pub(crate) use print::synopsis;
 pub use print::{print, print_inst};

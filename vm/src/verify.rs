@@ -10,8 +10,8 @@
 //! objects that were complete before it, and the heap has no cycles.
 //!
 //! **Signatures.** Parameters and results are of types of the module. The banks have room for the parameters, and a
-//! reference parameter's register has its type. A host interface, flattened, is the signature; its arrays hold
-//! what their elements flatten to, as themselves if that is one register and as a struct if not; names in it are distinct.
+//! reference parameter's register has its type. A host interface, flattened, is the signature; its arrays hold what
+//! their elements flatten to, as themselves if that is one register and as a struct if not; names in it are distinct.
 //!
 //! **Instructions.** Operand lists lie inside the pools. Bits of an instruction that hold no operand are zero.
 //! Registers are below their bank's count, targets below the number of instructions; functions and messages exist. No
@@ -26,8 +26,8 @@
 //! holds a parameter. Instructions that no path reaches obey all other rules, and for this one they count as
 //! having everything assigned.
 //!
-//! Not checked, because engines check it as they run: array indices, the tag that a payload is read under,
-//! capacities and the state of builders, conversions and divisions, recursion, time and memory. An integer that stands for a
+//! Not checked, because engines check it as they run: array indices, the tag that a payload is read under, capacities
+//! and the state of builders, conversions and divisions, recursion, time and memory. An integer that stands for a
 //! boolean may hold any value: instructions test for zero, and what a host gets is the host's to read.
 //!
 //! Time is linear in the module's size but for the rule on assignment: that looks at 64 registers at a time, and only
@@ -40,7 +40,7 @@ pub mod limits;
 mod types;
 mod typing;
 
-use crate::isa::Reg;
+use crate::isa::{Bank, Reg};
 use crate::module::{FuncId, Function, ModuleDef, TypeDef, TypeId, ValueType};
 use crate::text::print_inst;
 use std::collections::HashMap;
@@ -337,9 +337,9 @@ impl<'m> Report<'m> {
 /// The type of a register whose number is in range.
 fn type_of(function: &Function, reg: Reg) -> ValueType {
     match reg.bank {
-        crate::isa::Bank::Real => ValueType::Real,
-        crate::isa::Bank::Int => ValueType::Int,
-        crate::isa::Bank::Ref => ValueType::Ref(function.body.refs[usize::from(reg.index)]),
+        Bank::Real => ValueType::Real,
+        Bank::Int => ValueType::Int,
+        Bank::Ref => ValueType::Ref(function.body.refs[usize::from(reg.index)]),
     }
 }
 

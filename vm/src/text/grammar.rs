@@ -10,6 +10,17 @@ pub(super) enum Separator {
     Arrow,
 }
 
+impl Separator {
+    /// The separator as the printer writes it.
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Separator::Nothing => " ",
+            Separator::Comma => ", ",
+            Separator::Arrow => " -> ",
+        }
+    }
+}
+
 /// What stands before the operand at a position of an instruction: `call f1 (r2, p0) -> (r3)`.
 pub(super) fn separator(index: usize, role: Role) -> Separator {
     match role {

@@ -1,8 +1,8 @@
 //! Reading modules from text.
 //!
-//! A recursive descent over tokens. What a name means is settled when everything is read, so that functions, messages and
-//! labels can be used before they are declared. After an error in a line of code the parser goes on with
-//! the next line, after any other with the next item.
+//! A recursive descent over tokens. What a name means is settled when everything is read, so that functions, messages
+//! and labels can be used before they are declared. After an error in a line of code the parser goes on with the next
+//! line, after any other with the next item.
 
 mod items;
 mod resolve;
@@ -23,7 +23,13 @@ const ERRORS_MAX: usize = 100;
 /// let errors = dualvm_vm::text::parse("func \"f\" (real) -> (real)\n{\n  rett (r0)\n}", "f.dvasm").unwrap_err();
 /// assert_eq!(
 ///     errors[0].to_string(),
-///     "error: there is no instruction `rett`\n --> f.dvasm:3:3\n  |\n3 |   rett (r0)\n  |   ^^^^\n  = help: did you mean `ret`?"
+///     "\
+/// error: there is no instruction `rett`
+///  --> f.dvasm:3:3
+///   |
+/// 3 |   rett (r0)
+///   |   ^^^^
+///   = help: did you mean `ret`?"
 /// );
 /// ```
 ///

@@ -1,7 +1,7 @@
 //! Printing modules and single instructions.
 
-use super::grammar::{self, Separator};
-use crate::isa::{Inst, Operand};
+use super::grammar;
+use crate::isa::{Inst, Op, Operand, Role};
 use crate::module::{Body, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType, VariantDef};
 use std::fmt::{self, Display, Formatter};
 
@@ -30,6 +30,21 @@ pub fn print_inst(module: &ModuleDef, function: FuncId, inst: u32) -> String {
         Some((body, inst)) => InstText(body, inst).to_string(),
         None => format!("<no instruction {inst} in f{}>", function.0),
     }
+}
+
+/// How an instruction is written, with names for operands: `call func (args) -> (results)`.
+pub(crate) fn synopsis(op: Op) -> String {
+    let info = op.info();
+    let mut out = info.mnemonic.to_owned();
+    for (index, operand) in info.operands.iter().enumerate() {
+        out.push_str(grammar::separator(index, operand.role).text());
+        match operand.role {
+            Role::Uses | Role::Defs => out.extend(["(", operand.name, ")"]),
+            Role::Targets => out.extend(["[", operand.name, "]"]),
+            _ => out.push_str(operand.name),
+        }
+    }
+    out
 }
 
 struct ModuleText<'a>(&'a ModuleDef);
@@ -120,11 +135,7 @@ impl Display for InstText<'_> {
         write!(f, "{}", info.mnemonic)?;
         let Some(operands) = body.operands(inst) else { return write!(f, " <outside of the pool>") };
         for (index, (info, operand)) in info.operands.iter().zip(&operands).enumerate() {
-            match grammar::separator(index, info.role) {
-                Separator::Nothing => write!(f, " ")?,
-                Separator::Comma => write!(f, ", ")?,
-                Separator::Arrow => write!(f, " -> ")?,
-            }
+            write!(f, "{}", grammar::separator(index, info.role).text())?;
             print_operand(operand, body, f)?;
         }
         Ok(())
@@ -240,8 +251,8 @@ impl Display for Part<'_> {
     }
 }
 
-/// A host type in the language's syntax, with what the language leaves out: heap types of arrays, and a comma in tuples of
-/// one.
+/// A host type in the language's syntax, with what the language leaves out: heap types of arrays, and a comma in tuples
+/// of one.
 struct HostText<'a>(&'a HostType);
 
 impl Display for HostText<'_> {

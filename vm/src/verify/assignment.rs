@@ -1,20 +1,24 @@
 //! The rule on assignment: no path reads a register that it has not written.
 //!
-//! A forward dataflow problem over basic blocks: a register is *unassigned* at the start of a block if some path from the
-//! function's start gets there without writing it. A read that no write precedes in its block is an error if its register
-//! is unassigned there. Most registers are only read in the block that writes them and never come into it; the
-//! others are numbered densely and followed 64 at a time, so that memory is two words per block. A sweep in
-//! reverse postorder sees a loop-free function once, and needs one sweep more per nesting of loops; the number of steps
-//! is limited because irreducible control flow can need one per block.
+//! A forward dataflow problem over basic blocks: a register is *unassigned* at the start of a block if some path from
+//! the function's start gets there without writing it. A read that no write precedes in its block is an error if its
+//! register is unassigned there. Most registers are only read in the block that writes them and never come into it; the
+//! others are numbered densely and followed 64 at a time, so that memory is two words per block. A sweep in reverse
+//! postorder sees a loop-free function once, and needs one sweep more per nesting of loops; the number of steps is
+//! limited because irreducible control flow can need one per block.
 
 use super::{Fault, Report, Rule, limits};
-use crate::isa::{Inst, Operand, Reg};
+use crate::isa::{Inst, Operand, Reg, Role};
 use crate::module::{Body, Function};
 
 /// Checks a function in which registers, lists and targets are in range and the last instruction is a terminator.
 pub(super) fn check(function: &Function, report: &mut Report) {
     let graph = Graph::new(&function.body);
     let facts = Facts::new(function, &graph);
+    let least_steps = facts.registers.len().div_ceil(64) as u64 * graph.sweep_steps();
+    if report.flow_steps + least_steps > limits::FLOW_STEPS_MAX {
+        return fail_limit(report);
+    }
     let mut unassigned = vec![0u64; graph.len()];
     let mut written = vec![0u64; graph.len()];
     let mut errors = Vec::new();
@@ -31,17 +35,25 @@ pub(super) fn check(function: &Function, report: &mut Report) {
         let count = facts.registers.len() as u32 - first;
         unassigned[0] = if count < 64 { (1 << count) - 1 } else { u64::MAX };
         if !propagate(&graph, &written, &mut unassigned, &mut report.flow_steps) {
-            let expected = format!("at most {} steps", limits::FLOW_STEPS_MAX);
-            return report.fail(Rule::FlowLimit, expected, "more".into());
+            return fail_limit(report);
         }
         let bad = |read: &&Read| unassigned[read.block as usize] >> (read.register - first) & 1 == 1;
-        errors.extend(chunk_reads.iter().filter(bad).map(|read| (read.inst, facts.registers[read.register as usize])));
+        errors.extend(chunk_reads.iter().filter(bad).map(|read| (read.register, read.inst)));
     }
+    // One error for each register, where it is read first.
     errors.sort_unstable();
-    for (inst, reg) in errors {
+    errors.dedup_by_key(|error| error.0);
+    errors.sort_unstable_by_key(|error| error.1);
+    for (register, inst) in errors {
+        let reg = facts.registers[register as usize];
         let expected = format!("a write to {reg} on every path to here");
         report.fail_at(inst as usize, Fault::new(Rule::Assignment, expected, "a path without one"));
     }
+}
+
+fn fail_limit(report: &mut Report) {
+    let expected = format!("at most {} steps to check assignment in the module", limits::FLOW_STEPS_MAX);
+    report.fail(Rule::FlowLimit, expected, "more".into());
 }
 
 /// Takes the entries for which `belongs` holds off the front of a sorted slice.
@@ -55,7 +67,7 @@ fn split<'a, T>(slice: &mut &'a [T], belongs: impl Fn(&T) -> bool) -> &'a [T] {
 fn propagate(graph: &Graph, written: &[u64], unassigned: &mut [u64], steps: &mut u64) -> bool {
     let mut changed = true;
     while changed {
-        *steps += (graph.len() + graph.successors.len()) as u64;
+        *steps += graph.sweep_steps();
         if *steps > limits::FLOW_STEPS_MAX {
             return false;
         }
@@ -85,6 +97,11 @@ struct Graph {
 impl Graph {
     fn len(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// What one sweep over all blocks counts.
+    fn sweep_steps(&self) -> u64 {
+        (self.len() + self.successors.len()) as u64
     }
 
     fn successors(&self, block: usize) -> &[u32] {
@@ -117,7 +134,7 @@ fn leaders(body: &Body) -> Vec<bool> {
     leaders[0] = true;
     let mut targets = Vec::new();
     for (at, inst) in body.code.iter().enumerate() {
-        if inst.op.is_terminator() {
+        if inst.op.is_terminator() || has_targets(inst) {
             leaders[at + 1] = true;
             targets.clear();
             push_targets(inst, body, &mut targets);
@@ -127,6 +144,10 @@ fn leaders(body: &Body) -> Vec<bool> {
         }
     }
     leaders
+}
+
+fn has_targets(inst: &Inst) -> bool {
+    inst.op.info().operands.iter().any(|operand| matches!(operand.role, Role::Target | Role::Targets))
 }
 
 fn push_targets(inst: &Inst, body: &Body, out: &mut Vec<u32>) {
@@ -155,13 +176,12 @@ fn block_end(start: u32, body: &Body, leaders: &[bool]) -> u32 {
 fn block_successors(end: u32, body: &Body, out: &mut Vec<u32>) {
     out.clear();
     let last = &body.code[end as usize - 1];
-    if last.op.is_terminator() {
-        push_targets(last, body, out);
-        out.sort_unstable();
-        out.dedup();
-    } else {
+    push_targets(last, body, out);
+    if !last.op.is_terminator() {
         out.push(end);
     }
+    out.sort_unstable();
+    out.dedup();
 }
 
 /// The starts of all blocks that can be reached, each after its successors in a depth-first search.

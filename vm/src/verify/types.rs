@@ -57,11 +57,15 @@ fn check_counts(index: usize, def: &TypeDef, report: &mut Report) {
 
 /// Checks that a host sees in an exported function what is there.
 pub(super) fn check_interface(function: &Function, interface: &Interface, report: &mut Report) {
+    let errors = report.errors.len();
     check_distinct(interface.params.iter().map(|(name, _)| name.as_str()), report);
     for ty in interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]) {
         if !check_host_type(ty, limits::HOST_TYPE_DEPTH_MAX, report) {
             return;
         }
+    }
+    if report.errors.len() > errors {
+        return;
     }
     let params: Vec<ValueType> = interface.params.iter().flat_map(|(_, ty)| ty.flatten()).collect();
     for (what, host, own) in

@@ -1,11 +1,11 @@
 //! Typing rules of single instructions, beyond what operand roles say.
 //!
-//! By the time an instruction comes here, its registers are in range and the functions that it names exist. Whoever adds a
-//! structural instruction to the table is led here by the compiler: the `match` has no wildcard.
+//! By the time an instruction comes here, its registers are in range and the functions that it names exist. Whoever
+//! adds a structural instruction to the table is led here by the compiler: the `match` has no wildcard.
 
 use super::{Fault, Report, Rule, name, type_of};
 use crate::isa::{Op, Operand, Reg, for_each_instruction};
-use crate::module::{Function, TypeDef, TypeId, ValueType};
+use crate::module::{Function, TypeDef, TypeId, ValueType, VariantDef};
 
 macro_rules! define_structural {
     (
@@ -157,7 +157,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn variants(&self, at: usize) -> Result<&'a [crate::module::VariantDef], Fault> {
+    fn variants(&self, at: usize) -> Result<&'a [VariantDef], Fault> {
         match self.heap_type(at).1 {
             TypeDef::Variant(variants) => Ok(variants),
             _ => self.wrong_kind(at, "a variant"),

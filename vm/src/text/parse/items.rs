@@ -3,7 +3,7 @@
 use super::resolve::{Names, Pending, PendingFunction};
 use super::{Parsed, Parser, Stop, quote, similar};
 use crate::module::{Body, Function, HostType, Interface, Location, TypeDef, TypeId, ValueType, VariantDef};
-use crate::text::lex::Kind;
+use crate::text::lex::{Kind, Token};
 use crate::verify::limits;
 
 /// The words that start an item.
@@ -257,7 +257,7 @@ impl<'t> Parser<'t> {
 }
 
 impl<'t> PendingFunction<'t> {
-    fn new(name_token: crate::text::lex::Token<'t>) -> Self {
+    fn new(name_token: Token<'t>) -> Self {
         let function =
             Function { name: String::new(), params: vec![], results: vec![], interface: None, body: Body::default() };
         PendingFunction { function, name_token, code: Vec::new(), names: Names::default() }

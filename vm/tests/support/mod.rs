@@ -1,0 +1,78 @@
+//! Modules and random numbers that several tests use.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
+use dualvm_vm::module::{Body, Function, Location, ModuleDef};
+use dualvm_vm::text::parse;
+
+/// A module with every instruction that the verifier accepts.
+pub(crate) fn verified() -> ModuleDef {
+    read(include_str!("../data/every_instruction.dvasm"))
+}
+
+/// The module that a text stands for.
+pub(crate) fn read(text: &str) -> ModuleDef {
+    parse(text, "test.dvasm").unwrap_or_else(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        panic!("{}", errors.join("\n\n"))
+    })
+}
+
+/// A module with every instruction, made from operand roles alone, with operands at the edges of what can be written.
+/// Most of it makes no sense, so the verifier refuses it; all forms can write it.
+pub(crate) fn from_roles() -> ModuleDef {
+    let mut body = Body { reals: 65536, ints: 65536, ..Body::default() };
+    for edge in [false, true] {
+        for &op in Op::ALL {
+            let operands: Vec<Operand> = op.info().operands.iter().map(|info| operand(info.role, edge)).collect();
+            body.push(op, &operands).expect("the operands have the table's roles");
+        }
+    }
+    body.locations = vec![
+        Location { inst: 0, line: 1, column: 1 },
+        Location { inst: 7, line: u32::MAX, column: u32::MAX },
+        Location { inst: 8, line: 3, column: 1 },
+    ];
+    let function =
+        Function { name: "every \"instruction\"\n".into(), params: vec![], results: vec![], interface: None, body };
+    ModuleDef { source: Some("λ.dual".into()), functions: vec![function], ..ModuleDef::default() }
+}
+
+fn operand(role: Role, edge: bool) -> Operand {
+    let index = if edge { u16::MAX } else { 1 };
+    let wide = if edge { u32::MAX } else { 0 };
+    let reg = |bank| Reg { bank, index };
+    let regs = || if edge { vec![] } else { [Bank::Ref, Bank::Real, Bank::Int].map(reg).to_vec() };
+    match role {
+        Role::Def(bank) => Operand::Def(reg(bank)),
+        Role::Use(bank) => Operand::Use(reg(bank)),
+        Role::Real => Operand::Real(if edge { f64::from_bits(0x7ff0_0000_0000_0001) } else { -0.0 }),
+        Role::Int => Operand::Int(if edge { i64::MIN } else { 1 }),
+        Role::Field => Operand::Field(index),
+        Role::Tag => Operand::Tag(index),
+        Role::Target => Operand::Target(wide),
+        Role::Targets => Operand::Targets(if edge { vec![wide; 3] } else { vec![0, 9, 5] }),
+        Role::Func => Operand::Func(wide),
+        Role::Message => Operand::Message(wide),
+        Role::Uses => Operand::Uses(regs()),
+        Role::Defs => Operand::Defs(regs()),
+    }
+}
+
+/// A small generator of random numbers (Marsaglia 2003, xorshift64).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// The next number.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.number() % bound as u64) as usize
+    }
+}
