@@ -32,7 +32,8 @@ fn compare<G>(
 
     let mut group = c.benchmark_group(name);
     group.bench_function("primal", |b| b.iter(|| function.call(black_box(args)).expect("the examples run")));
-    group.bench_function("gradient", |b| b.iter(|| function.value_and_grad(black_box(args)).expect("the examples run")));
+    group
+        .bench_function("gradient", |b| b.iter(|| function.value_and_grad(black_box(args)).expect("the examples run")));
     group.bench_function("hand_primal", |b| b.iter(&primal));
     group.bench_function("hand_gradient", |b| b.iter(&gradient));
     group.finish();

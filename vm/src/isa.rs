@@ -7,7 +7,7 @@
 //!
 //! Two families:
 //! - **scalar** instructions are pure functions of one to three registers. Their primal semantics is the Rust
-//!   expression in braces and their derivative the list after `diff`, one [`Partial`](crate::segment::Partial) per real
+//!   expression in braces and their derivative the list after `diff`, one partial per real
 //!   operand, written in terms of other scalar instructions; `r` is the result. `passive` says that the derivative
 //!   is zero wherever it exists.
 //! - **structural** instructions move values, branch, call, and work on heap objects. Operands carry roles.
@@ -68,7 +68,7 @@ impl fmt::Display for Reg {
     }
 }
 
-/// What an operand is and does. The packing of operands into an [`Inst`] follows from the roles alone ([`Op::layout`]).
+/// What an operand is and does. The packing of operands into an [`Inst`] follows from the roles alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// A register of the bank that the instruction writes.

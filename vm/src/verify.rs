@@ -74,7 +74,7 @@ define_rules! {
     /// Functions have different names.
     FunctionName "two functions have one name";
 
-    /// Types have at most [`limits::FIELDS_MAX`] fields and variants.
+    /// Objects have at most [`limits::FIELDS_MAX`] fields or captures, types at most [`limits::VARIANTS_MAX`] variants.
     FieldCount "a type has too many parts";
     /// Types that anything refers to are in the module.
     UnknownType "there is no such type";
@@ -190,7 +190,7 @@ impl std::error::Error for VerifyError {}
 /// use dualvm_vm::text::parse;
 /// use dualvm_vm::verify::{Rule, verify};
 ///
-/// let module = parse("func f0 \"f\" () -> (real)\n regs 1 real\n{\n ret (r0)\n}", "f.dvasm").unwrap();
+/// let module = parse("func f0 \"f\" () -> (real)\n regs 1 real\n{\n ret (r0)\n}", "f.dvs").unwrap();
 /// let errors = verify(&module).unwrap_err();
 /// assert_eq!(errors[0].rule, Rule::Assignment);
 /// assert_eq!(

@@ -35,14 +35,14 @@ fn a_verified_module_has_every_instruction_and_survives_both_forms() {
     }
     for &op in Op::ALL {
         let mut code = module.functions.iter().flat_map(|function| &function.body.code);
-        assert!(code.any(|inst| inst.op == op), "tests/data/every_instruction.dvasm lacks `{}`", op.info().mnemonic);
+        assert!(code.any(|inst| inst.op == op), "tests/data/every_instruction.dvs lacks `{}`", op.info().mnemonic);
     }
     assert_survives(&module);
 }
 
 #[test]
 fn the_printed_form_is_the_data_file() {
-    let text = include_str!("data/every_instruction.dvasm");
+    let text = include_str!("data/every_instruction.dvs");
     let (comment, rest) = text.split_once('\n').expect("the file has lines");
     assert!(comment.starts_with(';'));
     assert_eq!(print(&verified()), rest);
@@ -151,7 +151,7 @@ fn the_example_in_the_documentation_is_accepted() {
 
 /// The message, line and column, and help of each error.
 fn errors(text: &str) -> Vec<(String, u32, u32, Option<String>)> {
-    let errors = parse(text, "test.dvasm").expect_err("the text has errors");
+    let errors = parse(text, "test.dvs").expect_err("the text has errors");
     errors.into_iter().map(|error| (error.message, error.line, error.column, error.help)).collect()
 }
 
@@ -238,15 +238,15 @@ func \"g\" () -> ()
 
 #[test]
 fn carets_point_at_the_place_in_long_lines_and_after_tabs() {
-    let error = &parse("\ttype t0 = λλ real", "a.dvasm").unwrap_err()[0];
+    let error = &parse("\ttype t0 = λλ real", "a.dvs").unwrap_err()[0];
     let expected = "error: expected `struct`, `variant`, `array`, `builder` or `closure`, found `λ`
- --> a.dvasm:1:12
+ --> a.dvs:1:12
   |
 1 |  type t0 = λλ real
   |            ^";
     assert_eq!(error.to_string(), expected);
     let long = format!("type t0 = struct {{ {} bad }}", "real, ".repeat(100_000));
-    let error = &parse(&long, "a.dvasm").unwrap_err()[0];
+    let error = &parse(&long, "a.dvs").unwrap_err()[0];
     assert_eq!((error.line, error.column), (1, 600_021));
     assert!(error.to_string().len() < 400);
 }

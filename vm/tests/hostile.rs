@@ -21,7 +21,7 @@ fn check_bytes(bytes: &[u8]) {
 /// What prints parses to what prints the same.
 fn check_text(module: &ModuleDef) {
     let text = print(module);
-    let parsed = parse(&text, "test.dvasm").unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let parsed = parse(&text, "test.dvs").unwrap_or_else(|errors| panic!("{}", errors[0]));
     assert!(print(&parsed) == text, "{text}");
 }
 
@@ -84,7 +84,7 @@ fn huge_counts_are_refused_before_memory_is_taken() {
 fn deep_types_are_refused_without_recursion() {
     let deep = |open: &str, close: &str| {
         let (open, close) = (open.repeat(100_000), close.repeat(100_000));
-        parse(&format!("func \"f\" () -> ()\nexport () -> {open}Real{close}\n{{\nret ()\n}}"), "deep.dvasm")
+        parse(&format!("func \"f\" () -> ()\nexport () -> {open}Real{close}\n{{\nret ()\n}}"), "deep.dvs")
     };
     for (open, close) in [("(", ")"), ("(", ",)"), ("{ a : ", "}"), ("Array ", " @t0"), ("Array (", ") @t0")] {
         assert!(deep(open, close).is_err());
@@ -117,14 +117,14 @@ fn damaged_text_ends_well() {
             }
         }
         let damaged: String = chars.into_iter().collect();
-        match parse(&damaged, "damaged.dvasm") {
+        match parse(&damaged, "damaged.dvs") {
             Ok(module) => {
                 let _ = verify(&module);
                 check_text(&module);
             }
             Err(errors) => {
                 assert!((1..=100).contains(&errors.len()));
-                errors.iter().for_each(|error| assert!(error.to_string().contains("damaged.dvasm")));
+                errors.iter().for_each(|error| assert!(error.to_string().contains("damaged.dvs")));
             }
         }
     }
@@ -134,8 +134,8 @@ fn damaged_text_ends_well() {
 fn text_cut_anywhere_ends_well() {
     let text = print(&verified());
     for (at, _) in text.char_indices() {
-        let _ = parse(&text[..at], "cut.dvasm");
-        let _ = parse(&text[at..], "cut.dvasm");
+        let _ = parse(&text[..at], "cut.dvs");
+        let _ = parse(&text[at..], "cut.dvs");
     }
 }
 
@@ -144,7 +144,7 @@ fn thousands_of_mistakes_take_no_time() {
     let unknown = "  jmup nowhere\n".repeat(50_000);
     let labels: String = (0..50_000).map(|n| format!("a{n}: jump b{n}\n")).collect();
     for code in [unknown, labels] {
-        let errors = parse(&format!("func \"f\" () -> ()\n{{\n{code}}}"), "mistakes.dvasm").unwrap_err();
+        let errors = parse(&format!("func \"f\" () -> ()\n{{\n{code}}}"), "mistakes.dvs").unwrap_err();
         assert_eq!(errors.len(), 100);
     }
 }

@@ -204,12 +204,12 @@ const MODULE_CASES: &[Case] = &[
     (
         Rule::RegisterCount,
         "func \"a\" () -> ()\nregs 65537 real\n{ ret ()\n}",
-        "expected at most 65536 registers `r`, found 65537",
+        "expected at most 65000 registers `r`, found 65537",
     ),
     (
         Rule::RegisterCount,
         "func \"a\" () -> ()\nregs 4294967295 int\n{ ret ()\n}",
-        "expected at most 65536 registers `i`, found 4294967295",
+        "expected at most 65000 registers `i`, found 4294967295",
     ),
     (
         Rule::ParamRegisters,
@@ -308,7 +308,7 @@ fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
             a_module(Function { name: "x".repeat(65536), ..ret() }),
             "expected at most 65535 bytes, found 65536",
         ),
-        (Rule::FieldCount, a_type(TypeDef::Struct(reals(65536))), "expected at most 65535 fields in t0, found 65536"),
+        (Rule::FieldCount, a_type(TypeDef::Struct(reals(256))), "expected at most 255 fields in t0, found 256"),
         (
             Rule::ParamCount,
             a_type(TypeDef::Closure { params: vec![], results: reals(4097) }),
@@ -354,11 +354,11 @@ fn shared_lists() -> ModuleDef {
     module
 }
 
-/// 65,536 registers that live through a million blocks.
+/// 61,440 registers that live through a million blocks.
 fn long_lives() -> ModuleDef {
     let regs = |index: u16| (index..=index + 4095).map(Reg::real).collect::<Vec<_>>();
-    let starts = || (0..16).map(|n| n * 4096u16);
-    let mut module = read("func \"f\" () -> ()\nregs 65536 real\n{\nret ()\n}");
+    let starts = || (0..15).map(|n| n * 4096u16);
+    let mut module = read("func \"f\" () -> ()\nregs 61440 real\n{\nret ()\n}");
     let callee = |name: &str, params: usize, results: usize| Function {
         params: vec![ValueType::Real; params],
         results: vec![ValueType::Real; results],
@@ -474,9 +474,9 @@ fn sound_code_is_accepted() {
 fn the_largest_of_everything_is_accepted() {
     let reals = |count| vec![ValueType::Real; count];
     let mut largest = function("x".repeat(65535).as_str(), |body| {
-        (body.reals, body.ints) = (65536, 65536);
-        push(body, Op::Const, &[Operand::Def(Reg::real(65535)), Operand::Real(0.0)]);
-        push(body, Op::Ret, &[Operand::Uses(vec![Reg::real(65535); 4096])]);
+        (body.reals, body.ints) = (65000, 65000);
+        push(body, Op::Const, &[Operand::Def(Reg::real(64999)), Operand::Real(0.0)]);
+        push(body, Op::Ret, &[Operand::Uses(vec![Reg::real(64999); 4096])]);
     });
     largest.params = reals(4096);
     largest.results = reals(4096);
@@ -484,7 +484,7 @@ fn the_largest_of_everything_is_accepted() {
     let mut identity = read("func \"id\" (real) -> (real)\nregs 1 real\n{\nret (r0)\n}").functions.remove(0);
     identity.interface = Some(Interface { params: vec![("x".into(), deep.clone())], result: deep });
     let module = ModuleDef {
-        types: vec![TypeDef::Struct(reals(65535))],
+        types: vec![TypeDef::Struct(reals(255))],
         functions: vec![largest, identity],
         ..ModuleDef::default()
     };

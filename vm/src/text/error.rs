@@ -8,7 +8,7 @@ use std::fmt;
 ///
 /// ```text
 /// error: expected a real register, found `i0`
-///  --> spring.dvasm:12:7
+///  --> spring.dvs:12:7
 ///    |
 /// 12 |   add i0, r1, r2
 ///    |       ^^

@@ -20,12 +20,12 @@ const ERRORS_MAX: usize = 100;
 /// Reads a module. `file_name` is for messages only.
 ///
 /// ```
-/// let errors = dualvm_vm::text::parse("func \"f\" (real) -> (real)\n{\n  rett (r0)\n}", "f.dvasm").unwrap_err();
+/// let errors = dualvm_vm::text::parse("func \"f\" (real) -> (real)\n{\n  rett (r0)\n}", "f.dvs").unwrap_err();
 /// assert_eq!(
 ///     errors[0].to_string(),
 ///     "\
 /// error: there is no instruction `rett`
-///  --> f.dvasm:3:3
+///  --> f.dvs:3:3
 ///   |
 /// 3 |   rett (r0)
 ///   |   ^^^^

@@ -13,10 +13,10 @@ use std::fmt::{self, Display, Formatter};
 /// ```
 /// use dualvm_vm::text::{parse, print};
 ///
-/// let module = parse("func \"double\" (real) -> (real)\nregs 2 real\n{ add r1, r0, r0\n ret (r1) }", "double.dvasm")?;
+/// let module = parse("func \"double\" (real) -> (real)\nregs 2 real\n{ add r1, r0, r0\n ret (r1) }", "double.dvs")?;
 /// let text = "func f0 \"double\" (real) -> (real)\n  regs 2 real\n{\n  add r1, r0, r0\n  ret (r1)\n}\n";
 /// assert_eq!(print(&module), text);
-/// assert_eq!(parse(text, "double.dvasm")?, module);
+/// assert_eq!(parse(text, "double.dvs")?, module);
 /// # Ok::<(), Vec<dualvm_vm::text::TextError>>(())
 /// ```
 pub fn print(module: &ModuleDef) -> String {

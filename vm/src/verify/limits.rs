@@ -3,10 +3,12 @@
 //! Every number here bounds time or memory of something that comes after verification, or of verification itself. The
 //! first group follows from the packing of instructions, the second one is chosen.
 
-/// Registers of one bank in a function: register numbers have 16 bits.
-pub const REGISTERS_MAX: u32 = 1 << 16;
-/// Fields of a struct or of one variant, and variants of a type: lists of operands have 16-bit lengths.
-pub const FIELDS_MAX: usize = (1 << 16) - 1;
+/// Registers of one bank in a function. Register numbers have 16 bits; recording takes a few for itself.
+pub const REGISTERS_MAX: u32 = 65_000;
+/// Fields of a struct or of one variant, and captures of a closure: an object's header counts them in bytes.
+pub const FIELDS_MAX: usize = 255;
+/// Variants of a type: tags have 16 bits.
+pub const VARIANTS_MAX: usize = (1 << 16) - 1;
 
 /// Functions of a module.
 pub const FUNCTIONS_MAX: usize = 1 << 20;

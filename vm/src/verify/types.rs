@@ -39,7 +39,7 @@ fn check_counts(index: usize, def: &TypeDef, report: &mut Report) {
     match def {
         TypeDef::Struct(fields) => check(Rule::FieldCount, "fields", fields.len(), limits::FIELDS_MAX),
         TypeDef::Variant(variants) => {
-            check(Rule::FieldCount, "variants", variants.len(), limits::FIELDS_MAX);
+            check(Rule::FieldCount, "variants", variants.len(), limits::VARIANTS_MAX);
             for variant in variants {
                 check(Rule::FieldCount, "fields of a variant", variant.fields.len(), limits::FIELDS_MAX);
             }

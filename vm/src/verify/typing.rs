@@ -3,7 +3,7 @@
 //! By the time an instruction comes here, its registers are in range and the functions that it names exist. Whoever
 //! adds a structural instruction to the table is led here by the compiler: the `match` has no wildcard.
 
-use super::{Fault, Report, Rule, name, type_of};
+use super::{Fault, Report, Rule, limits, name, type_of};
 use crate::isa::{Op, Operand, Reg, for_each_instruction};
 use crate::module::{Function, TypeDef, TypeId, ValueType, VariantDef};
 
@@ -263,6 +263,10 @@ impl<'a> View<'a> {
         if let Some(at) = expected.iter().position(|&ty| self.report.is_builder(ty)) {
             let found = format!("{} of type {}, a builder", captures[at], name(expected[at]));
             return Err(Fault::new(Rule::BuilderPlace, "no builder among the captures", found));
+        }
+        if captures.len() > limits::FIELDS_MAX {
+            let expected = format!("at most {} captures", limits::FIELDS_MAX);
+            return Err(Fault::new(Rule::FieldCount, expected, captures.len().to_string()));
         }
         expected.extend_from_slice(params);
         self.same_list(Rule::ClosureSignature, "captures and parameters", &expected, &callee.params)?;

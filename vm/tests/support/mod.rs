@@ -7,12 +7,12 @@ use dualvm_vm::text::parse;
 
 /// A module with every instruction that the verifier accepts.
 pub(crate) fn verified() -> ModuleDef {
-    read(include_str!("../data/every_instruction.dvasm"))
+    read(include_str!("../data/every_instruction.dvs"))
 }
 
 /// The module that a text stands for.
 pub(crate) fn read(text: &str) -> ModuleDef {
-    parse(text, "test.dvasm").unwrap_or_else(|errors| {
+    parse(text, "test.dvs").unwrap_or_else(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         panic!("{}", errors.join("\n\n"))
     })
