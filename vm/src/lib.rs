@@ -34,7 +34,7 @@
 //!
 //! The crate knows neither the language nor native code. `isa` holds the one declaration of every instruction; the
 //! files behind it, in the order in which a gradient passes through them: `prepare` (streams for the interpreter),
-//! `liveness`, `segment` (cutting), `graph` and `derive` (adjoints), `interp`, `heap`, `tape`, `sweep`, `convert`.
+//! `rename`, `liveness`, `segment` (cutting), `graph` and `derive` (adjoints), `interp`, `heap`, `tape`, `sweep`, `convert`.
 
 pub mod binary;
 pub mod builder;
@@ -53,6 +53,7 @@ mod pool;
 mod prepare;
 mod program;
 pub mod reference;
+mod rename;
 mod segment;
 mod sweep;
 mod tape;

@@ -268,7 +268,7 @@ impl fmt::Display for PackError {
 impl std::error::Error for PackError {}
 
 /// The cursor over an instruction's packed fields; packing and unpacking both walk it.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Fields {
     narrow: usize,
     half: usize,
@@ -368,6 +368,25 @@ impl Body {
         }
     }
 
+    /// Replaces the registers that an instruction names directly; `rename` gets the register and whether it is written.
+    /// Lists stay as they are.
+    pub(crate) fn rename_regs(inst: &mut Inst, mut rename: impl FnMut(Reg, bool) -> u16) {
+        let mut at = Fields::default();
+        for info in inst.op.info().operands {
+            match info.role {
+                Role::Def(bank) | Role::Use(bank) => {
+                    let mut peek = at;
+                    let index = peek.narrow(inst);
+                    let index = rename(Reg { bank, index }, matches!(info.role, Role::Def(_)));
+                    at.replace_narrow(inst, index);
+                }
+                Role::Field | Role::Tag => _ = at.narrow(inst),
+                Role::Target | Role::Func | Role::Message => _ = at.half(inst),
+                Role::Real | Role::Int | Role::Targets | Role::Uses | Role::Defs => {}
+            }
+        }
+    }
+
     /// The register lists of an instruction that has them: what it reads, then what it writes.
     pub(crate) fn reg_lists(&self, inst: &Inst) -> (&[Reg], &[Reg]) {
         let mut at = Fields::default();
@@ -429,6 +448,13 @@ impl Fields {
             }
         }
         self.narrow += 1;
+    }
+
+    fn replace_narrow(&mut self, inst: &mut Inst, value: u16) {
+        if self.narrow >= 3 {
+            inst.imm &= !0xffff;
+        }
+        self.put_narrow(inst, value);
     }
 
     fn put_half(&mut self, inst: &mut Inst, value: u32) {

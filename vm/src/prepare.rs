@@ -17,6 +17,7 @@ use crate::heap::{self, Fields};
 use crate::isa::{Bank, Inst, Op, Reg};
 use crate::liveness::{self, Block};
 use crate::module::{Body, Function, ModuleDef, TypeDef, ValueType};
+use crate::rename;
 use crate::segment::{self, Segment};
 use crate::tape;
 
@@ -131,14 +132,16 @@ pub(crate) fn recording(
     function: &Function,
     register: &mut dyn FnMut(SegmentCode) -> u32,
 ) -> Stream {
+    let mut function = function.clone();
+    let blocks = liveness::blocks(&function.body);
+    rename::rename_loads(&mut function.body, &blocks);
     let body = &function.body;
     let real_params = function.params.iter().filter(|&&ty| ty == ValueType::Real).count();
     let constants = segment::constant_registers(body, real_params);
-    let blocks = liveness::blocks(body);
     let live = liveness::live_out(body, &blocks);
     let segments =
         blocks.iter().zip(&live).flat_map(|(&block, live)| segment::cut(body, block, live, &constants)).collect();
-    Emitter::new(module, function).run(segments, register)
+    Emitter::new(module, &function).run(segments, register)
 }
 
 struct Emitter<'a> {
