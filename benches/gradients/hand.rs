@@ -110,3 +110,108 @@ pub fn spring_grad(n: usize, start: State) -> (f64, State) {
     });
     (px * py, adj)
 }
+
+/// The particles benchmark: the product of the final coordinates, summed over independent particles.
+pub fn particles(n: usize, starts: &[State]) -> f64 {
+    starts.iter().fold(0.0, |sum, &start| sum + spring(n, start))
+}
+
+/// The gradient of [`particles`].
+pub fn particles_grad(n: usize, starts: &[State]) -> (f64, Vec<State>) {
+    let (mut sum, mut adjs) = (0.0, Vec::with_capacity(starts.len()));
+    for &start in starts {
+        let (value, adj) = spring_grad(n, start);
+        sum += value;
+        adjs.push(adj);
+    }
+    (sum, adjs)
+}
+
+type Vec3 = [f64; 3];
+
+fn dot3(a: Vec3, b: Vec3) -> f64 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+fn cross(a: Vec3, b: Vec3) -> Vec3 {
+    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+}
+
+/// Rotates a vector by a quaternion `(x, y, z, w)`: `2 (u·v) u + (w² - u·u) v + 2 w (u × v)`.
+pub fn rotate_vec_by_quat(v: Vec3, [x, y, z, w]: [f64; 4]) -> Vec3 {
+    let u = [x, y, z];
+    let (along, keep, c) = (2.0 * dot3(u, v), w * w - dot3(u, u), cross(u, v));
+    std::array::from_fn(|i| along * u[i] + keep * v[i] + 2.0 * w * c[i])
+}
+
+/// The Jacobian of [`rotate_vec_by_quat`]: a row for each output, with respect to `v`, then to the quaternion. One
+/// reverse pass per output.
+pub fn rotate_vec_by_quat_jacobian(v: Vec3, q: [f64; 4]) -> (Vec3, [[f64; 7]; 3]) {
+    let [x, y, z, w] = q;
+    let u = [x, y, z];
+    let (along, keep, c) = (2.0 * dot3(u, v), w * w - dot3(u, u), cross(u, v));
+    let row = |i: usize| {
+        let mut seed = [0.0; 3];
+        seed[i] = 1.0;
+        let (along_adj, keep_adj, w_adj) = (u[i], v[i], 2.0 * c[i] + 2.0 * w * v[i]);
+        let c_adj = seed.map(|s| 2.0 * w * s);
+        // u × v is linear in both: its adjoints are v × c_adj and c_adj × u.
+        let (u_cross, v_cross) = (cross(v, c_adj), cross(c_adj, u));
+        let mut adj = [0.0; 7];
+        for k in 0..3 {
+            adj[k] = keep * seed[k] + 2.0 * along_adj * u[k] + v_cross[k];
+            adj[3 + k] = along * seed[k] + 2.0 * along_adj * v[k] - 2.0 * keep_adj * u[k] + u_cross[k];
+        }
+        adj[6] = w_adj;
+        adj
+    };
+    (rotate_vec_by_quat(v, q), [row(0), row(1), row(2)])
+}
+
+/// A dense layer: a row of weights for each output, and the biases.
+pub type Layer = (Vec<Vec<f64>>, Vec<f64>);
+
+fn dense((weights, bias): &Layer, x: &[f64]) -> Vec<f64> {
+    let relu = |x: f64| if x >= 0.0 { x } else { 0.0 };
+    weights.iter().zip(bias).map(|(row, b)| relu(dotprod(row, x) + b)).collect()
+}
+
+fn softmax(x: &[f64]) -> Vec<f64> {
+    let max = x.iter().fold(0.0_f64, |m, &x| if x > m { x } else { m });
+    let exps: Vec<f64> = x.iter().map(|x| (x - max).exp()).collect();
+    let sum: f64 = exps.iter().sum();
+    exps.iter().map(|e| e / sum).collect()
+}
+
+/// The neural benchmark: dense layers with relu, then softmax, then the sum.
+pub fn neural(layers: &[Layer], x: &[f64]) -> f64 {
+    let last = layers.iter().fold(x.to_vec(), |x, layer| dense(layer, &x));
+    softmax(&last).iter().sum()
+}
+
+/// The gradient of [`neural`] with respect to weights, biases and input.
+pub fn neural_grad(layers: &[Layer], x: &[f64]) -> (f64, Vec<Layer>, Vec<f64>) {
+    let mut inputs = vec![x.to_vec()];
+    for layer in layers {
+        inputs.push(dense(layer, &inputs[inputs.len() - 1]));
+    }
+    let last = &inputs[layers.len()];
+    let y = softmax(last);
+    let value = y.iter().sum();
+    // The sum's adjoint is 1 for every part; through the softmax, y_i (1 - Σ y).
+    let total: f64 = y.iter().sum();
+    let mut adj: Vec<f64> = y.iter().map(|y| y * (1.0 - total)).collect();
+    let mut layer_adjs = Vec::with_capacity(layers.len());
+    for ((weights, _), (x, out)) in layers.iter().zip(inputs.iter().zip(&inputs[1..])).rev() {
+        let pre: Vec<f64> = adj.iter().zip(out).map(|(adj, &out)| if out > 0.0 { *adj } else { 0.0 }).collect();
+        let weights_adj = pre.iter().map(|adj| x.iter().map(|x| adj * x).collect()).collect();
+        let mut x_adj = vec![0.0; x.len()];
+        for (row, adj) in weights.iter().zip(&pre) {
+            row.iter().zip(&mut x_adj).for_each(|(w, x_adj)| *x_adj += w * adj);
+        }
+        layer_adjs.push((weights_adj, pre));
+        adj = x_adj;
+    }
+    layer_adjs.reverse();
+    (value, layer_adjs, adj)
+}

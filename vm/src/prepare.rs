@@ -11,15 +11,13 @@
 //!   same, tag in `c`.
 //! - `Build`: element bank in `c`. `PrimalMov`: like `Mov`.
 
-use crate::derive::{StraightCode, derive_adjoint};
-use crate::graph::{Node, NodeId};
 use crate::heap::{self, Fields};
 use crate::isa::{Bank, Inst, Op, Reg};
 use crate::liveness::{self, Block};
 use crate::module::{Body, Function, ModuleDef, TypeDef, ValueType};
+use crate::record::{RecordPlan, SegmentCode, SegmentSite};
 use crate::rename;
 use crate::segment::{self, Segment};
-use crate::tape;
 
 /// Registers by bank, each in order.
 #[derive(Debug, Default)]
@@ -61,46 +59,6 @@ pub(crate) struct ObjectSite {
     pub(crate) uses: RegList,
     /// The bank of the elements, for arrays.
     pub(crate) element: Bank,
-}
-
-/// Where an output of a segment gets its word from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum OutputWord {
-    /// A new slot if one of the inputs in the mask is active.
-    Slot { offset: u32, mask: u64 },
-    /// The word that this register had before the segment.
-    Copy(u16),
-    /// The output is constant.
-    Zero,
-}
-
-/// The end of a segment in a recording stream.
-#[derive(Debug)]
-pub(crate) struct SegmentSite {
-    /// The number of the segment in the module.
-    pub(crate) id: u32,
-    /// Registers whose words say what the segment depends on.
-    pub(crate) inputs: Box<[u16]>,
-    pub(crate) saved_reals: Box<[u16]>,
-    pub(crate) saved_ints: Box<[u16]>,
-    pub(crate) outputs: Box<[(u16, OutputWord)]>,
-    /// Whether an output is a `Copy`: words are then read before any is written.
-    pub(crate) copies: bool,
-    pub(crate) slots: u32,
-    pub(crate) record_bytes: u32,
-    /// Instructions that the sweep runs for a record.
-    pub(crate) sweep_cost: u32,
-}
-
-/// What the sweep knows of a segment.
-#[derive(Debug)]
-pub(crate) struct SegmentCode {
-    pub(crate) saved_reals: u32,
-    pub(crate) saved_ints: u32,
-    pub(crate) slots: u32,
-    /// For each input, the register that holds its contribution.
-    pub(crate) contributions: Box<[u16]>,
-    pub(crate) adjoint: StraightCode,
 }
 
 /// A function's code, ready to run in one mode.
@@ -278,76 +236,15 @@ impl<'a> Emitter<'a> {
         };
     }
 
-    /// Emits a segment: its instructions as they stand, copies as primal copies, then its end.
+    /// Emits a segment: its instructions as they stand, copies of reals as copies of primals, then its end.
     fn segment(&mut self, segment: Segment, register: &mut dyn FnMut(SegmentCode) -> u32) {
-        let Segment { start, end, graph, real_inputs, int_inputs, outputs, writes } = segment;
-        // A node may be held by several registers; each output node is differentiated once.
-        let mut nodes: Vec<NodeId> = Vec::new();
-        for &(_, node) in &outputs {
-            if matches!(graph.node(node), Node::Op(..)) && !nodes.contains(&node) {
-                nodes.push(node);
-            }
-        }
-        let node_of: Vec<Node> = outputs.iter().map(|&(_, node)| graph.node(node)).collect();
-        let inputs_of_graph: Vec<Node> = graph.iter().map(|(_, node)| node).collect();
-        let adjoint = derive_adjoint(graph, &nodes);
-        let mut offset = 0;
-        let words: Vec<OutputWord> = adjoint
-            .masks
-            .iter()
-            .map(|&mask| {
-                let word = if mask == 0 { OutputWord::Zero } else { OutputWord::Slot { offset, mask } };
-                offset += u32::from(mask != 0);
-                word
-            })
-            .collect();
-        let outputs: Box<[(u16, OutputWord)]> = outputs
-            .iter()
-            .zip(node_of)
-            .map(|(&(reg, id), node)| match node {
-                Node::RealInput(n) => (reg, OutputWord::Copy(real_inputs[n as usize])),
-                Node::Op(..) => {
-                    let at = nodes.iter().position(|&node| node == id).expect("every output node is in the list");
-                    (reg, words[at])
-                }
-                _ => (reg, OutputWord::Zero),
-            })
-            .collect();
-
-        // Saved primals must still be in a register at the end: copy those that are overwritten before.
-        let mut copies: Vec<(u32, u16, u16)> = Vec::new();
-        let mut saved_reals = Vec::new();
-        for &id in &adjoint.saved_reals {
-            let (from, born) = match inputs_of_graph[id.index()] {
-                Node::RealInput(n) => (real_inputs[n as usize], None),
-                _ => {
-                    let (at, reg, _) = writes.iter().find(|w| w.2 == id).expect("a saved node was computed");
-                    (*reg, Some(*at))
-                }
-            };
-            match writes.iter().find(|w| w.1 == from && w.2 != id && born.is_none_or(|born| w.0 > born)) {
-                None => saved_reals.push(from),
-                Some(&(at, ..)) => {
-                    let scratch = (self.body.reals as usize + copies.len()) as u16;
-                    copies.push((at, scratch, from));
-                    saved_reals.push(scratch);
-                }
-            }
-        }
-        self.stream.reals = self.stream.reals.max(self.body.reals as usize + copies.len());
-        let saved_ints: Box<[u16]> = adjoint
-            .saved_ints
-            .iter()
-            .map(|id| match inputs_of_graph[id.index()] {
-                Node::IntInput(n) => int_inputs[n as usize],
-                _ => unreachable!("integers in a graph are inputs or computed from saved ones"),
-            })
-            .collect();
-
+        let (start, end) = (segment.start, segment.end);
+        let plan = RecordPlan::new(segment, self.body.reals as u16);
+        self.stream.reals = self.stream.reals.max(self.body.reals as usize + plan.copies.len());
         for at in start..end {
             let here = self.stream.code.len() as u32;
-            for &(_, scratch, from) in copies.iter().filter(|copy| copy.0 == at) {
-                self.push(at, Inst { op: Op::PrimalMov, a: scratch, b: from, c: 0, imm: 0 });
+            for copy in plan.copies.iter().filter(|copy| copy.before == at) {
+                self.push(at, Inst { op: Op::PrimalMov, a: copy.to, b: copy.from, c: 0, imm: 0 });
             }
             self.inst(at);
             self.position[at as usize] = here;
@@ -356,34 +253,12 @@ impl<'a> Emitter<'a> {
                 last.op = Op::PrimalMov;
             }
         }
-
-        let inputs: Box<[u16]> = adjoint.inputs.iter().map(|&n| real_inputs[n as usize]).collect();
-        let site = SegmentSite {
-            inputs,
-            record_bytes: tape::record_bytes(saved_reals.len(), saved_ints.len(), adjoint.inputs.len()),
-            saved_reals: saved_reals.into(),
-            saved_ints,
-            copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
-            outputs,
-            slots: adjoint.slots,
-            sweep_cost: adjoint.code.code.len() as u32 + 1,
-            id: 0,
-        };
-        if site.outputs.is_empty() {
+        if plan.site.outputs.is_empty() {
             return;
         }
-        let id = if site.inputs.is_empty() {
-            0
-        } else {
-            register(SegmentCode {
-                saved_reals: site.saved_reals.len() as u32,
-                saved_ints: site.saved_ints.len() as u32,
-                slots: site.slots,
-                contributions: adjoint.contributions.into(),
-                adjoint: adjoint.code,
-            })
-        };
-        self.stream.segments.push(SegmentSite { id, ..site });
+        // A segment without inputs never writes a record; its end makes its outputs constants.
+        let id = if plan.site.inputs.is_empty() { u32::MAX } else { register(plan.code) };
+        self.stream.segments.push(SegmentSite { id, ..plan.site });
         let imm = self.stream.segments.len() as u64 - 1;
         self.push(end - 1, Inst { op: Op::SegmentEnd, a: 0, b: 0, c: 0, imm });
     }

@@ -1,7 +1,8 @@
 //! A verified program with everything that is derived from it on demand: streams and segments.
 
 use crate::module::ModuleDef;
-use crate::prepare::{self, SegmentCode, Stream};
+use crate::prepare::{self, Stream};
+use crate::record::SegmentCode;
 use std::sync::OnceLock;
 
 /// A module that has passed the verifier, and its streams. Streams are made when a function first runs in a mode, and

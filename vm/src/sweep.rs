@@ -9,8 +9,8 @@ use crate::derive::StraightCode;
 use crate::isa::{Inst, Op, for_each_instruction};
 use crate::math;
 use crate::meter::Meter;
-use crate::prepare::SegmentCode;
 use crate::program::Program;
+use crate::record::SegmentCode;
 use crate::tape::{PACK, TRAILER_BYTES, Tape};
 use crate::trap::{Limit, TrapKind};
 
