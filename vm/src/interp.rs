@@ -5,13 +5,18 @@
 //! target, field and function of the code, and each call makes room for the callee's frame. The two modes are two
 //! instances of one function; the recording one also moves words and writes records.
 
+mod recording;
+mod registers;
+
+use recording::{is_active, segment_end};
+use registers::{Registers, copy_registers, gather, return_registers, scatter, unpack_captures};
+
 use crate::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref};
 use crate::isa::{Bank, Inst, Op, for_each_instruction};
 use crate::math;
 use crate::meter::Meter;
-use crate::prepare::{CallSite, RegList, Stream};
+use crate::prepare::Stream;
 use crate::program::Program;
-use crate::record::{OutputWord, SegmentSite};
 use crate::sweep::{read, scalar_arm};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
@@ -616,193 +621,3 @@ macro_rules! define_execute {
     };
 }
 for_each_instruction!(define_execute);
-
-/// Pointers to the first registers of a frame, or to the fields of an object.
-#[derive(Clone, Copy)]
-struct Registers {
-    reals: *mut f64,
-    words: *mut u64,
-    ints: *mut i64,
-    refs: *mut Ref,
-}
-
-/// Copies the listed registers to consecutive places.
-///
-/// # Safety
-/// `from` is a frame that has the registers, `to` has room for them, and the two don't overlap.
-#[inline(always)]
-unsafe fn copy_registers<const RECORD: bool>(list: &RegList, from: Registers, to: Registers) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        for (n, &reg) in list.reals.iter().enumerate() {
-            *to.reals.add(n) = *from.reals.add(usize::from(reg));
-            if RECORD {
-                *to.words.add(n) = *from.words.add(usize::from(reg));
-            }
-        }
-        for (n, &reg) in list.ints.iter().enumerate() {
-            *to.ints.add(n) = *from.ints.add(usize::from(reg));
-        }
-        for (n, &reg) in list.refs.iter().enumerate() {
-            *to.refs.add(n) = *from.refs.add(usize::from(reg));
-        }
-    }
-}
-
-/// Copies results from the callee's registers to the caller's.
-///
-/// # Safety
-/// Both frames have the registers and don't overlap; the lists agree in number by bank.
-#[inline(always)]
-unsafe fn return_registers<const RECORD: bool>(results: &RegList, from: Registers, list: &RegList, to: Registers) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        for (&src, &dst) in results.reals.iter().zip(&list.reals) {
-            *to.reals.add(usize::from(dst)) = *from.reals.add(usize::from(src));
-            if RECORD {
-                *to.words.add(usize::from(dst)) = *from.words.add(usize::from(src));
-            }
-        }
-        for (&src, &dst) in results.ints.iter().zip(&list.ints) {
-            *to.ints.add(usize::from(dst)) = *from.ints.add(usize::from(src));
-        }
-        for (&src, &dst) in results.refs.iter().zip(&list.refs) {
-            *to.refs.add(usize::from(dst)) = *from.refs.add(usize::from(src));
-        }
-    }
-}
-
-/// Copies the registers that a tail call or a return hands on.
-///
-/// # Safety
-/// `from` is a frame that has the registers.
-unsafe fn gather<const RECORD: bool>(site: &CallSite, from: Registers, to: &mut Results) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        to.reals.clear();
-        to.reals.extend(site.uses.reals.iter().map(|&reg| *from.reals.add(usize::from(reg))));
-        to.words.clear();
-        if RECORD {
-            to.words.extend(site.uses.reals.iter().map(|&reg| *from.words.add(usize::from(reg))));
-        }
-        to.ints.clear();
-        to.ints.extend(site.uses.ints.iter().map(|&reg| *from.ints.add(usize::from(reg))));
-        to.refs.clear();
-        to.refs.extend(site.uses.refs.iter().map(|&reg| *from.refs.add(usize::from(reg))));
-    }
-}
-
-/// Copies gathered values to consecutive registers.
-///
-/// # Safety
-/// `to` has room for them.
-unsafe fn scatter<const RECORD: bool>(values: &Results, to: Registers) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        to.reals.copy_from_nonoverlapping(values.reals.as_ptr(), values.reals.len());
-        if RECORD {
-            to.words.copy_from_nonoverlapping(values.words.as_ptr(), values.words.len());
-        }
-        to.ints.copy_from_nonoverlapping(values.ints.as_ptr(), values.ints.len());
-        to.refs.copy_from_nonoverlapping(values.refs.as_ptr(), values.refs.len());
-    }
-}
-
-/// Copies a closure's captures to consecutive registers. Returns where the arguments go. Null is not a closure.
-///
-/// # Safety
-/// `to` has room for the captures.
-#[inline(always)]
-unsafe fn unpack_captures<const RECORD: bool>(closure: Ref, to: Registers) -> Registers {
-    if closure.is_null() {
-        return to;
-    }
-    // SAFETY: a closure's header counts its captures.
-    unsafe {
-        let fields = heap::fields_of(*closure);
-        to.reals.copy_from_nonoverlapping(closure.add(fields.real_at(0)).cast(), fields.reals);
-        if RECORD {
-            to.words.copy_from_nonoverlapping(closure.add(fields.word_at(0)), fields.reals);
-        }
-        to.ints.copy_from_nonoverlapping(closure.add(fields.int_at(0)).cast(), fields.ints);
-        to.refs.copy_from_nonoverlapping(closure.add(fields.ref_at(0)).cast(), fields.refs);
-        Registers {
-            reals: to.reals.add(fields.reals),
-            words: if RECORD { to.words.add(fields.reals) } else { to.words },
-            ints: to.ints.add(fields.ints),
-            refs: to.refs.add(fields.refs),
-        }
-    }
-}
-
-/// Whether an object holds anything that is not constant.
-///
-/// # Safety
-/// `object` is a complete object with these fields.
-unsafe fn is_active(object: Ref, fields: heap::Fields) -> bool {
-    // SAFETY: promised by the caller; references of a complete object are not null.
-    unsafe {
-        (0..fields.reals).any(|n| *object.add(fields.word_at(n)) != CONSTANT)
-            || (0..fields.refs).any(|n| *(*object.add(fields.ref_at(n)) as Ref).add(OWNER) != 0)
-    }
-}
-
-/// Ends a segment: finds out what is active, appends the record, gives the outputs their words.
-///
-/// # Safety
-/// The pointers are to a frame that has the site's registers.
-#[inline(always)]
-unsafe fn segment_end(
-    site: &SegmentSite,
-    tape: &mut Tape,
-    scratch: &mut Vec<u64>,
-    reals: *mut f64,
-    words: *mut u64,
-    ints: *mut i64,
-) -> Result<(), Limit> {
-    // SAFETY: promised by the caller; the record has the size that the site's lists add up to.
-    unsafe {
-        let mut active = 0u64;
-        for (n, &reg) in site.inputs.iter().enumerate() {
-            active |= u64::from(*words.add(usize::from(reg)) != CONSTANT) << n;
-        }
-        let mut base = 0;
-        if active != 0 {
-            let (start, first) = tape.record(site.record_bytes as usize, site.slots, site.sweep_cost)?;
-            base = first;
-            let mut at = start.cast::<u64>();
-            for &reg in &site.saved_reals {
-                at.write_unaligned((*reals.add(usize::from(reg))).to_bits());
-                at = at.add(1);
-            }
-            for &reg in &site.saved_ints {
-                at.write_unaligned(*ints.add(usize::from(reg)) as u64);
-                at = at.add(1);
-            }
-            let mut at = at.cast::<u32>();
-            for &reg in &site.inputs {
-                at.write_unaligned(crate::word::slot(*words.add(usize::from(reg))));
-                at = at.add(1);
-            }
-            at.write_unaligned(site.id);
-            at.add(1).write_unaligned(first);
-        }
-        let word = |output: OutputWord| match output {
-            OutputWord::Slot { offset, mask } if mask & active != 0 => u64::from(base + offset),
-            OutputWord::Copy(from) => *words.add(usize::from(from)),
-            _ => CONSTANT,
-        };
-        if site.copies {
-            scratch.clear();
-            scratch.extend(site.outputs.iter().map(|&(_, output)| word(output)));
-            for (&(reg, _), &new) in site.outputs.iter().zip(scratch.iter()) {
-                *words.add(usize::from(reg)) = new;
-            }
-        } else {
-            for &(reg, output) in &site.outputs {
-                *words.add(usize::from(reg)) = word(output);
-            }
-        }
-        Ok(())
-    }
-}
