@@ -64,7 +64,7 @@ impl Infer<'_> {
             Meaning::Local(_) => unreachable!("locals are not called by name"),
         };
         if args.len() != params.len() {
-            self.wrong_count(expr, callee, params.len(), args);
+            self.wrong_count(expr, callee, (&params, result), args);
             return self.arguments_only(args);
         }
         for (i, (&arg, &param)) in args.iter().zip(&params).enumerate() {
@@ -73,7 +73,10 @@ impl Infer<'_> {
         result
     }
 
-    fn wrong_count(&mut self, expr: ExprId, callee: ExprId, expected: usize, args: &[ExprId]) {
+    fn wrong_count(&mut self, expr: ExprId, callee: ExprId, (params, result): (&[Ty], Ty), args: &[ExprId]) {
+        let expected = params.len();
+        let ty = self.out.types.con(Con::Function, params.iter().copied().chain([result]).collect());
+        let signature = format!("`{} : {}`", self.callee_name(callee), self.out.types.show(ty));
         let name = self.callee_name(callee);
         let plural = if expected == 1 { "" } else { "s" };
         let found = args.len();
@@ -91,8 +94,8 @@ impl Infer<'_> {
             }
         };
         self.sink.push(match self.resolved.meanings[callee] {
-            Some(Meaning::Def(def)) => error.also(self.ast.defs[def].name_span, "defined here"),
-            _ => error,
+            Some(Meaning::Def(def)) => error.also(self.ast.defs[def].name_span, "defined here").note(signature),
+            _ => error.note(signature),
         });
     }
 

@@ -1,15 +1,17 @@
 //! Expressions. From loose to tight:
 //!
-//!     let in, if then else, loop do     as far right as possible
-//!     ||                                left
-//!     &&                                left
-//!     == != < <= > >=                   not associative
-//!     + -                               left
-//!     * / %                             left
-//!     - (prefix)
-//!     ^                                 right
-//!     f a b                             application
-//!     a[i]                              index, the bracket directly after the array
+//! ```text
+//! let in, if then else, loop do     as far right as possible
+//! ||                                left
+//! &&                                left
+//! == != < <= > >=                   not associative
+//! + -                               left
+//! * / %                             left
+//! - (prefix)
+//! ^                                 right
+//! f a b                             application
+//! a[i]                              index, the bracket directly after the array
+//! ```
 
 use super::{Parse, Parser};
 use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind, Generator, Iteration, Let, PatternKind};

@@ -17,6 +17,9 @@ impl Types {
     pub(crate) fn show(&self, ty: Ty) -> String {
         let mut printer = Printer { types: self, letters: HashMap::new(), out: String::new() };
         printer.write(ty, false);
+        if let Some(cut) = printer.out.find('…') {
+            printer.out.truncate(cut + '…'.len_utf8());
+        }
         printer.out
     }
 
