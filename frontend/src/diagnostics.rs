@@ -206,9 +206,14 @@ impl Sink {
     /// Adds a problem.
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         self.errors += usize::from(diagnostic.severity == Severity::Error);
-        if self.list.len() < DIAGNOSTICS_MAX {
+        if !self.is_full() {
             self.list.push(diagnostic);
         }
+    }
+
+    /// Whether no more problems are collected.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= DIAGNOSTICS_MAX
     }
 
     /// Whether the program can't be compiled.

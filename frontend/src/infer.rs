@@ -15,13 +15,16 @@ mod pattern;
 
 use crate::arena::Table;
 use crate::ast::{Ast, DefId, ExprId, PatternId};
-use crate::diagnostics::Sink;
+use crate::diagnostics::{Diagnostic, Sink};
 use crate::names::Names;
 use crate::resolve::{LocalId, Resolved};
 use crate::types::{Class, Ty, Types};
 use std::collections::HashMap;
 
 use mismatch::Why;
+
+/// A polymorphic type of more nodes than this is refused: each use copies it, and copies of copies grow exponentially.
+const POLYMORPHIC_NODES_MAX: usize = 1_000;
 
 /// The type of a definition.
 #[derive(Clone, Debug)]
@@ -107,16 +110,30 @@ impl Infer<'_> {
             };
             self.check(def.body, self.out.defs[id].result, why);
         }
-        let open: Vec<Ty> = group
-            .iter()
-            .flat_map(|&id| {
-                let def = &self.out.defs[id];
-                def.params.iter().copied().chain([def.result]).collect::<Vec<Ty>>()
-            })
-            .collect();
-        let vars = self.out.types.vars_in(open);
+        let mut open: Vec<Ty> = Vec::new();
+        for &id in group {
+            let def = &self.out.defs[id];
+            open.extend(def.params.iter().chain([&def.result]));
+        }
+        let (vars, nodes) = self.out.types.vars_in(open);
+        if nodes > POLYMORPHIC_NODES_MAX && !vars.is_empty() {
+            return self.too_large(group);
+        }
         for &id in group {
             self.out.defs[id].vars.clone_from(&vars);
+        }
+    }
+
+    fn too_large(&mut self, group: &[DefId]) {
+        let def = &self.ast.defs[group[0]];
+        let message = format!("the type of `{}` is too large", self.names.text(def.name));
+        let error = Diagnostic::error(def.name_span, message);
+        self.sink.push(error.help("tuples of tuples grow exponentially; keep many numbers in an array"));
+        let unknown = self.out.types.error;
+        for &id in group {
+            let def = &mut self.out.defs[id];
+            def.params.fill(unknown);
+            def.result = unknown;
         }
     }
 }

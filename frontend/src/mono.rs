@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 /// No type may take more registers than this: tuples of tuples grow exponentially.
 pub(crate) const REGISTERS_MAX: usize = 1_000;
-/// No type may be nested deeper than this.
-pub(crate) const DEPTH_MAX: u32 = 100;
+/// No type may be nested deeper than this; the verifier's bound for what hosts see is a little higher.
+pub(crate) const DEPTH_MAX: u32 = 50;
 
 id_types! {
     /// A concrete type.
@@ -142,8 +142,8 @@ impl Monos {
     }
 
     /// How an array type is represented.
-    pub(crate) fn array_type(&self, ty: Mono) -> ArrayType {
-        self.entries[ty].array.expect("inference made this an array")
+    pub(crate) fn array_type(&self, ty: Mono) -> Option<ArrayType> {
+        self.entries[ty].array
     }
 
     /// The type as hosts see it.
@@ -154,7 +154,8 @@ impl Monos {
             MonoNode::Bool => HostType::Bool,
             MonoNode::Tuple(parts) => HostType::Tuple(parts.iter().map(|&part| self.host_type(part)).collect()),
             MonoNode::Array(element) => {
-                HostType::Array { element: Box::new(self.host_type(*element)), array: self.array_type(ty).array }
+                let array = self.array_type(ty).expect("array types have a representation").array;
+                HostType::Array { element: Box::new(self.host_type(*element)), array }
             }
         }
     }

@@ -78,7 +78,6 @@ impl Parser<'_> {
         let body = self.expr()?;
         match self.peek() {
             TokenKind::Def | TokenKind::End => Ok(body),
-            TokenKind::Equals => self.unexpected("an operator or the next `def`", Some("equality is written `==`")),
             _ => self.unexpected("an operator or the next `def`", None),
         }
     }
@@ -130,7 +129,9 @@ impl Parser<'_> {
         if self.peek() == kind {
             return Ok(self.advance().span);
         }
-        let error = self.unexpected_error(expected).also(open, "opened here");
+        let is_bracket = matches!(kind, TokenKind::RightParen | TokenKind::RightBracket | TokenKind::RightArray);
+        let label = if is_bracket { "opened here" } else { "starts here" };
+        let error = self.unexpected_error(expected).also(open, label);
         self.fail(error)
     }
 
@@ -148,8 +149,14 @@ impl Parser<'_> {
 
     fn unexpected_error(&self, expected: &str) -> Diagnostic {
         let found = self.peek();
-        Diagnostic::error(self.span(), format!("expected {expected}, found {found}"))
-            .label(format!("expected {expected}"))
+        let error = Diagnostic::error(self.span(), format!("expected {expected}, found {found}"))
+            .label(format!("expected {expected}"));
+        let before = self.at.checked_sub(1).map(|at| self.tokens[at].kind);
+        match (before, found) {
+            (Some(TokenKind::Star), TokenKind::Star) => error.help("a power is written `x ^ 2`"),
+            (_, TokenKind::Equals) if expected.contains("operator") => error.help("equality is written `==`"),
+            _ => error,
+        }
     }
 
     fn unexpected<T>(&mut self, expected: &str, help: Option<&str>) -> Parse<T> {

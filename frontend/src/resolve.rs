@@ -191,24 +191,26 @@ impl Resolver<'_> {
         match meaning {
             Some(Meaning::Def(def)) => self.mentioned.push(def),
             Some(_) => {}
-            None => self.unknown(expr, name),
+            None if self.sink.is_full() => self.sink.push(self.unknown(expr, name)),
+            None => {
+                let error = self.with_suggestion(self.unknown(expr, name), name);
+                self.sink.push(error);
+            }
         }
     }
 
-    fn unknown(&mut self, expr: ExprId, name: Name) {
-        let text = self.names.text(name);
-        let error =
-            Diagnostic::error(self.ast.exprs[expr].span, format!("unknown name `{text}`")).label("not defined here");
-        let known = self.names.all();
-        let known = known.filter(|&known| self.scope[known].is_some() || self.globals[known].is_some());
-        let best = closest(text, known.map(|known| self.names.text(known)));
-        self.sink.push(match best {
-            Some(best) => {
-                let is_local = self.undo.iter().any(|&(name, _)| self.names.text(name) == best);
-                let kind = if is_local { "variable" } else { "function" };
-                error.help(format!("there is a {kind} `{best}` with a similar name"))
-            }
-            None => error,
-        });
+    fn unknown(&self, expr: ExprId, name: Name) -> Diagnostic {
+        let message = format!("unknown name `{}`", self.names.text(name));
+        Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here")
+    }
+
+    /// Looks through all names, which takes time: only for problems that are shown.
+    fn with_suggestion(&self, error: Diagnostic, name: Name) -> Diagnostic {
+        let is_known = |known: &Name| self.scope[*known].is_some() || self.globals[*known].is_some();
+        let known = self.names.all().filter(is_known).map(|known| self.names.text(known));
+        let Some(best) = closest(self.names.text(name), known) else { return error };
+        let is_local = self.undo.iter().any(|&(name, _)| self.names.text(name) == best);
+        let kind = if is_local { "variable" } else { "function" };
+        error.help(format!("there is a {kind} `{best}` with a similar name"))
     }
 }

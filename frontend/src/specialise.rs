@@ -10,7 +10,7 @@ mod expr;
 
 use crate::arena::{Id, Table};
 use crate::ast::{Ast, DefId, PatternKind};
-use crate::core::{Body, Expr, ExprId, ExprKind, Function, FunctionId, Program, TypeLists, Var};
+use crate::core::{ArrayType, Body, Expr, ExprId, ExprKind, Function, FunctionId, Program, TypeLists, Var};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::infer::Inferred;
 use crate::mono::{DEPTH_MAX, Mono, MonoNode, Monos, REGISTERS_MAX};
@@ -19,7 +19,7 @@ use crate::resolve::{LocalId, Resolved};
 use crate::source::Span;
 use crate::types::{Class, Con, Node, Ty};
 use dualvm_vm::builder::ModuleBuilder;
-use dualvm_vm::module::{Interface, ValueType};
+use dualvm_vm::module::{Interface, TypeId, ValueType};
 use std::collections::HashMap;
 
 /// More functions than this are not made: instances of instances can grow exponentially.
@@ -245,6 +245,12 @@ impl Elaborator<'_, '_> {
         let known = if inferred.types.is_ground(root) { &mut self.program.ground } else { &mut self.known };
         known.insert(root, mono);
         Some(mono)
+    }
+
+    /// How an array type is represented. After a type was reported as too large, what should be an array may not be one.
+    fn array_type(&self, ty: Mono) -> ArrayType {
+        let nothing = ArrayType { array: TypeId(0), element: ValueType::Real, boxed: None };
+        self.program.monos.array_type(ty).unwrap_or(nothing)
     }
 
     fn flat(&self, ty: Mono) -> Vec<ValueType> {

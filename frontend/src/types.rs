@@ -170,9 +170,10 @@ impl Types {
         }
     }
 
-    /// The variables in some types, in order of appearance.
-    pub(crate) fn vars_in(&mut self, types: impl IntoIterator<Item = Ty>) -> Vec<Ty> {
+    /// The variables in some types, in order of appearance, and how many nodes were looked at.
+    pub(crate) fn vars_in(&mut self, types: impl IntoIterator<Item = Ty>) -> (Vec<Ty>, usize) {
         let mut vars = Vec::new();
+        let mut nodes = 0;
         self.start_walk();
         let mut pending: Vec<Ty> = types.into_iter().collect();
         pending.reverse();
@@ -181,13 +182,14 @@ impl Types {
             if !self.visit(root) {
                 continue;
             }
+            nodes += 1;
             match &self.nodes[root] {
                 Node::Var(_) => vars.push(root),
                 Node::Con { args, ground: false, .. } => pending.extend(args.iter().rev()),
                 _ => {}
             }
         }
-        vars
+        (vars, nodes)
     }
 
     /// A copy of a type in which variables are replaced.

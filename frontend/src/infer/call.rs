@@ -35,9 +35,12 @@ impl Infer<'_> {
         }
     }
 
+    /// Infers arguments of a call that is wrong. A function's name among them is likely part of the same mistake.
     fn arguments_only(&mut self, args: &[ExprId]) -> Ty {
         for &arg in args {
-            self.infer(arg);
+            if !matches!(self.resolved.meanings[arg], Some(Meaning::Def(_) | Meaning::Builtin(_))) {
+                self.infer(arg);
+            }
         }
         self.out.types.error
     }

@@ -26,8 +26,8 @@ impl Infer<'_> {
             ExprKind::If(cond, then, other) => {
                 let bool = self.out.types.bool;
                 self.check(*cond, bool, Why::Condition("if"));
-                self.check(*then, expected, why);
                 let is_open = self.out.types.con_of(expected).is_none();
+                self.check(*then, expected, why);
                 let why = if is_open { Why::SameAs(ast.exprs[*then].span, "the first branch") } else { why };
                 self.check(*other, expected, why);
             }

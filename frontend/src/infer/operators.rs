@@ -50,11 +50,12 @@ impl Infer<'_> {
         }
         let numbers = [left_type, right_type].map(|ty| self.out.types.con_of(ty));
         if let [Some(Con::Int), Some(Con::Real)] | [Some(Con::Real), Some(Con::Int)] = numbers {
-            let names = [left_type, right_type].map(|ty| self.out.types.describe(ty));
-            let span = |expr: ExprId| self.ast.exprs[expr].span;
+            let int_first = numbers[0] == Some(Con::Int);
+            let (int, real) = if int_first { (left, right) } else { (right, left) };
             let message = format!("`{}` needs two numbers of the same type", op.symbol());
-            let error = Diagnostic::error(span(left).to(span(right)), message)
-                .label(format!("{} and {}", names[0], names[1]))
+            let error = Diagnostic::error(self.ast.exprs[int].span, message)
+                .label("this is `Int`")
+                .also(self.ast.exprs[real].span, "this is `Real`")
                 .help("an `Int` becomes a `Real` with `to_real`");
             self.sink.push(error);
             return self.out.types.real;
@@ -87,7 +88,7 @@ impl Infer<'_> {
         if types.con_of(ty) == Some(Con::Real) {
             let span = self.ast.exprs[left].span.to(self.ast.exprs[right].span);
             let error = Diagnostic::error(span, "`%` is the remainder of `Int`s, found `Real`")
-                .help("for reals write `x - y * floor (x / y)`, whose derivative is then defined");
+                .help("for reals write `x - y * trunc (x / y)`");
             self.sink.push(error);
             return types.error;
         }

@@ -181,9 +181,6 @@ impl Parser<'_> {
             TokenKind::Backslash => {
                 return self.not_yet("function values are not supported yet", Some("write a top-level `def`"));
             }
-            TokenKind::Plus | TokenKind::Star | TokenKind::Slash if self.at > 0 => {
-                return self.unexpected("an expression", Some("an operator needs an operand on each side"));
-            }
             _ => return self.unexpected("an expression", None),
         };
         self.advance();

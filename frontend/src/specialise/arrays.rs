@@ -9,7 +9,7 @@ use crate::source::Span;
 impl Elaborator<'_, '_> {
     pub(super) fn array(&mut self, parts: &[ast::ExprId], ty: Mono, span: Span) -> ExprId {
         let parts = parts.iter().map(|&part| self.expr(part)).collect();
-        self.make(ExprKind::Pack(self.program.monos.array_type(ty), parts), ty, span)
+        self.make(ExprKind::Pack(self.array_type(ty), parts), ty, span)
     }
 
     pub(super) fn comprehension(&mut self, element: ast::ExprId, generator: Generator, ty: Mono, span: Span) -> ExprId {
@@ -18,7 +18,7 @@ impl Elaborator<'_, '_> {
         let body = self.expr(element);
         let body = self.block(inside, body);
         let collect = Box::new(Collect { range, body });
-        let value = self.make(ExprKind::Collect(self.program.monos.array_type(ty), collect), ty, span);
+        let value = self.make(ExprKind::Collect(self.array_type(ty), collect), ty, span);
         self.block(before, value)
     }
 }

@@ -20,6 +20,9 @@ impl Elaborator<'_, '_> {
         let ast = self.program.ast;
         let span = ast.exprs[expr].span;
         let ty = self.type_of(expr);
+        if self.program.gave_up {
+            return self.make(ExprKind::Trap("not compiled"), ty, span);
+        }
         match &ast.exprs[expr].kind {
             Surface::Error => self.make(ExprKind::Values(Box::default()), ty, span),
             Surface::Int(value) => {
@@ -66,7 +69,7 @@ impl Elaborator<'_, '_> {
             Surface::Index(array, index) => {
                 let array_type = self.type_of(*array);
                 let pair = [*array, *index].map(|part| self.expr(part));
-                self.make(ExprKind::Element(self.program.monos.array_type(array_type), pair), ty, span)
+                self.make(ExprKind::Element(self.array_type(array_type), pair), ty, span)
             }
             Surface::Ascribe(inner, _) => self.expr(*inner),
         }
@@ -164,7 +167,8 @@ impl Elaborator<'_, '_> {
     pub(super) fn name_value(&mut self, value: ExprId, bindings: &mut Vec<Binding>) -> Atom {
         let mut atoms = Vec::new();
         self.name_values(value, bindings, &mut atoms);
-        atoms[0]
+        // Only a value whose type was reported as too large has none.
+        atoms.first().copied().unwrap_or(Atom::Int(0))
     }
 
     pub(super) fn bind_atoms(&mut self, pattern: PatternId, atoms: &[Atom]) {
@@ -261,7 +265,7 @@ impl Elaborator<'_, '_> {
                 let index = self.index_var();
                 if !matches!(self.program.ast.patterns[element].kind, PatternKind::Wildcard) {
                     let at = self.atom(Atom::Var(index), span);
-                    let kind = ExprKind::Element(self.program.monos.array_type(array_type), [indexed, at]);
+                    let kind = ExprKind::Element(self.array_type(array_type), [indexed, at]);
                     let read = self.make(kind, element_type, array_span);
                     self.bind(element, read, inside);
                 }
