@@ -70,6 +70,11 @@ impl<I: Id, T> Table<I, T> {
         self.entries.iter().enumerate().map(|(index, entry)| (I::from_index(index), entry))
     }
 
+    /// The entries with their indices, in order.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (I, T)> {
+        self.entries.into_iter().enumerate().map(|(index, entry)| (I::from_index(index), entry))
+    }
+
     /// The indices, in order.
     pub(crate) fn ids(&self) -> impl Iterator<Item = I> + use<I, T> {
         (0..self.entries.len()).map(I::from_index)

@@ -80,6 +80,17 @@ pub(crate) struct Expr {
     pub(crate) span: Span,
 }
 
+/// A value that needs no evaluation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Atom {
+    /// A variable.
+    Var(Var),
+    /// A real constant.
+    Real(f64),
+    /// An integer or boolean constant.
+    Int(i64),
+}
+
 /// What an expression is.
 #[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
@@ -210,6 +221,50 @@ impl Expr {
             }
             ExprKind::Collect(_, collect) => {
                 [collect.range.from, collect.range.to, collect.body].into_iter().for_each(visit);
+            }
+        }
+    }
+}
+
+impl Body {
+    /// Adds an expression that is an atom.
+    pub(crate) fn atom(&mut self, atom: Atom, span: Span, lists: &mut TypeLists) -> ExprId {
+        let (kind, ty) = match atom {
+            Atom::Var(var) => (ExprKind::Var(var), self.vars[var]),
+            Atom::Real(value) => (ExprKind::Real(value), ValueType::Real),
+            Atom::Int(value) => (ExprKind::Int(value), ValueType::Int),
+        };
+        self.exprs.push(Expr { kind, types: lists.intern(&[ty]), span })
+    }
+
+    /// Turns an expression into bindings and atoms, one for each of its values. The expression is used up.
+    pub(crate) fn name_values(
+        &mut self,
+        value: ExprId,
+        lists: &TypeLists,
+        bindings: &mut Vec<Binding>,
+        atoms: &mut Vec<Atom>,
+    ) {
+        match &mut self.exprs[value].kind {
+            ExprKind::Var(var) => atoms.push(Atom::Var(*var)),
+            ExprKind::Real(real) => atoms.push(Atom::Real(*real)),
+            ExprKind::Int(int) => atoms.push(Atom::Int(*int)),
+            ExprKind::Values(parts) => {
+                let parts = std::mem::take(parts);
+                crate::stack::grown(|| {
+                    parts.iter().for_each(|&part| self.name_values(part, lists, bindings, atoms));
+                });
+            }
+            ExprKind::Block(inner, result) => {
+                let result = *result;
+                bindings.extend(std::mem::take(inner));
+                crate::stack::grown(|| self.name_values(result, lists, bindings, atoms));
+            }
+            _ => {
+                let types = lists.get(self.exprs[value].types);
+                let vars: Box<[Var]> = types.iter().map(|&ty| self.vars.push(ty)).collect();
+                atoms.extend(vars.iter().map(|&var| Atom::Var(var)));
+                bindings.push(Binding { vars, value });
             }
         }
     }

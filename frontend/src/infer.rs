@@ -4,11 +4,10 @@
 //! definition the types that its variables stand for. Variables that stay open in a definition's own type are its
 //! parameters; any other open variable means nothing to anyone and gets its default (`mono.rs`).
 //!
-//! `infer/` holds expressions, operators, patterns and annotations, messages, and the order of the groups.
+//! `infer/` holds expressions, operators, patterns and annotations, and messages.
 
 mod call;
 mod expr;
-mod groups;
 mod mismatch;
 mod operators;
 mod pattern;
@@ -70,7 +69,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
     };
     let locals = Table::filled(inferred.types.error, resolved.locals.len());
     let mut infer = Infer { ast, names, resolved, sink, locals, out: inferred };
-    for group in groups::groups(&resolved.mentions) {
+    for group in crate::graph::groups(&resolved.mentions) {
         infer.group(&group);
     }
     infer.out

@@ -9,7 +9,7 @@
 //!
 //! One stage per file, each a function from one representation to the next:
 //! `lexer` (text to tokens), `parser` (to [`ast`]), `resolve` (names), `infer` (types), `specialise` (to [`core`], one
-//! function per instance), `lower` (to bytecode). A stage reports into a sink of diagnostics and goes on where it can; a
+//! function per instance), `inline`, `lower` (to bytecode). A stage reports into a sink of diagnostics and goes on where it can; a
 //! program with errors goes no further than inference.
 
 mod arena;
@@ -17,7 +17,9 @@ mod ast;
 mod builtins;
 mod core;
 mod diagnostics;
+mod graph;
 mod infer;
+mod inline;
 mod lexer;
 mod liveness;
 mod lower;
@@ -64,5 +66,5 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleD
     if sink.has_errors() {
         return None;
     }
-    Some(lower::lower(program, source, sink))
+    Some(lower::lower(inline::inline(program), source, sink))
 }

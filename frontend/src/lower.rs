@@ -1,7 +1,7 @@
 //! Core to bytecode: one walk over each function, straight into registers.
 //!
 //! Code generation is driven by destinations. [`Lowerer::value`] computes a value wherever it likes and
-//! [`Lowerer::into`] into given registers: those of a loop's variables, for example, so that an iteration ends without
+//! [`Lowerer::write`] into given registers: those of a loop's variables, for example, so that an iteration ends without
 //! moves. A register that holds a variable is reused after the variable's last use, also for the result of the very
 //! instruction that reads it.
 //!
@@ -181,7 +181,7 @@ impl<'l> Lowerer<'l> {
             }
             _ => {
                 let target = self.fresh_target(self.type_of(expr));
-                self.into(expr, &[target]);
+                self.write(expr, &[target]);
                 Held::Temp(target.reg, target.ty)
             }
         }
@@ -200,18 +200,18 @@ impl<'l> Lowerer<'l> {
             _ if self.types(expr).len() == 1 => vec![self.value(expr)],
             _ => {
                 let targets: Vec<Target> = self.types(expr).iter().map(|&ty| self.fresh_target(ty)).collect();
-                self.into(expr, &targets);
+                self.write(expr, &targets);
                 targets.into_iter().map(|target| Held::Temp(target.reg, target.ty)).collect()
             }
         }
     }
 
     /// Computes the values of an expression into registers.
-    fn into(&mut self, expr: ExprId, targets: &[Target]) {
-        crate::stack::grown(|| self.into_here(expr, targets));
+    fn write(&mut self, expr: ExprId, targets: &[Target]) {
+        crate::stack::grown(|| self.write_here(expr, targets));
     }
 
-    fn into_here(&mut self, expr: ExprId, targets: &[Target]) {
+    fn write_here(&mut self, expr: ExprId, targets: &[Target]) {
         match self.kind(expr) {
             ExprKind::Var(_) => {
                 let held = self.value(expr);
@@ -223,9 +223,9 @@ impl<'l> Lowerer<'l> {
             ExprKind::Values(parts) => self.assign(parts, targets),
             ExprKind::Block(bindings, value) => {
                 self.bindings(bindings);
-                self.into(*value, targets);
+                self.write(*value, targets);
             }
-            ExprKind::If(parts) => self.conditional(*parts, |lowerer, branch| lowerer.into(branch, targets)),
+            ExprKind::If(parts) => self.conditional(*parts, |lowerer, branch| lowerer.write(branch, targets)),
             ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) => self.truth(expr, targets[0].reg),
             ExprKind::Loop(repeat) => self.repeat(expr, repeat, targets),
             ExprKind::Call(function, args) => {

@@ -10,7 +10,7 @@ mod expr;
 
 use crate::arena::{Id, Table};
 use crate::ast::{Ast, DefId, PatternKind};
-use crate::core::{ArrayType, Body, Expr, ExprId, ExprKind, Function, FunctionId, Program, TypeLists, Var};
+use crate::core::{ArrayType, Atom, Body, Expr, ExprId, ExprKind, Function, FunctionId, Program, TypeLists, Var};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::infer::Inferred;
 use crate::mono::{DEPTH_MAX, Mono, MonoNode, Monos, REGISTERS_MAX};
@@ -76,14 +76,6 @@ struct Specialiser<'s> {
     ground: HashMap<Ty, Mono>,
     int_power: Option<FunctionId>,
     gave_up: bool,
-}
-
-/// A value that needs no evaluation.
-#[derive(Clone, Copy, Debug)]
-enum Atom {
-    Var(Var),
-    Real(f64),
-    Int(i64),
 }
 
 /// One instance under construction.
@@ -273,12 +265,6 @@ impl Elaborator<'_, '_> {
     }
 
     fn atom(&mut self, atom: Atom, span: Span) -> ExprId {
-        let (kind, ty) = match atom {
-            Atom::Var(var) => (ExprKind::Var(var), self.body.vars[var]),
-            Atom::Real(value) => (ExprKind::Real(value), ValueType::Real),
-            Atom::Int(value) => (ExprKind::Int(value), ValueType::Int),
-        };
-        let types = self.program.program.lists.intern(&[ty]);
-        self.body.exprs.push(Expr { kind, types, span })
+        self.body.atom(atom, span, &mut self.program.program.lists)
     }
 }

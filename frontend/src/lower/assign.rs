@@ -59,7 +59,7 @@ impl Lowerer<'_> {
                     held.push(value);
                 }
             } else {
-                self.into(part, own);
+                self.write(part, own);
             }
         }
         self.move_all(moves);

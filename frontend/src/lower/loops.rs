@@ -31,15 +31,15 @@ impl Lowerer<'_> {
                 if target.owner.is_some_and(is_read) { self.fresh_target(target.ty) } else { target }
             })
             .collect();
-        self.into(repeat.init, &homes);
+        self.write(repeat.init, &homes);
         let mut next = homes.clone();
         for (&var, home) in repeat.vars.iter().zip(&mut next) {
             self.registers.define(var, home.reg, true);
             home.owner = Some(var);
         }
         match repeat.iteration {
-            Iteration::While(cond) => self.repeat_while(cond, |lowerer| lowerer.into(repeat.body, &next)),
-            Iteration::Range(range) => self.repeat_range(expr, range, |lowerer| lowerer.into(repeat.body, &next)),
+            Iteration::While(cond) => self.repeat_while(cond, |lowerer| lowerer.write(repeat.body, &next)),
+            Iteration::Range(range) => self.repeat_range(expr, range, |lowerer| lowerer.write(repeat.body, &next)),
         }
         repeat.vars.iter().for_each(|&var| self.registers.detach(var));
         self.end_loop(expr);
@@ -87,7 +87,7 @@ impl Lowerer<'_> {
 
     fn repeat_range(&mut self, place: ExprId, range: Range, body: impl FnOnce(&mut Self)) {
         let index = self.fresh_target(ValueType::Int);
-        self.into(range.from, &[index]);
+        self.write(range.from, &[index]);
         let to = self.value(range.to);
         self.repeat_from(place, range.index, index.reg, to, body);
     }

@@ -1,10 +1,10 @@
 //! Operators and builtins at concrete types: which instructions they are.
 
-use super::{Atom, Elaborator, Specialiser};
+use super::{Elaborator, Specialiser};
 use crate::arena::Id;
 use crate::ast::{self, BinaryOp, Comparison, ExprKind as Surface};
 use crate::builtins::Builtin;
-use crate::core::{Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop};
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop};
 use crate::diagnostics::Diagnostic;
 use crate::mono::Mono;
 use crate::source::Span;

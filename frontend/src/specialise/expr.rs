@@ -1,8 +1,8 @@
 //! Expressions and patterns.
 
-use super::{Atom, Elaborator};
+use super::Elaborator;
 use crate::ast::{self, BinaryOp, ExprKind as Surface, Generator, PatternId, PatternKind};
-use crate::core::{Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
+use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
 use crate::mono::Mono;
 use crate::resolve::Meaning;
 use crate::source::Span;
@@ -135,38 +135,14 @@ impl Elaborator<'_, '_> {
     /// Binds a pattern to a value.
     pub(super) fn bind(&mut self, pattern: PatternId, value: ExprId, bindings: &mut Vec<Binding>) {
         let mut atoms = Vec::new();
-        self.name_values(value, bindings, &mut atoms);
+        self.body.name_values(value, &self.program.program.lists, bindings, &mut atoms);
         self.bind_atoms(pattern, &atoms);
-    }
-
-    /// Gives each value of an expression a name, unless it is an atom already.
-    pub(super) fn name_values(&mut self, value: ExprId, bindings: &mut Vec<Binding>, atoms: &mut Vec<Atom>) {
-        match &mut self.body.exprs[value].kind {
-            ExprKind::Var(var) => atoms.push(Atom::Var(*var)),
-            ExprKind::Real(real) => atoms.push(Atom::Real(*real)),
-            ExprKind::Int(int) => atoms.push(Atom::Int(*int)),
-            ExprKind::Values(parts) => {
-                let parts = std::mem::take(parts);
-                crate::stack::grown(|| parts.iter().for_each(|&part| self.name_values(part, bindings, atoms)));
-            }
-            ExprKind::Block(inner, result) => {
-                let result = *result;
-                bindings.extend(std::mem::take(inner));
-                crate::stack::grown(|| self.name_values(result, bindings, atoms));
-            }
-            _ => {
-                let types = self.program.program.lists.get(self.body.exprs[value].types);
-                let vars: Box<[Var]> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
-                atoms.extend(vars.iter().map(|&var| Atom::Var(var)));
-                bindings.push(Binding { vars, value });
-            }
-        }
     }
 
     /// Names a single value.
     pub(super) fn name_value(&mut self, value: ExprId, bindings: &mut Vec<Binding>) -> Atom {
         let mut atoms = Vec::new();
-        self.name_values(value, bindings, &mut atoms);
+        self.body.name_values(value, &self.program.program.lists, bindings, &mut atoms);
         // Only a value whose type was reported as too large has none.
         atoms.first().copied().unwrap_or(Atom::Int(0))
     }
@@ -219,7 +195,7 @@ impl Elaborator<'_, '_> {
         {
             // The array is evaluated after the first values and before the loop.
             let mut atoms = Vec::new();
-            self.name_values(init, &mut before, &mut atoms);
+            self.body.name_values(init, &self.program.program.lists, &mut before, &mut atoms);
             let parts = atoms.into_iter().map(|atom| self.atom(atom, span)).collect();
             init = self.make(ExprKind::Values(parts), ty, span);
         }

@@ -1,17 +1,16 @@
-//! The order of inference: strongly connected components of the graph of mentions, callees first (Tarjan 1972, without
-//! recursion: a chain of definitions may be long).
+//! The order in which definitions are worked on: strongly connected components of the graph of mentions, callees first
+//! (Tarjan 1972, without recursion: a chain of definitions may be long).
 
 use crate::arena::{Id, Table};
-use crate::ast::DefId;
 
 /// Groups of mutually recursive definitions; a group comes after all that it mentions.
-pub(super) fn groups(mentions: &Table<DefId, Vec<DefId>>) -> Vec<Vec<DefId>> {
+pub(crate) fn groups<I: Id + Ord>(mentions: &Table<I, Vec<I>>) -> Vec<Vec<I>> {
     const NEW: usize = usize::MAX;
     let mut groups = Vec::new();
     let mut order = vec![NEW; mentions.len()];
     let mut lowest = vec![NEW; mentions.len()];
     let mut grouped = vec![false; mentions.len()];
-    let mut open: Vec<DefId> = Vec::new();
+    let mut open: Vec<I> = Vec::new();
     let mut visited = 0;
     for start in mentions.ids() {
         let mut path = vec![(start, 0)];
@@ -55,6 +54,7 @@ pub(super) fn groups(mentions: &Table<DefId, Vec<DefId>>) -> Vec<Vec<DefId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ast::DefId;
 
     #[test]
     fn callees_come_first_and_cycles_together() {
