@@ -21,6 +21,7 @@ mod graph;
 mod infer;
 mod inline;
 mod lexer;
+mod literal;
 mod liveness;
 mod lower;
 mod mono;
@@ -34,6 +35,7 @@ mod token;
 mod types;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
+pub use literal::{Literal, parse_literal};
 pub use source::{Source, Span};
 
 use dualvm_vm::module::ModuleDef;
