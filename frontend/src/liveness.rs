@@ -68,6 +68,15 @@ impl Liveness {
     /// Whether a variable is read in a subtree.
     pub(crate) fn is_used_in(&self, var: Var, expr: ExprId) -> bool {
         let (start, end) = self.extents[expr];
+        self.is_used(var, start, end)
+    }
+
+    /// Whether a variable is read after an expression was evaluated, in what remains of a subtree around it.
+    pub(crate) fn is_used_between(&self, var: Var, after: ExprId, around: ExprId) -> bool {
+        self.is_used(var, self.extents[after].1, self.extents[around].1)
+    }
+
+    fn is_used(&self, var: Var, start: u32, end: u32) -> bool {
         let first = self.uses[var].partition_point(|&at| at < start);
         self.uses[var].get(first).is_some_and(|&at| at < end)
     }

@@ -222,7 +222,10 @@ impl<'l> Lowerer<'l> {
             ExprKind::Int(value) => self.load_constant(expr, targets[0].reg, constants::Constant::int(*value)),
             ExprKind::Values(parts) => self.assign(parts, targets),
             ExprKind::Block(bindings, value) => {
-                self.bindings(bindings);
+                let wanted = self.wanted(*value, targets);
+                for binding in bindings {
+                    self.binding(expr, binding, &wanted);
+                }
                 self.write(*value, targets);
             }
             ExprKind::If(parts) => self.conditional(*parts, |lowerer, branch| lowerer.write(branch, targets)),

@@ -2,9 +2,10 @@
 
 use super::Lowerer;
 use super::registers::Held;
-use crate::core::{ExprId, ExprKind, Var};
-use dualvm_vm::isa::Reg;
+use crate::core::{Binding, ExprId, ExprKind, Var};
+use dualvm_vm::isa::{Op, Reg};
 use dualvm_vm::module::ValueType;
+use std::collections::HashMap;
 
 /// A register to be written.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +18,22 @@ pub(super) struct Target {
     pub(super) owner: Option<Var>,
 }
 
-/// A move that waits until everything was computed.
-struct Move {
+/// A last instruction that waits until every operand of every part was computed.
+struct Write {
     dst: Reg,
-    src: Reg,
     ty: ValueType,
+    /// `None` copies the only operand.
+    op: Option<Op>,
+    srcs: Vec<Reg>,
     place: ExprId,
+}
+
+impl Write {
+    /// The operands that are other registers than the destination.
+    fn others(&self) -> impl Iterator<Item = Reg> + '_ {
+        let is_first = |i: usize| !self.srcs[..i].contains(&self.srcs[i]);
+        (0..self.srcs.len()).filter(move |&i| is_first(i) && self.srcs[i] != self.dst).map(|i| self.srcs[i])
+    }
 }
 
 impl Lowerer<'_> {
@@ -32,38 +43,53 @@ impl Lowerer<'_> {
     }
 
     /// Computes the values of `parts`, one after the other, into `targets`. A part is computed directly into its targets
-    /// if no later part reads what was in them; plain copies come last, all at once.
+    /// if nothing that is still to come reads what was in them. Of the others, all but the last instruction is computed,
+    /// and the last ones follow together.
     pub(super) fn assign(&mut self, parts: &[ExprId], targets: &[Target]) {
         let mut flat = Vec::new();
         self.flatten(parts, &mut flat);
-        let copied: Vec<Option<Var>> = flat.iter().map(|&part| self.as_var(part)).collect();
         let mut rest = targets;
-        let mut moves: Vec<Move> = Vec::new();
+        let mut writes: Vec<Write> = Vec::new();
         let mut held: Vec<Held> = Vec::new();
         for (i, &part) in flat.iter().enumerate() {
             let (own, others) = rest.split_at(self.types(part).len());
             rest = others;
-            if copied[i].is_some() {
-                let value = self.value(part);
-                moves.push(Move { dst: own[0].reg, src: self.registers.reg(value), ty: own[0].ty, place: part });
-                held.push(value);
+            let is_read_later = |target: &Target| {
+                let is_pending = writes.iter().any(|write| write.srcs.contains(&target.reg));
+                let later = |owner| flat[i + 1..].iter().any(|&later| self.live.is_used_in(owner, later));
+                target.owner.is_some_and(|owner| is_pending || later(owner))
+            };
+            let is_copy = matches!(self.kind(part), ExprKind::Var(_));
+            if !is_copy && !own.iter().any(is_read_later) {
+                self.write(part, own);
                 continue;
             }
-            let is_read_later = |owner: Var| {
-                let later = flat[i + 1..].iter().any(|&later| self.live.is_used_in(owner, later));
-                later || copied.contains(&Some(owner))
-            };
-            if own.iter().any(|target| target.owner.is_some_and(is_read_later)) {
-                for (value, target) in self.values(part).into_iter().zip(own) {
-                    moves.push(Move { dst: target.reg, src: self.registers.reg(value), ty: target.ty, place: part });
-                    held.push(value);
-                }
-            } else {
-                self.write(part, own);
+            let (op, operands) = self.split_last(part);
+            let srcs: Vec<Reg> = operands.iter().map(|&value| self.registers.reg(value)).collect();
+            held.extend(operands);
+            match op {
+                Some(_) => writes.push(Write { dst: own[0].reg, ty: own[0].ty, op, srcs, place: part }),
+                None => writes.extend(own.iter().zip(srcs).map(|(target, src)| Write {
+                    dst: target.reg,
+                    ty: target.ty,
+                    op: None,
+                    srcs: vec![src],
+                    place: part,
+                })),
             }
         }
-        self.move_all(moves);
+        self.write_all(writes);
         held.into_iter().for_each(|value| self.registers.release(value));
+    }
+
+    /// Computes a part up to its last instruction, if that one can't trap and may so be moved past other parts.
+    fn split_last(&mut self, part: ExprId) -> (Option<Op>, Vec<Held>) {
+        match self.kind(part) {
+            ExprKind::Scalar(op, args) if !op.info().traps => {
+                (Some(*op), args.iter().flat_map(|&arg| self.values(arg)).collect())
+            }
+            _ => (None, self.values(part)),
+        }
     }
 
     fn flatten(&self, parts: &[ExprId], flat: &mut Vec<ExprId>) {
@@ -75,32 +101,89 @@ impl Lowerer<'_> {
         }
     }
 
-    fn as_var(&self, part: ExprId) -> Option<Var> {
-        match self.kind(part) {
-            ExprKind::Var(var) => Some(*var),
-            _ => None,
+    /// The variables of a block whose values only go into targets: they may live there from the start.
+    pub(super) fn wanted(&self, value: ExprId, targets: &[Target]) -> HashMap<Var, Target> {
+        let mut wanted = HashMap::new();
+        if targets.iter().all(|target| target.owner.is_none()) {
+            return wanted;
         }
+        let mut flat = Vec::new();
+        self.flatten(&[value], &mut flat);
+        let mut rest = targets;
+        for part in flat {
+            let (own, others) = rest.split_at(self.types(part).len());
+            rest = others;
+            if let ExprKind::Var(var) = self.kind(part) {
+                wanted.entry(*var).or_insert(own[0]);
+            }
+        }
+        wanted
     }
 
-    /// Performs moves as if all happened at the same time.
-    fn move_all(&mut self, mut moves: Vec<Move>) {
-        moves.retain(|one| one.dst != one.src);
-        while !moves.is_empty() {
-            let is_read = |dst: Reg| moves.iter().any(|other| other.src == dst);
-            match moves.iter().position(|one| !is_read(one.dst)) {
-                Some(ready) => {
-                    let one = moves.remove(ready);
-                    self.emit_mov(one.place, one.dst, one.src);
-                }
-                None => {
-                    // Only cycles are left: save one register, which makes its writer ready.
-                    let (saved, ty, place) = (moves[0].dst, moves[0].ty, moves[0].place);
-                    let copy = self.registers.allocate(ty, &mut self.out);
-                    self.emit_mov(place, copy, saved);
-                    moves.iter_mut().filter(|one| one.src == saved).for_each(|one| one.src = copy);
-                    self.registers.free(copy, ty);
+    /// Lowers a binding of a block, straight into the register where its variable is wanted if nothing after it in the
+    /// block reads what was there.
+    pub(super) fn binding(&mut self, block: ExprId, binding: &Binding, wanted: &HashMap<Var, Target>) {
+        if let [var] = *binding.vars
+            && let Some(&target) = wanted.get(&var)
+            && !target.owner.is_some_and(|owner| self.live.is_used_between(owner, binding.value, block))
+        {
+            self.write(binding.value, &[target]);
+            return self.registers.define(var, target.reg, true);
+        }
+        self.bindings(std::slice::from_ref(binding));
+    }
+
+    /// Performs writes as if all happened at the same time.
+    fn write_all(&mut self, mut writes: Vec<Write>) {
+        writes.retain(|write| write.op.is_some() || write.srcs[0] != write.dst);
+        let by_dst: HashMap<Reg, usize> = writes.iter().enumerate().map(|(i, write)| (write.dst, i)).collect();
+        let mut readers: HashMap<Reg, usize> = HashMap::new();
+        for src in writes.iter().flat_map(Write::others) {
+            *readers.entry(src).or_default() += 1;
+        }
+        let mut done = vec![false; writes.len()];
+        let mut saved = Vec::new();
+        let mut ready: Vec<usize> =
+            (0..writes.len()).rev().filter(|&i| !readers.contains_key(&writes[i].dst)).collect();
+        let mut next = 0;
+        loop {
+            while let Some(i) = ready.pop() {
+                done[i] = true;
+                self.write_one(&writes[i]);
+                for src in writes[i].others() {
+                    let count = readers.get_mut(&src).expect("every operand was counted");
+                    *count -= 1;
+                    if *count == 0
+                        && let Some(&freed) = by_dst.get(&src)
+                        && !done[freed]
+                    {
+                        ready.push(freed);
+                    }
                 }
             }
+            while done.get(next) == Some(&true) {
+                next += 1;
+            }
+            let Some(blocked) = writes.get(next) else { break };
+            // Only cycles are left: what one register holds is saved for its readers, which frees it.
+            let (old, ty, place) = (blocked.dst, blocked.ty, blocked.place);
+            let copy = self.registers.allocate(ty, &mut self.out);
+            self.emit_mov(place, copy, old);
+            saved.push((copy, ty));
+            for write in writes.iter_mut().filter(|write| write.dst != old) {
+                write.srcs.iter_mut().filter(|src| **src == old).for_each(|src| *src = copy);
+            }
+            let count = readers.insert(old, 0).unwrap_or_default();
+            readers.insert(copy, count);
+            ready.push(next);
+        }
+        saved.into_iter().for_each(|(reg, ty)| self.registers.free(reg, ty));
+    }
+
+    fn write_one(&mut self, write: &Write) {
+        match write.op {
+            Some(op) => self.emit_regs(write.place, op, write.dst, &write.srcs),
+            None => self.emit_mov(write.place, write.dst, write.srcs[0]),
         }
     }
 }
