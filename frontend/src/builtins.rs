@@ -1,0 +1,130 @@
+//! The functions that every program knows: their names and types, not what they compute.
+//!
+//! Scalar functions come from the instruction table under their mnemonics. Only what is overloaded, or is no single
+//! scalar instruction, is listed here.
+
+use dualvm_vm::isa::{Bank, Op, Role};
+
+/// A function that needs no definition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Builtin {
+    /// A scalar instruction.
+    Scalar(Op),
+    /// `|a|` of an Int or a Real.
+    Abs,
+    /// -1, 0 or 1.
+    Sign,
+    /// The smaller of two numbers.
+    Min,
+    /// The larger of two numbers.
+    Max,
+    /// The number of elements of an array.
+    Length,
+    /// Negation of a Bool.
+    Not,
+    /// The constant π.
+    Pi,
+}
+
+/// A type in a builtin's signature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SignatureType {
+    /// `Real`
+    Real,
+    /// `Int`
+    Int,
+    /// `Bool`
+    Bool,
+    /// `Int` or `Real`, the same wherever it occurs in the signature.
+    Number,
+    /// An array of anything.
+    AnyArray,
+}
+
+/// Parameter types and result type.
+pub(crate) type Signature = (Vec<SignatureType>, SignatureType);
+
+/// Scalar instructions over reals that the language spells as operators, overloads or `if`, or keeps to itself.
+const SPELT_OTHERWISE: &[Op] = &[
+    Op::Neg,
+    Op::Abs,
+    Op::Sign,
+    Op::Min,
+    Op::Max,
+    Op::Add,
+    Op::Sub,
+    Op::Mul,
+    Op::Div,
+    Op::StrongMul,
+    Op::Select,
+    Op::Eq,
+    Op::Ne,
+    Op::Lt,
+    Op::Le,
+];
+
+const SPECIAL: &[(&str, Builtin)] = &[
+    ("abs", Builtin::Abs),
+    ("sign", Builtin::Sign),
+    ("min", Builtin::Min),
+    ("max", Builtin::Max),
+    ("length", Builtin::Length),
+    ("not", Builtin::Not),
+    ("pi", Builtin::Pi),
+];
+
+impl Builtin {
+    /// All builtins with their names.
+    pub(crate) fn all() -> impl Iterator<Item = (&'static str, Builtin)> {
+        let scalar = |op: &&Op| {
+            let on_reals = op.info().operands.iter().any(|operand| bank(operand.role) == Some(Bank::Real));
+            op.is_scalar() && on_reals && !SPELT_OTHERWISE.contains(op)
+        };
+        let scalars = Op::ALL.iter().filter(scalar).map(|&op| (op.info().mnemonic, Builtin::Scalar(op)));
+        scalars.chain(SPECIAL.iter().copied())
+    }
+
+    /// The type.
+    pub(crate) fn signature(self) -> Signature {
+        use SignatureType::{AnyArray, Bool, Int, Number, Real};
+        match self {
+            Builtin::Scalar(op) => {
+                let mut types = op.info().operands.iter().map(|operand| match bank(operand.role) {
+                    Some(Bank::Int) => Int,
+                    _ => Real,
+                });
+                let result = types.next().expect("a scalar instruction has a result");
+                (types.collect(), result)
+            }
+            Builtin::Abs | Builtin::Sign => (vec![Number], Number),
+            Builtin::Min | Builtin::Max => (vec![Number, Number], Number),
+            Builtin::Length => (vec![AnyArray], Int),
+            Builtin::Not => (vec![Bool], Bool),
+            Builtin::Pi => (vec![], Real),
+        }
+    }
+}
+
+fn bank(role: Role) -> Option<Bank> {
+    match role {
+        Role::Def(bank) | Role::Use(bank) => Some(bank),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalar_functions_come_from_the_instruction_table() {
+        let find = |name: &str| Builtin::all().find(|entry| entry.0 == name).map(|entry| entry.1);
+        use SignatureType::{Int, Number, Real};
+        assert_eq!(find("fma").map(Builtin::signature), Some((vec![Real, Real, Real], Real)));
+        assert_eq!(find("powi").map(Builtin::signature), Some((vec![Real, Int], Real)));
+        assert_eq!(find("to_int").map(Builtin::signature), Some((vec![Real], Int)));
+        assert_eq!(find("max").map(Builtin::signature), Some((vec![Number, Number], Number)));
+        assert_eq!(find("smul"), None);
+        assert_eq!(find("iadd"), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! The core language: what a program means once types are known, and what lowering walks.
+//!
+//! - Monomorphic: one function per instance, its types are register types.
+//! - Flat: there are no tuples. An expression has a *list* of values ([`Expr::types`]), often one; [`ExprKind::Values`]
+//!   puts lists one after the other, and is empty for unit. A [`Var`] holds exactly one value. Booleans are integers.
+//! - Resolved: each variable is bound once in its function and never changes; the variables of a loop are new in each
+//!   iteration. `let y = x` leaves no trace: uses of `y` are uses of `x`.
+//! - Each expression node occurs once in its function's tree (constants too), so that a node is a point in the order of
+//!   evaluation: children from left to right, then the node.
+//!
+//! Whatever can trap or fail to end is evaluated where the source says, in the source's order.
+
+use crate::arena::{Table, id_types};
+use crate::source::Span;
+use dualvm_vm::builder::ModuleBuilder;
+use dualvm_vm::isa::Op;
+use dualvm_vm::module::{Interface, TypeId, ValueType};
+use std::collections::HashMap;
+
+pub(crate) use crate::ast::Comparison;
+
+id_types! {
+    /// An expression of a function.
+    ExprId;
+    /// A variable of a function.
+    Var;
+    /// A function of the program.
+    FunctionId;
+    /// An interned list of register types.
+    TypeList;
+}
+
+/// A program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The functions; those that hosts can call come first, in the order of the text.
+    pub(crate) functions: Table<FunctionId, Function>,
+    /// The types that expressions have.
+    pub(crate) lists: TypeLists,
+    /// The module under construction; owns the heap types so far.
+    pub(crate) module: ModuleBuilder,
+}
+
+/// A function.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    /// The function's own number.
+    pub(crate) id: FunctionId,
+    /// The name, unique in the program.
+    pub(crate) name: String,
+    /// How hosts call it.
+    pub(crate) interface: Option<Interface>,
+    /// The parameters, flattened.
+    pub(crate) params: Vec<Var>,
+    /// The types of the results.
+    pub(crate) results: TypeList,
+    /// Expressions and variables.
+    pub(crate) body: Body,
+    /// The result.
+    pub(crate) root: ExprId,
+}
+
+/// The tables of a function.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Body {
+    /// The expressions.
+    pub(crate) exprs: Table<ExprId, Expr>,
+    /// The types of the variables.
+    pub(crate) vars: Table<Var, ValueType>,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    /// What it is.
+    pub(crate) kind: ExprKind,
+    /// The types of its values.
+    pub(crate) types: TypeList,
+    /// Where it comes from.
+    pub(crate) span: Span,
+}
+
+/// A value that needs no evaluation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Atom {
+    /// A variable.
+    Var(Var),
+    /// A real constant.
+    Real(f64),
+    /// An integer or boolean constant.
+    Int(i64),
+}
+
+/// What an expression is.
+#[derive(Clone, Debug)]
+pub(crate) enum ExprKind {
+    /// A variable.
+    Var(Var),
+    /// A real constant.
+    Real(f64),
+    /// An integer or boolean constant.
+    Int(i64),
+    /// The values of some expressions, one after the other.
+    Values(Box<[ExprId]>),
+    /// A scalar instruction.
+    Scalar(Op, Box<[ExprId]>),
+    /// A comparison of two integers or two reals, as the operands' types say.
+    Compare(Comparison, [ExprId; 2]),
+    /// Both; the second is evaluated only if the first is true.
+    And([ExprId; 2]),
+    /// Either; the second is evaluated only if the first is false.
+    Or([ExprId; 2]),
+    /// Negation of a boolean.
+    Not(ExprId),
+    /// Condition, then, else.
+    If([ExprId; 3]),
+    /// Bindings in order, then the value.
+    Block(Box<[Binding]>, ExprId),
+    /// Repeats: the values of `vars` at the end.
+    Loop(Box<Loop>),
+    /// A call; the values of the arguments, one after the other, are the parameters.
+    Call(FunctionId, Box<[ExprId]>),
+    /// The length of an array.
+    Length(ExprId),
+    /// The values of an array's element: array, index.
+    Element(ArrayType, [ExprId; 2]),
+    /// An array of elements.
+    Pack(ArrayType, Box<[ExprId]>),
+    /// An array of the body's values for each index.
+    Collect(ArrayType, Box<Collect>),
+    /// Stops the program.
+    Trap(&'static str),
+}
+
+/// A binding of a block: one variable for each value.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    /// The variables.
+    pub(crate) vars: Box<[Var]>,
+    /// Their values.
+    pub(crate) value: ExprId,
+}
+
+/// A loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    /// What is carried from one iteration to the next.
+    pub(crate) vars: Box<[Var]>,
+    /// The first values.
+    pub(crate) init: ExprId,
+    /// How often.
+    pub(crate) iteration: Iteration,
+    /// The next values.
+    pub(crate) body: ExprId,
+}
+
+/// What ends a loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Iteration {
+    /// As long as a condition on the variables holds.
+    While(ExprId),
+    /// For each index of a range.
+    Range(Range),
+}
+
+/// A half-open range of integers; the bounds are evaluated once, before the first iteration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    /// The index.
+    pub(crate) index: Var,
+    /// The first index.
+    pub(crate) from: ExprId,
+    /// The index after the last.
+    pub(crate) to: ExprId,
+}
+
+/// An array comprehension.
+#[derive(Clone, Debug)]
+pub(crate) struct Collect {
+    /// The index's range.
+    pub(crate) range: Range,
+    /// The element's values.
+    pub(crate) body: ExprId,
+}
+
+/// How an array is represented.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ArrayType {
+    /// The array's heap type.
+    pub(crate) array: TypeId,
+    /// What the array holds.
+    pub(crate) element: ValueType,
+    /// The struct that elements are kept in, if they are not exactly one value.
+    pub(crate) boxed: Option<TypeId>,
+}
+
+impl Expr {
+    /// Visits the direct children in the order of evaluation.
+    pub(crate) fn for_each_child(&self, mut visit: impl FnMut(ExprId)) {
+        match &self.kind {
+            ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Trap(_) => {}
+            ExprKind::Values(list) | ExprKind::Scalar(_, list) | ExprKind::Call(_, list) | ExprKind::Pack(_, list) => {
+                list.iter().copied().for_each(visit);
+            }
+            ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
+                pair.iter().copied().for_each(visit);
+            }
+            ExprKind::Not(operand) | ExprKind::Length(operand) => visit(*operand),
+            ExprKind::If(parts) => parts.iter().copied().for_each(visit),
+            ExprKind::Block(bindings, value) => {
+                bindings.iter().for_each(|binding| visit(binding.value));
+                visit(*value);
+            }
+            ExprKind::Loop(repeat) => {
+                visit(repeat.init);
+                match repeat.iteration {
+                    Iteration::While(cond) => visit(cond),
+                    Iteration::Range(range) => [range.from, range.to].into_iter().for_each(&mut visit),
+                }
+                visit(repeat.body);
+            }
+            ExprKind::Collect(_, collect) => {
+                [collect.range.from, collect.range.to, collect.body].into_iter().for_each(visit);
+            }
+        }
+    }
+}
+
+impl Body {
+    /// Adds an expression that is an atom.
+    pub(crate) fn atom(&mut self, atom: Atom, span: Span, lists: &mut TypeLists) -> ExprId {
+        let (kind, ty) = match atom {
+            Atom::Var(var) => (ExprKind::Var(var), self.vars[var]),
+            Atom::Real(value) => (ExprKind::Real(value), ValueType::Real),
+            Atom::Int(value) => (ExprKind::Int(value), ValueType::Int),
+        };
+        self.exprs.push(Expr { kind, types: lists.intern(&[ty]), span })
+    }
+
+    /// Turns an expression into bindings and atoms, one for each of its values. The expression is used up.
+    pub(crate) fn name_values(
+        &mut self,
+        value: ExprId,
+        lists: &TypeLists,
+        bindings: &mut Vec<Binding>,
+        atoms: &mut Vec<Atom>,
+    ) {
+        match &mut self.exprs[value].kind {
+            ExprKind::Var(var) => atoms.push(Atom::Var(*var)),
+            ExprKind::Real(real) => atoms.push(Atom::Real(*real)),
+            ExprKind::Int(int) => atoms.push(Atom::Int(*int)),
+            ExprKind::Values(parts) => {
+                let parts = std::mem::take(parts);
+                crate::stack::grown(|| {
+                    parts.iter().for_each(|&part| self.name_values(part, lists, bindings, atoms));
+                });
+            }
+            ExprKind::Block(inner, result) => {
+                let result = *result;
+                bindings.extend(std::mem::take(inner));
+                crate::stack::grown(|| self.name_values(result, lists, bindings, atoms));
+            }
+            _ => {
+                let types = lists.get(self.exprs[value].types);
+                let vars: Box<[Var]> = types.iter().map(|&ty| self.vars.push(ty)).collect();
+                atoms.extend(vars.iter().map(|&var| Atom::Var(var)));
+                bindings.push(Binding { vars, value });
+            }
+        }
+    }
+}
+
+/// Interned lists of register types.
+#[derive(Default, Debug)]
+pub(crate) struct TypeLists {
+    lists: Table<TypeList, Box<[ValueType]>>,
+    ids: HashMap<Box<[ValueType]>, TypeList>,
+}
+
+impl TypeLists {
+    /// The list with these types.
+    pub(crate) fn intern(&mut self, types: &[ValueType]) -> TypeList {
+        if let Some(&list) = self.ids.get(types) {
+            return list;
+        }
+        let list = self.lists.push(types.into());
+        self.ids.insert(types.into(), list);
+        list
+    }
+
+    /// The types of a list.
+    pub(crate) fn get(&self, list: TypeList) -> &[ValueType] {
+        &self.lists[list]
+    }
+}

@@ -1,0 +1,131 @@
+//! Operators: arithmetic on two numbers of one type, comparisons, powers.
+
+use super::{Infer, Why};
+use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind};
+use crate::diagnostics::Diagnostic;
+use crate::types::{Class, Con, Ty};
+
+impl Infer<'_> {
+    pub(super) fn negate(&mut self, operand: ExprId) -> Ty {
+        let ty = self.infer(operand);
+        self.require(operand, ty, Class::Number, "-");
+        ty
+    }
+
+    pub(super) fn binary(&mut self, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
+        match op {
+            BinaryOp::And | BinaryOp::Or => {
+                let bool = self.out.types.bool;
+                self.check(left, bool, Why::Operand(op.symbol()));
+                self.check(right, bool, Why::Operand(op.symbol()));
+                bool
+            }
+            BinaryOp::Pow => self.power(left, right),
+            BinaryOp::Compare(comparison) => {
+                let class = match comparison {
+                    Comparison::Equal | Comparison::NotEqual => Class::Equal,
+                    _ => Class::Ordered,
+                };
+                self.operands(op, class, left, right);
+                self.out.types.bool
+            }
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => {
+                let class = if op == BinaryOp::Rem { Class::Any } else { Class::Number };
+                let ty = self.operands(op, class, left, right);
+                if op == BinaryOp::Rem { self.remainder(left, right, ty) } else { ty }
+            }
+        }
+    }
+
+    /// Two operands of one type that is in a class.
+    fn operands(&mut self, op: BinaryOp, class: Class, left: ExprId, right: ExprId) -> Ty {
+        let left_type = self.infer(left);
+        let left_fits = self.require(left, left_type, class, op.symbol());
+        let right_type = self.infer(right);
+        if !left_fits {
+            return self.out.types.error;
+        }
+        if self.out.types.unify(left_type, right_type).is_ok() {
+            return left_type;
+        }
+        let numbers = [left_type, right_type].map(|ty| self.out.types.con_of(ty));
+        if let [Some(Con::Int), Some(Con::Real)] | [Some(Con::Real), Some(Con::Int)] = numbers {
+            let int_first = numbers[0] == Some(Con::Int);
+            let (int, real) = if int_first { (left, right) } else { (right, left) };
+            let message = format!("`{}` needs two numbers of the same type", op.symbol());
+            let error = Diagnostic::error(self.ast.exprs[int].span, message)
+                .label("this is `Int`")
+                .also(self.ast.exprs[real].span, "this is `Real`")
+                .help("an `Int` becomes a `Real` with `to_real`");
+            self.sink.push(error);
+            return self.out.types.real;
+        }
+        self.unify_expr(right, left_type, right_type, Why::Operand(op.symbol()));
+        self.out.types.error
+    }
+
+    /// Sees to it that an operand's type is in a class; whether it is.
+    fn require(&mut self, operand: ExprId, ty: Ty, class: Class, symbol: &str) -> bool {
+        if self.out.types.require(ty, class).is_ok() {
+            return true;
+        }
+        let found = self.out.types.describe(ty);
+        let wanted = match class {
+            Class::Equal => "`Int`, `Real` or `Bool`",
+            _ => "`Int` or `Real`",
+        };
+        let error = Diagnostic::error(self.ast.exprs[operand].span, format!("`{symbol}` does not work on {found}"))
+            .label(format!("expected {wanted}, found {found}"));
+        self.sink.push(match (class, self.out.types.con_of(ty)) {
+            (Class::Equal, Some(Con::Tuple)) => error.help("compare the parts one by one"),
+            _ => error,
+        });
+        false
+    }
+
+    fn remainder(&mut self, left: ExprId, right: ExprId, ty: Ty) -> Ty {
+        let types = &mut self.out.types;
+        if types.con_of(ty) == Some(Con::Real) {
+            let span = self.ast.exprs[left].span.to(self.ast.exprs[right].span);
+            let error = Diagnostic::error(span, "`%` is the remainder of `Int`s, found `Real`")
+                .help("for reals write `x - y * trunc (x / y)`");
+            self.sink.push(error);
+            return types.error;
+        }
+        let int = types.int;
+        self.unify_expr(left, int, ty, Why::Operand("%"));
+        int
+    }
+
+    /// `base ^ exponent`: the type of the base; the exponent is an Int or a Real of its own.
+    fn power(&mut self, base: ExprId, exponent: ExprId) -> Ty {
+        let ty = self.infer(base);
+        let fits = self.require(base, ty, Class::Number, "^");
+        let exponent_type = if self.is_integer_literal(exponent) {
+            let int = self.out.types.int;
+            self.check(exponent, int, Why::Operand("^"));
+            int
+        } else {
+            self.infer(exponent)
+        };
+        self.require(exponent, exponent_type, Class::Number, "^");
+        let types = &self.out.types;
+        if types.con_of(ty) == Some(Con::Int) && types.con_of(exponent_type) == Some(Con::Real) {
+            let error =
+                Diagnostic::error(self.ast.exprs[exponent].span, "an `Int` has no power with a `Real` exponent")
+                    .label(format!("expected `Int`, found {}", types.describe(exponent_type)))
+                    .help("convert the base: `to_real n ^ x`");
+            self.sink.push(error);
+        }
+        if fits { ty } else { self.out.types.error }
+    }
+
+    /// Whether an exponent is written as an integer, so that it is one.
+    fn is_integer_literal(&self, expr: ExprId) -> bool {
+        match self.ast.exprs[expr].kind {
+            ExprKind::Int(_) => true,
+            ExprKind::Negate(operand) => matches!(self.ast.exprs[operand].kind, ExprKind::Int(_)),
+            _ => false,
+        }
+    }
+}

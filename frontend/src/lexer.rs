@@ -1,0 +1,191 @@
+//! Text to tokens. Owns what a name, a number and a symbol look like; reports what is none of them and goes on.
+
+use crate::diagnostics::{Diagnostic, Sink};
+use crate::names::Names;
+use crate::source::Span;
+use crate::token::{Token, TokenKind};
+
+/// Splits a text into tokens; the last one is [`TokenKind::End`].
+pub(crate) fn lex(text: &str, names: &mut Names, sink: &mut Sink) -> Vec<Token> {
+    if u32::try_from(text.len()).is_err() {
+        sink.push(Diagnostic::error(Span::default(), "the file is longer than 4 GiB"));
+        return vec![Token { kind: TokenKind::End, span: Span::default(), glued: false }];
+    }
+    let mut lexer = Lexer { text, at: 0, names, sink, tokens: Vec::new() };
+    lexer.run();
+    lexer.tokens
+}
+
+struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+    names: &'t mut Names,
+    sink: &'t mut Sink,
+    tokens: Vec<Token>,
+}
+
+impl Lexer<'_> {
+    fn run(&mut self) {
+        loop {
+            let glued = !self.skip_space();
+            let start = self.at;
+            let Some(first) = self.peek(0) else {
+                self.push(TokenKind::End, start, glued);
+                return;
+            };
+            match first {
+                b'0'..=b'9' => self.number(glued),
+                b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(glued),
+                _ => self.symbol(glued),
+            }
+        }
+    }
+
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    fn push(&mut self, kind: TokenKind, start: usize, glued: bool) {
+        let span = Span::new(start as u32, self.at as u32);
+        self.tokens.push(Token { kind, span, glued });
+    }
+
+    fn error(&mut self, start: usize, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(Span::new(start as u32, self.at as u32), message)
+    }
+
+    /// Skips white space and comments; whether there were any, or the text starts here.
+    fn skip_space(&mut self) -> bool {
+        let start = self.at;
+        loop {
+            match self.peek(0) {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => self.at += 1,
+                Some(b'-') if self.peek(1) == Some(b'-') => {
+                    self.at = self.text[self.at..].find('\n').map_or(self.text.len(), |end| self.at + end);
+                }
+                _ => return self.at > start || start == 0,
+            }
+        }
+    }
+
+    fn skip_while(&mut self, accept: impl Fn(u8) -> bool) {
+        while self.peek(0).is_some_and(&accept) {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, glued: bool) {
+        let start = self.at;
+        self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\'');
+        let text = &self.text[start..self.at];
+        let kind = TokenKind::from_fixed(text).unwrap_or_else(|| {
+            let name = self.names.intern(text);
+            if text.as_bytes()[0].is_ascii_uppercase() { TokenKind::Upper(name) } else { TokenKind::Lower(name) }
+        });
+        self.push(kind, start, glued);
+    }
+
+    fn number(&mut self, glued: bool) {
+        let start = self.at;
+        let digit = |byte: u8| byte.is_ascii_digit() || byte == b'_';
+        self.skip_while(digit);
+        let mut real = false;
+        if self.peek(0) == Some(b'.') && self.peek(1).is_some_and(|byte| byte.is_ascii_digit()) {
+            real = true;
+            self.at += 1;
+            self.skip_while(digit);
+        }
+        if matches!(self.peek(0), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(self.peek(1), Some(b'+' | b'-')));
+            if self.peek(1 + sign).is_some_and(|byte| byte.is_ascii_digit()) {
+                real = true;
+                self.at += 1 + sign;
+                self.skip_while(digit);
+            }
+        }
+        let text: String = self.text[start..self.at].chars().filter(|&c| c != '_').collect();
+        let kind = if real {
+            TokenKind::Real(text.parse().expect("digits with a dot or an exponent are a float"))
+        } else {
+            TokenKind::Int(text.parse().unwrap_or_else(|_| {
+                let error = self.error(start, "integer literal out of range").label("more than 64 bits");
+                self.sink.push(error.help("write it with a dot or an exponent to make it a `Real`: `1e20`"));
+                0
+            }))
+        };
+        self.push(kind, start, glued);
+        if !real && self.peek(0) == Some(b'.') && self.peek(1) != Some(b'.') {
+            self.at += 1;
+            let error = self.error(start, "a real literal needs a digit after the dot");
+            self.sink.push(error.help(format!("write `{text}.0`")));
+        }
+    }
+
+    fn symbol(&mut self, glued: bool) {
+        let start = self.at;
+        for len in [2, 1] {
+            let Some(text) = self.text.get(start..start + len) else { continue };
+            if let Some(kind) = TokenKind::from_fixed(text) {
+                self.at += len;
+                self.push(kind, start, glued);
+                return;
+            }
+        }
+        let unknown = self.text[start..].chars().next().expect("the caller saw a byte here");
+        self.at += unknown.len_utf8();
+        // One report for a run of the same character, so that a line of them is one mistake.
+        while self.text[self.at..].starts_with(unknown) {
+            self.at += unknown.len_utf8();
+        }
+        let error = self.error(start, format!("unexpected character `{unknown}`"));
+        self.sink.push(match unknown {
+            '!' => error.help("negation is `not`, inequality is `!=`"),
+            '&' => error.help("logical and is `&&`"),
+            '#' | ';' => error.help("comments start with `--`; nothing ends a line"),
+            _ => error,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> (Vec<TokenKind>, bool) {
+        let mut sink = Sink::default();
+        let tokens = lex(text, &mut Names::default(), &mut sink);
+        (tokens.iter().map(|token| token.kind).collect(), sink.has_errors())
+    }
+
+    #[test]
+    fn numbers_with_dot_or_exponent_are_real() {
+        use TokenKind::{DotDot, End, Int, Real};
+        assert_eq!(
+            kinds("1 1.5 1e-12 1_000 2.5E3"),
+            (vec![Int(1), Real(1.5), Real(1e-12), Int(1000), Real(2500.0), End], false)
+        );
+        assert_eq!(kinds("0..3"), (vec![Int(0), DotDot, Int(3), End], false));
+    }
+
+    #[test]
+    fn comments_run_to_the_end_of_the_line() {
+        assert_eq!(kinds("1 -- 2 # é\n3").0, vec![TokenKind::Int(1), TokenKind::Int(3), TokenKind::End]);
+    }
+
+    #[test]
+    fn a_bracket_knows_whether_it_follows_directly() {
+        let tokens = lex("a[0] a [0]", &mut Names::default(), &mut Sink::default());
+        let glued: Vec<bool> =
+            tokens.iter().filter(|token| token.kind == TokenKind::LeftBracket).map(|token| token.glued).collect();
+        assert_eq!(glued, [true, false]);
+    }
+
+    #[test]
+    fn strange_characters_are_reported_once() {
+        let mut sink = Sink::default();
+        lex("@@@@ é", &mut Names::default(), &mut sink);
+        assert!(sink.has_errors());
+        assert!(kinds("99999999999999999999").1);
+        assert!(kinds("1.").1);
+    }
+}

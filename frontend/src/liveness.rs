@@ -1,0 +1,182 @@
+//! When the variables of a core function are read for the last time, so that lowering can reuse their registers, and
+//! whether one is read in a given subtree.
+//!
+//! A variable from outside of a loop that is read inside of it lives until the loop ends.
+
+use crate::arena::Table;
+use crate::core::{ExprId, ExprKind, Function, Iteration, Var};
+use std::collections::HashMap;
+
+/// The last time that a variable is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LastUse {
+    Never,
+    /// At this [`ExprKind::Var`].
+    At(ExprId),
+    /// In any iteration of this loop.
+    Loop(ExprId),
+}
+
+/// The uses of a function's variables.
+#[derive(Debug)]
+pub(crate) struct Liveness {
+    last: Table<Var, LastUse>,
+    /// The places in the order of evaluation where a variable is read, sorted.
+    uses: Table<Var, Vec<u32>>,
+    /// The places of an expression's subtree.
+    extents: Table<ExprId, (u32, u32)>,
+    /// The variables whose last use is in a loop.
+    dying: HashMap<ExprId, Vec<Var>>,
+}
+
+impl Liveness {
+    /// Finds the uses of a function's variables.
+    pub(crate) fn of(function: &Function) -> Self {
+        let vars = function.body.vars.len();
+        let mut walker = Walker {
+            function,
+            live: Liveness {
+                last: Table::filled(LastUse::Never, vars),
+                uses: Table::filled(Vec::new(), vars),
+                extents: Table::filled((0, 0), function.body.exprs.len()),
+                dying: HashMap::new(),
+            },
+            depths: Table::filled(0, vars),
+            loops: Vec::new(),
+            at: 0,
+        };
+        walker.expr(function.root);
+        let mut live = walker.live;
+        for (var, last) in live.last.iter() {
+            if let LastUse::Loop(repeat) = *last {
+                live.dying.entry(repeat).or_default().push(var);
+            }
+        }
+        live
+    }
+
+    /// Whether this use of a variable is the last one.
+    pub(crate) fn is_last(&self, var: Var, place: ExprId) -> bool {
+        self.last[var] == LastUse::At(place)
+    }
+
+    /// Whether a variable is never read.
+    pub(crate) fn is_unused(&self, var: Var) -> bool {
+        self.last[var] == LastUse::Never
+    }
+
+    /// Whether a variable is read in a subtree.
+    pub(crate) fn is_used_in(&self, var: Var, expr: ExprId) -> bool {
+        let (start, end) = self.extents[expr];
+        self.is_used(var, start, end)
+    }
+
+    /// Whether a variable is read after an expression was evaluated, in what remains of a subtree around it.
+    pub(crate) fn is_used_between(&self, var: Var, after: ExprId, around: ExprId) -> bool {
+        self.is_used(var, self.extents[after].1, self.extents[around].1)
+    }
+
+    fn is_used(&self, var: Var, start: u32, end: u32) -> bool {
+        let first = self.uses[var].partition_point(|&at| at < start);
+        self.uses[var].get(first).is_some_and(|&at| at < end)
+    }
+
+    /// The variables that are read for the last time in this loop.
+    pub(crate) fn dying_in(&self, repeat: ExprId) -> &[Var] {
+        self.dying.get(&repeat).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A loop around the current place.
+struct Around {
+    expr: ExprId,
+    /// Variables from outside that are read inside.
+    outer: Vec<Var>,
+}
+
+struct Walker<'w> {
+    function: &'w Function,
+    live: Liveness,
+    /// How many loops are around a variable's binding.
+    depths: Table<Var, usize>,
+    loops: Vec<Around>,
+    at: u32,
+}
+
+impl Walker<'_> {
+    fn expr(&mut self, expr: ExprId) {
+        let start = self.at;
+        self.at += 1;
+        crate::stack::grown(|| self.expr_here(expr));
+        self.live.extents[expr] = (start, self.at);
+    }
+
+    fn expr_here(&mut self, expr: ExprId) {
+        let function = self.function;
+        let node = &function.body.exprs[expr];
+        match &node.kind {
+            ExprKind::Var(var) => {
+                self.live.uses[*var].push(self.at - 1);
+                self.used(*var, LastUse::At(expr));
+            }
+            ExprKind::Block(bindings, value) => {
+                for binding in bindings {
+                    self.expr(binding.value);
+                    self.define(&binding.vars);
+                }
+                self.expr(*value);
+            }
+            ExprKind::Loop(repeat) => {
+                self.expr(repeat.init);
+                if let Iteration::Range(range) = repeat.iteration {
+                    self.expr(range.from);
+                    self.expr(range.to);
+                }
+                self.enter(expr);
+                self.define(&repeat.vars);
+                match repeat.iteration {
+                    Iteration::While(cond) => self.expr(cond),
+                    Iteration::Range(range) => self.define(&[range.index]),
+                }
+                self.expr(repeat.body);
+                self.leave();
+            }
+            ExprKind::Collect(_, collect) => {
+                self.expr(collect.range.from);
+                self.expr(collect.range.to);
+                self.enter(expr);
+                self.define(&[collect.range.index]);
+                self.expr(collect.body);
+                self.leave();
+            }
+            _ => node.for_each_child(|child| self.expr(child)),
+        }
+    }
+
+    fn define(&mut self, vars: &[Var]) {
+        for &var in vars {
+            self.depths[var] = self.loops.len();
+        }
+    }
+
+    fn enter(&mut self, expr: ExprId) {
+        self.loops.push(Around { expr, outer: Vec::new() });
+    }
+
+    fn leave(&mut self) {
+        let Around { expr, mut outer } = self.loops.pop().expect("loops are left in the order they were entered");
+        outer.sort_unstable();
+        outer.dedup();
+        for var in outer {
+            self.used(var, LastUse::Loop(expr));
+        }
+    }
+
+    fn used(&mut self, var: Var, place: LastUse) {
+        let depth = self.loops.len();
+        match self.loops.last_mut() {
+            Some(around) if self.depths[var] < depth => around.outer.push(var),
+            _ => self.live.last[var] = place,
+        }
+    }
+}

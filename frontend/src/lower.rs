@@ -1,0 +1,340 @@
+//! Core to bytecode: one walk over each function, straight into registers.
+//!
+//! Code generation is driven by destinations. [`Lowerer::value`] computes a value wherever it likes and
+//! [`Lowerer::write`] into given registers: those of a loop's variables, for example, so that an iteration ends without
+//! moves. A register that holds a variable is reused after the variable's last use, also for the result of the very
+//! instruction that reads it.
+//!
+//! `lower/` holds registers, constants, parallel assignment, control flow, loops and arrays.
+
+mod arrays;
+mod assign;
+mod constants;
+mod control;
+mod loops;
+mod registers;
+
+use crate::arena::Id;
+use crate::core::{Comparison, ExprId, ExprKind, Function, Program};
+use crate::diagnostics::{Diagnostic, Sink};
+use crate::liveness::Liveness;
+use crate::source::{Source, Span};
+use dualvm_vm::builder::{BuildError, FunctionBuilder, ModuleBuilder};
+use dualvm_vm::isa::{Bank, Op, Operand, Reg};
+use dualvm_vm::module::{FuncId, ModuleDef, ValueType};
+
+use assign::Target;
+use constants::Constants;
+use control::Flow;
+use registers::{Held, Registers};
+
+/// Lowers a program.
+pub(crate) fn lower(program: Program, source: &Source, sink: &mut Sink) -> ModuleDef {
+    let Program { functions, lists, mut module } = program;
+    module.source(source.name());
+    for (_, function) in functions.iter() {
+        match lower_function(function, &lists, &mut module, source) {
+            Ok(lowered) => {
+                module.define(lowered);
+            }
+            Err(error) => {
+                let place = function.body.exprs[function.root].span;
+                let message = format!("`{}` is too large to be compiled", function.name);
+                let help = "split it into smaller functions, or keep many numbers in an array";
+                sink.push(Diagnostic::error(place, message).label(error.to_string()).help(help));
+            }
+        }
+    }
+    module.finish()
+}
+
+fn lower_function(
+    function: &Function,
+    lists: &crate::core::TypeLists,
+    module: &mut ModuleBuilder,
+    source: &Source,
+) -> Result<dualvm_vm::module::Function, BuildError> {
+    let params: Vec<ValueType> = function.params.iter().map(|&var| function.body.vars[var]).collect();
+    let mut out = FunctionBuilder::new(&function.name, &params, lists.get(function.results));
+    if let Some(interface) = &function.interface {
+        out.export(interface.clone());
+    }
+    let mut lowerer = Lowerer {
+        function,
+        lists,
+        module,
+        source,
+        live: Liveness::of(function),
+        registers: Registers::new(&function.body.vars),
+        constants: Constants::default(),
+        flow: Flow::default(),
+        out,
+    };
+    lowerer.body();
+    lowerer.out.finish()
+}
+
+struct Lowerer<'l> {
+    function: &'l Function,
+    lists: &'l crate::core::TypeLists,
+    module: &'l mut ModuleBuilder,
+    source: &'l Source,
+    live: Liveness,
+    registers: Registers<'l>,
+    constants: Constants,
+    flow: Flow,
+    out: FunctionBuilder,
+}
+
+impl<'l> Lowerer<'l> {
+    fn body(&mut self) {
+        let function = self.function;
+        let repeats = self.has_self_tail_call(function.root);
+        for (i, &var) in function.params.iter().enumerate() {
+            let reg = self.out.param(i);
+            self.registers.define(var, reg, repeats);
+            if self.live.is_unused(var) && !repeats {
+                self.registers.forget(var);
+            }
+        }
+        if repeats {
+            self.hoist_constants(&[function.root]);
+            self.flow.loop_depth += 1;
+            let head = self.out.new_label();
+            self.bind(head);
+            self.flow.self_loop = Some(head);
+        }
+        self.tail(function.root);
+    }
+
+    fn kind(&self, expr: ExprId) -> &'l ExprKind {
+        &self.function.body.exprs[expr].kind
+    }
+
+    fn types(&self, expr: ExprId) -> &'l [ValueType] {
+        self.lists.get(self.function.body.exprs[expr].types)
+    }
+
+    /// The type of an expression with one value.
+    fn type_of(&self, expr: ExprId) -> ValueType {
+        self.types(expr)[0]
+    }
+
+    /// Appends an instruction that comes from an expression, unless control can't get here.
+    fn emit(&mut self, place: ExprId, op: Op, operands: &[Operand]) {
+        if !self.flow.reachable {
+            return;
+        }
+        self.set_place(place);
+        self.out.emit(op, operands);
+        self.flow.reachable = !op.is_terminator();
+    }
+
+    /// Says where the next instruction comes from.
+    fn set_place(&mut self, place: ExprId) {
+        let span = self.function.body.exprs[place].span;
+        if span != Span::default() {
+            let (line, column) = self.source.line_and_column(span.start);
+            self.out.at(line, column);
+        }
+    }
+
+    fn emit_regs(&mut self, place: ExprId, op: Op, dst: Reg, args: &[Reg]) {
+        let mut operands = vec![Operand::Def(dst)];
+        operands.extend(args.iter().map(|&arg| Operand::Use(arg)));
+        self.emit(place, op, &operands);
+    }
+
+    fn emit_mov(&mut self, place: ExprId, dst: Reg, src: Reg) {
+        if dst == src {
+            return;
+        }
+        let op = match dst.bank {
+            Bank::Real => Op::Mov,
+            Bank::Int => Op::IMov,
+            Bank::Ref => Op::PMov,
+        };
+        self.emit_regs(place, op, dst, &[src]);
+    }
+
+    /// Computes an expression's only value, in any register.
+    fn value(&mut self, expr: ExprId) -> Held {
+        crate::stack::grown(|| self.value_here(expr))
+    }
+
+    fn value_here(&mut self, expr: ExprId) -> Held {
+        match self.kind(expr) {
+            ExprKind::Var(var) => self.registers.hold(*var, self.live.is_last(*var, expr)),
+            ExprKind::Real(value) => self.constant(expr, constants::Constant::real(*value)),
+            ExprKind::Int(value) => self.constant(expr, constants::Constant::int(*value)),
+            ExprKind::Values(_) | ExprKind::Block(..) => {
+                let mut values = self.values(expr);
+                values.pop().expect("the caller asks for one value")
+            }
+            ExprKind::Scalar(..)
+            | ExprKind::Compare(..)
+            | ExprKind::Length(_)
+            | ExprKind::Pack(..)
+            | ExprKind::Collect(..) => Held::Temp(self.compute(expr, None), self.type_of(expr)),
+            ExprKind::Element(array, _) if array.boxed.is_none() => {
+                Held::Temp(self.compute(expr, None), self.type_of(expr))
+            }
+            _ => {
+                let target = self.fresh_target(self.type_of(expr));
+                self.write(expr, &[target]);
+                Held::Temp(target.reg, target.ty)
+            }
+        }
+    }
+
+    /// Computes all values of an expression, in any registers.
+    fn values(&mut self, expr: ExprId) -> Vec<Held> {
+        match self.kind(expr) {
+            ExprKind::Values(parts) => {
+                crate::stack::grown(|| parts.iter().flat_map(|&part| self.values(part)).collect())
+            }
+            ExprKind::Block(bindings, value) => {
+                self.bindings(bindings);
+                crate::stack::grown(|| self.values(*value))
+            }
+            _ if self.types(expr).len() == 1 => vec![self.value(expr)],
+            _ => {
+                let targets: Vec<Target> = self.types(expr).iter().map(|&ty| self.fresh_target(ty)).collect();
+                self.write(expr, &targets);
+                targets.into_iter().map(|target| Held::Temp(target.reg, target.ty)).collect()
+            }
+        }
+    }
+
+    /// Computes the values of an expression into registers.
+    fn write(&mut self, expr: ExprId, targets: &[Target]) {
+        crate::stack::grown(|| self.write_here(expr, targets));
+    }
+
+    fn write_here(&mut self, expr: ExprId, targets: &[Target]) {
+        match self.kind(expr) {
+            ExprKind::Var(_) => {
+                let held = self.value(expr);
+                self.emit_mov(expr, targets[0].reg, self.registers.reg(held));
+                self.registers.release(held);
+            }
+            ExprKind::Real(value) => self.load_constant(expr, targets[0].reg, constants::Constant::real(*value)),
+            ExprKind::Int(value) => self.load_constant(expr, targets[0].reg, constants::Constant::int(*value)),
+            ExprKind::Values(parts) => self.assign(parts, targets),
+            ExprKind::Block(bindings, value) => {
+                let wanted = self.wanted(*value, targets);
+                for binding in bindings {
+                    self.binding(expr, binding, &wanted);
+                }
+                self.write(*value, targets);
+            }
+            ExprKind::If(parts) => self.conditional(*parts, |lowerer, branch| lowerer.write(branch, targets)),
+            ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) => self.truth(expr, targets[0].reg),
+            ExprKind::Loop(repeat) => self.repeat(expr, repeat, targets),
+            ExprKind::Call(function, args) => {
+                let args = self.arguments(args);
+                let results = targets.iter().map(|target| target.reg).collect();
+                let func = FuncId(function.index() as u32);
+                self.emit(expr, Op::Call, &[Operand::Func(func.0), Operand::Uses(args), Operand::Defs(results)]);
+            }
+            ExprKind::Element(array, pair) if array.boxed.is_some() => {
+                self.element_fields(expr, *array, *pair, targets)
+            }
+            ExprKind::Trap(message) => {
+                let message = self.module.message(message);
+                self.emit(expr, Op::Trap, &[Operand::Message(message)]);
+            }
+            _ => {
+                self.compute(expr, Some(targets[0].reg));
+            }
+        }
+    }
+
+    /// Evaluates call arguments and gives their registers back, to be read by the next instruction.
+    fn arguments(&mut self, args: &[ExprId]) -> Vec<Reg> {
+        let held: Vec<Held> = args.iter().flat_map(|&arg| self.values(arg)).collect();
+        self.consume(held)
+    }
+
+    /// The registers of some values, which may be overwritten by the instruction that reads them.
+    fn consume(&mut self, held: Vec<Held>) -> Vec<Reg> {
+        let regs = held.iter().map(|&held| self.registers.reg(held)).collect();
+        held.into_iter().for_each(|held| self.registers.release(held));
+        regs
+    }
+
+    fn bindings(&mut self, bindings: &[crate::core::Binding]) {
+        for binding in bindings {
+            let held = self.values(binding.value);
+            for (&var, held) in binding.vars.iter().zip(held) {
+                self.adopt(var, held, binding.value);
+            }
+        }
+    }
+
+    /// Makes a computed value a variable's.
+    fn adopt(&mut self, var: crate::core::Var, held: Held, place: ExprId) {
+        let ty = self.function.body.vars[var];
+        if self.live.is_unused(var) {
+            return self.registers.release(held);
+        }
+        let reg = match self.registers.take(held) {
+            Some(reg) => reg,
+            None => {
+                let reg = self.registers.allocate(ty, &mut self.out);
+                self.emit_mov(place, reg, self.registers.reg(held));
+                self.registers.release(held);
+                reg
+            }
+        };
+        self.registers.define(var, reg, false);
+    }
+
+    /// Computes a value by one last instruction, which writes its register after everything was read.
+    fn compute(&mut self, expr: ExprId, dst: Option<Reg>) -> Reg {
+        let (op, args) = match self.kind(expr) {
+            ExprKind::Scalar(op, args) => (*op, self.arguments(args)),
+            ExprKind::Length(array) => (Op::Len, self.arguments(&[*array])),
+            ExprKind::Compare(comparison, pair) => {
+                let (op, swapped) = comparison_op(*comparison, self.type_of(pair[0]).bank());
+                let mut args = self.arguments(pair);
+                if swapped {
+                    args.reverse();
+                }
+                (op, args)
+            }
+            ExprKind::Element(array, pair) => {
+                let op = match array.element.bank() {
+                    Bank::Real => Op::Elem,
+                    Bank::Int => Op::IElem,
+                    Bank::Ref => Op::PElem,
+                };
+                (op, self.arguments(pair))
+            }
+            ExprKind::Pack(array, parts) => return self.pack(expr, *array, parts, dst),
+            ExprKind::Collect(array, collect) => return self.collect(expr, *array, collect, dst),
+            other => unreachable!("not computed by one instruction: {other:?}"),
+        };
+        let dst = self.destination(expr, dst);
+        self.emit_regs(expr, op, dst, &args);
+        dst
+    }
+
+    /// The register for an expression's only value: the given one, or a new one.
+    fn destination(&mut self, expr: ExprId, dst: Option<Reg>) -> Reg {
+        dst.unwrap_or_else(|| self.registers.allocate(self.type_of(expr), &mut self.out))
+    }
+}
+
+/// The instruction of a comparison, and whether it takes its operands the other way round.
+fn comparison_op(comparison: Comparison, bank: Bank) -> (Op, bool) {
+    let (real, int, swapped) = match comparison {
+        Comparison::Equal => (Op::Eq, Op::IEq, false),
+        Comparison::NotEqual => (Op::Ne, Op::INe, false),
+        Comparison::Less => (Op::Lt, Op::ILt, false),
+        Comparison::LessEqual => (Op::Le, Op::ILe, false),
+        Comparison::Greater => (Op::Lt, Op::ILt, true),
+        Comparison::GreaterEqual => (Op::Le, Op::ILe, true),
+    };
+    (if bank == Bank::Real { real } else { int }, swapped)
+}

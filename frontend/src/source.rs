@@ -1,0 +1,96 @@
+//! Source text and places in it: byte spans, lines and columns. Knows nothing of the language.
+
+/// A range of bytes of the source text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// The byte after the last one.
+    pub end: u32,
+}
+
+impl Span {
+    /// The span of the bytes `start..end`.
+    pub fn new(start: u32, end: u32) -> Self {
+        Span { start, end }
+    }
+
+    /// The smallest span that covers both.
+    #[must_use]
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// A file's name and text, with the tables that turn offsets into lines and columns in logarithmic time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    name: String,
+    text: String,
+    line_starts: Vec<u32>,
+    /// The bytes that continue a character, so that columns count characters.
+    continuation_bytes: Vec<u32>,
+}
+
+impl Source {
+    /// Indexes a text. Offsets are 32 bits wide: a longer text is cut, and the lexer refuses it.
+    pub fn new(name: &str, text: &str) -> Self {
+        let mut line_starts = vec![0];
+        let mut continuation_bytes = Vec::new();
+        for (offset, byte) in (0u32..).zip(text.bytes()) {
+            if byte == b'\n' {
+                line_starts.push(offset + 1);
+            } else if byte & 0xc0 == 0x80 {
+                continuation_bytes.push(offset);
+            }
+        }
+        Source { name: name.to_owned(), text: text.to_owned(), line_starts, continuation_bytes }
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Line and column in characters of a byte, both from 1.
+    pub fn line_and_column(&self, offset: u32) -> (u32, u32) {
+        let line = self.line_starts.partition_point(|&start| start <= offset);
+        let start = self.line_starts[line - 1];
+        let before = |limit: u32| self.continuation_bytes.partition_point(|&at| at < limit) as u32;
+        (line as u32, offset - start - (before(offset) - before(start)) + 1)
+    }
+
+    /// The byte range of the lines that a span touches, without the last line's end, and the first line's number.
+    pub(crate) fn lines_around(&self, span: Span) -> (std::ops::Range<usize>, u32) {
+        let first = self.line_starts.partition_point(|&start| start <= span.start);
+        let start = self.line_starts[first - 1] as usize;
+        let end = self.text[span.end as usize..].find('\n').map_or(self.text.len(), |at| span.end as usize + at);
+        (start..end, first as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        let source = Source::new("t", "ab\nαβ c\n");
+        assert_eq!(source.line_and_column(0), (1, 1));
+        assert_eq!(source.line_and_column(3), (2, 1));
+        assert_eq!(source.line_and_column(5), (2, 2));
+        assert_eq!(source.line_and_column(8), (2, 4));
+        assert_eq!(source.line_and_column(10), (3, 1));
+    }
+
+    #[test]
+    fn lines_around_a_span_are_whole() {
+        let source = Source::new("t", "one\ntwo\nthree");
+        assert_eq!(source.lines_around(Span::new(5, 9)), (4..13, 2));
+    }
+}

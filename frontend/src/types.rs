@@ -1,0 +1,223 @@
+//! Types during inference: a graph of nodes with union-find, classes of variables, unification and printing.
+//!
+//! Types are graphs, not trees: a type of exponential size has linear representation here, and every walk visits a
+//! shared node once. Sizes are bounded when types become concrete (`mono.rs`).
+
+mod print;
+mod unify;
+
+use crate::arena::{Table, id_types};
+use std::collections::HashMap;
+
+pub(crate) use unify::Mismatch;
+
+id_types! {
+    /// A type: a node of [`Types`].
+    Ty;
+}
+
+/// What a type variable may become, from loose to tight: a class includes all that come before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Class {
+    /// Anything.
+    Any,
+    /// Has equality: `Int`, `Real`, `Bool`.
+    Equal,
+    /// Has an order: `Int`, `Real`.
+    Ordered,
+    /// Has arithmetic: `Int`, `Real`.
+    Number,
+}
+
+/// A type constructor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Con {
+    /// `Real`
+    Real,
+    /// `Int`
+    Int,
+    /// `Bool`
+    Bool,
+    /// A tuple of its arguments; unit without.
+    Tuple,
+    /// An array of its argument.
+    Array,
+    /// From the first arguments to the last.
+    Function,
+}
+
+impl Class {
+    fn admits(self, con: Con) -> bool {
+        match self {
+            Class::Any => true,
+            Class::Equal => matches!(con, Con::Real | Con::Int | Con::Bool),
+            Class::Ordered | Class::Number => matches!(con, Con::Real | Con::Int),
+        }
+    }
+}
+
+/// A node of the type graph.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// A variable.
+    Var(Class),
+    /// The same as another node.
+    Link(Ty),
+    /// A constructor with arguments.
+    Con {
+        /// The constructor.
+        con: Con,
+        /// Its arguments.
+        args: Box<[Ty]>,
+        /// Whether no variable was in it when it was made.
+        ground: bool,
+    },
+    /// The type of what was reported already. Goes with everything.
+    Error,
+}
+
+/// The type graph.
+#[derive(Debug)]
+pub(crate) struct Types {
+    nodes: Table<Ty, Node>,
+    /// The last walk that visited a node, for the occurs check.
+    visited: Vec<u32>,
+    walk: u32,
+    /// What unification changed, to undo it when it fails.
+    trail: Vec<(Ty, Node)>,
+    /// `Real`
+    pub(crate) real: Ty,
+    /// `Int`
+    pub(crate) int: Ty,
+    /// `Bool`
+    pub(crate) bool: Ty,
+    /// `()`
+    pub(crate) unit: Ty,
+    /// The error type.
+    pub(crate) error: Ty,
+}
+
+impl Types {
+    /// A graph of the basic types.
+    pub(crate) fn new() -> Self {
+        let mut nodes = Table::default();
+        let mut basic = |con| nodes.push(Node::Con { con, args: Box::default(), ground: true });
+        let (real, int, bool, unit) = (basic(Con::Real), basic(Con::Int), basic(Con::Bool), basic(Con::Tuple));
+        let error = nodes.push(Node::Error);
+        Types { nodes, visited: Vec::new(), walk: 0, trail: Vec::new(), real, int, bool, unit, error }
+    }
+
+    /// A new variable.
+    pub(crate) fn var(&mut self, class: Class) -> Ty {
+        self.nodes.push(Node::Var(class))
+    }
+
+    /// A constructor applied to arguments.
+    pub(crate) fn con(&mut self, con: Con, args: Vec<Ty>) -> Ty {
+        let ground = args.iter().all(|&arg| self.is_ground(arg));
+        self.nodes.push(Node::Con { con, args: args.into(), ground })
+    }
+
+    /// A tuple type.
+    pub(crate) fn tuple(&mut self, parts: Vec<Ty>) -> Ty {
+        if parts.is_empty() { self.unit } else { self.con(Con::Tuple, parts) }
+    }
+
+    /// The node that a type is, links followed.
+    pub(crate) fn root(&self, mut ty: Ty) -> Ty {
+        while let Node::Link(next) = self.nodes[ty] {
+            ty = next;
+        }
+        ty
+    }
+
+    /// The root's node.
+    pub(crate) fn node(&self, ty: Ty) -> &Node {
+        &self.nodes[self.root(ty)]
+    }
+
+    /// Whether a type is known to have no variables.
+    pub(crate) fn is_ground(&self, ty: Ty) -> bool {
+        matches!(self.node(ty), Node::Con { ground: true, .. } | Node::Error)
+    }
+
+    /// Whether a type is the error type.
+    pub(crate) fn is_error(&self, ty: Ty) -> bool {
+        matches!(self.node(ty), Node::Error)
+    }
+
+    /// The constructor of a type, if known.
+    pub(crate) fn con_of(&self, ty: Ty) -> Option<Con> {
+        match self.node(ty) {
+            Node::Con { con, .. } => Some(*con),
+            _ => None,
+        }
+    }
+
+    /// What a variable may become.
+    pub(crate) fn class_of(&self, ty: Ty) -> Class {
+        match self.node(ty) {
+            Node::Var(class) => *class,
+            _ => Class::Any,
+        }
+    }
+
+    /// The parts of a tuple type.
+    pub(crate) fn tuple_parts(&self, ty: Ty) -> Option<Vec<Ty>> {
+        match self.node(ty) {
+            Node::Con { con: Con::Tuple, args, .. } => Some(args.to_vec()),
+            _ => None,
+        }
+    }
+
+    /// The variables in some types, in order of appearance, and how many nodes were looked at.
+    pub(crate) fn vars_in(&mut self, types: impl IntoIterator<Item = Ty>) -> (Vec<Ty>, usize) {
+        let mut vars = Vec::new();
+        let mut nodes = 0;
+        self.start_walk();
+        let mut pending: Vec<Ty> = types.into_iter().collect();
+        pending.reverse();
+        while let Some(ty) = pending.pop() {
+            let root = self.root(ty);
+            if !self.visit(root) {
+                continue;
+            }
+            nodes += 1;
+            match &self.nodes[root] {
+                Node::Var(_) => vars.push(root),
+                Node::Con { args, ground: false, .. } => pending.extend(args.iter().rev()),
+                _ => {}
+            }
+        }
+        (vars, nodes)
+    }
+
+    /// A copy of a type in which variables are replaced.
+    pub(crate) fn instantiate(&mut self, ty: Ty, replaced: &mut HashMap<Ty, Ty>) -> Ty {
+        let root = self.root(ty);
+        if let Some(&new) = replaced.get(&root) {
+            return new;
+        }
+        let new = match &self.nodes[root] {
+            Node::Con { con, args, ground: false } => {
+                let (con, args) = (*con, args.clone());
+                let args = crate::stack::grown(|| args.iter().map(|&arg| self.instantiate(arg, replaced)).collect());
+                self.con(con, args)
+            }
+            _ => return root,
+        };
+        replaced.insert(root, new);
+        new
+    }
+
+    fn start_walk(&mut self) {
+        self.visited.resize(self.nodes.len(), 0);
+        self.walk += 1;
+    }
+
+    /// Marks a node as visited by the current walk; whether it wasn't yet.
+    fn visit(&mut self, root: Ty) -> bool {
+        let mark = &mut self.visited[crate::arena::Id::index(root)];
+        std::mem::replace(mark, self.walk) != self.walk
+    }
+}

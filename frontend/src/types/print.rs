@@ -1,0 +1,92 @@
+//! Types as people write them. Long ones are cut short.
+
+use super::{Class, Con, Node, Ty, Types};
+use std::collections::HashMap;
+
+/// No more characters than about this many are written.
+const CHARS_MAX: usize = 200;
+
+struct Printer<'t> {
+    types: &'t Types,
+    letters: HashMap<Ty, String>,
+    out: String,
+}
+
+impl Types {
+    /// The type in the language's syntax; variables are letters.
+    pub(crate) fn show(&self, ty: Ty) -> String {
+        let mut printer = Printer { types: self, letters: HashMap::new(), out: String::new() };
+        printer.write(ty, false);
+        if let Some(cut) = printer.out.find('…') {
+            printer.out.truncate(cut + '…'.len_utf8());
+        }
+        printer.out
+    }
+
+    /// The type in a message: quoted, or in words where it is not known.
+    pub(crate) fn describe(&self, ty: Ty) -> String {
+        match self.node(ty) {
+            Node::Var(Class::Any) => "any type".to_owned(),
+            Node::Var(Class::Equal) => "a type with equality".to_owned(),
+            Node::Var(Class::Ordered | Class::Number) => "a number".to_owned(),
+            _ => format!("`{}`", self.show(ty)),
+        }
+    }
+}
+
+impl Printer<'_> {
+    fn write(&mut self, ty: Ty, as_argument: bool) {
+        if self.out.len() > CHARS_MAX {
+            if !self.out.ends_with('…') {
+                self.out.push('…');
+            }
+            return;
+        }
+        let root = self.types.root(ty);
+        match self.types.node(root) {
+            Node::Con { con, args, .. } => match con {
+                Con::Real => self.out.push_str("Real"),
+                Con::Int => self.out.push_str("Int"),
+                Con::Bool => self.out.push_str("Bool"),
+                Con::Tuple => {
+                    self.out.push('(');
+                    self.list(args, ", ", false);
+                    self.out.push(')');
+                }
+                Con::Array => self.parenthesised(as_argument, |printer| {
+                    printer.out.push_str("Array ");
+                    printer.write(args[0], true);
+                }),
+                Con::Function => self.parenthesised(as_argument, |printer| printer.list(args, " -> ", false)),
+            },
+            Node::Error => self.out.push('?'),
+            Node::Var(_) | Node::Link(_) => {
+                let next = self.letters.len();
+                let letter = self.letters.entry(root).or_insert_with(|| match u8::try_from(next) {
+                    Ok(n) if n < 26 => char::from(b'a' + n).to_string(),
+                    _ => format!("t{next}"),
+                });
+                self.out.push_str(letter);
+            }
+        }
+    }
+
+    fn parenthesised(&mut self, parentheses: bool, write: impl FnOnce(&mut Self)) {
+        if parentheses {
+            self.out.push('(');
+        }
+        crate::stack::grown(|| write(self));
+        if parentheses {
+            self.out.push(')');
+        }
+    }
+
+    fn list(&mut self, types: &[Ty], separator: &str, as_arguments: bool) {
+        for (i, &ty) in types.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(separator);
+            }
+            crate::stack::grown(|| self.write(ty, as_arguments));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Wrong programs and what is said about them: each `errors/*.dual` has its messages in the `.expected` beside it.
+//!
+//! `UPDATE_EXPECTED=1 cargo test -p dualvm-frontend --test errors` rewrites them; read the difference.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn wrong_programs_get_the_expected_messages() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors");
+    let mut programs: Vec<_> = fs::read_dir(folder)
+        .expect("the folder of wrong programs is beside this test")
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "dual"))
+        .collect();
+    programs.sort();
+    assert!(programs.len() >= 20);
+    let update = std::env::var_os("UPDATE_EXPECTED").is_some();
+    let mut different = Vec::new();
+    for path in programs {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let found = match dualvm_frontend::compile(&name, &text) {
+            Ok(_) => "no error\n".to_owned(),
+            Err(errors) => errors.to_string(),
+        };
+        let expected = path.with_extension("expected");
+        if update {
+            fs::write(&expected, &found).unwrap();
+        } else if fs::read_to_string(&expected).unwrap_or_default() != found {
+            different.push(format!("{name}:\n{found}"));
+        }
+    }
+    assert!(different.is_empty(), "messages differ from what is expected:\n\n{}", different.join("\n"));
+}
+
+#[test]
+fn deep_programs_are_refused_without_overflow() {
+    let deep = 200_000;
+    let programs = [
+        format!("def f = {}1{}", "(".repeat(deep), ")".repeat(deep)),
+        format!("def f (x : Real) = {}", vec!["x"; 1_000_000].join(" + ")),
+        format!("def f (x : Real) = {}", vec!["x"; deep].join(" ^ ")),
+        format!("def f (x : Real) = {}x", "- ".repeat(deep)),
+        format!("def f (x : {}Real{}) = x", "Array (".repeat(deep), ")".repeat(deep)),
+        format!("def f {}x{} = x", "(".repeat(deep), ")".repeat(deep)),
+        format!("def f = {}0", "if true then 1 else ".repeat(deep)),
+    ];
+    for program in programs {
+        let errors = dualvm_frontend::compile("deep.dual", &program).unwrap_err();
+        assert_eq!(errors.list().len(), 1);
+        assert_eq!(errors.list()[0].message, "the expression is nested too deeply");
+        assert!(errors.to_string().len() < 2_000);
+    }
+}
+
+#[test]
+fn exponential_types_and_instances_are_refused() {
+    let mut polymorphic = "def f0 x = (x, x)\n".to_owned();
+    let mut instances = "def f0 x = 1\n".to_owned();
+    for i in 1..40 {
+        polymorphic += &format!("def f{i} x = f{} (f{} x)\n", i - 1, i - 1);
+        instances += &format!("def f{i} x = f{} (x, 1.0) + f{} [| x |]\n", i - 1, i - 1);
+    }
+    for program in [polymorphic, instances] {
+        let errors = dualvm_frontend::compile("large.dual", &program).unwrap_err();
+        assert_eq!(errors.list().len(), 1, "{errors}");
+    }
+}
+
+#[test]
+fn only_the_first_of_many_errors_are_collected() {
+    let program: String = (0..20_000).map(|i| format!("def f{i} (x : Real) = x + y{i}\n")).collect();
+    let errors = dualvm_frontend::compile("many.dual", &program).unwrap_err();
+    assert_eq!(errors.list().len(), 50);
+}
