@@ -211,6 +211,15 @@ impl Writer<'_> {
                 self.adopt(ty, reg);
             }
         }
+        // Literals, from which the engine knows partial derivatives before it runs anything.
+        for value in [0.0, 1.0, -1.0, 0.5] {
+            if self.one_in(3) {
+                let reg = self.out.real_const(value).into();
+                self.adopt(ValueType::Real, reg);
+                self.protected.insert(reg);
+                self.assigned.insert(reg);
+            }
+        }
         let zero = self.out.int_const(0);
         let cond = self.out.new_int();
         self.out.emit_regs(Op::ILt, &[cond.into(), zero.into(), self.counter]);
@@ -473,7 +482,15 @@ impl Writer<'_> {
 
     /// `a, b = b, a` by way of a third register.
     fn swap(&mut self) {
-        let (a, b) = (self.from(ValueType::Real), self.from(ValueType::Real));
+        let [a, b] = [(); 2].map(|()| loop {
+            let reg = self.from(ValueType::Real);
+            if !self.protected.contains(&reg) {
+                break reg;
+            }
+            let to = self.to(ValueType::Real);
+            self.out.mov(to, reg);
+            self.wrote(to);
+        });
         let third = self.to(ValueType::Real);
         self.out.mov(third, a);
         self.out.mov(a, b);
