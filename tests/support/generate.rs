@@ -25,6 +25,7 @@ pub(crate) enum Style {
 pub(crate) struct Program {
     pub(crate) module: ModuleDef,
     pub(crate) args: Vec<Value>,
+    pub(crate) style: Style,
 }
 
 /// The types that every generated module has.
@@ -91,7 +92,7 @@ pub(crate) fn program(seed: u64, style: Style) -> Program {
         builder.set_function(functions[n], body);
     }
     let args = signatures[0].params.iter().map(|ty| argument(*ty, style, &mut rng)).collect();
-    Program { module: builder.finish(), args }
+    Program { module: builder.finish(), args, style }
 }
 
 fn declare_types(builder: &mut ModuleBuilder) -> Types {
@@ -213,7 +214,7 @@ impl Writer<'_> {
         }
         // Literals, from which the engine knows partial derivatives before it runs anything.
         for value in [0.0, 1.0, -1.0, 0.5] {
-            if self.one_in(3) {
+            if self.one_in(6) {
                 let reg = self.out.real_const(value).into();
                 self.adopt(ValueType::Real, reg);
                 self.protected.insert(reg);
