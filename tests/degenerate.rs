@@ -6,6 +6,7 @@ use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder, RealReg};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::module::{HostType, Interface, ModuleDef, TypeDef, ValueType};
 use dualvm_vm::value::Value;
+use dualvm_vm::verify::limits::REGISTERS_MAX;
 use support::reference::{partials, real_value, strong};
 use support::{assert_all_close, assert_close, flatten, function, load, same, scalar_function, value_and_grad};
 
@@ -389,23 +390,30 @@ fn more_than_256_operations_in_a_straight_line() {
 }
 
 #[test]
-fn a_function_with_all_65536_real_registers() {
+fn a_function_with_as_many_real_registers_as_there_may_be() {
     // The last registers are overwritten after they were read, so their values must be kept elsewhere.
-    let source = "func f0 \"f\" (real, real) -> (real)\n regs 65536 real\n{\n mov r65535, r0\n mov r65534, r1
-        jump next\n next:\n sin r65533, r65535\n mul r65535, r65535, r65534\n exp r65534, r65534\n mul r65535, r65535, r65534
-        add r65535, r65535, r65533\n add r65535, r65535, r0\n ret (r65535)\n}";
+    let last = REGISTERS_MAX - 1;
+    let (a, b, c) = (last, last - 1, last - 2);
+    let source = format!(
+        "func f0 \"f\" (real, real) -> (real)\n regs {REGISTERS_MAX} real\n{{\n mov r{a}, r1\n mov r{b}, r0
+        jump next\n next:\n sin r{c}, r{b}\n mul r{b}, r{b}, r{a}\n exp r{a}, r{a}\n mul r{a}, r{a}, r{b}
+        add r{a}, r{a}, r{c}\n add r{a}, r{a}, r0\n ret (r{a})\n}}"
+    );
     let (x, y) = (0.5f64, 0.25f64);
-    let (value, gradient) = function(source, "f").value_and_grad(&[Value::Real(x), Value::Real(y)]).unwrap();
+    let (value, gradient) = function(&source, "f").value_and_grad(&[Value::Real(x), Value::Real(y)]).unwrap();
     assert_close(value, x * y * y.exp() + x.sin() + x, 1e-14);
     assert_all_close(&flatten(&gradient), &[y * y.exp() + x.cos() + 1.0, x * (1.0 + y) * y.exp()], 1e-14);
 }
 
 #[test]
-fn a_function_with_65536_integer_registers_calls_itself() {
-    let source = "type t0 = array real\nfunc f0 \"f\" (real, int) -> (real)\n regs 3 real, 65536 int, t0\n{\n iconst i65535, 1
-        branch i0, more, done\n more:\n isub i65534, i0, i65535\n sin r1, r0\n call f0 (r1, i65534) -> (r2)\n mul r0, r0, r2
-        ret (r0)\n done:\n ret (r0)\n}";
-    let f = function(source, "f");
+fn a_function_with_as_many_integer_registers_as_there_may_be_calls_itself() {
+    let (a, b) = (REGISTERS_MAX - 1, REGISTERS_MAX - 2);
+    let source = format!(
+        "func f0 \"f\" (real, int) -> (real)\n regs 3 real, {REGISTERS_MAX} int\n{{\n iconst i{a}, 1
+        branch i0, more, done\n more:\n isub i{b}, i0, i{a}\n sin r1, r0\n call f0 (r1, i{b}) -> (r2)\n mul r0, r0, r2
+        ret (r0)\n done:\n ret (r0)\n}}"
+    );
+    let f = function(&source, "f");
     let args = [Value::Real(0.5), Value::Int(4)];
     let (_, gradient) = f.value_and_grad(&args).unwrap();
     assert_close(flatten(&gradient)[0], support::finite_difference(&f, &args, 0, 1e-3), 1e-9);

@@ -474,7 +474,7 @@ pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> 
         Op::Log10 => vec![LOG10_E / a],
         Op::Log1p => vec![(a + 1.0).recip()],
         Op::Pow => {
-            let base = if b == 0.0 { 0.0 } else { b * math::pow(a, b - 1.0) };
+            let base = if b == 0.0 { 0.0 } else { strong(b, math::pow(a, b - 1.0)) };
             vec![base, if r == 0.0 { 0.0 } else { math::log(a) * r }]
         }
         Op::Powi if ints[0] == 0 => vec![0.0],
