@@ -28,9 +28,10 @@ pub(crate) struct Adjoint {
     pub(crate) saved_reals: Vec<NodeId>,
     /// Integer nodes that a record saves, in order.
     pub(crate) saved_ints: Vec<NodeId>,
-    /// For each output: the set of `inputs` that it depends on, as a bit mask. An output with an empty one is constant.
-    pub(crate) masks: Vec<u64>,
-    /// How many outputs have a slot: those that aren't constant, in order.
+    /// For each output that has a slot: the set of `inputs` that it depends on, as a bit mask. The set is empty, and the slot
+    /// never used, if all partials on the way turned out to be zero. `None` is an output that depends on no input.
+    pub(crate) masks: Vec<Option<u64>>,
+    /// How many outputs have a slot, in order.
     pub(crate) slots: u32,
     /// The derived code.
     pub(crate) code: StraightCode,
@@ -65,7 +66,9 @@ pub(crate) fn derive_adjoint(graph: Graph, outputs: &[NodeId]) -> Adjoint {
     }
     let masks = output_masks
         .iter()
-        .map(|&mask| (0..INPUTS_MAX).filter(|n| mask >> n & 1 == 1).fold(0, |set, n| set | renumber[n]))
+        .map(|&mask| {
+            (mask != 0).then(|| (0..INPUTS_MAX).filter(|n| mask >> n & 1 == 1).fold(0, |set, n| set | renumber[n]))
+        })
         .collect();
 
     let plan = Plan::new(&graph, primal_len, &contributions);

@@ -143,12 +143,12 @@ fn computed_outputs(nodes: &[Node], outputs: &[(u16, NodeId)]) -> Vec<NodeId> {
 /// The word of each computed output: slots are given out in order to those that depend on an input.
 fn slot_words(adjoint: &Adjoint) -> Vec<OutputWord> {
     let mut offset = 0;
-    let word = |&mask: &u64| {
-        if mask == 0 {
-            return OutputWord::Zero;
+    let word = |mask: &Option<u64>| match *mask {
+        Some(mask) => {
+            offset += 1;
+            OutputWord::Slot { offset: offset - 1, mask }
         }
-        offset += 1;
-        OutputWord::Slot { offset: offset - 1, mask }
+        None => OutputWord::Zero,
     };
     adjoint.masks.iter().map(word).collect()
 }

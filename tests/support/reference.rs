@@ -1,0 +1,517 @@
+//! A second implementation of the bytecode, as plain as can be, to compare the engine with.
+//!
+//! It is written from the documentation of the instructions and shares no code with the engine but the elementary functions
+//! on `f64`, so that primal values must agree bit for bit. Values are Rust enums, objects are reference-counted trees,
+//! and what a real is, is a parameter: see [`Number`] and its instances in [`super::numbers`]. Partial derivatives
+//! are formulas of this file's own.
+
+use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
+use dualvm_vm::math;
+use dualvm_vm::module::{ModuleDef, TypeDef, ValueType};
+use dualvm_vm::trap::TrapKind;
+use std::cell::RefCell;
+use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
+use std::rc::Rc;
+
+/// What stands for a real.
+pub(crate) trait Number: Clone {
+    /// Whether partial derivatives are asked for.
+    const DIFFERENTIATES: bool;
+    /// A number that depends on nothing.
+    fn constant(primal: f64) -> Self;
+    /// Its value.
+    fn primal(&self) -> f64;
+    /// The result of an operation with this value, and with these partial derivatives with respect to these arguments.
+    fn combine(primal: f64, terms: &[(f64, &Self)]) -> Self;
+}
+
+/// A register's content.
+#[derive(Clone)]
+pub(crate) enum Val<N> {
+    Real(N),
+    Int(i64),
+    Ref(Rc<Object<N>>),
+}
+
+/// A heap object.
+pub(crate) enum Object<N> {
+    /// A struct (tag 0) or a variant.
+    Fields(u16, Vec<Val<N>>),
+    Closure(u32, Vec<Val<N>>),
+    Array(Vec<Val<N>>),
+    Builder(RefCell<Builder<N>>),
+}
+
+/// An array under construction.
+pub(crate) struct Builder<N> {
+    capacity: u64,
+    elements: Vec<Val<N>>,
+    finished: bool,
+}
+
+impl<N: Number> Val<N> {
+    pub(crate) fn real(&self) -> &N {
+        match self {
+            Val::Real(x) => x,
+            _ => panic!("a real was expected"),
+        }
+    }
+    fn int(&self) -> i64 {
+        match self {
+            Val::Int(n) => *n,
+            _ => panic!("an integer was expected"),
+        }
+    }
+    fn object(&self) -> &Rc<Object<N>> {
+        match self {
+            Val::Ref(object) => object,
+            _ => panic!("a reference was expected"),
+        }
+    }
+    fn builder(&self) -> &RefCell<Builder<N>> {
+        match &**self.object() {
+            Object::Builder(builder) => builder,
+            _ => panic!("a builder was expected"),
+        }
+    }
+    fn array(&self) -> &[Val<N>] {
+        match &**self.object() {
+            Object::Array(elements) => elements,
+            _ => panic!("an array was expected"),
+        }
+    }
+    /// Tag and fields of a struct or a variant.
+    fn fields(&self) -> (u16, &[Val<N>]) {
+        match &**self.object() {
+            Object::Fields(tag, fields) => (*tag, fields),
+            _ => panic!("a struct or a variant was expected"),
+        }
+    }
+    /// An array of reals.
+    pub(crate) fn reals(elements: impl IntoIterator<Item = N>) -> Self {
+        Val::Ref(Rc::new(Object::Array(elements.into_iter().map(Val::Real).collect())))
+    }
+}
+
+/// Why a run gave no result.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Stop {
+    /// The program trapped.
+    Trap(TrapKind),
+    /// It was longer than was asked for.
+    TooLong,
+}
+
+impl From<TrapKind> for Stop {
+    fn from(kind: TrapKind) -> Self {
+        Stop::Trap(kind)
+    }
+}
+
+/// Runs function number `func`. Returns its results and how many instructions were executed.
+pub(crate) fn run<N: Number>(
+    module: &ModuleDef,
+    func: usize,
+    args: Vec<Val<N>>,
+    steps_max: u64,
+) -> Result<(Vec<Val<N>>, u64), Stop> {
+    let mut machine = Machine { module, steps: 0, steps_max };
+    let results = machine.function(func, args)?;
+    Ok((results, machine.steps))
+}
+
+struct Machine<'m> {
+    module: &'m ModuleDef,
+    steps: u64,
+    steps_max: u64,
+}
+
+/// Registers by bank; `None` before the first assignment, which the verifier says that nobody reads.
+struct Frame<N> {
+    banks: [Vec<Option<Val<N>>>; 3],
+}
+
+impl<N: Number> Frame<N> {
+    fn get(&self, reg: Reg) -> Val<N> {
+        let value = &self.banks[reg.bank as usize][usize::from(reg.index)];
+        value.clone().unwrap_or_else(|| panic!("{reg} is read before it is assigned"))
+    }
+    fn set(&mut self, reg: Reg, value: Val<N>) {
+        self.banks[reg.bank as usize][usize::from(reg.index)] = Some(value);
+    }
+    fn list(&self, regs: &[Reg]) -> Vec<Val<N>> {
+        regs.iter().map(|&reg| self.get(reg)).collect()
+    }
+}
+
+/// Where control goes after an instruction.
+enum Next<N> {
+    Inst,
+    Target(u32),
+    Tail(usize, Vec<Val<N>>),
+    Return(Vec<Val<N>>),
+}
+
+impl Machine<'_> {
+    fn function<N: Number>(&mut self, mut func: usize, mut args: Vec<Val<N>>) -> Result<Vec<Val<N>>, Stop> {
+        let module = self.module;
+        loop {
+            let function = &module.functions[func];
+            let body = &function.body;
+            let mut frame = Frame {
+                banks: [body.reals as usize, body.ints as usize, body.refs.len()]
+                    .map(|count| (0..count).map(|_| None).collect::<Vec<Option<Val<N>>>>()),
+            };
+            assert_eq!(args.len(), function.params.len());
+            for (reg, arg) in function.param_regs().into_iter().zip(args) {
+                frame.set(reg, arg);
+            }
+            let mut at = 0u32;
+            loop {
+                self.steps += 1;
+                if self.steps > self.steps_max {
+                    return Err(Stop::TooLong);
+                }
+                let inst = &body.code[at as usize];
+                let operands = body.operands(inst).expect("lists of verified code are inside the pools");
+                let types = |reg: Reg| &module.types[body.refs[usize::from(reg.index)].index()];
+                match self.step(&mut frame, inst.op, &operands, types)? {
+                    Next::Inst => at += 1,
+                    Next::Target(target) => at = target,
+                    Next::Return(results) => return Ok(results),
+                    Next::Tail(next, next_args) => {
+                        (func, args) = (next, next_args);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn step<'t, N: Number>(
+        &mut self,
+        frame: &mut Frame<N>,
+        op: Op,
+        operands: &[Operand],
+        type_of: impl Fn(Reg) -> &'t TypeDef,
+    ) -> Result<Next<N>, Stop> {
+        if op.is_scalar() {
+            let (Operand::Def(dst), args) = (&operands[0], &operands[1..]) else { panic!("{op:?} has no result") };
+            let args = args.iter().map(|arg| match arg {
+                Operand::Use(reg) => frame.get(*reg),
+                other => panic!("{op:?} has an argument {other:?}"),
+            });
+            let result = scalar(op, &args.collect::<Vec<_>>())?;
+            frame.set(*dst, result);
+            return Ok(Next::Inst);
+        }
+        use Operand::{Def, Defs, Field, Func, Int, Message, Real, Tag, Target, Targets, Use, Uses};
+        let object = |object| Val::Ref(Rc::new(object));
+        match (op, operands) {
+            (Op::Mov | Op::IMov | Op::PMov, [Def(dst), Use(src)]) => frame.set(*dst, frame.get(*src)),
+            (Op::Const, [Def(dst), Real(x)]) => frame.set(*dst, Val::Real(N::constant(*x))),
+            (Op::IConst, [Def(dst), Int(n)]) => frame.set(*dst, Val::Int(*n)),
+            (Op::PSelect, [Def(dst), Use(c), Use(a), Use(b)]) => {
+                let chosen = if frame.get(*c).int() != 0 { a } else { b };
+                frame.set(*dst, frame.get(*chosen));
+            }
+
+            (Op::Jump, [Target(target)]) => return Ok(Next::Target(*target)),
+            (Op::Branch, [Use(cond), Target(then), Target(other)]) => {
+                return Ok(Next::Target(if frame.get(*cond).int() != 0 { *then } else { *other }));
+            }
+            (Op::Switch, [Use(index), Targets(targets), Target(default)]) => {
+                let index = usize::try_from(frame.get(*index).int()).unwrap_or(usize::MAX);
+                return Ok(Next::Target(*targets.get(index).unwrap_or(default)));
+            }
+            (Op::Call, [Func(func), Uses(args), Defs(results)]) => {
+                let values = self.function(*func as usize, frame.list(args))?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
+            }
+            (Op::TailCall, [Func(func), Uses(args)]) => return Ok(Next::Tail(*func as usize, frame.list(args))),
+            (Op::CallClosure, [Use(callee), Uses(args), Defs(results)]) => {
+                let (func, args) = closure_call(&frame.get(*callee), frame.list(args));
+                let values = self.function(func, args)?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
+            }
+            (Op::TailCallClosure, [Use(callee), Uses(args)]) => {
+                let (func, args) = closure_call(&frame.get(*callee), frame.list(args));
+                return Ok(Next::Tail(func, args));
+            }
+            (Op::Ret, [Uses(results)]) => return Ok(Next::Return(frame.list(results))),
+            (Op::Trap, [Message(message)]) => {
+                return Err(TrapKind::Message(self.module.messages[*message as usize].clone()).into());
+            }
+
+            (Op::StructNew, [Def(dst), Uses(fields)]) => frame.set(*dst, object(Object::Fields(0, frame.list(fields)))),
+            (Op::VariantNew, [Def(dst), Tag(tag), Uses(fields)]) => {
+                frame.set(*dst, object(Object::Fields(*tag, frame.list(fields))));
+            }
+            (Op::ClosureNew, [Def(dst), Func(func), Uses(captures)]) => {
+                frame.set(*dst, object(Object::Closure(*func, frame.list(captures))));
+            }
+            (Op::Field | Op::IField | Op::PField, [Def(dst), Use(src), Field(n)]) => {
+                let value = frame.get(*src).fields().1[usize::from(*n)].clone();
+                frame.set(*dst, value);
+            }
+            (Op::VariantTag, [Def(dst), Use(src)]) => {
+                let tag = frame.get(*src).fields().0;
+                frame.set(*dst, Val::Int(i64::from(tag)));
+            }
+            (Op::Payload | Op::IPayload | Op::PPayload, [Def(dst), Use(src), Tag(expected), Field(n)]) => {
+                let src = frame.get(*src);
+                let (found, fields) = src.fields();
+                if found != *expected {
+                    return Err(TrapKind::WrongTag { expected: *expected, found }.into());
+                }
+                frame.set(*dst, fields[usize::from(*n)].clone());
+            }
+
+            (Op::Len, [Def(dst), Use(src)]) => {
+                let len = frame.get(*src).array().len();
+                frame.set(*dst, Val::Int(len as i64));
+            }
+            (Op::Elem | Op::IElem | Op::PElem, [Def(dst), Use(src), Use(index)]) => {
+                let (src, index) = (frame.get(*src), frame.get(*index).int());
+                let elements = src.array();
+                let element = usize::try_from(index).ok().and_then(|n| elements.get(n)).cloned();
+                let len = elements.len() as u64;
+                frame.set(*dst, element.ok_or(TrapKind::IndexOutOfBounds { index, len })?);
+            }
+            (Op::Pack, [Def(dst), Uses(elements)]) => frame.set(*dst, object(Object::Array(frame.list(elements)))),
+            (Op::Build, [Def(dst), Use(capacity)]) => {
+                assert!(matches!(type_of(*dst), TypeDef::Builder(_)));
+                let n = frame.get(*capacity).int();
+                let capacity = u64::try_from(n).ok().filter(|&n| n < 1 << 40).ok_or(TrapKind::BadCapacity(n))?;
+                let builder = Builder { capacity, elements: Vec::new(), finished: false };
+                frame.set(*dst, object(Object::Builder(RefCell::new(builder))));
+            }
+            (Op::Push | Op::IPush | Op::PPush, [Use(builder), Use(value)]) => {
+                let (builder, value) = (frame.get(*builder), frame.get(*value));
+                let mut builder = builder.builder().borrow_mut();
+                if builder.finished {
+                    return Err(TrapKind::BuilderFinished.into());
+                }
+                if builder.elements.len() as u64 >= builder.capacity {
+                    return Err(TrapKind::BuilderFull { capacity: builder.capacity }.into());
+                }
+                builder.elements.push(value);
+            }
+            (Op::Finish, [Def(dst), Use(builder)]) => {
+                let builder = frame.get(*builder);
+                let mut builder = builder.builder().borrow_mut();
+                if std::mem::replace(&mut builder.finished, true) {
+                    return Err(TrapKind::BuilderFinished.into());
+                }
+                let elements = std::mem::take(&mut builder.elements);
+                frame.set(*dst, object(Object::Array(elements)));
+            }
+            (op, operands) => panic!("no meaning is given for {op:?} {operands:?}"),
+        }
+        Ok(Next::Inst)
+    }
+}
+
+/// The function that a closure calls and its arguments: captures first.
+fn closure_call<N: Number>(callee: &Val<N>, args: Vec<Val<N>>) -> (usize, Vec<Val<N>>) {
+    match &**callee.object() {
+        Object::Closure(func, captures) => (*func as usize, captures.iter().cloned().chain(args).collect()),
+        _ => panic!("a closure was expected"),
+    }
+}
+
+/// A scalar instruction on registers' contents.
+fn scalar<N: Number>(op: Op, args: &[Val<N>]) -> Result<Val<N>, TrapKind> {
+    let numbers: Vec<&N> = args.iter().filter(|arg| matches!(arg, Val::Real(_))).map(Val::real).collect();
+    let reals: Vec<f64> = numbers.iter().map(|x| x.primal()).collect();
+    let ints: Vec<i64> = args.iter().filter(|arg| matches!(arg, Val::Int(_))).map(Val::int).collect();
+    if op.info().operands[0].role == Role::Def(Bank::Int) {
+        return integer_value(op, &reals, &ints).map(Val::Int);
+    }
+    let value = real_value(op, &reals, &ints);
+    if !N::DIFFERENTIATES || !op.info().differentiable {
+        return Ok(Val::Real(N::combine(value, &[])));
+    }
+    let partials = partials(op, &reals, &ints, value);
+    assert_eq!(partials.len(), numbers.len(), "{op:?} needs a partial per real argument");
+    let terms: Vec<(f64, &N)> = partials.into_iter().zip(numbers).collect();
+    Ok(Val::Real(N::combine(value, &terms)))
+}
+
+/// The value of a scalar instruction with a real result.
+pub(crate) fn real_value(op: Op, reals: &[f64], ints: &[i64]) -> f64 {
+    let a = reals.first().copied().unwrap_or(0.0);
+    let b = reals.get(1).copied().unwrap_or(0.0);
+    match op {
+        Op::Neg => -a,
+        Op::Abs => a.abs(),
+        Op::Sign if a.is_nan() || a == 0.0 => a + 0.0,
+        Op::Sign => 1f64.copysign(a),
+        Op::Min if a.is_nan() || b.is_nan() => f64::NAN,
+        Op::Min => [b, a][usize::from(a <= b)],
+        Op::Max if a.is_nan() || b.is_nan() => f64::NAN,
+        Op::Max => [b, a][usize::from(a >= b)],
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        Op::Div => a / b,
+        Op::StrongMul => strong(a, b),
+        Op::Fma => a.mul_add(b, reals[2]),
+        Op::Sqrt => a.sqrt(),
+        Op::Cbrt => math::cbrt(a),
+        Op::Exp => math::exp(a),
+        Op::Exp2 => math::exp2(a),
+        Op::Expm1 => math::expm1(a),
+        Op::Log => math::log(a),
+        Op::Log2 => math::log2(a),
+        Op::Log10 => math::log10(a),
+        Op::Log1p => math::log1p(a),
+        Op::Pow => math::pow(a, b),
+        Op::Powi => math::powi(a, ints[0]),
+        Op::Sin => math::sin(a),
+        Op::Cos => math::cos(a),
+        Op::Tan => math::tan(a),
+        Op::Asin => math::asin(a),
+        Op::Acos => math::acos(a),
+        Op::Atan => math::atan(a),
+        Op::Atan2 => math::atan2(a, b),
+        Op::Sinh => math::sinh(a),
+        Op::Cosh => math::cosh(a),
+        Op::Tanh => math::tanh(a),
+        Op::Asinh => math::asinh(a),
+        Op::Acosh => math::acosh(a),
+        Op::Atanh => math::atanh(a),
+        Op::Erf => math::erf(a),
+        Op::Erfc => math::erfc(a),
+        Op::Lgamma => math::lgamma(a),
+        Op::Digamma => math::digamma(a),
+        Op::Polygamma => math::polygamma(ints[0], a),
+        Op::Hypot => math::hypot(a, b),
+        Op::Floor => a.floor(),
+        Op::Ceil => a.ceil(),
+        Op::Round => a.round_ties_even(),
+        Op::Trunc => a.trunc(),
+        Op::Select => [b, a][usize::from(ints[0] != 0)],
+        Op::ToReal => ints[0] as f64,
+        op => panic!("the reference has no value for {op:?}: add it to `real_value`"),
+    }
+}
+
+/// The value of a scalar instruction with an integer result.
+fn integer_value(op: Op, reals: &[f64], ints: &[i64]) -> Result<i64, TrapKind> {
+    let x = |n: usize| reals[n];
+    let i = |n: usize| ints[n];
+    let quotient = |take: fn(i64, i64) -> i64| match (i(0), i(1)) {
+        (_, 0) => Err(TrapKind::DivisionByZero),
+        (i64::MIN, -1) => Err(TrapKind::DivisionOverflow),
+        (a, b) => Ok(take(a, b)),
+    };
+    Ok(match op {
+        Op::Eq => i64::from(x(0) == x(1)),
+        Op::Ne => i64::from(x(0) != x(1)),
+        Op::Lt => i64::from(x(0) < x(1)),
+        Op::Le => i64::from(x(0) <= x(1)),
+        Op::IEq => i64::from(i(0) == i(1)),
+        Op::INe => i64::from(i(0) != i(1)),
+        Op::ILt => i64::from(i(0) < i(1)),
+        Op::ILe => i64::from(i(0) <= i(1)),
+        Op::IAdd => i(0).wrapping_add(i(1)),
+        Op::ISub => i(0).wrapping_sub(i(1)),
+        Op::IMul => i(0).wrapping_mul(i(1)),
+        Op::IDiv => return quotient(|a, b| a / b),
+        Op::IRem => return quotient(|a, b| a % b),
+        Op::INeg => 0i64.wrapping_sub(i(0)),
+        Op::IAnd => i(0) & i(1),
+        Op::IOr => i(0) | i(1),
+        Op::IXor => i(0) ^ i(1),
+        Op::IShl => i(0) << i(1).rem_euclid(64),
+        Op::IShr => i(0) >> i(1).rem_euclid(64),
+        Op::IMin => i(0).min(i(1)),
+        Op::IMax => i(0).max(i(1)),
+        Op::ISelect => i(if i(0) != 0 { 1 } else { 2 }),
+        Op::ToInt => {
+            let whole = x(0).trunc();
+            if (-(2f64.powi(63))..2f64.powi(63)).contains(&whole) {
+                whole as i64
+            } else {
+                return Err(TrapKind::NotAnInteger(x(0)));
+            }
+        }
+        op => panic!("the reference has no value for {op:?}: add it to `integer_value`"),
+    })
+}
+
+/// A product that is zero if a factor is, whatever the other is.
+pub(crate) fn strong(a: f64, b: f64) -> f64 {
+    let product = a * b;
+    if (a == 0.0 || b == 0.0) && product.is_nan() { 0.0 } else { product }
+}
+
+/// The partial derivatives of a differentiable instruction whose result is `r`, with the choices at non-smooth points that
+/// the instructions' documentation states.
+pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> {
+    let a = reals.first().copied().unwrap_or(0.0);
+    let b = reals.get(1).copied().unwrap_or(0.0);
+    let either = |first: bool| if first { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
+    match op {
+        Op::Neg => vec![-1.0],
+        Op::Abs if a == 0.0 => vec![0.0],
+        Op::Abs => vec![a.signum()],
+        Op::Min => either(a <= b),
+        Op::Max => either(a >= b),
+        Op::Add => vec![1.0, 1.0],
+        Op::Sub => vec![1.0, -1.0],
+        Op::Mul | Op::StrongMul => vec![b, a],
+        Op::Div => vec![b.recip(), -(a / b) / b],
+        Op::Fma => vec![b, a, 1.0],
+        Op::Sqrt => vec![(2.0 * r).recip()],
+        Op::Cbrt => vec![(3.0 * r * r).recip()],
+        Op::Exp => vec![r],
+        Op::Exp2 => vec![LN_2 * r],
+        Op::Expm1 => vec![math::exp(a)],
+        Op::Log => vec![a.recip()],
+        Op::Log2 => vec![LOG2_E / a],
+        Op::Log10 => vec![LOG10_E / a],
+        Op::Log1p => vec![(a + 1.0).recip()],
+        Op::Pow => {
+            let base = if b == 0.0 { 0.0 } else { strong(b, math::pow(a, b - 1.0)) };
+            vec![base, if r == 0.0 { 0.0 } else { math::log(a) * r }]
+        }
+        Op::Powi if ints[0] == 0 => vec![0.0],
+        Op::Powi => vec![strong(ints[0] as f64, math::powi(a, ints[0].wrapping_sub(1)))],
+        Op::Sin => vec![math::cos(a)],
+        Op::Cos => vec![-math::sin(a)],
+        Op::Tan => vec![(math::cos(a) * math::cos(a)).recip()],
+        Op::Asin => vec![(1.0 - a).mul_add(a, 1.0 - a).sqrt().recip()],
+        Op::Acos => vec![-(1.0 - a).mul_add(a, 1.0 - a).sqrt().recip()],
+        Op::Atan => vec![a.mul_add(a, 1.0).recip()],
+        Op::Atan2 => {
+            let h = math::hypot(a, b);
+            vec![b / h / h, -a / h / h]
+        }
+        Op::Sinh => vec![math::cosh(a)],
+        Op::Cosh => vec![math::sinh(a)],
+        Op::Tanh => vec![math::cosh(a).recip().powi(2)],
+        Op::Asinh => vec![math::hypot(1.0, a).recip()],
+        Op::Acosh => vec![((a + 1.0) * (a - 1.0)).sqrt().recip()],
+        Op::Atanh => vec![((1.0 + a) * (1.0 - a)).recip()],
+        Op::Erf => vec![FRAC_2_SQRT_PI * math::exp(-a * a)],
+        Op::Erfc => vec![-(FRAC_2_SQRT_PI * math::exp(-a * a))],
+        Op::Lgamma => vec![math::digamma(a)],
+        Op::Digamma => vec![math::polygamma(1, a)],
+        Op::Polygamma => vec![math::polygamma(ints[0].wrapping_add(1), a)],
+        Op::Hypot if r == 0.0 => vec![0.0, 0.0],
+        Op::Hypot => vec![a / r, b / r],
+        Op::Select => either(ints[0] != 0),
+        op => panic!("the reference has no derivative for {op:?}: add it to `partials`"),
+    }
+}
+
+/// The value of a parameter that nobody cares about.
+pub(crate) fn default_of<N: Number>(ty: ValueType) -> Val<N> {
+    match ty {
+        ValueType::Real => Val::Real(N::constant(0.0)),
+        ValueType::Int => Val::Int(0),
+        ValueType::Ref(_) => panic!("there is no object to begin with"),
+    }
+}
