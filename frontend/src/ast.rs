@@ -56,6 +56,8 @@ pub(crate) struct Ast {
     pub(crate) aliases: Table<AliasId, Alias>,
     /// How much of it is the program; the rest is the prelude.
     pub(crate) own: Own,
+    /// Whether a type's declaration has a syntax error, so that its name and its constructors are unknown.
+    pub(crate) incomplete: bool,
 }
 
 /// How many entries of each table belong to the program, and not to the prelude.

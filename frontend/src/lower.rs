@@ -133,7 +133,7 @@ impl<'l> Lowerer<'l> {
     /// Says where the next instruction comes from.
     fn set_place(&mut self, place: ExprId) {
         let span = self.function.body.exprs[place].span;
-        if span != Span::default() {
+        if span != Span::default() && self.source.contains(span) {
             let (line, column) = self.source.line_and_column(span.start);
             self.out.at(line, column);
         }

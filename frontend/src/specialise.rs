@@ -215,7 +215,7 @@ impl Elaborator<'_, '_> {
             return Some(mono);
         }
         let mono = match inferred.types.node(root) {
-            Node::Var(class) => self.program.default_of(*class),
+            Node::Var { class, .. } => self.program.default_of(*class),
             Node::Error | Node::Link(_) => self.program.monos.unit,
             Node::Con { con, args, .. } => match con {
                 Con::Real => self.program.monos.real,

@@ -117,3 +117,16 @@ impl PatternKind {
         }
     }
 }
+
+impl TypeExprKind {
+    /// Visits the direct children in the order of the text.
+    pub(crate) fn for_each_child(&self, visit: impl FnMut(TypeExprId)) {
+        match self {
+            TypeExprKind::Error | TypeExprKind::Var(_) => {}
+            TypeExprKind::Named(_, parts) | TypeExprKind::Tuple(parts) | TypeExprKind::Function(parts) => {
+                parts.iter().copied().for_each(visit);
+            }
+            TypeExprKind::Record(fields) => fields.iter().map(|field| field.ty).for_each(visit),
+        }
+    }
+}

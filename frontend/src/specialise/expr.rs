@@ -138,6 +138,12 @@ impl Elaborator<'_, '_> {
             return self.power(left, right, ty, span);
         }
         let pair = [left, right].map(|operand| self.expr(operand));
+        if self.body.exprs[pair[0]].types != self.body.exprs[pair[1]].types
+            || self.program.program.lists.get(self.body.exprs[pair[0]].types).len() != 1
+        {
+            self.not_supported("this comparison", span);
+            return self.make(ExprKind::Trap("not compiled"), ty, span);
+        }
         let kind = match op {
             BinaryOp::And => ExprKind::And(pair),
             BinaryOp::Or => ExprKind::Or(pair),
