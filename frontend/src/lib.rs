@@ -15,6 +15,7 @@
 mod arena;
 mod ast;
 mod builtins;
+mod copy;
 mod core;
 mod diagnostics;
 mod graph;
@@ -31,6 +32,7 @@ mod resolve;
 mod source;
 mod specialise;
 mod stack;
+mod tail;
 mod token;
 mod types;
 

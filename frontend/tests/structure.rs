@@ -49,7 +49,7 @@ fn loops_test_once_before_and_once_at_the_end() {
 
 #[test]
 fn constants_in_loops_have_one_definition_each() {
-    let text = "def f (n : Int) = loop a = 1.0 for i < n do loop b = a for j < n do b * 0.5 + 0.5 - 2.0 * 0.5";
+    let text = "def f (n : Int) = loop a = 1.0 for i < n do loop b = a for j < n do b * 0.5 + 0.5 - 2.0 * b";
     let f = function(text, "f");
     assert_eq!(count(loop_body(&f), Op::Const), 0);
     assert_eq!(count(&f.body.code, Op::Const), 3);

@@ -194,7 +194,7 @@ impl Specialiser<'_> {
 
         let compared = [ExprKind::Var(exponent), ExprKind::Int(0)].map(|kind| make(kind, int));
         let negative = make(ExprKind::Compare(Comparison::Less, compared), int);
-        let trap = make(ExprKind::Trap("an Int has no negative power"), int);
+        let trap = make(ExprKind::Trap("an Int has no negative power".into()), int);
         let root = make(ExprKind::If([negative, trap, value]), int);
         let name = "^<Int>".to_owned();
         let id = FunctionId::from_index(self.program.functions.len());

@@ -21,7 +21,7 @@ impl Elaborator<'_, '_> {
         let span = ast.exprs[expr].span;
         let ty = self.type_of(expr);
         if self.program.gave_up {
-            return self.make(ExprKind::Trap("not compiled"), ty, span);
+            return self.make(ExprKind::Trap("not compiled".into()), ty, span);
         }
         match &ast.exprs[expr].kind {
             Surface::Error => self.make(ExprKind::Values(Box::default()), ty, span),
