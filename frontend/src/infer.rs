@@ -13,7 +13,7 @@ mod operators;
 mod pattern;
 
 use crate::arena::Table;
-use crate::ast::{Ast, DefId, ExprId, PatternId};
+use crate::ast::{Ast, ConstructorId, DataId, DefId, ExprId, LocalFunctionId, PatternId};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::names::Names;
 use crate::resolve::{LocalId, Resolved};
@@ -25,12 +25,12 @@ use mismatch::Why;
 /// A polymorphic type of more nodes than this is refused: each use copies it, and copies of copies grow exponentially.
 const POLYMORPHIC_NODES_MAX: usize = 1_000;
 
-/// The type of a definition.
+/// The type of a definition, or of a function that a `let` defines.
 #[derive(Clone, Debug)]
 pub(crate) struct DefType {
-    /// The parameters' types.
+    /// The types of the parameters as written, of which there may be fewer than the whole type has.
     pub(crate) params: Vec<Ty>,
-    /// The result's type.
+    /// The type of the body.
     pub(crate) result: Ty,
     /// The variables that each use may choose; shared by the whole group.
     pub(crate) vars: Vec<Ty>,
@@ -41,13 +41,21 @@ pub(crate) struct DefType {
 pub(crate) struct Inferred {
     /// The type graph.
     pub(crate) types: Types,
-    /// The type of every expression.
+    /// The type of every expression; of the name of a function too, at its instance.
     pub(crate) exprs: Table<ExprId, Ty>,
     /// The type of every pattern.
     pub(crate) patterns: Table<PatternId, Ty>,
     /// The type of every definition.
     pub(crate) defs: Table<DefId, DefType>,
-    /// For a mention of a polymorphic definition: what its variables are there.
+    /// The type of every function that a `let` defines. It may mention variables of what is around it, which are not
+    /// among its own.
+    pub(crate) functions: Table<LocalFunctionId, DefType>,
+    /// The parameters of every data type.
+    pub(crate) datas: Table<DataId, Vec<Ty>>,
+    /// The types of every constructor's fields, in terms of its data type's parameters.
+    pub(crate) constructors: Table<ConstructorId, Vec<Ty>>,
+    /// For a mention of a polymorphic definition or function: what its variables are there. A mention in the own group
+    /// has no entry: there the variables are themselves.
     pub(crate) instances: HashMap<ExprId, Vec<Ty>>,
 }
 
@@ -65,6 +73,9 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         patterns: Table::filled(types.error, ast.patterns.len()),
         types,
         defs,
+        functions: Table::default(),
+        datas: Table::default(),
+        constructors: Table::default(),
         instances: HashMap::new(),
     };
     let locals = Table::filled(inferred.types.error, resolved.locals.len());

@@ -25,6 +25,7 @@ type Parse<T> = Result<T, Abandoned>;
 pub(crate) fn parse(tokens: &[Token], names: &Names, sink: &mut Sink) -> Ast {
     let mut parser = Parser { tokens, at: 0, depth: 0, names, sink, ast: Ast::default() };
     parser.program();
+    parser.ast.own.defs = parser.ast.defs.len();
     parser.ast
 }
 

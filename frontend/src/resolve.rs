@@ -2,7 +2,10 @@
 //! which, for the order of inference.
 
 use crate::arena::{Table, id_types};
-use crate::ast::{Ast, DefId, ExprId, ExprKind, Generator, Iteration, PatternId, PatternKind};
+use crate::ast::{
+    AliasId, Ast, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator, Iteration, Let, LocalFunctionId,
+    PatternId, PatternKind, TypeExprId,
+};
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::names::{Name, Names, closest};
@@ -13,28 +16,57 @@ id_types! {
     LocalId;
 }
 
-/// What a name means.
+/// What a name of a value means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
     /// A variable.
     Local(LocalId),
+    /// A function that a `let` defines.
+    Function(LocalFunctionId),
+    /// A constructor.
+    Constructor(ConstructorId),
     /// A definition.
     Def(DefId),
     /// A builtin.
     Builtin(Builtin),
 }
 
+/// What a name of a type means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TypeMeaning {
+    /// `Real`
+    Real,
+    /// `Int`
+    Int,
+    /// `Bool`
+    Bool,
+    /// `Array a`
+    Array,
+    /// A data type.
+    Data(DataId),
+    /// An abbreviation.
+    Alias(AliasId),
+}
+
 /// The meaning of every name.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    /// The meaning of every [`ExprKind::Var`] that has one.
+    /// The meaning of every [`ExprKind::Var`] and [`ExprKind::Constructor`] that has one, and of everything with `++`.
     pub(crate) meanings: Table<ExprId, Option<Meaning>>,
-    /// The variable that a [`PatternKind::Var`] binds.
+    /// The variable that a [`PatternKind::Var`] or [`PatternKind::As`] binds. The alternatives of a
+    /// [`PatternKind::Or`] bind the same ones.
     pub(crate) bound: Table<PatternId, Option<LocalId>>,
+    /// The constructor of a [`PatternKind::Constructor`].
+    pub(crate) constructors: Table<PatternId, Option<ConstructorId>>,
+    /// The meaning of every [`crate::ast::TypeExprKind::Named`] that has one.
+    pub(crate) types: Table<TypeExprId, Option<TypeMeaning>>,
     /// The names of variables.
     pub(crate) locals: Table<LocalId, Name>,
-    /// The definitions that a definition mentions.
+    /// The definitions that a definition mentions; of those that are not reached, none.
     pub(crate) mentions: Table<DefId, Vec<DefId>>,
+    /// Whether a definition is the program's own, or one of the prelude's that the program needs. All others are
+    /// neither resolved nor inferred.
+    pub(crate) reached: Table<DefId, bool>,
 }
 
 /// Resolves all names; what has no meaning is reported.
@@ -57,8 +89,11 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved
     let resolved = Resolved {
         meanings: Table::filled(None, ast.exprs.len()),
         bound: Table::filled(None, ast.patterns.len()),
+        constructors: Table::filled(None, ast.patterns.len()),
+        types: Table::filled(None, ast.types.len()),
         locals: Table::default(),
         mentions: Table::default(),
+        reached: Table::filled(true, ast.defs.len()),
     };
     let scope = Table::filled(None, names.len());
     let mut resolver = Resolver { ast, names, sink, globals, scope, undo: Vec::new(), mentioned: Vec::new(), resolved };
@@ -127,6 +162,7 @@ impl Resolver<'_> {
                 crate::stack::grown(|| parts.iter().for_each(|&part| self.bind(part, bound)));
             }
             PatternKind::Ascribe(inner, _) => self.bind(*inner, bound),
+            _ => {}
         }
     }
 
@@ -141,8 +177,10 @@ impl Resolver<'_> {
             ExprKind::Var(name) => self.name(expr, *name),
             ExprKind::Block(lets, body) => {
                 for binding in lets {
-                    self.expr(binding.value);
-                    self.bind_all(&[binding.pattern]);
+                    if let Let::Value { pattern, value } = binding {
+                        self.expr(*value);
+                        self.bind_all(&[*pattern]);
+                    }
                 }
                 self.expr(*body);
             }
@@ -165,7 +203,7 @@ impl Resolver<'_> {
                 self.bind_all(&[pattern]);
                 self.expr(*element);
             }
-            other => other.for_each_child(|child| self.expr(child)),
+            other => ast.for_each_child(other, |child| self.expr(child)),
         }
         self.leave(mark);
     }

@@ -92,7 +92,7 @@ struct Elaborator<'s, 'p> {
 
 impl<'s> Specialiser<'s> {
     fn run(&mut self) {
-        for (def, _) in self.ast.defs.iter() {
+        for def in self.ast.defs.ids().filter(|&def| self.ast.is_own(def)) {
             let vars = &self.inferred.defs[def].vars;
             let args: Vec<Mono> = vars.iter().map(|&var| self.default_of(self.inferred.types.class_of(var))).collect();
             let name = self.names.text(self.ast.defs[def].name).to_owned();
@@ -231,12 +231,19 @@ impl Elaborator<'_, '_> {
                     let Program { lists, module, .. } = &mut self.program.program;
                     self.program.monos.array(element, lists, module).ok()?
                 }
-                Con::Function => unreachable!("functions are not values yet"),
+                Con::Function | Con::Data(_) | Con::Record(_) => self.program.monos.unit,
             },
         };
         let known = if inferred.types.is_ground(root) { &mut self.program.ground } else { &mut self.known };
         known.insert(root, mono);
         Some(mono)
+    }
+
+    /// Refuses what is not compiled yet.
+    fn not_supported(&mut self, what: &str, span: Span) {
+        if !std::mem::replace(&mut self.program.gave_up, true) {
+            self.program.sink.push(Diagnostic::error(span, format!("{what} can't be compiled yet")));
+        }
     }
 
     /// How an array type is represented. After a type was reported as too large, what should be an array may not be one.

@@ -7,6 +7,8 @@ mod print;
 mod unify;
 
 use crate::arena::{Table, id_types};
+use crate::ast::DataId;
+use crate::names::Name;
 use std::collections::HashMap;
 
 pub(crate) use unify::Mismatch;
@@ -14,6 +16,8 @@ pub(crate) use unify::Mismatch;
 id_types! {
     /// A type: a node of [`Types`].
     Ty;
+    /// The set of field names of a record type.
+    Shape;
 }
 
 /// What a type variable may become, from loose to tight: a class includes all that come before.
@@ -42,8 +46,12 @@ pub(crate) enum Con {
     Tuple,
     /// An array of its argument.
     Array,
-    /// From the first arguments to the last.
+    /// From the first argument to the second. A function of several parameters gives a function of the rest.
     Function,
+    /// A data type of its arguments; lists are [`crate::ast::LIST`].
+    Data(DataId),
+    /// A record; the arguments are the types of the fields in the order of [`Types::fields`].
+    Record(Shape),
 }
 
 impl Class {
@@ -83,6 +91,8 @@ pub(crate) struct Types {
     /// The last walk that visited a node, for the occurs check.
     visited: Vec<u32>,
     walk: u32,
+    shapes: Table<Shape, Box<[Name]>>,
+    shape_ids: HashMap<Box<[Name]>, Shape>,
     /// What unification changed, to undo it when it fails.
     trail: Vec<(Ty, Node)>,
     /// `Real`
@@ -104,7 +114,19 @@ impl Types {
         let mut basic = |con| nodes.push(Node::Con { con, args: Box::default(), ground: true });
         let (real, int, bool, unit) = (basic(Con::Real), basic(Con::Int), basic(Con::Bool), basic(Con::Tuple));
         let error = nodes.push(Node::Error);
-        Types { nodes, visited: Vec::new(), walk: 0, trail: Vec::new(), real, int, bool, unit, error }
+        Types {
+            nodes,
+            visited: Vec::new(),
+            walk: 0,
+            shapes: Table::default(),
+            shape_ids: HashMap::new(),
+            trail: Vec::new(),
+            real,
+            int,
+            bool,
+            unit,
+            error,
+        }
     }
 
     /// A new variable.
@@ -121,6 +143,22 @@ impl Types {
     /// A tuple type.
     pub(crate) fn tuple(&mut self, parts: Vec<Ty>) -> Ty {
         if parts.is_empty() { self.unit } else { self.con(Con::Tuple, parts) }
+    }
+
+    /// The record types with these fields, which are sorted by their texts.
+    pub(crate) fn shape(&mut self, fields: Vec<Name>) -> Shape {
+        let fields: Box<[Name]> = fields.into();
+        *self.shape_ids.entry(fields.clone()).or_insert_with(|| self.shapes.push(fields))
+    }
+
+    /// The names of a record type's fields, in the order of its arguments: sorted by their texts.
+    pub(crate) fn fields(&self, shape: Shape) -> &[Name] {
+        &self.shapes[shape]
+    }
+
+    /// The type of functions from one type to another.
+    pub(crate) fn function(&mut self, param: Ty, result: Ty) -> Ty {
+        self.con(Con::Function, vec![param, result])
     }
 
     /// The node that a type is, links followed.

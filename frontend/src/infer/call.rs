@@ -14,6 +14,7 @@ impl Infer<'_> {
         match self.resolved.meanings[expr] {
             None => self.out.types.error,
             Some(Meaning::Local(local)) => self.locals[local],
+            Some(Meaning::Function(_) | Meaning::Constructor(_)) => self.out.types.error,
             Some(meaning) => self.call(expr, expr, meaning, &[]),
         }
     }
@@ -27,6 +28,7 @@ impl Infer<'_> {
                 self.set(callee, ty);
                 self.not_a_function(callee, args)
             }
+            Some(Meaning::Function(_) | Meaning::Constructor(_)) => self.arguments_only(args),
             None if matches!(self.ast.exprs[callee].kind, ExprKind::Var(_)) => self.arguments_only(args),
             None => {
                 self.infer(callee);
@@ -64,7 +66,9 @@ impl Infer<'_> {
         let (params, result) = match meaning {
             Meaning::Def(def) => self.instance(callee, def),
             Meaning::Builtin(builtin) => self.builtin(builtin),
-            Meaning::Local(_) => unreachable!("locals are not called by name"),
+            Meaning::Local(_) | Meaning::Function(_) | Meaning::Constructor(_) => {
+                unreachable!("locals are not called by name")
+            }
         };
         if args.len() != params.len() {
             self.wrong_count(expr, callee, (&params, result), args);

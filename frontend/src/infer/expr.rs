@@ -95,14 +95,17 @@ impl Infer<'_> {
                 self.check(*inner, ty, Why::Declared(ast.types[*annotation].span));
                 ty
             }
+            _ => self.out.types.error,
         }
     }
 
     fn lets(&mut self, lets: &[Let]) {
         for binding in lets {
             // An annotation is handed down to the value, so that it is known there.
-            let ty = self.pattern(binding.pattern);
-            self.check(binding.value, ty, Why::Pattern(self.ast.patterns[binding.pattern].span));
+            if let Let::Value { pattern, value } = binding {
+                let ty = self.pattern(*pattern);
+                self.check(*value, ty, Why::Pattern(self.ast.patterns[*pattern].span));
+            }
         }
     }
 

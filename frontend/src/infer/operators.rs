@@ -34,6 +34,9 @@ impl Infer<'_> {
                 let ty = self.operands(op, class, left, right);
                 if op == BinaryOp::Rem { self.remainder(left, right, ty) } else { ty }
             }
+            BinaryOp::Cons | BinaryOp::Append | BinaryOp::Pipe | BinaryOp::ComposeRight | BinaryOp::ComposeLeft => {
+                self.out.types.error
+            }
         }
     }
 

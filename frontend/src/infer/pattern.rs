@@ -30,6 +30,7 @@ impl Infer<'_> {
                 self.unify_at(ast.patterns[*inner].span, declared, ty, why);
                 declared
             }
+            _ => self.out.types.error,
         };
         self.out.patterns[pattern] = ty;
         ty
@@ -45,7 +46,9 @@ impl Infer<'_> {
     pub(super) fn annotation(&mut self, annotation: TypeExprId) -> Ty {
         let ast = self.ast;
         match &ast.types[annotation].kind {
-            TypeExprKind::Error => self.out.types.error,
+            TypeExprKind::Error | TypeExprKind::Var(_) | TypeExprKind::Function(_) | TypeExprKind::Record(_) => {
+                self.out.types.error
+            }
             TypeExprKind::Tuple(parts) => {
                 let parts = crate::stack::grown(|| parts.iter().map(|&part| self.annotation(part)).collect());
                 self.out.types.tuple(parts)

@@ -252,7 +252,7 @@ impl Parser<'_> {
             self.expect(TokenKind::Equals, "`=`")?;
             let value = self.expr()?;
             self.close(TokenKind::In, "an operator or `in`", start)?;
-            lets.push(Let { pattern, value });
+            lets.push(Let::Value { pattern, value });
         }
         let body = self.expr()?;
         let span = start.to(self.span_of(body));

@@ -26,9 +26,7 @@ impl Elaborator<'_, '_> {
             BinaryOp::Mul => (Op::Mul, Op::IMul),
             BinaryOp::Div => (Op::Div, Op::IDiv),
             BinaryOp::Rem => (Op::IRem, Op::IRem),
-            BinaryOp::Pow | BinaryOp::Compare(_) | BinaryOp::And | BinaryOp::Or => {
-                unreachable!("the caller handles `{}`", op.symbol())
-            }
+            _ => unreachable!("the caller handles `{}`", op.symbol()),
         };
         self.scalar(if self.is_real(ty) { real } else { int }, pair, ty, span)
     }

@@ -1,7 +1,7 @@
 //! Expressions and patterns.
 
 use super::Elaborator;
-use crate::ast::{self, BinaryOp, ExprKind as Surface, Generator, PatternId, PatternKind};
+use crate::ast::{self, BinaryOp, ExprKind as Surface, Generator, Let, PatternId, PatternKind};
 use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
 use crate::mono::Mono;
 use crate::resolve::Meaning;
@@ -46,8 +46,13 @@ impl Elaborator<'_, '_> {
             Surface::Block(lets, body) => {
                 let mut bindings = Vec::new();
                 for binding in lets {
-                    let value = self.expr(binding.value);
-                    self.bind(binding.pattern, value, &mut bindings);
+                    match binding {
+                        Let::Value { pattern, value } => {
+                            let value = self.expr(*value);
+                            self.bind(*pattern, value, &mut bindings);
+                        }
+                        Let::Functions(_) | Let::Alias(_) => self.not_supported("a local function", span),
+                    }
                 }
                 let value = self.expr(*body);
                 self.block(bindings, value)
@@ -72,6 +77,21 @@ impl Elaborator<'_, '_> {
                 self.make(ExprKind::Element(self.array_type(array_type), pair), ty, span)
             }
             Surface::Ascribe(inner, _) => self.expr(*inner),
+            Surface::Constructor(_)
+            | Surface::Cons(..)
+            | Surface::Append(_)
+            | Surface::Operator(_)
+            | Surface::Section(..)
+            | Surface::Lambda(..)
+            | Surface::Match(..)
+            | Surface::Fail(_)
+            | Surface::List(_)
+            | Surface::Record(_)
+            | Surface::Update(..)
+            | Surface::Access(..) => {
+                self.not_supported("this", span);
+                self.make(ExprKind::Trap("not compiled"), ty, span)
+            }
         }
     }
 
@@ -88,6 +108,10 @@ impl Elaborator<'_, '_> {
                         self.make(ExprKind::Values(parts), ty, span)
                     }
                 }
+            }
+            Meaning::Function(_) | Meaning::Constructor(_) => {
+                self.not_supported("this call", span);
+                self.make(ExprKind::Trap("not compiled"), ty, span)
             }
             Meaning::Builtin(builtin) => self.builtin(builtin, args, ty, span),
             Meaning::Def(def) => {
@@ -118,6 +142,10 @@ impl Elaborator<'_, '_> {
             BinaryOp::And => ExprKind::And(pair),
             BinaryOp::Or => ExprKind::Or(pair),
             BinaryOp::Compare(comparison) => ExprKind::Compare(comparison, pair),
+            BinaryOp::Cons | BinaryOp::Append | BinaryOp::Pipe | BinaryOp::ComposeRight | BinaryOp::ComposeLeft => {
+                self.not_supported("this operator", span);
+                ExprKind::Trap("not compiled")
+            }
             _ => return self.arithmetic(op, pair, ty, span),
         };
         self.make(kind, ty, span)
@@ -156,6 +184,19 @@ impl Elaborator<'_, '_> {
             }
             PatternKind::Wildcard => {}
             PatternKind::Ascribe(inner, _) => self.bind_atoms(*inner, atoms),
+            PatternKind::Error
+            | PatternKind::Int(_)
+            | PatternKind::Real(_)
+            | PatternKind::Bool(_)
+            | PatternKind::Constructor(..)
+            | PatternKind::Record(_)
+            | PatternKind::List(_)
+            | PatternKind::Cons(..)
+            | PatternKind::As(..)
+            | PatternKind::Or(_) => {
+                let span = self.program.ast.patterns[pattern].span;
+                self.not_supported("this pattern", span);
+            }
             PatternKind::Tuple(parts) => {
                 let mut rest = atoms;
                 for &part in parts {

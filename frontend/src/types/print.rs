@@ -58,6 +58,7 @@ impl Printer<'_> {
                     printer.write(args[0], true);
                 }),
                 Con::Function => self.parenthesised(as_argument, |printer| printer.list(args, " -> ", false)),
+                Con::Data(_) | Con::Record(_) => self.out.push('?'),
             },
             Node::Error => self.out.push('?'),
             Node::Var(_) | Node::Link(_) => {
