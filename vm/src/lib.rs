@@ -55,6 +55,7 @@ mod program;
 pub mod reference;
 mod rename;
 mod segment;
+mod similar;
 mod sweep;
 mod tape;
 pub mod text;
