@@ -72,32 +72,18 @@ struct Writer<'a> {
     steps: usize,
 }
 
-impl<'a> Writer<'a> {
+impl Writer<'_> {
     fn write(&mut self, ty: &HostType, value: &Value, to: &mut Arguments) -> Result<(), WriteError> {
         match (ty, value) {
-            (HostType::Real, Value::Real(x)) => self.real(*x, to)?,
-            (HostType::Real, Value::Int(n)) if (*n as f64) as i128 == i128::from(*n) => self.real(*n as f64, to)?,
-            (HostType::Int, Value::Int(n)) => to.ints.push(*n),
-            (HostType::Bool, Value::Bool(b)) => to.ints.push(i64::from(*b)),
-            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => {
-                self.tuple(types, parts, to)?;
-            }
+            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts, to),
             (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => {
-                self.record(types, parts, to)?;
+                self.record(types, parts, to)
             }
-            (HostType::Array { element, .. }, Value::Reals(xs)) if **element == HostType::Real => {
-                self.real_array(xs, to)?;
-            }
-            (HostType::Array { element, .. }, Value::Array(items)) => self.array(element, items, to)?,
-            (HostType::Array { element, .. }, Value::Reals(xs)) if xs.is_empty() => self.array(element, &[], to)?,
-            (HostType::List { element, list }, Value::Reals(xs)) if **element == HostType::Real || xs.is_empty() => {
-                self.real_list(*list, xs, to)?;
-            }
-            (HostType::List { element, list }, Value::Array(items)) => self.list(element, *list, items, to)?,
-            (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload, to)?,
-            _ => return Err(self.mismatch(ty, found(value))),
+            (HostType::Array { element, .. }, Value::Array(items)) => self.array(element, items, to),
+            (HostType::List { element, list }, Value::Array(items)) => self.list(element, *list, items, to),
+            (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload, to),
+            _ => self.leaf(ty, value, to),
         }
-        Ok(())
     }
 
     /// Writes a part of the value being written: its place is the current one with `suffix`.
@@ -108,21 +94,29 @@ impl<'a> Writer<'a> {
         value: &Value,
         to: &mut Arguments,
     ) -> Result<(), WriteError> {
+        let len = self.enter(suffix)?;
+        let result = self.write(ty, value, to);
+        if result.is_ok() {
+            self.steps -= 1;
+            self.place.truncate(len);
+        }
+        result
+    }
+
+    /// Goes into a part; returns the length of the place outside of it.
+    fn enter(&mut self, suffix: std::fmt::Arguments<'_>) -> Result<usize, WriteError> {
         if self.steps == VALUE_DEPTH_MAX {
             return Err(ArgumentError::Depth { parameter: String::new() }.into());
         }
+        self.steps += 1;
         let len = self.place.len();
         let _ = self.place.write_fmt(suffix);
-        self.steps += 1;
-        self.write(ty, value, to)?;
-        self.steps -= 1;
-        self.place.truncate(len);
-        Ok(())
+        Ok(len)
     }
 
     fn tuple(&mut self, types: &[HostType], parts: &[Value], to: &mut Arguments) -> Result<(), WriteError> {
-        for (n, (ty, part)) in types.iter().zip(parts).enumerate() {
-            self.part(format_args!(".{n}"), ty, part, to)?;
+        for n in 0..types.len() {
+            self.part(format_args!(".{n}"), &types[n], &parts[n], to)?;
         }
         Ok(())
     }
@@ -134,30 +128,23 @@ impl<'a> Writer<'a> {
         to: &mut Arguments,
     ) -> Result<(), WriteError> {
         for (name, ty) in types {
-            let Some((_, part)) = parts.iter().find(|(key, _)| key == name) else {
-                return Err(self.mismatch(ty, format!("no field `{name}`")));
-            };
+            let part = self.field(parts, name, ty)?;
             self.part(format_args!(".{name}"), ty, part, to)?;
         }
         Ok(())
     }
 
     fn variant(&mut self, data: DataId, name: &str, payload: &Value, to: &mut Arguments) -> Result<(), WriteError> {
-        let def = &self.module.data[data.index()];
-        let Some(tag) = def.variants.iter().position(|(known, _)| known == name) else {
-            return Err(self.no_constructor(def, name));
-        };
-        match (&def.variants[tag].1, payload) {
-            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => {
-                self.tuple(types, parts, to)?;
-            }
+        let tag = self.constructor(data, name)?;
+        let ty = &self.module.data[data.index()].variants[tag].1;
+        let written = match (ty, payload) {
+            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts, to),
             (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => {
-                self.record(types, parts, to)?;
+                self.record(types, parts, to)
             }
-            (ty, payload) => return Err(self.wrong_payload(name, ty, payload)),
-        }
-        let fields = self.variant_fields(def.ty, tag);
-        Ok(self.object(tag as u32, fields, to)?)
+            _ => Err(self.wrong_payload(name, ty, payload)),
+        };
+        if written.is_err() { written } else { self.payload(data, tag, to) }
     }
 
     fn list(
@@ -184,6 +171,38 @@ impl<'a> Writer<'a> {
         }
         let bank = if let [only] = types[..] { only.bank() } else { Bank::Ref };
         Ok(self.elements(bank, items.len(), to)?)
+    }
+
+    /// Writes a value that has no parts, or only reals.
+    fn leaf(&mut self, ty: &HostType, value: &Value, to: &mut Arguments) -> Result<(), WriteError> {
+        match (ty, value) {
+            (HostType::Real, Value::Real(x)) => self.real(*x, to)?,
+            (HostType::Real, Value::Int(n)) if (*n as f64) as i128 == i128::from(*n) => self.real(*n as f64, to)?,
+            (HostType::Int, Value::Int(n)) => to.ints.push(*n),
+            (HostType::Bool, Value::Bool(b)) => to.ints.push(i64::from(*b)),
+            (HostType::Array { element, .. }, Value::Reals(xs)) if **element == HostType::Real => {
+                self.real_array(xs, to)?;
+            }
+            (HostType::Array { element, .. }, Value::Reals(xs)) if xs.is_empty() => self.array(element, &[], to)?,
+            (HostType::List { element, list }, Value::Reals(xs)) if **element == HostType::Real || xs.is_empty() => {
+                self.real_list(*list, xs, to)?;
+            }
+            _ => return Err(self.mismatch(ty, found(value))),
+        }
+        Ok(())
+    }
+
+    /// The tag of a constructor.
+    fn constructor(&self, data: DataId, name: &str) -> Result<usize, WriteError> {
+        let def = &self.module.data[data.index()];
+        let tag = def.variants.iter().position(|(known, _)| known == name);
+        tag.ok_or_else(|| self.no_constructor(def, name))
+    }
+
+    /// The part of a record for a field.
+    fn field<'v>(&self, parts: &'v [(String, Value)], name: &str, ty: &HostType) -> Result<&'v Value, WriteError> {
+        let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
+        part.ok_or_else(|| self.mismatch(ty, format!("no field `{name}`")))
     }
 
     #[cold]
@@ -219,13 +238,19 @@ fn found(value: &Value) -> String {
 }
 
 /// What is written without recursion.
-impl<'a> Writer<'a> {
+impl Writer<'_> {
     /// The fields of a variant of a list or of a data type.
     fn variant_fields(&self, ty: TypeId, tag: usize) -> Fields {
         match &self.module.types[ty.index()] {
             TypeDef::Variant(variants) => Fields::of(&variants[tag].fields),
             _ => unreachable!("the verifier refuses lists and data types whose heap types are not variants"),
         }
+    }
+
+    /// Moves the last registers, the payload of a constructor, into an object.
+    fn payload(&mut self, data: DataId, tag: usize, to: &mut Arguments) -> Result<(), WriteError> {
+        let fields = self.variant_fields(self.module.data[data.index()].ty, tag);
+        Ok(self.object(tag as u32, fields, to)?)
     }
 
     fn slots(&mut self, count: usize) -> Result<u32, Limit> {
