@@ -9,7 +9,7 @@
 //!
 //! One stage per file, each a function from one representation to the next:
 //! `lexer` (text to tokens), `parser` (to [`ast`]), `resolve` (names), `infer` (types), `specialise` (to [`core`], one
-//! function per instance), `inline`, `lower` (to bytecode). A stage reports into a sink of diagnostics and goes on where it can; a
+//! function per instance), `inline`, `optimise`, `lower` (to bytecode). A stage reports into a sink of diagnostics and goes on where it can; a
 //! program with errors goes no further than inference.
 
 mod arena;
@@ -27,6 +27,7 @@ mod liveness;
 mod lower;
 mod mono;
 mod names;
+mod optimise;
 mod parser;
 mod resolve;
 mod source;
@@ -70,5 +71,5 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleD
     if sink.has_errors() {
         return None;
     }
-    Some(lower::lower(inline::inline(program), source, sink))
+    Some(lower::lower(optimise::optimise(inline::inline(program)), source, sink))
 }
