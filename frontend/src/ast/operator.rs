@@ -1,7 +1,7 @@
 //! Operators.
 
 /// A binary operator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BinaryOp {
     /// `+`
     Add,
@@ -34,7 +34,7 @@ pub(crate) enum BinaryOp {
 }
 
 /// A comparison.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Comparison {
     /// `==`
     Equal,

@@ -16,8 +16,6 @@ pub(crate) struct Pattern {
 /// What a pattern is.
 #[derive(Debug)]
 pub(crate) enum PatternKind {
-    /// Something that was reported already.
-    Error,
     /// Binds a name.
     Var(Name),
     /// `_`
@@ -98,8 +96,7 @@ impl PatternKind {
     /// Visits the direct children in the order of the text.
     pub(crate) fn for_each_child(&self, mut visit: impl FnMut(PatternId)) {
         match self {
-            PatternKind::Error
-            | PatternKind::Var(_)
+            PatternKind::Var(_)
             | PatternKind::Wildcard
             | PatternKind::Int(_)
             | PatternKind::Real(_)

@@ -21,7 +21,6 @@ impl Matcher<'_> {
             return None;
         }
         let (head, args) = match &ast.patterns[pattern].kind {
-            PatternKind::Error => return None,
             PatternKind::Var(_) | PatternKind::Wildcard => return Some(self.wild),
             PatternKind::Ascribe(inner, _) | PatternKind::As(_, inner) => return self.pattern(*inner),
             PatternKind::Or(parts) => {

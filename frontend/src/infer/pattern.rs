@@ -29,7 +29,7 @@ impl Infer<'_> {
         let ast = self.ast;
         let node = &ast.patterns[pattern];
         match &node.kind {
-            PatternKind::Error | PatternKind::Wildcard => {}
+            PatternKind::Wildcard => {}
             PatternKind::Var(_) => self.declare(pattern, expected),
             PatternKind::As(_, inner) => {
                 self.declare(pattern, expected);
