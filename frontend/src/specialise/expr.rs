@@ -4,7 +4,7 @@ use super::Elaborator;
 use super::form::{Code, FormNode, Shaped, Value};
 use crate::ast::{self, BinaryOp, ExprKind as Surface, Iteration, Let, NIL};
 use crate::core::{Atom, Binding, ExprId, ExprKind};
-use crate::mono::{Mono, MonoNode};
+use crate::mono::Mono;
 use crate::source::Span;
 
 impl Elaborator<'_, '_> {
@@ -239,10 +239,5 @@ impl Elaborator<'_, '_> {
         self.body.name_values(value, &self.program.program.lists, bindings, &mut atoms);
         // Only a value whose type was reported as too large has none.
         atoms.first().copied().unwrap_or(Atom::Int(0))
-    }
-
-    /// Whether a type is a list or another data type.
-    pub(super) fn is_data(&self, ty: Mono) -> bool {
-        matches!(self.program.monos.node(ty), MonoNode::Data(..))
     }
 }
