@@ -15,6 +15,8 @@ pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr
 
 /// How deep expressions, patterns and types may nest.
 pub(crate) const NESTING_MAX: u32 = 4_000;
+/// How many expressions a definition may have: what is longer is data, which belongs into an argument.
+pub(crate) const DEFINITION_NODES_MAX: usize = 500_000;
 
 id_types! {
     /// An expression.

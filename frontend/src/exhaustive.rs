@@ -201,6 +201,13 @@ impl Matcher<'_> {
             }
             return Ok(Some(Vec::new()));
         }
+        if let Some(first) = rows.first()
+            && !first.guarded
+            && self.is_wild(first.cells)
+        {
+            self.reached[first.case] = true;
+            return Ok(None);
+        }
         let rows = self.expand(rows)?;
         let mut heads = Vec::new();
         let mut seen = HashMap::new();
@@ -231,6 +238,18 @@ impl Matcher<'_> {
             missing = Some(found);
         }
         Ok(missing)
+    }
+
+    /// Whether a row matches everything.
+    fn is_wild(&self, mut cells: Cells) -> bool {
+        while let Some(cell) = cells {
+            let (pat, rest) = self.cells[cell];
+            if !matches!(self.pats[pat], Pat::Wild) {
+                return false;
+            }
+            cells = rest;
+        }
+        true
     }
 
     /// The first column with the other columns; alternatives become rows of their own.

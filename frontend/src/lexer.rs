@@ -5,6 +5,9 @@ use crate::names::Names;
 use crate::source::{SOURCE_BYTES_MAX, Span};
 use crate::token::{Token, TokenKind};
 
+/// Names are no longer than this: they are part of messages.
+const NAME_BYTES_MAX: usize = 255;
+
 /// Splits a text into tokens; the last one is [`TokenKind::End`]. Spans count from `start`.
 pub(crate) fn lex(text: &str, start: u32, names: &mut Names, sink: &mut Sink) -> Vec<Token> {
     if text.len() > SOURCE_BYTES_MAX {
@@ -83,7 +86,12 @@ impl Lexer<'_> {
     fn word(&mut self, glued: bool) {
         let start = self.at;
         self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\'');
-        let text = &self.text[start..self.at];
+        let mut text = &self.text[start..self.at];
+        if text.len() > NAME_BYTES_MAX {
+            let error = self.error(start, "this name is too long").label(format!("more than {NAME_BYTES_MAX} letters"));
+            self.sink.push(error);
+            text = &text[..NAME_BYTES_MAX];
+        }
         let kind = TokenKind::from_fixed(text).unwrap_or_else(|| {
             let name = self.names.intern(text);
             if text.as_bytes()[0].is_ascii_uppercase() { TokenKind::Upper(name) } else { TokenKind::Lower(name) }

@@ -12,7 +12,7 @@ mod foreign;
 mod pattern;
 mod types;
 
-use crate::ast::{Ast, ExprId, ExprKind, NESTING_MAX, Own};
+use crate::ast::{Ast, DEFINITION_NODES_MAX, ExprId, ExprKind, NESTING_MAX, Own};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::names::Names;
 use crate::source::Span;
@@ -28,7 +28,7 @@ type Parse<T> = Result<T, Abandoned>;
 pub(crate) fn parse(program: &[Token], prelude: &[Token], names: &mut Names, sink: &mut Sink) -> Ast {
     let mut ast = Ast::default();
     declaration::declare_lists(&mut ast, names);
-    let mut parser = Parser { tokens: program, at: 0, depth: 0, names, sink, ast, incomplete: false };
+    let mut parser = Parser { tokens: program, at: 0, depth: 0, start: 0, names, sink, ast, incomplete: false };
     parser.program();
     let ast = &parser.ast;
     let own = Own { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
@@ -44,6 +44,8 @@ struct Parser<'p> {
     tokens: &'p [Token],
     at: usize,
     depth: u32,
+    /// How many expressions there were when the definition started.
+    start: usize,
     names: &'p Names,
     sink: &'p mut Sink,
     ast: Ast,
@@ -202,6 +204,11 @@ impl Parser<'_> {
 
     /// Adds an expression, unless its tree gets too high: chains of operators grow without recursion in the parser.
     fn make(&mut self, kind: ExprKind, span: Span) -> Parse<ExprId> {
+        if self.ast.exprs.len() - self.start > DEFINITION_NODES_MAX {
+            let error = Diagnostic::error(span, "the definition is too long");
+            let error = error.label(format!("more than {DEFINITION_NODES_MAX} expressions"));
+            return self.fail(error.help("split it into several, or pass long data as an argument"));
+        }
         let expr = self.ast.expr(kind, span);
         if self.ast.exprs[expr].height > NESTING_MAX {
             let end = Span::new(span.end.saturating_sub(1).max(span.start), span.end);

@@ -17,6 +17,7 @@ impl Parser<'_> {
         };
         let mut def = Def { name, name_span, params: Vec::new(), result: None, body: ExprId::from_index(0) };
         self.depth = 0;
+        self.start = self.ast.exprs.len();
         def.body = match self.def_rest(&mut def) {
             Ok(body) => body,
             Err(Abandoned) => {
