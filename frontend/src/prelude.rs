@@ -4,7 +4,13 @@ use crate::source::Source;
 use std::sync::OnceLock;
 
 /// The files, in the order of the documentation.
-const FILES: &[&str] = &[include_str!("../prelude/lists.dual")];
+const FILES: &[&str] = &[
+    include_str!("../prelude/functions.dual"),
+    include_str!("../prelude/maybe.dual"),
+    include_str!("../prelude/lists.dual"),
+    include_str!("../prelude/arrays.dual"),
+    include_str!("../prelude/maths.dual"),
+];
 
 /// The text of the prelude.
 pub(crate) fn source() -> &'static Source {
