@@ -201,6 +201,8 @@ impl Interp {
         recording: bool,
         meter: &mut Meter,
     ) -> Result<(), TrapKind> {
+        // What the last run left there is not of this program.
+        self.at = (func, 0);
         self.fuel = meter.refill(0)?;
         if recording {
             self.execute::<true>(code, func, args, meter)
