@@ -3,8 +3,8 @@
 #[path = "support/program.rs"]
 mod program;
 
-use std::io::Read;
 use program::Workspace;
+use std::io::Read;
 
 const RECORD: &str = include_str!("data/record.dvs");
 const MULT: &str = "-- The product.\ndef mult (x : Real) (y : Real) : Real = x * y\n";

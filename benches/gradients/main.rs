@@ -19,13 +19,7 @@ fn example(name: &str) -> Function {
 }
 
 /// Measures a program and its hand-written counterpart. The values are compared first.
-fn compare<G>(
-    c: &mut Criterion,
-    name: &str,
-    args: &[Value],
-    primal: impl Fn() -> f64,
-    gradient: impl Fn() -> G,
-) {
+fn compare<G>(c: &mut Criterion, name: &str, args: &[Value], primal: impl Fn() -> f64, gradient: impl Fn() -> G) {
     let function = example(name);
     let (value, _) = function.value_and_grad(args).expect("the examples run");
     let expected = primal();
