@@ -28,19 +28,21 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 #[repr(u8)]
 enum Section {
     Types = 1,
-    Messages = 2,
-    Functions = 3,
-    Interfaces = 4,
-    Debug = 5,
+    Data = 2,
+    Messages = 3,
+    Functions = 4,
+    Interfaces = 5,
+    Debug = 6,
 }
 
 impl Section {
-    const ALL: [Section; 5] =
-        [Section::Types, Section::Messages, Section::Functions, Section::Interfaces, Section::Debug];
+    const ALL: [Section; 6] =
+        [Section::Types, Section::Data, Section::Messages, Section::Functions, Section::Interfaces, Section::Debug];
 
     const fn name(self) -> &'static str {
         match self {
             Section::Types => "types",
+            Section::Data => "data",
             Section::Messages => "messages",
             Section::Functions => "functions",
             Section::Interfaces => "interfaces",
@@ -70,4 +72,6 @@ mod tag {
     pub(super) const HOST_TUPLE: u8 = 3;
     pub(super) const HOST_RECORD: u8 = 4;
     pub(super) const HOST_ARRAY: u8 = 5;
+    pub(super) const HOST_LIST: u8 = 6;
+    pub(super) const HOST_DATA: u8 = 7;
 }

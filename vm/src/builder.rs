@@ -5,7 +5,8 @@
 
 use crate::isa::{Bank, Op, Operand, Reg, Role, for_each_instruction};
 use crate::module::{
-    Body, FuncId, Function, Interface, Location, ModuleDef, PackError, TypeDef, TypeId, ValueType, assign_registers,
+    Body, DataDef, DataId, FuncId, Function, Interface, Location, ModuleDef, PackError, TypeDef, TypeId, ValueType,
+    assign_registers,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -123,6 +124,18 @@ impl ModuleBuilder {
     /// Replaces a declared type's definition.
     pub fn set_type(&mut self, id: TypeId, def: TypeDef) {
         self.module.types[id.index()] = def;
+    }
+
+    /// A new data type for interfaces. One that refers to itself is declared without constructors first and set with
+    /// [`ModuleBuilder::set_data`].
+    pub fn declare_data(&mut self, def: DataDef) -> DataId {
+        self.module.data.push(def);
+        DataId(self.module.data.len() as u32 - 1)
+    }
+
+    /// Replaces a declared data type's definition.
+    pub fn set_data(&mut self, id: DataId, def: DataDef) {
+        self.module.data[id.index()] = def;
     }
 
     /// The number of a string.

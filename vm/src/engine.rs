@@ -7,13 +7,13 @@ use crate::convert;
 use crate::heap::{Heap, HeapLimits};
 use crate::interp::{Arguments, Interp};
 use crate::meter::Meter;
-use crate::module::{FuncId, HostType, Interface, ModuleDef};
+use crate::module::{DataDef, FuncId, HostType, Interface, ModuleDef};
 use crate::pool::SlabPool;
 use crate::program::Program;
 use crate::sweep::Sweep;
 use crate::tape::Tape;
 use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
-use crate::value::{ArgumentError, Value};
+use crate::value::{ArgumentError, VALUE_DEPTH_MAX, Value};
 use crate::verify::{VerifyError, verify};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,8 @@ pub struct Limits {
     pub deadline: Option<Duration>,
     /// Bytes of heap objects that may be allocated, whether they stay in use or not. Default: 2⁶³.
     pub allocated_bytes: u64,
-    /// Bytes that heap and frames may hold at one time. Default: 4 GiB.
+    /// Bytes that heap and frames may hold at one time, and about how many a result may take as a [`Value`]. Default:
+    /// 4 GiB.
     pub live_bytes: u64,
     /// Bytes that tape and adjoints may hold. Default: 8 GiB.
     pub tape_bytes: u64,
@@ -137,6 +138,11 @@ pub enum RunError {
         /// Its result type.
         result: HostType,
     },
+    /// The result nests deeper than [`VALUE_DEPTH_MAX`], so no value can be made of it.
+    ResultDepth {
+        /// The function.
+        function: String,
+    },
 }
 
 impl fmt::Display for RunError {
@@ -148,6 +154,11 @@ impl fmt::Display for RunError {
                 f,
                 "`{function}` returns {result}; a gradient needs a function that returns one Real \
                  (define one that picks or sums a part of the result)"
+            ),
+            RunError::ResultDepth { function } => write!(
+                f,
+                "the result of `{function}` nests more than {VALUE_DEPTH_MAX} levels deep, the most that a host value \
+                 may (a list is one level, however long it is)"
             ),
         }
     }
@@ -284,6 +295,11 @@ impl Function {
         self.definition().interface.as_ref().expect("handles are made for exported functions only")
     }
 
+    /// The data types that the interface's types refer to, by [`crate::module::DataId`].
+    pub fn data(&self) -> &[DataDef] {
+        &self.module.program.def.data
+    }
+
     fn definition(&self) -> &crate::module::Function {
         &self.module.program.def.functions[self.func.index()]
     }
@@ -292,7 +308,7 @@ impl Function {
     ///
     /// # Errors
     /// [`RunError::Argument`] if the arguments are not of the parameters' types, [`RunError::Trap`] if the program
-    /// traps or reaches a limit.
+    /// traps or reaches a limit, [`RunError::ResultDepth`] if the result nests too deeply for a value.
     pub fn call(&self, args: &[Value]) -> Result<Value, RunError> {
         self.call_with(args, &CallOptions::default()).map(|(value, _)| value)
     }
@@ -304,7 +320,12 @@ impl Function {
     pub fn call_with(&self, args: &[Value], options: &CallOptions) -> Result<(Value, Stats), RunError> {
         let mut run = Run::begin(self, options);
         run.forward(args, false)?;
-        let value = convert::read_result(&self.interface().result, &run.state.interp.results);
+        let (ty, results) = (&self.interface().result, &run.state.interp.results);
+        let value = convert::read_result(self.module.def(), ty, results, run.limits.live_bytes);
+        let value = value.map_err(|error| match error {
+            convert::ReadError::Depth => RunError::ResultDepth { function: self.name().to_owned() },
+            convert::ReadError::Limit(limit) => outside_of_code(limit.into()),
+        })?;
         Ok((value, run.stats))
     }
 
@@ -332,7 +353,7 @@ impl Function {
         let results = &run.state.interp.results;
         let (value, slot) = (results.reals[0], crate::word::slot(results.words[0]));
         run.sweep(slot)?;
-        let gradient = convert::read_gradient(&interface.params, args, &run.state.sweep.adjoints);
+        let gradient = convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints);
         Ok(Gradient { value, gradient, stats: run.stats })
     }
 }
@@ -370,11 +391,12 @@ impl<'a> Run<'a> {
         interp.tape.begin(self.limits.tape_bytes);
         let params = &self.function.interface().params;
         let tape = recording.then_some(&mut interp.tape);
-        convert::write_arguments(params, args, arguments, &mut interp.heap, tape).map_err(|error| match error {
-            convert::WriteError::Argument(error) => RunError::Argument(error),
+        let program = &self.function.module.program;
+        let written = convert::write_arguments(&program.def, params, args, arguments, &mut interp.heap, tape);
+        written.map_err(|error| match error {
+            convert::WriteError::Argument(error) => RunError::Argument(*error),
             convert::WriteError::Limit(limit) => outside_of_code(limit.into()),
         })?;
-        let program = &self.function.module.program;
         let outcome = interp.run(program, self.function.func.0, arguments, recording, &mut self.meter);
         self.stats.instructions = self.meter.used(interp.fuel);
         self.stats.records = interp.tape.records();

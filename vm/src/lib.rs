@@ -56,6 +56,7 @@ mod record;
 pub mod reference;
 mod rename;
 mod segment;
+mod similar;
 mod sweep;
 mod tape;
 pub mod text;

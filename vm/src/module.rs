@@ -27,6 +27,10 @@ index_type!(
     /// A function: an index into [`ModuleDef::functions`].
     FuncId
 );
+index_type!(
+    /// A data type of the host's view: an index into [`ModuleDef::data`].
+    DataId
+);
 
 /// The type of a register, a field or an element.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -84,6 +88,7 @@ pub enum TypeDef {
 /// How a host sees a parameter or a result: a tree that is flattened into registers.
 ///
 /// Tuples and records have no representation of their own: their parts stand side by side ([`HostType::flatten`]).
+/// Only data types are recursive: they refer to each other through the module's table.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum HostType {
@@ -105,23 +110,51 @@ pub enum HostType {
         /// The heap type of the array.
         array: TypeId,
     },
+    /// One reference to a linked list: an object of the variant type `list`, whose first variant is the empty list and
+    /// has no fields, and whose second is a cell of the element's registers and then the rest of the list.
+    List {
+        /// The element's type as the host sees it.
+        element: Box<HostType>,
+        /// The heap type of the list.
+        list: TypeId,
+    },
+    /// One reference to an object of a data type of the module's table.
+    Data {
+        /// The data type's name: [`DataDef::name`], repeated here for messages.
+        name: String,
+        /// The data type.
+        data: DataId,
+    },
 }
 
 impl HostType {
-    /// The registers that a value of this type takes, in order.
-    pub fn flatten(&self) -> Vec<ValueType> {
+    /// The registers that a value of this type takes, in order. `data` is the module's table of data types.
+    ///
+    /// # Panics
+    /// If the type refers to a data type that is not in the table.
+    pub fn flatten(&self, data: &[DataDef]) -> Vec<ValueType> {
         let mut out = Vec::new();
-        self.flatten_into(&mut out);
+        self.flatten_into(data, &mut out);
         out
     }
 
-    fn flatten_into(&self, out: &mut Vec<ValueType>) {
+    fn flatten_into(&self, data: &[DataDef], out: &mut Vec<ValueType>) {
         match self {
             HostType::Real => out.push(ValueType::Real),
             HostType::Int | HostType::Bool => out.push(ValueType::Int),
-            HostType::Tuple(parts) => parts.iter().for_each(|part| part.flatten_into(out)),
-            HostType::Record(parts) => parts.iter().for_each(|(_, part)| part.flatten_into(out)),
-            HostType::Array { array, .. } => out.push(ValueType::Ref(*array)),
+            HostType::Tuple(parts) => parts.iter().for_each(|part| part.flatten_into(data, out)),
+            HostType::Record(parts) => parts.iter().for_each(|(_, part)| part.flatten_into(data, out)),
+            HostType::Array { array: ty, .. } | HostType::List { list: ty, .. } => out.push(ValueType::Ref(*ty)),
+            HostType::Data { data: id, .. } => out.push(ValueType::Ref(data[id.index()].ty)),
+        }
+    }
+
+    /// Whether the type's name has several words, and so takes parentheses as an argument of another type.
+    fn is_applied(&self) -> bool {
+        match self {
+            HostType::Array { .. } | HostType::List { .. } => true,
+            HostType::Data { name, .. } => name.contains(' '),
+            _ => false,
         }
     }
 }
@@ -147,12 +180,28 @@ impl fmt::Display for HostType {
                 }
                 write!(f, " }}")
             }
-            HostType::Array { element, .. } => match **element {
-                HostType::Array { .. } => write!(f, "Array ({element})"),
-                _ => write!(f, "Array {element}"),
-            },
+            HostType::Array { element, .. } | HostType::List { element, .. } => {
+                let name = if matches!(self, HostType::Array { .. }) { "Array" } else { "List" };
+                if element.is_applied() { write!(f, "{name} ({element})") } else { write!(f, "{name} {element}") }
+            }
+            HostType::Data { name, .. } => write!(f, "{name}"),
         }
     }
+}
+
+/// A data type as the host sees it: named constructors over a variant type of the heap.
+///
+/// Constructors and variants correspond by position. A type with parameters has one entry for each use with other
+/// arguments, as `Tree Real` and `Tree Int`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct DataDef {
+    /// The type's name as people write it, for example `Tree Real`.
+    pub name: String,
+    /// The heap type, a variant.
+    pub ty: TypeId,
+    /// The constructors: name and payload. A payload is a [`HostType::Tuple`], empty for a constant, or a
+    /// [`HostType::Record`], and flattens to the variant's fields.
+    pub variants: Vec<(String, HostType)>,
 }
 
 /// How a host calls an exported function.
@@ -509,6 +558,8 @@ pub struct ModuleDef {
     pub source: Option<String>,
     /// Heap types. A type may refer to any other and to itself.
     pub types: Vec<TypeDef>,
+    /// Data types that interfaces refer to. One may refer to any other and to itself.
+    pub data: Vec<DataDef>,
     /// Strings that `trap` shows.
     pub messages: Vec<String>,
     /// Functions.

@@ -9,9 +9,14 @@
 //! results of functions: not in fields, variants, elements, closure types or captures. So an object refers only to
 //! objects that were complete before it, and the heap has no cycles.
 //!
+//! **Data types.** The heap type of a data type is a variant. Its constructors, whose names differ, are as many as the
+//! variants; their payloads are tuples or records and flatten to the variants' fields.
+//!
 //! **Signatures.** Parameters and results are of types of the module. The banks have room for the parameters, and a
 //! reference parameter's register has its type. A host interface, flattened, is the signature; its arrays hold what
-//! their elements flatten to, as themselves if that is one register and as a struct if not; names in it are distinct.
+//! their elements flatten to, as themselves if that is one register and as a struct if not; its lists are variants of
+//! nothing and of what an element flattens to and the list itself; its data types are in the module's table under the
+//! name that it gives; names in it are distinct.
 //!
 //! **Instructions.** Operand lists lie inside the pools. Bits of an instruction that hold no operand are zero.
 //! Registers are below their bank's count, targets below the number of instructions; functions and messages exist. No
@@ -32,7 +37,8 @@
 //!
 //! Time is linear in the module's size but for the rule on assignment: that looks at 64 registers at a time, and only
 //! at registers that live from one basic block to another, and gives up with [`Rule::FlowLimit`] after
-//! [`limits::FLOW_STEPS_MAX`] steps. Memory is linear. Nothing here recurses but on host types, whose depth is limited.
+//! [`limits::FLOW_STEPS_MAX`] steps. Memory is linear. Nothing here recurses but on host types, whose depth is limited;
+//! a reference to a data type ends it, and each data type is checked once.
 
 mod assignment;
 mod function;
@@ -67,7 +73,7 @@ macro_rules! define_rules {
     };
 }
 define_rules! {
-    /// The module has at most [`limits::FUNCTIONS_MAX`] functions, and so on for types and messages.
+    /// The module has at most [`limits::FUNCTIONS_MAX`] functions, and so on for types, data types and messages.
     ModuleSize "the module is too large";
     /// Names and messages have at most [`limits::STRING_BYTES_MAX`] bytes.
     StringLength "a string is too long";
@@ -80,6 +86,17 @@ define_rules! {
     UnknownType "there is no such type";
     /// Builders are in registers, parameters and results only.
     BuilderPlace "a builder is kept outside of registers";
+
+    /// The heap type of a data type is a variant whose fields are what the payloads flatten to.
+    DataShape "a data type doesn't fit its heap type";
+    /// The payload of a constructor is a tuple or a record.
+    DataPayload "a constructor has a payload that is neither a tuple nor a record";
+    /// The constructors of a data type have different names.
+    ConstructorName "two constructors have one name";
+    /// Data types that host types refer to are in the module.
+    DataBounds "there is no such data type";
+    /// A reference to a data type gives its name.
+    DataName "a data type goes by another name";
 
     /// Functions and closures have at most [`limits::PARAMS_MAX`] parameters and results.
     ParamCount "a signature is too long";
@@ -95,6 +112,8 @@ define_rules! {
     InterfaceName "two parts of the interface have one name";
     /// The heap type of a host array holds what its elements flatten to.
     InterfaceArray "a host array doesn't fit its heap type";
+    /// The heap type of a host list is a variant of nothing and of a cell.
+    InterfaceList "a host list doesn't fit its heap type";
     /// The interface flattens to parameters and results.
     InterfaceSignature "the interface doesn't fit the function's signature";
 
@@ -208,6 +227,7 @@ pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
     if check_size(&mut report) {
         check_names(&mut report);
         types::check(&mut report);
+        types::check_data(&mut report);
         for (index, function) in module.functions.iter().enumerate() {
             if report.is_full() {
                 break;
@@ -225,6 +245,7 @@ fn check_size(report: &mut Report) -> bool {
     let tables = [
         ("functions", module.functions.len(), limits::FUNCTIONS_MAX),
         ("types", module.types.len(), limits::TYPES_MAX),
+        ("data types", module.data.len(), limits::DATA_MAX),
         ("messages", module.messages.len(), limits::MESSAGES_MAX),
     ];
     for (what, count, max) in tables {

@@ -4,9 +4,9 @@ mod support;
 
 use dualvm_vm::binary::{decode, encode, is_binary};
 use dualvm_vm::isa::Op;
-use dualvm_vm::module::{FuncId, HostType, Interface, ModuleDef, TypeId};
+use dualvm_vm::module::{DataDef, DataId, FuncId, HostType, Interface, ModuleDef, TypeId};
 use dualvm_vm::text::{parse, print, print_inst};
-use dualvm_vm::verify::verify;
+use dualvm_vm::verify::{limits, verify};
 use support::{from_roles, read, verified};
 
 fn assert_survives(module: &ModuleDef) {
@@ -54,9 +54,20 @@ fn an_empty_module_survives_both_forms() {
     assert_eq!(encode(&ModuleDef::default()).expect("there are no lists"), b"DVBC\x01\x00");
 }
 
+fn depth(ty: &HostType) -> usize {
+    1 + match ty {
+        HostType::Tuple(parts) => parts.iter().map(depth).max().unwrap_or(0),
+        HostType::Record(parts) => parts.iter().map(|(_, part)| depth(part)).max().unwrap_or(0),
+        HostType::Array { element, .. } | HostType::List { element, .. } => depth(element),
+        _ => 0,
+    }
+}
+
 #[test]
 fn host_types_survive_both_forms() {
     let array = |element: HostType| HostType::Array { element: Box::new(element), array: TypeId(3) };
+    let list = |element: HostType| HostType::List { element: Box::new(element), list: TypeId(7) };
+    let data = |name: &str| HostType::Data { name: name.into(), data: DataId(4_000_000_000) };
     let unit = HostType::Tuple(vec![]);
     let types = [
         HostType::Tuple(vec![HostType::Real]),
@@ -64,13 +75,29 @@ fn host_types_survive_both_forms() {
         HostType::Record(vec![]),
         HostType::Record(vec![("x".into(), HostType::Bool), ("not a word".into(), HostType::Int)]),
         array(array(array(HostType::Tuple(vec![HostType::Real, unit.clone()])))),
+        array(list(array(list(HostType::Real)))),
+        list(HostType::Record(vec![("x".into(), list(unit.clone()))])),
+        list(data("Tree Real")),
+        HostType::Tuple(vec![data(""), array(data("\"λ\"\n"))]),
         (0..62).fold(array(HostType::Real), |inner, _| array(inner)),
+        (0..62).fold(list(HostType::Real), |inner, _| list(inner)),
         (0..63).fold(HostType::Real, |inner, _| HostType::Tuple(vec![inner])),
     ];
     for ty in types {
         let mut module = from_roles();
-        module.functions[0].interface = Some(Interface { params: vec![("a".into(), ty.clone())], result: ty });
+        module.functions[0].interface = Some(Interface { params: vec![("a".into(), ty.clone())], result: ty.clone() });
         assert_survives(&module);
+        // As a payload too, whether the verifier accepts it or not.
+        let variants = vec![
+            ("A".into(), ty.clone()),
+            ("not a word".into(), HostType::Tuple(vec![ty])),
+            ("data".into(), unit.clone()),
+        ];
+        let def = DataDef { name: "Tree Real".into(), ty: TypeId(u32::MAX), variants };
+        module.data = vec![DataDef { variants: vec![], ..def.clone() }, def];
+        if depth(&module.data[1].variants[1].1) <= limits::HOST_TYPE_DEPTH_MAX {
+            assert_survives(&module);
+        }
     }
 }
 
@@ -196,11 +223,19 @@ fn syntax_errors_say_what_was_expected_and_where() {
 #[test]
 fn errors_in_items_say_what_was_expected_and_where() {
     let cases = [
-        ("tpye t0 = array real", 1, "expected `module`, `type`, `message` or `func`, found `tpye`"),
+        ("tpye t0 = array real", 1, "expected `module`, `type`, `data`, `message` or `func`, found `tpye`"),
         ("type t1 = array real", 6, "expected `t0`, found `t1`"),
         ("type t0 = list real", 11, "expected `struct`, `variant`, `array`, `builder` or `closure`, found `list`"),
         ("type t0 = array bool", 17, "expected `real`, `int` or a type, such as `t0`, found `bool`"),
         ("type t0 = struct { real", 24, "expected `,` or `}`, found the end of the text"),
+        ("data d0 Shape t0", 9, "expected a string, found `Shape`"),
+        ("data d1 \"Shape\" t0", 6, "expected `d0`, found `d1`"),
+        ("data d0 \"Shape\" = A ()", 17, "expected the heap type, such as `t0`, found `=`"),
+        (
+            "data d0 \"Shape\" t0 = A () |",
+            28,
+            "expected the name of a constructor: a word or a string, found the end of the text",
+        ),
         ("message m0 hello", 12, "expected a string, found `hello`"),
         ("func f0 f () -> ()", 9, "expected a string, found `f`"),
         ("func \"f\" () -> () regs 2 reals {", 26, "expected `real` or `int`, found `reals`"),
@@ -208,7 +243,7 @@ fn errors_in_items_say_what_was_expected_and_where() {
         (
             "func \"f\" () -> () export (x : Rael) -> Real {}",
             31,
-            "expected `Real`, `Int`, `Bool`, `Array`, a tuple or a record, found `Rael`",
+            "expected `Real`, `Int`, `Bool`, `Array`, `List`, `Data`, a tuple or a record, found `Rael`",
         ),
     ];
     for (text, column, message) in cases {
@@ -259,8 +294,8 @@ fn decode_errors_say_where_and_what() {
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
         (b"DVBC\x02\0".to_vec(), "byte 4 (format version): expected version 1, found version 2"),
         (
-            [&bytes[..], &[5, 0]].concat(),
-            &format!("byte {} (section): expected one that comes after debug, found code 5", bytes.len()),
+            [&bytes[..], &[6, 0]].concat(),
+            &format!("byte {} (section): expected one that comes after debug, found code 6", bytes.len()),
         ),
         (
             b"DVBC\x01\0\x01\x06\xff\xff\xff\xff\x0f\0".to_vec(),

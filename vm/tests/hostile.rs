@@ -34,7 +34,7 @@ fn truncated_modules_are_refused() {
     let bytes = bytes();
     // A file may end after any section; nothing else is whole.
     let whole = (0..bytes.len()).filter(|&len| decode(&bytes[..len]).is_ok()).count();
-    assert_eq!(whole, 5, "after the header and each section but the last");
+    assert_eq!(whole, 6, "after the header and each section but the last");
     (0..bytes.len()).for_each(|len| check_bytes(&bytes[..len]));
 }
 
@@ -69,7 +69,7 @@ fn random_bytes_after_the_header_end_well() {
 #[test]
 fn huge_counts_are_refused_before_memory_is_taken() {
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
-    for section in 1..=5 {
+    for section in 1..=6 {
         for shift in 0..4 {
             let mut bytes = b"DVBC\x01\x00".to_vec();
             let content = [&[1; 4][..shift], &huge, &[0; 4]].concat();
@@ -86,16 +86,18 @@ fn deep_types_are_refused_without_recursion() {
         let (open, close) = (open.repeat(100_000), close.repeat(100_000));
         parse(&format!("func \"f\" () -> ()\nexport () -> {open}Real{close}\n{{\nret ()\n}}"), "deep.dvs")
     };
-    for (open, close) in [("(", ")"), ("(", ",)"), ("{ a : ", "}"), ("Array ", " @t0"), ("Array (", ") @t0")] {
+    for (open, close) in
+        [("(", ")"), ("(", ",)"), ("{ a : ", "}"), ("Array ", " @t0"), ("Array (", ") @t0"), ("List ", " @t0")]
+    {
         assert!(deep(open, close).is_err());
     }
     let mut bytes = bytes();
     bytes.truncate(6);
-    let function = b"\x03\x0a\x01\x01f\0\0\0\0\0\x01\x60\0\0";
+    let function = b"\x04\x0a\x01\x01f\0\0\0\0\0\x01\x60\0\0";
     bytes.extend(function);
-    for tag in [[3, 1], [5, 5]] {
+    for tag in [[3, 1], [5, 5], [6, 6]] {
         let mut deep = bytes.clone();
-        deep.extend([4, 0xff, 0x7f, 1, 0, 0]);
+        deep.extend([5, 0xff, 0x7f, 1, 0, 0]);
         deep.extend(tag.repeat(8190));
         assert!(decode(&deep).is_err());
     }

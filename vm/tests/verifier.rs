@@ -3,7 +3,9 @@
 mod support;
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
-use dualvm_vm::module::{Body, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType};
+use dualvm_vm::module::{
+    Body, DataDef, Function, HostType, Interface, Location, ModuleDef, TypeDef, TypeId, ValueType, VariantDef,
+};
 use dualvm_vm::verify::{Rule, VerifyError, limits, verify};
 use std::time::{Duration, Instant};
 use support::{read, verified};
@@ -249,6 +251,75 @@ const MODULE_CASES: &[Case] = &[
         "expected elements that are structs of (), found t1, an array of real",
     ),
     (
+        Rule::DataShape,
+        "data d0 \"D\" t0 = A ()",
+        "expected a variant as the heap type of d0 \"D\", found t0, another kind of type",
+    ),
+    (Rule::DataShape, "data d0 \"D\" t4 = A ()", "expected 2 constructors in d0 \"D\", found 1"),
+    (
+        Rule::DataShape,
+        "data d0 \"D\" t4 = A () | B (Real)",
+        "expected fields (real, t1) in \"B\" of \"D\", found a payload that flattens to (real)",
+    ),
+    (
+        Rule::DataShape,
+        "data d0 \"D\" t4 = A (Int) | B (Real, Array Real @t1)",
+        "expected fields () in \"A\" of \"D\", found a payload that flattens to (int)",
+    ),
+    (Rule::UnknownType, "data d0 \"D\" t8 = A ()", "expected one of 8 types in d0 \"D\", found t8"),
+    (
+        Rule::DataPayload,
+        "type t8 = variant { A { real } }\ndata d0 \"D\" t8 = A Real",
+        "expected a tuple or a record in \"A\" of \"D\", found Real",
+    ),
+    (
+        Rule::ConstructorName,
+        "data d0 \"D\" t4 = A () | A { x : Real, y : Array Real @t1 }",
+        "two constructors have one name: expected different names, found \"A\" twice",
+    ),
+    (
+        Rule::InterfaceName,
+        "type t8 = variant { A { real, real } }\ndata d0 \"D\" t8 = A { x : Real, x : Real }",
+        "expected different names, found \"x\" twice",
+    ),
+    (
+        Rule::DataBounds,
+        "type t8 = variant { A { t4 } }\ndata d0 \"D\" t8 = A (Data \"E\" @d1)",
+        "there is no such data type: expected one of 1 data types, found d1 \"E\"",
+    ),
+    (
+        Rule::DataBounds,
+        "func \"a\" (t4) -> ()\nexport (x : List (Data \"D\" @d0) @t4) -> ()\nregs t4\n{ ret ()\n}",
+        "expected one of 0 data types, found d0 \"D\"",
+    ),
+    (
+        Rule::DataName,
+        "data d0 \"D\" t4 = A () | B (Real, Array Real @t1)
+         func \"a\" (t4) -> ()\nexport (x : Data \"E\" @d0) -> ()\nregs t4\n{ ret ()\n}",
+        "expected \"D\" for d0, found \"E\"",
+    ),
+    (
+        Rule::InterfaceList,
+        "func \"a\" (t4) -> ()\nexport (x : List Real @t4) -> ()\nregs t4\n{ ret ()\n}",
+        "expected a variant of () and (real, t4), found t4, another type",
+    ),
+    (
+        Rule::InterfaceList,
+        "func \"a\" (t1) -> ()\nexport (x : List Real @t1) -> ()\nregs t1\n{ ret ()\n}",
+        "expected a variant of () and (real, t1), found t1, another type",
+    ),
+    (
+        Rule::InterfaceList,
+        "type t8 = variant { Cons { real, t8 }, Nil {} }
+         func \"a\" (t8) -> ()\nexport (x : List Real @t8) -> ()\nregs t8\n{ ret ()\n}",
+        "expected a variant of () and (real, t8), found t8, another type",
+    ),
+    (
+        Rule::UnknownType,
+        "func \"a\" (t1) -> ()\nexport (x : List Real @t9) -> ()\nregs t1\n{ ret ()\n}",
+        "expected one of 8 types in the interface, found t9",
+    ),
+    (
         Rule::InterfaceSignature,
         "func \"a\" (real) -> ()\nexport (x : Int) -> ()\nregs 1 real\n{ ret ()\n}",
         "expected parameters (real), found an interface that flattens to (int)",
@@ -297,6 +368,29 @@ fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
             Rule::ModuleSize,
             ModuleDef { messages: vec![String::new(); limits::MESSAGES_MAX + 1], ..ModuleDef::default() },
             "expected at most 1048576 messages, found 1048577",
+        ),
+        (
+            Rule::ModuleSize,
+            ModuleDef { data: vec![no_data(""); limits::DATA_MAX + 1], ..ModuleDef::default() },
+            "expected at most 1048576 data types, found 1048577",
+        ),
+        (
+            Rule::StringLength,
+            ModuleDef {
+                types: vec![TypeDef::Variant(vec![])],
+                data: vec![no_data(&"x".repeat(65536))],
+                ..ModuleDef::default()
+            },
+            "expected at most 65535 bytes, found 65536",
+        ),
+        (
+            Rule::InterfaceDepth,
+            ModuleDef {
+                types: vec![TypeDef::Variant(vec![VariantDef { name: "A".into(), fields: reals(1) }])],
+                data: vec![DataDef { variants: vec![("A".into(), deep.clone())], ..no_data("D") }],
+                ..ModuleDef::default()
+            },
+            "expected at most 64 levels, found more",
         ),
         (
             Rule::StringLength,
@@ -386,6 +480,11 @@ fn long_lives() -> ModuleDef {
     }
     push(body, Op::Ret, &[Operand::Uses(vec![])]);
     module
+}
+
+/// A data type without values.
+fn no_data(name: &str) -> DataDef {
+    DataDef { name: name.into(), ty: TypeId(0), variants: vec![] }
 }
 
 fn function(name: &str, code: impl FnOnce(&mut Body)) -> Function {
@@ -504,6 +603,29 @@ fn interfaces_of_arrays_are_accepted() {
           export (units : Array () @t1, rows : Array (Array (Array Real @t2, Bool) @t4) @t5)
             -> { only : Array { x : Real } @t2 }
           regs t1, t5, t2
+        {
+          trap \"no\"
+        }";
+    assert_eq!(verify(&read(text)), Ok(()));
+}
+
+#[test]
+fn lists_and_recursive_data_types_are_accepted() {
+    let text = "
+        type t0 = variant { Leaf { real }, Node { t1, int } }
+        type t1 = variant { None {}, Some { t0, t1 } }
+        type t2 = variant {}
+        type t3 = variant { \"\" {}, \"\" { real, int, t1, t3 } }
+        type t4 = variant { A { t3, t4, t0 } }
+        data d0 \"Tree\" t0 = Leaf { x : Real } | Node (Data \"Forest\" @d1, Bool)
+        data d1 \"Forest\" t1 = Empty () | Trees { first : Data \"Tree\" @d0, rest : Data \"Forest\" @d1 }
+        data d2 \"Never\" t2
+        data d3 \"Again\" t0 = Leaf (Real) | Node (List (Data \"Again\" @d3) @t1, Int)
+        data d4 \"Deep\" t4 = A (List ((Real, Int), List (Data \"Tree\" @d0) @t1) @t3, Data \"Deep\" @d4, Data \"Tree\" @d0)
+        func \"f\" (t0, t3, t2) -> (t1)
+          export (tree : Data \"Tree\" @d0, rows : List (Real, Bool, Data \"Forest\" @d1) @t3, never : Data \"Never\" @d2)
+            -> List (Data \"Tree\" @d0) @t1
+          regs t0, t3, t2, t1
         {
           trap \"no\"
         }";

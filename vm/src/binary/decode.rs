@@ -3,7 +3,9 @@
 use super::wire::{Decoded, Reader};
 use super::{MAGIC, Section, VERSION, tag};
 use crate::isa::{Bank, Op, Operand, Reg, Role};
-use crate::module::{Body, Function, HostType, Interface, Location, ModuleDef, TypeDef, TypeId, ValueType, VariantDef};
+use crate::module::{
+    Body, DataDef, DataId, Function, HostType, Interface, Location, ModuleDef, TypeDef, TypeId, ValueType, VariantDef,
+};
 use crate::verify::limits;
 use std::fmt;
 
@@ -51,6 +53,7 @@ pub fn decode(bytes: &[u8]) -> Result<ModuleDef, DecodeError> {
         last = Some(section);
         match section {
             Section::Types => module.types = non_empty(&mut content, section, Reader::type_def)?,
+            Section::Data => module.data = non_empty(&mut content, section, Reader::data_def)?,
             Section::Messages => module.messages = non_empty(&mut content, section, |r| r.string("message"))?,
             Section::Functions => module.functions = non_empty(&mut content, section, Reader::function)?,
             Section::Interfaces => interfaces(&mut content, &mut module.functions)?,
@@ -188,6 +191,14 @@ impl Reader<'_> {
         })
     }
 
+    fn data_def(&mut self) -> Decoded<DataDef> {
+        Ok(DataDef {
+            name: self.string("name of a data type")?,
+            ty: TypeId(self.u32("heap type of a data type")?),
+            variants: self.list("constructors", |reader| reader.named(limits::HOST_TYPE_DEPTH_MAX))?,
+        })
+    }
+
     fn function(&mut self) -> Decoded<Function> {
         let name = self.string("function name")?;
         let params = self.value_types("parameters")?;
@@ -266,6 +277,12 @@ impl Reader<'_> {
                 element: Box::new(self.host_type(inside)?),
                 array: TypeId(self.u32("type of an array")?),
             },
+            tag::HOST_LIST => {
+                HostType::List { element: Box::new(self.host_type(inside)?), list: TypeId(self.u32("type of a list")?) }
+            }
+            tag::HOST_DATA => {
+                HostType::Data { name: self.string("name of a data type")?, data: DataId(self.u32("data type")?) }
+            }
             code => return self.unknown(at, "host type", code),
         })
     }

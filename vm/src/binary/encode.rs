@@ -3,7 +3,7 @@
 use super::wire::Writer;
 use super::{MAGIC, Section, VERSION, tag};
 use crate::isa::{Operand, Reg};
-use crate::module::{Body, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType};
+use crate::module::{Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType};
 use std::fmt;
 
 /// Why a module could not be written: an instruction's operand list reaches outside of its pool. The verifier refuses
@@ -49,6 +49,7 @@ pub fn encode(module: &ModuleDef) -> Result<Vec<u8>, EncodeError> {
         let mut content = Writer::default();
         match section {
             Section::Types if !module.types.is_empty() => content.list(&module.types, Writer::type_def),
+            Section::Data if !module.data.is_empty() => content.list(&module.data, Writer::data_def),
             Section::Messages if !module.messages.is_empty() => {
                 content.list(&module.messages, |writer, message| writer.string(message));
             }
@@ -157,6 +158,12 @@ impl Writer {
         }
     }
 
+    fn data_def(&mut self, def: &DataDef) {
+        self.string(&def.name);
+        self.unsigned(def.ty.0.into());
+        self.list(&def.variants, Self::part);
+    }
+
     /// Writes instructions; the error is the number of one with a bad list.
     fn code(&mut self, body: &Body) -> Result<(), u32> {
         self.unsigned(body.code.len() as u64);
@@ -215,6 +222,16 @@ impl Writer {
                 self.byte(tag::HOST_ARRAY);
                 self.host_type(element);
                 self.unsigned(array.0.into());
+            }
+            HostType::List { element, list } => {
+                self.byte(tag::HOST_LIST);
+                self.host_type(element);
+                self.unsigned(list.0.into());
+            }
+            HostType::Data { name, data } => {
+                self.byte(tag::HOST_DATA);
+                self.string(name);
+                self.unsigned(data.0.into());
             }
         }
     }

@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Number,
     /// A string with its quotes; whether its escapes are good shows when it is read.
     Quoted,
-    /// One of `(){}[],:=@`.
+    /// One of `(){}[],:=@|`.
     Mark,
     /// `->`.
     Arrow,
@@ -75,7 +75,7 @@ fn token(rest: &str, first: char) -> (Kind, usize) {
         '0'..='9' => (Kind::Number, number(rest, 0)),
         '-' if rest[1..].starts_with('>') => (Kind::Arrow, 2),
         '-' if rest[1..].starts_with(|c: char| c.is_ascii_alphanumeric()) => (Kind::Number, number(rest, 1)),
-        '(' | ')' | '{' | '}' | '[' | ']' | ',' | ':' | '=' | '@' => (Kind::Mark, 1),
+        '(' | ')' | '{' | '}' | '[' | ']' | ',' | ':' | '=' | '@' | '|' => (Kind::Mark, 1),
         '"' => quoted(rest),
         c => (Kind::Unknown, c.len_utf8()),
     }

@@ -12,6 +12,7 @@ use super::grammar::{self, Separator};
 use super::lex::{Kind, Token, tokens, unescape};
 use crate::isa::{Bank, Op, Operand, Reg, Role};
 use crate::module::ModuleDef;
+use crate::similar::similar;
 use resolve::Pending;
 
 /// Errors that one run of the parser reports.
@@ -387,16 +388,4 @@ fn quote(token: &str) -> String {
         Some((end, _)) => format!("`{}…`", &token[..end]),
         None => format!("`{token}`"),
     }
-}
-
-/// The candidate that a misspelt word most likely stands for.
-fn similar<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LEN_MAX: usize = 40;
-    if word.len() > LEN_MAX {
-        return None;
-    }
-    let distance = |candidate: &'a str| (strsim::osa_distance(word, candidate), candidate);
-    let near = candidates.into_iter().filter(|candidate| candidate.len() <= LEN_MAX).map(distance);
-    let (distance, candidate) = near.min_by_key(|(distance, _)| *distance)?;
-    (distance <= 1 + word.len() / 4).then_some(candidate)
 }

@@ -2,7 +2,9 @@
 
 use super::grammar;
 use crate::isa::{Inst, Op, Operand, Role};
-use crate::module::{Body, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType, VariantDef};
+use crate::module::{
+    Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType, VariantDef,
+};
 use std::fmt::{self, Display, Formatter};
 
 /// A module in text.
@@ -58,10 +60,14 @@ impl Display for ModuleText<'_> {
         for (index, def) in module.types.iter().enumerate() {
             writeln!(f, "type t{index} = {}", TypeText(def))?;
         }
+        for (index, def) in module.data.iter().enumerate() {
+            writeln!(f, "data d{index} {}", DataText(def))?;
+        }
         for (index, message) in module.messages.iter().enumerate() {
             writeln!(f, "message m{index} {}", Quoted(message))?;
         }
-        let mut blank = module.source.is_some() || !module.types.is_empty() || !module.messages.is_empty();
+        let tables = !(module.types.is_empty() && module.data.is_empty() && module.messages.is_empty());
+        let mut blank = module.source.is_some() || tables;
         for (index, function) in module.functions.iter().enumerate() {
             if blank {
                 writeln!(f)?;
@@ -203,6 +209,31 @@ impl Display for VariantText<'_> {
     }
 }
 
+struct DataText<'a>(&'a DataDef);
+
+impl Display for DataText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let DataDef { name, ty, variants } = self.0;
+        write!(f, "{} t{}", Quoted(name), ty.0)?;
+        for (index, (name, payload)) in variants.iter().enumerate() {
+            write!(f, " {} {} {}", if index > 0 { '|' } else { '=' }, Name(name), PayloadText(payload))?;
+        }
+        Ok(())
+    }
+}
+
+/// A constructor's payload: as a host type, but that parentheses always mean a tuple.
+struct PayloadText<'a>(&'a HostType);
+
+impl Display for PayloadText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            HostType::Tuple(parts) => write!(f, "({})", Joined(parts.iter().map(HostText))),
+            other => HostText(other).fmt(f),
+        }
+    }
+}
+
 struct FieldList<'a>(&'a [ValueType]);
 
 impl Display for FieldList<'_> {
@@ -251,8 +282,8 @@ impl Display for Part<'_> {
     }
 }
 
-/// A host type in the language's syntax, with what the language leaves out: heap types of arrays, and a comma in tuples
-/// of one.
+/// A host type in the language's syntax, with what the language leaves out: heap types of arrays and lists, numbers and
+/// quotes of data types, and a comma in tuples of one.
 struct HostText<'a>(&'a HostType);
 
 impl Display for HostText<'_> {
@@ -267,10 +298,23 @@ impl Display for HostText<'_> {
             },
             HostType::Record(parts) if parts.is_empty() => write!(f, "{{}}"),
             HostType::Record(parts) => write!(f, "{{ {} }}", Joined(parts.iter().map(Part))),
-            HostType::Array { element, array } => match **element {
-                HostType::Array { .. } => write!(f, "Array ({}) @t{}", HostText(element), array.0),
-                _ => write!(f, "Array {} @t{}", HostText(element), array.0),
-            },
+            HostType::Array { element, array } => write!(f, "Array {} @t{}", ElementText(element), array.0),
+            HostType::List { element, list } => write!(f, "List {} @t{}", ElementText(element), list.0),
+            HostType::Data { name, data } => write!(f, "Data {} @d{}", Quoted(name), data.0),
+        }
+    }
+}
+
+/// The type of elements: in parentheses if it has several words.
+struct ElementText<'a>(&'a HostType);
+
+impl Display for ElementText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => {
+                write!(f, "({})", HostText(self.0))
+            }
+            element => HostText(element).fmt(f),
         }
     }
 }

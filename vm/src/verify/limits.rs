@@ -14,6 +14,8 @@ pub const VARIANTS_MAX: usize = (1 << 16) - 1;
 pub const FUNCTIONS_MAX: usize = 1 << 20;
 /// Types of a module.
 pub const TYPES_MAX: usize = 1 << 20;
+/// Data types of a module.
+pub const DATA_MAX: usize = 1 << 20;
 /// Messages of a module.
 pub const MESSAGES_MAX: usize = 1 << 20;
 /// Bytes of a name or a message.

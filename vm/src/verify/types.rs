@@ -1,7 +1,7 @@
-//! Rules on the type table and on host interfaces.
+//! Rules on the tables of types and data types and on host interfaces.
 
 use super::{Report, Rule, limits, name};
-use crate::module::{Function, HostType, Interface, TypeDef, TypeId, ValueType};
+use crate::module::{DataDef, DataId, Function, HostType, Interface, TypeDef, TypeId, ValueType, VariantDef};
 use std::collections::HashSet;
 
 /// Checks every type of the module.
@@ -55,10 +55,58 @@ fn check_counts(index: usize, def: &TypeDef, report: &mut Report) {
     }
 }
 
+/// Checks every data type of the module.
+pub(super) fn check_data(report: &mut Report) {
+    for (index, def) in report.module.data.iter().enumerate() {
+        if report.is_full() {
+            return;
+        }
+        report.check_string(&def.name);
+        check_distinct(def.variants.iter().map(|(name, _)| name.as_str()), Rule::ConstructorName, report);
+        let place = || format!("d{index} {:?}", def.name);
+        let found = match report.type_def(def.ty) {
+            Some(TypeDef::Variant(variants)) => variants,
+            Some(_) => {
+                let expected = format!("a variant as the heap type of {}", place());
+                report.fail(Rule::DataShape, expected, format!("t{}, another kind of type", def.ty.0));
+                continue;
+            }
+            None => {
+                report.check_known([ValueType::Ref(def.ty)], place);
+                continue;
+            }
+        };
+        if found.len() != def.variants.len() {
+            let expected = format!("{} constructors in {}", found.len(), place());
+            report.fail(Rule::DataShape, expected, def.variants.len().to_string());
+            continue;
+        }
+        check_payloads(def, found, report);
+    }
+}
+
+/// Checks the payloads of a data type's constructors against the variants that they stand for.
+fn check_payloads(def: &DataDef, variants: &[VariantDef], report: &mut Report) {
+    for ((name, payload), variant) in def.variants.iter().zip(variants) {
+        let place = || format!("{name:?} of {:?}", def.name);
+        if !check_host_type(payload, limits::HOST_TYPE_DEPTH_MAX, report) {
+            continue;
+        }
+        if !matches!(payload, HostType::Tuple(_) | HostType::Record(_)) {
+            report.fail(Rule::DataPayload, format!("a tuple or a record in {}", place()), payload.to_string());
+        }
+        let flat = payload.flatten(&report.module.data);
+        if flat != variant.fields {
+            let expected = format!("fields {} in {}", list(&variant.fields), place());
+            report.fail(Rule::DataShape, expected, format!("a payload that flattens to {}", list(&flat)));
+        }
+    }
+}
+
 /// Checks that a host sees in an exported function what is there.
 pub(super) fn check_interface(function: &Function, interface: &Interface, report: &mut Report) {
     let errors = report.errors.len();
-    check_distinct(interface.params.iter().map(|(name, _)| name.as_str()), report);
+    check_distinct(interface.params.iter().map(|(name, _)| name.as_str()), Rule::InterfaceName, report);
     for ty in interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]) {
         if !check_host_type(ty, limits::HOST_TYPE_DEPTH_MAX, report) {
             return;
@@ -67,10 +115,10 @@ pub(super) fn check_interface(function: &Function, interface: &Interface, report
     if report.errors.len() > errors {
         return;
     }
-    let params: Vec<ValueType> = interface.params.iter().flat_map(|(_, ty)| ty.flatten()).collect();
-    for (what, host, own) in
-        [("parameters", params, &function.params), ("results", interface.result.flatten(), &function.results)]
-    {
+    let data = &report.module.data;
+    let params: Vec<ValueType> = interface.params.iter().flat_map(|(_, ty)| ty.flatten(data)).collect();
+    let results = interface.result.flatten(data);
+    for (what, host, own) in [("parameters", params, &function.params), ("results", results, &function.results)] {
         if host != *own {
             report.fail(
                 Rule::InterfaceSignature,
@@ -92,7 +140,7 @@ fn check_host_type(ty: &HostType, depth: usize, report: &mut Report) -> bool {
         HostType::Real | HostType::Int | HostType::Bool => true,
         HostType::Tuple(parts) => parts.iter().all(|part| check_host_type(part, depth - 1, report)),
         HostType::Record(parts) => {
-            check_distinct(parts.iter().map(|(name, _)| name.as_str()), report);
+            check_distinct(parts.iter().map(|(name, _)| name.as_str()), Rule::InterfaceName, report);
             parts.iter().all(|(_, part)| check_host_type(part, depth - 1, report))
         }
         HostType::Array { element, array } => {
@@ -102,11 +150,52 @@ fn check_host_type(ty: &HostType, depth: usize, report: &mut Report) -> bool {
             }
             safe
         }
+        HostType::List { element, list } => {
+            let safe = check_host_type(element, depth - 1, report);
+            if safe {
+                check_host_list(element, *list, report);
+            }
+            safe
+        }
+        HostType::Data { name, data } => check_reference(name, *data, report),
+    }
+}
+
+/// Checks a reference to a data type; says whether there is one.
+fn check_reference(name: &str, data: DataId, report: &mut Report) -> bool {
+    let known = report.module.data.len();
+    let Some(def) = report.module.data.get(data.index()) else {
+        report.fail(Rule::DataBounds, format!("one of {known} data types"), format!("d{} {name:?}", data.0));
+        return false;
+    };
+    if def.name != name {
+        report.fail(Rule::DataName, format!("{:?} for d{}", def.name, data.0), format!("{name:?}"));
+    }
+    true
+}
+
+fn check_host_list(element: &HostType, ty: TypeId, report: &mut Report) {
+    let mut cell = element.flatten(&report.module.data);
+    cell.push(ValueType::Ref(ty));
+    let fits = match report.type_def(ty) {
+        Some(TypeDef::Variant(variants)) => match &variants[..] {
+            [nil, cons] => nil.fields.is_empty() && cons.fields == cell,
+            _ => false,
+        },
+        Some(_) => false,
+        None => {
+            report.check_known([ValueType::Ref(ty)], || "the interface".into());
+            return;
+        }
+    };
+    if !fits {
+        let expected = format!("a variant of () and {}", list(&cell));
+        report.fail(Rule::InterfaceList, expected, format!("t{}, another type", ty.0));
     }
 }
 
 fn check_host_array(element: &HostType, array: TypeId, report: &mut Report) {
-    let flat = element.flatten();
+    let flat = element.flatten(&report.module.data);
     let found = match report.type_def(array) {
         Some(TypeDef::Array(found)) => *found,
         Some(_) => {
@@ -133,12 +222,12 @@ fn check_host_array(element: &HostType, array: TypeId, report: &mut Report) {
     }
 }
 
-fn check_distinct<'a>(names: impl Iterator<Item = &'a str>, report: &mut Report) {
+fn check_distinct<'a>(names: impl Iterator<Item = &'a str>, rule: Rule, report: &mut Report) {
     let mut seen = HashSet::new();
     for name in names {
         report.check_string(name);
         if !seen.insert(name) {
-            report.fail(Rule::InterfaceName, "different names".into(), format!("{name:?} twice"));
+            report.fail(rule, "different names".into(), format!("{name:?} twice"));
         }
     }
 }

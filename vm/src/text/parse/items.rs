@@ -1,13 +1,16 @@
-//! Items of a module: types, messages, functions and their headers.
+//! Items of a module: types, data types, messages, functions and their headers.
 
 use super::resolve::{Names, Pending, PendingFunction};
-use super::{Parsed, Parser, Stop, quote, similar};
-use crate::module::{Body, Function, HostType, Interface, Location, TypeDef, TypeId, ValueType, VariantDef};
+use super::{Parsed, Parser, Stop, quote};
+use crate::module::{
+    Body, DataDef, DataId, Function, HostType, Interface, Location, TypeDef, TypeId, ValueType, VariantDef,
+};
+use crate::similar::similar;
 use crate::text::lex::{Kind, Token};
 use crate::verify::limits;
 
 /// The words that start an item.
-const ITEMS: [&str; 4] = ["module", "type", "message", "func"];
+const ITEMS: [&str; 5] = ["module", "type", "data", "message", "func"];
 
 impl<'t> Parser<'t> {
     /// Reads items up to the end of the text.
@@ -46,6 +49,12 @@ impl<'t> Parser<'t> {
                 let def = self.type_def()?;
                 pending.module.types.push(def);
             }
+            "data" => {
+                self.next += 1;
+                self.in_order('d', "data type", pending.module.data.len())?;
+                let def = self.data_def()?;
+                pending.module.data.push(def);
+            }
             "message" => {
                 self.next += 1;
                 self.in_order('m', "message", pending.module.messages.len())?;
@@ -61,7 +70,7 @@ impl<'t> Parser<'t> {
             }
             word => {
                 let help = similar(word, ITEMS).filter(|_| token.kind == Kind::Word);
-                let message = format!("expected `module`, `type`, `message` or `func`, found {}", quote(word));
+                let message = format!("expected `module`, `type`, `data`, `message` or `func`, found {}", quote(word));
                 let help = help.map(|item| format!("did you mean `{item}`?"));
                 return Err(self.source.fail_token(token, message, help));
             }
@@ -104,6 +113,27 @@ impl<'t> Parser<'t> {
                 return self.expected("`struct`, `variant`, `array`, `builder` or `closure`");
             }
         })
+    }
+
+    /// `"Shape" t3 = Circle (Real) | Rect { width : Real, height : Real } | Point ()`
+    fn data_def(&mut self) -> Parsed<DataDef> {
+        let name = self.string()?;
+        let ty = TypeId(self.numbered('t', "the heap type")?);
+        let mut variants = Vec::new();
+        let mut more = self.take_if("=");
+        while more {
+            variants.push((self.name("the name of a constructor")?, self.payload()?));
+            more = self.take_if("|");
+        }
+        Ok(DataDef { name, ty, variants })
+    }
+
+    /// A host type, but that parentheses always mean a tuple.
+    fn payload(&mut self) -> Parsed<HostType> {
+        match self.peek().is("(") {
+            true => self.list("(", ")", Self::host_type).map(HostType::Tuple),
+            false => self.host_type(),
+        }
     }
 
     fn value_type(&mut self) -> Parsed<ValueType> {
@@ -252,7 +282,19 @@ impl<'t> Parser<'t> {
             let array = TypeId(self.numbered('t', "the array's type")?);
             return Ok(HostType::Array { element, array });
         }
-        self.expected("`Real`, `Int`, `Bool`, `Array`, a tuple or a record")
+        if self.take_if("List") {
+            let element = Box::new(self.host_type()?);
+            self.mark("@")?;
+            let list = TypeId(self.numbered('t', "the list's type")?);
+            return Ok(HostType::List { element, list });
+        }
+        if self.take_if("Data") {
+            let name = self.string()?;
+            self.mark("@")?;
+            let data = DataId(self.numbered('d', "the number of the data type")?);
+            return Ok(HostType::Data { name, data });
+        }
+        self.expected("`Real`, `Int`, `Bool`, `Array`, `List`, `Data`, a tuple or a record")
     }
 }
 

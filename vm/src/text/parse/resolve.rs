@@ -1,8 +1,9 @@
 //! Giving names their meaning when the whole text is read.
 
-use super::{Parsed, RawInst, Source, Stop, quote, similar, split_numbered};
+use super::{Parsed, RawInst, Source, Stop, quote, split_numbered};
 use crate::isa::Operand;
 use crate::module::{Function, ModuleDef};
+use crate::similar::similar;
 use crate::text::lex::{Kind, Token, unescape};
 use std::collections::HashMap;
 

@@ -1,0 +1,201 @@
+//! Registers and heap objects to values.
+
+use crate::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
+use crate::interp::Results;
+use crate::module::{DataDef, DataId, HostType, ModuleDef};
+use crate::trap::Limit;
+use crate::value::{VALUE_DEPTH_MAX, Value};
+
+/// Why a result can't become a value.
+pub(crate) enum ReadError {
+    /// It nests deeper than [`VALUE_DEPTH_MAX`].
+    Depth,
+    /// The value takes too much memory.
+    Limit(Limit),
+}
+
+/// Reads a result into a value that takes about `bytes_max` bytes at most: objects may share parts, values can't, so
+/// a value may be exponentially larger than the heap that it is read from.
+pub(crate) fn read_result(
+    module: &ModuleDef,
+    ty: &HostType,
+    results: &Results,
+    bytes_max: u64,
+) -> Result<Value, ReadError> {
+    let mut reader = Reader { data: &module.data, bytes_left: bytes_max, steps: 0 };
+    reader.read(ty, &mut Cursor { reals: &results.reals, ints: &results.ints, refs: &results.refs })
+}
+
+/// The registers, fields or elements that are still to be read.
+struct Cursor<'a> {
+    reals: &'a [f64],
+    ints: &'a [i64],
+    refs: &'a [Ref],
+}
+
+impl Cursor<'_> {
+    /// The fields of an object.
+    ///
+    /// # Safety
+    /// `object` is a complete struct or variant, which outlives the cursor.
+    unsafe fn of(object: Ref) -> Self {
+        // SAFETY: the header says how many fields there are, and they stand one after the other.
+        unsafe {
+            let fields = heap::fields_of(*object);
+            Cursor {
+                reals: std::slice::from_raw_parts(object.add(fields.real_at(0)).cast(), fields.reals),
+                ints: std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints),
+                refs: std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), fields.refs),
+            }
+        }
+    }
+
+    fn real(&mut self) -> f64 {
+        let x = self.reals[0];
+        self.reals = &self.reals[1..];
+        x
+    }
+
+    fn int(&mut self) -> i64 {
+        let n = self.ints[0];
+        self.ints = &self.ints[1..];
+        n
+    }
+
+    fn object(&mut self) -> Ref {
+        let object = self.refs[0];
+        self.refs = &self.refs[1..];
+        object
+    }
+}
+
+struct Reader<'m> {
+    data: &'m [DataDef],
+    /// Bytes that the rest of the value may take.
+    bytes_left: u64,
+    /// How many parts deep in the result.
+    steps: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, ty: &HostType, from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        match ty {
+            HostType::Real => Ok(Value::Real(from.real())),
+            HostType::Int => Ok(Value::Int(from.int())),
+            HostType::Bool => Ok(Value::Bool(from.int() != 0)),
+            HostType::Tuple(types) => self.tuple(types, from),
+            HostType::Record(types) => self.record(types, from),
+            // SAFETY: the reference leads to a complete array of the heap, which the verified type says.
+            HostType::Array { element, .. } => unsafe { self.array(element, from.object()) },
+            // SAFETY: as for an array, a list.
+            HostType::List { element, .. } => unsafe { self.list(element, from.object()) },
+            // SAFETY: as for an array, an object of the data type's heap type.
+            HostType::Data { data, .. } => unsafe { self.variant(*data, from.object()) },
+        }
+    }
+
+    /// Reads a part of what is being read.
+    fn part(&mut self, ty: &HostType, from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        if self.steps == VALUE_DEPTH_MAX {
+            return Err(ReadError::Depth);
+        }
+        self.steps += 1;
+        let value = self.read(ty, from);
+        self.steps -= 1;
+        value
+    }
+
+    fn take_bytes(&mut self, count: usize, bytes_each: usize) -> Result<(), ReadError> {
+        let left = (count as u64).checked_mul(bytes_each as u64).and_then(|bytes| self.bytes_left.checked_sub(bytes));
+        self.bytes_left = left.ok_or(ReadError::Limit(Limit::LiveBytes))?;
+        Ok(())
+    }
+
+    fn tuple(&mut self, types: &[HostType], from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        self.take_bytes(types.len(), size_of::<Value>())?;
+        let mut parts = Vec::with_capacity(types.len());
+        for ty in types {
+            parts.push(self.part(ty, from)?);
+        }
+        Ok(Value::Tuple(parts))
+    }
+
+    fn record(&mut self, types: &[(String, HostType)], from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        self.take_bytes(types.len(), size_of::<(String, Value)>())?;
+        let mut parts = Vec::with_capacity(types.len());
+        for (name, ty) in types {
+            self.take_bytes(name.len(), 1)?;
+            parts.push((name.clone(), self.part(ty, from)?));
+        }
+        Ok(Value::Record(parts))
+    }
+
+    /// # Safety
+    /// `object` is a complete object of the data type's heap type.
+    unsafe fn variant(&mut self, data: DataId, object: Ref) -> Result<Value, ReadError> {
+        // SAFETY: promised by the caller.
+        let (tag, mut fields) = unsafe { (heap::tag_of(*object), Cursor::of(object)) };
+        let (name, payload) = &self.data[data.index()].variants[tag as usize];
+        self.take_bytes(name.len() + size_of::<Value>(), 1)?;
+        let payload = self.read(payload, &mut fields)?;
+        Ok(Value::variant(name.as_str(), payload))
+    }
+
+    /// # Safety
+    /// `cell` is a complete list of elements of this type.
+    unsafe fn list(&mut self, element: &HostType, mut cell: Ref) -> Result<Value, ReadError> {
+        // SAFETY: promised by the caller. A cell has the element's fields and then, as the last reference, the rest.
+        unsafe {
+            if *element == HostType::Real {
+                let mut reals = Vec::new();
+                while heap::tag_of(*cell) != 0 {
+                    self.take_bytes(1, size_of::<f64>())?;
+                    let mut fields = Cursor::of(cell);
+                    reals.push(fields.real());
+                    cell = fields.object();
+                }
+                return Ok(Value::Reals(reals));
+            }
+            let mut items = Vec::new();
+            while heap::tag_of(*cell) != 0 {
+                self.take_bytes(1, size_of::<Value>())?;
+                let mut fields = Cursor::of(cell);
+                items.push(self.part(element, &mut fields)?);
+                cell = fields.object();
+            }
+            Ok(Value::Array(items))
+        }
+    }
+
+    /// # Safety
+    /// `array` is a complete array of elements of this type.
+    unsafe fn array(&mut self, element: &HostType, array: Ref) -> Result<Value, ReadError> {
+        // SAFETY: promised by the caller; elements are stored as `HostType::Array` says.
+        unsafe {
+            let len = *array.add(LEN) as usize;
+            let elements = array.add(ARRAY_HEADER);
+            if *element == HostType::Real {
+                self.take_bytes(len, size_of::<f64>())?;
+                return Ok(Value::Reals(std::slice::from_raw_parts(elements.cast(), len).to_vec()));
+            }
+            self.take_bytes(len, size_of::<Value>())?;
+            let types = element.flatten(self.data);
+            let fields = Fields::of(&types);
+            let mut items = Vec::with_capacity(len);
+            for n in 0..len {
+                let cell = elements.add(n);
+                let mut from = if types.len() == 1 {
+                    Cursor {
+                        reals: std::slice::from_raw_parts(cell.cast(), fields.reals),
+                        ints: std::slice::from_raw_parts(cell.cast(), fields.ints),
+                        refs: std::slice::from_raw_parts(cell.cast(), fields.refs),
+                    }
+                } else {
+                    Cursor::of(*cell as Ref)
+                };
+                items.push(self.part(element, &mut from)?);
+            }
+            Ok(Value::Array(items))
+        }
+    }
+}
