@@ -13,7 +13,7 @@ const TABLES: [&str; 3] = ["vm/src/interp.rs", "vm/src/isa.rs", "vm/src/sweep.rs
 fn may_be_long(path: &Path, line: &str) -> bool {
     let comment = line.trim_start().starts_with("//");
     let assembly = path.extension().is_some_and(|extension| extension == "dvs");
-    !comment && (assembly || line.contains('"') || TABLES.iter().any(|table| path.ends_with(table)))
+    !comment && (assembly || line.contains(['"', '\\']) || TABLES.iter().any(|table| path.ends_with(table)))
 }
 
 /// All files of the source tree, sorted.
