@@ -1,5 +1,7 @@
 //! Every scalar instruction, run as bytecode, against values that were computed without dualvm, and whole programs.
 
+#![allow(clippy::excessive_precision, reason = "the oracle's numbers are quoted as they are")]
+
 mod support;
 
 use dualvm_vm::builder::FunctionBuilder;
