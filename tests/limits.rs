@@ -179,7 +179,8 @@ fn fuel(fuel: u64) -> CallOptions {
 #[test]
 fn fuel_is_exact_and_the_same_every_time() {
     let programs = Programs::new();
-    for (name, n) in [("sines", 0), ("sines", 7), ("sines", 100_000), ("deep", 300), ("list", 5000), ("boxes", 70_000)] {
+    for (name, n) in [("sines", 0), ("sines", 7), ("sines", 100_000), ("deep", 300), ("list", 5000), ("boxes", 70_000)]
+    {
         let f = programs.get(name);
         let (value, stats) = f.call_with(&args(0.5, n), &CallOptions::default()).unwrap();
         let used = stats.instructions;

@@ -217,8 +217,8 @@ done:
     support::assert_close(gradient[0], 2.0 * sum, 1e-12);
 }
 
-/// Makes an array of `i0` rows; row i has `i mod i1` elements `x · i`, and the rows are grouped by ten into a third level.
-/// Each row is followed by garbage. Then sums all elements weighted by their row's number.
+/// Makes an array of `i0` rows; row i has `i mod i1` elements `x · i`, and the rows are grouped by ten into a third
+/// level. Each row is followed by garbage. Then sums all elements weighted by their row's number.
 const TRIANGLE: &str = "
 func f0 \"row\" (real, int, int) -> (t2)
   regs 2 real, 6 int, t3, t2, t3

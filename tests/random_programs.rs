@@ -1,7 +1,7 @@
 //! Random programs: the engine against the reference, value by value and derivative by derivative.
 //!
-//! `DUALVM_SEEDS=n` runs n seeds instead of 1,000, `DUALVM_FIRST_SEED=s` begins at another one. A failure prints the seed
-//! and the program.
+//! `DUALVM_SEEDS=n` runs n seeds instead of 1,000, `DUALVM_FIRST_SEED=s` begins at another one. A failure prints the
+//! seed and the program.
 
 mod support;
 
@@ -83,7 +83,9 @@ fn check(seed: u64, program: &Program, counts: &mut Counts) -> Result<(), String
             }
             *found
         }
-        (Err(Stop::Trap(expected)), Err(RunError::Trap(trap))) if format!("{expected:?}") == format!("{:?}", trap.kind) => {
+        (Err(Stop::Trap(expected)), Err(RunError::Trap(trap)))
+            if format!("{expected:?}") == format!("{:?}", trap.kind) =>
+        {
             counts.trapped += 1;
             return match function.value_and_grad(&program.args) {
                 Err(RunError::Trap(recording)) if format!("{recording:?}") == format!("{trap:?}") => Ok(()),
@@ -160,9 +162,11 @@ fn gradients(
     let taped = taped(program)?;
     if !regular(&taped) {
         counts.singular += 1;
-        let differs = taped.gradient.iter().zip(&found).any(|(&expected, &found)| {
-            expected.is_nan() != found.is_nan() || (expected == 0.0) != (found == 0.0)
-        });
+        let differs = taped
+            .gradient
+            .iter()
+            .zip(&found)
+            .any(|(&expected, &found)| expected.is_nan() != found.is_nan() || (expected == 0.0) != (found == 0.0));
         counts.singular_different += u64::from(differs);
         return Ok(());
     }
@@ -170,11 +174,12 @@ fn gradients(
     for (n, &found) in found.iter().enumerate() {
         let (result, _) = reference(program, |at, primal| Forward { primal, tangent: f64::from(u8::from(at == n)) })
             .map_err(|stop| format!("{stop:?}"))?;
-        compare("forward mode", &[result.tangent], &[found], &TapedGradient {
-            gradient: Vec::new(),
-            magnitude: vec![taped.magnitude[n]],
-            ..taped
-        })?;
+        compare(
+            "forward mode",
+            &[result.tangent],
+            &[found],
+            &TapedGradient { gradient: Vec::new(), magnitude: vec![taped.magnitude[n]], ..taped },
+        )?;
     }
     let (result, _) = reference(program, Naive::input).map_err(|stop| format!("{stop:?}"))?;
     if let Some(expected) = result.gradient(inputs, CALLS_MAX) {

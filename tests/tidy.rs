@@ -5,6 +5,17 @@ use std::path::{Path, PathBuf};
 const ROOTS: [&str; 9] = ["benches", "docs", "examples", "frontend", "jit", "src", "tests", "vm", ".ci"];
 const LINE_LENGTH_MAX: usize = 120;
 
+/// Files with macros that read like a table, one row per line, which rustfmt leaves alone.
+const TABLES: [&str; 3] = ["vm/src/interp.rs", "vm/src/isa.rs", "vm/src/sweep.rs"];
+
+/// Whether a line of code, not of a comment, is longer for a reason: it is printed assembly, it quotes something long,
+/// or it is a row of a table.
+fn may_be_long(path: &Path, line: &str) -> bool {
+    let comment = line.trim_start().starts_with("//");
+    let assembly = path.extension().is_some_and(|extension| extension == "dvs");
+    !comment && (assembly || line.contains(['"', '\\']) || TABLES.iter().any(|table| path.ends_with(table)))
+}
+
 /// All files of the source tree, sorted.
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -39,8 +50,7 @@ fn lines_of_code_are_short_and_end_cleanly() {
     for (path, text) in with_extension("rs").into_iter().chain(with_extension("dual")).chain(with_extension("dvs")) {
         for (number, line) in text.lines().enumerate() {
             let place = format!("{}:{}", path.display(), number + 1);
-            // Assembly may be printed, and then its lines are as long as what they say.
-            if line.chars().count() > LINE_LENGTH_MAX && path.extension().is_some_and(|found| found == "rs") {
+            if line.chars().count() > LINE_LENGTH_MAX && !may_be_long(&path, line) {
                 problems.push(format!("{place}: longer than {LINE_LENGTH_MAX} characters"));
             }
             if line.ends_with(' ') || line.contains('\t') {

@@ -46,10 +46,7 @@ struct Signature {
 
 const CLOSURES: [(&[ValueType], &[ValueType]); 2] = [
     (&[ValueType::Real, ValueType::Int], &[ValueType::Real]),
-    (
-        &[ValueType::Real, ValueType::Real, ValueType::Int],
-        &[ValueType::Real, ValueType::Int, ValueType::Real],
-    ),
+    (&[ValueType::Real, ValueType::Real, ValueType::Int], &[ValueType::Real, ValueType::Int, ValueType::Real]),
 ];
 
 /// The program of this seed.
@@ -167,11 +164,7 @@ fn argument(ty: ValueType, style: Style, rng: &mut Rng) -> Value {
 fn number(style: Style, rng: &mut Rng) -> f64 {
     const SPECIAL: [f64; 12] =
         [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300, -1e-300];
-    if style == Style::Wild && rng.u8(..3) == 0 {
-        SPECIAL[rng.usize(..SPECIAL.len())]
-    } else {
-        4.0 * rng.f64() - 2.0
-    }
+    if style == Style::Wild && rng.u8(..3) == 0 { SPECIAL[rng.usize(..SPECIAL.len())] } else { 4.0 * rng.f64() - 2.0 }
 }
 
 /// Writes one function.
@@ -434,7 +427,17 @@ impl Writer<'_> {
 
     fn scalar(&mut self) {
         const COMMON: [Op; 12] = [
-            Op::Add, Op::Add, Op::Sub, Op::Mul, Op::Mul, Op::Mul, Op::Neg, Op::Select, Op::Sin, Op::Max, Op::Lt,
+            Op::Add,
+            Op::Add,
+            Op::Sub,
+            Op::Mul,
+            Op::Mul,
+            Op::Mul,
+            Op::Neg,
+            Op::Select,
+            Op::Sin,
+            Op::Max,
+            Op::Lt,
             Op::Fma,
         ];
         let scalars: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.is_scalar()).collect();
@@ -474,7 +477,8 @@ impl Writer<'_> {
     }
 
     fn mov(&mut self) {
-        let ty = [ValueType::Real, ValueType::Real, ValueType::Int, ValueType::Ref(self.types.reals)][self.rng.usize(..4)];
+        let ty =
+            [ValueType::Real, ValueType::Real, ValueType::Int, ValueType::Ref(self.types.reals)][self.rng.usize(..4)];
         let src = self.from(ty);
         let dst = self.to(ty);
         self.out.mov(dst, src);
@@ -483,14 +487,16 @@ impl Writer<'_> {
 
     /// `a, b = b, a` by way of a third register.
     fn swap(&mut self) {
-        let [a, b] = [(); 2].map(|()| loop {
-            let reg = self.from(ValueType::Real);
-            if !self.protected.contains(&reg) {
-                break reg;
+        let [a, b] = [(); 2].map(|()| {
+            loop {
+                let reg = self.from(ValueType::Real);
+                if !self.protected.contains(&reg) {
+                    break reg;
+                }
+                let to = self.to(ValueType::Real);
+                self.out.mov(to, reg);
+                self.wrote(to);
             }
-            let to = self.to(ValueType::Real);
-            self.out.mov(to, reg);
-            self.wrote(to);
         });
         let third = self.to(ValueType::Real);
         self.out.mov(third, a);

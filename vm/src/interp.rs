@@ -36,8 +36,8 @@ struct Frame {
     refs: usize,
 }
 
-/// A bank's stack. The memory is kept for later runs, but what a run may use starts at nothing, so that its limits don't
-/// depend on what ran before.
+/// A bank's stack. The memory is kept for later runs, but what a run may use starts at nothing, so that its limits
+/// don't depend on what ran before.
 #[derive(Debug)]
 struct Stack<T> {
     cells: Vec<T>,
@@ -335,8 +335,8 @@ macro_rules! define_execute {
                 }
 
                 loop {
-                    // SAFETY: control stays inside the stream: every path ends in a terminator and targets are in range.
-                    // Registers, fields and tables are those that the verifier has checked.
+                    // SAFETY: control stays inside the stream: every path ends in a terminator and targets are in
+                    // range. Registers, fields and tables are those that the verifier has checked.
                     unsafe {
                         let inst: &Inst = &*pc;
                         match inst.op {

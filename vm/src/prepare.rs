@@ -7,8 +7,8 @@
 //! In a stream, `imm` (and spare 16-bit operands) mean:
 //! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high).
 //! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`: an index into the stream's table of that name.
-//! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads: the
-//!   same, tag in `c`.
+//! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads:
+//!   the same, tag in `c`.
 //! - `Build`: element bank in `c`. `PrimalMov`: like `Mov`.
 
 use crate::heap::{self, Fields};

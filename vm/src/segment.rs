@@ -1,9 +1,9 @@
 //! Cutting a block into segments: maximal runs of real arithmetic that are recorded as one.
 //!
 //! A segment covers a range of instructions of one basic block. Its *body* are the scalar instructions with a real
-//! result and the copies of reals in that range; everything else in it is *transparent*: integer work, comparisons, loads,
-//! allocation. While a segment runs, primals are computed as always and words stand still; at its end one record is
-//! written and the outputs get their words. Hence the invariant that the cut keeps: between the first use of a
+//! result and the copies of reals in that range; everything else in it is *transparent*: integer work, comparisons,
+//! loads, allocation. While a segment runs, primals are computed as always and words stand still; at its end one record
+//! is written and the outputs get their words. Hence the invariant that the cut keeps: between the first use of a
 //! register by a segment and the segment's end, nothing outside of the segment's body reads or writes a word that the
 //! segment changes, and nothing but the body writes a real register that it has touched.
 //!
@@ -31,14 +31,15 @@ pub(crate) struct Segment {
     pub(crate) real_inputs: Vec<u16>,
     /// The register that each integer input of the graph comes from.
     pub(crate) int_inputs: Vec<u16>,
-    /// For each real register that the body writes, in order, the node that it holds at the end; only registers that are
-    /// live there.
+    /// For each real register that the body writes, in order, the node that it holds at the end; only registers that
+    /// are live there.
     pub(crate) outputs: Vec<(u16, NodeId)>,
     /// Where the body writes registers: instruction, register, node.
     pub(crate) writes: Vec<(u32, u16, NodeId)>,
 }
 
-/// Real registers with one definition in the whole function, a constant: they have the same value wherever they are read.
+/// Real registers with one definition in the whole function, a constant: they have the same value wherever they are
+/// read.
 pub(crate) fn constant_registers(body: &Body, real_params: usize) -> HashMap<u16, u64> {
     let mut definitions = vec![0u32; body.reals as usize];
     definitions[..real_params].fill(1);
