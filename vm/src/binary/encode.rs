@@ -1,7 +1,7 @@
 //! Writing modules.
 
 use super::wire::Writer;
-use super::{MAGIC, Section, VERSION, tag};
+use super::{END, MAGIC, Section, VERSION, tag};
 use crate::isa::{Operand, Reg};
 use crate::module::{Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType};
 use std::fmt;
@@ -64,6 +64,7 @@ pub fn encode(module: &ModuleDef) -> Result<Vec<u8>, EncodeError> {
             file.bytes.append(&mut content.bytes);
         }
     }
+    file.byte(END);
     Ok(file.bytes)
 }
 
