@@ -23,7 +23,10 @@ fn fastest(f: &Function, args: &[Value]) -> Duration {
 fn assert_linear(few: &Gradient, many: &Gradient, factor: u64) {
     let counts = |g: &Gradient| [g.stats.instructions, g.stats.records, g.stats.slots, g.stats.tape_bytes];
     for (few, many) in counts(few).into_iter().zip(counts(many)) {
-        assert!(many <= few * factor + 1000 && many + 1000 >= few / 2 * factor, "{few} and {many}, {factor} times the work");
+        assert!(
+            many <= few * factor + 1000 && many + 1000 >= few / 2 * factor,
+            "{few} and {many}, {factor} times the work"
+        );
     }
 }
 

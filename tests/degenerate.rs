@@ -107,8 +107,7 @@ fn a_binary_operation_on_one_variable_adds_both_partials() {
             let x = f.param(0);
             let n: Reg = f.int_const(3).into();
             let dst = f.new_real();
-            let args: Vec<Reg> =
-                roles.iter().map(|role| if *role == Role::Use(Bank::Real) { x } else { n }).collect();
+            let args: Vec<Reg> = roles.iter().map(|role| if *role == Role::Use(Bank::Real) { x } else { n }).collect();
             f.emit_regs(op, &[&[dst.into()], &args[..]].concat());
             f.ret(&[dst.into()]);
         });
@@ -260,10 +259,16 @@ fn zero_length_arrays_go_in_and_out() {
 #[test]
 fn empty_arrays_among_others_keep_gradients_in_place() {
     let interface = Interface {
-        params: vec![("rows".into(), HostType::Array {
-            element: Box::new(HostType::Array { element: Box::new(HostType::Real), array: dualvm_vm::module::TypeId(0) }),
-            array: dualvm_vm::module::TypeId(2),
-        })],
+        params: vec![(
+            "rows".into(),
+            HostType::Array {
+                element: Box::new(HostType::Array {
+                    element: Box::new(HostType::Real),
+                    array: dualvm_vm::module::TypeId(0),
+                }),
+                array: dualvm_vm::module::TypeId(2),
+            },
+        )],
         result: HostType::Real,
     };
     let mut def = support::assemble(

@@ -179,7 +179,8 @@ fn fuel(fuel: u64) -> CallOptions {
 #[test]
 fn fuel_is_exact_and_the_same_every_time() {
     let programs = Programs::new();
-    for (name, n) in [("sines", 0), ("sines", 7), ("sines", 100_000), ("deep", 300), ("list", 5000), ("boxes", 70_000)] {
+    for (name, n) in [("sines", 0), ("sines", 7), ("sines", 100_000), ("deep", 300), ("list", 5000), ("boxes", 70_000)]
+    {
         let f = programs.get(name);
         let (value, stats) = f.call_with(&args(0.5, n), &CallOptions::default()).unwrap();
         let used = stats.instructions;
@@ -496,7 +497,9 @@ fn code_against_the_grain_is_prepared_in_good_time() {
 fn many_blocks_of_many_registers_are_prepared_in_little_memory() {
     // 2¹⁸ blocks and 2¹⁵ registers: a bit for each pair takes a gigabyte.
     let jumps: String = (0..1 << 18).map(|n| format!(" jump b{n}\nb{n}:\n")).collect();
-    let source = format!("func f0 \"f\" (real) -> (real)\n regs 32768 real\n{{\n mov r32767, r0\n{jumps} mul r0, r0, r32767\n ret (r0)\n}}");
+    let source = format!(
+        "func f0 \"f\" (real) -> (real)\n regs 32768 real\n{{\n mov r32767, r0\n{jumps} mul r0, r0, r32767\n ret (r0)\n}}"
+    );
     let mut def = assemble(&source);
     export_all(&mut def);
     let f = load_into(&Engine::default(), def).function("f").unwrap();
@@ -504,7 +507,8 @@ fn many_blocks_of_many_registers_are_prepared_in_little_memory() {
     assert_eq!(f.value_and_grad(&[Value::Real(3.0)]).unwrap(), (9.0, vec![Value::Real(6.0)]));
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|text| text.trim().strip_suffix(" kB"));
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|text| text.trim().strip_suffix(" kB"));
     if let Some(peak) = peak {
         let peak: u64 = peak.trim().parse().unwrap();
         assert!(peak < 900_000, "{peak} kB were in use at one time");

@@ -52,7 +52,8 @@ fn agreed(source: &str, xs: &[f64]) -> (f64, Vec<f64>) {
 #[test]
 fn the_papers_example_is_differentiated() {
     // Smeding and Vákár, section 5.3: x (x + y).
-    let source = "func f0 \"f\" (real, real) -> (real)\n regs 4 real\n{\n add r2, r0, r1\n mul r3, r0, r2\n ret (r3)\n}";
+    let source =
+        "func f0 \"f\" (real, real) -> (real)\n regs 4 real\n{\n add r2, r0, r1\n mul r3, r0, r2\n ret (r3)\n}";
     assert_eq!(agreed(source, &[3.0, 4.0]), (21.0, vec![10.0, 3.0]));
 }
 
@@ -134,8 +135,11 @@ func f3 \"f\" (real, real) -> (real)
 #[test]
 fn traps_say_what_happened() {
     let trap = |code: &str, n: i64| {
-        let types = "type t0 = array real\ntype t1 = builder real\ntype t2 = variant { A { real }, B {} }\nmessage m0 \"no\"\n";
-        let source = format!("{types}func f0 \"f\" (real, int) -> (real)\n regs 2 real, 2 int, t0, t1, t2\n{{\n{code}\n ret (r0)\n}}");
+        let types =
+            "type t0 = array real\ntype t1 = builder real\ntype t2 = variant { A { real }, B {} }\nmessage m0 \"no\"\n";
+        let source = format!(
+            "{types}func f0 \"f\" (real, int) -> (real)\n regs 2 real, 2 int, t0, t1, t2\n{{\n{code}\n ret (r0)\n}}"
+        );
         let mut def = assemble(&source);
         export_all(&mut def);
         let expected = results::<f64>(&def, vec![Val::Real(1.5), Val::Int(n)]).err();

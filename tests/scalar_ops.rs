@@ -108,8 +108,13 @@ type Point = (&'static str, &'static [f64], &'static [i64], f64, &'static [f64])
 const POINTS: &[Point] = &[
     ("fma", &[2.0, 3.0, 4.0], &[], 10.0, &[3.0, 2.0, 1.0]),
     // 1 + 2⁻³⁰ squared, minus its rounded square: only a single rounding keeps the 2⁻⁶⁰.
-    ("fma", &[1.000000000931322574615478515625, 1.000000000931322574615478515625, -1.00000000186264514923095703125], &[],
-        8.673617379884035e-19, &[1.000000000931322574615478515625, 1.000000000931322574615478515625, 1.0]),
+    (
+        "fma",
+        &[1.000000000931322574615478515625, 1.000000000931322574615478515625, -1.00000000186264514923095703125],
+        &[],
+        8.673617379884035e-19,
+        &[1.000000000931322574615478515625, 1.000000000931322574615478515625, 1.0],
+    ),
     ("fma", &[0.0, f64::INFINITY, 1.0], &[], f64::NAN, &[f64::INFINITY, 0.0, 1.0]),
     ("smul", &[2.5, -4.0], &[], -10.0, &[-4.0, 2.5]),
     ("smul", &[0.0, f64::INFINITY], &[], 0.0, &[f64::INFINITY, 0.0]),
@@ -204,8 +209,25 @@ fn every_scalar_instruction_with_a_real_result_is_covered() {
 #[test]
 fn values_and_partials_agree_with_the_reference_on_a_grid() {
     let grid = [
-        0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.7, -6.25, 30.0, 1e-8, -1e-8, 1e-300, 1e300, -1e300, 5e-324, f64::INFINITY,
-        f64::NEG_INFINITY, f64::NAN,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        2.0,
+        3.7,
+        -6.25,
+        30.0,
+        1e-8,
+        -1e-8,
+        1e-300,
+        1e300,
+        -1e300,
+        5e-324,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
     ];
     for &op in Op::ALL.iter().filter(|op| op.is_scalar() && op.info().operands[0].role == Role::Def(Bank::Real)) {
         let f = apply(op);
@@ -271,7 +293,10 @@ fn check_program(f: &Function, args: &[Value], value: f64, gradient: &[f64]) {
     assert_all_close(&flatten(&found), gradient, 1e-10);
     for (n, &exact) in gradient.iter().enumerate() {
         let estimate = finite_difference(f, args, n, 1e-3);
-        assert!((estimate - exact).abs() <= 1e-6 * exact.abs().max(1e-3 * value.abs()).max(1e-6), "{n}: {estimate} {exact}");
+        assert!(
+            (estimate - exact).abs() <= 1e-6 * exact.abs().max(1e-3 * value.abs()).max(1e-6),
+            "{n}: {estimate} {exact}"
+        );
     }
 }
 

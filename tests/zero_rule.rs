@@ -43,7 +43,10 @@ fn straight(inputs: usize, code: &str) -> ModuleDef {
 
 #[test]
 fn a_branch_around_sqrt_has_derivative_zero_where_it_is_not_taken() {
-    let def = straight(1, "const r1, 0.0\n lt i0, r1, r0\n branch i0, some, none\n some:\n sqrt r1, r0\n ret (r1)\n none:\n ret (r1)");
+    let def = straight(
+        1,
+        "const r1, 0.0\n lt i0, r1, r0\n branch i0, some, none\n some:\n sqrt r1, r0\n ret (r1)\n none:\n ret (r1)",
+    );
     for x in [0.0, -0.0, -1.0, f64::NEG_INFINITY, f64::NAN] {
         assert_gradient(&def, &[x], &[0.0]);
     }
@@ -61,7 +64,8 @@ fn a_select_over_sqrt_has_derivative_zero_where_it_is_not_taken() {
 
 #[test]
 fn nan_in_the_arm_that_is_not_taken_stays_there() {
-    let def = straight(2, "const r2, 0.0\n lt i0, r2, r0\n log r3, r0\n mul r3, r3, r1\n select r4, i0, r3, r1\n ret (r4)");
+    let def =
+        straight(2, "const r2, 0.0\n lt i0, r2, r0\n log r3, r0\n mul r3, r3, r1\n select r4, i0, r3, r1\n ret (r4)");
     assert_gradient(&def, &[-1.0, 3.0], &[0.0, 1.0]);
     assert_gradient(&def, &[0.0, 3.0], &[0.0, 1.0]);
     assert_gradient(&def, &[f64::NAN, 3.0], &[0.0, 1.0]);
@@ -76,7 +80,10 @@ fn a_zero_coefficient_silences_an_infinite_derivative() {
     assert_gradient(&def, &[1.0, 0.0], &[0.0, f64::INFINITY]);
     assert_gradient(&def, &[0.0, 4.0], &[2.0, 0.0]);
     // The same with more on either side, so that there is more to cut.
-    let def = straight(2, "neg r3, r0\n neg r3, r3\n add r4, r1, r1\n sqrt r2, r4\n mul r3, r3, r2\n add r3, r3, r3\n ret (r3)");
+    let def = straight(
+        2,
+        "neg r3, r0\n neg r3, r3\n add r4, r1, r1\n sqrt r2, r4\n mul r3, r3, r2\n add r3, r3, r3\n ret (r3)",
+    );
     assert_gradient(&def, &[0.0, 0.0], &[0.0, 0.0]);
     assert_gradient(&def, &[0.0, 2.0], &[4.0, 0.0]);
 }
@@ -158,7 +165,8 @@ fn powers_at_zero_follow_the_documentation() {
     let def = straight(1, "const r1, 0.0\n pow r2, r0, r1\n ret (r2)");
     assert_gradient(&def, &[0.0], &[0.0]);
     assert_gradient(&def, &[-3.0], &[0.0]);
-    let def = module("func f0 \"f\" (real) -> (real)\n regs 2 real, 1 int\n{\n iconst i0, 0\n powi r1, r0, i0\n ret (r1)\n}");
+    let def =
+        module("func f0 \"f\" (real) -> (real)\n regs 2 real, 1 int\n{\n iconst i0, 0\n powi r1, r0, i0\n ret (r1)\n}");
     assert_gradient(&def, &[0.0], &[0.0]);
     assert_gradient(&def, &[f64::INFINITY], &[0.0]);
 }
