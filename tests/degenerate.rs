@@ -530,3 +530,75 @@ fn nan_and_infinite_inputs_pass_through_without_harm() {
     let (value, gradient) = value_and_grad(&def, &[f64::INFINITY, 1.0, -2.0]);
     assert_eq!((value, gradient), (f64::NEG_INFINITY, vec![-2.0, -2.0, f64::INFINITY]));
 }
+
+#[test]
+fn host_values_of_every_shape_have_gradients_of_the_same_shape() {
+    // xs : Array { a : Real, n : Int, b : Array Real }, p : (Real, (Bool, Real)): Σ a² n b[last] + p.0 p.1.1
+    let mut def = support::assemble(
+        "type t0 = array real\ntype t1 = struct { real, int, t0 }\ntype t2 = array t1
+func f0 \"f\" (t2, real, int, real) -> (real)
+  regs 5 real, 7 int, t2, t1, t0
+{
+  mul r2, r0, r1
+  iconst i1, 0
+  iconst i2, 1
+  len i3, p0
+loop:
+  ilt i4, i1, i3
+  branch i4, body, done
+body:
+  pelem p1, p0, i1
+  field r3, p1, 0
+  ifield i5, p1, 1
+  pfield p2, p1, 2
+  len i6, p2
+  isub i6, i6, i2
+  elem r4, p2, i6
+  mul r3, r3, r3
+  mul r3, r3, r4
+  to_real r4, i5
+  fma r2, r3, r4, r2
+  iadd i1, i1, i2
+  jump loop
+done:
+  ret (r2)
+}",
+    );
+    let numbers = HostType::Array { element: Box::new(HostType::Real), array: dualvm_vm::module::TypeId(0) };
+    let record =
+        HostType::Record(vec![("a".into(), HostType::Real), ("n".into(), HostType::Int), ("b".into(), numbers)]);
+    let pair = HostType::Tuple(vec![HostType::Real, HostType::Tuple(vec![HostType::Bool, HostType::Real])]);
+    def.functions[0].interface = Some(Interface {
+        params: vec![
+            ("xs".into(), HostType::Array { element: Box::new(record), array: dualvm_vm::module::TypeId(2) }),
+            ("p".into(), pair),
+        ],
+        result: HostType::Real,
+    });
+    let f = load(def).function("f").unwrap();
+    let record = |a: Value, n: Value, b: Value| Value::Record(vec![("a".into(), a), ("n".into(), n), ("b".into(), b)]);
+    let xs = Value::Array(vec![
+        record(Value::Real(2.0), Value::Int(3), reals(&[9.0, 5.0])),
+        // Fields in another order, and an integer that stands for a real.
+        Value::Record(vec![("n".into(), Value::Int(-1)), ("b".into(), reals(&[4.0])), ("a".into(), Value::Int(7))]),
+    ]);
+    let p = Value::Tuple(vec![Value::Real(10.0), Value::Tuple(vec![Value::Bool(true), Value::Real(0.5)])]);
+    let (value, gradient) = f.value_and_grad(&[xs, p.clone()]).unwrap();
+    assert_eq!(value, 4.0 * 3.0 * 5.0 - 49.0 * 4.0 + 5.0);
+    assert_eq!(
+        gradient,
+        [
+            Value::Array(vec![
+                record(Value::Real(60.0), Value::Null, reals(&[0.0, 12.0])),
+                record(Value::Real(-56.0), Value::Null, reals(&[-49.0])),
+            ]),
+            Value::Tuple(vec![Value::Real(0.5), Value::Tuple(vec![Value::Null, Value::Real(10.0)])]),
+        ]
+    );
+    let none = Value::Array(vec![]);
+    assert_eq!(f.value_and_grad(&[none.clone(), p]).unwrap().1[0], none);
+    // Wrong shapes say where, and leave the engine as it was.
+    let wrong = Value::Array(vec![record(Value::Real(2.0), Value::Int(3), Value::Array(vec![Value::Bool(true)]))]);
+    let error = f.value_and_grad(&[wrong, Value::Real(1.0)]).unwrap_err().to_string();
+    assert!(error.contains("xs[0].b[0]"), "{error}");
+}

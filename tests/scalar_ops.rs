@@ -105,16 +105,12 @@ fn scalar_operations_agree_with_the_oracle() {
 /// Operations that the oracle has no rows for, with points: reals, integers, value, partials.
 type Point = (&'static str, &'static [f64], &'static [i64], f64, &'static [f64]);
 
+const STEP: f64 = 1.0 / (1 << 30) as f64;
+
 const POINTS: &[Point] = &[
     ("fma", &[2.0, 3.0, 4.0], &[], 10.0, &[3.0, 2.0, 1.0]),
-    // 1 + 2⁻³⁰ squared, minus its rounded square: only a single rounding keeps the 2⁻⁶⁰.
-    (
-        "fma",
-        &[1.000000000931322574615478515625, 1.000000000931322574615478515625, -1.00000000186264514923095703125],
-        &[],
-        8.673617379884035e-19,
-        &[1.000000000931322574615478515625, 1.000000000931322574615478515625, 1.0],
-    ),
+    // (1 + 2⁻³⁰)² minus its rounded value: only a single rounding keeps the 2⁻⁶⁰.
+    ("fma", &[1.0 + STEP, 1.0 + STEP, -1.0 - 2.0 * STEP], &[], 8.673617379884035e-19, &[1.0 + STEP, 1.0 + STEP, 1.0]),
     ("fma", &[0.0, f64::INFINITY, 1.0], &[], f64::NAN, &[f64::INFINITY, 0.0, 1.0]),
     ("smul", &[2.5, -4.0], &[], -10.0, &[-4.0, 2.5]),
     ("smul", &[0.0, f64::INFINITY], &[], 0.0, &[f64::INFINITY, 0.0]),

@@ -7,7 +7,7 @@
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::math;
-use dualvm_vm::module::{ModuleDef, TypeDef, ValueType};
+use dualvm_vm::module::{ModuleDef, TypeDef};
 use dualvm_vm::trap::TrapKind;
 use std::cell::RefCell;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
@@ -504,14 +504,5 @@ pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> 
         Op::Hypot => vec![a / r, b / r],
         Op::Select => either(ints[0] != 0),
         op => panic!("the reference has no derivative for {op:?}: add it to `partials`"),
-    }
-}
-
-/// The value of a parameter that nobody cares about.
-pub(crate) fn default_of<N: Number>(ty: ValueType) -> Val<N> {
-    match ty {
-        ValueType::Real => Val::Real(N::constant(0.0)),
-        ValueType::Int => Val::Int(0),
-        ValueType::Ref(_) => panic!("there is no object to begin with"),
     }
 }
