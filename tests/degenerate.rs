@@ -130,7 +130,8 @@ fn a_binary_operation_on_one_variable_adds_both_partials() {
 #[test]
 fn an_array_passed_twice_is_two_arguments() {
     let f = on_array(
-        "func f0 \"f\" (t0, t0) -> (real)\n regs 3 real, 1 int, t0, t0\n{\n iconst i0, 1\n elem r0, p0, i0\n elem r1, p1, i0
+        "func f0 \"f\" (t0, t0) -> (real)\n regs 3 real, 1 int, t0, t0\n{\n iconst i0, 1\n elem r0, p0, i0
+         elem r1, p1, i0
          mul r2, r0, r1\n ret (r2)\n}",
     );
     let xs = reals(&[2.0, 3.0]);
@@ -250,7 +251,8 @@ fn zero_length_arrays_go_in_and_out() {
     let f = on_array("func f0 \"f\" (t0) -> (t0)\n regs 0 real, t0\n{\n ret (p0)\n}");
     assert_eq!(f.call(&[reals(&[])]).unwrap(), reals(&[]));
     let f = on_array(
-        "func f0 \"f\" (t0, real) -> (real)\n regs 2 real, 1 int, t0\n{\n len i0, p0\n to_real r1, i0\n add r0, r0, r1\n ret (r0)\n}",
+        "func f0 \"f\" (t0, real) -> (real)\n regs 2 real, 1 int, t0\n{\n len i0, p0\n to_real r1, i0
+         add r0, r0, r1\n ret (r0)\n}",
     );
     let (value, gradient) = f.value_and_grad(&[reals(&[]), Value::Real(2.0)]).unwrap();
     assert_eq!((value, gradient), (2.0, vec![reals(&[]), Value::Real(1.0)]));
@@ -289,7 +291,8 @@ fn empty_arrays_among_others_keep_gradients_in_place() {
 #[test]
 fn swaps_in_a_loop_exchange_derivatives() {
     let source = "func f0 \"f\" (real, real, int) -> (real)\n regs 4 real, 4 int\n{\n iconst i1, 0\n iconst i2, 1
-        loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n mov r2, r0\n mov r0, r1\n mov r1, r2\n iadd i1, i1, i2\n jump loop
+        loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n mov r2, r0\n mov r0, r1\n mov r1, r2
+         iadd i1, i1, i2\n jump loop
         done:\n mul r3, r0, r0\n add r3, r3, r1\n ret (r3)\n}";
     let f = function(source, "f");
     for n in 0..5 {
@@ -302,8 +305,10 @@ fn swaps_in_a_loop_exchange_derivatives() {
 #[test]
 fn a_swap_beside_arithmetic_moves_words_and_not_slots() {
     // One block: products of the old values, then the swap, then products of the new ones.
-    let source = "func f0 \"f\" (real, real) -> (real)\n regs 5 real\n{\n mul r2, r0, r0\n mov r3, r0\n mov r0, r1\n mov r1, r3
-        mul r4, r0, r1\n mul r4, r4, r0\n jump next\n next:\n add r2, r2, r4\n add r2, r2, r1\n mul r2, r2, r0\n ret (r2)\n}";
+    let source = "func f0 \"f\" (real, real) -> (real)\n regs 5 real\n{\n mul r2, r0, r0\n mov r3, r0
+     mov r0, r1\n mov r1, r3
+        mul r4, r0, r1\n mul r4, r4, r0\n jump next\n next:\n add r2, r2, r4\n add r2, r2, r1\n mul r2, r2, r0
+         ret (r2)\n}";
     // (x² + x y² + x) y
     let (x, y) = (3.0f64, 5.0f64);
     let (value, gradient) = function(source, "f").value_and_grad(&[Value::Real(x), Value::Real(y)]).unwrap();
@@ -483,7 +488,8 @@ fn objects_of_more_fields_than_headers_count_are_refused() {
         format!("type t0 = struct {{ {too_many} }}\nfunc f0 \"f\" () -> ()\n regs 0 real\n{{\n ret ()\n}}"),
         format!("type t0 = variant {{ A {{ {too_many} }} }}\nfunc f0 \"f\" () -> ()\n regs 0 real\n{{\n ret ()\n}}"),
         format!(
-            "type t0 = closure () -> ()\nfunc f0 \"f\" ({too_many}) -> ()\n regs 256 int, t0\n{{\n closure_new p0, f0 ({regs})\n ret ()\n}}"
+            "type t0 = closure () -> ()\nfunc f0 \"f\" ({too_many}) -> ()\n regs 256 int, t0\n{{
+             closure_new p0, f0 ({regs})\n ret ()\n}}"
         ),
     ];
     for source in sources {
@@ -510,7 +516,8 @@ fn deep_chains_of_doubling() {
 fn outputs_that_are_copies_of_inputs_and_of_each_other() {
     let source = "func f0 \"g\" (real, real) -> (real, real, real, real)\n regs 4 real\n{\n mul r2, r0, r1\n mov r3, r2
         ret (r0, r2, r0, r3)\n}
-        func f1 \"f\" (real, real) -> (real)\n regs 6 real\n{\n call f0 (r0, r1) -> (r2, r3, r4, r5)\n mul r2, r2, r3\n mul r2, r2, r4
+        func f1 \"f\" (real, real) -> (real)\n regs 6 real\n{\n call f0 (r0, r1) -> (r2, r3, r4, r5)
+         mul r2, r2, r3\n mul r2, r2, r4
         mul r2, r2, r5\n ret (r2)\n}";
     // x · xy · x · xy
     let (value, gradient) = function(source, "f").value_and_grad(&[Value::Real(2.0), Value::Real(3.0)]).unwrap();

@@ -498,7 +498,8 @@ fn many_blocks_of_many_registers_are_prepared_in_little_memory() {
     // 2¹⁸ blocks and 2¹⁵ registers: a bit for each pair takes a gigabyte.
     let jumps: String = (0..1 << 18).map(|n| format!(" jump b{n}\nb{n}:\n")).collect();
     let source = format!(
-        "func f0 \"f\" (real) -> (real)\n regs 32768 real\n{{\n mov r32767, r0\n{jumps} mul r0, r0, r32767\n ret (r0)\n}}"
+        "func f0 \"f\" (real) -> (real)\n regs 32768 real\n{{\n mov r32767, r0\n{jumps} mul r0, r0, r32767
+         ret (r0)\n}}"
     );
     let mut def = assemble(&source);
     export_all(&mut def);

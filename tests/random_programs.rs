@@ -1,7 +1,7 @@
 //! Random programs: the engine against the reference, value by value and derivative by derivative.
 //!
-//! `DUALVM_SEEDS=n` runs n seeds instead of 1,000, `DUALVM_FIRST_SEED=s` begins at another one. A failure prints the seed
-//! and the program.
+//! `DUALVM_SEEDS=n` runs n seeds instead of 1,000, `DUALVM_FIRST_SEED=s` begins at another one. A failure prints the
+//! seed and the program.
 
 mod support;
 

@@ -1,8 +1,8 @@
 //! A second implementation of the bytecode, as plain as can be, to compare the engine with.
 //!
-//! It is written from the documentation of the instructions and shares no code with the engine but the elementary functions
-//! on `f64`, so that primal values must agree bit for bit. Values are Rust enums, objects are reference-counted trees,
-//! and what a real is, is a parameter: see [`Number`] and its instances in [`super::numbers`]. Partial derivatives
+//! It is written from the documentation of the instructions and shares no code with the engine but the elementary
+//! functions on `f64`, so that primal values must agree bit for bit. Values are Rust enums, objects are
+//! reference-counted trees, and what a real is, is a parameter: see [`Number`] and its instances in [`super::numbers`]. Partial derivatives
 //! are formulas of this file's own.
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
@@ -447,8 +447,8 @@ pub(crate) fn strong(a: f64, b: f64) -> f64 {
     if (a == 0.0 || b == 0.0) && product.is_nan() { 0.0 } else { product }
 }
 
-/// The partial derivatives of a differentiable instruction whose result is `r`, with the choices at non-smooth points that
-/// the instructions' documentation states.
+/// The partial derivatives of a differentiable instruction whose result is `r`, with the choices at non-smooth
+/// points that the instructions' documentation states.
 pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> {
     let a = reals.first().copied().unwrap_or(0.0);
     let b = reals.get(1).copied().unwrap_or(0.0);

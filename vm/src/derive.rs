@@ -28,8 +28,9 @@ pub(crate) struct Adjoint {
     pub(crate) saved_reals: Vec<NodeId>,
     /// Integer nodes that a record saves, in order.
     pub(crate) saved_ints: Vec<NodeId>,
-    /// For each output that has a slot: the set of `inputs` that it depends on, as a bit mask. The set is empty, and the slot
-    /// never used, if all partials on the way turned out to be zero. `None` is an output that depends on no input.
+    /// For each output that has a slot: the set of `inputs` that it depends on, as a bit mask. The set is empty, and
+    /// the slot never used, if all partials on the way turned out to be zero. `None` is an output that depends on no
+    /// input.
     pub(crate) masks: Vec<Option<u64>>,
     /// How many outputs have a slot, in order.
     pub(crate) slots: u32,

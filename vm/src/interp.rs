@@ -36,8 +36,8 @@ struct Frame {
     refs: usize,
 }
 
-/// A bank's stack. The memory is kept for later runs, but what a run may use starts at nothing, so that its limits don't
-/// depend on what ran before.
+/// A bank's stack. The memory is kept for later runs, but what a run may use starts at nothing, so that its limits
+/// don't depend on what ran before.
 #[derive(Debug)]
 struct Stack<T> {
     cells: Vec<T>,

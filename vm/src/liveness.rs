@@ -13,9 +13,9 @@ pub(crate) struct Block {
     pub(crate) end: u32,
 }
 
-/// Above this many bits of live sets, edges between blocks, or steps, every register counts as live everywhere: segments
-/// then have outputs that nobody reads, which costs tape, not correctness. The bounds keep hostile functions from
-/// taking gigabytes or minutes. A step looks at an instruction or at 64 registers.
+/// Above this many bits of live sets, edges between blocks, or steps, every register counts as live everywhere:
+/// segments then have outputs that nobody reads, which costs tape, not correctness. The bounds keep hostile functions
+/// from taking gigabytes or minutes. A step looks at an instruction or at 64 registers.
 const WORK_MAX: u64 = 1 << 28;
 const EDGES_MAX: usize = 1 << 22;
 const STEPS_MAX: u64 = 1 << 26;
