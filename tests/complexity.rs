@@ -32,7 +32,8 @@ fn assert_linear(few: &Gradient, many: &Gradient, factor: u64) {
 
 fn doubling_loop() -> Function {
     function(
-        "func f0 \"f\" (real, int) -> (real)\n regs 2 real, 4 int\n{\n const r1, 0.5\n iconst i1, 0\n iconst i2, 1\n loop:
+        "func f0 \"f\" (real, int) -> (real)\n regs 2 real, 4 int\n{\n const r1, 0.5\n iconst i1, 0
+         iconst i2, 1\n loop:
          ilt i3, i1, i0\n branch i3, body, done\n body:\n add r0, r0, r0\n mul r0, r0, r1\n iadd i1, i1, i2\n jump loop
          done:\n ret (r0)\n}",
         "f",
@@ -55,7 +56,8 @@ fn doubling_in_a_loop_a_million_times_is_linear() {
 #[test]
 fn doubling_without_halving_overflows_to_infinity_in_linear_time() {
     let f = function(
-        "func f0 \"f\" (real, int) -> (real)\n regs 1 real, 4 int\n{\n iconst i1, 0\n iconst i2, 1\n loop:\n ilt i3, i1, i0
+        "func f0 \"f\" (real, int) -> (real)\n regs 1 real, 4 int\n{\n iconst i1, 0\n iconst i2, 1\n loop:
+         ilt i3, i1, i0
          branch i3, body, done\n body:\n add r0, r0, r0\n iadd i1, i1, i2\n jump loop\n done:\n ret (r0)\n}",
         "f",
     );
@@ -88,7 +90,8 @@ fn doubling_in_a_straight_line_2000_times_is_linear() {
 #[test]
 fn a_sum_of_an_array_is_linear() {
     let f = function(
-        "type t0 = array real\nfunc f0 \"f\" (t0) -> (real)\n regs 2 real, 4 int, t0\n{\n const r0, 0.0\n len i0, p0\n iconst i1, 0
+        "type t0 = array real\nfunc f0 \"f\" (t0) -> (real)\n regs 2 real, 4 int, t0\n{\n const r0, 0.0
+         len i0, p0\n iconst i1, 0
          iconst i2, 1\n loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n elem r1, p0, i1\n add r0, r0, r1
          iadd i1, i1, i2\n jump loop\n done:\n ret (r0)\n}",
         "f",
@@ -108,8 +111,10 @@ fn a_sum_of_an_array_is_linear() {
 fn the_gradient_of_a_program_costs_a_small_factor_of_its_instructions() {
     // Ten squares per iteration, each of the last one's result: the sweep runs a few instructions for each.
     let f = function(
-        "func f0 \"f\" (real, int) -> (real)\n regs 2 real, 4 int\n{\n iconst i1, 0\n iconst i2, 1\n loop:\n ilt i3, i1, i0
-         branch i3, body, done\n body:\n mul r1, r0, r0\n sub r0, r0, r1\n mul r1, r0, r0\n sub r0, r0, r1\n mul r1, r0, r0
+        "func f0 \"f\" (real, int) -> (real)\n regs 2 real, 4 int\n{\n iconst i1, 0\n iconst i2, 1\n loop:
+         ilt i3, i1, i0
+         branch i3, body, done\n body:\n mul r1, r0, r0\n sub r0, r0, r1\n mul r1, r0, r0\n sub r0, r0, r1
+          mul r1, r0, r0
          sub r0, r0, r1\n mul r1, r0, r0\n sub r0, r0, r1\n iadd i1, i1, i2\n jump loop\n done:\n ret (r0)\n}",
         "f",
     );
@@ -126,7 +131,8 @@ fn deep_sharing_through_calls_and_objects_is_linear() {
         "type t0 = struct { real, real }
          func f0 \"both\" (t0) -> (t0)\n regs 3 real, t0, t0\n{\n field r0, p0, 0\n field r1, p0, 1\n add r2, r0, r1
          struct_new p1 (r2, r2)\n ret (p1)\n}
-         func f1 \"f\" (real, int) -> (real)\n regs 2 real, 4 int, t0\n{\n struct_new p0 (r0, r0)\n iconst i1, 0\n iconst i2, 1
+         func f1 \"f\" (real, int) -> (real)\n regs 2 real, 4 int, t0\n{\n struct_new p0 (r0, r0)
+          iconst i1, 0\n iconst i2, 1
          loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n call f0 (p0) -> (p0)\n iadd i1, i1, i2\n jump loop
          done:\n field r1, p0, 0\n ret (r1)\n}",
         "f",

@@ -456,3 +456,62 @@ fn threads_share_an_engine_without_sharing_limits() {
         }
     });
 }
+
+/// `blocks` blocks, each of which reads a register of its own and jumps to the block before it in the code.
+fn backwards(blocks: u16) -> dualvm_vm::module::ModuleDef {
+    use dualvm_vm::builder::FunctionBuilder;
+    use dualvm_vm::isa::{Op, Operand};
+    use dualvm_vm::module::{ModuleDef, ValueType};
+    let mut out = FunctionBuilder::new("f", &[ValueType::Real], &[ValueType::Real]);
+    let (x, sum) = (out.param(0), out.new_real());
+    let regs: Vec<_> = (0..blocks).map(|_| out.new_real()).collect();
+    for &reg in &regs {
+        out.emit(Op::Mov, &[Operand::Def(reg.into()), Operand::Use(x)]);
+    }
+    out.mov(sum, dualvm_vm::isa::Reg::real(0));
+    let labels: Vec<_> = regs.iter().map(|_| out.new_label()).collect();
+    out.jump(*labels.last().unwrap());
+    for (n, &reg) in regs.iter().enumerate() {
+        out.bind(labels[n]);
+        out.emit_regs(Op::Add, &[sum.into(), sum.into(), reg.into()]);
+        if n == 0 {
+            out.ret(&[sum.into()]);
+        } else {
+            out.jump(labels[n - 1]);
+        }
+    }
+    let mut def = ModuleDef { functions: vec![out.finish().unwrap()], ..ModuleDef::default() };
+    export_all(&mut def);
+    def
+}
+
+#[test]
+fn code_against_the_grain_is_prepared_in_good_time() {
+    let f = load_into(&Engine::default(), backwards(16_000)).function("f").unwrap();
+    let began = Instant::now();
+    assert_eq!(f.value_and_grad(&[Value::Real(0.5)]).unwrap(), (8000.5, vec![Value::Real(16_001.0)]));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
+fn many_blocks_of_many_registers_are_prepared_in_little_memory() {
+    // 2¹⁸ blocks and 2¹⁵ registers: a bit for each pair takes a gigabyte.
+    let jumps: String = (0..1 << 18).map(|n| format!(" jump b{n}\nb{n}:\n")).collect();
+    let source = format!(
+        "func f0 \"f\" (real) -> (real)\n regs 32768 real\n{{\n mov r32767, r0\n{jumps} mul r0, r0, r32767
+         ret (r0)\n}}"
+    );
+    let mut def = assemble(&source);
+    export_all(&mut def);
+    let f = load_into(&Engine::default(), def).function("f").unwrap();
+    let began = Instant::now();
+    assert_eq!(f.value_and_grad(&[Value::Real(3.0)]).unwrap(), (9.0, vec![Value::Real(6.0)]));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|text| text.trim().strip_suffix(" kB"));
+    if let Some(peak) = peak {
+        let peak: u64 = peak.trim().parse().unwrap();
+        assert!(peak < 900_000, "{peak} kB were in use at one time");
+    }
+}

@@ -59,7 +59,8 @@ fn recursion_a_million_deep_through_closures_and_objects() {
     // Every frame holds a struct and a closure while it waits.
     let f = program(
         "func f0 \"add\" (real, real) -> (real)\n regs 2 real\n{\n add r0, r0, r1\n ret (r0)\n}
-         func f1 \"f\" (real, int) -> (real)\n regs 2 real, 3 int, t0, t8\n{\n branch i0, more, done\n more:\n iconst i1, 1
+         func f1 \"f\" (real, int) -> (real)\n regs 2 real, 3 int, t0, t8\n{\n branch i0, more, done\n more:
+          iconst i1, 1
          isub i2, i0, i1\n struct_new p0 (r0, i0)\n closure_new p1, f0 (r0)\n call f1 (r0, i2) -> (r1)
          call_closure p1 (r1) -> (r1)\n field r0, p0, 0\n add r1, r1, r0\n ret (r1)\n done:\n ret (r0)\n}",
     );
@@ -75,7 +76,8 @@ fn ten_million_tail_calls_take_no_memory() {
     let f = program(
         "func f0 \"f\" (real, int) -> (real)\n regs 2 real, 3 int\n{\n branch i0, more, done\n more:\n iconst i1, 1
          isub i2, i0, i1\n neg r1, r0\n tail_call f1 (i2, r1)\n done:\n ret (r0)\n}
-         func f1 \"g\" (int, real) -> (real)\n regs 9 real, 3 int, t2, t0\n{\n branch i0, more, done\n more:\n iconst i1, 1
+         func f1 \"g\" (int, real) -> (real)\n regs 9 real, 3 int, t2, t0\n{\n branch i0, more, done\n more:
+          iconst i1, 1
          isub i2, i0, i1\n neg r8, r0\n tail_call f0 (r8, i2)\n done:\n ret (r0)\n}",
     );
     let (value, stats) = call(&f, &args(0.5, 10_000_000), &small(1 << 16));
@@ -88,7 +90,8 @@ fn ten_million_tail_calls_take_no_memory() {
 fn ten_million_tail_calls_of_closures_take_no_memory() {
     let f = program(
         "type t9 = closure (real, int) -> (real)
-         func f0 \"step\" (real, real, int) -> (real)\n regs 3 real, 3 int, t9\n{\n branch i0, more, done\n more:\n iconst i1, 1
+         func f0 \"step\" (real, real, int) -> (real)\n regs 3 real, 3 int, t9\n{\n branch i0, more, done
+          more:\n iconst i1, 1
          isub i2, i0, i1\n neg r2, r0\n closure_new p0, f0 (r2)\n tail_call_closure p0 (r1, i2)\n done:
          add r0, r0, r1\n ret (r0)\n}
          func f1 \"f\" (real, int) -> (real)\n regs 2 real, 1 int\n{\n const r1, 1.0\n tail_call f0 (r1, r0, i0)\n}",

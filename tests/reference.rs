@@ -166,9 +166,11 @@ fn traps_say_what_happened() {
 
 #[test]
 fn an_aliased_builder_is_one_builder() {
-    let source = "type t0 = array real\ntype t1 = builder real\nfunc f0 \"fill\" (t1, real) -> (t1)\n regs 1 real, t1\n{\n push p0, r0\n ret (p0)\n}
+    let source = "type t0 = array real\ntype t1 = builder real\nfunc f0 \"fill\" (t1, real) -> (t1)
+     regs 1 real, t1\n{\n push p0, r0\n ret (p0)\n}
 func f1 \"f\" (real, real) -> (real)\n regs 4 real, 3 int, t1, t1, t1, t0\n{\n iconst i0, 4\n build p0, i0\n pmov p1, p0
- call f0 (p1, r0) -> (p2)\n push p2, r1\n push p0, r0\n finish p3, p1\n len i1, p3\n to_real r2, i1\n iconst i2, 1\n elem r3, p3, i2
+ call f0 (p1, r0) -> (p2)\n push p2, r1\n push p0, r0\n finish p3, p1\n len i1, p3\n to_real r2, i1
+  iconst i2, 1\n elem r3, p3, i2
  mul r2, r2, r3\n ret (r2)\n}";
     assert_eq!(agreed(source, &[2.0, 5.0]), (15.0, vec![0.0, 3.0]));
 }

@@ -1,7 +1,5 @@
 //! Every scalar instruction, run as bytecode, against values that were computed without dualvm, and whole programs.
 
-#![allow(clippy::excessive_precision, reason = "the oracle's numbers are quoted as they are")]
-
 mod support;
 
 use dualvm_vm::builder::FunctionBuilder;
@@ -107,16 +105,12 @@ fn scalar_operations_agree_with_the_oracle() {
 /// Operations that the oracle has no rows for, with points: reals, integers, value, partials.
 type Point = (&'static str, &'static [f64], &'static [i64], f64, &'static [f64]);
 
+const STEP: f64 = 1.0 / (1 << 30) as f64;
+
 const POINTS: &[Point] = &[
     ("fma", &[2.0, 3.0, 4.0], &[], 10.0, &[3.0, 2.0, 1.0]),
-    // 1 + 2⁻³⁰ squared, minus its rounded square: only a single rounding keeps the 2⁻⁶⁰.
-    (
-        "fma",
-        &[1.000000000931322574615478515625, 1.000000000931322574615478515625, -1.00000000186264514923095703125],
-        &[],
-        8.673617379884035e-19,
-        &[1.000000000931322574615478515625, 1.000000000931322574615478515625, 1.0],
-    ),
+    // (1 + 2⁻³⁰)² minus its rounded value: only a single rounding keeps the 2⁻⁶⁰.
+    ("fma", &[1.0 + STEP, 1.0 + STEP, -1.0 - 2.0 * STEP], &[], 8.673617379884035e-19, &[1.0 + STEP, 1.0 + STEP, 1.0]),
     ("fma", &[0.0, f64::INFINITY, 1.0], &[], f64::NAN, &[f64::INFINITY, 0.0, 1.0]),
     ("smul", &[2.5, -4.0], &[], -10.0, &[-4.0, 2.5]),
     ("smul", &[0.0, f64::INFINITY], &[], 0.0, &[f64::INFINITY, 0.0]),
@@ -263,7 +257,8 @@ fn values_and_partials_agree_with_the_reference_on_a_grid() {
 #[test]
 fn conversions_and_comparisons_have_no_derivative() {
     let f = function(
-        "func f0 \"f\" (real, int) -> (real)\n regs 4 real, 3 int\n{\n to_real r1, i0\n const r2, 2.0\n lt i1, r0, r2\n to_real r3, i1
+        "func f0 \"f\" (real, int) -> (real)\n regs 4 real, 3 int\n{\n to_real r1, i0\n const r2, 2.0
+         lt i1, r0, r2\n to_real r3, i1
          mul r1, r1, r3\n to_int i2, r0\n to_real r3, i2\n add r1, r1, r3\n ret (r1)\n}",
         "f",
     );
@@ -316,7 +311,8 @@ fn dotprod_agrees_with_the_oracle() {
     let case = case("dotprod");
     let f = function(
         &format!(
-            "{ARRAYS}func f0 \"f\" (t0, t0) -> (real)\n regs 3 real, 4 int, t0, t0\n{{\n const r0, 0.0\n len i0, p0\n iconst i1, 0
+            "{ARRAYS}func f0 \"f\" (t0, t0) -> (real)\n regs 3 real, 4 int, t0, t0\n{{\n const r0, 0.0
+             len i0, p0\n iconst i1, 0
              iconst i2, 1\n loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n elem r1, p0, i1\n elem r2, p1, i1
              mul r1, r1, r2\n add r0, r0, r1\n iadd i1, i1, i2\n jump loop\n done:\n ret (r0)\n}}"
         ),
@@ -334,7 +330,8 @@ fn summatvec_agrees_with_the_oracle() {
             "{ARRAYS}func f0 \"dot\" (t0, t0) -> (real)\n regs 3 real, 4 int, t0, t0\n{{\n const r0, 0.0\n len i0, p0
              iconst i1, 0\n iconst i2, 1\n loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n elem r1, p0, i1
              elem r2, p1, i1\n fma r0, r1, r2, r0\n iadd i1, i1, i2\n jump loop\n done:\n ret (r0)\n}}
-             func f1 \"f\" (t1, t0) -> (real)\n regs 2 real, 4 int, t1, t0, t0\n{{\n const r0, 0.0\n len i0, p0\n iconst i1, 0
+             func f1 \"f\" (t1, t0) -> (real)\n regs 2 real, 4 int, t1, t0, t0\n{{\n const r0, 0.0\n len i0, p0
+              iconst i1, 0
              iconst i2, 1\n loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n pelem p2, p0, i1
              call f0 (p2, p1) -> (r1)\n add r0, r0, r1\n iadd i1, i1, i2\n jump loop\n done:\n ret (r0)\n}}"
         ),
@@ -350,7 +347,8 @@ fn rosenbrock_agrees_with_the_oracle() {
     let case = case("rosenbrock5");
     let f = function(
         &format!(
-            "{ARRAYS}func f0 \"f\" (t0) -> (real)\n regs 6 real, 5 int, t0\n{{\n const r0, 0.0\n const r5, 100.0\n const r4, 1.0
+            "{ARRAYS}func f0 \"f\" (t0) -> (real)\n regs 6 real, 5 int, t0\n{{\n const r0, 0.0
+             const r5, 100.0\n const r4, 1.0
              len i0, p0\n iconst i1, 0\n iconst i2, 1\n loop:\n iadd i4, i1, i2\n ilt i3, i4, i0\n branch i3, body, done
              body:\n elem r1, p0, i1\n elem r2, p0, i4\n mul r3, r1, r1\n sub r2, r2, r3\n mul r2, r2, r2
              sub r3, r4, r1\n mul r3, r3, r3\n fma r2, r5, r2, r3\n add r0, r0, r2\n iadd i1, i1, i2\n jump loop

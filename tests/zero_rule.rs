@@ -219,7 +219,8 @@ fn calls_and_objects_carry_the_rule() {
     let def = module(
         "type t0 = struct { real }
 func f0 \"root\" (real) -> (t0)\n regs 1 real, t0\n{\n sqrt r0, r0\n struct_new p0 (r0)\n ret (p0)\n}
-func f1 \"f\" (real, real) -> (real)\n regs 4 real, t0\n{\n call f0 (r1) -> (p0)\n field r2, p0, 0\n mul r3, r0, r2\n ret (r3)\n}",
+func f1 \"f\" (real, real) -> (real)\n regs 4 real, t0\n{\n call f0 (r1) -> (p0)\n field r2, p0, 0
+         mul r3, r0, r2\n ret (r3)\n}",
     );
     assert_gradient(&def, &[0.0, 0.0], &[0.0, 0.0]);
     assert_gradient(&def, &[0.0, 4.0], &[2.0, 0.0]);

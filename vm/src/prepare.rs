@@ -97,8 +97,12 @@ pub(crate) fn recording(
     let real_params = function.params.iter().filter(|&&ty| ty == ValueType::Real).count();
     let constants = segment::constant_registers(body, real_params);
     let live = liveness::live_out(body, &blocks);
-    let segments =
-        blocks.iter().zip(&live).flat_map(|(&block, live)| segment::cut(body, block, live, &constants)).collect();
+    let live = |index: usize| live.as_ref().map(|live| &live[index]);
+    let segments = blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(index, &block)| segment::cut(body, block, live(index), &constants))
+        .collect();
     Emitter::new(module, &function).run(segments, register)
 }
 

@@ -54,8 +54,8 @@ pub(crate) fn constant_registers(body: &Body, real_params: usize) -> HashMap<u16
     constants.map(|inst| (inst.a, inst.imm)).collect()
 }
 
-/// Cuts a block. `live_out` is what is live at its end.
-pub(crate) fn cut(body: &Body, block: Block, live_out: &RegSet, constants: &HashMap<u16, u64>) -> Vec<Segment> {
+/// Cuts a block. `live_out` is what is live at its end; `None` is everything, everywhere.
+pub(crate) fn cut(body: &Body, block: Block, live_out: Option<&RegSet>, constants: &HashMap<u16, u64>) -> Vec<Segment> {
     let mut cutter = Cutter { body, constants, open: None, done: Vec::new() };
     for at in block.start..block.end {
         cutter.step(at);
@@ -64,7 +64,7 @@ pub(crate) fn cut(body: &Body, block: Block, live_out: &RegSet, constants: &Hash
     let mut segments = cutter.done;
 
     // Backwards over the block, keep of each segment the outputs that are live at its end.
-    let mut live = live_out.clone();
+    let Some(mut live) = live_out.cloned() else { return segments };
     let mut pending = segments.iter_mut().rev().peekable();
     for at in (block.start..block.end).rev() {
         if let Some(segment) = pending.next_if(|segment| segment.end == at + 1) {
