@@ -136,11 +136,7 @@ impl Cutter<'_> {
 
     fn scalar(&mut self, at: u32) {
         let inst = self.body.code[at as usize];
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.body_len >= BODY_MAX || open.segment.real_inputs.len() + 3 > INPUTS_MAX)
-        {
+        if self.is_full(3) {
             self.close(at);
         }
         let mut args = Vec::with_capacity(3);
@@ -161,12 +157,21 @@ impl Cutter<'_> {
 
     fn copy(&mut self, at: u32) {
         let inst = self.body.code[at as usize];
-        if self.open.as_ref().is_some_and(|open| open.segment.real_inputs.len() + 1 > INPUTS_MAX) {
+        if self.is_full(1) {
             // A copy on its own moves the word.
             return self.close(at);
         }
         let node = self.real(at, inst.b);
-        self.open_at(at).write(at, inst.a, node);
+        let open = self.open_at(at);
+        open.body_len += 1;
+        open.write(at, inst.a, node);
+    }
+
+    /// Whether the open segment has no room for an instruction with so many inputs.
+    fn is_full(&self, inputs: usize) -> bool {
+        self.open
+            .as_ref()
+            .is_some_and(|open| open.body_len >= BODY_MAX || open.segment.real_inputs.len() + inputs > INPUTS_MAX)
     }
 
     fn open_at(&mut self, at: u32) -> &mut Open {
