@@ -2,7 +2,8 @@
 //!
 //! It is written from the documentation of the instructions and shares no code with the engine but the elementary
 //! functions on `f64`, so that primal values must agree bit for bit. Values are Rust enums, objects are
-//! reference-counted trees, and what a real is, is a parameter: see [`Number`] and its instances in [`super::numbers`]. Partial derivatives
+//! reference-counted trees, and what a real is, is a parameter: see [`Number`] and its instances in
+//! [`super::numbers`]. Partial derivatives
 //! are formulas of this file's own.
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};

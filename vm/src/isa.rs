@@ -219,7 +219,7 @@ macro_rules! for_each_instruction {
             /// `r = ln(1 + a)`, accurate near 0.
             0x14 Log1p log1p (a: real) -> real { math::log1p(a) } diff |_r| [Scale(1.0 / (1.0 + a))];
             /// Power with a real exponent: `r = aᵇ`. The derivative with respect to `a` is 0 where `b = 0`; with
-            /// respect to `b` it is 0 where `a = 0` and `b > 0`, or where the power underflows to 0, and NaN for another
+            /// respect to `b` it is 0 where `a = 0` and `b > 0` or the power underflows, and NaN for another
             /// negative base.
             0x15 Pow pow (a: real, b: real) -> real { math::pow(a, b) }
                 diff |r| [Scale(b.smul(a.pow(b - 1.0))), Scale(r.smul(a.log()))];
