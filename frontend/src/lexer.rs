@@ -11,9 +11,7 @@ pub(crate) fn lex(text: &str, names: &mut Names, sink: &mut Sink) -> Vec<Token> 
         sink.push(Diagnostic::error(Span::default(), "the file is longer than 4 GiB"));
         return vec![Token { kind: TokenKind::End, span: Span::default(), glued: false }];
     }
-    // A byte order mark is no part of the program.
-    let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut lexer = Lexer { text, at, names, sink, tokens: Vec::new() };
+    let mut lexer = Lexer { text, at: 0, names, sink, tokens: Vec::new() };
     lexer.run();
     lexer.tokens
 }
@@ -135,12 +133,6 @@ impl Lexer<'_> {
         }
         let unknown = self.text[start..].chars().next().expect("the caller saw a byte here");
         self.at += unknown.len_utf8();
-        if unknown == '"' {
-            let rest = &self.text[self.at..];
-            self.at += rest.find(['"', '\n']).map_or(rest.len(), |end| end + usize::from(rest[end..].starts_with('"')));
-            let error = self.error(start, "there are no strings");
-            return self.sink.push(error.label("values are numbers, booleans, tuples and arrays"));
-        }
         // One report for a run of the same character, so that a line of them is one mistake.
         while self.text[self.at..].starts_with(unknown) {
             self.at += unknown.len_utf8();

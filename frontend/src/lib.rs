@@ -7,10 +7,10 @@
 //! # Ok::<(), dualvm_frontend::Diagnostics>(())
 //! ```
 //!
-//! One stage per file, each a function from one representation to the next: `lexer` (text to tokens), `parser` (to
-//! `ast`), `resolve` (names), `infer` (types), `specialise` (to `core`, one function per instance), `inline`, `lower`
-//! (to bytecode). A stage reports into a sink of diagnostics and goes on where it can; a program with errors goes no
-//! further than inference.
+//! One stage per file, each a function from one representation to the next:
+//! `lexer` (text to tokens), `parser` (to [`ast`]), `resolve` (names), `infer` (types), `specialise` (to [`core`], one
+//! function per instance), `inline`, `lower` (to bytecode). A stage reports into a sink of diagnostics and goes on where it can; a
+//! program with errors goes no further than inference.
 
 mod arena;
 mod ast;

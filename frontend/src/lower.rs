@@ -5,7 +5,7 @@
 //! moves. A register that holds a variable is reused after the variable's last use, also for the result of the very
 //! instruction that reads it.
 //!
-//! `lower/` holds registers, constants, parallel assignment, control flow, selections, loops and arrays.
+//! `lower/` holds registers, constants, parallel assignment, control flow, loops and arrays.
 
 mod arrays;
 mod assign;
@@ -13,7 +13,6 @@ mod constants;
 mod control;
 mod loops;
 mod registers;
-mod select;
 
 use crate::arena::Id;
 use crate::core::{Comparison, ExprId, ExprKind, Function, Program};
@@ -229,7 +228,6 @@ impl<'l> Lowerer<'l> {
                 }
                 self.write(*value, targets);
             }
-            ExprKind::If(parts) if self.is_selection(expr) => self.select(expr, *parts, targets),
             ExprKind::If(parts) => self.conditional(*parts, |lowerer, branch| lowerer.write(branch, targets)),
             ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) => self.truth(expr, targets[0].reg),
             ExprKind::Loop(repeat) => self.repeat(expr, repeat, targets),

@@ -154,7 +154,6 @@ impl Parser<'_> {
         let before = self.at.checked_sub(1).map(|at| self.tokens[at].kind);
         match (before, found) {
             (Some(TokenKind::Star), TokenKind::Star) => error.help("a power is written `x ^ 2`"),
-            (_, TokenKind::Arrow) => error.help("the type of a result is written `def f x : Real = ..`"),
             (_, TokenKind::Equals) if expected.contains("operator") => error.help("equality is written `==`"),
             _ => error,
         }
@@ -199,69 +198,5 @@ impl Parser<'_> {
             return self.too_deep(end);
         }
         Ok(expr)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lexer::lex;
-
-    /// The body of `def f = <text>`, fully parenthesised.
-    fn shape(text: &str) -> String {
-        let (mut names, mut sink) = (Names::default(), Sink::default());
-        let tokens = lex(&format!("def f = {text}"), &mut names, &mut sink);
-        let ast = parse(&tokens, &names, &mut sink);
-        assert!(!sink.has_errors(), "{sink:?}");
-        let (_, def) = ast.defs.iter().next().expect("there is one definition");
-        show(&ast, &names, def.body)
-    }
-
-    fn show(ast: &Ast, names: &Names, expr: ExprId) -> String {
-        let show = |expr: ExprId| show(ast, names, expr);
-        match &ast.exprs[expr].kind {
-            ExprKind::Int(value) => value.to_string(),
-            ExprKind::Var(name) => names.text(*name).to_owned(),
-            ExprKind::Negate(operand) => format!("(-{})", show(*operand)),
-            ExprKind::Binary(op, a, b) => format!("({} {} {})", show(*a), op.symbol(), show(*b)),
-            ExprKind::Index(a, i) => format!("{}[{}]", show(*a), show(*i)),
-            ExprKind::Apply(f, args) => {
-                let args: Vec<String> = args.iter().map(|&arg| show(arg)).collect();
-                format!("{}({})", show(*f), args.join(", "))
-            }
-            ExprKind::If(c, a, b) => format!("if({}, {}, {})", show(*c), show(*a), show(*b)),
-            ExprKind::Block(lets, body) => format!("let{}({})", lets.len(), show(*body)),
-            other => format!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn operators_bind_as_in_mathematics() {
-        assert_eq!(shape("a + b * c - d"), "((a + (b * c)) - d)");
-        assert_eq!(shape("-a ^ 2 ^ -b"), "(-(a ^ (2 ^ (-b))))");
-        assert_eq!(shape("a * -b / c % d"), "(((a * (-b)) / c) % d)");
-        assert_eq!(shape("a < b + 1 && c || d == e && f"), "(((a < (b + 1)) && c) || ((d == e) && f))");
-    }
-
-    #[test]
-    fn application_binds_tightest_but_for_indices() {
-        assert_eq!(shape("f a b[1] - g (x) ^ 2"), "(f(a, b[1]) - (g(x) ^ 2))");
-        assert_eq!(shape("a[i][j + 1]"), "a[i][(j + 1)]");
-    }
-
-    #[test]
-    fn open_expressions_reach_as_far_as_possible() {
-        assert_eq!(shape("1 + if c then a else b + 2"), "(1 + if(c, a, (b + 2)))");
-        assert_eq!(shape("let x = 1 in let y = 2 in x + y"), "let2((x + y))");
-        assert_eq!(shape("if a then b else if c then d else e"), "if(a, b, if(c, d, e))");
-    }
-
-    #[test]
-    fn after_an_error_the_next_definition_is_parsed() {
-        let (mut names, mut sink) = (Names::default(), Sink::default());
-        let tokens = lex("def f = ) def g = 1 + def h = 2", &mut names, &mut sink);
-        let ast = parse(&tokens, &names, &mut sink);
-        assert!(sink.has_errors());
-        assert_eq!(ast.defs.len(), 3);
     }
 }

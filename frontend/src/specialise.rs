@@ -239,8 +239,7 @@ impl Elaborator<'_, '_> {
         Some(mono)
     }
 
-    /// How an array type is represented. After a type was reported as too large, what should be an array may not be
-    /// one.
+    /// How an array type is represented. After a type was reported as too large, what should be an array may not be one.
     fn array_type(&self, ty: Mono) -> ArrayType {
         let nothing = ArrayType { array: TypeId(0), element: ValueType::Real, boxed: None };
         self.program.monos.array_type(ty).unwrap_or(nothing)

@@ -75,17 +75,6 @@ fn conditions_are_control_flow_and_not_numbers() {
 }
 
 #[test]
-fn small_branches_are_selections() {
-    let text = "def f (n : Int) = loop (a, b) = (1.0, 0) for i < n do if a < 2.0 then (a * 1.5, b) else (0.5, b + i)";
-    let f = function(text, "f");
-    let body = loop_body(&f);
-    assert_eq!((count(body, Op::Branch), count(body, Op::Jump), count(body, Op::Const)), (1, 0, 0));
-    assert_eq!((count(body, Op::Select), count(body, Op::ISelect), count(body, Op::Mov)), (1, 1, 0));
-    let trapping = function("def f (a : Int) (b : Int) = if b == 0 then 0 else a / b", "f");
-    assert_eq!(count(&trapping.body.code, Op::Branch), 1);
-}
-
-#[test]
 fn small_powers_are_multiplications() {
     let f = function("def f (x : Real) = x ^ 2 + x ^ 5", "f");
     assert_eq!((count(&f.body.code, Op::Mul), count(&f.body.code, Op::Powi)), (4, 0));

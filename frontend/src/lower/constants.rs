@@ -105,14 +105,6 @@ impl Lowerer<'_> {
             match self.kind(expr) {
                 ExprKind::Scalar(_, args) | ExprKind::Call(_, args) => operands.extend(args),
                 ExprKind::Compare(_, pair) | ExprKind::Element(_, pair) => operands.extend(pair),
-                ExprKind::If([_, then, other]) if self.is_selection(expr) => {
-                    for side in [*then, *other] {
-                        match self.kind(side) {
-                            ExprKind::Values(parts) => operands.extend(parts),
-                            _ => operands.push(side),
-                        }
-                    }
-                }
                 ExprKind::Loop(repeat) => {
                     if let Iteration::Range(range) = repeat.iteration {
                         operands.push(range.to);

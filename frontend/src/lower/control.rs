@@ -138,7 +138,7 @@ impl Lowerer<'_> {
                 self.bindings(bindings);
                 self.tail(*value);
             }
-            ExprKind::If([cond, then, other]) if !self.is_selection(expr) => {
+            ExprKind::If([cond, then, other]) => {
                 let (if_true, if_false) = (self.out.new_label(), self.out.new_label());
                 self.branch_on(*cond, if_true, if_false);
                 self.in_branch(if_true, |lowerer| lowerer.tail(*then));
