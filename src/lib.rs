@@ -1,1 +1,170 @@
-//! dualvm.
+//! dualvm: an embeddable virtual machine in which every real number can be differentiated.
+//!
+//! A host lets its users supply programs at run time, runs them, and gets exact gradients at a small constant factor of
+//! a program's own cost, with limits on time and memory and with errors that a user can act on.
+//!
+//! ```
+//! use dualvm::{Engine, Error, Module, Value};
+//!
+//! let engine = Engine::default();
+//! let module = Module::from_source(&engine, "area.dual", "def area (w : Real) (h : Real) : Real = w * h")?;
+//! let area = module.function("area")?;
+//!
+//! assert_eq!(area.call(&[3.0.into(), 4.0.into()])?, Value::Real(12.0));
+//!
+//! let (value, gradient) = area.value_and_grad(&[3.0.into(), 4.0.into()])?;
+//! assert_eq!(value, 12.0);
+//! assert_eq!(gradient, [Value::Real(4.0), Value::Real(3.0)]);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! An [`Engine`] owns the memory that runs reuse and the limits that they have. A [`Module`] is verified code, made
+//! from source, from assembly, from bytecode, or from what your own compiler emits. A [`Function`] is what you call.
+//! All three are cheap to clone, `Send` and `Sync`: make one engine and share it.
+//!
+//! # Values
+//! [`Value`] is a tree of reals, integers, booleans, tuples, records and arrays. [`Function::interface`] says what a
+//! function takes. A gradient has one entry per parameter, of the argument's shape; integers and booleans have no
+//! derivative, so in their place stands [`Value::Null`].
+//!
+//! ```
+//! # use dualvm::{Engine, Error, Module, Value};
+//! let text = "
+//!     def sum_of_powers (xs : Array Real) (n : Int) : Real =
+//!       loop acc = 0.0 for i < length xs do acc + xs[i] ^ n";
+//! let module = Module::from_source(&Engine::default(), "powers.dual", text)?;
+//! let powers = module.function("sum_of_powers")?;
+//! assert_eq!(powers.signature(), "sum_of_powers : (xs : Array Real, n : Int) -> Real");
+//!
+//! let (value, gradient) = powers.value_and_grad(&[vec![1.0, 2.0, 3.0].into(), Value::Int(3)])?;
+//! assert_eq!(value, 36.0);
+//! assert_eq!(gradient, [Value::Reals(vec![3.0, 12.0, 27.0]), Value::Null]);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # Your own types
+//! [`Function::call_as`] and [`Function::value_and_grad_as`] take and give types of your own, through `serde`:
+//!
+//! ```
+//! # use dualvm::{Engine, Error, Module};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize, PartialEq, Debug)]
+//! struct Model {
+//!     growth: f64,
+//!     years: i64,
+//!     start: f64,
+//! }
+//!
+//! let text = "
+//!     def population (growth : Real) (years : Int) (start : Real) : Real =
+//!       loop p = start for i < years do p * growth";
+//! let module = Module::from_source(&Engine::default(), "population.dual", text)?;
+//! let population = module.function("population")?;
+//!
+//! // A struct with a field per parameter gives all arguments by name; a tuple gives them by position.
+//! let model = Model { growth: 2.0, years: 3, start: 5.0 };
+//! let (value, gradient): (f64, Model) = population.value_and_grad_as(&model)?;
+//! assert_eq!(value, 40.0);
+//! assert_eq!(gradient, Model { growth: 60.0, years: 0, start: 8.0 });
+//!
+//! let (_, (by_growth, (), _)) = population.value_and_grad_as::<(f64, (), f64)>(&(2.0, 3, 5.0))?;
+//! assert_eq!(by_growth, 60.0);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! | a parameter or result | in Rust | in a gradient |
+//! |---|---|---|
+//! | `Real` | `f64`, `f32`; as an argument also an integer that is the same number | the same |
+//! | `Int` | `i64` and all other integers that fit | 0, or `()`, or `None` |
+//! | `Bool` | `bool` | `false`, or `()`, or `None` |
+//! | `(A, B)` | tuple, fixed array, sequence, or struct, by position | the same |
+//! | `{ x : A, y : B }` | struct, or map with string keys, by name | the same |
+//! | `Array A` | `Vec`, slice, fixed array, any sequence | the same |
+//!
+//! What doesn't fit is an error with its place, as in `argument x[3].1: expected Int, found a real (3.5)`.
+//!
+//! # Limits and cancellation
+//! Every run has limits on fuel, time, memory and depth of calls. [`Config::limits`] are those of an engine,
+//! [`CallOptions`] those of one call. A limit is an error like any other; the engine, the module and the function stay
+//! good.
+//!
+//! ```
+//! # use dualvm::{CallOptions, CancelHandle, Engine, Error, Limits, Module, Value};
+//! # use std::time::Duration;
+//! let text = "def forever (x : Real) : Real = loop y = x while y < 1e300 do (y + x) / 2";
+//! let module = Module::from_source(&Engine::default(), "forever.dual", text)?;
+//! let forever = module.function("forever")?;
+//!
+//! let limits = Limits { fuel: 1_000_000, deadline: Some(Duration::from_secs(1)), ..Limits::default() };
+//! let error = forever.call_with(&[1.0.into()], &CallOptions::with_limits(limits)).unwrap_err();
+//! assert!(error.is_limit());
+//! assert!(error.to_string().starts_with("out of fuel"));
+//!
+//! // Another thread stops a run through a handle.
+//! let handle = CancelHandle::new();
+//! let options = CallOptions::default().cancelled_by(&handle);
+//! let error = std::thread::scope(|scope| {
+//!     let run = scope.spawn(|| forever.call_with(&[1.0.into()], &options).unwrap_err());
+//!     handle.cancel();
+//!     run.join().expect("runs don't panic")
+//! });
+//! assert!(error.is_cancelled());
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # Errors
+//! There is one [`Error`] type. Its `Display` is for your users: a source error shows the line and points at the place,
+//! a trap ends with the program's backtrace. [`Error::kind`] is for your code, [`Error::is_trap`] for the commonest
+//! question. Nothing that a program, a module or an argument does panics or aborts the host.
+//!
+//! ```
+//! # use dualvm::{Engine, Error, Module, Value};
+//! let text = "def third (xs : Array Real) : Real =\n  xs[2]";
+//! let module = Module::from_source(&Engine::default(), "third.dual", text)?;
+//! let error = module.function("third")?.call(&[vec![1.0].into()]).unwrap_err();
+//! assert!(error.is_trap());
+//! assert_eq!(
+//!     error.to_string(),
+//!     "index 2 is out of bounds of an array of length 1\n  in third at third.dual:2:3",
+//! );
+//!
+//! let error = module.function("thrid").unwrap_err();
+//! assert_eq!(error.to_string(), "there is no function `thrid`; did you mean `third`?");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # Compilers
+//! Bytecode is a public contract: [`vm::builder`] makes modules, [`vm::isa`] is the table of instructions,
+//! [`Module::new`] verifies and loads. Whatever the verifier accepts runs without undefined behaviour, and is
+//! differentiated like any other program.
+//!
+//! # Features
+//! `cli`, on by default, builds the `dualvm` program. Hosts turn it off with `default-features = false` and then depend
+//! on no argument parser.
+
+pub use dualvm_frontend as frontend;
+pub use dualvm_vm as vm;
+
+mod de;
+mod error;
+mod function;
+mod kind;
+mod module;
+mod seed;
+mod ser;
+
+pub use error::{Error, ErrorKind};
+pub use function::Function;
+pub use kind::FileKind;
+pub use module::{Module, read_def};
+pub use seed::{ArgumentsSeed, ValueSeed};
+pub use vm::engine::{CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Limits, Stats};
+pub use vm::module::{HostType, Interface};
+pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
+pub use vm::value::{ArgumentError, Value};
+
+/// The README's examples, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -130,7 +130,8 @@ fn a_binary_operation_on_one_variable_adds_both_partials() {
 #[test]
 fn an_array_passed_twice_is_two_arguments() {
     let f = on_array(
-        "func f0 \"f\" (t0, t0) -> (real)\n regs 3 real, 1 int, t0, t0\n{\n iconst i0, 1\n elem r0, p0, i0\n elem r1, p1, i0
+        "func f0 \"f\" (t0, t0) -> (real)\n regs 3 real, 1 int, t0, t0\n{\n iconst i0, 1\n elem r0, p0, i0
+         elem r1, p1, i0
          mul r2, r0, r1\n ret (r2)\n}",
     );
     let xs = reals(&[2.0, 3.0]);
@@ -250,7 +251,8 @@ fn zero_length_arrays_go_in_and_out() {
     let f = on_array("func f0 \"f\" (t0) -> (t0)\n regs 0 real, t0\n{\n ret (p0)\n}");
     assert_eq!(f.call(&[reals(&[])]).unwrap(), reals(&[]));
     let f = on_array(
-        "func f0 \"f\" (t0, real) -> (real)\n regs 2 real, 1 int, t0\n{\n len i0, p0\n to_real r1, i0\n add r0, r0, r1\n ret (r0)\n}",
+        "func f0 \"f\" (t0, real) -> (real)\n regs 2 real, 1 int, t0\n{\n len i0, p0\n to_real r1, i0
+         add r0, r0, r1\n ret (r0)\n}",
     );
     let (value, gradient) = f.value_and_grad(&[reals(&[]), Value::Real(2.0)]).unwrap();
     assert_eq!((value, gradient), (2.0, vec![reals(&[]), Value::Real(1.0)]));
@@ -289,7 +291,8 @@ fn empty_arrays_among_others_keep_gradients_in_place() {
 #[test]
 fn swaps_in_a_loop_exchange_derivatives() {
     let source = "func f0 \"f\" (real, real, int) -> (real)\n regs 4 real, 4 int\n{\n iconst i1, 0\n iconst i2, 1
-        loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n mov r2, r0\n mov r0, r1\n mov r1, r2\n iadd i1, i1, i2\n jump loop
+        loop:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n mov r2, r0\n mov r0, r1\n mov r1, r2
+         iadd i1, i1, i2\n jump loop
         done:\n mul r3, r0, r0\n add r3, r3, r1\n ret (r3)\n}";
     let f = function(source, "f");
     for n in 0..5 {
@@ -302,8 +305,10 @@ fn swaps_in_a_loop_exchange_derivatives() {
 #[test]
 fn a_swap_beside_arithmetic_moves_words_and_not_slots() {
     // One block: products of the old values, then the swap, then products of the new ones.
-    let source = "func f0 \"f\" (real, real) -> (real)\n regs 5 real\n{\n mul r2, r0, r0\n mov r3, r0\n mov r0, r1\n mov r1, r3
-        mul r4, r0, r1\n mul r4, r4, r0\n jump next\n next:\n add r2, r2, r4\n add r2, r2, r1\n mul r2, r2, r0\n ret (r2)\n}";
+    let source = "func f0 \"f\" (real, real) -> (real)\n regs 5 real\n{\n mul r2, r0, r0\n mov r3, r0
+     mov r0, r1\n mov r1, r3
+        mul r4, r0, r1\n mul r4, r4, r0\n jump next\n next:\n add r2, r2, r4\n add r2, r2, r1\n mul r2, r2, r0
+         ret (r2)\n}";
     // (x² + x y² + x) y
     let (x, y) = (3.0f64, 5.0f64);
     let (value, gradient) = function(source, "f").value_and_grad(&[Value::Real(x), Value::Real(y)]).unwrap();
@@ -483,7 +488,8 @@ fn objects_of_more_fields_than_headers_count_are_refused() {
         format!("type t0 = struct {{ {too_many} }}\nfunc f0 \"f\" () -> ()\n regs 0 real\n{{\n ret ()\n}}"),
         format!("type t0 = variant {{ A {{ {too_many} }} }}\nfunc f0 \"f\" () -> ()\n regs 0 real\n{{\n ret ()\n}}"),
         format!(
-            "type t0 = closure () -> ()\nfunc f0 \"f\" ({too_many}) -> ()\n regs 256 int, t0\n{{\n closure_new p0, f0 ({regs})\n ret ()\n}}"
+            "type t0 = closure () -> ()\nfunc f0 \"f\" ({too_many}) -> ()\n regs 256 int, t0\n{{
+             closure_new p0, f0 ({regs})\n ret ()\n}}"
         ),
     ];
     for source in sources {
@@ -510,7 +516,8 @@ fn deep_chains_of_doubling() {
 fn outputs_that_are_copies_of_inputs_and_of_each_other() {
     let source = "func f0 \"g\" (real, real) -> (real, real, real, real)\n regs 4 real\n{\n mul r2, r0, r1\n mov r3, r2
         ret (r0, r2, r0, r3)\n}
-        func f1 \"f\" (real, real) -> (real)\n regs 6 real\n{\n call f0 (r0, r1) -> (r2, r3, r4, r5)\n mul r2, r2, r3\n mul r2, r2, r4
+        func f1 \"f\" (real, real) -> (real)\n regs 6 real\n{\n call f0 (r0, r1) -> (r2, r3, r4, r5)
+         mul r2, r2, r3\n mul r2, r2, r4
         mul r2, r2, r5\n ret (r2)\n}";
     // x · xy · x · xy
     let (value, gradient) = function(source, "f").value_and_grad(&[Value::Real(2.0), Value::Real(3.0)]).unwrap();
@@ -529,4 +536,76 @@ fn nan_and_infinite_inputs_pass_through_without_harm() {
     assert!(value.is_nan() && gradient[..2] == [2.0, 2.0] && gradient[2].is_nan());
     let (value, gradient) = value_and_grad(&def, &[f64::INFINITY, 1.0, -2.0]);
     assert_eq!((value, gradient), (f64::NEG_INFINITY, vec![-2.0, -2.0, f64::INFINITY]));
+}
+
+#[test]
+fn host_values_of_every_shape_have_gradients_of_the_same_shape() {
+    // xs : Array { a : Real, n : Int, b : Array Real }, p : (Real, (Bool, Real)): Σ a² n b[last] + p.0 p.1.1
+    let mut def = support::assemble(
+        "type t0 = array real\ntype t1 = struct { real, int, t0 }\ntype t2 = array t1
+func f0 \"f\" (t2, real, int, real) -> (real)
+  regs 5 real, 7 int, t2, t1, t0
+{
+  mul r2, r0, r1
+  iconst i1, 0
+  iconst i2, 1
+  len i3, p0
+loop:
+  ilt i4, i1, i3
+  branch i4, body, done
+body:
+  pelem p1, p0, i1
+  field r3, p1, 0
+  ifield i5, p1, 1
+  pfield p2, p1, 2
+  len i6, p2
+  isub i6, i6, i2
+  elem r4, p2, i6
+  mul r3, r3, r3
+  mul r3, r3, r4
+  to_real r4, i5
+  fma r2, r3, r4, r2
+  iadd i1, i1, i2
+  jump loop
+done:
+  ret (r2)
+}",
+    );
+    let numbers = HostType::Array { element: Box::new(HostType::Real), array: dualvm_vm::module::TypeId(0) };
+    let record =
+        HostType::Record(vec![("a".into(), HostType::Real), ("n".into(), HostType::Int), ("b".into(), numbers)]);
+    let pair = HostType::Tuple(vec![HostType::Real, HostType::Tuple(vec![HostType::Bool, HostType::Real])]);
+    def.functions[0].interface = Some(Interface {
+        params: vec![
+            ("xs".into(), HostType::Array { element: Box::new(record), array: dualvm_vm::module::TypeId(2) }),
+            ("p".into(), pair),
+        ],
+        result: HostType::Real,
+    });
+    let f = load(def).function("f").unwrap();
+    let record = |a: Value, n: Value, b: Value| Value::Record(vec![("a".into(), a), ("n".into(), n), ("b".into(), b)]);
+    let xs = Value::Array(vec![
+        record(Value::Real(2.0), Value::Int(3), reals(&[9.0, 5.0])),
+        // Fields in another order, and an integer that stands for a real.
+        Value::Record(vec![("n".into(), Value::Int(-1)), ("b".into(), reals(&[4.0])), ("a".into(), Value::Int(7))]),
+    ]);
+    let p = Value::Tuple(vec![Value::Real(10.0), Value::Tuple(vec![Value::Bool(true), Value::Real(0.5)])]);
+    let (value, gradient) = f.value_and_grad(&[xs, p.clone()]).unwrap();
+    assert_eq!(value, 4.0 * 3.0 * 5.0 - 49.0 * 4.0 + 5.0);
+    assert_eq!(
+        gradient,
+        [
+            Value::Array(vec![
+                record(Value::Real(60.0), Value::Null, reals(&[0.0, 12.0])),
+                record(Value::Real(-56.0), Value::Null, reals(&[-49.0])),
+            ]),
+            Value::Tuple(vec![Value::Real(0.5), Value::Tuple(vec![Value::Null, Value::Real(10.0)])]),
+        ]
+    );
+    let none = Value::Array(vec![]);
+    assert_eq!(f.value_and_grad(&[none.clone(), p]).unwrap().1[0], none);
+    // Wrong shapes say where, and leave the engine as it was.
+    let wrong = Value::Array(vec![record(Value::Real(2.0), Value::Int(3), Value::Array(vec![Value::Bool(true)]))]);
+    let error = f.value_and_grad(&[wrong, Value::Real(1.0)]).unwrap_err().to_string();
+    assert!(error.contains("xs[0].b[0]"), "{error}");
 }

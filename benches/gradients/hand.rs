@@ -2,32 +2,32 @@
 //! operations. What dualvm is measured against.
 
 /// `x · y`.
-pub fn mult(x: f64, y: f64) -> f64 {
+pub(crate) fn mult(x: f64, y: f64) -> f64 {
     x * y
 }
 
 /// The gradient of [`mult`].
-pub fn mult_grad(x: f64, y: f64) -> (f64, [f64; 2]) {
+pub(crate) fn mult_grad(x: f64, y: f64) -> (f64, [f64; 2]) {
     (x * y, [y, x])
 }
 
 /// The dot product.
-pub fn dotprod(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dotprod(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + x * y)
 }
 
 /// The gradient of [`dotprod`] with respect to both arrays.
-pub fn dotprod_grad(a: &[f64], b: &[f64]) -> (f64, [Vec<f64>; 2]) {
+pub(crate) fn dotprod_grad(a: &[f64], b: &[f64]) -> (f64, [Vec<f64>; 2]) {
     (dotprod(a, b), [b.to_vec(), a.to_vec()])
 }
 
 /// The sum of the entries of a matrix times a vector.
-pub fn summatvec(m: &[Vec<f64>], v: &[f64]) -> f64 {
+pub(crate) fn summatvec(m: &[Vec<f64>], v: &[f64]) -> f64 {
     m.iter().fold(0.0, |total, row| total + dotprod(row, v))
 }
 
 /// The gradient of [`summatvec`].
-pub fn summatvec_grad(m: &[Vec<f64>], v: &[f64]) -> (f64, Vec<Vec<f64>>, Vec<f64>) {
+pub(crate) fn summatvec_grad(m: &[Vec<f64>], v: &[f64]) -> (f64, Vec<Vec<f64>>, Vec<f64>) {
     let mut v_adj = vec![0.0; v.len()];
     for row in m {
         row.iter().zip(&mut v_adj).for_each(|(x, adj)| *adj += x);
@@ -36,7 +36,7 @@ pub fn summatvec_grad(m: &[Vec<f64>], v: &[f64]) -> (f64, Vec<Vec<f64>>, Vec<f64
 }
 
 /// The Rosenbrock function.
-pub fn rosenbrock(x: &[f64]) -> f64 {
+pub(crate) fn rosenbrock(x: &[f64]) -> f64 {
     let mut acc = 0.0;
     for i in 0..x.len() - 1 {
         let u = x[i + 1] - x[i] * x[i];
@@ -47,7 +47,7 @@ pub fn rosenbrock(x: &[f64]) -> f64 {
 }
 
 /// The gradient of [`rosenbrock`].
-pub fn rosenbrock_grad(x: &[f64]) -> (f64, Vec<f64>) {
+pub(crate) fn rosenbrock_grad(x: &[f64]) -> (f64, Vec<f64>) {
     let mut adj = vec![0.0; x.len()];
     for i in 0..x.len() - 1 {
         let u_adj = 200.0 * (x[i + 1] - x[i] * x[i]);
@@ -58,7 +58,7 @@ pub fn rosenbrock_grad(x: &[f64]) -> (f64, Vec<f64>) {
 }
 
 /// A square root by Newton's method.
-pub fn newton(a: f64, x0: f64) -> f64 {
+pub(crate) fn newton(a: f64, x0: f64) -> f64 {
     let mut x = x0;
     while (x * x - a).abs() > 1e-12 {
         x -= (x * x - a) / (2.0 * x);
@@ -67,7 +67,7 @@ pub fn newton(a: f64, x0: f64) -> f64 {
 }
 
 /// The gradient of [`newton`]: the iterates are kept, and walked backwards.
-pub fn newton_grad(a: f64, x0: f64) -> (f64, [f64; 2]) {
+pub(crate) fn newton_grad(a: f64, x0: f64) -> (f64, [f64; 2]) {
     let mut xs = vec![x0];
     let mut x = x0;
     while (x * x - a).abs() > 1e-12 {
@@ -85,7 +85,7 @@ pub fn newton_grad(a: f64, x0: f64) -> (f64, [f64; 2]) {
 }
 
 /// Position and velocity of a particle.
-pub type State = [f64; 4];
+pub(crate) type State = [f64; 4];
 
 const DT: f64 = 0.05;
 
@@ -96,13 +96,13 @@ fn step([px, py, vx, vy]: State) -> State {
 }
 
 /// A damped particle after `n` steps; the product of its coordinates.
-pub fn spring(n: usize, start: State) -> f64 {
+pub(crate) fn spring(n: usize, start: State) -> f64 {
     let [px, py, ..] = (0..n).fold(start, |state, _| step(state));
     px * py
 }
 
 /// The gradient of [`spring`]. The step is linear, so nothing needs to be kept.
-pub fn spring_grad(n: usize, start: State) -> (f64, State) {
+pub(crate) fn spring_grad(n: usize, start: State) -> (f64, State) {
     let [px, py, ..] = (0..n).fold(start, |state, _| step(state));
     let adj = (0..n).fold([py, px, 0.0, 0.0], |[px, py, vx, vy]: State, _| {
         let (ax, ay) = (DT * vx, DT * vy);
@@ -112,12 +112,12 @@ pub fn spring_grad(n: usize, start: State) -> (f64, State) {
 }
 
 /// The particles benchmark: the product of the final coordinates, summed over independent particles.
-pub fn particles(n: usize, starts: &[State]) -> f64 {
+pub(crate) fn particles(n: usize, starts: &[State]) -> f64 {
     starts.iter().fold(0.0, |sum, &start| sum + spring(n, start))
 }
 
 /// The gradient of [`particles`].
-pub fn particles_grad(n: usize, starts: &[State]) -> (f64, Vec<State>) {
+pub(crate) fn particles_grad(n: usize, starts: &[State]) -> (f64, Vec<State>) {
     let (mut sum, mut adjs) = (0.0, Vec::with_capacity(starts.len()));
     for &start in starts {
         let (value, adj) = spring_grad(n, start);
@@ -138,7 +138,7 @@ fn cross(a: Vec3, b: Vec3) -> Vec3 {
 }
 
 /// Rotates a vector by a quaternion `(x, y, z, w)`: `2 (u·v) u + (w² - u·u) v + 2 w (u × v)`.
-pub fn rotate_vec_by_quat(v: Vec3, [x, y, z, w]: [f64; 4]) -> Vec3 {
+pub(crate) fn rotate_vec_by_quat(v: Vec3, [x, y, z, w]: [f64; 4]) -> Vec3 {
     let u = [x, y, z];
     let (along, keep, c) = (2.0 * dot3(u, v), w * w - dot3(u, u), cross(u, v));
     std::array::from_fn(|i| along * u[i] + keep * v[i] + 2.0 * w * c[i])
@@ -146,7 +146,7 @@ pub fn rotate_vec_by_quat(v: Vec3, [x, y, z, w]: [f64; 4]) -> Vec3 {
 
 /// The Jacobian of [`rotate_vec_by_quat`]: a row for each output, with respect to `v`, then to the quaternion. One
 /// reverse pass per output.
-pub fn rotate_vec_by_quat_jacobian(v: Vec3, q: [f64; 4]) -> (Vec3, [[f64; 7]; 3]) {
+pub(crate) fn rotate_vec_by_quat_jacobian(v: Vec3, q: [f64; 4]) -> (Vec3, [[f64; 7]; 3]) {
     let [x, y, z, w] = q;
     let u = [x, y, z];
     let (along, keep, c) = (2.0 * dot3(u, v), w * w - dot3(u, u), cross(u, v));
@@ -169,7 +169,7 @@ pub fn rotate_vec_by_quat_jacobian(v: Vec3, q: [f64; 4]) -> (Vec3, [[f64; 7]; 3]
 }
 
 /// A dense layer: a row of weights for each output, and the biases.
-pub type Layer = (Vec<Vec<f64>>, Vec<f64>);
+pub(crate) type Layer = (Vec<Vec<f64>>, Vec<f64>);
 
 fn dense((weights, bias): &Layer, x: &[f64]) -> Vec<f64> {
     let relu = |x: f64| if x >= 0.0 { x } else { 0.0 };
@@ -184,13 +184,13 @@ fn softmax(x: &[f64]) -> Vec<f64> {
 }
 
 /// The neural benchmark: dense layers with relu, then softmax, then the sum.
-pub fn neural(layers: &[Layer], x: &[f64]) -> f64 {
+pub(crate) fn neural(layers: &[Layer], x: &[f64]) -> f64 {
     let last = layers.iter().fold(x.to_vec(), |x, layer| dense(layer, &x));
     softmax(&last).iter().sum()
 }
 
 /// The gradient of [`neural`] with respect to weights, biases and input.
-pub fn neural_grad(layers: &[Layer], x: &[f64]) -> (f64, Vec<Layer>, Vec<f64>) {
+pub(crate) fn neural_grad(layers: &[Layer], x: &[f64]) -> (f64, Vec<Layer>, Vec<f64>) {
     let mut inputs = vec![x.to_vec()];
     for layer in layers {
         inputs.push(dense(layer, &inputs[inputs.len() - 1]));

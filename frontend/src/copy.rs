@@ -113,6 +113,9 @@ impl<'c> Copier<'c> {
             ExprKind::Values(parts) => ExprKind::Values(self.list(parts)),
             ExprKind::Scalar(op, args) => {
                 let args = self.list(args);
+                if let Some(kept) = self.neutral(*op, &args) {
+                    return kept;
+                }
                 self.scalar(*op, args)
             }
             ExprKind::Pack(array, parts) => ExprKind::Pack(*array, self.list(parts)),
@@ -172,6 +175,20 @@ impl<'c> Copier<'c> {
             }
         };
         self.make(kind, node.types, node.span)
+    }
+
+    /// The operand that an instruction with 1 hands on as it is, to the last bit.
+    fn neutral(&self, op: Op, args: &[ExprId]) -> Option<ExprId> {
+        let is_one = |arg: ExprId| match self.body.exprs[arg].kind {
+            ExprKind::Real(value) => value == 1.0,
+            ExprKind::Int(value) => value == 1,
+            _ => false,
+        };
+        match (op, args) {
+            (Op::Mul | Op::IMul | Op::Div | Op::IDiv, &[kept, one]) if is_one(one) => Some(kept),
+            (Op::Mul | Op::IMul, &[one, kept]) if is_one(one) => Some(kept),
+            _ => None,
+        }
     }
 
     /// An instruction, or the constant that it computes.

@@ -14,7 +14,9 @@ pub(crate) fn lex(text: &str, start: u32, names: &mut Names, sink: &mut Sink) ->
         sink.push(Diagnostic::error(Span::default(), "the file is longer than 2 GiB"));
         return vec![Token { kind: TokenKind::End, span: Span::default(), glued: false }];
     }
-    let mut lexer = Lexer { text, start, at: 0, names, sink, tokens: Vec::new() };
+    // A byte order mark is no part of the program.
+    let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut lexer = Lexer { text, start, at, names, sink, tokens: Vec::new() };
     lexer.run();
     lexer.tokens
 }

@@ -42,7 +42,8 @@ impl Generator {
         if depth == 0 {
             return match (width, self.below(4)) {
                 (1, 0) => Const(self.below(7) as i64 - 3),
-                (1, _) => Var(scope[self.below(scope.len())]),
+                (1, 1) => Var(scope[self.below(scope.len())]),
+                (1, _) => Var(scope[scope.len() - 1 - self.below(scope.len().min(4))]),
                 _ => Tuple((0..width).map(|_| self.expr(1, 0, scope)).collect()),
             };
         }
@@ -52,7 +53,18 @@ impl Generator {
                 let op = ['+', '-', '*'][self.below(3)];
                 Op(op, boxed(self, 1, scope), boxed(self, 1, scope))
             }
-            0..=3 => Tuple((0..width).map(|_| self.expr(1, depth - 1, scope)).collect()),
+            0..=3 => {
+                // Plain variables often, so that accumulators are swapped, copied and kept.
+                let part_depth = |generator: &mut Self| if generator.below(2) == 0 { 0 } else { depth - 1 };
+                Tuple(
+                    (0..width)
+                        .map(|_| part_depth(self))
+                        .collect::<Vec<_>>()
+                        .into_iter()
+                        .map(|depth| self.expr(1, depth, scope))
+                        .collect(),
+                )
+            }
             4 => {
                 let negated = self.below(2) == 0;
                 If(

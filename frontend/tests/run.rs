@@ -192,3 +192,11 @@ fn tuples_and_units_pass_through_calls() {
     let part = |x, v| Value::Tuple(vec![Value::Tuple(vec![Value::Real(x), Value::Real(v)]), Value::UNIT]);
     assert_eq!(run(text, "f", &[Value::Int(2)]), part(0.75, -1.0));
 }
+
+#[test]
+fn a_variable_bound_for_the_next_iteration_leaves_the_old_one_readable() {
+    let text = "def f (n : Int) : Int =
+      let (a, b) = loop (a, b) = (1, 2) for i < n do let u = a + b in (u, a * 10 + u) in a * 1000 + b";
+    assert_eq!(int(text, &[1]), 3 * 1000 + 13);
+    assert_eq!(int(text, &[2]), 16 * 1000 + 46);
+}

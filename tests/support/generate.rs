@@ -19,6 +19,10 @@ pub(crate) enum Style {
     Tame,
     /// Zeros, infinities and NaN are common, and so are traps.
     Wild,
+    /// Tame, in long straight lines over many registers.
+    Long,
+    /// Tame, with so much garbage that a heap of 400 kB is evacuated all the time.
+    Wasteful,
 }
 
 /// A generated module with arguments for its function `main`.
@@ -199,7 +203,8 @@ impl Writer<'_> {
             }
         }
         self.protected.insert(self.counter);
-        for (ty, count) in [(ValueType::Real, self.rng.usize(2..6)), (ValueType::Int, self.rng.usize(2..4))] {
+        let reals = if self.style == Style::Long { self.rng.usize(20..120) } else { self.rng.usize(2..6) };
+        for (ty, count) in [(ValueType::Real, reals), (ValueType::Int, self.rng.usize(2..4))] {
             for _ in 0..count {
                 let reg = self.out.new_reg(ty);
                 self.adopt(ty, reg);
@@ -223,6 +228,11 @@ impl Writer<'_> {
         self.out.bind(more);
         let before = self.assigned.clone();
         let size = self.rng.usize(1..16);
+        if self.style == Style::Long {
+            for _ in 0..self.rng.usize(0..500) {
+                self.straight();
+            }
+        }
         if self.statements(size, 0) {
             self.leave();
         }
@@ -390,7 +400,39 @@ impl Writer<'_> {
         (0..count).all(|_| self.statement(depth))
     }
 
+    /// A statement that stays in its block.
+    fn straight(&mut self) {
+        match self.rng.u32(..100) {
+            0..60 => self.scalar(),
+            60..80 => self.mov(),
+            80..85 => self.swap(),
+            85..90 => {
+                self.make(ValueType::Real);
+            }
+            90..95 => {
+                let pair = ValueType::Ref(self.types.pair);
+                let reg = self.from(pair);
+                let dst = self.to(ValueType::Real);
+                self.out.emit(Op::Field, &[Operand::Def(dst), Operand::Use(reg), Operand::Field(2)]);
+                self.wrote(dst);
+            }
+            _ => {
+                self.make(ValueType::Ref(self.types.reals));
+            }
+        }
+    }
+
+    /// Allocates 16 KB and forgets them.
+    fn waste(&mut self) {
+        let capacity = self.out.int_const(2000);
+        let dst = self.out.new_ref(builder_of(self.types, Bank::Int));
+        self.out.emit(Op::Build, &[Operand::Def(dst.into()), Operand::Use(capacity.into())]);
+    }
+
     fn statement(&mut self, depth: u32) -> bool {
+        if self.style == Style::Wasteful && self.one_in(3) {
+            self.waste();
+        }
         match self.rng.u32(..100) {
             0..40 => self.scalar(),
             40..46 => self.mov(),
@@ -467,7 +509,7 @@ impl Writer<'_> {
         };
         self.out.emit_regs(op, &[&[dst], &args[..]].concat());
         self.wrote(dst);
-        let taming = if self.style == Style::Tame { 3 } else { 12 };
+        let taming = if self.style == Style::Wild { 12 } else { 3 };
         if dst.bank == Bank::Real && self.one_in(taming) {
             let op = [Op::Sin, Op::Tanh, Op::Atan][self.rng.usize(..3)];
             let to = self.to(ValueType::Real);

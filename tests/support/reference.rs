@@ -1,13 +1,14 @@
 //! A second implementation of the bytecode, as plain as can be, to compare the engine with.
 //!
-//! It is written from the documentation of the instructions and shares no code with the engine but the elementary functions
-//! on `f64`, so that primal values must agree bit for bit. Values are Rust enums, objects are reference-counted trees,
-//! and what a real is, is a parameter: see [`Number`] and its instances in [`super::numbers`]. Partial derivatives
+//! It is written from the documentation of the instructions and shares no code with the engine but the elementary
+//! functions on `f64`, so that primal values must agree bit for bit. Values are Rust enums, objects are
+//! reference-counted trees, and what a real is, is a parameter: see [`Number`] and its instances in
+//! [`super::numbers`]. Partial derivatives
 //! are formulas of this file's own.
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::math;
-use dualvm_vm::module::{ModuleDef, TypeDef, ValueType};
+use dualvm_vm::module::{ModuleDef, TypeDef};
 use dualvm_vm::trap::TrapKind;
 use std::cell::RefCell;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
@@ -447,8 +448,8 @@ pub(crate) fn strong(a: f64, b: f64) -> f64 {
     if (a == 0.0 || b == 0.0) && product.is_nan() { 0.0 } else { product }
 }
 
-/// The partial derivatives of a differentiable instruction whose result is `r`, with the choices at non-smooth points that
-/// the instructions' documentation states.
+/// The partial derivatives of a differentiable instruction whose result is `r`, with the choices at non-smooth
+/// points that the instructions' documentation states.
 pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> {
     let a = reals.first().copied().unwrap_or(0.0);
     let b = reals.get(1).copied().unwrap_or(0.0);
@@ -504,14 +505,5 @@ pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> 
         Op::Hypot => vec![a / r, b / r],
         Op::Select => either(ints[0] != 0),
         op => panic!("the reference has no derivative for {op:?}: add it to `partials`"),
-    }
-}
-
-/// The value of a parameter that nobody cares about.
-pub(crate) fn default_of<N: Number>(ty: ValueType) -> Val<N> {
-    match ty {
-        ValueType::Real => Val::Real(N::constant(0.0)),
-        ValueType::Int => Val::Int(0),
-        ValueType::Ref(_) => panic!("there is no object to begin with"),
     }
 }

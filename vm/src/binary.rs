@@ -18,6 +18,9 @@ pub const MAGIC: [u8; 4] = *b"DVBC";
 /// The format version that [`encode()`] writes and the only one that [`decode()`] reads.
 pub const VERSION: u16 = 1;
 
+/// Stands after the last section, so that a file that was cut short is found out.
+const END: u8 = 0;
+
 /// Whether bytes start like a module in binary form, of any version.
 pub fn is_binary(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)

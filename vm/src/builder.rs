@@ -149,7 +149,8 @@ impl ModuleBuilder {
         id
     }
 
-    /// Reserves a function's number, so that others can call it before it is defined with [`ModuleBuilder::set_function`].
+    /// Reserves a function's number, so that others can call it before it is defined with
+    /// [`ModuleBuilder::set_function`].
     pub fn declare(&mut self, name: &str, params: &[ValueType], results: &[ValueType]) -> FuncId {
         self.define(Function {
             name: name.to_owned(),

@@ -1,17 +1,17 @@
 //! The adjoint of a straight-line graph, as straight-line code.
 //!
-//! From a graph with real inputs and outputs, [`derive_adjoint`] makes bytecode that maps saved primals and the outputs'
-//! adjoints to the inputs' contributions (Smeding and Vákár 2024, section 5, applied to a whole segment at once and
-//! defunctionalised as in section 10.2). The rules are the instruction table's. What to save and what to compute again
-//! is decided here: results of expensive instructions are saved, cheap ones are computed again when everything
-//! that they need is at hand, and saved when not.
+//! From a graph with real inputs and outputs, [`derive_adjoint`] makes bytecode that maps saved primals and the
+//! outputs' adjoints to the inputs' contributions (Smeding and Vákár 2024, section 5, applied to a whole segment at
+//! once and defunctionalised as in section 10.2). The rules are the instruction table's. What to save and what to
+//! compute again is decided here: results of expensive instructions are saved, cheap ones are computed again when
+//! everything that they need is at hand, and saved when not.
 
 use crate::graph::{Graph, Node, NodeId, Term, partials};
 use crate::isa::{Bank, Inst, Op, Role};
 use std::cell::RefCell;
 
-/// Straight-line code on a frame of its own. Real registers begin with the saved reals, then the output adjoints; integer
-/// registers begin with the saved integers.
+/// Straight-line code on a frame of its own. Real registers begin with the saved reals, then the output adjoints;
+/// integer registers begin with the saved integers.
 #[derive(Debug, Default)]
 pub(crate) struct StraightCode {
     pub(crate) code: Vec<Inst>,
@@ -28,8 +28,9 @@ pub(crate) struct Adjoint {
     pub(crate) saved_reals: Vec<NodeId>,
     /// Integer nodes that a record saves, in order.
     pub(crate) saved_ints: Vec<NodeId>,
-    /// For each output that has a slot: the set of `inputs` that it depends on, as a bit mask. The set is empty, and the slot
-    /// never used, if all partials on the way turned out to be zero. `None` is an output that depends on no input.
+    /// For each output that has a slot: the set of `inputs` that it depends on, as a bit mask. The set is empty, and
+    /// the slot never used, if all partials on the way turned out to be zero. `None` is an output that depends on no
+    /// input.
     pub(crate) masks: Vec<Option<u64>>,
     /// How many outputs have a slot, in order.
     pub(crate) slots: u32,

@@ -253,16 +253,16 @@ impl Heap {
             return Err(Limit::AllocatedBytes);
         }
         let needed = reserved.saturating_add(bytes.max(SLAB_BYTES as u64));
-        let room = self.limits.live_bytes.saturating_sub(needed);
+        let too_much = |heap: &Self| heap.held().saturating_add(needed) > heap.limits.live_bytes;
         let since = self.allocated - self.evacuated_at;
-        if !self.paused && (self.held() > room || since > self.threshold) {
-            if self.held() > room && self.evacuated_at > 0 && since < self.held() / 16 {
+        if !self.paused && (too_much(self) || since > self.threshold) {
+            if too_much(self) && self.evacuated_at > 0 && since < self.held() / 16 {
                 // Nearly everything lives: evacuating again and again would only delay the end.
                 return Err(Limit::LiveBytes);
             }
             self.evacuate(roots)?;
         }
-        if self.held() > room {
+        if too_much(self) {
             return Err(Limit::LiveBytes);
         }
         if words > LARGE_WORDS {

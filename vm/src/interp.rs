@@ -36,28 +36,34 @@ struct Frame {
     refs: usize,
 }
 
-/// A bank's stack.
+/// A bank's stack. The memory is kept for later runs, but what a run may use starts at nothing, so that its limits
+/// don't depend on what ran before.
 #[derive(Debug)]
 struct Stack<T> {
     cells: Vec<T>,
+    /// How many of the cells this run may use.
+    room: usize,
 }
 
 impl<T: Copy> Stack<T> {
     fn new() -> Self {
-        Stack { cells: Vec::new() }
+        Stack { cells: Vec::new(), room: 0 }
     }
 
     /// Makes room for `len` cells.
     #[cold]
     fn grow(&mut self, len: usize, fill: T) -> Result<(), Limit> {
-        let target = len.max(2 * self.cells.len()).max(256);
-        self.cells.try_reserve_exact(target - self.cells.len()).map_err(|_| Limit::LiveBytes)?;
-        self.cells.resize(target, fill);
+        let target = len.max(2 * self.room).max(256);
+        if target > self.cells.len() {
+            self.cells.try_reserve_exact(target - self.cells.len()).map_err(|_| Limit::LiveBytes)?;
+            self.cells.resize(target, fill);
+        }
+        self.room = target;
         Ok(())
     }
 
     fn bytes(&self) -> u64 {
-        (self.cells.len() * size_of::<T>()) as u64
+        (self.room * size_of::<T>()) as u64
     }
 }
 
@@ -122,11 +128,16 @@ impl Interp {
     pub(crate) fn begin(&mut self, live_bytes_max: u64, depth_max: usize) {
         self.frames.clear();
         (self.live_bytes_max, self.depth_max, self.fuel) = (live_bytes_max, depth_max, 0);
+        (self.reals.room, self.words.room, self.ints.room, self.refs.room, self.stack_bytes) = (0, 0, 0, 0, 0);
     }
 
-    /// Bytes of the stacks.
+    /// Bytes of the stacks that this run has used.
     pub(crate) fn stack_bytes(&self) -> u64 {
-        let frames = (self.frames.capacity() * size_of::<Frame>()) as u64;
+        self.stack_bytes
+    }
+
+    fn measure_stacks(&self) -> u64 {
+        let frames = (self.frames.len().next_power_of_two() * size_of::<Frame>()) as u64;
         self.reals.bytes() + self.words.bytes() + self.ints.bytes() + self.refs.bytes() + frames
     }
 
@@ -159,10 +170,10 @@ impl Interp {
         let reals = base.reals + stream.reals;
         let ints = base.ints + stream.ints;
         let refs = base.refs + stream.refs;
-        if reals > self.reals.cells.len()
-            || ints > self.ints.cells.len()
-            || refs > self.refs.cells.len()
-            || (RECORD && reals > self.words.cells.len())
+        if reals > self.reals.room
+            || ints > self.ints.room
+            || refs > self.refs.room
+            || (RECORD && reals > self.words.room)
         {
             self.grow::<RECORD>(reals, ints, refs)?;
         }
@@ -172,20 +183,20 @@ impl Interp {
     #[cold]
     #[inline(never)]
     fn grow<const RECORD: bool>(&mut self, reals: usize, ints: usize, refs: usize) -> Result<(), Limit> {
-        if reals > self.reals.cells.len() {
+        if reals > self.reals.room {
             self.reals.grow(reals, 0.0)?;
         }
-        if RECORD && reals > self.words.cells.len() {
-            let target = self.reals.cells.len();
+        if RECORD && reals > self.words.room {
+            let target = self.reals.room;
             self.words.grow(target, CONSTANT)?;
         }
-        if ints > self.ints.cells.len() {
+        if ints > self.ints.room {
             self.ints.grow(ints, 0)?;
         }
-        if refs > self.refs.cells.len() {
+        if refs > self.refs.room {
             self.refs.grow(refs, std::ptr::null_mut())?;
         }
-        self.stack_bytes = self.stack_bytes();
+        self.stack_bytes = self.measure_stacks();
         if self.stack_bytes > self.live_bytes_max {
             return Err(Limit::LiveBytes);
         }
@@ -201,6 +212,8 @@ impl Interp {
         recording: bool,
         meter: &mut Meter,
     ) -> Result<(), TrapKind> {
+        // What the last run left there is not of this program.
+        self.at = (func, 0);
         self.fuel = meter.refill(0)?;
         if recording {
             self.execute::<true>(code, func, args, meter)
@@ -322,8 +335,8 @@ macro_rules! define_execute {
                 }
 
                 loop {
-                    // SAFETY: control stays inside the stream: every path ends in a terminator and targets are in range.
-                    // Registers, fields and tables are those that the verifier has checked.
+                    // SAFETY: control stays inside the stream: every path ends in a terminator and targets are in
+                    // range. Registers, fields and tables are those that the verifier has checked.
                     unsafe {
                         let inst: &Inst = &*pc;
                         match inst.op {

@@ -12,6 +12,9 @@
 //!   is zero wherever it exists.
 //! - **structural** instructions move values, branch, call, and work on heap objects. Operands carry roles.
 //!
+//! Every instruction reads all its operands before it writes any: a result may take an operand's register, and the
+//! results of a call may take those of its arguments.
+//!
 //! To add a scalar instruction, add one entry here, then follow the compiler (`vm/README.md` shows it done once).
 
 use std::fmt;
@@ -178,10 +181,12 @@ macro_rules! for_each_instruction {
             0x02 Abs abs (a: real) -> real { a.abs() } diff |_r| [Scale(a.sign())];
             /// Sign: `r = 1, -1, 0 or NaN` as `a > 0, a < 0, a = 0 or a is NaN`. The derivative is 0 everywhere.
             0x03 Sign sign (a: real) -> real { math::sign(a) } passive;
-            /// Minimum: `r = a` if `a ≤ b`, `b` if `b < a`, NaN if either is NaN. In a tie the derivative belongs to `a`.
+            /// Minimum: `r = a` if `a ≤ b`, `b` if `b < a`, NaN if either is NaN. In a tie the derivative belongs to
+            /// `a`, with a NaN to `b`.
             0x04 Min min (a: real, b: real) -> real { math::min(a, b) }
                 diff |_r| [KeepIf(a.le(b)), KeepUnless(a.le(b))];
-            /// Maximum: `r = a` if `a ≥ b`, `b` if `b > a`, NaN if either is NaN. In a tie the derivative belongs to `a`.
+            /// Maximum: `r = a` if `a ≥ b`, `b` if `b > a`, NaN if either is NaN. In a tie the derivative belongs to
+            /// `a`, with a NaN to `b`.
             0x05 Max max (a: real, b: real) -> real { math::max(a, b) }
                 diff |_r| [KeepIf(b.le(a)), KeepUnless(b.le(a))];
             /// Sum: `r = a + b`.
@@ -192,12 +197,12 @@ macro_rules! for_each_instruction {
             0x08 Mul mul (a: real, b: real) -> real { a * b } diff |_r| [Scale(b), Scale(a)];
             /// Quotient: `r = a / b`.
             0x09 Div div (a: real, b: real) -> real { a / b } diff |r| [Scale(1.0 / b), Scale(-(r / b))];
-            /// Strong product: `r = a · b`, but 0 where the product is NaN and a factor is zero (`0 · ∞ = 0`). All derived
-            /// code multiplies with it, so that an infinite partial meets a zero adjoint harmlessly.
+            /// Strong product: `r = a · b`, but 0 where the product is NaN and a factor is zero (`0 · ∞ = 0`). All
+            /// derived code multiplies with it, so that an infinite partial meets a zero adjoint harmlessly.
             0x0a StrongMul smul (a: real, b: real) -> real { math::strong_mul(a, b) } diff |_r| [Scale(b), Scale(a)];
             /// Fused multiply-add with a single rounding: `r = a · b + c`.
             0x0b Fma fma (a: real, b: real, c: real) -> real { math::fma(a, b, c) } diff |_r| [Scale(b), Scale(a), Pass];
-            /// Square root: `r = √a`. The derivative at 0 is infinite.
+            /// Square root: `r = √a`. The derivative at 0 is infinite, at -0 negatively.
             0x0c Sqrt sqrt (a: real) -> real { a.sqrt() } diff |r| [Scale(0.5 / r)];
             /// Cube root: `r = ∛a`. The derivative at 0 is infinite.
             0x0d Cbrt cbrt (a: real) -> real { math::cbrt(a) } diff |r| [Scale(1.0 / (3.0 * (r * r)))];
@@ -215,8 +220,9 @@ macro_rules! for_each_instruction {
             0x13 Log10 log10 (a: real) -> real { math::log10(a) } diff |_r| [Scale(1.0 / (a * LN_10))];
             /// `r = ln(1 + a)`, accurate near 0.
             0x14 Log1p log1p (a: real) -> real { math::log1p(a) } diff |_r| [Scale(1.0 / (1.0 + a))];
-            /// Power with a real exponent: `r = aᵇ`. The derivative with respect to `a` is 0 where `b = 0`; with respect to
-            /// `b` it is 0 where `a = 0` and `b > 0`, and NaN for a negative base.
+            /// Power with a real exponent: `r = aᵇ`. The derivative with respect to `a` is 0 where `b = 0`; with
+            /// respect to `b` it is 0 where `a = 0` and `b > 0` or the power underflows, and NaN for another
+            /// negative base.
             0x15 Pow pow (a: real, b: real) -> real { math::pow(a, b) }
                 diff |r| [Scale(b.smul(a.pow(b - 1.0))), Scale(r.smul(a.log()))];
             /// Power with an integer exponent: `r = aⁿ`, by repeated squaring. The derivative is 0 where `n = 0`.

@@ -34,7 +34,8 @@
 //!
 //! The crate knows neither the language nor native code. `isa` holds the one declaration of every instruction; the
 //! files behind it, in the order in which a gradient passes through them: `prepare` (streams for the interpreter),
-//! `rename`, `liveness`, `segment` (cutting), `graph` and `derive` (adjoints), `record`, `interp`, `heap`, `tape`, `sweep`, `convert`.
+//! `rename`, `liveness`, `segment` (cutting), `graph` and `derive` (adjoints), `record`, `interp`, `heap`, `tape`,
+//! `sweep`, `convert`.
 
 pub mod binary;
 pub mod builder;

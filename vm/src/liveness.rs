@@ -13,17 +13,20 @@ pub(crate) struct Block {
     pub(crate) end: u32,
 }
 
-/// Above this many bits of live sets, every register counts as live everywhere: segments then have outputs that
-/// nobody reads, which costs tape, not correctness. The bound keeps hostile functions from taking gigabytes.
+/// Above this many bits of live sets, edges between blocks, or steps, every register counts as live everywhere:
+/// segments then have outputs that nobody reads, which costs tape, not correctness. The bounds keep hostile functions
+/// from taking gigabytes or minutes. A step looks at an instruction or at 64 registers.
 const WORK_MAX: u64 = 1 << 28;
+const EDGES_MAX: usize = 1 << 22;
+const STEPS_MAX: u64 = 1 << 26;
 
 /// A set of registers.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RegSet(Vec<u64>);
 
 impl RegSet {
-    fn new(len: u32, full: bool) -> Self {
-        RegSet(vec![if full { u64::MAX } else { 0 }; len.div_ceil(64) as usize])
+    fn new(len: u32) -> Self {
+        RegSet(vec![0; len.div_ceil(64) as usize])
     }
 
     pub(crate) fn contains(&self, reg: u16) -> bool {
@@ -38,8 +41,14 @@ impl RegSet {
         self.0[usize::from(reg) / 64] &= !(1 << (reg % 64));
     }
 
-    fn union(&mut self, other: &RegSet) {
-        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
+    /// Adds the registers of another set; says whether that made a difference.
+    fn union(&mut self, other: &RegSet) -> bool {
+        let mut changed = 0;
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            changed |= b & !*a;
+            *a |= b;
+        }
+        changed != 0
     }
 }
 
@@ -90,39 +99,47 @@ pub(crate) fn step_back(body: &Body, inst: &Inst, live: &mut RegSet) {
     });
 }
 
-/// The real registers that are live at the end of each block.
-pub(crate) fn live_out(body: &Body, blocks: &[Block]) -> Vec<RegSet> {
+/// The real registers that are live at the end of each block, or `None` if that takes too long: then all count as live.
+pub(crate) fn live_out(body: &Body, blocks: &[Block]) -> Option<Vec<RegSet>> {
     if blocks.len() as u64 * u64::from(body.reals) > WORK_MAX {
-        return vec![RegSet::new(body.reals, true); blocks.len()];
+        return None;
     }
     let mut block_at = vec![0u32; body.code.len()];
     for (index, block) in blocks.iter().enumerate() {
         block_at[block.start as usize] = index as u32;
     }
     let mut predecessors = vec![Vec::new(); blocks.len()];
+    let mut edges = 0;
     for (index, block) in blocks.iter().enumerate() {
-        for next in successors(body, block.end - 1) {
-            predecessors[block_at[next as usize] as usize].push(index);
+        let next = successors(body, block.end - 1);
+        edges += next.len();
+        if edges > EDGES_MAX {
+            return None;
         }
+        next.into_iter().for_each(|target| predecessors[block_at[target as usize] as usize].push(index));
     }
-    let mut live_out = vec![RegSet::new(body.reals, false); blocks.len()];
+    let words = u64::from(body.reals / 64) + 1;
+    let mut steps = 0;
+    let mut live_out = vec![RegSet::new(body.reals); blocks.len()];
     let mut queued = vec![true; blocks.len()];
     let mut work: Vec<usize> = (0..blocks.len()).collect();
     while let Some(index) = work.pop() {
         queued[index] = false;
         let mut live = live_out[index].clone();
         let Block { start, end } = blocks[index];
+        steps += u64::from(end - start) + words * (1 + predecessors[index].len() as u64);
+        if steps > STEPS_MAX {
+            return None;
+        }
         for inst in body.code[start as usize..end as usize].iter().rev() {
             step_back(body, inst, &mut live);
         }
         for &before in &predecessors[index] {
-            let known = live_out[before].clone();
-            live_out[before].union(&live);
-            if live_out[before] != known && !queued[before] {
+            if live_out[before].union(&live) && !queued[before] {
                 queued[before] = true;
                 work.push(before);
             }
         }
     }
-    live_out
+    Some(live_out)
 }

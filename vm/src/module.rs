@@ -229,7 +229,8 @@ pub struct Location {
 pub struct Function {
     /// The name, unique in the module.
     pub name: String,
-    /// Parameter types. The n-th real parameter arrives in `r{n}`, the n-th integer in `i{n}`, the n-th reference in `p{n}`.
+    /// Parameter types. The n-th real parameter arrives in `r{n}`, the n-th integer in `i{n}`, the n-th reference in
+    /// `p{n}`.
     pub params: Vec<ValueType>,
     /// Result types.
     pub results: Vec<ValueType>,
@@ -375,7 +376,8 @@ impl Body {
         Ok(inst)
     }
 
-    /// Unpacks an instruction. A list that reaches outside of its pool is returned as `None`: only unverified code has one.
+    /// Unpacks an instruction. A list that reaches outside of its pool is returned as `None`: only unverified code has
+    /// one.
     pub fn operands(&self, inst: &Inst) -> Option<Vec<Operand>> {
         let mut at = Fields::default();
         let roles = inst.op.info().operands;

@@ -7,8 +7,8 @@
 //! In a stream, `imm` (and spare 16-bit operands) mean:
 //! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high).
 //! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`: an index into the stream's table of that name.
-//! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads: the
-//!   same, tag in `c`.
+//! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads:
+//!   the same, tag in `c`.
 //! - `Build`: element bank in `c`. `PrimalMov`: like `Mov`.
 
 use crate::heap::{self, Fields};
@@ -97,8 +97,12 @@ pub(crate) fn recording(
     let real_params = function.params.iter().filter(|&&ty| ty == ValueType::Real).count();
     let constants = segment::constant_registers(body, real_params);
     let live = liveness::live_out(body, &blocks);
-    let segments =
-        blocks.iter().zip(&live).flat_map(|(&block, live)| segment::cut(body, block, live, &constants)).collect();
+    let live = |index: usize| live.as_ref().map(|live| &live[index]);
+    let segments = blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(index, &block)| segment::cut(body, block, live(index), &constants))
+        .collect();
     Emitter::new(module, &function).run(segments, register)
 }
 

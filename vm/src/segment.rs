@@ -1,9 +1,9 @@
 //! Cutting a block into segments: maximal runs of real arithmetic that are recorded as one.
 //!
 //! A segment covers a range of instructions of one basic block. Its *body* are the scalar instructions with a real
-//! result and the copies of reals in that range; everything else in it is *transparent*: integer work, comparisons, loads,
-//! allocation. While a segment runs, primals are computed as always and words stand still; at its end one record is
-//! written and the outputs get their words. Hence the invariant that the cut keeps: between the first use of a
+//! result and the copies of reals in that range; everything else in it is *transparent*: integer work, comparisons,
+//! loads, allocation. While a segment runs, primals are computed as always and words stand still; at its end one record
+//! is written and the outputs get their words. Hence the invariant that the cut keeps: between the first use of a
 //! register by a segment and the segment's end, nothing outside of the segment's body reads or writes a word that the
 //! segment changes, and nothing but the body writes a real register that it has touched.
 //!
@@ -31,14 +31,15 @@ pub(crate) struct Segment {
     pub(crate) real_inputs: Vec<u16>,
     /// The register that each integer input of the graph comes from.
     pub(crate) int_inputs: Vec<u16>,
-    /// For each real register that the body writes, in order, the node that it holds at the end; only registers that are
-    /// live there.
+    /// For each real register that the body writes, in order, the node that it holds at the end; only registers that
+    /// are live there.
     pub(crate) outputs: Vec<(u16, NodeId)>,
     /// Where the body writes registers: instruction, register, node.
     pub(crate) writes: Vec<(u32, u16, NodeId)>,
 }
 
-/// Real registers with one definition in the whole function, a constant: they have the same value wherever they are read.
+/// Real registers with one definition in the whole function, a constant: they have the same value wherever they are
+/// read.
 pub(crate) fn constant_registers(body: &Body, real_params: usize) -> HashMap<u16, u64> {
     let mut definitions = vec![0u32; body.reals as usize];
     definitions[..real_params].fill(1);
@@ -53,8 +54,8 @@ pub(crate) fn constant_registers(body: &Body, real_params: usize) -> HashMap<u16
     constants.map(|inst| (inst.a, inst.imm)).collect()
 }
 
-/// Cuts a block. `live_out` is what is live at its end.
-pub(crate) fn cut(body: &Body, block: Block, live_out: &RegSet, constants: &HashMap<u16, u64>) -> Vec<Segment> {
+/// Cuts a block. `live_out` is what is live at its end; `None` is everything, everywhere.
+pub(crate) fn cut(body: &Body, block: Block, live_out: Option<&RegSet>, constants: &HashMap<u16, u64>) -> Vec<Segment> {
     let mut cutter = Cutter { body, constants, open: None, done: Vec::new() };
     for at in block.start..block.end {
         cutter.step(at);
@@ -63,7 +64,7 @@ pub(crate) fn cut(body: &Body, block: Block, live_out: &RegSet, constants: &Hash
     let mut segments = cutter.done;
 
     // Backwards over the block, keep of each segment the outputs that are live at its end.
-    let mut live = live_out.clone();
+    let Some(mut live) = live_out.cloned() else { return segments };
     let mut pending = segments.iter_mut().rev().peekable();
     for at in (block.start..block.end).rev() {
         if let Some(segment) = pending.next_if(|segment| segment.end == at + 1) {
@@ -135,11 +136,7 @@ impl Cutter<'_> {
 
     fn scalar(&mut self, at: u32) {
         let inst = self.body.code[at as usize];
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.body_len >= BODY_MAX || open.segment.real_inputs.len() + 3 > INPUTS_MAX)
-        {
+        if self.is_full(3) {
             self.close(at);
         }
         let mut args = Vec::with_capacity(3);
@@ -160,12 +157,21 @@ impl Cutter<'_> {
 
     fn copy(&mut self, at: u32) {
         let inst = self.body.code[at as usize];
-        if self.open.as_ref().is_some_and(|open| open.segment.real_inputs.len() + 1 > INPUTS_MAX) {
+        if self.is_full(1) {
             // A copy on its own moves the word.
             return self.close(at);
         }
         let node = self.real(at, inst.b);
-        self.open_at(at).write(at, inst.a, node);
+        let open = self.open_at(at);
+        open.body_len += 1;
+        open.write(at, inst.a, node);
+    }
+
+    /// Whether the open segment has no room for an instruction with so many inputs.
+    fn is_full(&self, inputs: usize) -> bool {
+        self.open
+            .as_ref()
+            .is_some_and(|open| open.body_len >= BODY_MAX || open.segment.real_inputs.len() + inputs > INPUTS_MAX)
     }
 
     fn open_at(&mut self, at: u32) -> &mut Open {

@@ -12,8 +12,8 @@
 //! slots of the elements (4 bytes each) │ count (4) │ PACK (4) │ first slot (4)
 //! ```
 //!
-//! Records are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to constants:
-//! whatever is added to its adjoint is never read.
+//! Records are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to
+//! constants: whatever is added to its adjoint is never read.
 
 use crate::pool::{SLAB_BYTES, Slab, SlabPool};
 use crate::trap::Limit;

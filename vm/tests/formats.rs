@@ -51,7 +51,7 @@ fn the_printed_form_is_the_data_file() {
 #[test]
 fn an_empty_module_survives_both_forms() {
     assert_survives(&ModuleDef::default());
-    assert_eq!(encode(&ModuleDef::default()).expect("there are no lists"), b"DVBC\x01\x00");
+    assert_eq!(encode(&ModuleDef::default()).expect("there are no lists"), b"DVBC\x01\x00\x00");
 }
 
 fn depth(ty: &HostType) -> usize {
@@ -289,14 +289,20 @@ fn carets_point_at_the_place_in_long_lines_and_after_tabs() {
 #[test]
 fn decode_errors_say_where_and_what() {
     let bytes = encode(&verified()).expect("lists are in their pools");
-    let cases: [(Vec<u8>, &str); 5] = [
+    let sections = &bytes[..bytes.len() - 1];
+    let cases: [(Vec<u8>, &str); 7] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
         (b"DVBC\x02\0".to_vec(), "byte 4 (format version): expected version 1, found version 2"),
         (
-            [&bytes[..], &[6, 0]].concat(),
-            &format!("byte {} (section): expected one that comes after debug, found code 6", bytes.len()),
+            [sections, &[6, 0]].concat(),
+            &format!("byte {} (section): expected one that comes after debug, found code 6", sections.len()),
         ),
+        (
+            [&bytes[..], &[6, 0]].concat(),
+            &format!("byte {} (end mark): expected the end of the file, found 2 bytes more", bytes.len()),
+        ),
+        (sections.to_vec(), &format!("byte {} (section): expected 1 bytes, found 0 before the end", sections.len())),
         (
             b"DVBC\x01\0\x01\x06\xff\xff\xff\xff\x0f\0".to_vec(),
             "byte 8 (types): expected at most 1, for no more bytes are left, found 4294967295",

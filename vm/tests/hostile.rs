@@ -32,10 +32,7 @@ fn bytes() -> Vec<u8> {
 #[test]
 fn truncated_modules_are_refused() {
     let bytes = bytes();
-    // A file may end after any section; nothing else is whole.
-    let whole = (0..bytes.len()).filter(|&len| decode(&bytes[..len]).is_ok()).count();
-    assert_eq!(whole, 6, "after the header and each section but the last");
-    (0..bytes.len()).for_each(|len| check_bytes(&bytes[..len]));
+    assert!((0..bytes.len()).all(|len| decode(&bytes[..len]).is_err()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reading modules.
 
 use super::wire::{Decoded, Reader};
-use super::{MAGIC, Section, VERSION, tag};
+use super::{END, MAGIC, Section, VERSION, tag};
 use crate::isa::{Bank, Op, Operand, Reg, Role};
 use crate::module::{
     Body, DataDef, DataId, Function, HostType, Interface, Location, ModuleDef, TypeDef, TypeId, ValueType, VariantDef,
@@ -48,8 +48,7 @@ pub fn decode(bytes: &[u8]) -> Result<ModuleDef, DecodeError> {
     header(&mut file)?;
     let mut module = ModuleDef::default();
     let mut last = None;
-    while file.remaining() > 0 {
-        let (section, mut content) = section(&mut file, last)?;
+    while let Some((section, mut content)) = section(&mut file, last)? {
         last = Some(section);
         match section {
             Section::Types => module.types = non_empty(&mut content, section, Reader::type_def)?,
@@ -81,17 +80,23 @@ fn header(file: &mut Reader) -> Decoded<()> {
     Ok(())
 }
 
-/// The next section, which must come after `last` in the order of sections.
-fn section<'b>(file: &mut Reader<'b>, last: Option<Section>) -> Decoded<(Section, Reader<'b>)> {
+/// The next section, which must come after `last` in the order of sections; none at the end mark, where the file ends.
+fn section<'b>(file: &mut Reader<'b>, last: Option<Section>) -> Decoded<Option<(Section, Reader<'b>)>> {
     let at = file.offset();
     let code = file.byte("section")?;
+    if code == END {
+        return match file.remaining() {
+            0 => Ok(None),
+            more => Err(file.error(file.offset(), "end mark", "the end of the file", format!("{more} bytes more"))),
+        };
+    }
     let known = Section::ALL.into_iter().find(|&section| section as u8 == code && Some(section) > last);
     let Some(section) = known else {
         let last = last.map_or("the header", Section::name);
         return Err(file.error(at, "section", format!("one that comes after {last}"), format!("code {code}")));
     };
     let len = file.count(section.name())?;
-    Ok((section, file.part(len)))
+    Ok(Some((section, file.part(len))))
 }
 
 /// A list that is the content of a section; a section with nothing in it is left out.

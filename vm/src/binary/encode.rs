@@ -1,7 +1,7 @@
 //! Writing modules.
 
 use super::wire::Writer;
-use super::{MAGIC, Section, VERSION, tag};
+use super::{END, MAGIC, Section, VERSION, tag};
 use crate::isa::{Operand, Reg};
 use crate::module::{Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType};
 use std::fmt;
@@ -34,7 +34,7 @@ impl std::error::Error for EncodeError {}
 ///
 /// let module = text::parse("func \"id\" (real) -> (real)\nregs 1 real\n{\n ret (r0)\n}", "id.dvs").unwrap();
 /// let bytes = binary::encode(&module)?;
-/// assert_eq!(bytes.len(), 23);
+/// assert_eq!(bytes.len(), 24);
 /// assert_eq!(binary::decode(&bytes), Ok(module));
 /// # Ok::<(), binary::EncodeError>(())
 /// ```
@@ -64,6 +64,7 @@ pub fn encode(module: &ModuleDef) -> Result<Vec<u8>, EncodeError> {
             file.bytes.append(&mut content.bytes);
         }
     }
+    file.byte(END);
     Ok(file.bytes)
 }
 

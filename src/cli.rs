@@ -1,0 +1,155 @@
+//! The command line: flags and subcommands. What each subcommand does is in the files beside this one.
+//!
+//! Results go to stdout, everything else to stderr. Exit codes: 0; 1 if a program trapped or reached a limit; 2 for bad
+//! input. Nothing here panics: a closed pipe ends the program quietly.
+
+mod convert;
+mod failure;
+mod input;
+mod json;
+mod limits;
+mod output;
+mod run;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use failure::Outcome;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs programs and differentiates them.
+#[derive(Parser)]
+#[command(name = "dualvm", version, about, after_help = EXIT_CODES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+FILE is a program (.dual), assembly (.dvs) or bytecode (.dvbc), told apart by what it holds; `-` is stdin.
+
+Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
+
+const ARGUMENTS: &str = "\
+Arguments are values in the language's syntax or in JSON: 3, -1.5e-3, true, (1.0, 2), [1.0, 2.0], { x = 1.0 },
+{\"x\": 1}. The first word after FILE is the function's name if it looks like a name; without a name, the function
+that is called like the file is meant, or the only one that there is.
+
+  dualvm run model.dual price 1.5 '[1.0, 2.0]'
+  dualvm grad price.dual -1.5 '[1.0, 2.0]'
+  echo '[1.5, [1.0, 2.0]]' | dualvm grad price.dual --input -
+
+In JSON, tuples and arrays are lists, records are objects, and \"NaN\", \"Infinity\" and \"-Infinity\" are reals.
+
+Amounts (N, BYTES) may end in k, M, G, T (thousands) or Ki, Mi, Gi, Ti (powers of 1024).
+
+Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compile and verify, run nothing; lists the functions that can be called
+    Check {
+        /// Source, assembly or bytecode
+        file: PathBuf,
+    },
+    /// Call a function
+    #[command(after_help = ARGUMENTS)]
+    Run(Call),
+    /// The value and the gradient of a function that returns one Real
+    #[command(after_help = ARGUMENTS)]
+    Grad(Call),
+    /// Compile to verified bytecode
+    Build {
+        /// Source, assembly or bytecode
+        file: PathBuf,
+        /// Where the bytecode goes; `-` is stdout [default: FILE with the extension .dvbc]
+        #[arg(short, long, value_name = "OUT")]
+        output: Option<PathBuf>,
+    },
+    /// Print a module, or one function of it, as assembly; it need not be verifiable
+    Disasm {
+        /// Source, assembly or bytecode
+        file: PathBuf,
+        /// A function, exported or not
+        name: Option<String>,
+    },
+    /// Assemble to bytecode, without verifying it
+    Asm {
+        /// Assembly
+        file: PathBuf,
+        /// Where the bytecode goes; `-` is stdout [default: FILE with the extension .dvbc]
+        #[arg(short, long, value_name = "OUT")]
+        output: Option<PathBuf>,
+    },
+    /// Check every rule of the verifier and report what is broken
+    Verify {
+        /// Source, assembly or bytecode
+        file: PathBuf,
+    },
+}
+
+/// A call of a function.
+#[derive(Args)]
+struct Call {
+    /// Source, assembly or bytecode
+    file: PathBuf,
+    /// The function's name, then its arguments
+    #[arg(value_name = "NAME] [ARG", allow_negative_numbers = true)]
+    words: Vec<String>,
+    /// Read the arguments from a file that holds a JSON list of them; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// How the result is written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Report what the call used: on stderr, or in JSON under the key "stats"
+    #[arg(long)]
+    stats: bool,
+    #[command(flatten)]
+    limits: limits::LimitFlags,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Values in the language's syntax
+    Text,
+    /// One JSON object on one line
+    Json,
+}
+
+/// Reads the command line, does what it says, reports what went wrong.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse_from(std::env::args_os().map(shield_negative_number)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are "errors" of exit code 0; where they can't be written there is nobody to tell.
+            _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match execute(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn execute(command: Command) -> Outcome {
+    match command {
+        Command::Check { file } => convert::check(&file),
+        Command::Run(call) => run::run(&call),
+        Command::Grad(call) => run::grad(&call),
+        Command::Build { file, output } => convert::build(&file, output),
+        Command::Disasm { file, name } => convert::disasm(&file, name.as_deref()),
+        Command::Asm { file, output } => convert::asm(&file, output),
+        Command::Verify { file } => convert::verify(&file),
+    }
+}
+
+/// Puts a space before a negative number, so that it isn't read as a flag: clap itself knows `-1.5`, but not `-1e-3` or
+/// `-inf`. Readers of values pass over the space.
+fn shield_negative_number(arg: OsString) -> OsString {
+    match arg.to_str().and_then(|text| text.strip_prefix('-')) {
+        Some(rest) if !rest.starts_with(['+', '-']) && rest.parse::<f64>().is_ok() => format!(" -{rest}").into(),
+        _ => arg,
+    }
+}

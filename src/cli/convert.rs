@@ -1,0 +1,90 @@
+//! Commands that check, build and show modules: `check`, `verify`, `build`, `asm`, `disasm`.
+
+use super::failure::{Failure, Outcome};
+use super::input::{load, read_module, shown};
+use super::output;
+use dualvm::vm::module::ModuleDef;
+use dualvm::vm::{binary, text};
+use dualvm::{Config, ErrorKind, FileKind, read_def};
+use std::path::{Path, PathBuf};
+
+pub(crate) fn check(file: &Path) -> Outcome {
+    let module = load(file, Config::default())?;
+    output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))
+}
+
+pub(crate) fn verify(file: &Path) -> Outcome {
+    let module = load(file, Config::default())?;
+    let functions = &module.def().functions;
+    let instructions: usize = functions.iter().map(|function| function.body.code.len()).sum();
+    let exported = module.functions().count();
+    output::with_stdout(|out| {
+        writeln!(
+            out,
+            "{}: verified: functions {} (exported {exported}), instructions {instructions}",
+            shown(file),
+            functions.len()
+        )
+    })
+}
+
+pub(crate) fn build(file: &Path, output: Option<PathBuf>) -> Outcome {
+    let to = output_path(file, output)?;
+    let module = load(file, Config::default())?;
+    let bytes = module.to_binary().map_err(|error| Failure::load(&shown(file), &error))?;
+    output::file(&to, &bytes)
+}
+
+pub(crate) fn asm(file: &Path, output: Option<PathBuf>) -> Outcome {
+    let to = output_path(file, output)?;
+    let (name, bytes) = (shown(file), read_module(file)?);
+    if FileKind::detect(&name, &bytes) == FileKind::Binary {
+        let message = format!("{name}: expected assembly, found bytecode");
+        return Err(Failure::bad_input(message, "`dualvm disasm` goes the other way"));
+    }
+    let source = std::str::from_utf8(&bytes).map_err(|error| {
+        Failure::load(&name, &ErrorKind::NotText { file: name.clone(), offset: error.valid_up_to() }.into())
+    })?;
+    let def = text::parse(source, &name).map_err(|errors| Failure::load(&name, &ErrorKind::Assembly(errors).into()))?;
+    let bytes = binary::encode(&def).map_err(|error| Failure::load(&name, &ErrorKind::Encode(error).into()))?;
+    output::file(&to, &bytes)
+}
+
+pub(crate) fn disasm(file: &Path, function: Option<&str>) -> Outcome {
+    let (name, bytes) = (shown(file), read_module(file)?);
+    let def = read_def(&name, &bytes).map_err(|error| Failure::load(&name, &error))?;
+    let printed = text::print(&def);
+    let shown = match function {
+        None => printed.as_str(),
+        Some(wanted) => function_text(&def, &printed, wanted).ok_or_else(|| {
+            let names: Vec<&str> = def.functions.iter().map(|function| function.name.as_str()).collect();
+            let help = format!("the module's functions are {}", names.join(", "));
+            Failure::bad_input(format_args!("{name}: there is no function `{wanted}`"), help)
+        })?,
+    };
+    output::with_stdout(|out| out.write_all(shown.as_bytes()))
+}
+
+/// The part of a printed module that is one function. Only the start of a function stands at the start of a line with
+/// `func`, and only its end is a line with `}`: strings have no line breaks in them.
+fn function_text<'t>(def: &ModuleDef, printed: &'t str, name: &str) -> Option<&'t str> {
+    let (id, _) = def.function(name)?;
+    let head = format!("func f{} ", id.0);
+    let start = if printed.starts_with(&head) { 0 } else { printed.find(&format!("\n{head}"))? + 1 };
+    let len = printed[start..].find("\n}\n")? + 3;
+    Some(&printed[start..start + len])
+}
+
+/// Where bytecode goes.
+fn output_path(file: &Path, output: Option<PathBuf>) -> Outcome<PathBuf> {
+    let to = match output {
+        Some(to) => to,
+        None if file == Path::new("-") => PathBuf::from("-"),
+        None => file.with_extension("dvbc"),
+    };
+    if to == file && to != Path::new("-") {
+        let message = format!("{} would be overwritten by what is made from it", file.display());
+        return Err(Failure::bad_input(message, "-o names another file"));
+    }
+    Ok(to)
+}

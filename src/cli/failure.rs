@@ -1,0 +1,130 @@
+//! What ends a command before its end, and how it is reported.
+
+use dualvm::{ArgumentError, Error, ErrorKind, Function, Limit, Module, Trap, TrapKind};
+use std::fmt::{Display, Write as _};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a command comes to.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The program trapped or reached a limit: exit code 1.
+    Trap(String),
+    /// What the command was given is not good: exit code 2.
+    BadInput(String),
+    /// Nobody reads what is written to stdout: `dualvm … | head`. Not a failure.
+    ClosedPipe,
+}
+
+/// Exported functions that a message lists.
+const LISTED_MAX: usize = 12;
+
+impl Failure {
+    /// Bad input, in one line, and advice.
+    pub(crate) fn bad_input(message: impl Display, help: impl Display) -> Self {
+        Failure::BadInput(format!("error: {message}\n  help: {help}"))
+    }
+
+    /// A file that can't be read or written.
+    pub(crate) fn io(doing: &str, path: &Path, error: &io::Error, help: impl Display) -> Self {
+        // The number of the error helps nobody who has its name.
+        let text = error.to_string();
+        let text = text.split(" (os error").next().unwrap_or(&text);
+        Failure::bad_input(format_args!("can't {doing} {}: {text}", path.display()), help)
+    }
+
+    /// Output that can't be written.
+    pub(crate) fn stdout(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::io("write to", Path::new("stdout"), error, "nothing is known to be wrong with the program"),
+        }
+    }
+
+    /// A module that can't be loaded.
+    pub(crate) fn load(file: &str, error: &Error) -> Self {
+        match error.kind() {
+            // These begin with `error:` and the file already, once for each problem.
+            ErrorKind::Source(_) | ErrorKind::Assembly(_) => Failure::BadInput(error.to_string()),
+            ErrorKind::NotText { .. } => Failure::bad_input(
+                error,
+                "a file holds source or assembly in UTF-8, or bytecode, which begins with the bytes `DVBC`",
+            ),
+            ErrorKind::Binary(_) => Failure::bad_input(
+                format_args!("{file}: {error}"),
+                "the file was cut off, changed or made by another version; build it again from its source",
+            ),
+            ErrorKind::Verify(_) => Failure::bad_input(
+                format_args!("{file}: {error}"),
+                "code that breaks a rule is never run; correct the compiler or the assembly that it came from",
+            ),
+            _ => Failure::BadInput(format!("error: {file}: {error}")),
+        }
+    }
+
+    /// A function that isn't in a module.
+    pub(crate) fn name(file: &str, module: &Module, error: &Error) -> Self {
+        Failure::bad_input(format_args!("{file}: {error}"), exported(module))
+    }
+
+    /// A call that gave no result.
+    pub(crate) fn call(file: &str, function: &Function, error: &Error) -> Self {
+        let signature = function.signature();
+        match error.kind() {
+            ErrorKind::Trap(trap) => Failure::Trap(trap_message(trap)),
+            ErrorKind::Argument(ArgumentError::Count { .. }) => Failure::bad_input(
+                format_args!("{file}: {}: {error}", function.name()),
+                format_args!("the function is {signature}"),
+            ),
+            ErrorKind::Argument(_) => Failure::bad_input(error, format_args!("the function is {signature}")),
+            ErrorKind::NotScalar { .. } => Failure::bad_input(
+                format_args!("{file}: {error}"),
+                format_args!("`dualvm run` calls a function of any result; the function is {signature}"),
+            ),
+            _ => Failure::BadInput(format!("error: {file}: {error}")),
+        }
+    }
+
+    /// Writes the message to stderr and says how the process ends.
+    pub(crate) fn report(&self) -> ExitCode {
+        let (message, code) = match self {
+            Failure::Trap(message) => (message, 1),
+            Failure::BadInput(message) => (message, 2),
+            Failure::ClosedPipe => return ExitCode::SUCCESS,
+        };
+        // Where stderr can't be written there is nobody to tell.
+        _ = writeln!(io::stderr().lock(), "{message}");
+        ExitCode::from(code)
+    }
+}
+
+/// Advice: the functions that can be called.
+pub(crate) fn exported(module: &Module) -> String {
+    let mut functions = module.functions();
+    let mut text = String::new();
+    for function in functions.by_ref().take(LISTED_MAX) {
+        let _ = write!(text, "\n    {}", function.signature());
+    }
+    match (text.is_empty(), functions.count()) {
+        (true, _) => "the module exports no function".to_owned(),
+        (false, 0) => format!("the functions that can be called are{text}"),
+        (false, more) => format!("the functions that can be called are{text}\n    and {more} more"),
+    }
+}
+
+fn trap_message(trap: &Trap) -> String {
+    let flag = match trap.kind {
+        TrapKind::Limit(Limit::Fuel) => "--fuel",
+        TrapKind::Limit(Limit::Deadline) => "--deadline",
+        TrapKind::Limit(Limit::AllocatedBytes) => "--max-alloc",
+        TrapKind::Limit(Limit::LiveBytes) => "--max-heap",
+        TrapKind::Limit(Limit::TapeBytes) => "--max-tape",
+        TrapKind::Limit(Limit::Depth) => "--max-depth",
+        _ => return format!("trap: {trap}"),
+    };
+    format!("trap: {trap}\n  help: {flag} sets this limit")
+}

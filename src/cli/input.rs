@@ -1,0 +1,162 @@
+//! What a command is given: files, names of functions, arguments.
+
+use super::Call;
+use super::failure::{Failure, Outcome, exported};
+use dualvm::frontend::{Literal, parse_literal};
+use dualvm::{ArgumentError, Config, Engine, Error, Function, HostType, Module, Value, ValueSeed};
+use serde::de::DeserializeSeed;
+use std::io::Read;
+use std::path::Path;
+
+/// Words that look like names but are values.
+const NAMED_VALUES: [&str; 7] = ["true", "false", "nan", "NaN", "inf", "infinity", "null"];
+
+/// Reads a file, or stdin if the path is `-`.
+pub(crate) fn read(path: &Path, help: &str) -> Outcome<Vec<u8>> {
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        return match std::io::stdin().lock().read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(Failure::io("read", Path::new("stdin"), &error, help)),
+        };
+    }
+    std::fs::read(path).map_err(|error| Failure::io("read", path, &error, help))
+}
+
+/// Reads a file that holds a module.
+pub(crate) fn read_module(path: &Path) -> Outcome<Vec<u8>> {
+    read(path, "expected a file that holds a program (.dual), assembly (.dvs) or bytecode (.dvbc)")
+}
+
+/// How messages call a file.
+pub(crate) fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() }
+}
+
+/// Loads a module, and verifies it.
+pub(crate) fn load(path: &Path, config: Config) -> Outcome<Module> {
+    let (name, bytes) = (shown(path), read_module(path)?);
+    Module::load(&Engine::new(config), &name, &bytes).map_err(|error| Failure::load(&name, &error))
+}
+
+/// The function that a call means, and its arguments.
+pub(crate) fn function_and_arguments(call: &Call) -> Outcome<(Function, Vec<Value>)> {
+    if call.input.as_deref() == Some(Path::new("-")) && call.file == Path::new("-") {
+        return Err(Failure::bad_input("FILE and --input can't both be stdin", "put one of them into a file"));
+    }
+    let mut config = Config::default();
+    config.limits = call.limits.limits();
+    let module = load(&call.file, config)?;
+    let (function, words) = choose_function(call, &module)?;
+    let args = match &call.input {
+        None => arguments(&call.file, &function, words)?,
+        Some(_) if !words.is_empty() => {
+            let message = format!("found arguments on the command line and --input: {}", words.join(" "));
+            return Err(Failure::bad_input(message, "give the arguments in one of the two ways"));
+        }
+        Some(path) => read_arguments(path, &function)?,
+    };
+    Ok((function, args))
+}
+
+/// The function, and the words that are left.
+fn choose_function<'c>(call: &'c Call, module: &Module) -> Outcome<(Function, &'c [String])> {
+    let file = shown(&call.file);
+    if let Some((first, rest)) = call.words.split_first() {
+        match module.function(first) {
+            Ok(function) => return Ok((function, rest)),
+            Err(error) if is_name(first) => return Err(Failure::name(&file, module, &error)),
+            Err(_) => {}
+        }
+    }
+    let stem = call.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
+    if let Ok(function) = module.function(&stem) {
+        return Ok((function, &call.words));
+    }
+    let mut functions = module.functions();
+    match (functions.next(), functions.next()) {
+        (Some(only), None) => Ok((only, &call.words)),
+        (None, _) => Err(Failure::bad_input(
+            format_args!("{file}: there is no function to call"),
+            "define one, with types that a host can give",
+        )),
+        _ => {
+            let message = format!("{file}: expected the name of a function: none is called `{stem}` like the file");
+            Err(Failure::bad_input(message, exported(module)))
+        }
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    let starts = |c: char| c.is_alphabetic() || c == '_';
+    word.starts_with(starts) && !NAMED_VALUES.contains(&word) && !word.contains(char::is_whitespace)
+}
+
+fn arguments(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<Value>> {
+    let params = &function.interface().params;
+    if params.len() != words.len() {
+        let error = Error::from(ArgumentError::Count { expected: params.clone(), found: words.len() });
+        return Err(Failure::call(&shown(file), function, &error));
+    }
+    params.iter().zip(words).map(|((name, ty), word)| argument(function, name, ty, word)).collect()
+}
+
+/// Reads one argument: JSON if it is that, and if not, a literal of the language.
+fn argument(function: &Function, name: &str, ty: &HostType, word: &str) -> Outcome<Value> {
+    let mut json = serde_json::Deserializer::from_str(word);
+    let value = ValueSeed::new(name, ty).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let signature = || format!("the function is {}", function.signature());
+    let error = match value {
+        Ok(value) => return Ok(value),
+        Err(error) if error.is_data() => return Err(Failure::bad_input(without_place(&error), signature())),
+        Err(error) => error,
+    };
+    match parse_literal(word.trim()) {
+        Ok(literal) => Ok(value_of(literal)),
+        // An object or a string in JSON is nothing in the language, so that the other error is the better one.
+        Err(_) if word.trim_start().starts_with("{\"") || word.trim_start().starts_with('"') => {
+            Err(Failure::bad_input(
+                format_args!("argument {name}: {} in `{}`", without_place(&error), word.trim()),
+                signature(),
+            ))
+        }
+        Err(diagnostics) => {
+            let message = format!("argument {name}: expected {ty}, found `{}`", word.trim());
+            Err(Failure::BadInput(format!("error: {message}\n  help: {}\n{diagnostics}", signature())))
+        }
+    }
+}
+
+/// The error without its line and column, which say nothing to somebody who wrote one word.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
+}
+
+/// The value that a literal stands for; whether it is of the parameter's type shows when it becomes an argument.
+fn value_of(literal: Literal) -> Value {
+    let all = |parts: Vec<Literal>| parts.into_iter().map(value_of).collect::<Vec<Value>>();
+    match literal {
+        Literal::Int(n) => Value::Int(n),
+        Literal::Real(x) => Value::Real(x),
+        Literal::Bool(b) => Value::Bool(b),
+        Literal::Tuple(parts) => Value::Tuple(all(parts)),
+        Literal::Record(fields) => {
+            Value::Record(fields.into_iter().map(|(name, part)| (name, value_of(part))).collect())
+        }
+        Literal::List(items) | Literal::Array(items) => Value::Array(all(items)),
+        // A kind of value that hosts can't give yet; no parameter is of a type that takes null.
+        _ => Value::Null,
+    }
+}
+
+/// Reads a JSON list of all arguments.
+fn read_arguments(path: &Path, function: &Function) -> Outcome<Vec<Value>> {
+    let bytes = read(path, "--input expects a file that holds a JSON list of the arguments")?;
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
+    let args = function.arguments_seed().deserialize(&mut json).and_then(|args| json.end().map(|()| args));
+    args.map_err(|error| {
+        let help = format!("expected a JSON list of the arguments; the function is {}", function.signature());
+        Failure::bad_input(format_args!("{}: {error}", shown(path)), help)
+    })
+}

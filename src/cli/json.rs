@@ -1,0 +1,90 @@
+//! Values in JSON.
+
+use dualvm::{Stats, Value};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
+
+/// A value: tuples and arrays are lists, records are objects, null stands for what has no derivative. Reals have the
+/// shortest digits that read back as the same number; those that JSON lacks are strings.
+pub(crate) struct Json<'a>(pub(crate) &'a Value);
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Real(x) => Number(*x).serialize(serializer),
+            Value::Int(n) => serializer.serialize_i64(*n),
+            Value::Bool(b) => serializer.serialize_bool(*b),
+            Value::Tuple(items) | Value::Array(items) => list(serializer, items, Json),
+            Value::Reals(xs) => list(serializer, xs, |x| Number(*x)),
+            Value::Record(fields) => {
+                let mut map = serializer.serialize_map(Some(fields.len()))?;
+                fields.iter().try_for_each(|(name, value)| map.serialize_entry(name, &Json(value)))?;
+                map.end()
+            }
+            _ => serializer.serialize_unit(),
+        }
+    }
+}
+
+fn list<'a, S: Serializer, T, J: Serialize>(
+    serializer: S,
+    items: &'a [T],
+    json: impl Fn(&'a T) -> J,
+) -> Result<S::Ok, S::Error> {
+    let mut seq = serializer.serialize_seq(Some(items.len()))?;
+    items.iter().try_for_each(|item| seq.serialize_element(&json(item)))?;
+    seq.end()
+}
+
+/// A real.
+pub(crate) struct Number(pub(crate) f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            x if x.is_nan() => serializer.serialize_str("NaN"),
+            f64::INFINITY => serializer.serialize_str("Infinity"),
+            f64::NEG_INFINITY => serializer.serialize_str("-Infinity"),
+            x => serializer.serialize_f64(x),
+        }
+    }
+}
+
+/// What a command writes.
+pub(crate) struct Report<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) gradient: Option<&'a [Value]>,
+    pub(crate) stats: Option<&'a Stats>,
+}
+
+impl Serialize for Report<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let len = 1 + usize::from(self.gradient.is_some()) + usize::from(self.stats.is_some());
+        let mut report = serializer.serialize_struct("Report", len)?;
+        report.serialize_field("value", &Json(self.value))?;
+        if let Some(gradient) = self.gradient {
+            report.serialize_field("gradient", &gradient.iter().map(Json).collect::<Vec<_>>())?;
+        }
+        if let Some(stats) = self.stats {
+            report.serialize_field("stats", &Used(stats))?;
+        }
+        report.end()
+    }
+}
+
+struct Used<'a>(&'a Stats);
+
+impl Serialize for Used<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stats = self.0;
+        let mut used = serializer.serialize_struct("Stats", 8)?;
+        used.serialize_field("instructions", &stats.instructions)?;
+        used.serialize_field("records", &stats.records)?;
+        used.serialize_field("slots", &stats.slots)?;
+        used.serialize_field("tape_bytes", &stats.tape_bytes)?;
+        used.serialize_field("allocated_bytes", &stats.allocated_bytes)?;
+        used.serialize_field("heap_peak_bytes", &stats.heap_peak_bytes)?;
+        used.serialize_field("forward_seconds", &stats.forward.as_secs_f64())?;
+        used.serialize_field("sweep_seconds", &stats.sweep.as_secs_f64())?;
+        used.end()
+    }
+}

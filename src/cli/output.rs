@@ -1,0 +1,62 @@
+//! Writing results.
+
+use super::Format;
+use super::failure::{Failure, Outcome};
+use super::json::Report;
+use dualvm::{Function, Stats};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Writes a report to stdout.
+pub(crate) fn report(function: &Function, report: &Report<'_>, format: Format) -> Outcome {
+    let written = with_stdout(|out| match format {
+        Format::Text => text(out, function, report),
+        Format::Json => {
+            serde_json::to_writer(&mut *out, report)?;
+            writeln!(out)
+        }
+    });
+    if let (Some(stats), Format::Text) = (report.stats, format) {
+        // Where stderr can't be written there is nobody to tell.
+        _ = statistics(&mut io::stderr().lock(), stats);
+    }
+    written
+}
+
+/// Writes to stdout through a buffer.
+pub(crate) fn with_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Outcome {
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::stdout(&error))
+}
+
+/// Writes bytes to a file, or to stdout if the path is `-`.
+pub(crate) fn file(path: &Path, bytes: &[u8]) -> Outcome {
+    if path == Path::new("-") {
+        return with_stdout(|out| out.write_all(bytes));
+    }
+    std::fs::write(path, bytes)
+        .map_err(|error| Failure::io("write", path, &error, "-o names another file, or stdout if it is `-`"))
+}
+
+fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Result<()> {
+    let Some(gradient) = report.gradient else {
+        return writeln!(out, "value  = {}", report.value);
+    };
+    // Aligned with each other: parameters stand two columns to the right.
+    let params = &function.interface().params;
+    let width = params.iter().map(|(name, _)| name.chars().count()).fold(4, usize::max);
+    writeln!(out, "{:<1$} = {2}", "value", width + 2, report.value)?;
+    writeln!(out, "gradient:")?;
+    params.iter().zip(gradient).try_for_each(|((name, _), value)| writeln!(out, "  {name:<width$} = {value}"))
+}
+
+fn statistics(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
+    writeln!(out, "instructions    = {}", stats.instructions)?;
+    writeln!(out, "records         = {}", stats.records)?;
+    writeln!(out, "slots           = {}", stats.slots)?;
+    writeln!(out, "tape bytes      = {}", stats.tape_bytes)?;
+    writeln!(out, "allocated bytes = {}", stats.allocated_bytes)?;
+    writeln!(out, "heap peak bytes = {}", stats.heap_peak_bytes)?;
+    writeln!(out, "forward         = {:?}", stats.forward)?;
+    writeln!(out, "sweep           = {:?}", stats.sweep)
+}

@@ -1,0 +1,230 @@
+//! The one error type of the facade.
+//!
+//! [`Error`] is a pointer to an [`ErrorKind`]; nothing here prints anything, `Display` and `Debug` do.
+
+use crate::frontend::Diagnostics;
+use crate::vm::binary::{DecodeError, EncodeError};
+use crate::vm::engine::RunError;
+use crate::vm::module::HostType;
+use crate::vm::text::TextError;
+use crate::vm::trap::{Trap, TrapKind};
+use crate::vm::value::ArgumentError;
+use crate::vm::verify::VerifyError;
+use std::fmt;
+
+/// Whatever can go wrong: in loading a module, in converting values, in running a program.
+///
+/// `Display` is meant for people: it names the place, says what was expected and found, and for a trap it ends with the
+/// program's backtrace. It has several lines where there is that much to say. `Debug` writes the same, so that
+/// `fn main() -> Result<(), dualvm::Error>` prints something useful. Programs look at [`Error::kind`].
+///
+/// An error is the size of a pointer, and no error leaves an engine, a module or a function in a bad state.
+///
+/// ```
+/// use dualvm::{Engine, Error, ErrorKind, Module, Value};
+///
+/// let text = "def quotient (a : Int) (b : Int) : Int = a / b";
+/// let module = Module::from_source(&Engine::default(), "quotient.dual", text)?;
+/// let quotient = module.function("quotient")?;
+///
+/// let error = quotient.call(&[Value::Int(1), Value::Int(0)]).unwrap_err();
+/// assert!(error.is_trap());
+/// assert!(error.to_string().starts_with("integer division by zero"));
+///
+/// let error = quotient.call(&[Value::Int(1), Value::Bool(true)]).unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::Argument(_)));
+/// assert_eq!(error.to_string(), "argument b: expected Int, found a boolean (true)");
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Error(Box<ErrorKind>);
+
+/// What went wrong.
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The program's source has errors.
+    Source(Diagnostics),
+    /// A module in text has errors; at least one.
+    Assembly(Vec<TextError>),
+    /// Bytes are not a module in binary form.
+    Binary(DecodeError),
+    /// Bytes that should be source or assembly are not UTF-8.
+    NotText {
+        /// The file, as the caller named it.
+        file: String,
+        /// The first byte that doesn't belong to a character.
+        offset: usize,
+    },
+    /// The module breaks rules of the verifier; at least one.
+    Verify(Vec<VerifyError>),
+    /// The module has no binary form.
+    Encode(EncodeError),
+    /// The module exports no function of this name.
+    NoSuchFunction {
+        /// The name asked for.
+        name: String,
+        /// Names of exported functions that it may have been meant to be, the most similar first.
+        suggestions: Vec<String>,
+        /// Whether the module has a function of this name that hosts can't call.
+        private: bool,
+    },
+    /// The arguments are not the function's.
+    Argument(ArgumentError),
+    /// The program trapped, or reached a limit, or was cancelled.
+    Trap(Box<Trap>),
+    /// A gradient was asked of a function whose result is not one real.
+    NotScalar {
+        /// The function.
+        function: String,
+        /// Its result type.
+        result: HostType,
+    },
+    /// A host's value can't be an argument.
+    Serialize {
+        /// Where in the arguments: a parameter's name, then indices and field names, as in `x[3].1`. May be empty.
+        place: String,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A result, or a gradient, doesn't fit the host's type.
+    Deserialize {
+        /// Where in the result or in the gradient, as in `[3].1`. May be empty.
+        place: String,
+        /// What is wrong there.
+        message: String,
+    },
+}
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync + 'static>() {}
+    is_send_and_sync::<Error>();
+};
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// What went wrong, by value.
+    pub fn into_kind(self) -> ErrorKind {
+        *self.0
+    }
+
+    /// Whether a program was run and stopped before its end: it trapped, reached a limit or was cancelled. Any other
+    /// error says that the program or the arguments are not good, before anything runs, or that a result doesn't fit
+    /// the host's type.
+    pub fn is_trap(&self) -> bool {
+        self.trap().is_some()
+    }
+
+    /// Whether a program stopped because it reached a limit. Other limits may let it end.
+    pub fn is_limit(&self) -> bool {
+        self.trap().is_some_and(|trap| matches!(trap.kind, TrapKind::Limit(_)))
+    }
+
+    /// Whether a program stopped because the host cancelled it.
+    pub fn is_cancelled(&self) -> bool {
+        self.trap().is_some_and(|trap| trap.kind == TrapKind::Cancelled)
+    }
+
+    /// The trap with its backtrace, if a program stopped before its end.
+    pub fn trap(&self) -> Option<&Trap> {
+        match self.kind() {
+            ErrorKind::Trap(trap) => Some(trap),
+            _ => None,
+        }
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Error(Box::new(kind))
+    }
+}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Self {
+        Error::from(match error {
+            RunError::Argument(error) => ErrorKind::Argument(error),
+            RunError::Trap(trap) => ErrorKind::Trap(trap),
+            RunError::NotScalar { function, result } => ErrorKind::NotScalar { function, result },
+            _ => unreachable!("the variants are those of this version of the virtual machine"),
+        })
+    }
+}
+
+impl From<ArgumentError> for Error {
+    fn from(error: ArgumentError) -> Self {
+        ErrorKind::Argument(error).into()
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Source(diagnostics) => diagnostics.fmt(f),
+            ErrorKind::Assembly(errors) => blocks(f, errors, "\n\n"),
+            ErrorKind::Binary(error) => error.fmt(f),
+            ErrorKind::NotText { file, offset } => write!(
+                f,
+                "{file}: neither text nor a module in binary form: byte {offset} doesn't belong to a UTF-8 character"
+            ),
+            ErrorKind::Verify(errors) => {
+                let plural = if errors.len() == 1 { "" } else { "s" };
+                write!(f, "the module breaks {} rule{plural} of the verifier:\n  ", errors.len())?;
+                blocks(f, errors, "\n  ")
+            }
+            ErrorKind::Encode(error) => error.fmt(f),
+            ErrorKind::NoSuchFunction { name, suggestions, private } => {
+                match private {
+                    true => write!(f, "function `{name}` can't be called by a host: it is not exported")?,
+                    false => write!(f, "there is no function `{name}`")?,
+                }
+                for (i, suggestion) in suggestions.iter().enumerate() {
+                    write!(f, "{}`{suggestion}`", if i == 0 { "; did you mean " } else { " or " })?;
+                }
+                write!(f, "{}", if suggestions.is_empty() { "" } else { "?" })
+            }
+            ErrorKind::Argument(error) => error.fmt(f),
+            ErrorKind::Trap(trap) => trap.fmt(f),
+            ErrorKind::NotScalar { function, result } => {
+                RunError::NotScalar { function: function.clone(), result: result.clone() }.fmt(f)
+            }
+            ErrorKind::Serialize { place, message } => match place.as_str() {
+                "" => write!(f, "arguments: {message}"),
+                place => write!(f, "argument {place}: {message}"),
+            },
+            ErrorKind::Deserialize { place, message } => match place.as_str() {
+                "" => write!(f, "result: {message}"),
+                place => write!(f, "result at {}: {message}", place.trim_start_matches('.')),
+            },
+        }
+    }
+}
+
+fn blocks<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], between: &str) -> fmt::Result {
+    for (i, item) in items.iter().enumerate() {
+        write!(f, "{}{item}", if i == 0 { "" } else { between })?;
+    }
+    Ok(())
+}

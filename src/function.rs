@@ -1,0 +1,224 @@
+//! Functions that a host calls, with values or with its own types.
+
+use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
+use crate::vm::module::Interface;
+use crate::vm::value::Value;
+use crate::{ArgumentsSeed, Error, de, ser};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// An exported function of a [`Module`](crate::Module). Cheap to clone, `Send` and `Sync`; it may be called from any
+/// number of threads at a time.
+///
+/// Each operation comes in two forms. [`call`](Function::call), [`value_and_grad`](Function::value_and_grad) and their
+/// `_with` forms take and give [`Value`]s. [`call_as`](Function::call_as) and
+/// [`value_and_grad_as`](Function::value_and_grad_as) take and give the host's own types, through `serde`.
+#[derive(Clone, Debug)]
+pub struct Function(engine::Function);
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Function>();
+};
+
+impl Function {
+    pub(crate) fn new(function: engine::Function) -> Self {
+        Function(function)
+    }
+
+    /// The function's name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Names and types of the parameters, and the type of the result.
+    pub fn interface(&self) -> &Interface {
+        self.0.interface()
+    }
+
+    /// The function's name and types on one line, as in `f : (x : Real, n : Int) -> Real`.
+    pub fn signature(&self) -> String {
+        let Interface { params, result } = self.interface();
+        let params: Vec<String> = params.iter().map(|(name, ty)| format!("{name} : {ty}")).collect();
+        format!("{} : ({}) -> {result}", self.name(), params.join(", "))
+    }
+
+    /// Calls the function.
+    ///
+    /// There is one argument per parameter. Integers are accepted for reals if they are the same number; a record's
+    /// fields may come in any order. Time: the program's own, and linear in the size of arguments and result.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`](crate::ErrorKind::Argument) if the arguments are not of the parameters' types,
+    /// [`ErrorKind::Trap`](crate::ErrorKind::Trap) if the program traps or reaches a limit of the engine.
+    pub fn call(&self, args: &[Value]) -> Result<Value, Error> {
+        Ok(self.0.call(args)?)
+    }
+
+    /// Calls the function with limits or a cancel handle of this call's own, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn call_with(&self, args: &[Value], options: &CallOptions) -> Result<(Value, Stats), Error> {
+        Ok(self.0.call_with(args, options)?)
+    }
+
+    /// The function's value, and its gradient with respect to every real in its arguments.
+    ///
+    /// The gradient has one entry per parameter, of the argument's shape: the entry of an array of n reals is an array
+    /// of n reals. Integers and booleans in it are [`Value::Null`]. All partial derivatives together take a small
+    /// constant factor of the time of one call, however many they are, and memory in proportion to the operations on
+    /// reals.
+    ///
+    /// # Errors
+    /// As [`Function::call`], and [`ErrorKind::NotScalar`](crate::ErrorKind::NotScalar) if the result is not one real.
+    pub fn value_and_grad(&self, args: &[Value]) -> Result<(f64, Vec<Value>), Error> {
+        Ok(self.0.value_and_grad(args)?)
+    }
+
+    /// [`Function::value_and_grad`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`Function::value_and_grad`].
+    pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, Error> {
+        Ok(self.0.grad_with(args, options)?)
+    }
+
+    /// The function's value, of any type, and the gradient of every real in it: a row each, in the order in which they
+    /// stand in the value. One forward run, and one sweep per row.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def polar (r : Real) (phi : Real) = (r * cos phi, r * sin phi)";
+    /// let polar = Module::from_source(&Engine::default(), "polar.dual", text)?.function("polar")?;
+    /// let jacobian = polar.jacobian(&[2.0.into(), 0.0.into()])?;
+    /// assert_eq!(jacobian.rows, [[1.0.into(), (-0.0).into()], [0.0.into(), 2.0.into()]]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, Error> {
+        Ok(self.0.jacobian(args)?)
+    }
+
+    /// [`Function::jacobian`] with limits or a cancel handle of this call's own.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`].
+    pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, Error> {
+        Ok(self.0.jacobian_with(args, options)?)
+    }
+
+    /// Calls the function with the host's own types.
+    ///
+    /// `args` is a tuple, array or sequence with one entry per parameter, or a struct or map with one field per
+    /// parameter, found by name. One argument is the tuple `(x,)`, none is `()`. [The crate's
+    /// page](crate#your-own-types) says what becomes what.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def scale (k : Real) (v : (Real, Real)) = let (x, y) = v in (k * x, k * y)";
+    /// let scale = Module::from_source(&Engine::default(), "scale.dual", text)?.function("scale")?;
+    /// let scaled: [f64; 2] = scale.call_as(&(2.0, [3.0, 4.0]))?;
+    /// assert_eq!(scaled, [6.0, 8.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`]; [`ErrorKind::Serialize`](crate::ErrorKind::Serialize) if `args` holds what no program
+    /// takes, and [`ErrorKind::Deserialize`](crate::ErrorKind::Deserialize) if the result doesn't fit `Out`.
+    pub fn call_as<Out: DeserializeOwned>(&self, args: &(impl Serialize + ?Sized)) -> Result<Out, Error> {
+        self.call_as_with(args, &CallOptions::default()).map(|(value, _)| value)
+    }
+
+    /// [`Function::call_as`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`Function::call_as`].
+    pub fn call_as_with<Out: DeserializeOwned>(
+        &self,
+        args: &(impl Serialize + ?Sized),
+        options: &CallOptions,
+    ) -> Result<(Out, Stats), Error> {
+        let args = ser::to_arguments(&self.interface().params, args)?;
+        let (value, stats) = self.call_with(&args, options)?;
+        Ok((de::from_result(&value)?, stats))
+    }
+
+    /// The function's value and its gradient, with the host's own types.
+    ///
+    /// `args` is as for [`Function::call_as`]. `Grad` is a tuple or sequence with one entry per parameter, or a struct
+    /// with fields named like parameters; often it is the type of the arguments. Discrete parts of the gradient are
+    /// null, which reads as `None`, `()`, `0` or `false`, whatever the type asks for.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    /// struct Spring {
+    ///     stiffness: f64,
+    ///     rest: f64,
+    /// }
+    ///
+    /// let text = "def energy (s : (Real, Real)) (x : Real) : Real =
+    ///               let (stiffness, rest) = s in
+    ///               0.5 * stiffness * (x - rest) ^ 2";
+    /// let energy = Module::from_source(&Engine::default(), "spring.dual", text)?.function("energy")?;
+    /// let spring = Spring { stiffness: 3.0, rest: 1.0 };
+    /// let (value, (by_spring, by_x)): (f64, (Spring, f64)) = energy.value_and_grad_as(&(spring, 3.0))?;
+    /// assert_eq!(value, 6.0);
+    /// assert_eq!(by_spring, Spring { stiffness: 2.0, rest: -6.0 });
+    /// assert_eq!(by_x, 6.0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call_as`], and [`ErrorKind::NotScalar`](crate::ErrorKind::NotScalar) if the result is not one
+    /// real.
+    pub fn value_and_grad_as<Grad: DeserializeOwned>(
+        &self,
+        args: &(impl Serialize + ?Sized),
+    ) -> Result<(f64, Grad), Error> {
+        self.grad_as_with(args, &CallOptions::default()).map(|(value, gradient, _)| (value, gradient))
+    }
+
+    /// [`Function::value_and_grad_as`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`Function::value_and_grad_as`].
+    pub fn grad_as_with<Grad: DeserializeOwned>(
+        &self,
+        args: &(impl Serialize + ?Sized),
+        options: &CallOptions,
+    ) -> Result<(f64, Grad, Stats), Error> {
+        let params = &self.interface().params;
+        let args = ser::to_arguments(params, args)?;
+        let result = self.grad_with(&args, options)?;
+        Ok((result.value, de::from_gradient(params, &result.gradient)?, result.stats))
+    }
+
+    /// Reads arguments from any self-describing format, such as JSON, by the parameters' types.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    /// use serde::de::DeserializeSeed;
+    ///
+    /// let text = "def product (a : Real) (b : Real) = a * b";
+    /// let product = Module::from_source(&Engine::default(), "product.dual", text)?.function("product")?;
+    /// let mut json = serde_json::Deserializer::from_str("[6, 0.5]");
+    /// let args = product.arguments_seed().deserialize(&mut json).unwrap();
+    /// assert_eq!(product.call(&args)?, Value::Real(3.0));
+    ///
+    /// let mut json = serde_json::Deserializer::from_str("[6, true]");
+    /// let error = product.arguments_seed().deserialize(&mut json).unwrap_err();
+    /// assert_eq!(error.to_string(), "argument b: expected Real, found boolean `true` at line 1 column 8");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn arguments_seed(&self) -> ArgumentsSeed<'_> {
+        ArgumentsSeed::new(&self.interface().params)
+    }
+}

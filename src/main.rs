@@ -1,0 +1,7 @@
+//! The `dualvm` program. What it does is in `cli`.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

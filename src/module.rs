@@ -1,0 +1,180 @@
+//! Modules: source, assembly or binary in, verified code out.
+
+use crate::frontend;
+use crate::kind::FileKind;
+use crate::vm::engine::Engine;
+use crate::vm::module::ModuleDef;
+use crate::vm::{binary, engine, text};
+use crate::{Error, ErrorKind, Function};
+
+/// Verified code. Cheap to clone, `Send` and `Sync`.
+///
+/// A `Module` in hand means that the verifier has accepted the code: whatever its bytes came from, running it can't do
+/// more than compute, trap or reach a limit.
+///
+/// ```
+/// use dualvm::{Engine, Error, Module};
+///
+/// let engine = Engine::default();
+/// let module = Module::from_source(&engine, "cube.dual", "def cube (x : Real) : Real = x * x * x")?;
+/// let names: Vec<String> = module.functions().map(|function| function.name().to_owned()).collect();
+/// assert_eq!(names, ["cube"]);
+///
+/// let bytes = module.to_binary()?;
+/// let same = Module::from_binary(&engine, &bytes)?;
+/// assert_eq!(same.def(), module.def());
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Module(engine::Module);
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Module>();
+};
+
+impl Module {
+    /// Verifies a module that a compiler or [`ModuleBuilder`](crate::vm::builder::ModuleBuilder) made.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Verify`] with everything that the verifier finds wrong, up to 100 errors.
+    pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Error> {
+        engine::Module::new(engine, def).map(Module).map_err(|errors| ErrorKind::Verify(errors).into())
+    }
+
+    /// Compiles a program in dualvm's language. `file` names it in messages and backtraces; nothing is opened.
+    ///
+    /// ```
+    /// use dualvm::{Engine, ErrorKind, Module};
+    ///
+    /// let error = Module::from_source(&Engine::default(), "f.dual", "def f (x : Real) = sqr x").unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::Source(_)));
+    /// assert!(error.to_string().contains("f.dual:1:20"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Source`] with all problems found, each with its line.
+    pub fn from_source(engine: &Engine, file: &str, text: &str) -> Result<Module, Error> {
+        Module::new(engine, compile(file, text)?)
+    }
+
+    /// Assembles and verifies a module in text form; [`dualvm::vm::text`](crate::vm::text) describes it.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    ///
+    /// let text = r#"
+    /// func "square" (real) -> (real)
+    ///   export (x : Real) -> Real
+    ///   regs 2 real
+    /// {
+    ///   mul r1, r0, r0
+    ///   ret (r1)
+    /// }
+    /// "#;
+    /// let square = Module::from_assembly(&Engine::default(), "square.dvs", text)?.function("square")?;
+    /// assert_eq!(square.value_and_grad(&[3.0.into()])?, (9.0, vec![Value::Real(6.0)]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Assembly`] with all problems found, each with its line, and [`ErrorKind::Verify`].
+    pub fn from_assembly(engine: &Engine, file: &str, text: &str) -> Result<Module, Error> {
+        let def = text::parse(text, file).map_err(ErrorKind::Assembly)?;
+        Module::new(engine, def)
+    }
+
+    /// Decodes and verifies a module in binary form. Linear in the number of bytes, whoever wrote them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Binary`] with the offset of what can't be decoded, and [`ErrorKind::Verify`].
+    pub fn from_binary(engine: &Engine, bytes: &[u8]) -> Result<Module, Error> {
+        let def = binary::decode(bytes).map_err(ErrorKind::Binary)?;
+        Module::new(engine, def)
+    }
+
+    /// Loads source, assembly or binary, told apart by [`FileKind::detect`]. `file` names it in messages.
+    ///
+    /// # Errors
+    /// As [`Module::from_source`], [`Module::from_assembly`] or [`Module::from_binary`], and [`ErrorKind::NotText`] if
+    /// the bytes are neither text nor binary.
+    pub fn load(engine: &Engine, file: &str, bytes: &[u8]) -> Result<Module, Error> {
+        Module::new(engine, read_def(file, bytes)?)
+    }
+
+    /// The exported function of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchFunction`], with names that it may have been meant to be.
+    pub fn function(&self, name: &str) -> Result<Function, Error> {
+        self.0.function(name).map(Function::new).ok_or_else(|| {
+            let private = self.def().function(name).is_some();
+            ErrorKind::NoSuchFunction { name: name.to_owned(), suggestions: self.similar(name), private }.into()
+        })
+    }
+
+    /// All exported functions, in the order of the program.
+    pub fn functions(&self) -> impl Iterator<Item = Function> + '_ {
+        self.0.functions().map(Function::new)
+    }
+
+    /// The module in binary form, which [`Module::from_binary`] reads. Equal modules have equal bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Encode`], which no module reports that was decoded, assembled, compiled or built by this crate.
+    pub fn to_binary(&self) -> Result<Vec<u8>, Error> {
+        binary::encode(self.def()).map_err(|error| ErrorKind::Encode(error).into())
+    }
+
+    /// The module in text form, which [`Module::from_assembly`] reads.
+    pub fn to_assembly(&self) -> String {
+        text::print(self.def())
+    }
+
+    /// The code as data.
+    pub fn def(&self) -> &ModuleDef {
+        self.0.def()
+    }
+
+    /// The engine that the module belongs to.
+    pub fn engine(&self) -> &Engine {
+        self.0.engine()
+    }
+
+    /// Exported functions whose names are similar to `name`, the most similar first.
+    fn similar(&self, name: &str) -> Vec<String> {
+        const SHOWN: usize = 3;
+        const SIMILARITY_MIN: f64 = 0.75;
+        let scored = self.functions().map(|function| {
+            let similarity = strsim::jaro_winkler(&name.to_lowercase(), &function.name().to_lowercase());
+            (similarity, function.name().to_owned())
+        });
+        let mut similar: Vec<(f64, String)> = scored.filter(|(score, _)| *score >= SIMILARITY_MIN).collect();
+        similar.sort_by(|a, b| b.0.total_cmp(&a.0));
+        similar.into_iter().take(SHOWN).map(|(_, name)| name).collect()
+    }
+}
+
+/// Reads a file of any kind, without verifying what it holds.
+///
+/// For tools that show or convert modules which may not be good; everyone else wants [`Module::load`].
+///
+/// # Errors
+/// As [`Module::load`], but never [`ErrorKind::Verify`].
+pub fn read_def(file: &str, bytes: &[u8]) -> Result<ModuleDef, Error> {
+    let kind = FileKind::detect(file, bytes);
+    if kind == FileKind::Binary {
+        return binary::decode(bytes).map_err(|error| ErrorKind::Binary(error).into());
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| ErrorKind::NotText { file: file.to_owned(), offset: error.valid_up_to() })?;
+    match kind {
+        FileKind::Assembly => text::parse(text, file).map_err(|errors| ErrorKind::Assembly(errors).into()),
+        _ => compile(file, text),
+    }
+}
+
+/// The one place where the language's compiler is called.
+fn compile(file: &str, text: &str) -> Result<ModuleDef, Error> {
+    frontend::compile(file, text).map_err(|diagnostics| ErrorKind::Source(diagnostics).into())
+}

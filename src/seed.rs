@@ -1,0 +1,317 @@
+//! Reading argument values from self-describing formats, directed by the parameters' types.
+//!
+//! The way for data that comes as text; a host's own types go through `ser`. A value that comes out is of its type.
+
+use crate::vm::module::HostType;
+use crate::vm::value::Value;
+use serde::Deserializer;
+use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
+use std::fmt::{self, Display};
+
+/// Elements that memory is taken for before they are read: what a format says about lengths is not trusted.
+const RESERVED_MAX: usize = 1 << 16;
+
+/// Reads a list of arguments, one per parameter. From [`Function::arguments_seed`](crate::Function::arguments_seed).
+///
+/// Tuples and arrays are lists, records are maps, unit is null or the empty list. Integers are accepted for reals, but
+/// not reals for integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals,
+/// too. Errors name the place, as in `x[3].1`, and what was expected and found there.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgumentsSeed<'a> {
+    params: &'a [(String, HostType)],
+}
+
+impl<'a> ArgumentsSeed<'a> {
+    pub(crate) fn new(params: &'a [(String, HostType)]) -> Self {
+        ArgumentsSeed { params }
+    }
+}
+
+/// Reads one value of a type, as [`ArgumentsSeed`] reads a list of them.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueSeed<'a> {
+    ty: &'a HostType,
+    place: Place<'a>,
+}
+
+impl<'a> ValueSeed<'a> {
+    /// Reads an argument of this type. Errors call it by this name.
+    pub fn new(name: &'a str, ty: &'a HostType) -> Self {
+        ValueSeed { ty, place: Place::Argument(name) }
+    }
+
+    fn fail<E: de::Error>(&self, found: impl Display) -> E {
+        mismatch(&self.place, self.ty, found)
+    }
+}
+
+fn mismatch<E: de::Error>(place: &Place<'_>, expected: impl Display, found: impl Display) -> E {
+    E::custom(format_args!("argument {place}: expected {expected}, found {found}"))
+}
+
+/// Where a value stands. Written out only if there is an error.
+#[derive(Clone, Copy, Debug)]
+enum Place<'a> {
+    Argument(&'a str),
+    Element(&'a Place<'a>, usize),
+    Part(&'a Place<'a>, usize),
+    Field(&'a Place<'a>, &'a str),
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Argument(name) => f.write_str(name),
+            Place::Element(array, index) => write!(f, "{array}[{index}]"),
+            Place::Part(tuple, index) => write!(f, "{tuple}.{index}"),
+            Place::Field(record, name) => write!(f, "{record}.{name}"),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ArgumentsSeed<'_> {
+    type Value = Vec<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Value>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ArgumentsSeed<'_> {
+    type Value = Vec<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.params.len() == 1 { "" } else { "s" };
+        write!(f, "a list of {} argument{plural}", self.params.len())?;
+        for (i, (name, ty)) in self.params.iter().enumerate() {
+            write!(f, "{}{name} : {ty}", if i == 0 { " (" } else { ", " })?;
+        }
+        f.write_str(if self.params.is_empty() { "" } else { ")" })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Value>, A::Error> {
+        let mut args = Vec::with_capacity(self.params.len());
+        for (name, ty) in self.params {
+            match items.next_element_seed(ValueSeed::new(name, ty))? {
+                Some(value) => args.push(value),
+                None => {
+                    return Err(de::Error::custom(format_args!("expected {}, found {}", Expecting(&self), args.len())));
+                }
+            }
+        }
+        let extra = rest(&mut items)?;
+        if extra > 0 {
+            let found = args.len() + extra;
+            return Err(de::Error::custom(format_args!("expected {}, found {found}", Expecting(&self))));
+        }
+        Ok(args)
+    }
+}
+
+/// Shows what a visitor expects.
+struct Expecting<'a>(&'a ArgumentsSeed<'a>);
+
+impl Display for Expecting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Visitor::expecting(self.0, f)
+    }
+}
+
+/// Counts the items that are left.
+fn rest<'de, A: SeqAccess<'de>>(items: &mut A) -> Result<usize, A::Error> {
+    let mut count = 0;
+    while items.next_element::<IgnoredAny>()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ty.fmt(f)
+    }
+
+    fn visit_bool<E: de::Error>(self, b: bool) -> Result<Value, E> {
+        match self.ty {
+            HostType::Bool => Ok(Value::Bool(b)),
+            _ => Err(self.fail(Unexpected::Bool(b))),
+        }
+    }
+
+    fn visit_i64<E: de::Error>(self, n: i64) -> Result<Value, E> {
+        match self.ty {
+            HostType::Int => Ok(Value::Int(n)),
+            HostType::Real => Ok(Value::Real(n as f64)),
+            _ => Err(self.fail(Unexpected::Signed(n))),
+        }
+    }
+
+    fn visit_u64<E: de::Error>(self, n: u64) -> Result<Value, E> {
+        match (self.ty, i64::try_from(n)) {
+            (HostType::Real, _) => Ok(Value::Real(n as f64)),
+            (HostType::Int, Ok(n)) => Ok(Value::Int(n)),
+            _ => Err(self.fail(Unexpected::Unsigned(n))),
+        }
+    }
+
+    fn visit_f64<E: de::Error>(self, x: f64) -> Result<Value, E> {
+        match self.ty {
+            HostType::Real => Ok(Value::Real(x)),
+            _ => Err(self.fail(Unexpected::Float(x))),
+        }
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
+        match (self.ty, text) {
+            (HostType::Real, "NaN") => Ok(Value::Real(f64::NAN)),
+            (HostType::Real, "Infinity") => Ok(Value::Real(f64::INFINITY)),
+            (HostType::Real, "-Infinity") => Ok(Value::Real(f64::NEG_INFINITY)),
+            _ => Err(self.fail(Unexpected::Str(text))),
+        }
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
+        match self.ty {
+            HostType::Tuple(types) if types.is_empty() => Ok(Value::UNIT),
+            _ => Err(self.fail("null")),
+        }
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Value, E> {
+        self.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        match self.ty {
+            HostType::Array { element, .. } if **element == HostType::Real => {
+                let mut xs = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
+                let seed = |index| RealSeed { array: &self.place, index };
+                while let Some(x) = items.next_element_seed(seed(xs.len()))? {
+                    xs.push(x);
+                }
+                Ok(Value::Reals(xs))
+            }
+            HostType::Array { element, .. } => {
+                let mut values = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
+                let seed = |index| ValueSeed { ty: element, place: Place::Element(&self.place, index) };
+                while let Some(value) = items.next_element_seed(seed(values.len()))? {
+                    values.push(value);
+                }
+                Ok(Value::Array(values))
+            }
+            HostType::Tuple(types) => {
+                let mut values = Vec::with_capacity(types.len());
+                for (index, ty) in types.iter().enumerate() {
+                    let seed = ValueSeed { ty, place: Place::Part(&self.place, index) };
+                    let part = items.next_element_seed(seed)?;
+                    values.push(part.ok_or_else(|| self.fail::<A::Error>(format_args!("a list of {index}")))?);
+                }
+                match rest(&mut items)? {
+                    0 => Ok(Value::Tuple(values)),
+                    extra => Err(self.fail(format_args!("a list of {}", values.len() + extra))),
+                }
+            }
+            _ => Err(self.fail("a list")),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let HostType::Record(types) = self.ty else { return Err(self.fail("an object")) };
+        let mut values: Vec<Option<Value>> = vec![None; types.len()];
+        while let Some(key) = entries.next_key::<String>()? {
+            let Some(at) = types.iter().position(|(name, _)| *name == key) else {
+                return Err(self.fail(format_args!("an object with the field `{key}`")));
+            };
+            let place = Place::Field(&self.place, &key);
+            let value = entries.next_value_seed(ValueSeed { ty: &types[at].1, place })?;
+            if values[at].replace(value).is_some() {
+                return Err(self.fail(format_args!("the field `{key}` twice")));
+            }
+        }
+        let field = |((name, _), value): (&(String, HostType), Option<Value>)| match value {
+            Some(value) => Ok((name.clone(), value)),
+            None => Err(self.fail(format_args!("no field `{name}`"))),
+        };
+        types.iter().zip(values).map(field).collect::<Result<_, _>>().map(Value::Record)
+    }
+}
+
+/// Reads one element of an array of reals.
+#[derive(Clone, Copy)]
+struct RealSeed<'a> {
+    array: &'a Place<'a>,
+    index: usize,
+}
+
+impl RealSeed<'_> {
+    fn fail<E: de::Error>(self, found: Unexpected<'_>) -> E {
+        mismatch(&Place::Element(self.array, self.index), HostType::Real, found)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for RealSeed<'_> {
+    type Value = f64;
+
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<f64, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RealSeed<'_> {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Real")
+    }
+    #[inline]
+    fn visit_f64<E: de::Error>(self, x: f64) -> Result<f64, E> {
+        Ok(x)
+    }
+    #[inline]
+    fn visit_i64<E: de::Error>(self, n: i64) -> Result<f64, E> {
+        Ok(n as f64)
+    }
+    #[inline]
+    fn visit_u64<E: de::Error>(self, n: u64) -> Result<f64, E> {
+        Ok(n as f64)
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<f64, E> {
+        match text {
+            "NaN" => Ok(f64::NAN),
+            "Infinity" => Ok(f64::INFINITY),
+            "-Infinity" => Ok(f64::NEG_INFINITY),
+            _ => Err(self.fail(Unexpected::Str(text))),
+        }
+    }
+    fn visit_bool<E: de::Error>(self, b: bool) -> Result<f64, E> {
+        Err(self.fail(Unexpected::Bool(b)))
+    }
+    fn visit_unit<E: de::Error>(self) -> Result<f64, E> {
+        Err(self.fail(Unexpected::Other("null")))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<f64, A::Error> {
+        Err(self.fail(Unexpected::Other("a list")))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<f64, A::Error> {
+        Err(self.fail(Unexpected::Other("an object")))
+    }
+}

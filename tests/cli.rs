@@ -1,0 +1,268 @@
+//! The `dualvm` program: every command, formats, exit codes.
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::Workspace;
+use std::io::Read;
+
+const RECORD: &str = include_str!("data/record.dvs");
+const MULT: &str = "-- The product.\ndef mult (x : Real) (y : Real) : Real = x * y\n";
+const TWO: &str = "def third (xs : Array Real) : Real = xs[2]\ndef pair (x : Real) (n : Int) = (x, n)\n";
+
+fn workspace(test: &str) -> Workspace {
+    let workspace = Workspace::new(test);
+    workspace.write("mult.dual", MULT);
+    workspace.write("two.dual", TWO);
+    workspace.write("record.dvs", RECORD);
+    workspace
+}
+
+#[test]
+fn check_lists_what_can_be_called() {
+    let w = workspace("check");
+    assert_eq!(w.stdout(&["check", "mult.dual"]), "mult : (x : Real, y : Real) -> Real\n");
+    assert_eq!(
+        w.stdout(&["check", "two.dual"]),
+        "third : (xs : Array Real) -> Real\npair : (x : Real, n : Int) -> (Real, Int)\n"
+    );
+}
+
+#[test]
+fn verify_counts_what_it_has_seen() {
+    let w = workspace("verify");
+    let expected = "record.dvs: verified: functions 3 (exported 2), instructions 7\n";
+    assert_eq!(w.stdout(&["verify", "record.dvs"]), expected);
+}
+
+#[test]
+fn run_and_grad_print_text() {
+    let w = workspace("text");
+    assert_eq!(w.stdout(&["run", "mult.dual", "mult", "3", "0.5"]), "value  = 1.5\n");
+    assert_eq!(
+        w.stdout(&["grad", "mult.dual", "mult", "3", "4"]),
+        "value  = 12.0\ngradient:\n  x    = 4.0\n  y    = 3.0\n"
+    );
+    let model = r#"{"rate": 2, "count": 3, "on": true, "w": [3, 4]}"#;
+    assert_eq!(
+        w.stdout(&["grad", "record.dvs", "weighted", model, "[5.0, 6.0]"]),
+        "value  = 26.0\n\
+         gradient:\n  m    = { rate = 3.0, count = null, on = null, w = (2.0, 5.0) }\n  xs   = [4.0, 0.0]\n"
+    );
+}
+
+#[test]
+fn run_and_grad_print_json() {
+    let w = workspace("json");
+    assert_eq!(w.stdout(&["run", "mult.dual", "3", "4", "--format", "json"]), "{\"value\":12.0}\n");
+    assert_eq!(
+        w.stdout(&["grad", "--format=json", "mult.dual", "3", "4"]),
+        "{\"value\":12.0,\"gradient\":[4.0,3.0]}\n"
+    );
+    let model = r#"{"on": true, "rate": 2, "w": [3, 4], "count": 3}"#;
+    assert_eq!(
+        w.stdout(&["grad", "record.dvs", "weighted", model, "[5, 6]", "--format", "json"]),
+        "{\"value\":26.0,\"gradient\":[{\"rate\":3.0,\"count\":null,\"on\":null,\"w\":[2.0,5.0]},[4.0,0.0]]}\n"
+    );
+    assert_eq!(w.stdout(&["run", "two.dual", "pair", "0.1", "-7", "--format", "json"]), "{\"value\":[0.1,-7]}\n");
+}
+
+#[test]
+fn reals_that_json_lacks_are_strings_both_ways() {
+    let w = workspace("nonfinite");
+    let json = |a: &str, b: &str| w.stdout(&["run", "mult.dual", a, b, "--format", "json"]);
+    assert_eq!(json("\"Infinity\"", "2"), "{\"value\":\"Infinity\"}\n");
+    assert_eq!(json("\"-Infinity\"", "2"), "{\"value\":\"-Infinity\"}\n");
+    assert_eq!(json("\"NaN\"", "2"), "{\"value\":\"NaN\"}\n");
+    assert_eq!(json("1e-320", "0.1"), "{\"value\":1e-321}\n");
+}
+
+#[test]
+fn numbers_round_trip() {
+    let w = workspace("round_trip");
+    for x in ["0.1", "1e300", "5e-324", "1.7976931348623157e308", "9007199254740993", "0.30000000000000004"] {
+        let printed = w.stdout(&["run", "mult.dual", x, "1", "--format", "json"]);
+        let parsed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(parsed["value"].as_f64().unwrap().to_bits(), x.parse::<f64>().unwrap().to_bits(), "{x}");
+    }
+}
+
+#[test]
+fn arguments_are_literals_or_json() {
+    let w = workspace("literals");
+    let run = |model: &str, points: &str| w.stdout(&["run", "record.dvs", "echo", model, points, "--format", "json"]);
+    let expected = "{\"value\":[1.5,2,true,[[0.5,1],[\"NaN\",-2]]]}\n";
+    assert_eq!(run("{ rate = 1.5, count = 2, on = true }", "[| (0.5, 1), (nan, -2) |]"), expected);
+    assert_eq!(run("{ on = true, rate = 1.5, count = 2 }", "[(0.5, 1), (nan, -2)]"), expected);
+    assert_eq!(run(r#"{"on": true, "rate": 1.5, "count": 2}"#, r#"[[0.5, 1], ["NaN", -2]]"#), expected);
+    assert_eq!(w.stdout(&["run", "mult.dual", "-inf", "nan"]), "value  = nan\n");
+    assert_eq!(w.stdout(&["run", "mult.dual", "-inf", "1"]), "value  = -inf\n");
+}
+
+#[test]
+fn negative_numbers_are_arguments() {
+    let w = workspace("negative");
+    assert_eq!(w.stdout(&["run", "mult.dual", "mult", "-1.2", "-3"]), "value  = 3.5999999999999996\n");
+    assert_eq!(w.stdout(&["run", "mult.dual", "-1e-3", "-2", "--stats"]), "value  = 0.002\n");
+    assert_eq!(w.stdout(&["run", "mult.dual", "--fuel", "1000", "mult", "-0.5", "-2"]), "value  = 1.0\n");
+}
+
+#[test]
+fn function_name_may_be_left_out() {
+    let w = workspace("default_function");
+    assert_eq!(w.stdout(&["run", "mult.dual", "2", "3"]), "value  = 6.0\n");
+    w.write("other-name.dual", MULT);
+    assert_eq!(w.stdout(&["run", "other-name.dual", "2", "3"]), "value  = 6.0\n");
+    w.write("my-pair.dual", TWO.replace("pair", "my_pair"));
+    assert_eq!(w.stdout(&["run", "my-pair.dual", "2", "3"]), "value  = (2.0, 3)\n");
+    let finished = w.run(&["run", "two.dual", "2", "3"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.contains("pair : (x : Real, n : Int) -> (Real, Int)"), "{finished:#?}");
+}
+
+#[test]
+fn arguments_come_from_files_and_stdin() {
+    let w = workspace("input");
+    w.write("args.json", " [ 3, 4.5 ]\n");
+    assert_eq!(w.stdout(&["run", "mult.dual", "--input", "args.json"]), "value  = 13.5\n");
+    let finished =
+        w.run_with_stdin(&["grad", "mult.dual", "mult", "--input", "-", "--format", "json"], b"[2, \"NaN\"]");
+    assert_eq!(finished.stdout, "{\"value\":\"NaN\",\"gradient\":[\"NaN\",2.0]}\n", "{finished:#?}");
+    let finished = w.run_with_stdin(&["run", "-", "2", "3"], MULT.as_bytes());
+    assert_eq!(finished.stdout, "value  = 6.0\n", "{finished:#?}");
+}
+
+#[test]
+fn stats_are_beside_the_result() {
+    let w = workspace("stats");
+    let finished = w.run(&["grad", "mult.dual", "2", "3", "--stats"]);
+    assert_eq!(finished.stdout, "value  = 6.0\ngradient:\n  x    = 3.0\n  y    = 2.0\n");
+    for key in ["instructions", "records", "slots", "tape bytes", "heap peak bytes", "forward", "sweep"] {
+        assert!(finished.stderr.contains(key), "{key}: {finished:#?}");
+    }
+    let printed = w.stdout(&["grad", "mult.dual", "2", "3", "--stats", "--format", "json"]);
+    let parsed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(parsed["stats"]["records"], 1);
+    assert!(parsed["stats"]["instructions"].as_u64().unwrap() > 0);
+    assert!(parsed["stats"]["forward_seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn kinds_are_told_apart_whatever_the_name() {
+    let w = workspace("kinds");
+    w.stdout(&["build", "record.dvs", "-o", "binary.dual"]);
+    w.write("assembly.dual", RECORD);
+    w.write("source.dvs", MULT);
+    w.write("source.dvbc", MULT);
+    let expected = w.stdout(&["check", "record.dvs"]);
+    assert_eq!(w.stdout(&["check", "binary.dual"]), expected);
+    assert_eq!(w.stdout(&["check", "assembly.dual"]), expected);
+    assert_eq!(w.stdout(&["check", "source.dvs"]), w.stdout(&["check", "mult.dual"]));
+    assert_eq!(w.stdout(&["check", "source.dvbc"]), w.stdout(&["check", "mult.dual"]));
+}
+
+#[test]
+fn built_bytecode_runs() {
+    let w = workspace("build");
+    assert_eq!(w.stdout(&["build", "mult.dual"]), "");
+    assert_eq!(&w.read("mult.dvbc")[..4], b"DVBC");
+    assert_eq!(w.stdout(&["run", "mult.dvbc", "2", "3"]), "value  = 6.0\n");
+    assert_eq!(w.stdout(&["grad", "mult.dvbc", "2", "3"]), w.stdout(&["grad", "mult.dual", "2", "3"]));
+    w.stdout(&["build", "mult.dvbc", "--output", "again.dvbc"]);
+    assert_eq!(w.read("again.dvbc"), w.read("mult.dvbc"));
+    let refused = w.run(&["build", "mult.dvbc"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+}
+
+#[test]
+fn assembly_round_trips() {
+    let w = workspace("asm");
+    w.stdout(&["asm", "record.dvs", "-o", "record.dvbc"]);
+    w.write("again.dvs", w.stdout(&["disasm", "record.dvbc"]));
+    w.stdout(&["asm", "again.dvs"]);
+    assert_eq!(w.read("again.dvbc"), w.read("record.dvbc"));
+    assert_eq!(w.stdout(&["disasm", "again.dvbc"]), w.stdout(&["disasm", "again.dvs"]));
+}
+
+#[test]
+fn disasm_shows_one_function() {
+    let w = workspace("disasm");
+    assert_eq!(w.stdout(&["disasm", "record.dvs", "hidden"]), "func f2 \"hidden\" () -> ()\n{\n  ret ()\n}\n");
+    let finished = w.run(&["disasm", "record.dvs", "nothing"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.contains("weighted, echo, hidden"), "{finished:#?}");
+}
+
+#[test]
+fn unverifiable_modules_can_be_assembled_and_shown_but_not_built() {
+    let w = workspace("unverified");
+    w.write("bad.dvs", "func f0 \"f\" () -> (real)\n  regs 1 real\n{\n  ret (r0)\n}\n");
+    w.stdout(&["asm", "bad.dvs"]);
+    assert!(w.stdout(&["disasm", "bad.dvbc"]).contains("ret (r0)"));
+    for args in [["verify", "bad.dvbc"], ["check", "bad.dvs"], ["build", "bad.dvs"], ["run", "bad.dvbc"]] {
+        let finished = w.run(&args);
+        assert_eq!(finished.code, Some(2));
+        assert!(finished.stderr.contains("instruction 0 (`ret (r0)`)"), "{args:?}: {finished:#?}");
+    }
+}
+
+#[test]
+fn traps_and_limits_exit_with_1() {
+    let w = workspace("traps");
+    let finished = w.run(&["run", "two.dual", "third", "[1.0]"]);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(1), ""));
+    assert!(
+        finished
+            .stderr
+            .starts_with("trap: index 2 is out of bounds of an array of length 1\n  in third at two.dual:1:")
+    );
+    w.write("deep.dual", "def deep (n : Int) : Real = if n == 0 then 0.0 else 1.0 + deep (n - 1)\n");
+    for (flag, value) in [("--fuel", "1k"), ("--max-depth", "10"), ("--max-heap", "4Ki"), ("--deadline", "0")] {
+        let finished = w.run(&["run", "deep.dual", "1000000", flag, value]);
+        assert_eq!(finished.code, Some(1), "{flag}: {finished:#?}");
+        assert!(finished.stderr.contains(&format!("{flag} sets this limit")), "{flag}: {finished:#?}");
+    }
+    w.write("long.dual", "def long (x : Real) : Real = loop y = x for i < 100000 do sin y\n");
+    let finished = w.run(&["grad", "long.dual", "1", "--max-tape", "100k"]);
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.stderr.contains("--max-tape sets this limit"), "{finished:#?}");
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let w = workspace("pipe");
+    let zeros = vec!["0.25"; 300_000].join(",");
+    w.write("args.json", format!("[[{zeros}]]"));
+    w.write("big.dual", "def big (xs : Array Real) : Real = loop a = 0.0 for i < length xs do a + xs[i]\n");
+    for format in ["text", "json"] {
+        let mut child = w.command(&["grad", "big.dual", "--input", "args.json", "--format", format]).spawn().unwrap();
+        let mut some = [0; 10];
+        child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+#[test]
+fn a_million_elements_go_in_and_out() {
+    let w = workspace("million");
+    let numbers: Vec<String> = (0..1_000_000).map(|i| (f64::from(i) / 7.0).to_string()).collect();
+    w.write("args.json", format!("[[{}]]", numbers.join(",")));
+    w.write("big.dual", "def big (xs : Array Real) : Real = loop a = 0.0 for i < length xs do a + xs[i] * xs[i]\n");
+    let printed = w.stdout(&["grad", "big.dual", "--input", "args.json", "--format", "json"]);
+    let parsed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let gradient = parsed["gradient"][0].as_array().unwrap();
+    assert_eq!(gradient.len(), 1_000_000);
+    assert_eq!(gradient[999_999].as_f64().unwrap(), 2.0 * (999_999.0 / 7.0));
+}
+
+#[test]
+fn help_and_version_succeed() {
+    let w = workspace("help");
+    for args in [&["--help"][..], &["run", "--help"], &["help", "grad"], &["--version"]] {
+        let finished = w.run(args);
+        assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{args:?}");
+    }
+    assert!(w.stdout(&["grad", "--help"]).contains("--max-tape"));
+}

@@ -1,0 +1,172 @@
+//! Mechanical rules of the repository, over all of its files.
+
+use std::path::{Path, PathBuf};
+
+const ROOTS: [&str; 9] = ["benches", "docs", "examples", "frontend", "jit", "src", "tests", "vm", ".ci"];
+const LINE_LENGTH_MAX: usize = 120;
+
+/// Files with macros that read like a table, one row per line, which rustfmt leaves alone.
+const TABLES: [&str; 3] = ["vm/src/interp.rs", "vm/src/isa.rs", "vm/src/sweep.rs"];
+
+/// Whether a line of code, not of a comment, is longer for a reason: it is printed assembly, it quotes something long,
+/// or it is a row of a table.
+fn may_be_long(path: &Path, line: &str) -> bool {
+    let comment = line.trim_start().starts_with("//");
+    let assembly = path.extension().is_some_and(|extension| extension == "dvs");
+    !comment && (assembly || line.contains(['"', '\\']) || TABLES.iter().any(|table| path.ends_with(table)))
+}
+
+/// All files of the source tree, sorted.
+fn files() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut left: Vec<PathBuf> = ROOTS.iter().map(|name| root.join(name)).filter(|path| path.exists()).collect();
+    let mut files = vec![root.join("README.md"), root.join("Cargo.toml")];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("directories of the repository can be read");
+            left.extend(entries.map(|entry| entry.expect("entries can be read").path()));
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+fn with_extension(extension: &str) -> Vec<(PathBuf, String)> {
+    let chosen = files().into_iter().filter(|path| path.extension().is_some_and(|found| found == extension));
+    chosen.map(|path| (path.clone(), std::fs::read_to_string(&path).expect("source is UTF-8"))).collect()
+}
+
+/// Fails with all places at once.
+#[track_caller]
+fn none(problems: Vec<String>) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn lines_of_code_are_short_and_end_cleanly() {
+    let mut problems = Vec::new();
+    for (path, text) in with_extension("rs").into_iter().chain(with_extension("dual")).chain(with_extension("dvs")) {
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{}:{}", path.display(), number + 1);
+            if line.chars().count() > LINE_LENGTH_MAX && !may_be_long(&path, line) {
+                problems.push(format!("{place}: longer than {LINE_LENGTH_MAX} characters"));
+            }
+            if line.ends_with(' ') || line.contains('\t') {
+                problems.push(format!("{place}: a tab, or white space at the end"));
+            }
+        }
+        if !text.ends_with('\n') || text.ends_with("\n\n") {
+            problems.push(format!("{}: should end with one line break", path.display()));
+        }
+    }
+    none(problems);
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    // Put together here, so that this file doesn't find itself.
+    let words = ["todo", "dbg", "unimplemented"].map(|name| format!("{name}!"));
+    let mut problems = Vec::new();
+    for (path, text) in with_extension("rs") {
+        for (number, line) in text.lines().enumerate() {
+            for word in words.iter().filter(|word| line.contains(*word)) {
+                // A rule may be spoken of in quotes.
+                if !line.contains(&format!("`{word}`")) {
+                    problems.push(format!("{}:{}: {word}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    none(problems);
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let opens = |extension: &str, starts: &'static [&'static str]| {
+        let wrong =
+            with_extension(extension).into_iter().filter(move |(_, text)| !starts.iter().any(|s| text.starts_with(s)));
+        wrong.map(move |(path, _)| format!("{}: should open with {starts:?}", path.display()))
+    };
+    let mut problems: Vec<String> = opens("rs", &["//! "]).collect();
+    problems.extend(opens("md", &["# "]));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let examples = opens("dual", &["-- "]).chain(opens("dvs", &["; "]));
+    problems.extend(examples.filter(|problem| problem.starts_with(&*root.join("examples").to_string_lossy())));
+    none(problems);
+}
+
+#[test]
+fn no_directory_has_a_mod_file() {
+    let allowed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/mod.rs");
+    let found = files().into_iter().filter(|path| path.ends_with("mod.rs") && *path != allowed);
+    let outside_of_tests = found.filter(|path| !path.ends_with("tests/support/mod.rs"));
+    none(outside_of_tests.map(|path| path.display().to_string()).collect());
+}
+
+/// Commands that the README shows run, up to arguments: their subcommands, flags and files exist.
+#[test]
+fn commands_in_the_readme_exist() {
+    const SUBCOMMANDS: [&str; 7] = ["check", "run", "grad", "build", "disasm", "asm", "verify"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("there is a README");
+    let blocks = readme.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: Vec<&str> = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(!commands.is_empty(), "the README shows how the program is run");
+    for command in commands {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let known = match words.as_slice() {
+            ["cargo", "run", rest @ ..] => {
+                let after = rest.iter().skip_while(|word| **word != "--").nth(1);
+                after.is_some_and(|subcommand| SUBCOMMANDS.contains(subcommand))
+            }
+            ["dualvm", subcommand, ..] => SUBCOMMANDS.contains(subcommand),
+            ["cargo", subcommand, ..] => ["build", "test", "bench", "doc", "install"].contains(subcommand),
+            _ => false,
+        };
+        assert!(known, "README.md: `{command}` is no command of this repository");
+        for file in words.iter().filter(|word| word.starts_with("examples/")) {
+            assert!(root.join(file).exists(), "README.md: `{command}`: there is no {file}");
+        }
+    }
+}
+
+/// The command that an example's comment shows works.
+#[test]
+fn commands_in_the_examples_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (path, text) in with_extension("dual").into_iter().chain(with_extension("dvs")) {
+        if !path.starts_with(root.join("examples")) {
+            continue;
+        }
+        let shown = text.lines().filter_map(|line| line.trim_start_matches(['-', ';', ' ']).strip_prefix("dualvm "));
+        let mut count = 0;
+        for command in shown {
+            count += 1;
+            let output = std::process::Command::new(env!("CARGO_BIN_EXE_dualvm"))
+                .current_dir(root)
+                .args(words(command))
+                .output()
+                .expect("the program starts");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: `dualvm {command}`\n{stderr}", path.display());
+        }
+        assert!(count > 0, "{}: should show the command that runs it", path.display());
+    }
+}
+
+/// Cuts a command into words as a shell does, as far as examples need it: single quotes, and white space.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in command.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => words.push(String::new()),
+            c => words.last_mut().expect("there is always a word").push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
