@@ -1,6 +1,6 @@
 //! Functions that a host calls, with values or with its own types.
 
-use crate::vm::engine::{self, CallOptions, Gradient, Stats};
+use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
 use crate::vm::module::Interface;
 use crate::vm::value::Value;
 use crate::{ArgumentsSeed, Error, de, ser};
@@ -82,6 +82,33 @@ impl Function {
     /// As [`Function::value_and_grad`].
     pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, Error> {
         Ok(self.0.grad_with(args, options)?)
+    }
+
+    /// The function's value, of any type, and the gradient of every real in it: a row each, in the order in which they
+    /// stand in the value. One forward run, and one sweep per row.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def polar (r : Real) (phi : Real) = (r * cos phi, r * sin phi)";
+    /// let polar = Module::from_source(&Engine::default(), "polar.dual", text)?.function("polar")?;
+    /// let jacobian = polar.jacobian(&[2.0.into(), 0.0.into()])?;
+    /// assert_eq!(jacobian.rows, [[1.0.into(), (-0.0).into()], [0.0.into(), 2.0.into()]]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, Error> {
+        Ok(self.0.jacobian(args)?)
+    }
+
+    /// [`Function::jacobian`] with limits or a cancel handle of this call's own.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`].
+    pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, Error> {
+        Ok(self.0.jacobian_with(args, options)?)
     }
 
     /// Calls the function with the host's own types.

@@ -60,6 +60,16 @@ impl<I: Id, T> Table<I, T> {
         I::from_index(self.entries.len() - 1)
     }
 
+    /// The index of the entry that is added next.
+    pub(crate) fn next_id(&self) -> I {
+        I::from_index(self.entries.len())
+    }
+
+    /// Removes the last entry.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.entries.pop()
+    }
+
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

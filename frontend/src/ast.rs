@@ -3,9 +3,15 @@
 //! Every node lives in a table of [`Ast`] and names its children by index. Children come before their parents, and no
 //! tree is deeper than [`NESTING_MAX`].
 
-use crate::arena::{Table, id_types};
+mod operator;
+mod pattern;
+
+use crate::arena::{Id, Table, id_types};
 use crate::names::Name;
 use crate::source::Span;
+
+pub(crate) use operator::{BinaryOp, Comparison};
+pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr, TypeExprKind};
 
 /// How deep expressions, patterns and types may nest.
 pub(crate) const NESTING_MAX: u32 = 4_000;
@@ -19,6 +25,14 @@ id_types! {
     TypeExprId;
     /// A top-level definition.
     DefId;
+    /// A function that a `let` defines.
+    LocalFunctionId;
+    /// A data type.
+    DataId;
+    /// A constructor of a data type.
+    ConstructorId;
+    /// An abbreviation of a type.
+    AliasId;
 }
 
 /// A program.
@@ -30,8 +44,81 @@ pub(crate) struct Ast {
     pub(crate) patterns: Table<PatternId, Pattern>,
     /// All types as written.
     pub(crate) types: Table<TypeExprId, TypeExpr>,
-    /// The definitions in the order of the text.
+    /// The definitions in the order of the text; the program's come before the prelude's.
     pub(crate) defs: Table<DefId, Def>,
+    /// All functions that a `let` defines.
+    pub(crate) functions: Table<LocalFunctionId, LocalFunction>,
+    /// The data types: [`LIST`] first, then the program's, then the prelude's.
+    pub(crate) datas: Table<DataId, Data>,
+    /// The constructors: [`NIL`] and [`CONS`] first.
+    pub(crate) constructors: Table<ConstructorId, Constructor>,
+    /// The abbreviations of types.
+    pub(crate) aliases: Table<AliasId, Alias>,
+    /// How much of it is the program; the rest is the prelude.
+    pub(crate) own: Own,
+    /// Whether a type's declaration has a syntax error, so that its name and its constructors are unknown.
+    pub(crate) incomplete: bool,
+}
+
+/// How many entries of each table belong to the program, and not to the prelude.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Own {
+    /// Definitions.
+    pub(crate) defs: usize,
+    /// Data types.
+    pub(crate) datas: usize,
+    /// Abbreviations.
+    pub(crate) aliases: usize,
+}
+
+/// `List a`, whose declaration nobody writes: `type List a = [] | a :: List a`.
+pub(crate) const LIST: DataId = DataId(0);
+/// `[]`
+pub(crate) const NIL: ConstructorId = ConstructorId(0);
+/// `::`
+pub(crate) const CONS: ConstructorId = ConstructorId(1);
+
+/// `type Name a b = C A B | D { x : A }`.
+#[derive(Debug)]
+pub(crate) struct Data {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The parameters.
+    pub(crate) params: Vec<(Name, Span)>,
+    /// The constructors, in the order of the text.
+    pub(crate) constructors: Vec<ConstructorId>,
+}
+
+/// A constructor of a data type.
+#[derive(Debug)]
+pub(crate) struct Constructor {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The type that it makes.
+    pub(crate) data: DataId,
+    /// Its position among the type's constructors.
+    pub(crate) index: u32,
+    /// The types of its fields, in the order of the text.
+    pub(crate) fields: Vec<TypeExprId>,
+    /// The names of its fields, if it was declared with a record: one for each.
+    pub(crate) field_names: Option<Vec<(Name, Span)>>,
+}
+
+/// `alias Name a b = T`.
+#[derive(Debug)]
+pub(crate) struct Alias {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The parameters.
+    pub(crate) params: Vec<(Name, Span)>,
+    /// What it stands for.
+    pub(crate) ty: TypeExprId,
 }
 
 /// `def name param … : result = body`.
@@ -42,6 +129,21 @@ pub(crate) struct Def {
     /// Where the name stands.
     pub(crate) name_span: Span,
     /// The parameters.
+    pub(crate) params: Vec<PatternId>,
+    /// The declared result type.
+    pub(crate) result: Option<TypeExprId>,
+    /// The body.
+    pub(crate) body: ExprId,
+}
+
+/// `let name param … : result = body`, or `let name = body` where the body is a function or has no value to compute.
+#[derive(Debug)]
+pub(crate) struct LocalFunction {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The parameters; may be none.
     pub(crate) params: Vec<PatternId>,
     /// The declared result type.
     pub(crate) result: Option<TypeExprId>,
@@ -73,17 +175,43 @@ pub(crate) enum ExprKind {
     Bool(bool),
     /// A name.
     Var(Name),
+    /// The name of a constructor. A constructor with named fields occurs only as the function of an
+    /// [`ExprKind::Apply`] whose one argument is an [`ExprKind::Record`] with all of them, in any order.
+    Constructor(Name),
     /// `(a, b)`, or `()` without parts.
     Tuple(Vec<ExprId>),
     /// `f a b`.
     Apply(ExprId, Vec<ExprId>),
     /// `-a`.
     Negate(ExprId),
-    /// `a op b`.
+    /// `a op b`, for all operators but `::` and `++`.
     Binary(BinaryOp, ExprId, ExprId),
+    /// `a :: b :: rest`: at least one head, and the tail. One node, so that long chains don't nest.
+    Cons(Vec<ExprId>, ExprId),
+    /// `a ++ b ++ c`: two or more. Its meaning is the prelude's `append`, of which it is a mention.
+    Append(Vec<ExprId>),
+    /// `(op)`, a function of two arguments. Its meaning is `append` for `++`.
+    Operator(BinaryOp),
+    /// `(a op)` or `(op b)`, a function of the other operand; the given one is evaluated once. Its meaning is `append`
+    /// for `++`.
+    Section(BinaryOp, Side, ExprId),
+    /// `\p q -> e`. All patterns are irrefutable.
+    Lambda(Vec<PatternId>, ExprId),
+    /// `match e with | p if guard -> e | …`. The patterns are exhaustive, and none is redundant.
+    Match(ExprId, Vec<Arm>),
+    /// `error "text"`, the text as a name.
+    Fail(Name),
+    /// `[a, b]`.
+    List(Vec<ExprId>),
+    /// `{ x = a, y = b }`, in the order of the text, which is the order of evaluation.
+    Record(Vec<Field>),
+    /// `{ r with x = a }`.
+    Update(ExprId, Vec<Field>),
+    /// `r.x`, of a record or of a data type with a single constructor with named fields.
+    Access(ExprId, Name, Span),
     /// `if c then a else b`.
     If(ExprId, ExprId, ExprId),
-    /// `let p = e in let q = e in … body`.
+    /// `let p = e in let q = e in … body`. All patterns are irrefutable.
     Block(Vec<Let>, ExprId),
     /// `loop p = init for … do body`.
     Loop {
@@ -111,13 +239,51 @@ pub(crate) enum ExprKind {
     Ascribe(ExprId, TypeExprId),
 }
 
-/// One binding of a block.
+/// One `let` of a block.
 #[derive(Debug)]
-pub(crate) struct Let {
-    /// What is bound.
+pub(crate) enum Let {
+    /// `let p = e`.
+    Value {
+        /// What is bound.
+        pattern: PatternId,
+        /// To what.
+        value: ExprId,
+    },
+    /// `let f x = e and g y = e`: functions that may call themselves and each other, and are polymorphic.
+    Functions(Vec<LocalFunctionId>),
+    /// `let f = \x -> e` and other values that need no evaluation: as functions, but the body doesn't see the name.
+    Alias(LocalFunctionId),
+}
+
+/// `| pattern if guard -> body`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arm {
+    /// What is matched.
     pub(crate) pattern: PatternId,
-    /// To what.
+    /// A condition that must hold too.
+    pub(crate) guard: Option<ExprId>,
+    /// The value.
+    pub(crate) body: ExprId,
+}
+
+/// `x = e` in a record; `x` alone is `x = x`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// The field.
+    pub(crate) name: Name,
+    /// Where its name stands.
+    pub(crate) name_span: Span,
+    /// Its value.
     pub(crate) value: ExprId,
+}
+
+/// Which operand a section has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// `(a op)`
+    Left,
+    /// `(op b)`
+    Right,
 }
 
 /// What drives a loop.
@@ -150,119 +316,6 @@ pub(crate) enum Generator {
     },
 }
 
-/// A binary operator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BinaryOp {
-    /// `+`
-    Add,
-    /// `-`
-    Sub,
-    /// `*`
-    Mul,
-    /// `/`
-    Div,
-    /// `%`
-    Rem,
-    /// `^`
-    Pow,
-    /// `==`, `<` and so on.
-    Compare(Comparison),
-    /// `&&`
-    And,
-    /// `||`
-    Or,
-}
-
-/// A comparison.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Comparison {
-    /// `==`
-    Equal,
-    /// `!=`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterEqual,
-}
-
-impl BinaryOp {
-    /// The operator as written.
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            BinaryOp::Add => "+",
-            BinaryOp::Sub => "-",
-            BinaryOp::Mul => "*",
-            BinaryOp::Div => "/",
-            BinaryOp::Rem => "%",
-            BinaryOp::Pow => "^",
-            BinaryOp::Compare(comparison) => comparison.symbol(),
-            BinaryOp::And => "&&",
-            BinaryOp::Or => "||",
-        }
-    }
-}
-
-impl Comparison {
-    /// The comparison as written.
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            Comparison::Equal => "==",
-            Comparison::NotEqual => "!=",
-            Comparison::Less => "<",
-            Comparison::LessEqual => "<=",
-            Comparison::Greater => ">",
-            Comparison::GreaterEqual => ">=",
-        }
-    }
-}
-
-/// A pattern and its place.
-#[derive(Debug)]
-pub(crate) struct Pattern {
-    /// What it is.
-    pub(crate) kind: PatternKind,
-    /// Where it is.
-    pub(crate) span: Span,
-}
-
-/// What a pattern is. All patterns are irrefutable.
-#[derive(Debug)]
-pub(crate) enum PatternKind {
-    /// Binds a name.
-    Var(Name),
-    /// `_`
-    Wildcard,
-    /// `(p, q)`, or `()` without parts.
-    Tuple(Vec<PatternId>),
-    /// `(p : T)`
-    Ascribe(PatternId, TypeExprId),
-}
-
-/// A type as written and its place.
-#[derive(Debug)]
-pub(crate) struct TypeExpr {
-    /// What it is.
-    pub(crate) kind: TypeExprKind,
-    /// Where it is.
-    pub(crate) span: Span,
-}
-
-/// What a type as written is.
-#[derive(Debug)]
-pub(crate) enum TypeExprKind {
-    /// Something that was reported already.
-    Error,
-    /// A type's name with its arguments.
-    Named(Name, Vec<TypeExprId>),
-    /// `(A, B)`, or `()` without parts.
-    Tuple(Vec<TypeExprId>),
-}
-
 impl Iteration {
     fn for_each_expr(self, visit: &mut impl FnMut(ExprId)) {
         match self {
@@ -284,21 +337,50 @@ impl Generator {
     }
 }
 
-impl ExprKind {
-    /// Visits the direct children in the order of the text.
-    pub(crate) fn for_each_child(&self, mut visit: impl FnMut(ExprId)) {
-        match self {
-            ExprKind::Error | ExprKind::Int(_) | ExprKind::Real(_) | ExprKind::Bool(_) | ExprKind::Var(_) => {}
-            ExprKind::Tuple(parts) | ExprKind::Array(parts) => parts.iter().copied().for_each(visit),
-            ExprKind::Apply(callee, args) => {
-                visit(*callee);
-                args.iter().copied().for_each(visit);
+impl Ast {
+    /// Visits the direct children of an expression in the order of the text.
+    pub(crate) fn for_each_child(&self, kind: &ExprKind, mut visit: impl FnMut(ExprId)) {
+        match kind {
+            ExprKind::Error
+            | ExprKind::Int(_)
+            | ExprKind::Real(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Var(_)
+            | ExprKind::Constructor(_)
+            | ExprKind::Operator(_)
+            | ExprKind::Fail(_) => {}
+            ExprKind::Tuple(parts) | ExprKind::Array(parts) | ExprKind::List(parts) | ExprKind::Append(parts) => {
+                parts.iter().copied().for_each(visit);
             }
-            ExprKind::Negate(a) | ExprKind::Ascribe(a, _) => visit(*a),
+            ExprKind::Apply(first, rest) => {
+                visit(*first);
+                rest.iter().copied().for_each(visit);
+            }
+            ExprKind::Cons(heads, tail) => {
+                heads.iter().copied().for_each(&mut visit);
+                visit(*tail);
+            }
+            ExprKind::Negate(a)
+            | ExprKind::Ascribe(a, _)
+            | ExprKind::Section(_, _, a)
+            | ExprKind::Lambda(_, a)
+            | ExprKind::Access(a, _, _) => visit(*a),
             ExprKind::Binary(_, a, b) | ExprKind::Index(a, b) => [*a, *b].into_iter().for_each(visit),
             ExprKind::If(cond, then, other) => [*cond, *then, *other].into_iter().for_each(visit),
+            ExprKind::Match(value, arms) => {
+                visit(*value);
+                for arm in arms {
+                    arm.guard.into_iter().for_each(&mut visit);
+                    visit(arm.body);
+                }
+            }
+            ExprKind::Record(fields) => fields.iter().for_each(|field| visit(field.value)),
+            ExprKind::Update(record, fields) => {
+                visit(*record);
+                fields.iter().for_each(|field| visit(field.value));
+            }
             ExprKind::Block(lets, body) => {
-                lets.iter().for_each(|binding| visit(binding.value));
+                lets.iter().for_each(|binding| self.for_each_value(binding, &mut visit));
                 visit(*body);
             }
             ExprKind::Loop { init, iteration, body, .. } => {
@@ -312,13 +394,19 @@ impl ExprKind {
             }
         }
     }
-}
 
-impl Ast {
+    fn for_each_value(&self, binding: &Let, mut visit: impl FnMut(ExprId)) {
+        match binding {
+            Let::Value { value, .. } => visit(*value),
+            Let::Functions(functions) => functions.iter().for_each(|&function| visit(self.functions[function].body)),
+            Let::Alias(function) => visit(self.functions[*function].body),
+        }
+    }
+
     /// Adds an expression. The caller sees to it that it is not too high.
     pub(crate) fn expr(&mut self, kind: ExprKind, span: Span) -> ExprId {
         let mut height = 0;
-        kind.for_each_child(|child| height = height.max(self.exprs[child].height));
+        self.for_each_child(&kind, |child| height = height.max(self.exprs[child].height));
         self.exprs.push(Expr { kind, span, height: height + 1 })
     }
 
@@ -330,5 +418,10 @@ impl Ast {
     /// Adds a type.
     pub(crate) fn type_expr(&mut self, kind: TypeExprKind, span: Span) -> TypeExprId {
         self.types.push(TypeExpr { kind, span })
+    }
+
+    /// Whether a definition is the program's own, so that hosts may call it.
+    pub(crate) fn is_own(&self, def: DefId) -> bool {
+        def.index() < self.own.defs
     }
 }

@@ -6,7 +6,7 @@
 use dualvm_vm::isa::{Bank, Op, Role};
 
 /// A function that needs no definition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Builtin {
     /// A scalar instruction.
     Scalar(Op),

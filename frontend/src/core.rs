@@ -7,6 +7,10 @@
 //!   iteration. `let y = x` leaves no trace: uses of `y` are uses of `x`.
 //! - Each expression node occurs once in its function's tree (constants too), so that a node is a point in the order of
 //!   evaluation: children from left to right, then the node.
+//! - First-order: a function value is a closure object ([`ExprKind::Closure`]); what is known at compile time never gets
+//!   here (`specialise.rs`).
+//! - Control: a [`Label`] names a join point or the head of a repetition. [`ExprKind::Jump`] stands only where its value
+//!   would be the value of the node that binds the label (through blocks, branches and other labels).
 //!
 //! Whatever can trap or fail to end is evaluated where the source says, in the source's order.
 
@@ -28,6 +32,8 @@ id_types! {
     FunctionId;
     /// An interned list of register types.
     TypeList;
+    /// A place in a function that jumps go to.
+    Label;
 }
 
 /// A program.
@@ -67,6 +73,8 @@ pub(crate) struct Body {
     pub(crate) exprs: Table<ExprId, Expr>,
     /// The types of the variables.
     pub(crate) vars: Table<Var, ValueType>,
+    /// The labels.
+    pub(crate) labels: Table<Label, ()>,
 }
 
 /// An expression.
@@ -128,8 +136,72 @@ pub(crate) enum ExprKind {
     Pack(ArrayType, Box<[ExprId]>),
     /// An array of the body's values for each index.
     Collect(ArrayType, Box<Collect>),
+    /// An object of a data type: tag, and the values of the payload one after the other.
+    Construct(u16, Box<[ExprId]>),
+    /// A field of an object's payload; the object is known to have the tag.
+    Payload(Field, ExprId),
+    /// A choice by an object's tag.
+    Switch(Box<Switch>),
+    /// A function value: code, and the values that come before the arguments.
+    Closure(FunctionId, Box<[ExprId]>),
+    /// A call of a function value.
+    CallClosure(ExprId, Box<[ExprId]>),
+    /// Code that several places share.
+    Join(Box<Join>),
+    /// Repeats its body as long as that jumps back.
+    Repeat(Box<Repeat>),
+    /// Goes to a label; the values of the arguments, one after the other, are its parameters.
+    Jump(Label, Box<[ExprId]>),
     /// Stops the program.
-    Trap(&'static str),
+    Trap(Box<str>),
+}
+
+/// A field of a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Field {
+    /// The tag that the object has.
+    pub(crate) tag: u16,
+    /// The field's number, counted in registers.
+    pub(crate) index: u16,
+}
+
+/// A choice by tag.
+#[derive(Clone, Debug)]
+pub(crate) struct Switch {
+    /// The object.
+    pub(crate) object: ExprId,
+    /// How many tags its type has.
+    pub(crate) tags: u16,
+    /// What to evaluate for a tag; each tag at most once.
+    pub(crate) arms: Box<[(u16, ExprId)]>,
+    /// What to evaluate for all other tags, if there are any.
+    pub(crate) default: Option<ExprId>,
+}
+
+/// A join point: `value`, whose jumps to `label` continue with `body`.
+#[derive(Clone, Debug)]
+pub(crate) struct Join {
+    /// The label; known in `value`.
+    pub(crate) label: Label,
+    /// Its parameters; known in `body`.
+    pub(crate) params: Box<[Var]>,
+    /// What is evaluated first.
+    pub(crate) value: ExprId,
+    /// What comes after a jump.
+    pub(crate) body: ExprId,
+}
+
+/// A repetition.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeat {
+    /// The label that `body` may jump to.
+    pub(crate) label: Label,
+    /// Its parameters.
+    pub(crate) params: Box<[Var]>,
+    /// Their first values.
+    pub(crate) init: ExprId,
+    /// What is repeated.
+    pub(crate) body: ExprId,
 }
 
 /// A binding of a block: one variable for each value.
@@ -199,13 +271,21 @@ impl Expr {
     pub(crate) fn for_each_child(&self, mut visit: impl FnMut(ExprId)) {
         match &self.kind {
             ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Trap(_) => {}
-            ExprKind::Values(list) | ExprKind::Scalar(_, list) | ExprKind::Call(_, list) | ExprKind::Pack(_, list) => {
+            ExprKind::Values(list)
+            | ExprKind::Scalar(_, list)
+            | ExprKind::Call(_, list)
+            | ExprKind::Pack(_, list)
+            | ExprKind::Construct(_, list)
+            | ExprKind::Closure(_, list)
+            | ExprKind::Jump(_, list) => list.iter().copied().for_each(visit),
+            ExprKind::CallClosure(callee, list) => {
+                visit(*callee);
                 list.iter().copied().for_each(visit);
             }
             ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
                 pair.iter().copied().for_each(visit);
             }
-            ExprKind::Not(operand) | ExprKind::Length(operand) => visit(*operand),
+            ExprKind::Not(operand) | ExprKind::Length(operand) | ExprKind::Payload(_, operand) => visit(*operand),
             ExprKind::If(parts) => parts.iter().copied().for_each(visit),
             ExprKind::Block(bindings, value) => {
                 bindings.iter().for_each(|binding| visit(binding.value));
@@ -222,6 +302,12 @@ impl Expr {
             ExprKind::Collect(_, collect) => {
                 [collect.range.from, collect.range.to, collect.body].into_iter().for_each(visit);
             }
+            ExprKind::Switch(switch) => {
+                visit(switch.object);
+                switch.arms.iter().map(|arm| arm.1).chain(switch.default).for_each(visit);
+            }
+            ExprKind::Join(join) => [join.value, join.body].into_iter().for_each(visit),
+            ExprKind::Repeat(repeat) => [repeat.init, repeat.body].into_iter().for_each(visit),
         }
     }
 }

@@ -4,33 +4,44 @@
 //! definition the types that its variables stand for. Variables that stay open in a definition's own type are its
 //! parameters; any other open variable means nothing to anyone and gets its default (`mono.rs`).
 //!
-//! `infer/` holds expressions, operators, patterns and annotations, and messages.
+//! Functions that a `let` defines are polymorphic too: what is made while one is open has a higher level than what is
+//! around it, and what still has it at the end is the function's to choose (Rémy 1992, levels).
+//!
+//! `infer/` holds the parts of the language.
 
+mod annotation;
 mod call;
 mod expr;
+mod function;
 mod mismatch;
 mod operators;
 mod pattern;
+mod record;
+#[cfg(test)]
+mod tests;
 
 use crate::arena::Table;
-use crate::ast::{Ast, DefId, ExprId, PatternId};
+use crate::ast::{AliasId, Ast, ConstructorId, DataId, DefId, ExprId, LocalFunctionId, PatternId};
 use crate::diagnostics::{Diagnostic, Sink};
-use crate::names::Names;
+use crate::names::{Name, Names};
 use crate::resolve::{LocalId, Resolved};
+use crate::source::Span;
 use crate::types::{Class, Ty, Types};
 use std::collections::HashMap;
 
+pub(crate) use crate::exhaustive::Check;
 use mismatch::Why;
+use record::FieldUse;
 
 /// A polymorphic type of more nodes than this is refused: each use copies it, and copies of copies grow exponentially.
 const POLYMORPHIC_NODES_MAX: usize = 1_000;
 
-/// The type of a definition.
+/// The type of a definition, or of a function that a `let` defines.
 #[derive(Clone, Debug)]
 pub(crate) struct DefType {
-    /// The parameters' types.
+    /// The types of the parameters as written, of which there may be fewer than the whole type has.
     pub(crate) params: Vec<Ty>,
-    /// The result's type.
+    /// The type of the body.
     pub(crate) result: Ty,
     /// The variables that each use may choose; shared by the whole group.
     pub(crate) vars: Vec<Ty>,
@@ -41,21 +52,35 @@ pub(crate) struct DefType {
 pub(crate) struct Inferred {
     /// The type graph.
     pub(crate) types: Types,
-    /// The type of every expression.
+    /// The type of every expression; of the name of a function too, at its instance.
     pub(crate) exprs: Table<ExprId, Ty>,
     /// The type of every pattern.
     pub(crate) patterns: Table<PatternId, Ty>,
     /// The type of every definition.
     pub(crate) defs: Table<DefId, DefType>,
-    /// For a mention of a polymorphic definition: what its variables are there.
+    /// The type of every function that a `let` defines. It may mention variables of what is around it, which are not
+    /// among its own.
+    pub(crate) functions: Table<LocalFunctionId, DefType>,
+    /// The parameters of every data type.
+    pub(crate) datas: Table<DataId, Vec<Ty>>,
+    /// The types of every constructor's fields, in terms of its data type's parameters.
+    pub(crate) constructors: Table<ConstructorId, Vec<Ty>>,
+    /// For a mention of a polymorphic definition or function: what its variables are there. A mention in the own group
+    /// has no entry: there the variables are themselves.
     pub(crate) instances: HashMap<ExprId, Vec<Ty>>,
 }
 
 /// Infers all types.
 pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Sink) -> Inferred {
     let mut types = Types::new();
+    let unknown = DefType { params: Vec::new(), result: types.error, vars: Vec::new() };
     let mut defs = Table::default();
-    for (_, def) in ast.defs.iter() {
+    types.level = 1;
+    for (id, def) in ast.defs.iter() {
+        if !resolved.reached[id] {
+            defs.push(unknown.clone());
+            continue;
+        }
         let params = def.params.iter().map(|_| types.var(Class::Any)).collect();
         let result = types.var(Class::Any);
         defs.push(DefType { params, result, vars: Vec::new() });
@@ -65,14 +90,35 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         patterns: Table::filled(types.error, ast.patterns.len()),
         types,
         defs,
+        functions: Table::filled(unknown, ast.functions.len()),
+        datas: Table::default(),
+        constructors: Table::default(),
         instances: HashMap::new(),
     };
     let locals = Table::filled(inferred.types.error, resolved.locals.len());
-    let mut infer = Infer { ast, names, resolved, sink, locals, out: inferred };
+    let mut infer = Infer {
+        ast,
+        names,
+        resolved,
+        sink,
+        locals,
+        type_vars: HashMap::new(),
+        aliases: Table::filled(None, ast.aliases.len()),
+        fields: Vec::new(),
+        checks: Vec::new(),
+        group: Vec::new(),
+        out: inferred,
+    };
+    infer.declare_datas();
     for group in crate::graph::groups(&resolved.mentions) {
-        infer.group(&group);
+        if resolved.reached[group[0]] {
+            infer.group(&group);
+        }
     }
-    infer.out
+    let checks = std::mem::take(&mut infer.checks);
+    let inferred = infer.out;
+    crate::exhaustive::check(&crate::exhaustive::Program { ast, names, resolved, inferred: &inferred }, &checks, sink);
+    inferred
 }
 
 struct Infer<'i> {
@@ -81,34 +127,58 @@ struct Infer<'i> {
     resolved: &'i Resolved,
     sink: &'i mut Sink,
     locals: Table<LocalId, Ty>,
+    /// The type variables of the definition's annotations, and where each first stands.
+    type_vars: HashMap<Name, (Ty, Span)>,
+    /// What abbreviations stand for, with their parameters, once needed.
+    aliases: Table<AliasId, Option<(Vec<Ty>, Ty)>>,
+    /// The uses of fields of records that are not known yet.
+    fields: Vec<FieldUse>,
+    /// The patterns to check once types are known.
+    checks: Vec<Check>,
+    /// The definitions that are being inferred.
+    group: Vec<DefId>,
     out: Inferred,
 }
 
 impl Infer<'_> {
     fn group(&mut self, group: &[DefId]) {
         let ast = self.ast;
+        self.group = group.to_vec();
+        self.out.types.level = 1;
+        let mut type_vars = Vec::new();
         // What is declared is known before any body is looked at, so that errors are found where they are made.
         for &id in group {
             let def = &ast.defs[id];
             for (i, &param) in def.params.iter().enumerate() {
-                let ty = self.pattern(param);
                 let var = self.out.defs[id].params[i];
-                self.out.types.unify(var, ty).expect("a parameter's variable is new");
+                self.check_pattern(param, var, Why::Pattern(ast.patterns[param].span));
+                self.checks.push(Check::Parameter(param));
             }
             if let Some(result) = def.result {
                 let ty = self.annotation(result);
                 let var = self.out.defs[id].result;
                 self.out.types.unify(var, ty).expect("a result's variable is new");
             }
+            type_vars.push(std::mem::take(&mut self.type_vars));
         }
-        for &id in group {
+        for (i, &id) in group.iter().enumerate() {
             let def = &ast.defs[id];
             let why = match def.result {
                 Some(result) => Why::Declared(ast.types[result].span),
                 None => Why::UsedBefore(def.name),
             };
+            self.type_vars = std::mem::take(&mut type_vars[i]);
             self.check(def.body, self.out.defs[id].result, why);
+            type_vars[i] = std::mem::take(&mut self.type_vars);
         }
+        self.solve_fields();
+        self.refuse_unknown_records();
+        for vars in type_vars {
+            self.type_vars = vars;
+            self.check_type_vars(&[]);
+        }
+        self.type_vars.clear();
+        self.out.types.level = 0;
         let mut open: Vec<Ty> = Vec::new();
         for &id in group {
             let def = &self.out.defs[id];
@@ -121,6 +191,7 @@ impl Infer<'_> {
         for &id in group {
             self.out.defs[id].vars.clone_from(&vars);
         }
+        self.group.clear();
     }
 
     fn too_large(&mut self, group: &[DefId]) {

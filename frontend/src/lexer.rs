@@ -2,24 +2,25 @@
 
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::names::Names;
-use crate::source::Span;
+use crate::source::{SOURCE_BYTES_MAX, Span};
 use crate::token::{Token, TokenKind};
 
-/// Splits a text into tokens; the last one is [`TokenKind::End`].
-pub(crate) fn lex(text: &str, names: &mut Names, sink: &mut Sink) -> Vec<Token> {
-    if u32::try_from(text.len()).is_err() {
-        sink.push(Diagnostic::error(Span::default(), "the file is longer than 4 GiB"));
+/// Splits a text into tokens; the last one is [`TokenKind::End`]. Spans count from `start`.
+pub(crate) fn lex(text: &str, start: u32, names: &mut Names, sink: &mut Sink) -> Vec<Token> {
+    if text.len() > SOURCE_BYTES_MAX {
+        sink.push(Diagnostic::error(Span::default(), "the file is longer than 2 GiB"));
         return vec![Token { kind: TokenKind::End, span: Span::default(), glued: false }];
     }
     // A byte order mark is no part of the program.
     let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut lexer = Lexer { text, at, names, sink, tokens: Vec::new() };
+    let mut lexer = Lexer { text, start, at, names, sink, tokens: Vec::new() };
     lexer.run();
     lexer.tokens
 }
 
 struct Lexer<'t> {
     text: &'t str,
+    start: u32,
     at: usize,
     names: &'t mut Names,
     sink: &'t mut Sink,
@@ -38,6 +39,7 @@ impl Lexer<'_> {
             match first {
                 b'0'..=b'9' => self.number(glued),
                 b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(glued),
+                b'"' => self.text(glued),
                 _ => self.symbol(glued),
             }
         }
@@ -48,12 +50,16 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, kind: TokenKind, start: usize, glued: bool) {
-        let span = Span::new(start as u32, self.at as u32);
+        let span = self.span_from(start);
         self.tokens.push(Token { kind, span, glued });
     }
 
     fn error(&mut self, start: usize, message: impl Into<String>) -> Diagnostic {
-        Diagnostic::error(Span::new(start as u32, self.at as u32), message)
+        Diagnostic::error(self.span_from(start), message)
+    }
+
+    fn span_from(&self, start: usize) -> Span {
+        Span::new(self.start + start as u32, self.start + self.at as u32)
     }
 
     /// Skips white space and comments; whether there were any, or the text starts here.
@@ -123,6 +129,41 @@ impl Lexer<'_> {
         }
     }
 
+    /// A text in quotes, on one line; `\"`, `\\` and `\n` stand for a quote, a backslash and a new line.
+    fn text(&mut self, glued: bool) {
+        let start = self.at;
+        self.at += 1;
+        let mut value = String::new();
+        while let Some(c) = self.text[self.at..].chars().next().filter(|&c| c != '\n') {
+            self.at += c.len_utf8();
+            match c {
+                '"' => {
+                    let name = self.names.intern(&value);
+                    return self.push(TokenKind::Text(name), start, glued);
+                }
+                '\\' => {
+                    let escaped = self.peek(0);
+                    match escaped {
+                        Some(b'n') => value.push('\n'),
+                        Some(byte @ (b'"' | b'\\')) => value.push(char::from(byte)),
+                        _ => {
+                            let at = self.at - 1;
+                            let error = self.error(at, "unknown escape in a text");
+                            self.sink.push(error.help("the escapes are `\\n`, `\\\"` and `\\\\`"));
+                            continue;
+                        }
+                    }
+                    self.at += 1;
+                }
+                _ => value.push(c),
+            }
+        }
+        let error = self.error(start, "this text has no end").label("expected `\"` on the same line");
+        self.sink.push(error);
+        let name = self.names.intern(&value);
+        self.push(TokenKind::Text(name), start, glued);
+    }
+
     fn symbol(&mut self, glued: bool) {
         let start = self.at;
         for len in [2, 1] {
@@ -135,12 +176,6 @@ impl Lexer<'_> {
         }
         let unknown = self.text[start..].chars().next().expect("the caller saw a byte here");
         self.at += unknown.len_utf8();
-        if unknown == '"' {
-            let rest = &self.text[self.at..];
-            self.at += rest.find(['"', '\n']).map_or(rest.len(), |end| end + usize::from(rest[end..].starts_with('"')));
-            let error = self.error(start, "there are no strings");
-            return self.sink.push(error.label("values are numbers, booleans, tuples and arrays"));
-        }
         // One report for a run of the same character, so that a line of them is one mistake.
         while self.text[self.at..].starts_with(unknown) {
             self.at += unknown.len_utf8();
@@ -161,7 +196,7 @@ mod tests {
 
     fn kinds(text: &str) -> (Vec<TokenKind>, bool) {
         let mut sink = Sink::default();
-        let tokens = lex(text, &mut Names::default(), &mut sink);
+        let tokens = lex(text, 0, &mut Names::default(), &mut sink);
         (tokens.iter().map(|token| token.kind).collect(), sink.has_errors())
     }
 
@@ -182,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_bracket_knows_whether_it_follows_directly() {
-        let tokens = lex("a[0] a [0]", &mut Names::default(), &mut Sink::default());
+        let tokens = lex("a[0] a [0]", 0, &mut Names::default(), &mut Sink::default());
         let glued: Vec<bool> =
             tokens.iter().filter(|token| token.kind == TokenKind::LeftBracket).map(|token| token.glued).collect();
         assert_eq!(glued, [true, false]);
@@ -191,7 +226,7 @@ mod tests {
     #[test]
     fn strange_characters_are_reported_once() {
         let mut sink = Sink::default();
-        lex("@@@@ é", &mut Names::default(), &mut sink);
+        lex("???? é", 0, &mut Names::default(), &mut sink);
         assert!(sink.has_errors());
         assert!(kinds("99999999999999999999").1);
         assert!(kinds("1.").1);

@@ -7,16 +7,19 @@
 //! # Ok::<(), dualvm_frontend::Diagnostics>(())
 //! ```
 //!
-//! One stage per file, each a function from one representation to the next: `lexer` (text to tokens), `parser` (to
-//! `ast`), `resolve` (names), `infer` (types), `specialise` (to `core`, one function per instance), `inline`, `lower`
-//! (to bytecode). A stage reports into a sink of diagnostics and goes on where it can; a program with errors goes no
-//! further than inference.
+//! One stage per file, each a function from one representation to the next:
+//! `lexer` (text to tokens), `parser` (to [`ast`]), `resolve` (names), `infer` (types), `exhaustive` (cases of
+//! matches), `specialise` (to [`core`], one function per instance), `inline`, `optimise`, `lower` (to bytecode). A stage
+//! reports into a sink of diagnostics and goes on where it can; a program with errors goes no further than the checks of
+//! its types and matches.
 
 mod arena;
 mod ast;
 mod builtins;
+mod copy;
 mod core;
 mod diagnostics;
+mod exhaustive;
 mod graph;
 mod infer;
 mod inline;
@@ -26,11 +29,14 @@ mod liveness;
 mod lower;
 mod mono;
 mod names;
+mod optimise;
 mod parser;
+mod prelude;
 mod resolve;
 mod source;
 mod specialise;
 mod stack;
+mod tail;
 mod token;
 mod types;
 
@@ -57,8 +63,9 @@ pub fn compile(file_name: &str, text: &str) -> Result<ModuleDef, Diagnostics> {
 
 fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleDef> {
     let mut names = names::Names::default();
-    let tokens = lexer::lex(source.text(), &mut names, sink);
-    let ast = parser::parse(&tokens, &names, sink);
+    let tokens = lexer::lex(source.text(), 0, &mut names, sink);
+    let prelude = lexer::lex(prelude::source().text(), source.prelude_start(), &mut names, sink);
+    let ast = parser::parse(&tokens, &prelude, &mut names, sink);
     let resolved = resolve::resolve(&ast, &mut names, sink);
     let inferred = infer::infer(&ast, &names, &resolved, sink);
     if sink.has_errors() {
@@ -68,5 +75,5 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleD
     if sink.has_errors() {
         return None;
     }
-    Some(lower::lower(inline::inline(program), source, sink))
+    Some(lower::lower(optimise::optimise(inline::inline(program)), source, sink))
 }

@@ -46,7 +46,7 @@ pub enum Literal {
 /// Where the text is no literal.
 pub fn parse_literal(text: &str) -> Result<Literal, Diagnostics> {
     let (mut names, mut sink) = (Names::default(), Sink::default());
-    let tokens = lex(text, &mut names, &mut sink);
+    let tokens = lex(text, 0, &mut names, &mut sink);
     if !sink.has_errors() {
         let mut reader = Reader { tokens: &tokens, at: 0, depth: 0, names: &names };
         match reader.whole() {

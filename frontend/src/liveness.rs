@@ -149,6 +149,18 @@ impl Walker<'_> {
                 self.expr(collect.body);
                 self.leave();
             }
+            ExprKind::Join(join) => {
+                self.expr(join.value);
+                self.define(&join.params);
+                self.expr(join.body);
+            }
+            ExprKind::Repeat(repeat) => {
+                self.expr(repeat.init);
+                self.enter(expr);
+                self.define(&repeat.params);
+                self.expr(repeat.body);
+                self.leave();
+            }
             _ => node.for_each_child(|child| self.expr(child)),
         }
     }

@@ -5,15 +5,16 @@
 //! moves. A register that holds a variable is reused after the variable's last use, also for the result of the very
 //! instruction that reads it.
 //!
-//! `lower/` holds registers, constants, parallel assignment, control flow, selections, loops and arrays.
+//! `lower/` holds registers, constants, parallel assignment, control flow, labels, loops, arrays and data.
 
 mod arrays;
 mod assign;
 mod constants;
 mod control;
+mod data;
+mod labels;
 mod loops;
 mod registers;
-mod select;
 
 use crate::arena::Id;
 use crate::core::{Comparison, ExprId, ExprKind, Function, Program};
@@ -90,20 +91,12 @@ struct Lowerer<'l> {
 impl<'l> Lowerer<'l> {
     fn body(&mut self) {
         let function = self.function;
-        let repeats = self.has_self_tail_call(function.root);
         for (i, &var) in function.params.iter().enumerate() {
             let reg = self.out.param(i);
-            self.registers.define(var, reg, repeats);
-            if self.live.is_unused(var) && !repeats {
+            self.registers.define(var, reg, false);
+            if self.live.is_unused(var) {
                 self.registers.forget(var);
             }
-        }
-        if repeats {
-            self.hoist_constants(&[function.root]);
-            self.flow.loop_depth += 1;
-            let head = self.out.new_label();
-            self.bind(head);
-            self.flow.self_loop = Some(head);
         }
         self.tail(function.root);
     }
@@ -134,7 +127,7 @@ impl<'l> Lowerer<'l> {
     /// Says where the next instruction comes from.
     fn set_place(&mut self, place: ExprId) {
         let span = self.function.body.exprs[place].span;
-        if span != Span::default() {
+        if span != Span::default() && self.source.contains(span) {
             let (line, column) = self.source.line_and_column(span.start);
             self.out.at(line, column);
         }
@@ -176,6 +169,9 @@ impl<'l> Lowerer<'l> {
             | ExprKind::Compare(..)
             | ExprKind::Length(_)
             | ExprKind::Pack(..)
+            | ExprKind::Construct(..)
+            | ExprKind::Payload(..)
+            | ExprKind::Closure(..)
             | ExprKind::Collect(..) => Held::Temp(self.compute(expr, None), self.type_of(expr)),
             ExprKind::Element(array, _) if array.boxed.is_none() => {
                 Held::Temp(self.compute(expr, None), self.type_of(expr))
@@ -229,7 +225,6 @@ impl<'l> Lowerer<'l> {
                 }
                 self.write(*value, targets);
             }
-            ExprKind::If(parts) if self.is_selection(expr) => self.select(expr, *parts, targets),
             ExprKind::If(parts) => self.conditional(*parts, |lowerer, branch| lowerer.write(branch, targets)),
             ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) => self.truth(expr, targets[0].reg),
             ExprKind::Loop(repeat) => self.repeat(expr, repeat, targets),
@@ -242,6 +237,23 @@ impl<'l> Lowerer<'l> {
             ExprKind::Element(array, pair) if array.boxed.is_some() => {
                 self.element_fields(expr, *array, *pair, targets)
             }
+            ExprKind::CallClosure(callee, args) => {
+                let (callee, args) = self.closure_operands(*callee, args);
+                let results = targets.iter().map(|target| target.reg).collect();
+                let operands = [Operand::Use(callee), Operand::Uses(args), Operand::Defs(results)];
+                self.emit(expr, Op::CallClosure, &operands);
+            }
+            ExprKind::Switch(switch) => self.switch(expr, switch, true, |lowerer, arm| lowerer.write(arm, targets)),
+            ExprKind::Join(join) => {
+                let end = self.out.new_label();
+                self.join(join, |lowerer, part| {
+                    lowerer.write(part, targets);
+                    lowerer.jump_unless_next(end, part == join.body);
+                });
+                self.bind(end);
+            }
+            ExprKind::Repeat(repeat) => self.repeat_label(expr, repeat, |lowerer| lowerer.write(repeat.body, targets)),
+            ExprKind::Jump(label, args) => self.jump_to(*label, args),
             ExprKind::Trap(message) => {
                 let message = self.module.message(message);
                 self.emit(expr, Op::Trap, &[Operand::Message(message)]);
@@ -312,6 +324,25 @@ impl<'l> Lowerer<'l> {
                     Bank::Ref => Op::PElem,
                 };
                 (op, self.arguments(pair))
+            }
+            ExprKind::Payload(field, object) => {
+                let object = self.arguments(&[*object])[0];
+                let dst = self.destination(expr, dst);
+                self.payload(expr, dst, object, *field);
+                return dst;
+            }
+            ExprKind::Construct(tag, fields) => {
+                let fields = self.arguments(fields);
+                let dst = self.destination(expr, dst);
+                self.emit(expr, Op::VariantNew, &[Operand::Def(dst), Operand::Tag(*tag), Operand::Uses(fields)]);
+                return dst;
+            }
+            ExprKind::Closure(function, captures) => {
+                let captures = self.arguments(captures);
+                let dst = self.destination(expr, dst);
+                let func = Operand::Func(function.index() as u32);
+                self.emit(expr, Op::ClosureNew, &[Operand::Def(dst), func, Operand::Uses(captures)]);
+                return dst;
             }
             ExprKind::Pack(array, parts) => return self.pack(expr, *array, parts, dst),
             ExprKind::Collect(array, collect) => return self.collect(expr, *array, collect, dst),

@@ -1,9 +1,11 @@
 //! Concrete types: no variables, interned, of bounded size, with their representation in registers and on the heap.
 
 use crate::arena::{Table, id_types};
+use crate::ast::DataId;
 use crate::core::{ArrayType, TypeList, TypeLists};
+use crate::types::Shape;
 use dualvm_vm::builder::ModuleBuilder;
-use dualvm_vm::module::{HostType, TypeDef, ValueType};
+use dualvm_vm::module::{TypeDef, TypeId, ValueType};
 use std::collections::HashMap;
 
 /// No type may take more registers than this: tuples of tuples grow exponentially.
@@ -27,8 +29,14 @@ pub(crate) enum MonoNode {
     Bool,
     /// A tuple.
     Tuple(Box<[Mono]>),
+    /// A record: its fields' types in the order of their names.
+    Record(Shape, Box<[Mono]>),
     /// An array.
     Array(Mono),
+    /// A data type.
+    Data(DataId, Box<[Mono]>),
+    /// A function of one parameter; its result may be a function.
+    Function(Mono, Mono),
 }
 
 /// A type is too large to be compiled.
@@ -41,6 +49,8 @@ struct Entry {
     flat: TypeList,
     depth: u32,
     array: Option<ArrayType>,
+    /// Whether values have parts that may be functions known at compile time.
+    open: bool,
     /// Characters of the type as written, so that nobody writes a huge one.
     chars: usize,
 }
@@ -66,7 +76,8 @@ impl Monos {
         let mut entries = Table::default();
         let mut ids = HashMap::new();
         let mut basic = |node: MonoNode, flat: &[ValueType]| {
-            let entry = Entry { node: node.clone(), flat: lists.intern(flat), depth: 1, array: None, chars: 4 };
+            let flat = lists.intern(flat);
+            let entry = Entry { node: node.clone(), flat, depth: 1, array: None, open: false, chars: 4 };
             let id = entries.push(entry);
             ids.insert(node, id);
             id
@@ -80,11 +91,15 @@ impl Monos {
 
     /// A tuple type.
     pub(crate) fn tuple(&mut self, parts: Vec<Mono>, lists: &mut TypeLists) -> Result<Mono, TooLarge> {
-        let node = MonoNode::Tuple(parts.into());
+        self.product(MonoNode::Tuple(parts.into()), lists)
+    }
+
+    /// A tuple or record type.
+    pub(crate) fn product(&mut self, node: MonoNode, lists: &mut TypeLists) -> Result<Mono, TooLarge> {
         if let Some(&id) = self.ids.get(&node) {
             return Ok(id);
         }
-        let MonoNode::Tuple(parts) = &node else { unreachable!("made a line above") };
+        let (MonoNode::Tuple(parts) | MonoNode::Record(_, parts)) = &node else { unreachable!("of products only") };
         let count: usize = parts.iter().map(|&part| lists.get(self.entries[part].flat).len()).sum();
         if count > REGISTERS_MAX {
             return Err(TooLarge);
@@ -92,7 +107,53 @@ impl Monos {
         let flat: Vec<ValueType> = parts.iter().flat_map(|&part| lists.get(self.entries[part].flat).to_vec()).collect();
         let depth = parts.iter().map(|&part| self.entries[part].depth).max().unwrap_or(0) + 1;
         let chars = parts.iter().map(|&part| self.entries[part].chars + 2).sum();
-        self.add(Entry { flat: lists.intern(&flat), node, depth, array: None, chars })
+        let open = parts.iter().any(|&part| self.entries[part].open);
+        self.add(Entry { flat: lists.intern(&flat), node, depth, array: None, open, chars })
+    }
+
+    /// A function type. Its values take all arguments that the type allows at once.
+    pub(crate) fn function(
+        &mut self,
+        param: Mono,
+        result: Mono,
+        lists: &mut TypeLists,
+        module: &mut ModuleBuilder,
+    ) -> Result<Mono, TooLarge> {
+        let node = MonoNode::Function(param, result);
+        if let Some(&id) = self.ids.get(&node) {
+            return Ok(id);
+        }
+        let (mut params, mut last) = (lists.get(self.flat(param)).to_vec(), result);
+        while let MonoNode::Function(param, result) = *self.node(last) {
+            params.extend(lists.get(self.flat(param)));
+            last = result;
+        }
+        let results = lists.get(self.flat(last)).to_vec();
+        let closure = module.intern_type(TypeDef::Closure { params, results });
+        let flat = lists.intern(&[ValueType::Ref(closure)]);
+        let (left, right) = (&self.entries[param], &self.entries[result]);
+        let (depth, chars) = (left.depth.max(right.depth) + 1, left.chars + right.chars + 4);
+        self.add(Entry { node, flat, depth, array: None, open: true, chars })
+    }
+
+    /// A data type; whether it is new. Its heap type is declared, for the caller to define.
+    pub(crate) fn data(
+        &mut self,
+        data: DataId,
+        args: Vec<Mono>,
+        lists: &mut TypeLists,
+        module: &mut ModuleBuilder,
+    ) -> Result<(Mono, bool), TooLarge> {
+        let node = MonoNode::Data(data, args.into());
+        if let Some(&id) = self.ids.get(&node) {
+            return Ok((id, false));
+        }
+        let MonoNode::Data(_, args) = &node else { unreachable!("made a line above") };
+        let depth = args.iter().map(|&arg| self.entries[arg].depth).max().unwrap_or(0) + 1;
+        let chars = args.iter().map(|&arg| self.entries[arg].chars + 2).sum::<usize>() + 8;
+        let heap = module.declare_type(TypeDef::Variant(Vec::new()));
+        let flat = lists.intern(&[ValueType::Ref(heap)]);
+        Ok((self.add(Entry { node, flat, depth, array: None, open: false, chars })?, true))
     }
 
     /// An array type.
@@ -118,7 +179,7 @@ impl Monos {
         let flat = lists.intern(&[ValueType::Ref(array)]);
         let array = Some(ArrayType { array, element: value, boxed });
         let Entry { depth, chars, .. } = self.entries[element];
-        self.add(Entry { node, flat, depth: depth + 1, array, chars: chars + 8 })
+        self.add(Entry { node, flat, depth: depth + 1, array, open: false, chars: chars + 8 })
     }
 
     fn add(&mut self, entry: Entry) -> Result<Mono, TooLarge> {
@@ -146,17 +207,45 @@ impl Monos {
         self.entries[ty].array
     }
 
-    /// The type as hosts see it.
-    pub(crate) fn host_type(&self, ty: Mono) -> HostType {
+    /// Whether values have parts that may be functions known at compile time.
+    pub(crate) fn is_open(&self, ty: Mono) -> bool {
+        self.entries[ty].open
+    }
+
+    /// The heap type of a type's only register.
+    pub(crate) fn heap_type(&self, ty: Mono, lists: &TypeLists) -> Option<TypeId> {
+        match *lists.get(self.flat(ty)) {
+            [ValueType::Ref(heap)] => Some(heap),
+            _ => None,
+        }
+    }
+
+    /// The parts of a tuple or record.
+    pub(crate) fn parts(&self, ty: Mono) -> &[Mono] {
         match self.node(ty) {
-            MonoNode::Real => HostType::Real,
-            MonoNode::Int => HostType::Int,
-            MonoNode::Bool => HostType::Bool,
-            MonoNode::Tuple(parts) => HostType::Tuple(parts.iter().map(|&part| self.host_type(part)).collect()),
-            MonoNode::Array(element) => {
-                let array = self.array_type(ty).expect("array types have a representation").array;
-                HostType::Array { element: Box::new(self.host_type(*element)), array }
+            MonoNode::Tuple(parts) | MonoNode::Record(_, parts) => parts,
+            _ => &[],
+        }
+    }
+
+    /// All parameters of a function type, and its result.
+    pub(crate) fn uncurried(&self, ty: Mono) -> (Vec<Mono>, Mono) {
+        let (mut params, mut last) = (Vec::new(), ty);
+        while let MonoNode::Function(param, result) = *self.node(last) {
+            params.push(param);
+            last = result;
+        }
+        (params, last)
+    }
+
+    /// What a function gives for some arguments.
+    pub(crate) fn result_of(&self, mut ty: Mono, args: usize) -> Mono {
+        for _ in 0..args {
+            match *self.node(ty) {
+                MonoNode::Function(_, result) => ty = result,
+                _ => break,
             }
         }
+        ty
     }
 }

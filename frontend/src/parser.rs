@@ -1,15 +1,18 @@
-//! Tokens to syntax tree. This file owns the cursor, definitions and recovery; `parser/` has expressions, patterns and
+//! Tokens to syntax tree. This file owns the cursor and recovery; `parser/` has declarations, expressions, patterns and
 //! types.
 //!
-//! A syntax error abandons the definition that it is in, and parsing goes on at the next `def`. Recursion is bounded
+//! A syntax error abandons the declaration that it is in, and parsing goes on at the next one. Recursion is bounded
 //! by [`NESTING_MAX`] and runs on a stack that grows, so that no input overflows it.
 
+mod atom;
+mod block;
+mod declaration;
 mod expr;
+mod foreign;
 mod pattern;
 mod types;
 
-use crate::arena::Id;
-use crate::ast::{Ast, Def, ExprId, ExprKind, NESTING_MAX};
+use crate::ast::{Ast, ExprId, ExprKind, NESTING_MAX, Own};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::names::Names;
 use crate::source::Span;
@@ -21,9 +24,18 @@ struct Abandoned;
 
 type Parse<T> = Result<T, Abandoned>;
 
-/// Parses a program. Where there are syntax errors, expressions are [`ExprKind::Error`].
-pub(crate) fn parse(tokens: &[Token], names: &Names, sink: &mut Sink) -> Ast {
-    let mut parser = Parser { tokens, at: 0, depth: 0, names, sink, ast: Ast::default() };
+/// Parses a program and then the prelude. Where there are syntax errors, expressions are [`ExprKind::Error`].
+pub(crate) fn parse(program: &[Token], prelude: &[Token], names: &mut Names, sink: &mut Sink) -> Ast {
+    let mut ast = Ast::default();
+    declaration::declare_lists(&mut ast, names);
+    let mut parser = Parser { tokens: program, at: 0, depth: 0, names, sink, ast, incomplete: false };
+    parser.program();
+    let ast = &parser.ast;
+    let own = Own { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
+    parser.ast.own = own;
+    parser.ast.incomplete = parser.incomplete;
+    parser.tokens = prelude;
+    parser.at = 0;
     parser.program();
     parser.ast
 }
@@ -35,55 +47,40 @@ struct Parser<'p> {
     names: &'p Names,
     sink: &'p mut Sink,
     ast: Ast,
+    /// Whether the declaration of a type was abandoned.
+    incomplete: bool,
 }
 
 impl Parser<'_> {
     fn program(&mut self) {
-        while self.peek() != TokenKind::End {
-            if self.peek() == TokenKind::Def {
-                self.def();
-            } else {
-                let _ = self.unexpected::<()>("`def`", Some("a program is a list of definitions: `def name x = ..`"));
-                self.skip_to_def();
+        loop {
+            match self.peek() {
+                TokenKind::Def => self.def(),
+                TokenKind::Type => self.data(),
+                TokenKind::Alias => self.alias(),
+                TokenKind::End => return,
+                _ => {
+                    let help = match self.peek() {
+                        TokenKind::Lower(name) if matches!(self.names.text(name), "data" | "newtype") => {
+                            "a data type is declared with `type`"
+                        }
+                        TokenKind::Let => "a definition of the program starts with `def`",
+                        _ => "a program is a list of definitions: `def name x = ..`, `type Name = ..`",
+                    };
+                    let _ = self.unexpected::<()>("`def`, `type` or `alias`", Some(help));
+                    self.skip_to_declaration();
+                }
             }
         }
     }
 
-    fn def(&mut self) {
-        self.advance();
-        let Ok((name, name_span)) = self.lower_name("the name of the definition") else {
-            return self.skip_to_def();
-        };
-        let mut def = Def { name, name_span, params: Vec::new(), result: None, body: ExprId::from_index(0) };
-        self.depth = 0;
-        def.body = match self.def_rest(&mut def) {
-            Ok(body) => body,
-            Err(Abandoned) => {
-                self.skip_to_def();
-                self.ast.expr(ExprKind::Error, name_span)
-            }
-        };
-        self.ast.defs.push(def);
+    /// Whether a declaration can't go on here.
+    fn starts_declaration(&self) -> bool {
+        matches!(self.peek(), TokenKind::Def | TokenKind::Type | TokenKind::Alias | TokenKind::End)
     }
 
-    fn def_rest(&mut self, def: &mut Def) -> Parse<ExprId> {
-        while self.starts_pattern() {
-            let param = self.pattern_atom()?;
-            def.params.push(param);
-        }
-        if self.eat(TokenKind::Colon) {
-            def.result = Some(self.type_expr()?);
-        }
-        self.expect(TokenKind::Equals, "a parameter, `:` or `=`")?;
-        let body = self.expr()?;
-        match self.peek() {
-            TokenKind::Def | TokenKind::End => Ok(body),
-            _ => self.unexpected("an operator or the next `def`", None),
-        }
-    }
-
-    fn skip_to_def(&mut self) {
-        while !matches!(self.peek(), TokenKind::Def | TokenKind::End) {
+    fn skip_to_declaration(&mut self) {
+        while !self.starts_declaration() {
             self.advance();
         }
     }
@@ -94,6 +91,15 @@ impl Parser<'_> {
 
     fn peek(&self) -> TokenKind {
         self.token().kind
+    }
+
+    fn peek_next(&self) -> TokenKind {
+        self.peek_three()[1]
+    }
+
+    /// The current token and the two after it; the last one, the end, stays.
+    fn peek_three(&self) -> [TokenKind; 3] {
+        [0, 1, 2].map(|ahead| self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].kind)
     }
 
     fn span(&self) -> Span {
@@ -129,7 +135,10 @@ impl Parser<'_> {
         if self.peek() == kind {
             return Ok(self.advance().span);
         }
-        let is_bracket = matches!(kind, TokenKind::RightParen | TokenKind::RightBracket | TokenKind::RightArray);
+        let is_bracket = matches!(
+            kind,
+            TokenKind::RightParen | TokenKind::RightBracket | TokenKind::RightArray | TokenKind::RightBrace
+        );
         let label = if is_bracket { "opened here" } else { "starts here" };
         let error = self.unexpected_error(expected).also(open, label);
         self.fail(error)
@@ -151,12 +160,12 @@ impl Parser<'_> {
         let found = self.peek();
         let error = Diagnostic::error(self.span(), format!("expected {expected}, found {found}"))
             .label(format!("expected {expected}"));
-        let before = self.at.checked_sub(1).map(|at| self.tokens[at].kind);
-        match (before, found) {
-            (Some(TokenKind::Star), TokenKind::Star) => error.help("a power is written `x ^ 2`"),
-            (_, TokenKind::Arrow) => error.help("the type of a result is written `def f x : Real = ..`"),
-            (_, TokenKind::Equals) if expected.contains("operator") => error.help("equality is written `==`"),
-            _ => error,
+        match self.foreign_hint(expected) {
+            Some(hint) => error.help(hint),
+            None if found == TokenKind::Equals && expected.contains("operator") => {
+                error.help("equality is written `==`")
+            }
+            None => error,
         }
     }
 
@@ -199,69 +208,5 @@ impl Parser<'_> {
             return self.too_deep(end);
         }
         Ok(expr)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lexer::lex;
-
-    /// The body of `def f = <text>`, fully parenthesised.
-    fn shape(text: &str) -> String {
-        let (mut names, mut sink) = (Names::default(), Sink::default());
-        let tokens = lex(&format!("def f = {text}"), &mut names, &mut sink);
-        let ast = parse(&tokens, &names, &mut sink);
-        assert!(!sink.has_errors(), "{sink:?}");
-        let (_, def) = ast.defs.iter().next().expect("there is one definition");
-        show(&ast, &names, def.body)
-    }
-
-    fn show(ast: &Ast, names: &Names, expr: ExprId) -> String {
-        let show = |expr: ExprId| show(ast, names, expr);
-        match &ast.exprs[expr].kind {
-            ExprKind::Int(value) => value.to_string(),
-            ExprKind::Var(name) => names.text(*name).to_owned(),
-            ExprKind::Negate(operand) => format!("(-{})", show(*operand)),
-            ExprKind::Binary(op, a, b) => format!("({} {} {})", show(*a), op.symbol(), show(*b)),
-            ExprKind::Index(a, i) => format!("{}[{}]", show(*a), show(*i)),
-            ExprKind::Apply(f, args) => {
-                let args: Vec<String> = args.iter().map(|&arg| show(arg)).collect();
-                format!("{}({})", show(*f), args.join(", "))
-            }
-            ExprKind::If(c, a, b) => format!("if({}, {}, {})", show(*c), show(*a), show(*b)),
-            ExprKind::Block(lets, body) => format!("let{}({})", lets.len(), show(*body)),
-            other => format!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn operators_bind_as_in_mathematics() {
-        assert_eq!(shape("a + b * c - d"), "((a + (b * c)) - d)");
-        assert_eq!(shape("-a ^ 2 ^ -b"), "(-(a ^ (2 ^ (-b))))");
-        assert_eq!(shape("a * -b / c % d"), "(((a * (-b)) / c) % d)");
-        assert_eq!(shape("a < b + 1 && c || d == e && f"), "(((a < (b + 1)) && c) || ((d == e) && f))");
-    }
-
-    #[test]
-    fn application_binds_tightest_but_for_indices() {
-        assert_eq!(shape("f a b[1] - g (x) ^ 2"), "(f(a, b[1]) - (g(x) ^ 2))");
-        assert_eq!(shape("a[i][j + 1]"), "a[i][(j + 1)]");
-    }
-
-    #[test]
-    fn open_expressions_reach_as_far_as_possible() {
-        assert_eq!(shape("1 + if c then a else b + 2"), "(1 + if(c, a, (b + 2)))");
-        assert_eq!(shape("let x = 1 in let y = 2 in x + y"), "let2((x + y))");
-        assert_eq!(shape("if a then b else if c then d else e"), "if(a, b, if(c, d, e))");
-    }
-
-    #[test]
-    fn after_an_error_the_next_definition_is_parsed() {
-        let (mut names, mut sink) = (Names::default(), Sink::default());
-        let tokens = lex("def f = ) def g = 1 + def h = 2", &mut names, &mut sink);
-        let ast = parse(&tokens, &names, &mut sink);
-        assert!(sink.has_errors());
-        assert_eq!(ast.defs.len(), 3);
     }
 }

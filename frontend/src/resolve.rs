@@ -1,76 +1,139 @@
-//! Names to what they mean: locals, definitions and builtins, with their scopes. Also finds which definition mentions
-//! which, for the order of inference.
+//! Names to what they mean: locals, definitions, constructors, types and builtins, with their scopes. Also finds which
+//! definition mentions which, for the order of inference.
+//!
+//! The prelude is a scope around the program: the program's names shadow its names, and the prelude doesn't see the
+//! program's. Of the prelude's definitions only those that the program needs are looked at.
+
+mod pattern;
+mod types;
+mod unknown;
 
 use crate::arena::{Table, id_types};
-use crate::ast::{Ast, DefId, ExprId, ExprKind, Generator, Iteration, PatternId, PatternKind};
+use crate::ast::{
+    AliasId, Ast, BinaryOp, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator, Iteration, LIST, Let,
+    LocalFunctionId, PatternId, TypeExprId,
+};
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
-use crate::names::{Name, Names, closest};
+use crate::names::{Name, Names};
 use crate::source::Span;
+use std::collections::HashMap;
 
 id_types! {
     /// A variable that a pattern binds.
     LocalId;
 }
 
-/// What a name means.
+/// What a name of a value means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
     /// A variable.
     Local(LocalId),
+    /// A function that a `let` defines.
+    Function(LocalFunctionId),
+    /// A constructor.
+    Constructor(ConstructorId),
     /// A definition.
     Def(DefId),
     /// A builtin.
     Builtin(Builtin),
 }
 
+/// What a name of a type means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TypeMeaning {
+    /// `Real`
+    Real,
+    /// `Int`
+    Int,
+    /// `Bool`
+    Bool,
+    /// `Array a`
+    Array,
+    /// A data type.
+    Data(DataId),
+    /// An abbreviation.
+    Alias(AliasId),
+}
+
 /// The meaning of every name.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    /// The meaning of every [`ExprKind::Var`] that has one.
+    /// The meaning of every [`ExprKind::Var`] and [`ExprKind::Constructor`] that has one, and of everything with `++`.
     pub(crate) meanings: Table<ExprId, Option<Meaning>>,
-    /// The variable that a [`PatternKind::Var`] binds.
+    /// The variable that a [`PatternKind::Var`] or [`PatternKind::As`] binds. The alternatives of a
+    /// [`PatternKind::Or`] bind the same ones.
     pub(crate) bound: Table<PatternId, Option<LocalId>>,
+    /// The constructor of a [`PatternKind::Constructor`].
+    pub(crate) constructors: Table<PatternId, Option<ConstructorId>>,
+    /// The meaning of every [`crate::ast::TypeExprKind::Named`] that has one.
+    pub(crate) types: Table<TypeExprId, Option<TypeMeaning>>,
     /// The names of variables.
     pub(crate) locals: Table<LocalId, Name>,
-    /// The definitions that a definition mentions.
+    /// The definitions that a definition mentions; of those that are not reached, none.
     pub(crate) mentions: Table<DefId, Vec<DefId>>,
+    /// For a function that a `let` defines, those of its group that it mentions.
+    pub(crate) function_mentions: Table<LocalFunctionId, Vec<LocalFunctionId>>,
+    /// The abbreviations that can be expanded: all but those that would expand to themselves.
+    pub(crate) expandable: Table<AliasId, bool>,
+    /// Whether a definition is the program's own, or one of the prelude's that the program needs. All others are
+    /// neither resolved nor inferred.
+    pub(crate) reached: Table<DefId, bool>,
+}
+
+/// What the names of the outermost scope mean.
+#[derive(Clone, Debug)]
+struct Globals {
+    values: Table<Name, Option<Meaning>>,
+    constructors: Table<Name, Option<ConstructorId>>,
+    types: Table<Name, Option<TypeMeaning>>,
 }
 
 /// Resolves all names; what has no meaning is reported.
 pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved {
     let builtins: Vec<(Name, Builtin)> = Builtin::all().map(|(text, builtin)| (names.intern(text), builtin)).collect();
-    let mut globals = Table::filled(None, names.len());
+    let basic = [("Real", TypeMeaning::Real), ("Int", TypeMeaning::Int), ("Bool", TypeMeaning::Bool)];
+    let types = basic.into_iter().chain([("Array", TypeMeaning::Array), ("List", TypeMeaning::Data(LIST))]);
+    let types: Vec<(Name, TypeMeaning)> = types.map(|(text, meaning)| (names.intern(text), meaning)).collect();
+    let append = names.intern("append");
+    let mut prelude = ast.defs.ids().skip(ast.own.defs);
+    let append = prelude.find(|&def| ast.defs[def].name == append).expect("the prelude defines `append`");
+    let mut globals = Globals {
+        values: Table::filled(None, names.len()),
+        constructors: Table::filled(None, names.len()),
+        types: Table::filled(None, names.len()),
+    };
     for (name, builtin) in builtins {
-        globals[name] = Some(Meaning::Builtin(builtin));
+        globals.values[name] = Some(Meaning::Builtin(builtin));
     }
-    for (id, def) in ast.defs.iter() {
-        match globals[def.name] {
-            Some(Meaning::Def(first)) => sink.push(
-                Diagnostic::error(def.name_span, format!("`{}` is defined twice", names.text(def.name)))
-                    .label("defined again here")
-                    .also(ast.defs[first].name_span, "first defined here"),
-            ),
-            _ => globals[def.name] = Some(Meaning::Def(id)),
-        }
+    for (name, meaning) in types {
+        globals.types[name] = Some(meaning);
     }
     let resolved = Resolved {
         meanings: Table::filled(None, ast.exprs.len()),
         bound: Table::filled(None, ast.patterns.len()),
+        constructors: Table::filled(None, ast.patterns.len()),
+        types: Table::filled(None, ast.types.len()),
         locals: Table::default(),
-        mentions: Table::default(),
+        mentions: Table::filled(Vec::new(), ast.defs.len()),
+        function_mentions: Table::filled(Vec::new(), ast.functions.len()),
+        expandable: Table::filled(true, ast.aliases.len()),
+        reached: Table::filled(false, ast.defs.len()),
     };
     let scope = Table::filled(None, names.len());
-    let mut resolver = Resolver { ast, names, sink, globals, scope, undo: Vec::new(), mentioned: Vec::new(), resolved };
-    for (_, def) in ast.defs.iter() {
-        resolver.bind_all(&def.params);
-        resolver.expr(def.body);
-        resolver.leave(0);
-        let mut mentioned = std::mem::take(&mut resolver.mentioned);
-        mentioned.sort_unstable();
-        mentioned.dedup();
-        resolver.resolved.mentions.push(mentioned);
-    }
+    let mut resolver = Resolver {
+        ast,
+        names,
+        sink,
+        globals,
+        append,
+        scope,
+        undo: Vec::new(),
+        mentioned: Vec::new(),
+        functions: Vec::new(),
+        resolved,
+    };
+    resolver.program();
     resolver.resolved
 }
 
@@ -78,55 +141,83 @@ struct Resolver<'r> {
     ast: &'r Ast,
     names: &'r Names,
     sink: &'r mut Sink,
-    globals: Table<Name, Option<Meaning>>,
-    /// The variable that each name means here.
-    scope: Table<Name, Option<LocalId>>,
+    /// The outermost scope of what is being resolved.
+    globals: Globals,
+    /// What `++` means.
+    append: DefId,
+    /// What each name means here, if it is bound in a definition.
+    scope: Table<Name, Option<Meaning>>,
     /// What names meant before they were bound, to go back to when a scope ends.
-    undo: Vec<(Name, Option<LocalId>)>,
+    undo: Vec<(Name, Option<Meaning>)>,
     mentioned: Vec<DefId>,
+    /// The mentions of local functions since the start of the outermost one that is open.
+    functions: Vec<LocalFunctionId>,
     resolved: Resolved,
 }
 
 impl Resolver<'_> {
+    fn program(&mut self) {
+        let ast = self.ast;
+        let is_own = |def: &DefId| ast.is_own(*def);
+        self.declare_types(false);
+        self.declare(ast.defs.ids().filter(|def| !is_own(def)));
+        let prelude = self.globals.clone();
+        self.declare_types(true);
+        self.declare(ast.defs.ids().filter(is_own));
+        self.resolve_types(true);
+        for def in ast.defs.ids().filter(is_own) {
+            self.def(def);
+        }
+        self.globals = prelude;
+        self.resolve_types(false);
+        let mut pending: Vec<DefId> = self.resolved.mentions.iter().flat_map(|(_, list)| list.clone()).collect();
+        while let Some(def) = pending.pop() {
+            if !self.resolved.reached[def] {
+                self.def(def);
+                pending.extend(self.resolved.mentions[def].iter().copied());
+            }
+        }
+    }
+
+    fn declare(&mut self, defs: impl Iterator<Item = DefId>) {
+        let ast = self.ast;
+        let mut own: HashMap<Name, DefId> = HashMap::new();
+        for id in defs {
+            let def = &ast.defs[id];
+            if let Some(first) = own.get(&def.name) {
+                let error =
+                    Diagnostic::error(def.name_span, format!("`{}` is defined twice", self.names.text(def.name)));
+                let error = error.label("defined again here").also(ast.defs[*first].name_span, "first defined here");
+                self.sink.push(error);
+                continue;
+            }
+            own.insert(def.name, id);
+            self.globals.values[def.name] = Some(Meaning::Def(id));
+        }
+    }
+
+    fn def(&mut self, id: DefId) {
+        let def = &self.ast.defs[id];
+        self.resolved.reached[id] = true;
+        self.bind_all(&def.params);
+        def.result.into_iter().for_each(|result| self.type_expr(result, None));
+        self.expr(def.body);
+        self.leave(0);
+        let mut mentioned = std::mem::take(&mut self.mentioned);
+        mentioned.sort_unstable();
+        mentioned.dedup();
+        self.resolved.mentions[id] = mentioned;
+        self.functions.clear();
+    }
+
+    fn enter(&mut self, name: Name, meaning: Meaning) {
+        let before = self.scope[name].replace(meaning);
+        self.undo.push((name, before));
+    }
+
     fn leave(&mut self, mark: usize) {
         for (name, before) in self.undo.drain(mark..).rev() {
             self.scope[name] = before;
-        }
-    }
-
-    /// Binds the variables of patterns that stand side by side, where no name may occur twice.
-    fn bind_all(&mut self, patterns: &[PatternId]) {
-        let mut bound = Vec::new();
-        for &pattern in patterns {
-            self.bind(pattern, &mut bound);
-        }
-        bound.sort_by_key(|&(name, span)| (name, span.start));
-        for pair in bound.windows(2) {
-            if pair[0].0 == pair[1].0 {
-                let message = format!("`{}` is bound twice", self.names.text(pair[0].0));
-                self.sink.push(
-                    Diagnostic::error(pair[1].1, message).label("bound again here").also(pair[0].1, "first bound here"),
-                );
-            }
-        }
-    }
-
-    fn bind(&mut self, pattern: PatternId, bound: &mut Vec<(Name, Span)>) {
-        let ast = self.ast;
-        let node = &ast.patterns[pattern];
-        match &node.kind {
-            PatternKind::Var(name) => {
-                let local = self.resolved.locals.push(*name);
-                self.resolved.bound[pattern] = Some(local);
-                let before = self.scope[*name].replace(local);
-                self.undo.push((*name, before));
-                bound.push((*name, node.span));
-            }
-            PatternKind::Wildcard => {}
-            PatternKind::Tuple(parts) => {
-                crate::stack::grown(|| parts.iter().for_each(|&part| self.bind(part, bound)));
-            }
-            PatternKind::Ascribe(inner, _) => self.bind(*inner, bound),
         }
     }
 
@@ -137,14 +228,38 @@ impl Resolver<'_> {
     fn expr_here(&mut self, expr: ExprId) {
         let ast = self.ast;
         let mark = self.undo.len();
-        match &ast.exprs[expr].kind {
+        let kind = &ast.exprs[expr].kind;
+        match kind {
             ExprKind::Var(name) => self.name(expr, *name),
+            ExprKind::Constructor(name) => {
+                let constructor = self.constructor(*name, ast.exprs[expr].span);
+                self.resolved.meanings[expr] = constructor.map(Meaning::Constructor);
+            }
+            ExprKind::Append(_) | ExprKind::Operator(BinaryOp::Append) | ExprKind::Section(BinaryOp::Append, ..) => {
+                self.append(expr);
+                ast.for_each_child(kind, |child| self.expr(child));
+            }
+            ExprKind::Ascribe(inner, ty) => {
+                self.type_expr(*ty, None);
+                self.expr(*inner);
+            }
             ExprKind::Block(lets, body) => {
-                for binding in lets {
-                    self.expr(binding.value);
-                    self.bind_all(&[binding.pattern]);
-                }
+                lets.iter().for_each(|binding| self.binding(binding));
                 self.expr(*body);
+            }
+            ExprKind::Lambda(params, body) => {
+                self.bind_all(params);
+                self.expr(*body);
+            }
+            ExprKind::Match(value, arms) => {
+                self.expr(*value);
+                for arm in arms {
+                    let mark = self.undo.len();
+                    self.bind_all(&[arm.pattern]);
+                    arm.guard.into_iter().for_each(|guard| self.expr(guard));
+                    self.expr(arm.body);
+                    self.leave(mark);
+                }
             }
             ExprKind::Loop { pattern, init, iteration, body } => {
                 self.expr(*init);
@@ -165,9 +280,63 @@ impl Resolver<'_> {
                 self.bind_all(&[pattern]);
                 self.expr(*element);
             }
-            other => other.for_each_child(|child| self.expr(child)),
+            other => ast.for_each_child(other, |child| self.expr(child)),
         }
         self.leave(mark);
+    }
+
+    fn binding(&mut self, binding: &Let) {
+        match binding {
+            Let::Value { pattern, value } => {
+                self.expr(*value);
+                self.bind_all(&[*pattern]);
+            }
+            Let::Functions(group) => self.functions(group, true),
+            Let::Alias(function) => self.functions(&[*function], false),
+        }
+    }
+
+    /// Functions that a `let` defines together; whether they see each other.
+    fn functions(&mut self, group: &[LocalFunctionId], recursive: bool) {
+        let ast = self.ast;
+        let outside = self.functions.len();
+        if recursive {
+            self.enter_functions(group);
+        }
+        for &id in group {
+            let function = &ast.functions[id];
+            let (scope, mentions) = (self.undo.len(), self.functions.len());
+            self.bind_all(&function.params);
+            function.result.into_iter().for_each(|result| self.type_expr(result, None));
+            self.expr(function.body);
+            self.leave(scope);
+            let mut mentioned = self.functions[mentions..].to_vec();
+            mentioned.retain(|other| group.contains(other));
+            mentioned.sort_unstable();
+            mentioned.dedup();
+            self.resolved.function_mentions[id] = mentioned;
+        }
+        if !recursive {
+            self.enter_functions(group);
+        }
+        // What is left is what the functions around mention through this group.
+        let mut mentioned = self.functions.split_off(outside);
+        mentioned.sort_unstable();
+        mentioned.dedup();
+        self.functions.extend(mentioned.into_iter().filter(|other| !group.contains(other)));
+    }
+
+    fn enter_functions(&mut self, group: &[LocalFunctionId]) {
+        let ast = self.ast;
+        for (i, &id) in group.iter().enumerate() {
+            let function = &ast.functions[id];
+            if let Some(&first) = group[..i].iter().find(|&&other| ast.functions[other].name == function.name) {
+                let message = format!("`{}` is defined twice", self.names.text(function.name));
+                let error = Diagnostic::error(function.name_span, message).label("defined again here");
+                self.sink.push(error.also(ast.functions[first].name_span, "first defined here"));
+            }
+            self.enter(function.name, Meaning::Function(id));
+        }
     }
 
     /// Resolves what a generator runs over, outside of its scope; the pattern that it binds.
@@ -186,31 +355,28 @@ impl Resolver<'_> {
     }
 
     fn name(&mut self, expr: ExprId, name: Name) {
-        let meaning = self.scope[name].map(Meaning::Local).or(self.globals[name]);
+        let meaning = self.scope[name].or(self.globals.values[name]);
         self.resolved.meanings[expr] = meaning;
         match meaning {
             Some(Meaning::Def(def)) => self.mentioned.push(def),
+            Some(Meaning::Function(function)) => self.functions.push(function),
             Some(_) => {}
-            None if self.sink.is_full() => self.sink.push(self.unknown(expr, name)),
-            None => {
-                let error = self.with_suggestion(self.unknown(expr, name), name);
-                self.sink.push(error);
-            }
+            None => self.unknown_name(expr, name),
         }
     }
 
-    fn unknown(&self, expr: ExprId, name: Name) -> Diagnostic {
-        let message = format!("unknown name `{}`", self.names.text(name));
-        Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here")
+    /// `++` is the prelude's `append`, whatever else has that name.
+    fn append(&mut self, expr: ExprId) {
+        let def = self.append;
+        self.resolved.meanings[expr] = Some(Meaning::Def(def));
+        self.mentioned.push(def);
     }
 
-    /// Looks through all names, which takes time: only for problems that are shown.
-    fn with_suggestion(&self, error: Diagnostic, name: Name) -> Diagnostic {
-        let is_known = |known: &Name| self.scope[*known].is_some() || self.globals[*known].is_some();
-        let known = self.names.all().filter(is_known).map(|known| self.names.text(known));
-        let Some(best) = closest(self.names.text(name), known) else { return error };
-        let is_local = self.undo.iter().any(|&(name, _)| self.names.text(name) == best);
-        let kind = if is_local { "variable" } else { "function" };
-        error.help(format!("there is a {kind} `{best}` with a similar name"))
+    fn constructor(&mut self, name: Name, span: Span) -> Option<ConstructorId> {
+        let known = self.globals.constructors[name];
+        if known.is_none() && !self.ast.incomplete {
+            self.unknown_constructor(name, span);
+        }
+        known
     }
 }

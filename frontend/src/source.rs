@@ -1,5 +1,8 @@
 //! Source text and places in it: byte spans, lines and columns. Knows nothing of the language.
 
+/// Texts may be this long: offsets are 32 bits wide, and those of the prelude come after the text's.
+pub(crate) const SOURCE_BYTES_MAX: usize = 1 << 31;
+
 /// A range of bytes of the source text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
@@ -63,6 +66,16 @@ impl Source {
         let start = self.line_starts[line - 1];
         let before = |limit: u32| self.continuation_bytes.partition_point(|&at| at < limit) as u32;
         (line as u32, offset - start - (before(offset) - before(start)) + 1)
+    }
+
+    /// Where the offsets of the prelude start, which is compiled together with the text.
+    pub(crate) fn prelude_start(&self) -> u32 {
+        self.text.len().min(SOURCE_BYTES_MAX) as u32 + 1
+    }
+
+    /// Whether a place is in this text, and not in the prelude.
+    pub(crate) fn contains(&self, span: Span) -> bool {
+        span.start < self.prelude_start()
     }
 
     /// The byte range of the lines that a span touches, without the last line's end, and the first line's number.

@@ -17,6 +17,8 @@ macro_rules! fixed_tokens {
             Int(u64),
             /// A real literal.
             Real(f64),
+            /// A text in quotes.
+            Text(Name),
             /// The end of the text.
             End,
             $(#[doc = $text] $name,)*
@@ -44,8 +46,13 @@ macro_rules! fixed_tokens {
 
 fixed_tokens! {
     "def" Def,
+    "type" Type,
+    "alias" Alias,
     "let" Let,
+    "and" AndAlso,
     "in" In,
+    "match" Match,
+    "with" With,
     "if" If,
     "then" Then,
     "else" Else,
@@ -86,6 +93,12 @@ fixed_tokens! {
     ">=" GreaterEqual,
     "&&" And,
     "||" Or,
+    "::" Cons,
+    "++" Append,
+    "|>" Pipe,
+    ">>" ComposeRight,
+    "<<" ComposeLeft,
+    "@" At,
 }
 
 impl fmt::Display for TokenKind {
@@ -95,6 +108,7 @@ impl fmt::Display for TokenKind {
             TokenKind::Lower(_) => write!(f, "a name"),
             TokenKind::Upper(_) => write!(f, "a capitalised name"),
             TokenKind::Int(_) | TokenKind::Real(_) => write!(f, "a number"),
+            TokenKind::Text(_) => write!(f, "a text"),
             TokenKind::End => write!(f, "the end of the file"),
             fixed => write!(f, "`{}`", fixed.fixed().unwrap_or_default()),
         }

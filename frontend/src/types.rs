@@ -7,6 +7,8 @@ mod print;
 mod unify;
 
 use crate::arena::{Table, id_types};
+use crate::ast::{DataId, LIST};
+use crate::names::{Name, Names};
 use std::collections::HashMap;
 
 pub(crate) use unify::Mismatch;
@@ -14,6 +16,8 @@ pub(crate) use unify::Mismatch;
 id_types! {
     /// A type: a node of [`Types`].
     Ty;
+    /// The set of field names of a record type.
+    Shape;
 }
 
 /// What a type variable may become, from loose to tight: a class includes all that come before.
@@ -21,7 +25,7 @@ id_types! {
 pub(crate) enum Class {
     /// Anything.
     Any,
-    /// Has equality: `Int`, `Real`, `Bool`.
+    /// Has equality: everything without functions in it.
     Equal,
     /// Has an order: `Int`, `Real`.
     Ordered,
@@ -42,25 +46,24 @@ pub(crate) enum Con {
     Tuple,
     /// An array of its argument.
     Array,
-    /// From the first arguments to the last.
+    /// From the first argument to the second. A function of several parameters gives a function of the rest.
     Function,
-}
-
-impl Class {
-    fn admits(self, con: Con) -> bool {
-        match self {
-            Class::Any => true,
-            Class::Equal => matches!(con, Con::Real | Con::Int | Con::Bool),
-            Class::Ordered | Class::Number => matches!(con, Con::Real | Con::Int),
-        }
-    }
+    /// A data type of its arguments; lists are [`crate::ast::LIST`].
+    Data(DataId),
+    /// A record; the arguments are the types of the fields in the order of [`Types::fields`].
+    Record(Shape),
 }
 
 /// A node of the type graph.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     /// A variable.
-    Var(Class),
+    Var {
+        /// What it may become.
+        class: Class,
+        /// How many polymorphic functions were open when it was made: those of the innermost one are its own to choose.
+        level: u32,
+    },
     /// The same as another node.
     Link(Ty),
     /// A constructor with arguments.
@@ -76,6 +79,15 @@ pub(crate) enum Node {
     Error,
 }
 
+/// What must be known of a data type.
+#[derive(Clone, Debug)]
+pub(crate) struct DataInfo {
+    /// The name.
+    pub(crate) name: String,
+    /// Whether its values can be compared, if its arguments can.
+    pub(crate) has_equality: bool,
+}
+
 /// The type graph.
 #[derive(Debug)]
 pub(crate) struct Types {
@@ -83,6 +95,12 @@ pub(crate) struct Types {
     /// The last walk that visited a node, for the occurs check.
     visited: Vec<u32>,
     walk: u32,
+    shapes: Table<Shape, Box<[Name]>>,
+    shape_ids: HashMap<Box<[Name]>, Shape>,
+    datas: Table<DataId, DataInfo>,
+    texts: HashMap<Name, String>,
+    /// How many polymorphic functions are open.
+    pub(crate) level: u32,
     /// What unification changed, to undo it when it fails.
     trail: Vec<(Ty, Node)>,
     /// `Real`
@@ -104,12 +122,42 @@ impl Types {
         let mut basic = |con| nodes.push(Node::Con { con, args: Box::default(), ground: true });
         let (real, int, bool, unit) = (basic(Con::Real), basic(Con::Int), basic(Con::Bool), basic(Con::Tuple));
         let error = nodes.push(Node::Error);
-        Types { nodes, visited: Vec::new(), walk: 0, trail: Vec::new(), real, int, bool, unit, error }
+        Types {
+            nodes,
+            visited: Vec::new(),
+            walk: 0,
+            shapes: Table::default(),
+            shape_ids: HashMap::new(),
+            datas: Table::default(),
+            texts: HashMap::new(),
+            level: 0,
+            trail: Vec::new(),
+            real,
+            int,
+            bool,
+            unit,
+            error,
+        }
     }
 
     /// A new variable.
     pub(crate) fn var(&mut self, class: Class) -> Ty {
-        self.nodes.push(Node::Var(class))
+        self.nodes.push(Node::Var { class, level: self.level })
+    }
+
+    /// Introduces the next data type.
+    pub(crate) fn add_data(&mut self, info: DataInfo) {
+        self.datas.push(info);
+    }
+
+    /// Says that values of a data type can't be compared.
+    pub(crate) fn without_equality(&mut self, data: DataId) {
+        self.datas[data].has_equality = false;
+    }
+
+    /// Whether values of a data type can be compared, if its arguments can.
+    pub(crate) fn has_equality(&self, data: DataId) -> bool {
+        self.datas[data].has_equality
     }
 
     /// A constructor applied to arguments.
@@ -121,6 +169,49 @@ impl Types {
     /// A tuple type.
     pub(crate) fn tuple(&mut self, parts: Vec<Ty>) -> Ty {
         if parts.is_empty() { self.unit } else { self.con(Con::Tuple, parts) }
+    }
+
+    /// The record type with these fields.
+    pub(crate) fn record(&mut self, mut fields: Vec<(Name, Ty)>, names: &Names) -> Ty {
+        fields.sort_by(|a, b| names.text(a.0).cmp(names.text(b.0)));
+        let shape: Box<[Name]> = fields.iter().map(|field| field.0).collect();
+        for &name in &shape {
+            self.texts.entry(name).or_insert_with(|| names.text(name).to_owned());
+        }
+        let shape = *self.shape_ids.entry(shape.clone()).or_insert_with(|| self.shapes.push(shape));
+        self.con(Con::Record(shape), fields.into_iter().map(|field| field.1).collect())
+    }
+
+    /// The names of a record type's fields, in the order of its arguments: sorted by their texts.
+    pub(crate) fn fields(&self, shape: Shape) -> &[Name] {
+        &self.shapes[shape]
+    }
+
+    /// The type of functions from one type to another.
+    pub(crate) fn function(&mut self, param: Ty, result: Ty) -> Ty {
+        self.con(Con::Function, vec![param, result])
+    }
+
+    /// The type of functions of several parameters.
+    pub(crate) fn functions(&mut self, params: &[Ty], result: Ty) -> Ty {
+        params.iter().rev().fold(result, |result, &param| self.function(param, result))
+    }
+
+    /// The constructors in some types.
+    pub(crate) fn cons_in(&mut self, types: &[Ty]) -> Vec<Con> {
+        let mut cons = Vec::new();
+        self.start_walk();
+        let mut pending = types.to_vec();
+        while let Some(ty) = pending.pop() {
+            let root = self.root(ty);
+            if self.visit(root)
+                && let Node::Con { con, args, .. } = &self.nodes[root]
+            {
+                cons.push(*con);
+                pending.extend(args.iter().copied());
+            }
+        }
+        cons
     }
 
     /// The node that a type is, links followed.
@@ -157,9 +248,45 @@ impl Types {
     /// What a variable may become.
     pub(crate) fn class_of(&self, ty: Ty) -> Class {
         match self.node(ty) {
-            Node::Var(class) => *class,
+            Node::Var { class, .. } => *class,
             _ => Class::Any,
         }
+    }
+
+    /// The parameter and the result of a function type.
+    pub(crate) fn function_parts(&self, ty: Ty) -> Option<(Ty, Ty)> {
+        match self.node(ty) {
+            Node::Con { con: Con::Function, args, .. } => Some((args[0], args[1])),
+            _ => None,
+        }
+    }
+
+    /// The argument of a list type.
+    pub(crate) fn list_element(&self, ty: Ty) -> Option<Ty> {
+        match self.node(ty) {
+            Node::Con { con: Con::Data(LIST), args, .. } => Some(args[0]),
+            _ => None,
+        }
+    }
+
+    /// The type of lists.
+    pub(crate) fn list(&mut self, element: Ty) -> Ty {
+        self.con(Con::Data(LIST), vec![element])
+    }
+
+    /// Sees to it that the variables of a type are not chosen by the functions that are open now.
+    pub(crate) fn lower_levels(&mut self, ty: Ty) {
+        let level = self.level;
+        for var in self.vars_in([ty]).0 {
+            if let Node::Var { level: own, .. } = &mut self.nodes[var] {
+                *own = level.min(*own);
+            }
+        }
+    }
+
+    /// Whether a variable was made inside of the innermost polymorphic function.
+    pub(crate) fn is_inner(&self, var: Ty) -> bool {
+        matches!(self.node(var), Node::Var { level, .. } if *level > self.level)
     }
 
     /// The parts of a tuple type.
@@ -184,7 +311,7 @@ impl Types {
             }
             nodes += 1;
             match &self.nodes[root] {
-                Node::Var(_) => vars.push(root),
+                Node::Var { .. } => vars.push(root),
                 Node::Con { args, ground: false, .. } => pending.extend(args.iter().rev()),
                 _ => {}
             }

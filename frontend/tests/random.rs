@@ -147,8 +147,7 @@ impl Expr {
             While { vars, init, body } => {
                 let first = vars[0];
                 format!(
-                    "(let (_, {vars}) = loop (k, {vars}) = (0, {init}) while k < 3 && v{first} < 50 \
-                     do (k + 1, {body}) in {vars})",
+                    "(let (_, {vars}) = loop (k, {vars}) = (0, {init}) while k < 3 && v{first} < 50 do (k + 1, {body}) in {vars})",
                     vars = pattern(vars),
                     init = init.text(),
                     body = body.text()

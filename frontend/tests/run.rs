@@ -200,13 +200,3 @@ fn a_variable_bound_for_the_next_iteration_leaves_the_old_one_readable() {
     assert_eq!(int(text, &[1]), 3 * 1000 + 13);
     assert_eq!(int(text, &[2]), 16 * 1000 + 46);
 }
-
-#[test]
-fn a_selection_differentiates_the_side_that_is_taken() {
-    let text = "def f (x : Real) : Real = if x < 1 then x * x else 3 - x";
-    let function = module(text).function("f").unwrap();
-    for (x, value, slope) in [(0.5, 0.25, 1.0), (2.0, 1.0, -1.0)] {
-        let (found, gradient) = function.value_and_grad(&[Value::Real(x)]).unwrap();
-        assert_eq!((found, gradient[0].as_real()), (value, Some(slope)));
-    }
-}

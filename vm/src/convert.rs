@@ -12,5 +12,5 @@ mod read;
 mod write;
 
 pub(crate) use gradient::read_gradient;
-pub(crate) use read::{ReadError, read_result};
+pub(crate) use read::{ReadError, read_recorded, read_result};
 pub(crate) use write::{WriteError, write_arguments};

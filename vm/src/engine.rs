@@ -123,6 +123,18 @@ pub struct Gradient {
     pub stats: Stats,
 }
 
+/// A Jacobian and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Jacobian {
+    /// The function's value.
+    pub value: Value,
+    /// For each real in the value, in the order in which it stands there, the gradient: one entry per argument.
+    pub rows: Vec<Vec<Value>>,
+    /// What the call used; the time of the sweep is that of all sweeps.
+    pub stats: Stats,
+}
+
 /// Why a call gave no result.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -322,11 +334,14 @@ impl Function {
         run.forward(args, false)?;
         let (ty, results) = (&self.interface().result, &run.state.interp.results);
         let value = convert::read_result(self.module.def(), ty, results, run.limits.live_bytes);
-        let value = value.map_err(|error| match error {
+        Ok((value.map_err(|error| self.unreadable(error))?, run.stats))
+    }
+
+    fn unreadable(&self, error: convert::ReadError) -> RunError {
+        match error {
             convert::ReadError::Depth => RunError::ResultDepth { function: self.name().to_owned() },
             convert::ReadError::Limit(limit) => outside_of_code(limit.into()),
-        })?;
-        Ok((value, run.stats))
+        }
     }
 
     /// The function's value and its gradient with respect to every real in its arguments, at a small constant factor of
@@ -355,6 +370,48 @@ impl Function {
         run.sweep(slot)?;
         let gradient = convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints);
         Ok(Gradient { value, gradient, stats: run.stats })
+    }
+
+    /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.
+    /// One forward run, and one sweep for each real in the result.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
+    /// let def = text::parse("func \"swap\" (real, real) -> (real, real)
+    ///     export (x : Real, y : Real) -> (Real, Real)
+    ///     regs 2 real
+    ///     { ret (r1, r0) }", "swap.dvs").map_err(|errors| errors[0].to_string())?;
+    /// let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// let swap = module.function("swap").ok_or("no such function")?;
+    /// let jacobian = swap.jacobian(&[Value::Real(1.0), Value::Real(2.0)])?;
+    /// assert_eq!(jacobian.rows[0], [Value::Real(0.0), Value::Real(1.0)]);
+    /// assert_eq!(jacobian.rows[1], [Value::Real(1.0), Value::Real(0.0)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, RunError> {
+        self.jacobian_with(args, &CallOptions::default())
+    }
+
+    /// [`Function::jacobian`], with options.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`].
+    pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, RunError> {
+        let interface = self.interface();
+        let mut run = Run::begin(self, options);
+        run.forward(args, true)?;
+        let results = &run.state.interp.results;
+        let recorded = convert::read_recorded(self.module.def(), &interface.result, results, run.limits.live_bytes);
+        let (value, slots) = recorded.map_err(|error| self.unreadable(error))?;
+        let mut rows = Vec::with_capacity(slots.len());
+        for slot in slots {
+            run.sweep(slot)?;
+            rows.push(convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints));
+        }
+        Ok(Jacobian { value, rows, stats: run.stats })
     }
 }
 
@@ -415,14 +472,14 @@ impl<'a> Run<'a> {
         let cost = interp.tape.sweep_cost() + interp.tape.slots();
         let left = interp.fuel.saturating_sub_unsigned(cost);
         self.stats.instructions = self.meter.used(left);
-        self.meter.refill(left).map_err(outside_of_code)?;
+        interp.fuel = self.meter.refill(left).map_err(outside_of_code)?;
         sweep.begin(interp.tape.slots()).map_err(|limit| outside_of_code(limit.into()))?;
         if slot != 0 {
             sweep.adjoints[slot as usize] = 1.0;
             let program = &self.function.module.program;
             sweep.run(&interp.tape, program, &self.meter).map_err(outside_of_code)?;
         }
-        self.stats.sweep = began.elapsed();
+        self.stats.sweep += began.elapsed();
         Ok(())
     }
 

@@ -39,8 +39,10 @@ pub(crate) enum Node {
 
 /// A scalar value, for evaluation outside of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Scalar {
+pub enum Scalar {
+    /// A real, or its primal.
     Real(f64),
+    /// An integer.
     Int(i64),
 }
 
@@ -145,7 +147,7 @@ macro_rules! define_evaluate {
         internal $internal:tt
     ) => {
         /// The result of a scalar instruction, or `None` if it traps or is not a scalar one.
-        pub(crate) fn evaluate(op: Op, args: &[Scalar]) -> Option<Scalar> {
+        pub fn evaluate(op: Op, args: &[Scalar]) -> Option<Scalar> {
             let mut args = args.iter().copied();
             match op {
                 $( Op::$sname => {

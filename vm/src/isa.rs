@@ -19,6 +19,8 @@
 
 use std::fmt;
 
+pub use crate::graph::{Scalar, evaluate};
+
 /// A register bank. Every register holds values of its bank's type only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bank {

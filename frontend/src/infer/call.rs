@@ -1,38 +1,107 @@
 //! Names and calls: instances of polymorphic functions, and the number of arguments.
 
-use super::{Infer, Why};
-use crate::ast::{DefId, ExprId, ExprKind};
+use super::{DefType, Infer, Why};
+use crate::ast::{ConstructorId, ExprId, ExprKind};
 use crate::builtins::{Builtin, SignatureType};
 use crate::diagnostics::Diagnostic;
 use crate::resolve::Meaning;
+use crate::source::Span;
 use crate::types::{Class, Con, Ty};
 use std::collections::HashMap;
 
 impl Infer<'_> {
-    /// A name that is not called.
+    /// The type of a name at one use.
     pub(super) fn name(&mut self, expr: ExprId) -> Ty {
         match self.resolved.meanings[expr] {
             None => self.out.types.error,
             Some(Meaning::Local(local)) => self.locals[local],
-            Some(meaning) => self.call(expr, expr, meaning, &[]),
+            Some(Meaning::Function(function)) => {
+                let function = self.out.functions[function].clone();
+                self.instance(expr, function)
+            }
+            Some(Meaning::Def(def)) => {
+                let def = self.out.defs[def].clone();
+                self.instance(expr, def)
+            }
+            Some(Meaning::Builtin(builtin)) => self.builtin(builtin),
+            Some(Meaning::Constructor(constructor)) => {
+                if self.ast.constructors[constructor].field_names.is_some() {
+                    self.wrong_constructor_count(constructor, self.ast.exprs[expr].span, 0);
+                    return self.out.types.error;
+                }
+                let (fields, data) = self.constructor_type(constructor);
+                self.out.types.functions(&fields, data)
+            }
         }
     }
 
     /// `callee args`.
-    pub(super) fn apply(&mut self, expr: ExprId, callee: ExprId, args: &[ExprId]) -> Ty {
-        match self.resolved.meanings[callee] {
-            Some(meaning @ (Meaning::Def(_) | Meaning::Builtin(_))) => self.call(expr, callee, meaning, args),
-            Some(Meaning::Local(local)) => {
-                let ty = self.locals[local];
-                self.set(callee, ty);
-                self.not_a_function(callee, args)
-            }
-            None if matches!(self.ast.exprs[callee].kind, ExprKind::Var(_)) => self.arguments_only(args),
-            None => {
-                self.infer(callee);
-                self.not_a_function(callee, args)
+    pub(super) fn apply(&mut self, callee: ExprId, args: &[ExprId]) -> Ty {
+        if let Some(Meaning::Constructor(constructor)) = self.resolved.meanings[callee]
+            && self.ast.constructors[constructor].field_names.is_some()
+        {
+            return self.apply_to_record(callee, constructor, args);
+        }
+        let mut ty = self.infer(callee);
+        if let Some((index, rest)) = self.too_few_parameters(ty, args.len()) {
+            self.too_many(callee, rest, args, index);
+            return self.arguments_only(args);
+        }
+        for (i, &arg) in args.iter().enumerate() {
+            let Some((param, result)) = self.as_function(ty) else {
+                // What is a result may turn out to be no function only now, by an argument.
+                if !self.out.types.is_error(ty) {
+                    self.too_many(callee, ty, args, i);
+                }
+                return self.arguments_only(&args[i..]);
+            };
+            self.check(arg, param, Why::Argument(callee, i));
+            ty = result;
+        }
+        ty
+    }
+
+    /// Where a type that is applied to `count` arguments stops to be a function, and what it is there.
+    fn too_few_parameters(&self, mut ty: Ty, count: usize) -> Option<(usize, Ty)> {
+        for index in 0..count {
+            match self.out.types.function_parts(ty) {
+                Some((_, result)) => ty = result,
+                None => {
+                    // A number is never a function, whatever number it is.
+                    let is_open = self.out.types.con_of(ty).is_none() && self.out.types.class_of(ty) == Class::Any;
+                    return (!is_open).then_some((index, ty));
+                }
             }
         }
+        None
+    }
+
+    /// The parameter and the result of a type that must be a function's.
+    pub(super) fn as_function(&mut self, ty: Ty) -> Option<(Ty, Ty)> {
+        if let Some(parts) = self.out.types.function_parts(ty) {
+            return Some(parts);
+        }
+        if self.out.types.con_of(ty).is_some() || self.out.types.is_error(ty) {
+            return None;
+        }
+        let types = &mut self.out.types;
+        let (param, result) = (types.var(Class::Any), types.var(Class::Any));
+        let function = types.function(param, result);
+        types.unify(ty, function).ok().map(|()| (param, result))
+    }
+
+    /// A constructor with named fields and its record.
+    fn apply_to_record(&mut self, callee: ExprId, constructor: ConstructorId, args: &[ExprId]) -> Ty {
+        let ast = self.ast;
+        let (fields, data) = self.constructor_type(constructor);
+        let Some((&record, rest)) = args.split_first() else { unreachable!("an application has arguments") };
+        let (ExprKind::Record(given), []) = (&ast.exprs[record].kind, rest) else {
+            self.wrong_constructor_count(constructor, ast.exprs[callee].span, args.len());
+            self.arguments_only(args);
+            return data;
+        };
+        self.named_arguments(constructor, &fields, callee, given);
+        data
     }
 
     /// Infers arguments of a call that is wrong. A function's name among them is likely part of the same mistake.
@@ -45,85 +114,98 @@ impl Infer<'_> {
         self.out.types.error
     }
 
-    fn not_a_function(&mut self, callee: ExprId, args: &[ExprId]) -> Ty {
-        let ty = self.out.exprs[callee];
-        if !self.out.types.is_error(ty) {
-            let node = &self.ast.exprs[callee];
-            let error = Diagnostic::error(node.span, "only functions can be applied to arguments")
-                .label(format!("this is {}", self.out.types.describe(ty)));
+    /// Something is applied to argument `index`, but is no function (any more).
+    fn too_many(&mut self, callee: ExprId, ty: Ty, args: &[ExprId], index: usize) {
+        let node = &self.ast.exprs[callee];
+        let found = self.out.types.describe(ty);
+        if let Some(Meaning::Constructor(constructor)) = self.resolved.meanings[callee] {
+            return self.wrong_constructor_count(constructor, node.span, args.len());
+        }
+        if index == 0 {
+            let error = Diagnostic::error(node.span, "only functions can be applied to arguments");
+            let error = error.label(format!("this is {found}"));
+            let is_index = matches!(self.ast.exprs[args[0]].kind, ExprKind::List(_));
             self.sink.push(match node.kind {
                 ExprKind::Int(_) | ExprKind::Real(_) => error.help("a product is written with `*`: `2 * x`"),
-                ExprKind::Var(_) => error.help("functions as values are not supported yet: use the name of a `def`"),
+                _ if is_index => error.help("an index directly follows its array: `a[i]`"),
                 _ => error,
             });
+            return;
         }
-        self.arguments_only(args)
-    }
-
-    fn call(&mut self, expr: ExprId, callee: ExprId, meaning: Meaning, args: &[ExprId]) -> Ty {
-        let (params, result) = match meaning {
-            Meaning::Def(def) => self.instance(callee, def),
-            Meaning::Builtin(builtin) => self.builtin(builtin),
-            Meaning::Local(_) => unreachable!("locals are not called by name"),
+        let plural = if index == 1 { "" } else { "s" };
+        let name = match &self.ast.exprs[callee].kind {
+            ExprKind::Var(name) => format!("`{}`", self.names.text(*name)),
+            _ => "this function".to_owned(),
         };
-        if args.len() != params.len() {
-            self.wrong_count(expr, callee, (&params, result), args);
-            return self.arguments_only(args);
-        }
-        for (i, (&arg, &param)) in args.iter().zip(&params).enumerate() {
-            self.check(arg, param, Why::Argument(callee, i));
-        }
-        result
+        let message = format!("{name} takes {index} argument{plural}, found {}", args.len());
+        let error = Diagnostic::error(self.ast.exprs[args[index]].span, message).label("one too many");
+        let error = error.help("an argument that is more than a name or a number needs parentheses: `f (g x)`");
+        let error = self.with_signature(error, callee);
+        self.sink.push(error);
     }
 
-    fn wrong_count(&mut self, expr: ExprId, callee: ExprId, (params, result): (&[Ty], Ty), args: &[ExprId]) {
-        let expected = params.len();
-        let ty = self.out.types.con(Con::Function, params.iter().copied().chain([result]).collect());
-        let signature = format!("`{} : {}`", self.callee_name(callee), self.out.types.show(ty));
-        let name = self.callee_name(callee);
-        let plural = if expected == 1 { "" } else { "s" };
-        let found = args.len();
-        let error = match args.get(expected) {
-            Some(&extra) => {
-                let message = format!("`{name}` takes {expected} argument{plural}, found {found}");
-                let error = Diagnostic::error(self.ast.exprs[extra].span, message).label("one too many");
-                error.help("an argument that is more than a name or a number needs parentheses: `f (g x)`")
-            }
-            None => {
-                let message = format!("`{name}` takes {expected} argument{plural}, found {found}");
-                Diagnostic::error(self.ast.exprs[expr].span, message)
-                    .label(format!("{} missing", expected - found))
-                    .help("partial application is not supported yet: give all arguments")
-            }
+    /// Adds the type of a function and where it is defined.
+    pub(super) fn with_signature(&self, error: Diagnostic, callee: ExprId) -> Diagnostic {
+        let Some(meaning) = self.resolved.meanings[callee] else { return error };
+        let ty = self.out.types.show(self.out.exprs[callee]);
+        let error = error.note(format!("`{} : {ty}`", self.callee_name(callee)));
+        match self.definition(meaning) {
+            Some(span) => error.also(span, "defined here"),
+            None => error,
+        }
+    }
+
+    /// Where the program defines a function.
+    fn definition(&self, meaning: Meaning) -> Option<Span> {
+        match meaning {
+            Meaning::Def(def) if self.ast.is_own(def) => Some(self.ast.defs[def].name_span),
+            Meaning::Function(function) => Some(self.ast.functions[function].name_span),
+            _ => None,
+        }
+    }
+
+    /// How many arguments a call gives, and how many its function was defined with, if these are fewer.
+    pub(super) fn missing_arguments(&self, call: ExprId) -> Option<(ExprId, usize, usize)> {
+        let (callee, found) = match &self.ast.exprs[call].kind {
+            ExprKind::Apply(callee, args) => (*callee, args.len()),
+            ExprKind::Var(_) => (call, 0),
+            _ => return None,
         };
-        self.sink.push(match self.resolved.meanings[callee] {
-            Some(Meaning::Def(def)) => error.also(self.ast.defs[def].name_span, "defined here").note(signature),
-            _ => error.note(signature),
-        });
+        let expected = match self.resolved.meanings[callee]? {
+            Meaning::Def(def) => self.ast.defs[def].params.len(),
+            Meaning::Function(function) => self.ast.functions[function].params.len(),
+            Meaning::Builtin(builtin) => builtin.signature().0.len(),
+            Meaning::Constructor(constructor) => self.ast.constructors[constructor].fields.len(),
+            Meaning::Local(_) => return None,
+        };
+        (found < expected).then_some((callee, found, expected))
     }
 
-    /// A definition's type at one use.
-    fn instance(&mut self, mention: ExprId, def: DefId) -> (Vec<Ty>, Ty) {
-        let def_type = &self.out.defs[def];
-        let (params, result, vars) = (def_type.params.clone(), def_type.result, def_type.vars.clone());
-        if vars.is_empty() {
-            return (params, result);
+    /// A polymorphic type at one use.
+    pub(super) fn instance(&mut self, mention: ExprId, function: DefType) -> Ty {
+        let types = &mut self.out.types;
+        if function.vars.is_empty() {
+            return types.functions(&function.params, function.result);
         }
         let mut replaced = HashMap::new();
-        let mut chosen = Vec::with_capacity(vars.len());
-        for var in vars {
-            let class = self.out.types.class_of(var);
-            let new = self.out.types.var(class);
+        let mut chosen = Vec::with_capacity(function.vars.len());
+        for var in function.vars {
+            let new = types.var(types.class_of(var));
             replaced.insert(var, new);
             chosen.push(new);
         }
         self.out.instances.insert(mention, chosen);
-        let types = &mut self.out.types;
-        let params = params.iter().map(|&param| types.instantiate(param, &mut replaced)).collect();
-        (params, types.instantiate(result, &mut replaced))
+        let params: Vec<Ty> = function.params.iter().map(|&param| types.instantiate(param, &mut replaced)).collect();
+        let result = types.instantiate(function.result, &mut replaced);
+        types.functions(&params, result)
     }
 
-    fn builtin(&mut self, builtin: Builtin) -> (Vec<Ty>, Ty) {
+    /// Whether a definition is used while its own type is being inferred.
+    pub(super) fn is_in_group(&self, callee: ExprId) -> bool {
+        matches!(self.resolved.meanings[callee], Some(Meaning::Def(def)) if self.group.contains(&def))
+    }
+
+    fn builtin(&mut self, builtin: Builtin) -> Ty {
         let (params, result) = builtin.signature();
         let types = &mut self.out.types;
         let number = types.var(Class::Number);
@@ -137,13 +219,24 @@ impl Infer<'_> {
                 types.con(Con::Array, vec![element])
             }
         };
-        (params.iter().map(&mut to_type).collect(), to_type(&result))
+        let params: Vec<Ty> = params.iter().map(&mut to_type).collect();
+        let result = to_type(&result);
+        self.out.types.functions(&params, result)
+    }
+
+    /// The definition that `++` is.
+    pub(super) fn append_instance(&mut self, expr: ExprId) -> Ty {
+        let Some(Meaning::Def(def)) = self.resolved.meanings[expr] else {
+            unreachable!("resolution gives `++` its meaning")
+        };
+        let def = self.out.defs[def].clone();
+        self.instance(expr, def)
     }
 
     /// What the called function is named, for messages.
     pub(super) fn callee_name(&self, callee: ExprId) -> &str {
         match &self.ast.exprs[callee].kind {
-            ExprKind::Var(name) => self.names.text(*name),
+            ExprKind::Var(name) | ExprKind::Constructor(name) => self.names.text(*name),
             _ => "the function",
         }
     }

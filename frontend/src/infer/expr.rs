@@ -1,8 +1,8 @@
 //! Expressions. `infer` finds a type; `check` hands an expected one down, so that a mismatch is reported at the
 //! innermost expression that is to blame.
 
-use super::{Infer, Why};
-use crate::ast::{ExprId, ExprKind, Generator, Iteration, Let, PatternId};
+use super::{Check, Infer, Why};
+use crate::ast::{Arm, BinaryOp, ExprId, ExprKind, Generator, Iteration, PatternId};
 use crate::types::{Class, Con, Ty};
 
 impl Infer<'_> {
@@ -14,6 +14,12 @@ impl Infer<'_> {
     pub(super) fn check(&mut self, expr: ExprId, expected: Ty, why: Why) {
         crate::stack::grown(|| self.check_here(expr, expected, why));
         self.set(expr, expected);
+    }
+
+    /// Records an expression's type.
+    fn set(&mut self, expr: ExprId, ty: Ty) -> Ty {
+        self.out.exprs[expr] = ty;
+        ty
     }
 
     fn check_here(&mut self, expr: ExprId, expected: Ty, why: Why) {
@@ -31,6 +37,7 @@ impl Infer<'_> {
                 let why = if is_open { Why::SameAs(ast.exprs[*then].span, "the first branch") } else { why };
                 self.check(*other, expected, why);
             }
+            ExprKind::Match(value, arms) => self.matching(expr, *value, arms, expected, why),
             ExprKind::Tuple(parts) => {
                 let wanted = self.out.types.tuple_parts(expected);
                 match wanted {
@@ -41,6 +48,21 @@ impl Infer<'_> {
                     }
                     _ => self.check_inferred(expr, expected, why),
                 }
+            }
+            ExprKind::List(parts) => match self.out.types.list_element(expected) {
+                Some(element) if self.out.types.con_of(element).is_some() => {
+                    parts.iter().for_each(|&part| self.check(part, element, why.for_element()));
+                }
+                _ => self.check_inferred(expr, expected, why),
+            },
+            ExprKind::Lambda(params, body) => {
+                if !self.check_lambda(params, *body, expected, why) {
+                    self.check_inferred(expr, expected, why);
+                }
+            }
+            ExprKind::Record(fields) => {
+                let found = self.record(fields, Some(expected));
+                self.unify_expr(expr, expected, found, why);
             }
             _ => self.check_inferred(expr, expected, why),
         }
@@ -58,14 +80,23 @@ impl Infer<'_> {
             ExprKind::Int(_) => self.out.types.var(Class::Number),
             ExprKind::Real(_) => self.out.types.real,
             ExprKind::Bool(_) => self.out.types.bool,
-            ExprKind::Var(_) => self.name(expr),
+            ExprKind::Var(_) | ExprKind::Constructor(_) => self.name(expr),
+            ExprKind::Fail(_) => self.out.types.var(Class::Any),
             ExprKind::Tuple(parts) => {
                 let parts = parts.iter().map(|&part| self.infer(part)).collect();
                 self.out.types.tuple(parts)
             }
-            ExprKind::Apply(callee, args) => self.apply(expr, *callee, args),
+            ExprKind::Apply(callee, args) => self.apply(*callee, args),
             ExprKind::Negate(operand) => self.negate(*operand),
+            ExprKind::Binary(op @ (BinaryOp::Pipe | BinaryOp::ComposeRight | BinaryOp::ComposeLeft), left, right) => {
+                self.function_operator(*op, *left, *right)
+            }
             ExprKind::Binary(op, left, right) => self.binary(*op, *left, *right),
+            ExprKind::Cons(heads, tail) => self.cons(heads, *tail),
+            ExprKind::Append(parts) => self.append(expr, parts),
+            ExprKind::Operator(op) => self.operator(expr, *op),
+            ExprKind::Section(op, side, operand) => self.section(expr, *op, *side, *operand),
+            ExprKind::Lambda(params, body) => self.lambda(params, *body),
             ExprKind::If(cond, then, other) => {
                 let bool = self.out.types.bool;
                 self.check(*cond, bool, Why::Condition("if"));
@@ -73,12 +104,30 @@ impl Infer<'_> {
                 self.check(*other, ty, Why::SameAs(ast.exprs[*then].span, "the first branch"));
                 ty
             }
+            ExprKind::Match(value, arms) => {
+                let ty = self.out.types.var(Class::Any);
+                self.matching(expr, *value, arms, ty, Why::Case);
+                ty
+            }
             ExprKind::Block(lets, body) => {
                 self.lets(lets);
                 self.infer(*body)
             }
             ExprKind::Loop { pattern, init, iteration, body } => self.accumulation(*pattern, *init, *iteration, *body),
-            ExprKind::Array(parts) => self.array(parts),
+            ExprKind::Array(parts) => {
+                let element = self.elements(parts);
+                self.out.types.con(Con::Array, vec![element])
+            }
+            ExprKind::List(parts) => {
+                let element = self.elements(parts);
+                self.out.types.list(element)
+            }
+            ExprKind::Record(fields) => self.record(fields, None),
+            ExprKind::Update(record, fields) => self.update(*record, fields),
+            ExprKind::Access(record, name, span) => {
+                let record = self.infer(*record);
+                self.field(record, *name, *span)
+            }
             ExprKind::Comprehension { element, generator } => {
                 self.generator(*generator);
                 let element = self.infer(*element);
@@ -98,16 +147,28 @@ impl Infer<'_> {
         }
     }
 
-    fn lets(&mut self, lets: &[Let]) {
-        for binding in lets {
-            // An annotation is handed down to the value, so that it is known there.
-            let ty = self.pattern(binding.pattern);
-            self.check(binding.value, ty, Why::Pattern(self.ast.patterns[binding.pattern].span));
+    fn matching(&mut self, expr: ExprId, value: ExprId, arms: &[Arm], expected: Ty, why: Why) {
+        let ast = self.ast;
+        let matched = self.infer(value);
+        let mut why = why;
+        for arm in arms {
+            self.check_pattern(arm.pattern, matched, Why::Matched(ast.exprs[value].span));
+            if let Some(guard) = arm.guard {
+                let bool = self.out.types.bool;
+                self.check(guard, bool, Why::Guard);
+            }
+            let is_open = self.out.types.con_of(expected).is_none();
+            self.check(arm.body, expected, why);
+            if is_open {
+                why = Why::SameAs(ast.exprs[arm.body].span, "the value of an earlier case");
+            }
         }
+        self.checks.push(Check::Match(expr));
     }
 
     fn accumulation(&mut self, pattern: PatternId, init: ExprId, iteration: Iteration, body: ExprId) -> Ty {
         let ty = self.pattern(pattern);
+        self.checks.push(Check::Let(pattern));
         self.check(init, ty, Why::Pattern(self.ast.patterns[pattern].span));
         match iteration {
             Iteration::While(cond) => {
@@ -133,17 +194,36 @@ impl Infer<'_> {
             Generator::Elements { element, array } => {
                 let ty = self.array_of(array);
                 self.bind(element, ty, array);
+                self.checks.push(Check::Let(element));
             }
         }
     }
 
-    fn array(&mut self, parts: &[ExprId]) -> Ty {
+    fn elements(&mut self, parts: &[ExprId]) -> Ty {
         let element = self.out.types.var(Class::Any);
         let first = parts.first().map(|&part| self.ast.exprs[part].span).unwrap_or_default();
         for &part in parts {
             self.check(part, element, Why::SameAs(first, "the first element"));
         }
-        self.out.types.con(Con::Array, vec![element])
+        element
+    }
+
+    /// `a :: b :: rest`.
+    fn cons(&mut self, heads: &[ExprId], tail: ExprId) -> Ty {
+        let element = self.elements(heads);
+        let list = self.out.types.list(element);
+        self.check(tail, list, Why::Tail(self.ast.exprs[heads[0]].span));
+        list
+    }
+
+    /// `a ++ b`.
+    fn append(&mut self, expr: ExprId, parts: &[ExprId]) -> Ty {
+        let function = self.append_instance(expr);
+        let Some((list, _)) = self.as_function(function) else { return self.out.types.error };
+        for &part in parts {
+            self.check(part, list, Why::Operand("++"));
+        }
+        list
     }
 
     /// The element type of an expression that must be an array.

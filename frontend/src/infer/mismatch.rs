@@ -1,11 +1,11 @@
 //! What is said when two types don't fit: expected and found, why it is expected, and how to mend it.
 
 use super::Infer;
-use crate::ast::{ExprId, ExprKind};
+use crate::ast::{ConstructorId, ExprId, ExprKind, LIST};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
 use crate::source::Span;
-use crate::types::{Con, Mismatch, Ty};
+use crate::types::{Con, Mismatch, Shape, Ty};
 
 /// Why a type is expected.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,10 @@ pub(super) enum Why {
     UsedBefore(Name),
     /// It is an argument of a function, counted from 0.
     Argument(ExprId, usize),
+    /// It is the result of a function that is an argument.
+    ResultOf(ExprId, usize),
+    /// It is an element of a list that is an argument.
+    ElementOf(ExprId, usize),
     /// It is the condition of an `if` or a `while`.
     Condition(&'static str),
     /// The other branch, or an earlier element, is here.
@@ -32,6 +36,50 @@ pub(super) enum Why {
     Operand(&'static str),
     /// The pattern that it is matched with.
     Pattern(Span),
+    /// The value that a pattern is matched with.
+    Matched(Span),
+    /// The condition of a case.
+    Guard,
+    /// The value of a case.
+    Case,
+    /// The value of a field.
+    Field(Name),
+    /// An argument of a constructor.
+    Constructor(ConstructorId),
+    /// The list after these elements.
+    Tail(Span),
+    /// The function that is composed with this one.
+    Composed(Span),
+    /// A variable in another alternative of a pattern.
+    Alternative,
+}
+
+impl Why {
+    /// The reason for a parameter of a function that is expected for a reason.
+    pub(super) fn for_parameter(self) -> Why {
+        match self {
+            Why::Argument(..) | Why::Declared(_) => self,
+            _ => Why::Case,
+        }
+    }
+
+    /// The reason for the result of a function that is expected for a reason.
+    pub(super) fn for_result(self) -> Why {
+        match self {
+            Why::Argument(callee, index) => Why::ResultOf(callee, index),
+            Why::Declared(_) => self,
+            _ => Why::Case,
+        }
+    }
+
+    /// The reason for an element of a list that is expected for a reason.
+    pub(super) fn for_element(self) -> Why {
+        match self {
+            Why::Argument(callee, index) => Why::ElementOf(callee, index),
+            Why::Declared(_) => self,
+            _ => Why::Case,
+        }
+    }
 }
 
 impl Infer<'_> {
@@ -61,14 +109,29 @@ impl Infer<'_> {
         expr
     }
 
-    fn mismatch(&self, span: Span, expected: Ty, found: Ty, why: Why, mismatch: Mismatch) -> Diagnostic {
+    /// Says that a call has fewer arguments than its function was defined with.
+    pub(super) fn with_missing_arguments(&self, error: Diagnostic, call: ExprId) -> Diagnostic {
+        let Some((callee, found, expected)) = self.missing_arguments(call) else { return error };
+        let name = self.callee_name(callee);
+        let plural = if expected == 1 { "" } else { "s" };
+        let help = format!("`{name}` takes {expected} argument{plural}, found {found}");
+        self.with_signature(error.help(help), callee)
+    }
+
+    pub(super) fn mismatch(&self, span: Span, expected: Ty, found: Ty, why: Why, mismatch: Mismatch) -> Diagnostic {
         let types = &self.out.types;
         if mismatch == Mismatch::Infinite {
-            return Diagnostic::error(span, "this type would contain itself").label(format!(
-                "expected `{}`, found `{}`",
-                types.show(expected),
-                types.show(found)
-            ));
+            let label = format!("expected `{}`, found `{}`", types.show(expected), types.show(found));
+            let error = Diagnostic::error(span, "this type would contain itself").label(label);
+            return match why {
+                Why::Argument(callee, _) if self.is_in_group(callee) => {
+                    let name = self.callee_name(callee);
+                    error.note(format!(
+                        "inside of its own definition `{name}` has one type: it can't call itself at another"
+                    ))
+                }
+                _ => error,
+            };
         }
         let (expected, found) = (types.describe(expected), types.describe(found));
         let error = Diagnostic::error(span, format!("expected {expected}, found {found}"));
@@ -81,6 +144,25 @@ impl Infer<'_> {
                 let name = self.callee_name(callee);
                 error.note(format!("argument {} of `{name}` is {expected}", index + 1))
             }
+            Why::ResultOf(callee, index) => {
+                let name = self.callee_name(callee);
+                error.note(format!("argument {} of `{name}` is a function that gives {expected}", index + 1))
+            }
+            Why::ElementOf(callee, index) => {
+                let name = self.callee_name(callee);
+                error.note(format!("the elements of argument {} of `{name}` are {expected}", index + 1))
+            }
+            Why::Matched(span) => error.also(span, format!("this is {expected}")),
+            Why::Guard => error.note("the condition of a case is a `Bool`"),
+            Why::Case => error,
+            Why::Field(name) => error.note(format!("the field `{}` is {expected}", self.names.text(name))),
+            Why::Constructor(constructor) => {
+                let declared = &self.ast.constructors[constructor];
+                error.also(declared.name_span, format!("`{}` is declared here", self.names.text(declared.name)))
+            }
+            Why::Tail(span) => error.also(span, "this is an element").note("`::` puts an element in front of a list"),
+            Why::Composed(span) => error.also(span, "it is composed with this function"),
+            Why::Alternative => error.note("a variable has the same type in all alternatives"),
             Why::Condition(keyword) => error.note(format!("the condition of `{keyword}` is a `Bool`")),
             Why::SameAs(span, what) => error.also(span, format!("{what} is {expected}")),
             Why::Accumulator(span) => error
@@ -106,7 +188,28 @@ impl Infer<'_> {
                 _ => error.help("a `Real` becomes an `Int` with `to_int`, which cuts off the fraction"),
             },
             (Some(Con::Bool), Some(Con::Int | Con::Real)) => error.help("compare it with something: `x != 0`"),
+            (Some(wanted), Some(Con::Function)) if wanted != Con::Function => self.with_missing_arguments(error, place),
+            (Some(Con::Function), _) if matches!(self.ast.exprs[place].kind, ExprKind::Negate(_)) => {
+                error.help("`(- 1)` is a negative number; the function is `subtract 1`")
+            }
+            (Some(Con::Data(LIST)), Some(Con::Array)) => error.help("an array becomes a list with `from_array`"),
+            (Some(Con::Array), Some(Con::Data(LIST))) => {
+                error.help("a list becomes an array with `to_array`; an array is written `[| a, b |]`")
+            }
+            (Some(Con::Record(wanted)), Some(Con::Record(found))) => self.with_fields(error, wanted, found),
             _ => error,
         }
+    }
+
+    /// Adds which fields differ.
+    fn with_fields(&self, error: Diagnostic, wanted: Shape, found: Shape) -> Diagnostic {
+        let (wanted, found) = (self.out.types.fields(wanted), self.out.types.fields(found));
+        let list = |these: &[Name], others: &[Name]| {
+            let only = these.iter().filter(|name| !others.contains(name));
+            only.map(|&name| format!("`{}`", self.names.text(name))).collect::<Vec<_>>().join(", ")
+        };
+        let (missing, extra) = (list(wanted, found), list(found, wanted));
+        let error = if missing.is_empty() { error } else { error.help(format!("missing: {missing}")) };
+        if extra.is_empty() { error } else { error.help(format!("not expected: {extra}")) }
     }
 }

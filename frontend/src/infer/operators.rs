@@ -1,7 +1,7 @@
-//! Operators: arithmetic on two numbers of one type, comparisons, powers.
+//! Operators: arithmetic on two numbers of one type, comparisons, powers, composition, and sections.
 
 use super::{Infer, Why};
-use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind};
+use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind, Side};
 use crate::diagnostics::Diagnostic;
 use crate::types::{Class, Con, Ty};
 
@@ -33,6 +33,9 @@ impl Infer<'_> {
                 let class = if op == BinaryOp::Rem { Class::Any } else { Class::Number };
                 let ty = self.operands(op, class, left, right);
                 if op == BinaryOp::Rem { self.remainder(left, right, ty) } else { ty }
+            }
+            BinaryOp::Cons | BinaryOp::Append | BinaryOp::Pipe | BinaryOp::ComposeRight | BinaryOp::ComposeLeft => {
+                unreachable!("the caller handles `{}`", op.symbol())
             }
         }
     }
@@ -71,15 +74,20 @@ impl Infer<'_> {
         }
         let found = self.out.types.describe(ty);
         let wanted = match class {
-            Class::Equal => "`Int`, `Real` or `Bool`",
+            Class::Equal => "something without functions",
             _ => "`Int` or `Real`",
         };
         let error = Diagnostic::error(self.ast.exprs[operand].span, format!("`{symbol}` does not work on {found}"))
             .label(format!("expected {wanted}, found {found}"));
-        self.sink.push(match (class, self.out.types.con_of(ty)) {
-            (Class::Equal, Some(Con::Tuple)) => error.help("compare the parts one by one"),
+        let error = match class {
+            Class::Ordered if self.out.types.con_of(ty) == Some(Con::Tuple) => {
+                error.help("compare the parts one by one")
+            }
+            Class::Equal => error.note("functions can't be compared"),
             _ => error,
-        });
+        };
+        let error = self.with_missing_arguments(error, operand);
+        self.sink.push(error);
         false
     }
 
@@ -127,5 +135,107 @@ impl Infer<'_> {
             ExprKind::Negate(operand) => matches!(self.ast.exprs[operand].kind, ExprKind::Int(_)),
             _ => false,
         }
+    }
+
+    /// `x |> f`, `f >> g` and `f << g`.
+    pub(super) fn function_operator(&mut self, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
+        let left_type = self.infer(left);
+        let right_type = if op == BinaryOp::Pipe && matches!(self.ast.exprs[right].kind, ExprKind::Lambda(..)) {
+            let result = self.out.types.var(Class::Any);
+            let function = self.out.types.function(left_type, result);
+            self.check(right, function, Why::Operand(op.symbol()));
+            function
+        } else {
+            self.infer(right)
+        };
+        let Some((param, result)) = self.operand_function(op, right, right_type) else { return self.out.types.error };
+        if op == BinaryOp::Pipe {
+            self.unify_expr(left, param, left_type, Why::Argument(right, 0));
+            return result;
+        }
+        let Some((left_param, left_result)) = self.operand_function(op, left, left_type) else {
+            return self.out.types.error;
+        };
+        if op == BinaryOp::ComposeRight {
+            self.unify_expr(right, param, left_result, Why::Composed(self.ast.exprs[left].span));
+            self.out.types.function(left_param, result)
+        } else {
+            self.unify_expr(left, left_param, result, Why::Composed(self.ast.exprs[right].span));
+            self.out.types.function(param, left_result)
+        }
+    }
+
+    fn operand_function(&mut self, op: BinaryOp, operand: ExprId, ty: Ty) -> Option<(Ty, Ty)> {
+        let parts = self.as_function(ty);
+        if parts.is_none() && !self.out.types.is_error(ty) {
+            let found = self.out.types.describe(ty);
+            let message = format!("`{}` needs a function here, found {found}", op.symbol());
+            self.sink.push(Diagnostic::error(self.ast.exprs[operand].span, message).label(format!("this is {found}")));
+        }
+        parts
+    }
+
+    /// The types of an operator's operands and of its result.
+    fn operator_parts(&mut self, expr: ExprId, op: BinaryOp) -> [Ty; 3] {
+        if op == BinaryOp::Append {
+            let function = self.append_instance(expr);
+            let list = self.as_function(function).map_or(self.out.types.error, |parts| parts.0);
+            return [list; 3];
+        }
+        let types = &mut self.out.types;
+        let mut fresh = |class| types.var(class);
+        match op {
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div => [fresh(Class::Number); 3],
+            BinaryOp::Pow => {
+                let base = fresh(Class::Number);
+                [base, fresh(Class::Number), base]
+            }
+            BinaryOp::Compare(Comparison::Equal | Comparison::NotEqual) => {
+                let operand = fresh(Class::Equal);
+                [operand, operand, types.bool]
+            }
+            BinaryOp::Compare(_) => {
+                let operand = fresh(Class::Ordered);
+                [operand, operand, types.bool]
+            }
+            BinaryOp::Rem => [types.int; 3],
+            BinaryOp::And | BinaryOp::Or => [types.bool; 3],
+            BinaryOp::Cons | BinaryOp::Append => {
+                let element = fresh(Class::Any);
+                let list = types.list(element);
+                [element, list, list]
+            }
+            BinaryOp::Pipe => {
+                let (param, result) = (fresh(Class::Any), fresh(Class::Any));
+                [param, types.function(param, result), result]
+            }
+            BinaryOp::ComposeRight | BinaryOp::ComposeLeft => {
+                let [a, b, c] = [fresh(Class::Any), fresh(Class::Any), fresh(Class::Any)];
+                let (first, second) = (types.function(a, b), types.function(b, c));
+                let whole = types.function(a, c);
+                if op == BinaryOp::ComposeRight { [first, second, whole] } else { [second, first, whole] }
+            }
+        }
+    }
+
+    /// `(op)`.
+    pub(super) fn operator(&mut self, expr: ExprId, op: BinaryOp) -> Ty {
+        let [left, right, result] = self.operator_parts(expr, op);
+        self.out.types.functions(&[left, right], result)
+    }
+
+    /// `(a op)` or `(op b)`.
+    pub(super) fn section(&mut self, expr: ExprId, op: BinaryOp, side: Side, operand: ExprId) -> Ty {
+        let [left, right, result] = self.operator_parts(expr, op);
+        let (given, missing) = match side {
+            Side::Left => (left, right),
+            Side::Right => (right, left),
+        };
+        if op == BinaryOp::Pow && side == Side::Right && self.is_integer_literal(operand) {
+            let int = self.out.types.int;
+            self.out.types.unify(given, int).expect("an exponent may be an Int");
+        }
+        self.check(operand, given, Why::Operand(op.symbol()));
+        self.out.types.function(missing, result)
     }
 }

@@ -2,7 +2,6 @@
 
 use super::Lowerer;
 use super::registers::Held;
-use super::select::select_op;
 use crate::core::{Binding, ExprId, ExprKind, Var};
 use dualvm_vm::isa::{Op, Reg};
 use dualvm_vm::module::ValueType;
@@ -43,9 +42,9 @@ impl Lowerer<'_> {
         Target { reg: self.registers.allocate(ty, &mut self.out), ty, owner: None }
     }
 
-    /// Computes the values of `parts`, one after the other, into `targets`. A part is computed directly into its
-    /// targets if nothing that is still to come reads what was in them. Of the others, all but the last instruction is
-    /// computed, and the last ones follow together.
+    /// Computes the values of `parts`, one after the other, into `targets`. A part is computed directly into its targets
+    /// if nothing that is still to come reads what was in them. Of the others, all but the last instruction is computed,
+    /// and the last ones follow together.
     pub(super) fn assign(&mut self, parts: &[ExprId], targets: &[Target]) {
         let mut flat = Vec::new();
         self.flatten(parts, &mut flat);
@@ -100,15 +99,6 @@ impl Lowerer<'_> {
                 _ => flat.push(part),
             }
         }
-    }
-
-    /// Selects one of two sides for each target, as if all were written at the same time.
-    pub(super) fn write_selected(&mut self, place: ExprId, test: Reg, sides: &[[Reg; 2]], targets: &[Target]) {
-        let writes = sides.iter().zip(targets).map(|(&[yes, no], target)| {
-            let op = Some(select_op(target.ty.bank()));
-            Write { dst: target.reg, ty: target.ty, op, srcs: vec![test, yes, no], place }
-        });
-        self.write_all(writes.collect());
     }
 
     /// The variables of a block whose values only go into targets: they may live there from the start.

@@ -103,16 +103,12 @@ impl Lowerer<'_> {
         while let Some(expr) = pending.pop() {
             let mut operands: Vec<ExprId> = Vec::new();
             match self.kind(expr) {
-                ExprKind::Scalar(_, args) | ExprKind::Call(_, args) => operands.extend(args),
+                ExprKind::Scalar(_, args)
+                | ExprKind::Call(_, args)
+                | ExprKind::CallClosure(_, args)
+                | ExprKind::Closure(_, args)
+                | ExprKind::Construct(_, args) => operands.extend(args),
                 ExprKind::Compare(_, pair) | ExprKind::Element(_, pair) => operands.extend(pair),
-                ExprKind::If([_, then, other]) if self.is_selection(expr) => {
-                    for side in [*then, *other] {
-                        match self.kind(side) {
-                            ExprKind::Values(parts) => operands.extend(parts),
-                            _ => operands.push(side),
-                        }
-                    }
-                }
                 ExprKind::Loop(repeat) => {
                     if let Iteration::Range(range) = repeat.iteration {
                         operands.push(range.to);

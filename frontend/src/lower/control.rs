@@ -4,10 +4,10 @@ use super::Lowerer;
 use super::assign::Target;
 use super::constants::Constant;
 use crate::arena::Id;
-use crate::core::{ExprId, ExprKind};
-use dualvm_vm::builder::Label;
+use crate::core::{self, ExprId, ExprKind};
+use dualvm_vm::builder::{IntReg, Label};
 use dualvm_vm::isa::{Op, Operand, Reg};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What is known of control flow at the next instruction.
 #[derive(Debug)]
@@ -16,14 +16,14 @@ pub(super) struct Flow {
     pub(super) reachable: bool,
     /// How many loops are around.
     pub(super) loop_depth: u32,
-    /// Where a self tail call continues.
-    pub(super) self_loop: Option<Label>,
     jumped_to: HashSet<Label>,
+    /// Where the labels of the core are.
+    pub(super) places: HashMap<core::Label, (Label, Vec<Target>)>,
 }
 
 impl Default for Flow {
     fn default() -> Self {
-        Flow { reachable: true, loop_depth: 0, self_loop: None, jumped_to: HashSet::new() }
+        Flow { reachable: true, loop_depth: 0, jumped_to: HashSet::new(), places: HashMap::new() }
     }
 }
 
@@ -45,7 +45,16 @@ impl Lowerer<'_> {
         if self.flow.reachable {
             self.flow.jumped_to.extend([then, other]);
             self.set_place(place);
-            self.out.branch(dualvm_vm::builder::IntReg(cond.index), then, other);
+            self.out.branch(IntReg(cond.index), then, other);
+            self.flow.reachable = false;
+        }
+    }
+
+    pub(super) fn switch_on(&mut self, place: ExprId, index: IntReg, targets: &[Label], default: Label) {
+        if self.flow.reachable {
+            self.flow.jumped_to.extend(targets.iter().copied().chain([default]));
+            self.set_place(place);
+            self.out.switch(index, targets, default);
             self.flow.reachable = false;
         }
     }
@@ -89,7 +98,7 @@ impl Lowerer<'_> {
     }
 
     /// Lowers code that only runs when control comes by a label.
-    fn in_branch(&mut self, label: Label, lower: impl FnOnce(&mut Self)) {
+    pub(super) fn in_branch(&mut self, label: Label, lower: impl FnOnce(&mut Self)) {
         let mark = self.constants.mark();
         self.bind(label);
         lower(self);
@@ -138,50 +147,31 @@ impl Lowerer<'_> {
                 self.bindings(bindings);
                 self.tail(*value);
             }
-            ExprKind::If([cond, then, other]) if !self.is_selection(expr) => {
+            ExprKind::If([cond, then, other]) => {
                 let (if_true, if_false) = (self.out.new_label(), self.out.new_label());
                 self.branch_on(*cond, if_true, if_false);
                 self.in_branch(if_true, |lowerer| lowerer.tail(*then));
                 self.in_branch(if_false, |lowerer| lowerer.tail(*other));
             }
-            ExprKind::Call(callee, args) => match self.flow.self_loop {
-                Some(head) if *callee == self.function.id => {
-                    let params = self.function.params.iter().enumerate();
-                    let targets: Vec<Target> = params
-                        .map(|(i, &var)| {
-                            let ty = self.function.body.vars[var];
-                            Target { reg: self.out.param(i), ty, owner: Some(var) }
-                        })
-                        .collect();
-                    self.assign(args, &targets);
-                    self.jump(head);
-                }
-                _ => {
-                    let args = self.arguments(args);
-                    let func = Operand::Func(callee.index() as u32);
-                    self.emit(expr, Op::TailCall, &[func, Operand::Uses(args)]);
-                }
-            },
+            ExprKind::Call(callee, args) => {
+                let args = self.arguments(args);
+                let func = Operand::Func(callee.index() as u32);
+                self.emit(expr, Op::TailCall, &[func, Operand::Uses(args)]);
+            }
+            ExprKind::CallClosure(callee, args) => {
+                let (callee, args) = self.closure_operands(*callee, args);
+                self.emit(expr, Op::TailCallClosure, &[Operand::Use(callee), Operand::Uses(args)]);
+            }
+            ExprKind::Switch(switch) => self.switch(expr, switch, false, |lowerer, arm| lowerer.tail(arm)),
+            ExprKind::Join(join) => self.join(join, |lowerer, part| lowerer.tail(part)),
+            ExprKind::Repeat(repeat) => self.repeat_label(expr, repeat, |lowerer| lowerer.tail(repeat.body)),
+            ExprKind::Jump(label, args) => self.jump_to(*label, args),
+            ExprKind::Trap(_) => self.write(expr, &[]),
             _ => {
                 let held = self.values(expr);
                 let results = self.consume(held);
                 self.emit(expr, Op::Ret, &[Operand::Uses(results)]);
             }
         }
-    }
-
-    /// Whether a call in tail position is a call of the function itself.
-    pub(super) fn has_self_tail_call(&self, root: ExprId) -> bool {
-        let mut pending = vec![root];
-        while let Some(expr) = pending.pop() {
-            match self.kind(expr) {
-                ExprKind::Call(callee, _) if *callee == self.function.id => return true,
-                ExprKind::Values(parts) if parts.len() == 1 => pending.push(parts[0]),
-                ExprKind::Block(_, value) => pending.push(*value),
-                ExprKind::If([_, then, other]) => pending.extend([*then, *other]),
-                _ => {}
-            }
-        }
-        false
     }
 }

@@ -77,7 +77,8 @@ impl Lowerer<'_> {
         let mut seen = 0;
         while let Some(expr) = pending.pop() {
             seen += 1;
-            if seen > COPIED_CONDITION_MAX || matches!(self.kind(expr), ExprKind::Loop(_) | ExprKind::Collect(..)) {
+            let repeats = matches!(self.kind(expr), ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_));
+            if seen > COPIED_CONDITION_MAX || repeats {
                 return false;
             }
             self.function.body.exprs[expr].for_each_child(|child| pending.push(child));
@@ -132,7 +133,7 @@ impl Lowerer<'_> {
         self.registers.free(cond, ValueType::Int);
     }
 
-    fn in_loop(&mut self, head: Label, lower: impl FnOnce(&mut Self)) {
+    pub(super) fn in_loop(&mut self, head: Label, lower: impl FnOnce(&mut Self)) {
         let mark = self.constants.mark();
         self.bind(head);
         self.flow.loop_depth += 1;

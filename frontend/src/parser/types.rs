@@ -1,37 +1,46 @@
 //! Types as written.
 
 use super::{Parse, Parser};
-use crate::ast::{TypeExprId, TypeExprKind};
+use crate::ast::{FieldType, NESTING_MAX, TypeExprId, TypeExprKind};
 use crate::diagnostics::Diagnostic;
 use crate::token::TokenKind;
 
 impl Parser<'_> {
-    /// A type: a name with arguments, or an atom.
+    /// Any type. A chain of arrows is one node.
     pub(super) fn type_expr(&mut self) -> Parse<TypeExprId> {
-        let TokenKind::Upper(name) = self.peek() else {
-            let ty = self.type_atom()?;
-            return self.no_arrow(ty);
-        };
+        let first = self.type_application()?;
+        if self.peek() != TokenKind::Arrow {
+            return Ok(first);
+        }
+        let mut parts = vec![first];
+        while self.eat(TokenKind::Arrow) {
+            parts.push(self.type_application()?);
+            if parts.len() > NESTING_MAX as usize {
+                return self.too_deep(self.last_span());
+            }
+        }
+        let span = self.ast.types[first].span.to(self.last_span());
+        Ok(self.ast.type_expr(TypeExprKind::Function(parts), span))
+    }
+
+    /// A name with arguments, or an atom.
+    fn type_application(&mut self) -> Parse<TypeExprId> {
+        let TokenKind::Upper(name) = self.peek() else { return self.type_atom() };
         let start = self.advance().span;
         let mut args = Vec::new();
-        while matches!(self.peek(), TokenKind::Upper(_) | TokenKind::Lower(_) | TokenKind::LeftParen) {
+        while self.starts_type_atom() {
             args.push(self.type_atom()?);
         }
         let span = start.to(self.last_span());
-        let ty = self.ast.type_expr(TypeExprKind::Named(name, args), span);
-        self.no_arrow(ty)
+        Ok(self.ast.type_expr(TypeExprKind::Named(name, args), span))
     }
 
-    fn no_arrow(&mut self, ty: TypeExprId) -> Parse<TypeExprId> {
-        if self.peek() != TokenKind::Arrow {
-            return Ok(ty);
-        }
-        let error = Diagnostic::error(self.span(), "function types are not supported yet")
-            .help("give each parameter its type: `def f (x : Real) (n : Int) : Real = ..`");
-        self.fail(error)
+    pub(super) fn starts_type_atom(&self) -> bool {
+        let kind = self.peek();
+        matches!(kind, TokenKind::Upper(_) | TokenKind::Lower(_) | TokenKind::LeftParen | TokenKind::LeftBrace)
     }
 
-    fn type_atom(&mut self) -> Parse<TypeExprId> {
+    pub(super) fn type_atom(&mut self) -> Parse<TypeExprId> {
         let span = self.span();
         match self.peek() {
             TokenKind::Upper(name) => {
@@ -39,14 +48,24 @@ impl Parser<'_> {
                 Ok(self.ast.type_expr(TypeExprKind::Named(name, Vec::new()), span))
             }
             TokenKind::LeftParen => self.nested(Self::parenthesised_type),
+            TokenKind::LeftBrace => self.nested(Self::record_type),
             TokenKind::Lower(name) => {
-                let text = self.names.text(name).to_owned();
                 self.advance();
-                let error = Diagnostic::error(span, format!("type variables like `{text}` are not supported yet"))
-                    .help("leave the type out: it is inferred, and may be polymorphic");
-                self.sink.push(error);
+                let meant = match self.names.text(name) {
+                    "real" | "float" | "double" => Some("Real"),
+                    "int" | "integer" => Some("Int"),
+                    "bool" | "boolean" => Some("Bool"),
+                    "unit" => Some("()"),
+                    "list" => Some("List"),
+                    "array" => Some("Array"),
+                    _ => None,
+                };
+                let Some(meant) = meant else { return Ok(self.ast.type_expr(TypeExprKind::Var(name), span)) };
+                let error = Diagnostic::error(span, "the name of a type starts with a capital letter");
+                self.sink.push(error.help(format!("write `{meant}`; small letters are type variables")));
                 Ok(self.ast.type_expr(TypeExprKind::Error, span))
             }
+            TokenKind::LeftBracket => self.unexpected("a type", Some("a type of lists is written `List T`")),
             _ => self.unexpected("a type", None),
         }
     }
@@ -62,10 +81,30 @@ impl Parser<'_> {
                 break;
             }
         }
-        let close = self.close(TokenKind::RightParen, "`,` or `)`", open)?;
+        let close = self.close(TokenKind::RightParen, "`->`, `,` or `)`", open)?;
         match parts[..] {
             [single] if !is_tuple => Ok(single),
             _ => Ok(self.ast.type_expr(TypeExprKind::Tuple(parts), open.to(close))),
         }
+    }
+
+    /// `{ x : A, y : B }`.
+    fn record_type(&mut self) -> Parse<TypeExprId> {
+        let open = self.advance().span;
+        let mut fields = Vec::new();
+        loop {
+            let (name, name_span) = self.lower_name("the name of a field")?;
+            let help = (self.peek() == TokenKind::Equals).then_some("the type of a field is written `x : Real`");
+            if self.peek() != TokenKind::Colon {
+                return self.unexpected("`:`", help);
+            }
+            self.advance();
+            fields.push(FieldType { name, name_span, ty: self.type_expr()? });
+            if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RightBrace {
+                break;
+            }
+        }
+        let close = self.close(TokenKind::RightBrace, "`->`, `,` or `}`", open)?;
+        Ok(self.ast.type_expr(TypeExprKind::Record(fields), open.to(close)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Elaborator, Specialiser};
 use crate::arena::Id;
-use crate::ast::{self, BinaryOp, Comparison, ExprKind as Surface};
+use crate::ast::{self, BinaryOp, Comparison};
 use crate::builtins::Builtin;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop};
 use crate::diagnostics::Diagnostic;
@@ -26,9 +26,7 @@ impl Elaborator<'_, '_> {
             BinaryOp::Mul => (Op::Mul, Op::IMul),
             BinaryOp::Div => (Op::Div, Op::IDiv),
             BinaryOp::Rem => (Op::IRem, Op::IRem),
-            BinaryOp::Pow | BinaryOp::Compare(_) | BinaryOp::And | BinaryOp::Or => {
-                unreachable!("the caller handles `{}`", op.symbol())
-            }
+            _ => unreachable!("the caller handles `{}`", op.symbol()),
         };
         self.scalar(if self.is_real(ty) { real } else { int }, pair, ty, span)
     }
@@ -42,8 +40,7 @@ impl Elaborator<'_, '_> {
         }
     }
 
-    pub(super) fn builtin(&mut self, builtin: Builtin, args: &[ast::ExprId], ty: Mono, span: Span) -> ExprId {
-        let values: Vec<ExprId> = args.iter().map(|&arg| self.expr(arg)).collect();
+    pub(super) fn builtin(&mut self, builtin: Builtin, values: Vec<ExprId>, ty: Mono, span: Span) -> ExprId {
         let real = self.is_real(ty);
         match builtin {
             Builtin::Scalar(op) => self.scalar(op, values, ty, span),
@@ -71,23 +68,27 @@ impl Elaborator<'_, '_> {
         }
     }
 
-    pub(super) fn power(&mut self, base: ast::ExprId, exponent: ast::ExprId, ty: Mono, span: Span) -> ExprId {
+    /// A power with constant exponents multiplied out. The types are those of base and exponent; `place` is where the
+    /// exponent is written, if it is.
+    pub(super) fn power(
+        &mut self,
+        base: ExprId,
+        exponent: ExprId,
+        [ty, exponent_type]: [Mono; 2],
+        place: Span,
+        span: Span,
+    ) -> ExprId {
         let real = self.is_real(ty);
-        let exponent_type = self.type_of(exponent);
-        let base = self.expr(base);
-        if let Some(n) = self.literal(exponent)
-            && !self.is_real(exponent_type)
+        if let ExprKind::Int(n) = self.body.exprs[exponent].kind
             && n.unsigned_abs() <= MULTIPLIED_EXPONENT_MAX
+            && (n >= 0 || real || place != Span::default())
         {
             if n < 0 && !real {
-                let place = self.program.ast.exprs[exponent].span;
                 let error = Diagnostic::error(place, "an `Int` has no negative power").label("this is negative");
                 self.program.sink.push(error.help("convert the base: `to_real n ^ -1`"));
             }
             return self.multiplied(base, n, ty, span);
         }
-        let exponent_span = self.program.ast.exprs[exponent].span;
-        let exponent = self.expr(exponent);
         match (real, self.is_real(exponent_type)) {
             (true, true) => self.scalar(Op::Pow, [base, exponent], ty, span),
             (true, false) => self.scalar(Op::Powi, [base, exponent], ty, span),
@@ -96,25 +97,12 @@ impl Elaborator<'_, '_> {
                 self.make(ExprKind::Call(function, Box::new([base, exponent])), ty, span)
             }
             (false, true) => {
-                let error = Diagnostic::error(exponent_span, "an `Int` has no power with a `Real` exponent")
+                let error = Diagnostic::error(place, "an `Int` has no power with a `Real` exponent")
                     .label("an instance of this definition has an `Int` base and this exponent")
                     .help("declare the type of the base or of the exponent");
                 self.program.sink.push(error);
                 base
             }
-        }
-    }
-
-    /// The value of an exponent that is written as an integer.
-    fn literal(&self, expr: ast::ExprId) -> Option<i64> {
-        let exprs = &self.program.ast.exprs;
-        match exprs[expr].kind {
-            Surface::Int(value) => Some(value),
-            Surface::Negate(operand) => match exprs[operand].kind {
-                Surface::Int(value) => value.checked_neg(),
-                _ => None,
-            },
-            _ => None,
         }
     }
 
@@ -125,7 +113,7 @@ impl Elaborator<'_, '_> {
         let named = self.name_value(base, &mut bindings);
         let value = match n.unsigned_abs() {
             0 => self.atom(one, span),
-            n => self.product(named, n, ty, span, &mut bindings),
+            n => self.repeated_product(named, n, ty, span, &mut bindings),
         };
         let value = if n < 0 {
             let one = self.atom(one, span);
@@ -136,17 +124,17 @@ impl Elaborator<'_, '_> {
         self.block(bindings, value)
     }
 
-    fn product(&mut self, base: Atom, n: u64, ty: Mono, span: Span, bindings: &mut Vec<Binding>) -> ExprId {
+    fn repeated_product(&mut self, base: Atom, n: u64, ty: Mono, span: Span, bindings: &mut Vec<Binding>) -> ExprId {
         let mul = if self.is_real(ty) { Op::Mul } else { Op::IMul };
         if n == 1 {
             return self.atom(base, span);
         }
         let pair = if n.is_multiple_of(2) {
-            let half = self.product(base, n / 2, ty, span, bindings);
+            let half = self.repeated_product(base, n / 2, ty, span, bindings);
             let half = self.name_value(half, bindings);
             [half, half].map(|half| self.atom(half, span))
         } else {
-            [self.product(base, n - 1, ty, span, bindings), self.atom(base, span)]
+            [self.repeated_product(base, n - 1, ty, span, bindings), self.atom(base, span)]
         };
         self.scalar(mul, pair, ty, span)
     }
@@ -194,7 +182,7 @@ impl Specialiser<'_> {
 
         let compared = [ExprKind::Var(exponent), ExprKind::Int(0)].map(|kind| make(kind, int));
         let negative = make(ExprKind::Compare(Comparison::Less, compared), int);
-        let trap = make(ExprKind::Trap("an Int has no negative power"), int);
+        let trap = make(ExprKind::Trap("an Int has no negative power".into()), int);
         let root = make(ExprKind::If([negative, trap, value]), int);
         let name = "^<Int>".to_owned();
         let id = FunctionId::from_index(self.program.functions.len());

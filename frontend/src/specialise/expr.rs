@@ -1,67 +1,100 @@
-//! Expressions and patterns.
+//! Expressions.
 
 use super::Elaborator;
-use crate::ast::{self, BinaryOp, ExprKind as Surface, Generator, PatternId, PatternKind};
-use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
+use super::form::{Code, FormNode, Shaped, Value};
+use crate::ast::{self, BinaryOp, ExprKind as Surface, Iteration, Let, NIL};
+use crate::core::{Atom, Binding, ExprId, ExprKind};
 use crate::mono::Mono;
-use crate::resolve::Meaning;
 use crate::source::Span;
 
 impl Elaborator<'_, '_> {
+    /// An expression with the registers of its type.
     pub(super) fn expr(&mut self, expr: ast::ExprId) -> ExprId {
-        crate::stack::grown(|| self.expr_here(expr))
+        let made = self.shaped(expr);
+        self.materialised(made).expr
     }
 
-    pub(super) fn type_of(&mut self, expr: ast::ExprId) -> Mono {
-        self.mono(self.program.inferred.exprs[expr], self.program.ast.exprs[expr].span)
+    /// An expression in whatever form it has.
+    pub(super) fn shaped(&mut self, expr: ast::ExprId) -> Shaped {
+        crate::stack::grown(|| self.shaped_here(expr))
     }
 
-    fn expr_here(&mut self, expr: ast::ExprId) -> ExprId {
+    fn shaped_here(&mut self, expr: ast::ExprId) -> Shaped {
         let ast = self.program.ast;
         let span = ast.exprs[expr].span;
         let ty = self.type_of(expr);
         if self.program.gave_up {
-            return self.make(ExprKind::Trap("not compiled"), ty, span);
+            return self.nothing(ty, span);
         }
         match &ast.exprs[expr].kind {
-            Surface::Error => self.make(ExprKind::Values(Box::default()), ty, span),
+            Surface::Var(_) | Surface::Constructor(_) => self.mention(expr),
+            Surface::Tuple(parts) => {
+                let parts: Vec<Shaped> = parts.iter().map(|&part| self.shaped(part)).collect();
+                self.product(parts, ty, span)
+            }
+            Surface::Apply(callee, args) => self.apply_surface(*callee, args, ty, span),
+            Surface::Binary(op, left, right) => self.binary(*op, *left, *right, ty, span),
+            Surface::Operator(op) => match op {
+                BinaryOp::Append => self.mention(expr),
+                _ => self.known(Code::Operator(*op, ty), ty, span),
+            },
+            Surface::Section(op, side, operand) => self.section(expr, *op, *side, *operand, ty, span),
+            Surface::Append(parts) => self.append(expr, parts, ty, span),
+            Surface::Lambda(..) => self.lambda(expr, span),
+            Surface::If(cond, then, other) => {
+                let cond = self.expr(*cond);
+                let arms = [*then, *other].map(|arm| self.shaped(arm));
+                let ([then, other], form) = self.joined(arms, ty);
+                self.make_form(ExprKind::If([cond, then, other]), form, span)
+            }
+            Surface::Match(value, arms) => self.matching(*value, arms, ty, span),
+            Surface::Block(lets, body) => {
+                let mut bindings = Vec::new();
+                for binding in lets {
+                    match binding {
+                        Let::Value { pattern, value } => {
+                            let value = self.shaped(*value);
+                            self.bind(*pattern, value, &mut bindings);
+                        }
+                        Let::Functions(functions) => self.bind_functions(functions),
+                        Let::Alias(function) => self.bind_functions(&[*function]),
+                    }
+                }
+                let value = self.shaped(*body);
+                self.block_shaped(bindings, value)
+            }
+            Surface::Ascribe(inner, _) => self.shaped(*inner),
+            Surface::Record(fields) => self.record(fields, ty, span),
+            Surface::Update(record, fields) => self.update(*record, fields, ty, span),
+            Surface::Access(record, name, _) => self.access(*record, *name, ty, span),
+            _ => {
+                let made = self.plain_expr(expr, ty, span);
+                let form = self.plain(ty);
+                Shaped { expr: made, form }
+            }
+        }
+    }
+
+    /// Expressions that are always plain.
+    fn plain_expr(&mut self, expr: ast::ExprId, ty: Mono, span: Span) -> ExprId {
+        let ast = self.program.ast;
+        match &ast.exprs[expr].kind {
             Surface::Int(value) => {
                 let atom = if self.is_real(ty) { Atom::Real(*value as f64) } else { Atom::Int(*value) };
                 self.atom(atom, span)
             }
             Surface::Real(value) => self.atom(Atom::Real(*value), span),
             Surface::Bool(value) => self.atom(Atom::Int(i64::from(*value)), span),
-            Surface::Var(_) => self.apply(expr, expr, &[]),
-            Surface::Tuple(parts) => {
-                let parts = parts.iter().map(|&part| self.expr(part)).collect();
-                self.make(ExprKind::Values(parts), ty, span)
-            }
-            Surface::Apply(callee, args) => self.apply(expr, *callee, args),
             Surface::Negate(operand) => self.negate(*operand, ty, span),
-            Surface::Binary(op, left, right) => self.binary(*op, *left, *right, ty, span),
-            Surface::If(cond, then, other) => {
-                let parts = [*cond, *then, *other].map(|part| self.expr(part));
-                self.make(ExprKind::If(parts), ty, span)
-            }
-            Surface::Block(lets, body) => {
-                let mut bindings = Vec::new();
-                for binding in lets {
-                    let value = self.expr(binding.value);
-                    self.bind(binding.pattern, value, &mut bindings);
-                }
-                let value = self.expr(*body);
-                self.block(bindings, value)
+            Surface::Fail(text) => {
+                let text = self.program.names.text(*text);
+                self.make(ExprKind::Trap(text.into()), ty, span)
             }
             Surface::Loop { pattern, init, iteration, body } => {
                 let init = self.expr(*init);
                 match *iteration {
-                    ast::Iteration::While(cond) => {
-                        let vars = self.loop_vars(*pattern);
-                        let iteration = Iteration::While(self.expr(cond));
-                        let body = self.expr(*body);
-                        self.make(ExprKind::Loop(Box::new(Loop { vars, init, iteration, body })), ty, span)
-                    }
-                    ast::Iteration::For(generator) => self.for_loop(*pattern, init, generator, *body, ty, span),
+                    Iteration::While(cond) => self.while_loop(*pattern, init, cond, *body, ty, span),
+                    Iteration::For(generator) => self.for_loop(*pattern, init, generator, *body, ty, span),
                 }
             }
             Surface::Array(parts) => self.array(parts, ty, span),
@@ -71,56 +104,124 @@ impl Elaborator<'_, '_> {
                 let pair = [*array, *index].map(|part| self.expr(part));
                 self.make(ExprKind::Element(self.array_type(array_type), pair), ty, span)
             }
-            Surface::Ascribe(inner, _) => self.expr(*inner),
-        }
-    }
-
-    fn apply(&mut self, expr: ast::ExprId, callee: ast::ExprId, args: &[ast::ExprId]) -> ExprId {
-        let span = self.program.ast.exprs[expr].span;
-        let ty = self.type_of(expr);
-        match self.program.resolved.meanings[callee].expect("a program without errors has no unknown names") {
-            Meaning::Local(local) => {
-                let atoms = self.locals[&local].clone();
-                match *atoms {
-                    [single] => self.atom(single, span),
-                    _ => {
-                        let parts = atoms.iter().map(|&atom| self.atom(atom, span)).collect();
-                        self.make(ExprKind::Values(parts), ty, span)
-                    }
+            Surface::List(parts) => {
+                let nil = self.construct(NIL, Vec::new(), ty, span);
+                self.cons(parts, nil, ty, span)
+            }
+            Surface::Cons(heads, tail) => {
+                let mut bindings = Vec::new();
+                let mut named = Vec::new();
+                for &head in heads {
+                    let head = self.expr(head);
+                    self.body.name_values(head, &self.program.program.lists, &mut bindings, &mut named);
                 }
+                let tail = self.expr(*tail);
+                let form = self.plain(ty);
+                let made = self.cons_named(&named, heads.len(), Shaped { expr: tail, form }, bindings, ty, span);
+                made.expr
             }
-            Meaning::Builtin(builtin) => self.builtin(builtin, args, ty, span),
-            Meaning::Def(def) => {
-                let inferred = self.program.inferred;
-                // Inside of its own group a definition is used at the group's variables.
-                let chosen = inferred.instances.get(&callee).unwrap_or(&inferred.defs[def].vars);
-                let chosen = chosen.iter().map(|&var| self.mono(var, span)).collect();
-                let function = self.program.instance(def, chosen, None);
-                let args = args.iter().map(|&arg| self.expr(arg)).collect();
-                self.make(ExprKind::Call(function, args), ty, span)
-            }
+            Surface::Error => self.make(ExprKind::Values(Box::default()), ty, span),
+            other => unreachable!("not always plain: {other:?}"),
         }
     }
 
-    pub(super) fn binary(
+    /// The elements of a list before a tail that needs no evaluation.
+    fn cons(&mut self, parts: &[ast::ExprId], tail: Shaped, ty: Mono, span: Span) -> ExprId {
+        let (mut bindings, mut named) = (Vec::new(), Vec::new());
+        for &part in parts {
+            let part = self.expr(part);
+            self.body.name_values(part, &self.program.program.lists, &mut bindings, &mut named);
+        }
+        self.cons_named(&named, parts.len(), tail, bindings, ty, span).expr
+    }
+
+    fn cons_named(
         &mut self,
-        op: BinaryOp,
-        left: ast::ExprId,
-        right: ast::ExprId,
+        named: &[Atom],
+        count: usize,
+        tail: Shaped,
+        mut bindings: Vec<Binding>,
         ty: Mono,
         span: Span,
-    ) -> ExprId {
-        if op == BinaryOp::Pow {
-            return self.power(left, right, ty, span);
+    ) -> Shaped {
+        let mut list = tail;
+        let width = if count == 0 { 0 } else { named.len() / count };
+        for at in (0..count).rev() {
+            let rest = self.name_shaped(list, &mut bindings);
+            let mut fields: Vec<ExprId> = Vec::with_capacity(width + 1);
+            for &atom in &named[at * width..(at + 1) * width] {
+                fields.push(self.atom(atom, span));
+            }
+            fields.push(self.of_value(&rest, span).expr);
+            list = self.make_plain(ExprKind::Construct(1, fields.into()), ty, span);
         }
-        let pair = [left, right].map(|operand| self.expr(operand));
-        let kind = match op {
-            BinaryOp::And => ExprKind::And(pair),
-            BinaryOp::Or => ExprKind::Or(pair),
-            BinaryOp::Compare(comparison) => ExprKind::Compare(comparison, pair),
-            _ => return self.arithmetic(op, pair, ty, span),
+        self.block_shaped(bindings, list)
+    }
+
+    fn apply_surface(&mut self, callee: ast::ExprId, args: &[ast::ExprId], ty: Mono, span: Span) -> Shaped {
+        if let (Surface::Constructor(_), [arg]) = (&self.program.ast.exprs[callee].kind, args)
+            && let Surface::Record(fields) = &self.program.ast.exprs[*arg].kind
+            && let Some(made) = self.construct_record(callee, fields, ty, span)
+        {
+            return made;
+        }
+        let callee = self.shaped(callee);
+        let args = args.iter().map(|&arg| self.shaped(arg)).collect();
+        self.apply(callee, args, ty, span)
+    }
+
+    /// A tuple or record of parts in the order of its type.
+    pub(super) fn product(&mut self, parts: Vec<Shaped>, ty: Mono, span: Span) -> Shaped {
+        let form = if parts.iter().all(|part| self.program.forms.is_plain(part.form)) {
+            self.plain(ty)
+        } else {
+            let forms = parts.iter().map(|part| part.form).collect();
+            self.form(FormNode::Parts(ty, forms))
         };
-        self.make(kind, ty, span)
+        let parts = parts.iter().map(|part| part.expr).collect();
+        self.make_form(ExprKind::Values(parts), form, span)
+    }
+
+    /// The parts of a named tuple or record.
+    pub(super) fn parts_of(&mut self, value: &Value) -> Vec<Value> {
+        let forms: Vec<_> = match self.program.forms.node(value.form).clone() {
+            FormNode::Parts(_, forms) => forms.to_vec(),
+            FormNode::Plain(ty) => {
+                self.program.monos.parts(ty).to_vec().into_iter().map(|part| self.plain(part)).collect()
+            }
+            FormNode::Function { .. } | FormNode::Scope { .. } => Vec::new(),
+        };
+        self.split(&forms, &value.atoms)
+    }
+
+    /// The same values in one form: their own if they agree, or else the plain one. What stops has any form.
+    pub(super) fn joined<const N: usize>(&mut self, arms: [Shaped; N], ty: Mono) -> ([ExprId; N], super::Form) {
+        let form = self.common_form(&arms, ty);
+        let types = self.program.forms.flat(form);
+        let exprs = arms.map(|arm| {
+            if self.stops(arm.expr) {
+                self.body.exprs[arm.expr].types = types;
+                arm.expr
+            } else if arm.form == form {
+                arm.expr
+            } else {
+                self.materialised(arm).expr
+            }
+        });
+        (exprs, form)
+    }
+
+    /// The form that several values of a type can have together.
+    pub(super) fn common_form(&mut self, arms: &[Shaped], ty: Mono) -> super::Form {
+        let mut forms = arms.iter().filter(|arm| !self.stops(arm.expr)).map(|arm| arm.form);
+        match forms.next() {
+            Some(first) if forms.all(|form| form == first) => first,
+            _ => self.plain(ty),
+        }
+    }
+
+    pub(super) fn stops(&self, expr: ExprId) -> bool {
+        matches!(self.body.exprs[expr].kind, ExprKind::Trap(_))
     }
 
     /// A block, unless there is nothing to bind.
@@ -132,125 +233,11 @@ impl Elaborator<'_, '_> {
         self.body.exprs.push(crate::core::Expr { kind: ExprKind::Block(bindings.into(), value), types, span })
     }
 
-    /// Binds a pattern to a value.
-    pub(super) fn bind(&mut self, pattern: PatternId, value: ExprId, bindings: &mut Vec<Binding>) {
-        let mut atoms = Vec::new();
-        self.body.name_values(value, &self.program.program.lists, bindings, &mut atoms);
-        self.bind_atoms(pattern, &atoms);
-    }
-
     /// Names a single value.
     pub(super) fn name_value(&mut self, value: ExprId, bindings: &mut Vec<Binding>) -> Atom {
         let mut atoms = Vec::new();
         self.body.name_values(value, &self.program.program.lists, bindings, &mut atoms);
         // Only a value whose type was reported as too large has none.
         atoms.first().copied().unwrap_or(Atom::Int(0))
-    }
-
-    pub(super) fn bind_atoms(&mut self, pattern: PatternId, atoms: &[Atom]) {
-        let program = &*self.program;
-        match &program.ast.patterns[pattern].kind {
-            PatternKind::Var(_) => {
-                let local = program.resolved.bound[pattern].expect("resolution binds every variable of a pattern");
-                self.locals.insert(local, atoms.into());
-            }
-            PatternKind::Wildcard => {}
-            PatternKind::Ascribe(inner, _) => self.bind_atoms(*inner, atoms),
-            PatternKind::Tuple(parts) => {
-                let mut rest = atoms;
-                for &part in parts {
-                    let span = self.program.ast.patterns[part].span;
-                    let ty = self.mono(self.program.inferred.patterns[part], span);
-                    let count = self.flat(ty).len();
-                    let (own, others) = rest.split_at_checked(count).unwrap_or((rest, &[]));
-                    crate::stack::grown(|| self.bind_atoms(part, own));
-                    rest = others;
-                }
-            }
-        }
-    }
-
-    fn loop_vars(&mut self, pattern: PatternId) -> Box<[Var]> {
-        let span = self.program.ast.patterns[pattern].span;
-        let ty = self.mono(self.program.inferred.patterns[pattern], span);
-        let vars = self.new_vars(ty);
-        let atoms: Vec<Atom> = vars.iter().map(|&var| Atom::Var(var)).collect();
-        self.bind_atoms(pattern, &atoms);
-        vars.into()
-    }
-
-    fn for_loop(
-        &mut self,
-        pattern: PatternId,
-        init: ExprId,
-        generator: Generator,
-        body: ast::ExprId,
-        ty: Mono,
-        span: Span,
-    ) -> ExprId {
-        let mut before = Vec::new();
-        let mut init = init;
-        if let Generator::Elements { array, .. } = generator
-            && !matches!(self.program.ast.exprs[array].kind, Surface::Var(_))
-        {
-            // The array is evaluated after the first values and before the loop.
-            let mut atoms = Vec::new();
-            self.body.name_values(init, &self.program.program.lists, &mut before, &mut atoms);
-            let parts = atoms.into_iter().map(|atom| self.atom(atom, span)).collect();
-            init = self.make(ExprKind::Values(parts), ty, span);
-        }
-        let mut inside = Vec::new();
-        let range = self.range(generator, &mut before, &mut inside, span);
-        let vars = self.loop_vars(pattern);
-        let body = self.expr(body);
-        let body = self.block(inside, body);
-        let repeat = Loop { vars, init, iteration: Iteration::Range(range), body };
-        let value = self.make(ExprKind::Loop(Box::new(repeat)), ty, span);
-        self.block(before, value)
-    }
-
-    /// The range of a generator; what must be bound before it and inside of its body.
-    pub(super) fn range(
-        &mut self,
-        generator: Generator,
-        before: &mut Vec<Binding>,
-        inside: &mut Vec<Binding>,
-        span: Span,
-    ) -> Range {
-        match generator {
-            Generator::Range { index: pattern, from, to } => {
-                let from = match from {
-                    Some(from) => self.expr(from),
-                    None => self.atom(Atom::Int(0), span),
-                };
-                let to = self.expr(to);
-                let index = self.index_var();
-                self.bind_atoms(pattern, &[Atom::Var(index)]);
-                Range { index, from, to }
-            }
-            Generator::Elements { element, array } => {
-                let array_span = self.program.ast.exprs[array].span;
-                let array_type = self.type_of(array);
-                let element_type = self.mono(self.program.inferred.patterns[element], array_span);
-                let value = self.expr(array);
-                let named = self.name_value(value, before);
-                let from = self.atom(Atom::Int(0), span);
-                let (counted, indexed) = (self.atom(named, array_span), self.atom(named, array_span));
-                let int = self.program.monos.int;
-                let to = self.make(ExprKind::Length(counted), int, array_span);
-                let index = self.index_var();
-                if !matches!(self.program.ast.patterns[element].kind, PatternKind::Wildcard) {
-                    let at = self.atom(Atom::Var(index), span);
-                    let kind = ExprKind::Element(self.array_type(array_type), [indexed, at]);
-                    let read = self.make(kind, element_type, array_span);
-                    self.bind(element, read, inside);
-                }
-                Range { index, from, to }
-            }
-        }
-    }
-
-    fn index_var(&mut self) -> Var {
-        self.body.vars.push(dualvm_vm::module::ValueType::Int)
     }
 }

@@ -26,9 +26,9 @@ impl Types {
     /// The type in a message: quoted, or in words where it is not known.
     pub(crate) fn describe(&self, ty: Ty) -> String {
         match self.node(ty) {
-            Node::Var(Class::Any) => "any type".to_owned(),
-            Node::Var(Class::Equal) => "a type with equality".to_owned(),
-            Node::Var(Class::Ordered | Class::Number) => "a number".to_owned(),
+            Node::Var { class: Class::Any, .. } => "any type".to_owned(),
+            Node::Var { class: Class::Equal, .. } => "a type with equality".to_owned(),
+            Node::Var { .. } => "a number".to_owned(),
             _ => format!("`{}`", self.show(ty)),
         }
     }
@@ -57,10 +57,26 @@ impl Printer<'_> {
                     printer.out.push_str("Array ");
                     printer.write(args[0], true);
                 }),
-                Con::Function => self.parenthesised(as_argument, |printer| printer.list(args, " -> ", false)),
+                Con::Function => self.parenthesised(as_argument, |printer| printer.function(root)),
+                Con::Data(data) => self.parenthesised(as_argument && !args.is_empty(), |printer| {
+                    printer.out.push_str(&printer.types.datas[*data].name);
+                    for &arg in args {
+                        printer.out.push(' ');
+                        printer.write(arg, true);
+                    }
+                }),
+                Con::Record(shape) => {
+                    for (i, (field, &ty)) in self.types.fields(*shape).iter().zip(args).enumerate() {
+                        self.out.push_str(if i == 0 { "{ " } else { ", " });
+                        self.out.push_str(&self.types.texts[field]);
+                        self.out.push_str(" : ");
+                        crate::stack::grown(|| self.write(ty, false));
+                    }
+                    self.out.push_str(" }");
+                }
             },
             Node::Error => self.out.push('?'),
-            Node::Var(_) | Node::Link(_) => {
+            Node::Var { .. } | Node::Link(_) => {
                 let next = self.letters.len();
                 let letter = self.letters.entry(root).or_insert_with(|| match u8::try_from(next) {
                     Ok(n) if n < 26 => char::from(b'a' + n).to_string(),
@@ -69,6 +85,20 @@ impl Printer<'_> {
                 self.out.push_str(letter);
             }
         }
+    }
+
+    /// A chain of arrows.
+    fn function(&mut self, mut ty: Ty) {
+        while let Some((param, result)) = self.types.function_parts(ty) {
+            if self.out.len() > CHARS_MAX {
+                break;
+            }
+            let is_function = self.types.function_parts(param).is_some();
+            self.parenthesised(is_function, |printer| printer.write(param, false));
+            self.out.push_str(" -> ");
+            ty = result;
+        }
+        self.write(ty, false);
     }
 
     fn parenthesised(&mut self, parentheses: bool, write: impl FnOnce(&mut Self)) {

@@ -2,6 +2,7 @@
 //! so that shared parts are compared once. A failure leaves the graph as it was.
 
 use super::{Class, Con, Node, Ty, Types};
+use std::collections::HashSet;
 
 /// Why two types are not the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,11 +13,29 @@ pub(crate) enum Mismatch {
     Infinite,
 }
 
+/// What is still to be done.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// Two types must be the same.
+    Same(Ty, Ty),
+    /// A type must be in a class.
+    Require(Ty, Class),
+}
+
 impl Types {
     /// Makes two types the same.
     pub(crate) fn unify(&mut self, a: Ty, b: Ty) -> Result<(), Mismatch> {
+        self.run(Work::Same(a, b))
+    }
+
+    /// Tightens what a type may be.
+    pub(crate) fn require(&mut self, ty: Ty, class: Class) -> Result<(), Mismatch> {
+        self.run(Work::Require(ty, class))
+    }
+
+    fn run(&mut self, work: Work) -> Result<(), Mismatch> {
         self.trail.clear();
-        let result = self.unify_all(vec![(a, b)]);
+        let result = self.run_all(vec![work]);
         if result.is_err() {
             while let Some((ty, node)) = self.trail.pop() {
                 self.nodes[ty] = node;
@@ -25,27 +44,46 @@ impl Types {
         result
     }
 
-    fn unify_all(&mut self, mut pending: Vec<(Ty, Ty)>) -> Result<(), Mismatch> {
-        while let Some((a, b)) = pending.pop() {
-            let (a, b) = (self.root(a), self.root(b));
+    fn run_all(&mut self, mut pending: Vec<Work>) -> Result<(), Mismatch> {
+        // The types that were found to have equality, or are about to be: parts may be shared.
+        let mut compared = HashSet::new();
+        while let Some(work) = pending.pop() {
+            let (a, b) = match work {
+                Work::Same(a, b) => (self.root(a), self.root(b)),
+                Work::Require(ty, class) => {
+                    let root = self.root(ty);
+                    match self.nodes[root] {
+                        Node::Var { class: old, level } => self.set(root, Node::Var { class: old.max(class), level }),
+                        Node::Con { con, .. } => self.admit(class, root, con, &mut compared, &mut pending)?,
+                        Node::Error | Node::Link(_) => {}
+                    }
+                    continue;
+                }
+            };
             if a == b {
                 continue;
             }
             match (&self.nodes[a], &self.nodes[b]) {
-                (Node::Var(_), Node::Error) => self.set(a, Node::Link(b)),
-                (Node::Error, Node::Var(_)) => self.set(b, Node::Link(a)),
+                (Node::Var { .. }, Node::Error) => self.set(a, Node::Link(b)),
+                (Node::Error, Node::Var { .. }) => self.set(b, Node::Link(a)),
                 (Node::Error, _) | (_, Node::Error) => {}
-                (&Node::Var(x), &Node::Var(y)) => {
-                    self.set(a, Node::Var(x.max(y)));
+                (&Node::Var { class: x, level: i }, &Node::Var { class: y, level: j }) => {
+                    self.set(a, Node::Var { class: x.max(y), level: i.min(j) });
                     self.set(b, Node::Link(a));
                 }
-                (&Node::Var(class), &Node::Con { con, .. }) => self.bind(a, class, b, con)?,
-                (&Node::Con { con, .. }, &Node::Var(class)) => self.bind(b, class, a, con)?,
+                (&Node::Var { class, level }, &Node::Con { con, .. }) => {
+                    self.admit(class, b, con, &mut compared, &mut pending)?;
+                    self.bind(a, level, b)?;
+                }
+                (&Node::Con { con, .. }, &Node::Var { class, level }) => {
+                    self.admit(class, a, con, &mut compared, &mut pending)?;
+                    self.bind(b, level, a)?;
+                }
                 (Node::Con { con: c, args: xs, .. }, Node::Con { con: d, args: ys, .. }) => {
                     if c != d || xs.len() != ys.len() {
                         return Err(Mismatch::Different);
                     }
-                    pending.extend(xs.iter().copied().zip(ys.iter().copied()));
+                    pending.extend(xs.iter().zip(ys.iter()).map(|(&x, &y)| Work::Same(x, y)));
                     // The link must go towards the node that knows that it is ground.
                     let (from, to) = if self.is_ground(a) { (b, a) } else { (a, b) };
                     self.set(from, Node::Link(to));
@@ -56,22 +94,40 @@ impl Types {
         Ok(())
     }
 
-    /// Tightens what a type may be.
-    pub(crate) fn require(&mut self, ty: Ty, class: Class) -> Result<(), Mismatch> {
-        let root = self.root(ty);
-        match self.nodes[root] {
-            Node::Var(old) => self.nodes[root] = Node::Var(old.max(class)),
-            Node::Con { con, .. } if !class.admits(con) => return Err(Mismatch::Different),
-            _ => {}
+    /// Whether a constructor's types are in a class; what must hold for its arguments then.
+    fn admit(
+        &self,
+        class: Class,
+        ty: Ty,
+        con: Con,
+        compared: &mut HashSet<Ty>,
+        pending: &mut Vec<Work>,
+    ) -> Result<(), Mismatch> {
+        let is_number = matches!(con, Con::Real | Con::Int);
+        let admitted = match class {
+            Class::Any => return Ok(()),
+            Class::Ordered | Class::Number => is_number,
+            Class::Equal => match con {
+                Con::Real | Con::Int | Con::Bool => return Ok(()),
+                Con::Function => false,
+                Con::Data(data) => self.has_equality(data),
+                Con::Tuple | Con::Array | Con::Record(_) => true,
+            },
+        };
+        if !admitted {
+            return Err(Mismatch::Different);
+        }
+        if !is_number
+            && compared.insert(ty)
+            && let Node::Con { args, .. } = &self.nodes[ty]
+        {
+            pending.extend(args.iter().map(|&arg| Work::Require(arg, class)));
         }
         Ok(())
     }
 
-    fn bind(&mut self, var: Ty, class: Class, ty: Ty, con: Con) -> Result<(), Mismatch> {
-        if !class.admits(con) {
-            return Err(Mismatch::Different);
-        }
-        if self.occurs(var, ty) {
+    fn bind(&mut self, var: Ty, level: u32, ty: Ty) -> Result<(), Mismatch> {
+        if self.occurs(var, level, ty) {
             return Err(Mismatch::Infinite);
         }
         self.set(var, Node::Link(ty));
@@ -83,7 +139,8 @@ impl Types {
         self.trail.push((ty, old));
     }
 
-    fn occurs(&mut self, var: Ty, ty: Ty) -> bool {
+    /// Whether a variable is in a type. The type's variables get the variable's level.
+    fn occurs(&mut self, var: Ty, level: u32, ty: Ty) -> bool {
         if self.is_ground(ty) {
             return false;
         }
@@ -94,10 +151,13 @@ impl Types {
             if root == var {
                 return true;
             }
-            if self.visit(root)
-                && let Node::Con { args, ground: false, .. } = &self.nodes[root]
-            {
-                pending.extend(args.iter().copied());
+            if !self.visit(root) {
+                continue;
+            }
+            match &self.nodes[root] {
+                Node::Con { args, ground: false, .. } => pending.extend(args.iter().copied()),
+                &Node::Var { class, level: own } if own > level => self.set(root, Node::Var { class, level }),
+                _ => {}
             }
         }
         false
@@ -125,8 +185,21 @@ mod tests {
         let left = types.tuple(vec![var, types.int]);
         let right = types.tuple(vec![types.real, types.bool]);
         assert_eq!(types.unify(left, right), Err(Mismatch::Different));
-        assert!(matches!(types.node(var), Node::Var(Class::Any)));
+        assert!(matches!(types.node(var), Node::Var { class: Class::Any, .. }));
         assert_eq!(types.show(left), "(a, Int)");
+    }
+
+    #[test]
+    fn equality_goes_into_the_parts() {
+        let mut types = Types::new();
+        let (a, var) = (types.var(Class::Equal), types.var(Class::Any));
+        let array = types.con(Con::Array, vec![var]);
+        assert_eq!(types.unify(a, array), Ok(()));
+        let function = types.function(types.int, types.int);
+        assert_eq!(types.unify(var, function), Err(Mismatch::Different));
+        assert_eq!(types.show(function), "Int -> Int");
+        let list = types.tuple(vec![function, types.int]);
+        assert_eq!(types.require(list, Class::Equal), Err(Mismatch::Different));
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl std::error::Error for EncodeError {}
 ///
 /// let module = text::parse("func \"id\" (real) -> (real)\nregs 1 real\n{\n ret (r0)\n}", "id.dvs").unwrap();
 /// let bytes = binary::encode(&module)?;
-/// assert_eq!(bytes.len(), 23);
+/// assert_eq!(bytes.len(), 24);
 /// assert_eq!(binary::decode(&bytes), Ok(module));
 /// # Ok::<(), binary::EncodeError>(())
 /// ```

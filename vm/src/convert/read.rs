@@ -1,10 +1,11 @@
 //! Registers and heap objects to values.
 
-use crate::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
+use crate::heap::{self, ARRAY_HEADER, FIRST, Fields, LEN, Ref};
 use crate::interp::Results;
 use crate::module::{DataDef, DataId, HostType, ModuleDef};
 use crate::trap::Limit;
 use crate::value::{VALUE_DEPTH_MAX, Value};
+use crate::word;
 
 /// Why a result can't become a value.
 pub(crate) enum ReadError {
@@ -22,13 +23,28 @@ pub(crate) fn read_result(
     results: &Results,
     bytes_max: u64,
 ) -> Result<Value, ReadError> {
-    let mut reader = Reader { data: &module.data, bytes_left: bytes_max, steps: 0 };
-    reader.read(ty, &mut Cursor { reals: &results.reals, ints: &results.ints, refs: &results.refs })
+    let mut reader = Reader { data: &module.data, bytes_left: bytes_max, steps: 0, slots: None };
+    reader.read(ty, &mut Cursor { reals: &results.reals, words: &[], ints: &results.ints, refs: &results.refs })
+}
+
+/// Reads the result of a recording run, and the slot of every real in it, in the order in which they stand in the value.
+pub(crate) fn read_recorded(
+    module: &ModuleDef,
+    ty: &HostType,
+    results: &Results,
+    bytes_max: u64,
+) -> Result<(Value, Vec<u32>), ReadError> {
+    let mut reader = Reader { data: &module.data, bytes_left: bytes_max, steps: 0, slots: Some(Vec::new()) };
+    let Results { reals, words, ints, refs } = results;
+    let value = reader.read(ty, &mut Cursor { reals, words, ints, refs })?;
+    Ok((value, reader.slots.unwrap_or_default()))
 }
 
 /// The registers, fields or elements that are still to be read.
 struct Cursor<'a> {
     reals: &'a [f64],
+    /// The words of the reals, in a recording run; empty in a primal one, where objects have none.
+    words: &'a [u64],
     ints: &'a [i64],
     refs: &'a [Ref],
 }
@@ -37,23 +53,21 @@ impl Cursor<'_> {
     /// The fields of an object.
     ///
     /// # Safety
-    /// `object` is a complete struct or variant, which outlives the cursor.
-    unsafe fn of(object: Ref) -> Self {
+    /// `object` is a complete struct or variant, which outlives the cursor, of a recording run if so said.
+    unsafe fn of(object: Ref, recorded: bool) -> Self {
         // SAFETY: the header says how many fields there are, and they stand one after the other.
         unsafe {
             let fields = heap::fields_of(*object);
             Cursor {
                 reals: std::slice::from_raw_parts(object.add(fields.real_at(0)).cast(), fields.reals),
+                words: std::slice::from_raw_parts(
+                    object.add(fields.word_at(0)),
+                    if recorded { fields.reals } else { 0 },
+                ),
                 ints: std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints),
                 refs: std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), fields.refs),
             }
         }
-    }
-
-    fn real(&mut self) -> f64 {
-        let x = self.reals[0];
-        self.reals = &self.reals[1..];
-        x
     }
 
     fn int(&mut self) -> i64 {
@@ -75,12 +89,14 @@ struct Reader<'m> {
     bytes_left: u64,
     /// How many parts deep in the result.
     steps: usize,
+    /// The slots of the reals so far, in a recording run.
+    slots: Option<Vec<u32>>,
 }
 
 impl Reader<'_> {
     fn read(&mut self, ty: &HostType, from: &mut Cursor<'_>) -> Result<Value, ReadError> {
         match ty {
-            HostType::Real => Ok(Value::Real(from.real())),
+            HostType::Real => self.real(from).map(Value::Real),
             HostType::Int => Ok(Value::Int(from.int())),
             HostType::Bool => Ok(Value::Bool(from.int() != 0)),
             HostType::Tuple(types) => self.tuple(types, from),
@@ -92,6 +108,28 @@ impl Reader<'_> {
             // SAFETY: as for an array, an object of the data type's heap type.
             HostType::Data { data, .. } => unsafe { self.variant(*data, from.object()) },
         }
+    }
+
+    fn real(&mut self, from: &mut Cursor<'_>) -> Result<f64, ReadError> {
+        let x = from.reals[0];
+        from.reals = &from.reals[1..];
+        if self.slots.is_some() {
+            let slot = word::slot(from.words[0]);
+            from.words = &from.words[1..];
+            self.take_slots(slot, 1)?;
+        }
+        Ok(x)
+    }
+
+    /// Notes the slots of reals that follow each other; 0 stands for constants.
+    fn take_slots(&mut self, first: u32, count: usize) -> Result<(), ReadError> {
+        if self.slots.is_some() {
+            self.take_bytes(count, size_of::<u32>())?;
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.extend((0..count as u32).map(|n| if first == 0 { 0 } else { first + n }));
+        }
+        Ok(())
     }
 
     /// Reads a part of what is being read.
@@ -134,7 +172,7 @@ impl Reader<'_> {
     /// `object` is a complete object of the data type's heap type.
     unsafe fn variant(&mut self, data: DataId, object: Ref) -> Result<Value, ReadError> {
         // SAFETY: promised by the caller.
-        let (tag, mut fields) = unsafe { (heap::tag_of(*object), Cursor::of(object)) };
+        let (tag, mut fields) = unsafe { (heap::tag_of(*object), Cursor::of(object, self.slots.is_some())) };
         let (name, payload) = &self.data[data.index()].variants[tag as usize];
         self.take_bytes(name.len() + size_of::<Value>(), 1)?;
         let payload = self.read(payload, &mut fields)?;
@@ -150,8 +188,8 @@ impl Reader<'_> {
                 let mut reals = Vec::new();
                 while heap::tag_of(*cell) != 0 {
                     self.take_bytes(1, size_of::<f64>())?;
-                    let mut fields = Cursor::of(cell);
-                    reals.push(fields.real());
+                    let mut fields = Cursor::of(cell, self.slots.is_some());
+                    reals.push(self.real(&mut fields)?);
                     cell = fields.object();
                 }
                 return Ok(Value::Reals(reals));
@@ -159,7 +197,7 @@ impl Reader<'_> {
             let mut items = Vec::new();
             while heap::tag_of(*cell) != 0 {
                 self.take_bytes(1, size_of::<Value>())?;
-                let mut fields = Cursor::of(cell);
+                let mut fields = Cursor::of(cell, self.slots.is_some());
                 items.push(self.part(element, &mut fields)?);
                 cell = fields.object();
             }
@@ -176,22 +214,26 @@ impl Reader<'_> {
             let elements = array.add(ARRAY_HEADER);
             if *element == HostType::Real {
                 self.take_bytes(len, size_of::<f64>())?;
+                self.take_slots(*array.add(FIRST) as u32, len)?;
                 return Ok(Value::Reals(std::slice::from_raw_parts(elements.cast(), len).to_vec()));
             }
             self.take_bytes(len, size_of::<Value>())?;
             let types = element.flatten(self.data);
             let fields = Fields::of(&types);
             let mut items = Vec::with_capacity(len);
+            let first = *array.add(FIRST);
             for n in 0..len {
                 let cell = elements.add(n);
+                let word = if first == 0 { 0 } else { first + n as u64 };
                 let mut from = if types.len() == 1 {
                     Cursor {
                         reals: std::slice::from_raw_parts(cell.cast(), fields.reals),
+                        words: std::slice::from_ref(&word),
                         ints: std::slice::from_raw_parts(cell.cast(), fields.ints),
                         refs: std::slice::from_raw_parts(cell.cast(), fields.refs),
                     }
                 } else {
-                    Cursor::of(*cell as Ref)
+                    Cursor::of(*cell as Ref, self.slots.is_some())
                 };
                 items.push(self.part(element, &mut from)?);
             }

@@ -1,0 +1,87 @@
+//! Operators.
+
+/// A binary operator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum BinaryOp {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Rem,
+    /// `^`
+    Pow,
+    /// `==`, `<` and so on.
+    Compare(Comparison),
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+    /// `::`. Full applications are [`super::ExprKind::Cons`].
+    Cons,
+    /// `++`. Full applications are [`super::ExprKind::Append`].
+    Append,
+    /// `x |> f`, which is `f x`.
+    Pipe,
+    /// `f >> g`: first `f`, then `g`.
+    ComposeRight,
+    /// `f << g`: first `g`, then `f`.
+    ComposeLeft,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterEqual,
+}
+
+impl BinaryOp {
+    /// The operator as written.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Rem => "%",
+            BinaryOp::Pow => "^",
+            BinaryOp::Compare(comparison) => comparison.symbol(),
+            BinaryOp::And => "&&",
+            BinaryOp::Or => "||",
+            BinaryOp::Cons => "::",
+            BinaryOp::Append => "++",
+            BinaryOp::Pipe => "|>",
+            BinaryOp::ComposeRight => ">>",
+            BinaryOp::ComposeLeft => "<<",
+        }
+    }
+}
+
+impl Comparison {
+    /// The comparison as written.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Comparison::Equal => "==",
+            Comparison::NotEqual => "!=",
+            Comparison::Less => "<",
+            Comparison::LessEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterEqual => ">=",
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Copying trees of the core from one function's tables into another's, simplified on the way.
+//!
+//! Variables that turn out to be atoms vanish, operations on constants are done, branches on constants taken, and calls
+//! of known closures are calls. With a function to inline for a call, this is the inliner.
+
+use crate::arena::Id;
+use crate::core::{
+    Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Join, Label, Loop, Range,
+    Repeat, Switch, TypeList, TypeLists, Var,
+};
+use crate::source::Span;
+use dualvm_vm::isa::{Op, Scalar, evaluate};
+use std::collections::HashMap;
+
+/// Says which function takes the place of a call: its body is copied there.
+pub(crate) trait Chooser {
+    /// The function to inline for a call of `callee`; `loops` is how many loops are around it in the caller, `grown` how many nodes
+    /// the caller has so far.
+    fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Option<&Function>;
+}
+
+/// Copies a function, inlining what the chooser says.
+pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut TypeLists) -> Function {
+    let mut copier = Copier {
+        chooser,
+        lists,
+        body: Body::default(),
+        from: old,
+        atoms: vec![None; old.body.vars.len()],
+        labels: vec![None; old.body.labels.len()],
+        closures: HashMap::new(),
+        loops: 0,
+    };
+    let params = old.params.iter().map(|&var| copier.bind(var)).collect();
+    let root = copier.expr(old.root);
+    let body = copier.body;
+    let (name, interface) = (old.name.clone(), old.interface.clone());
+    Function { id: old.id, name, interface, params, results: old.results, body, root }
+}
+
+struct Copier<'c> {
+    chooser: &'c dyn Chooser,
+    lists: &'c mut TypeLists,
+    body: Body,
+    /// The function that is copied from.
+    from: &'c Function,
+    /// What its variables are in the copy.
+    atoms: Vec<Option<Atom>>,
+    /// What its labels are in the copy.
+    labels: Vec<Option<Label>>,
+    /// The new variables that hold closures known here.
+    closures: HashMap<Var, (FunctionId, Vec<Atom>)>,
+    /// How many loops are around the copy.
+    loops: u32,
+}
+
+impl<'c> Copier<'c> {
+    fn bind(&mut self, var: Var) -> Var {
+        let new = self.body.vars.push(self.from.body.vars[var]);
+        self.atoms[var.index()] = Some(Atom::Var(new));
+        new
+    }
+
+    fn bind_all(&mut self, vars: &[Var]) -> Box<[Var]> {
+        vars.iter().map(|&var| self.bind(var)).collect()
+    }
+
+    fn bind_label(&mut self, label: Label) -> Label {
+        let new = self.body.labels.push(());
+        self.labels[label.index()] = Some(new);
+        new
+    }
+
+    fn expr(&mut self, expr: ExprId) -> ExprId {
+        crate::stack::grown(|| self.expr_here(expr))
+    }
+
+    fn list(&mut self, list: &[ExprId]) -> Box<[ExprId]> {
+        list.iter().map(|&expr| self.expr(expr)).collect()
+    }
+
+    fn make(&mut self, kind: ExprKind, types: TypeList, span: Span) -> ExprId {
+        self.body.exprs.push(Expr { kind, types, span })
+    }
+
+    fn expr_here(&mut self, expr: ExprId) -> ExprId {
+        let from: &'c Function = self.from;
+        let node = &from.body.exprs[expr];
+        let kind = match &node.kind {
+            ExprKind::Var(var) => {
+                let atom = self.atoms[var.index()].expect("variables are bound before they are used");
+                return self.body.atom(atom, node.span, self.lists);
+            }
+            ExprKind::Call(callee, args) => {
+                let args = self.list(args);
+                return self.call(*callee, args, node.types, node.span);
+            }
+            ExprKind::CallClosure(callee, args) => {
+                let callee = self.expr(*callee);
+                let args = self.list(args);
+                if let ExprKind::Var(var) = self.body.exprs[callee].kind
+                    && let Some((function, captures)) = self.closures.get(&var).cloned()
+                {
+                    let captures = captures.iter().map(|&atom| self.body.atom(atom, node.span, self.lists));
+                    let args = captures.chain(args).collect();
+                    return self.call(function, args, node.types, node.span);
+                }
+                ExprKind::CallClosure(callee, args)
+            }
+            ExprKind::Real(value) => ExprKind::Real(*value),
+            ExprKind::Int(value) => ExprKind::Int(*value),
+            ExprKind::Trap(message) => ExprKind::Trap(message.clone()),
+            ExprKind::Values(parts) => ExprKind::Values(self.list(parts)),
+            ExprKind::Scalar(op, args) => {
+                let args = self.list(args);
+                self.scalar(*op, args)
+            }
+            ExprKind::Pack(array, parts) => ExprKind::Pack(*array, self.list(parts)),
+            ExprKind::Construct(tag, parts) => ExprKind::Construct(*tag, self.list(parts)),
+            ExprKind::Closure(function, parts) => ExprKind::Closure(*function, self.list(parts)),
+            ExprKind::Jump(label, args) => {
+                let label = self.labels[label.index()].expect("labels are bound before they are jumped to");
+                ExprKind::Jump(label, self.list(args))
+            }
+            ExprKind::Compare(comparison, pair) => ExprKind::Compare(*comparison, pair.map(|part| self.expr(part))),
+            ExprKind::And(pair) => ExprKind::And(pair.map(|part| self.expr(part))),
+            ExprKind::Or(pair) => ExprKind::Or(pair.map(|part| self.expr(part))),
+            ExprKind::Element(array, pair) => ExprKind::Element(*array, pair.map(|part| self.expr(part))),
+            ExprKind::Not(operand) => ExprKind::Not(self.expr(*operand)),
+            ExprKind::Length(array) => ExprKind::Length(self.expr(*array)),
+            ExprKind::Payload(field, object) => ExprKind::Payload(*field, self.expr(*object)),
+            ExprKind::If([cond, then, other]) => {
+                let cond = self.expr(*cond);
+                if let ExprKind::Int(value) = self.body.exprs[cond].kind {
+                    return self.expr(if value != 0 { *then } else { *other });
+                }
+                ExprKind::If([cond, self.expr(*then), self.expr(*other)])
+            }
+            ExprKind::Switch(switch) => {
+                let object = self.expr(switch.object);
+                let arms = switch.arms.iter().map(|&(tag, arm)| (tag, self.expr(arm))).collect();
+                let default = switch.default.map(|arm| self.expr(arm));
+                ExprKind::Switch(Box::new(Switch { object, tags: switch.tags, arms, default }))
+            }
+            ExprKind::Block(bindings, value) => {
+                let bindings = self.bindings(bindings);
+                let value = self.expr(*value);
+                return self.block(bindings, value);
+            }
+            ExprKind::Loop(repeat) => ExprKind::Loop(Box::new(self.repeat(repeat))),
+            ExprKind::Collect(array, collect) => {
+                let range = self.range(collect.range);
+                self.loops += 1;
+                let body = self.expr(collect.body);
+                self.loops -= 1;
+                ExprKind::Collect(*array, Box::new(Collect { range, body }))
+            }
+            ExprKind::Join(join) => {
+                let label = self.bind_label(join.label);
+                let value = self.expr(join.value);
+                let params = self.bind_all(&join.params);
+                ExprKind::Join(Box::new(Join { label, params, value, body: self.expr(join.body) }))
+            }
+            ExprKind::Repeat(repeat) => {
+                let init = self.expr(repeat.init);
+                let label = self.bind_label(repeat.label);
+                let params = self.bind_all(&repeat.params);
+                self.loops += 1;
+                let body = self.expr(repeat.body);
+                self.loops -= 1;
+                ExprKind::Repeat(Box::new(Repeat { label, params, init, body }))
+            }
+        };
+        self.make(kind, node.types, node.span)
+    }
+
+    /// An instruction, or the constant that it computes.
+    fn scalar(&self, op: Op, args: Box<[ExprId]>) -> ExprKind {
+        let constant = |&arg: &ExprId| match self.body.exprs[arg].kind {
+            ExprKind::Real(value) => Some(Scalar::Real(value)),
+            ExprKind::Int(value) => Some(Scalar::Int(value)),
+            _ => None,
+        };
+        let constants: Option<Vec<Scalar>> = args.iter().map(constant).collect();
+        match constants.and_then(|constants| evaluate(op, &constants)) {
+            Some(Scalar::Real(value)) => ExprKind::Real(value),
+            Some(Scalar::Int(value)) => ExprKind::Int(value),
+            None => ExprKind::Scalar(op, args),
+        }
+    }
+
+    /// Copies bindings; where a value has become an atom or a block, its parts take the place of the variables.
+    fn bindings(&mut self, bindings: &[Binding]) -> Vec<Binding> {
+        let mut copied = Vec::with_capacity(bindings.len());
+        for binding in bindings {
+            let value = self.expr(binding.value);
+            let mut atoms = Vec::new();
+            self.body.name_values(value, self.lists, &mut copied, &mut atoms);
+            self.note_closure(&mut copied);
+            for (var, atom) in binding.vars.iter().zip(atoms) {
+                self.atoms[var.index()] = Some(atom);
+            }
+        }
+        copied
+    }
+
+    /// Remembers the closure that the last binding makes.
+    fn note_closure(&mut self, bindings: &mut Vec<Binding>) {
+        let Some(last) = bindings.last() else { return };
+        let ExprKind::Closure(function, captures) = &self.body.exprs[last.value].kind else { return };
+        let (function, captures, var, span) =
+            (*function, captures.clone(), last.vars[0], self.body.exprs[last.value].span);
+        let made = bindings.pop().expect("it was there a moment ago");
+        let mut atoms = Vec::new();
+        for &capture in &captures {
+            self.body.name_values(capture, self.lists, bindings, &mut atoms);
+        }
+        let parts = atoms.iter().map(|&atom| self.body.atom(atom, span, self.lists)).collect();
+        self.body.exprs[made.value].kind = ExprKind::Closure(function, parts);
+        bindings.push(made);
+        self.closures.insert(var, (function, atoms));
+    }
+
+    fn block(&mut self, bindings: Vec<Binding>, value: ExprId) -> ExprId {
+        if bindings.is_empty() {
+            return value;
+        }
+        let (types, span) = (self.body.exprs[value].types, self.body.exprs[value].span);
+        self.make(ExprKind::Block(bindings.into(), value), types, span)
+    }
+
+    fn repeat(&mut self, repeat: &Loop) -> Loop {
+        let init = self.expr(repeat.init);
+        let range = match repeat.iteration {
+            Iteration::Range(range) => Some(self.range(range)),
+            Iteration::While(_) => None,
+        };
+        let vars = self.bind_all(&repeat.vars);
+        self.loops += 1;
+        let iteration = match (range, repeat.iteration) {
+            (None, Iteration::While(cond)) => Iteration::While(self.expr(cond)),
+            (Some(range), _) | (None, Iteration::Range(range)) => Iteration::Range(range),
+        };
+        let body = self.expr(repeat.body);
+        self.loops -= 1;
+        Loop { vars, init, iteration, body }
+    }
+
+    fn range(&mut self, range: Range) -> Range {
+        let (from, to) = (self.expr(range.from), self.expr(range.to));
+        Range { index: self.bind(range.index), from, to }
+    }
+
+    /// A call, or the body of the function in its place.
+    fn call(&mut self, callee: FunctionId, args: Box<[ExprId]>, types: TypeList, span: Span) -> ExprId {
+        let chooser: &'c dyn Chooser = self.chooser;
+        let Some(callee) = chooser.choose(callee, self.loops, self.body.exprs.len()) else {
+            return self.make(ExprKind::Call(callee, args), types, span);
+        };
+        let (mut bindings, mut values) = (Vec::new(), Vec::new());
+        for &arg in &args {
+            self.body.name_values(arg, self.lists, &mut bindings, &mut values);
+            self.note_closure(&mut bindings);
+        }
+        let mut atoms = vec![None; callee.body.vars.len()];
+        for (param, value) in callee.params.iter().zip(values) {
+            atoms[param.index()] = Some(value);
+        }
+        let labels = vec![None; callee.body.labels.len()];
+        let caller = std::mem::replace(&mut self.from, callee);
+        let caller_atoms = std::mem::replace(&mut self.atoms, atoms);
+        let caller_labels = std::mem::replace(&mut self.labels, labels);
+        let value = self.expr(callee.root);
+        self.from = caller;
+        self.atoms = caller_atoms;
+        self.labels = caller_labels;
+        self.block(bindings, value)
+    }
+}

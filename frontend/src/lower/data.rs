@@ -1,0 +1,65 @@
+//! Data types and closures: choices by tag, payloads, and the operands of calls.
+
+use super::Lowerer;
+use crate::core::{ExprId, Field, Switch};
+use dualvm_vm::builder::{IntReg, Label};
+use dualvm_vm::isa::{Bank, Op, Operand, Reg};
+use dualvm_vm::module::ValueType;
+
+impl Lowerer<'_> {
+    pub(super) fn payload(&mut self, place: ExprId, dst: Reg, object: Reg, field: Field) {
+        let op = match dst.bank {
+            Bank::Real => Op::Payload,
+            Bank::Int => Op::IPayload,
+            Bank::Ref => Op::PPayload,
+        };
+        let operands = [Operand::Def(dst), Operand::Use(object), Operand::Tag(field.tag), Operand::Field(field.index)];
+        self.emit(place, op, &operands);
+    }
+
+    /// The registers of a function value and of its arguments, to be read by the next instruction.
+    pub(super) fn closure_operands(&mut self, callee: ExprId, args: &[ExprId]) -> (Reg, Vec<Reg>) {
+        let callee = self.value(callee);
+        let mut held = vec![callee];
+        held.extend(args.iter().flat_map(|&arg| self.values(arg)));
+        let mut regs = self.consume(held);
+        (regs.remove(0), regs)
+    }
+
+    /// Lowers a choice: `lower` is called for each arm; control joins after them if it gets to their ends.
+    pub(super) fn switch(&mut self, place: ExprId, switch: &Switch, joins: bool, lower: impl Fn(&mut Self, ExprId)) {
+        let object = self.arguments(&[switch.object])[0];
+        match (&*switch.arms, switch.default) {
+            (&[(_, only)], None) | ([], Some(only)) => return lower(self, only),
+            _ => {}
+        }
+        let tag = self.registers.allocate(ValueType::Int, &mut self.out);
+        self.emit_regs(place, Op::VariantTag, tag, &[object]);
+        self.registers.free(tag, ValueType::Int);
+        let labels: Vec<Label> = switch.arms.iter().map(|_| self.out.new_label()).collect();
+        let default = self.out.new_label();
+        let end = self.out.new_label();
+        let of_tag = |tag: u16| switch.arms.iter().position(|arm| arm.0 == tag).map_or(default, |at| labels[at]);
+        if switch.tags == 2 {
+            self.branch(place, tag, of_tag(1), of_tag(0));
+        } else {
+            // The last tag without a default is what is left.
+            let last = if switch.default.is_some() { default } else { of_tag(switch.tags - 1) };
+            let counted = if switch.default.is_some() { switch.tags } else { switch.tags - 1 };
+            let targets: Vec<Label> = (0..counted).map(of_tag).collect();
+            self.switch_on(place, IntReg(tag.index), &targets, last);
+        }
+        let arms = switch.arms.iter().map(|arm| arm.1).zip(labels).chain(switch.default.map(|arm| (arm, default)));
+        let mut arms = arms.peekable();
+        while let Some((arm, label)) = arms.next() {
+            let is_last = arms.peek().is_none();
+            self.in_branch(label, |lowerer| {
+                lower(lowerer, arm);
+                if joins && !is_last {
+                    lowerer.jump(end);
+                }
+            });
+        }
+        self.bind(end);
+    }
+}

@@ -1,0 +1,76 @@
+//! Labels of the core: join points, repetitions and the jumps to them.
+//!
+//! A label's parameters have registers of their own from before the first jump until the code behind the label has
+//! ended; a jump assigns them all at once.
+
+use super::Lowerer;
+use super::assign::Target;
+use super::registers::Held;
+use crate::core::{ExprId, Join, Label, Repeat};
+use dualvm_vm::builder;
+
+impl Lowerer<'_> {
+    /// Goes to the parameters' registers of a label, then to the label.
+    pub(super) fn jump_to(&mut self, label: Label, args: &[ExprId]) {
+        let (place, targets) = self.flow.places[&label].clone();
+        self.assign(args, &targets);
+        self.jump(place);
+    }
+
+    pub(super) fn jump_unless_next(&mut self, end: builder::Label, is_next: bool) {
+        if !is_next {
+            self.jump(end);
+        }
+    }
+
+    /// Lowers a join point: `lower` is called for what comes before the label and for what comes after it, and must not let
+    /// control run from the first into the second.
+    pub(super) fn join(&mut self, join: &Join, lower: impl Fn(&mut Self, ExprId)) {
+        let place = self.out.new_label();
+        let targets: Vec<Target> =
+            join.params.iter().map(|&var| self.fresh_target(self.function.body.vars[var])).collect();
+        self.flow.places.insert(join.label, (place, targets.clone()));
+        lower(self, join.value);
+        for (&var, target) in join.params.iter().zip(&targets) {
+            if self.live.is_unused(var) {
+                self.registers.free(target.reg, target.ty);
+            } else {
+                self.registers.define(var, target.reg, false);
+            }
+        }
+        self.in_branch(place, |lowerer| lower(lowerer, join.body));
+    }
+
+    /// Lowers a repetition. The first values of its parameters stay where they are if nobody else needs them there.
+    pub(super) fn repeat_label(&mut self, expr: ExprId, repeat: &Repeat, lower: impl FnOnce(&mut Self)) {
+        if self.flow.loop_depth == 0 {
+            self.hoist_constants(&[expr]);
+        }
+        let held: Vec<Held> = self.values(repeat.init);
+        let mut targets = Vec::with_capacity(held.len());
+        for (&var, held) in repeat.params.iter().zip(held) {
+            let ty = self.function.body.vars[var];
+            let reg = match self.registers.take(held) {
+                Some(reg) => reg,
+                None => {
+                    let reg = self.registers.allocate(ty, &mut self.out);
+                    self.emit_mov(repeat.init, reg, self.registers.reg(held));
+                    self.registers.release(held);
+                    reg
+                }
+            };
+            targets.push(Target { reg, ty, owner: Some(var) });
+        }
+        for (&var, target) in repeat.params.iter().zip(&targets) {
+            self.registers.define(var, target.reg, true);
+        }
+        let head = self.out.new_label();
+        self.flow.places.insert(repeat.label, (head, targets.clone()));
+        self.in_loop(head, lower);
+        for (&var, target) in repeat.params.iter().zip(&targets) {
+            self.registers.detach(var);
+            self.registers.free(target.reg, target.ty);
+        }
+        self.end_loop(expr);
+    }
+}

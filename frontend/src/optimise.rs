@@ -1,0 +1,75 @@
+//! Improves functions after inlining, each by itself: branches in loops become selections, what doesn't change leaves
+//! loops, and what nobody reads is dropped.
+//!
+//! All three move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program
+//! does is moved, and the zero rule of derivatives makes a value that is computed but not chosen harmless.
+
+mod dead;
+mod hoist;
+mod select;
+
+use crate::core::{Body, ExprId, ExprKind, Program};
+use dualvm_vm::isa::{Bank, Op};
+use dualvm_vm::module::ValueType;
+
+/// Improves all functions.
+pub(crate) fn optimise(mut program: Program) -> Program {
+    let Program { functions, lists, .. } = &mut program;
+    for id in functions.ids() {
+        let function = &mut functions[id];
+        select::select(function, lists);
+        hoist::hoist(function, lists);
+        dead::drop_unused(function);
+    }
+    program
+}
+
+/// Whether a node is pure if its children are.
+fn is_pure_node(kind: &ExprKind) -> bool {
+    match kind {
+        ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Values(_) | ExprKind::Block(..) => true,
+        ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::If(_) => true,
+        ExprKind::Scalar(op, _) => !op.info().traps,
+        ExprKind::Length(_) => true,
+        _ => false,
+    }
+}
+
+/// What computing a tree of pure nodes costs, in additions; `None` if it is not pure or costs more than `limit`.
+fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
+    let mut cost = 0;
+    let mut pending = vec![root];
+    while let Some(expr) = pending.pop() {
+        let kind = &body.exprs[expr].kind;
+        cost += match kind {
+            ExprKind::Scalar(op, _) => scalar_cost(*op),
+            ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::Length(_) => 1,
+            ExprKind::If(_) => 4,
+            _ => 0,
+        };
+        if cost > limit || !is_pure_node(kind) {
+            return None;
+        }
+        body.exprs[expr].for_each_child(|child| pending.push(child));
+    }
+    Some(cost)
+}
+
+fn scalar_cost(op: Op) -> u32 {
+    match op {
+        Op::Neg | Op::Abs | Op::Sign | Op::Min | Op::Max | Op::Add | Op::Sub | Op::Mul | Op::Fma | Op::Select => 1,
+        Op::Sqrt | Op::Div => 4,
+        _ if op.info().operands.iter().all(|operand| !is_real(operand.role)) => 1,
+        _ => 8,
+    }
+}
+
+fn is_real(role: dualvm_vm::isa::Role) -> bool {
+    use dualvm_vm::isa::Role;
+    matches!(role, Role::Def(Bank::Real) | Role::Use(Bank::Real))
+}
+
+/// Whether a register holds a number.
+fn is_number(ty: ValueType) -> bool {
+    !matches!(ty, ValueType::Ref(_))
+}

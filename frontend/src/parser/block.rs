@@ -1,0 +1,196 @@
+//! Expressions that start with a keyword: `let`, `if`, `loop`, `match`, and lambdas.
+
+use super::{Parse, Parser};
+use crate::ast::{Arm, ExprId, ExprKind, Generator, Iteration, Let, LocalFunction, LocalFunctionId, PatternKind};
+use crate::diagnostics::Diagnostic;
+use crate::source::Span;
+use crate::token::TokenKind;
+
+impl Parser<'_> {
+    /// A chain of `let`s is one node, parsed without recursion.
+    pub(super) fn block(&mut self) -> Parse<ExprId> {
+        let start = self.span();
+        let mut lets = Vec::new();
+        while self.peek() == TokenKind::Let {
+            self.no_rec()?;
+            self.advance();
+            lets.push(match self.starts_function() {
+                true => self.local_functions(start)?,
+                false => self.local_value(start)?,
+            });
+        }
+        let body = self.expr()?;
+        let span = start.to(self.span_of(body));
+        self.make(ExprKind::Block(lets, body), span)
+    }
+
+    /// Refuses `let rec f x = …` of other languages, which would be a function `rec`.
+    fn no_rec(&mut self) -> Parse<()> {
+        let [_, first, second] = self.peek_three();
+        let (TokenKind::Lower(name), TokenKind::Lower(_)) = (first, second) else { return Ok(()) };
+        if self.names.text(name) != "rec" {
+            return Ok(());
+        }
+        self.advance();
+        let error = Diagnostic::error(self.span(), "there is no `let rec`");
+        self.fail(error.help("leave out `rec`: a function that `let` defines may call itself"))
+    }
+
+    /// Whether a name with parameters comes next.
+    fn starts_function(&self) -> bool {
+        let [name, next, _] = self.peek_three();
+        matches!(name, TokenKind::Lower(_))
+            && !matches!(next, TokenKind::Equals | TokenKind::Colon | TokenKind::At | TokenKind::Cons)
+    }
+
+    fn local_value(&mut self, start: Span) -> Parse<Let> {
+        let pattern = self.pattern()?;
+        self.expect(TokenKind::Equals, "`=`")?;
+        let value = self.expr()?;
+        if self.peek() == TokenKind::AndAlso {
+            let error = Diagnostic::error(self.span(), "only functions can be defined together with `and`");
+            return self.fail(error.help("write `in let` for a value; logical and is `&&`"));
+        }
+        self.close(TokenKind::In, "an operator or `in`", start)?;
+        let Some((name, name_span)) = self.plain_name(pattern).filter(|_| self.is_ready(value)) else {
+            return Ok(Let::Value { pattern, value });
+        };
+        let (params, body) = match &self.ast.exprs[value].kind {
+            ExprKind::Lambda(params, body) => (params.clone(), *body),
+            _ => (Vec::new(), value),
+        };
+        let function = LocalFunction { name, name_span, params, result: None, body };
+        Ok(Let::Alias(self.ast.functions.push(function)))
+    }
+
+    fn local_functions(&mut self, start: Span) -> Parse<Let> {
+        let mut functions = vec![self.local_function()?];
+        while self.eat(TokenKind::AndAlso) {
+            if !self.starts_function() {
+                let error = Diagnostic::error(self.span(), "only functions can be defined together with `and`");
+                return self.fail(error.label("this has no parameters"));
+            }
+            functions.push(self.local_function()?);
+        }
+        self.close(TokenKind::In, "an operator, `and` or `in`", start)?;
+        Ok(Let::Functions(functions))
+    }
+
+    fn local_function(&mut self) -> Parse<LocalFunctionId> {
+        let (name, name_span) = self.lower_name("the name of a function")?;
+        let mut params = Vec::new();
+        while self.starts_pattern() {
+            params.push(self.pattern_atom()?);
+        }
+        let result = if self.eat(TokenKind::Colon) { Some(self.type_expr()?) } else { None };
+        self.expect(TokenKind::Equals, "a parameter, `:` or `=`")?;
+        let body = self.expr()?;
+        Ok(self.ast.functions.push(LocalFunction { name, name_span, params, result, body }))
+    }
+
+    pub(super) fn lambda(&mut self) -> Parse<ExprId> {
+        let start = self.advance().span;
+        let mut params = Vec::new();
+        while self.starts_pattern() {
+            params.push(self.pattern_atom()?);
+        }
+        if self.peek() != TokenKind::Arrow || params.is_empty() {
+            let expected = if params.is_empty() { "a parameter" } else { "a parameter or `->`" };
+            let help = "a function is written `\\x -> x + 1`; parameters side by side, as in `\\x y -> x + y`";
+            return self.unexpected(expected, Some(help));
+        }
+        self.advance();
+        let body = self.expr()?;
+        let span = start.to(self.span_of(body));
+        self.make(ExprKind::Lambda(params, body), span)
+    }
+
+    pub(super) fn matching(&mut self) -> Parse<ExprId> {
+        let start = self.advance().span;
+        let value = self.expr()?;
+        self.close(TokenKind::With, "an operator or `with`", start)?;
+        self.eat(TokenKind::Bar);
+        let mut arms = Vec::new();
+        loop {
+            arms.push(self.arm()?);
+            if !self.eat(TokenKind::Bar) {
+                break;
+            }
+        }
+        let span = start.to(self.span_of(arms[arms.len() - 1].body));
+        self.make(ExprKind::Match(value, arms), span)
+    }
+
+    fn arm(&mut self) -> Parse<Arm> {
+        let pattern = self.untyped_pattern()?;
+        let help = match self.peek() {
+            TokenKind::Bar => Some("alternatives need parentheses: `| (p | q) -> e`"),
+            TokenKind::Comma => Some("a tuple needs parentheses: `| (p, q) -> e`"),
+            TokenKind::Colon => Some("a pattern with a type needs parentheses: `| (p : T) -> e`"),
+            TokenKind::Equals => Some("an arm is written `| pattern -> value`"),
+            _ => None,
+        };
+        if help.is_some() {
+            return self.unexpected("`if` or `->`", help);
+        }
+        let guard = if self.eat(TokenKind::If) { Some(self.expr()?) } else { None };
+        let expected = if guard.is_some() { "an operator or `->`" } else { "`if` or `->`" };
+        self.expect(TokenKind::Arrow, expected)?;
+        Ok(Arm { pattern, guard, body: self.expr()? })
+    }
+
+    pub(super) fn conditional(&mut self) -> Parse<ExprId> {
+        let start = self.advance().span;
+        let cond = self.expr()?;
+        self.close(TokenKind::Then, "an operator or `then`", start)?;
+        let then = self.expr()?;
+        if self.starts_declaration() {
+            let error = self.unexpected_error("`else`").also(start, "this `if`");
+            return self.fail(error.help("an `if` is an expression: it needs a value in both cases"));
+        }
+        self.close(TokenKind::Else, "an operator or `else`", start)?;
+        let other = self.expr()?;
+        let span = start.to(self.span_of(other));
+        self.make(ExprKind::If(cond, then, other), span)
+    }
+
+    pub(super) fn accumulation(&mut self) -> Parse<ExprId> {
+        let start = self.advance().span;
+        let pattern = self.pattern()?;
+        self.expect(TokenKind::Equals, "`=`")?;
+        let init = self.expr()?;
+        let iteration = if self.eat(TokenKind::For) {
+            Iteration::For(self.generator()?)
+        } else {
+            self.close(TokenKind::While, "an operator, `for` or `while`", start)?;
+            Iteration::While(self.expr()?)
+        };
+        self.close(TokenKind::Do, "an operator or `do`", start)?;
+        let body = self.expr()?;
+        let span = start.to(self.span_of(body));
+        self.make(ExprKind::Loop { pattern, init, iteration, body }, span)
+    }
+
+    /// What follows `for`.
+    pub(super) fn generator(&mut self) -> Parse<Generator> {
+        let index = self.pattern_atom()?;
+        let is_name = matches!(self.ast.patterns[index].kind, PatternKind::Var(_) | PatternKind::Wildcard);
+        if is_name && self.eat(TokenKind::Less) {
+            return Ok(Generator::Range { index, from: None, to: self.expr()? });
+        }
+        let expected = if is_name { "`<` or `in`" } else { "`in`" };
+        if !matches!(self.peek(), TokenKind::In) {
+            return self.unexpected(expected, Some("write `for i < n`, `for i in a .. b` or `for x in array`"));
+        }
+        self.advance();
+        let first = self.expr()?;
+        if !self.eat(TokenKind::DotDot) {
+            return Ok(Generator::Elements { element: index, array: first });
+        }
+        if !is_name {
+            let error = Diagnostic::error(self.ast.patterns[index].span, "a range binds a single name");
+            return self.fail(error.label("expected a name or `_`"));
+        }
+        Ok(Generator::Range { index, from: Some(first), to: self.expr()? })
+    }
+}

@@ -1,0 +1,185 @@
+//! Declarations of types and types as written.
+
+use super::{Resolver, TypeMeaning};
+use crate::arena::{Id, Table};
+use crate::ast::{AliasId, DataId, TypeExprId, TypeExprKind};
+use crate::diagnostics::Diagnostic;
+use crate::names::{Name, closest};
+use crate::source::Span;
+use std::collections::HashMap;
+
+impl Resolver<'_> {
+    /// Gives the program's own types and constructors their names, or the prelude's.
+    pub(super) fn declare_types(&mut self, own: bool) {
+        let ast = self.ast;
+        let mut types: HashMap<Name, Span> = HashMap::new();
+        let mut constructors: HashMap<Name, Span> = HashMap::new();
+        for (id, data) in ast.datas.iter().skip(1).filter(|(id, _)| (id.index() < ast.own.datas) == own) {
+            self.declare_type(&mut types, data.name, data.name_span, TypeMeaning::Data(id));
+            self.once(&data.params, "parameter");
+            for &constructor in &data.constructors {
+                let declared = &ast.constructors[constructor];
+                match constructors.get(&declared.name) {
+                    Some(&first) => self.declared_twice("constructor", declared.name, declared.name_span, first),
+                    None => {
+                        constructors.insert(declared.name, declared.name_span);
+                        self.globals.constructors[declared.name] = Some(constructor);
+                    }
+                }
+                declared.field_names.iter().for_each(|fields| self.once(fields, "field"));
+            }
+        }
+        for (id, alias) in ast.aliases.iter().filter(|(id, _)| (id.index() < ast.own.aliases) == own) {
+            self.declare_type(&mut types, alias.name, alias.name_span, TypeMeaning::Alias(id));
+            self.once(&alias.params, "parameter");
+        }
+    }
+
+    fn declare_type(&mut self, types: &mut HashMap<Name, Span>, name: Name, span: Span, meaning: TypeMeaning) {
+        let text = self.names.text(name);
+        if matches!(text, "Real" | "Int" | "Bool" | "Array" | "List") {
+            self.sink.push(Diagnostic::error(span, format!("the type `{text}` is built in")).label("declared again"));
+        } else if let Some(&first) = types.get(&name) {
+            self.declared_twice("type", name, span, first);
+        } else {
+            types.insert(name, span);
+            self.globals.types[name] = Some(meaning);
+        }
+    }
+
+    fn declared_twice(&mut self, what: &str, name: Name, span: Span, first: Span) {
+        let message = format!("the {what} `{}` is declared twice", self.names.text(name));
+        let error = Diagnostic::error(span, message).label("declared again here");
+        self.sink.push(error.also(first, "first declared here"));
+    }
+
+    fn once(&mut self, names: &[(Name, Span)], what: &str) {
+        let mut seen = HashMap::new();
+        for &(name, span) in names {
+            if let Some(first) = seen.insert(name, span) {
+                self.declared_twice(what, name, span, first);
+            }
+        }
+    }
+
+    /// Resolves the declarations of the program's own types, or of the prelude's.
+    pub(super) fn resolve_types(&mut self, own: bool) {
+        let ast = self.ast;
+        // The declaration of lists is resolved with the prelude's types.
+        let is_own = |id: DataId| id.index() < ast.own.datas && id.index() > 0;
+        for (_, data) in ast.datas.iter().filter(|&(id, _)| is_own(id) == own) {
+            for &constructor in &data.constructors {
+                ast.constructors[constructor]
+                    .fields
+                    .iter()
+                    .for_each(|&field| self.type_expr(field, Some(&data.params)));
+            }
+        }
+        let mut uses: Table<AliasId, Vec<AliasId>> = Table::filled(Vec::new(), ast.aliases.len());
+        for (id, alias) in ast.aliases.iter().filter(|(id, _)| (id.index() < ast.own.aliases) == own) {
+            self.type_expr(alias.ty, Some(&alias.params));
+            self.aliases_in(alias.ty, &mut uses[id]);
+        }
+        for group in crate::graph::groups(&uses) {
+            let first = group[0];
+            if group.len() == 1 && !uses[first].contains(&first) {
+                continue;
+            }
+            let alias = &ast.aliases[first];
+            let message = format!("the abbreviation `{}` would contain itself", self.names.text(alias.name));
+            let error = Diagnostic::error(alias.name_span, message);
+            self.sink.push(error.help("a recursive type is declared with `type` and a constructor"));
+            group.into_iter().for_each(|id| self.resolved.expandable[id] = false);
+        }
+    }
+
+    fn aliases_in(&self, ty: TypeExprId, found: &mut Vec<AliasId>) {
+        if let Some(TypeMeaning::Alias(alias)) = self.resolved.types[ty] {
+            found.push(alias);
+        }
+        crate::stack::grown(|| self.ast.types[ty].kind.for_each_child(|child| self.aliases_in(child, found)));
+    }
+
+    /// Resolves a type as written; `params` are the type variables that there are, if not any may be used.
+    pub(super) fn type_expr(&mut self, ty: TypeExprId, params: Option<&[(Name, Span)]>) {
+        let ast = self.ast;
+        let node = &ast.types[ty];
+        match &node.kind {
+            TypeExprKind::Named(name, args) => {
+                self.resolved.types[ty] = self.type_name(*name, args.len(), node.span);
+                if self.resolved.types[ty].is_none() {
+                    return;
+                }
+            }
+            TypeExprKind::Var(name) => {
+                if params.is_some_and(|params| !params.iter().any(|param| param.0 == *name)) {
+                    let text = self.names.text(*name);
+                    let error = Diagnostic::error(node.span, format!("unknown type variable `{text}`"));
+                    let help = format!("make it a parameter of the type: `type Name {text} = ..`");
+                    self.sink.push(error.label("not a parameter of the type").help(help));
+                }
+            }
+            TypeExprKind::Record(fields) => {
+                let names: Vec<(Name, Span)> = fields.iter().map(|field| (field.name, field.name_span)).collect();
+                self.once(&names, "field");
+            }
+            TypeExprKind::Error | TypeExprKind::Tuple(_) | TypeExprKind::Function(_) => {}
+        }
+        crate::stack::grown(|| node.kind.for_each_child(|child| self.type_expr(child, params)));
+    }
+
+    fn type_name(&mut self, name: Name, found: usize, span: Span) -> Option<TypeMeaning> {
+        let text = self.names.text(name);
+        let Some(meaning) = self.globals.types[name] else {
+            if !self.ast.incomplete {
+                self.unknown_type(name, span);
+            }
+            return None;
+        };
+        let arity = match meaning {
+            TypeMeaning::Real | TypeMeaning::Int | TypeMeaning::Bool => 0,
+            TypeMeaning::Array => 1,
+            TypeMeaning::Data(data) => self.ast.datas[data].params.len(),
+            TypeMeaning::Alias(alias) => self.ast.aliases[alias].params.len(),
+        };
+        if found == arity {
+            return Some(meaning);
+        }
+        let takes = match arity {
+            0 => "no argument".to_owned(),
+            1 => "1 argument".to_owned(),
+            _ => format!("{arity} arguments"),
+        };
+        let error = Diagnostic::error(span, format!("the type `{text}` takes {takes}, found {found}"));
+        let nested = arity >= 1 && found > arity;
+        self.sink.push(match nested {
+            true => error.help(format!("use parentheses: `{text} ({} ..)`", if arity == 1 { text } else { "List" })),
+            false => error,
+        });
+        None
+    }
+
+    fn unknown_type(&mut self, name: Name, span: Span) {
+        let text = self.names.text(name);
+        let meant = match text {
+            "Float" | "Double" | "Number" | "F64" => Some("Real"),
+            "Integer" | "Nat" => Some("Int"),
+            "Boolean" => Some("Bool"),
+            "Unit" => Some("()"),
+            "Vec" | "Vector" => Some("Array"),
+            "Option" | "Optional" => Some("Maybe"),
+            _ => {
+                let known = self.names.all().filter(|&known| self.globals.types[known].is_some());
+                closest(text, known.map(|known| self.names.text(known)))
+            }
+        };
+        let error = Diagnostic::error(span, format!("unknown type `{text}`"));
+        self.sink.push(match meant {
+            Some(meant) => error.help(format!("there is a type `{meant}`")),
+            None if self.globals.constructors[name].is_some() => {
+                error.help(format!("`{text}` is a constructor, not a type"))
+            }
+            None => error.help("declare it with `type`, or use `Real`, `Int`, `Bool`, `()`, `List T` or `Array T`"),
+        });
+    }
+}

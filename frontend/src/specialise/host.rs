@@ -1,0 +1,118 @@
+//! What hosts see: which definitions they can call, and the types of the parameters and results.
+
+use super::Specialiser;
+use super::form::Code;
+use super::instance::Key;
+use crate::ast::{DefId, LIST, PatternId, PatternKind};
+use crate::core::FunctionId;
+use crate::mono::{Mono, MonoNode};
+use dualvm_vm::module::{DataDef, HostType, Interface};
+use std::collections::HashSet;
+
+impl Specialiser<'_> {
+    /// Asks for the instance of a definition that hosts call, unless its type has functions in it.
+    pub(super) fn export(&mut self, def: DefId) -> Option<(FunctionId, Interface)> {
+        let (ast, inferred) = (self.ast, self.inferred);
+        let def_type = &inferred.defs[def];
+        let vars: Box<[_]> =
+            def_type.vars.iter().map(|&var| (var, self.default_of(inferred.types.class_of(var)))).collect();
+        let types = self.type_args.intern(None, vars);
+        let mut env = self.type_env(types);
+        let params: Vec<Mono> = def_type
+            .params
+            .iter()
+            .zip(&ast.defs[def].params)
+            .map(|(&ty, &pattern)| self.mono(ty, &mut env, ast.patterns[pattern].span))
+            .collect();
+        let result = self.mono(def_type.result, &mut env, ast.exprs[ast.defs[def].body].span);
+        let mut seen = HashSet::new();
+        if self.gave_up || !params.iter().chain([&result]).all(|&ty| self.can_cross(ty, &mut seen)) {
+            return None;
+        }
+        let inputs = params.iter().map(|&ty| self.plain(ty)).collect();
+        self.code_names.insert(Code::Def(def), self.names.text(ast.defs[def].name).to_owned());
+        let name = self.names.text(ast.defs[def].name).to_owned();
+        let (function, _) = self.named_instance(Key { code: Code::Def(def), types, inputs }, result, Some(name));
+        let mut host_params = Vec::new();
+        for (i, (&pattern, ty)) in ast.defs[def].params.iter().zip(params).enumerate() {
+            host_params.push((self.param_name(pattern, i), self.host_type(ty)));
+        }
+        Some((function, Interface { params: host_params, result: self.host_type(result) }))
+    }
+
+    fn param_name(&self, pattern: PatternId, index: usize) -> String {
+        match self.ast.patterns[pattern].kind {
+            PatternKind::Var(name) | PatternKind::As(name, _) => self.names.text(name).to_owned(),
+            PatternKind::Ascribe(inner, _) => self.param_name(inner, index),
+            _ => format!("arg{}", index + 1),
+        }
+    }
+
+    /// Whether values of a type have no functions in them.
+    fn can_cross(&mut self, ty: Mono, seen: &mut HashSet<Mono>) -> bool {
+        if !seen.insert(ty) {
+            return true;
+        }
+        let parts: Vec<Mono> = match self.monos.node(ty) {
+            MonoNode::Function(..) => return false,
+            MonoNode::Real | MonoNode::Int | MonoNode::Bool => return true,
+            MonoNode::Tuple(parts) | MonoNode::Record(_, parts) => parts.to_vec(),
+            MonoNode::Array(element) => vec![*element],
+            MonoNode::Data(..) => self.fields(ty).iter().flat_map(|fields| fields.to_vec()).collect(),
+        };
+        !self.gave_up && crate::stack::grown(|| parts.into_iter().all(|part| self.can_cross(part, seen)))
+    }
+
+    /// The type as hosts see it.
+    fn host_type(&mut self, ty: Mono) -> HostType {
+        crate::stack::grown(|| match self.monos.node(ty).clone() {
+            MonoNode::Real => HostType::Real,
+            MonoNode::Int => HostType::Int,
+            MonoNode::Bool => HostType::Bool,
+            MonoNode::Tuple(parts) => HostType::Tuple(parts.iter().map(|&part| self.host_type(part)).collect()),
+            MonoNode::Record(shape, parts) => {
+                let names = self.inferred.types.fields(shape).iter().map(|&name| self.names.text(name).to_owned());
+                let names: Vec<String> = names.collect();
+                HostType::Record(names.into_iter().zip(parts.iter().map(|&part| self.host_type(part))).collect())
+            }
+            MonoNode::Array(element) => {
+                let array = self.monos.array_type(ty).expect("array types have a representation").array;
+                HostType::Array { element: Box::new(self.host_type(element)), array }
+            }
+            MonoNode::Data(LIST, args) => {
+                let list = self.monos.heap_type(ty, &self.program.lists).expect("a list is one reference");
+                HostType::List { element: Box::new(self.host_type(args[0])), list }
+            }
+            MonoNode::Data(..) => self.host_data(ty),
+            MonoNode::Function(..) => unreachable!("functions don't cross the border"),
+        })
+    }
+
+    fn host_data(&mut self, ty: Mono) -> HostType {
+        let name = self.type_text(ty);
+        if let Some(&data) = self.host_datas.get(&ty) {
+            return HostType::Data { name, data };
+        }
+        let MonoNode::Data(id, _) = *self.monos.node(ty) else { unreachable!("of data types only") };
+        let heap = self.monos.heap_type(ty, &self.program.lists).expect("a data type is one reference");
+        let empty = DataDef { name: name.clone(), ty: heap, variants: Vec::new() };
+        let data = self.program.module.declare_data(empty);
+        self.host_datas.insert(ty, data);
+        let ast = self.ast;
+        let mut variants = Vec::new();
+        for (&id, fields) in ast.datas[id].constructors.iter().zip(self.fields(ty).iter()) {
+            let constructor = &ast.constructors[id];
+            let types: Vec<HostType> = fields.iter().map(|&field| self.host_type(field)).collect();
+            let payload = match &constructor.field_names {
+                Some(names) => {
+                    let names = names.iter().map(|&(name, _)| self.names.text(name).to_owned());
+                    HostType::Record(names.zip(types).collect())
+                }
+                None => HostType::Tuple(types),
+            };
+            variants.push((self.names.text(constructor.name).to_owned(), payload));
+        }
+        self.program.module.set_data(data, DataDef { name: name.clone(), ty: heap, variants });
+        HostType::Data { name, data }
+    }
+}

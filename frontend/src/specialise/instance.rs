@@ -1,0 +1,287 @@
+//! Instances: code at types and forms of its inputs. An instance whose result may hold known functions is made at once,
+//! because its caller must know the result's form; all others wait their turn.
+
+use super::form::{Code, Form, FormNode, Shaped, TypeArgs, Value};
+use super::{Elaborator, Free, INSTANCES_MAX, Specialiser};
+use crate::arena::Id;
+use crate::ast::{ExprId as SurfaceId, ExprKind as Surface, LocalFunctionId, PatternId};
+use crate::core::{Body, ExprId, Function, FunctionId};
+use crate::diagnostics::Diagnostic;
+use crate::mono::Mono;
+use crate::resolve::Meaning;
+use crate::source::Span;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Forms in which functions are nested deeper than this are counted per code.
+const DEEP: u32 = 3;
+/// This many instances at deep forms, and then values become plain.
+const DEEP_INSTANCES_MAX: usize = 200;
+
+/// What an instance is an instance of.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key {
+    pub(super) code: Code,
+    pub(super) types: TypeArgs,
+    /// The forms of what it captures, then of its arguments.
+    pub(super) inputs: Box<[Form]>,
+}
+
+/// The function of an instance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instance {
+    pub(super) function: FunctionId,
+    /// The result's form, once known.
+    result: Option<Form>,
+    /// Its type.
+    ty: Mono,
+}
+
+impl Specialiser<'_> {
+    /// The function of an instance, and the form of its result, which is of a type.
+    pub(super) fn instance(&mut self, key: Key, result: Mono) -> (FunctionId, Form) {
+        self.named_instance(key, result, None)
+    }
+
+    pub(super) fn named_instance(&mut self, key: Key, ty: Mono, name: Option<String>) -> (FunctionId, Form) {
+        if let Some(instance) = self.instances.get_mut(&key) {
+            let (function, result) = (instance.function, instance.result);
+            // A recursive use comes before the form is known: then the result is plain.
+            let form = result.unwrap_or_else(|| self.plain(ty));
+            self.instances.get_mut(&key).expect("found above").result = Some(form);
+            return (function, form);
+        }
+        if self.program.functions.len() >= INSTANCES_MAX {
+            self.too_many(key.code);
+            return (FunctionId::from_index(0), self.plain(ty));
+        }
+        let name = name.unwrap_or_else(|| self.instance_name(&key));
+        let name = self.unique(name);
+        let results = self.program.lists.intern(&[]);
+        let empty = Function {
+            id: FunctionId::from_index(self.program.functions.len()),
+            name,
+            interface: None,
+            params: Vec::new(),
+            results,
+            body: Body::default(),
+            root: ExprId::from_index(0),
+        };
+        let function = self.program.functions.push(empty);
+        let is_open = self.monos.is_open(ty) && key.code != Code::Entry;
+        let result = if is_open { None } else { Some(self.plain(ty)) };
+        self.instances.insert(key.clone(), Instance { function, result, ty });
+        if is_open {
+            crate::stack::grown(|| self.elaborate(&key));
+        } else {
+            self.pending.push(key.clone());
+        }
+        let form = self.instances[&key].result.unwrap_or_else(|| self.plain(ty));
+        (function, form)
+    }
+
+    fn too_many(&mut self, code: Code) {
+        if !std::mem::replace(&mut self.gave_up, true) {
+            let ast = self.ast;
+            let place = match code {
+                Code::Def(def) => ast.defs[def].name_span,
+                Code::Local(function) => ast.functions[function].name_span,
+                Code::Lambda(expr) => ast.exprs[expr].span,
+                _ => Span::default(),
+            };
+            let error = Diagnostic::error(place, "the program has too many instances");
+            self.sink.push(error.label(format!("more than {INSTANCES_MAX} functions are needed")));
+        }
+    }
+
+    /// Whether one more instance of a code at these forms is too much.
+    pub(super) fn is_too_deep(&mut self, key: &Key) -> bool {
+        if self.instances.contains_key(key) || key.inputs.iter().all(|&form| self.forms.depth(form) < DEEP) {
+            return false;
+        }
+        let count = self.deep.entry(key.code).or_default();
+        *count += 1;
+        *count > DEEP_INSTANCES_MAX
+    }
+
+    fn unique(&mut self, name: String) -> String {
+        let count = self.function_names.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 { name } else { format!("{name}#{count}") }
+    }
+
+    fn instance_name(&self, key: &Key) -> String {
+        let base = match key.code {
+            Code::Def(def) => self.names.text(self.ast.defs[def].name).to_owned(),
+            Code::Entry => match self.forms.node(key.inputs[0]) {
+                FormNode::Function { code, .. } => format!("{}.closure", self.code_name(*code)),
+                _ => "closure".to_owned(),
+            },
+            code => self.code_name(code),
+        };
+        let args = &self.type_args.node(key.types).vars;
+        if args.is_empty() {
+            return base;
+        }
+        let args: Vec<String> = args.iter().map(|&(_, arg)| self.type_text(arg)).collect();
+        format!("{base}<{}>", args.join(", "))
+    }
+
+    pub(super) fn code_name(&self, code: Code) -> String {
+        match code {
+            Code::Def(def) => self.names.text(self.ast.defs[def].name).to_owned(),
+            Code::Operator(op, _) => op.symbol().to_owned(),
+            _ => self.code_names.get(&code).cloned().unwrap_or_else(|| "function".to_owned()),
+        }
+    }
+
+    /// The variables and local functions that the text of a code mentions.
+    pub(super) fn mentions(&mut self, code: Code) -> Rc<[Free]> {
+        if let Some(found) = self.mentions.get(&code) {
+            return found.clone();
+        }
+        let mut found = Vec::new();
+        let mut pending: Vec<SurfaceId> = match code {
+            Code::Lambda(expr) => vec![expr],
+            Code::Local(function) => vec![self.ast.functions[function].body],
+            _ => Vec::new(),
+        };
+        while let Some(expr) = pending.pop() {
+            match self.resolved.meanings[expr] {
+                Some(Meaning::Local(local)) => found.push(Free::Local(local)),
+                Some(Meaning::Function(function)) => found.push(Free::Function(function)),
+                _ => {}
+            }
+            self.ast.for_each_child(&self.ast.exprs[expr].kind, |child| pending.push(child));
+        }
+        found.sort_unstable();
+        found.dedup();
+        let found: Rc<[Free]> = found.into();
+        self.mentions.insert(code, found.clone());
+        found
+    }
+
+    /// The parameters and the body of a code of the program.
+    fn text_of(&self, code: Code) -> Option<(&[PatternId], SurfaceId)> {
+        let ast = self.ast;
+        match code {
+            Code::Def(def) => Some((&ast.defs[def].params, ast.defs[def].body)),
+            Code::Local(function) => Some((&ast.functions[function].params, ast.functions[function].body)),
+            Code::Lambda(expr) => match &ast.exprs[expr].kind {
+                Surface::Lambda(params, body) => Some((params, *body)),
+                _ => unreachable!("a lambda's code is a lambda"),
+            },
+            _ => None,
+        }
+    }
+
+    /// Makes the function of an instance.
+    pub(super) fn elaborate(&mut self, key: &Key) {
+        if self.gave_up {
+            return;
+        }
+        let Instance { function, ty, .. } = self.instances[key];
+        let name = match key.code {
+            Code::Entry => self.program.functions[function].name.clone(),
+            code => self.code_name(code),
+        };
+        let env = self.type_env(key.types);
+        let mut elaborator = Elaborator {
+            program: self,
+            types: key.types,
+            env,
+            name,
+            body: Body::default(),
+            locals: HashMap::new(),
+            functions: HashMap::new(),
+        };
+        let mut params = Vec::new();
+        let mut inputs = Vec::new();
+        for &form in &key.inputs {
+            let (vars, value) = elaborator.new_value(form);
+            params.extend(vars);
+            inputs.push(value);
+        }
+        let made = elaborator.instance_body(key, &inputs, ty);
+        // Known unless this is the first result of this instance that anyone sees.
+        let wanted = elaborator.program.instances[key].result;
+        let made = match wanted {
+            Some(form) if form == made.form => made,
+            Some(_) => elaborator.materialised(made),
+            None => elaborator.limited(made),
+        };
+        let body = std::mem::take(&mut elaborator.body);
+        self.instances.get_mut(key).expect("it is being made").result = Some(made.form);
+        let results = self.forms.flat(made.form);
+        let function = &mut self.program.functions[function];
+        function.params = params;
+        function.results = results;
+        function.body = body;
+        function.root = made.expr;
+    }
+}
+
+impl Elaborator<'_, '_> {
+    fn instance_body(&mut self, key: &Key, inputs: &[Value], result: Mono) -> Shaped {
+        let Some((params, body)) = self.program.text_of(key.code).map(|(params, body)| (params.to_vec(), body)) else {
+            let span = Span::default();
+            let mut inputs: Vec<Shaped> = inputs.iter().map(|input| self.of_value(input, span)).collect();
+            let callee = inputs.remove(0);
+            return self.apply(callee, inputs, result, span);
+        };
+        let (captured, args) = inputs.split_at(inputs.len() - params.len());
+        self.enter(key, captured);
+        let mut bindings = Vec::new();
+        for (&pattern, arg) in params.iter().zip(args) {
+            self.bind_value(pattern, arg, &mut bindings);
+        }
+        let made = self.shaped(body);
+        Shaped { expr: self.block(bindings, made.expr), form: made.form }
+    }
+
+    /// Binds what an instance captures, and its own group.
+    fn enter(&mut self, key: &Key, captured: &[Value]) {
+        let Some(free) = self.program.environments.get(&key.code).cloned() else { return };
+        self.bind_free(&free, captured);
+        if let Code::Local(function) = key.code {
+            let forms: Box<[Form]> = captured.iter().map(|value| value.form).collect();
+            let types = self.program.type_args.node(key.types).outer.unwrap_or(self.program.no_types);
+            let form = self.form(FormNode::Scope { types, captures: forms });
+            let atoms = captured.iter().flat_map(|value| value.atoms.to_vec()).collect();
+            let scope = Value { form, atoms };
+            let group: Rc<[LocalFunctionId]> = self.program.groups[&function].clone();
+            for &member in &*group {
+                self.functions.insert(member, scope.clone());
+            }
+        }
+    }
+
+    /// Binds the variables and functions that something captures.
+    pub(super) fn bind_free(&mut self, free: &[Free], captured: &[Value]) {
+        for (&free, value) in free.iter().zip(captured) {
+            match free {
+                Free::Local(local) => _ = self.locals.insert(local, value.clone()),
+                Free::Function(function) => _ = self.functions.insert(function, value.clone()),
+            }
+        }
+    }
+
+    /// The values of what a code mentions and what is in scope here.
+    pub(super) fn captured(&mut self, codes: &[Code]) -> (Rc<[Free]>, Vec<Value>) {
+        let mut free: Vec<Free> = Vec::new();
+        for &code in codes {
+            free.extend(self.program.mentions(code).iter());
+        }
+        free.sort_unstable();
+        free.dedup();
+        let is_member = |free: &Free| matches!(*free, Free::Function(f) if codes.contains(&Code::Local(f)));
+        free.retain(|free| !is_member(free));
+        let value_of = |free: &Free| match free {
+            Free::Local(local) => self.locals.get(local).cloned(),
+            Free::Function(function) => self.functions.get(function).cloned(),
+        };
+        let found: Vec<(Free, Value)> = free.iter().filter_map(|free| Some((*free, value_of(free)?))).collect();
+        let free: Rc<[Free]> = found.iter().map(|(free, _)| *free).collect();
+        (free, found.into_iter().map(|(_, value)| value).collect())
+    }
+}

@@ -1,0 +1,124 @@
+//! Loops and what they run over.
+
+use super::Elaborator;
+use super::form::{Shaped, Value};
+use crate::ast::{self, ExprKind as Surface, Generator, PatternId, PatternKind};
+use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
+use crate::mono::Mono;
+use crate::source::Span;
+
+impl Elaborator<'_, '_> {
+    pub(super) fn while_loop(
+        &mut self,
+        pattern: PatternId,
+        init: ExprId,
+        cond: ast::ExprId,
+        body: ast::ExprId,
+        ty: Mono,
+        span: Span,
+    ) -> ExprId {
+        // What a pattern reads from the variables is read in the condition and again in the body.
+        let mut before_cond = Vec::new();
+        let vars = self.loop_vars(pattern, &mut before_cond);
+        let cond = self.expr(cond);
+        let has_reads = !before_cond.is_empty();
+        let cond = self.block(before_cond, cond);
+        let mut before_body = Vec::new();
+        if has_reads {
+            let form = self.plain(ty);
+            let atoms = vars.iter().map(|&var| Atom::Var(var)).collect();
+            self.bind_value(pattern, &Value { form, atoms }, &mut before_body);
+        }
+        let body = self.expr(body);
+        let body = self.block(before_body, body);
+        let repeat = Loop { vars, init, iteration: Iteration::While(cond), body };
+        self.make(ExprKind::Loop(Box::new(repeat)), ty, span)
+    }
+
+    fn loop_vars(&mut self, pattern: PatternId, inside: &mut Vec<Binding>) -> Box<[Var]> {
+        let span = self.program.ast.patterns[pattern].span;
+        let ty = self.mono(self.program.inferred.patterns[pattern], span);
+        let form = self.plain(ty);
+        let (vars, value) = self.new_value(form);
+        self.bind_value(pattern, &value, inside);
+        vars.into()
+    }
+
+    pub(super) fn for_loop(
+        &mut self,
+        pattern: PatternId,
+        init: ExprId,
+        generator: Generator,
+        body: ast::ExprId,
+        ty: Mono,
+        span: Span,
+    ) -> ExprId {
+        let mut before = Vec::new();
+        let mut init = init;
+        if let Generator::Elements { array, .. } = generator
+            && !matches!(self.program.ast.exprs[array].kind, Surface::Var(_))
+        {
+            // The array is evaluated after the first values and before the loop.
+            let mut atoms = Vec::new();
+            self.body.name_values(init, &self.program.program.lists, &mut before, &mut atoms);
+            let parts = atoms.into_iter().map(|atom| self.atom(atom, span)).collect();
+            init = self.make(ExprKind::Values(parts), ty, span);
+        }
+        let mut inside = Vec::new();
+        let range = self.range(generator, &mut before, &mut inside, span);
+        let vars = self.loop_vars(pattern, &mut inside);
+        let body = self.expr(body);
+        let body = self.block(inside, body);
+        let repeat = Loop { vars, init, iteration: Iteration::Range(range), body };
+        let value = self.make(ExprKind::Loop(Box::new(repeat)), ty, span);
+        self.block(before, value)
+    }
+
+    /// The range of a generator; what must be bound before it and inside of its body.
+    pub(super) fn range(
+        &mut self,
+        generator: Generator,
+        before: &mut Vec<Binding>,
+        inside: &mut Vec<Binding>,
+        span: Span,
+    ) -> Range {
+        match generator {
+            Generator::Range { index: pattern, from, to } => {
+                let from = match from {
+                    Some(from) => self.expr(from),
+                    None => self.atom(Atom::Int(0), span),
+                };
+                let to = self.expr(to);
+                let index = self.index_var();
+                let int = self.program.monos.int;
+                let form = self.plain(int);
+                self.bind_value(pattern, &Value { form, atoms: Box::new([Atom::Var(index)]) }, inside);
+                Range { index, from, to }
+            }
+            Generator::Elements { element, array } => {
+                let array_span = self.program.ast.exprs[array].span;
+                let array_type = self.type_of(array);
+                let element_type = self.mono(self.program.inferred.patterns[element], array_span);
+                let value = self.expr(array);
+                let named = self.name_value(value, before);
+                let from = self.atom(Atom::Int(0), span);
+                let (counted, indexed) = (self.atom(named, array_span), self.atom(named, array_span));
+                let int = self.program.monos.int;
+                let to = self.make(ExprKind::Length(counted), int, array_span);
+                let index = self.index_var();
+                if !matches!(self.program.ast.patterns[element].kind, PatternKind::Wildcard) {
+                    let at = self.atom(Atom::Var(index), span);
+                    let kind = ExprKind::Element(self.array_type(array_type), [indexed, at]);
+                    let read = self.make(kind, element_type, array_span);
+                    let read = Shaped { expr: read, form: self.plain(element_type) };
+                    self.bind(element, read, inside);
+                }
+                Range { index, from, to }
+            }
+        }
+    }
+
+    fn index_var(&mut self) -> Var {
+        self.body.vars.push(dualvm_vm::module::ValueType::Int)
+    }
+}

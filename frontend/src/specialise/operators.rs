@@ -1,0 +1,152 @@
+//! Operators: on written operands, as functions, and sections.
+
+use super::Elaborator;
+use super::form::{Code, FormNode, Shaped};
+use crate::ast::{self, BinaryOp, Comparison, Side};
+use crate::core::{ExprId, ExprKind};
+use crate::mono::{Mono, MonoNode};
+use crate::source::Span;
+
+impl Elaborator<'_, '_> {
+    pub(super) fn binary(
+        &mut self,
+        op: BinaryOp,
+        left: ast::ExprId,
+        right: ast::ExprId,
+        ty: Mono,
+        span: Span,
+    ) -> Shaped {
+        match op {
+            BinaryOp::Pow => {
+                let (base, exponent) = (self.expr(left), self.expr(right));
+                let exponent_type = self.type_of(right);
+                let place = self.program.ast.exprs[right].span;
+                let expr = self.power(base, exponent, [ty, exponent_type], place, span);
+                Shaped { expr, form: self.plain(ty) }
+            }
+            BinaryOp::And => {
+                let pair = [left, right].map(|operand| self.expr(operand));
+                self.make_plain(ExprKind::And(pair), ty, span)
+            }
+            BinaryOp::Or => {
+                let pair = [left, right].map(|operand| self.expr(operand));
+                self.make_plain(ExprKind::Or(pair), ty, span)
+            }
+            BinaryOp::ComposeLeft | BinaryOp::ComposeRight => {
+                let pair = [left, right].map(|operand| self.shaped(operand));
+                let types = [left, right].map(|operand| self.type_of(operand));
+                let whole = self.function_type(&types, ty);
+                let operator = self.known(Code::Operator(op, whole), whole, span);
+                self.apply(operator, pair.to_vec(), ty, span)
+            }
+            _ => {
+                let pair = [left, right].map(|operand| self.shaped(operand));
+                self.operator(op, pair.to_vec(), ty, span)
+            }
+        }
+    }
+
+    /// An operator on evaluated operands; a composition on two functions and an argument.
+    pub(super) fn operator(&mut self, op: BinaryOp, operands: Vec<Shaped>, ty: Mono, span: Span) -> Shaped {
+        let operand_type = self.program.forms.mono(operands[1].form);
+        match (op, &operands[..]) {
+            (BinaryOp::Pipe, &[arg, function]) => {
+                let mut bindings = Vec::new();
+                let named = self.name_shaped(arg, &mut bindings);
+                let arg = self.of_value(&named, span);
+                let made = self.apply(function, vec![arg], ty, span);
+                self.block_shaped(bindings, made)
+            }
+            (BinaryOp::ComposeRight, &[first, second, arg]) | (BinaryOp::ComposeLeft, &[second, first, arg]) => {
+                let between = self.program.monos.result_of(self.program.forms.mono(first.form), 1);
+                let inner = self.apply(first, vec![arg], between, span);
+                self.apply(second, vec![inner], ty, span)
+            }
+            (BinaryOp::Cons, &[head, tail]) => {
+                let fields = [head, tail].map(|part| self.materialised(part).expr);
+                self.make_plain(ExprKind::Construct(1, fields.into()), ty, span)
+            }
+            (BinaryOp::Pow, &[base, exponent]) => {
+                let expr = self.power(base.expr, exponent.expr, [ty, operand_type], Span::default(), span);
+                Shaped { expr, form: self.plain(ty) }
+            }
+            (BinaryOp::And, &[a, b]) => {
+                let zero = self.atom(crate::core::Atom::Int(0), span);
+                self.make_plain(ExprKind::If([a.expr, b.expr, zero]), ty, span)
+            }
+            (BinaryOp::Or, &[a, b]) => {
+                let one = self.atom(crate::core::Atom::Int(1), span);
+                self.make_plain(ExprKind::If([a.expr, one, b.expr]), ty, span)
+            }
+            (BinaryOp::Compare(comparison), &[a, b]) => {
+                let expr = self.compare(comparison, [a.expr, b.expr], operand_type, span);
+                Shaped { expr, form: self.plain(ty) }
+            }
+            (_, &[a, b]) => {
+                let expr = self.arithmetic(op, [a.expr, b.expr], ty, span);
+                Shaped { expr, form: self.plain(ty) }
+            }
+            _ => unreachable!("`{}` has its operands", op.symbol()),
+        }
+    }
+
+    pub(super) fn compare(&mut self, comparison: Comparison, pair: [ExprId; 2], ty: Mono, span: Span) -> ExprId {
+        let bool = self.program.monos.bool;
+        if matches!(self.program.monos.node(ty), MonoNode::Real | MonoNode::Int | MonoNode::Bool) {
+            return self.make(ExprKind::Compare(comparison, pair), bool, span);
+        }
+        let function = self.program.equality(ty);
+        let equal = self.make(ExprKind::Call(function, pair.into()), bool, span);
+        if comparison == Comparison::NotEqual { self.make(ExprKind::Not(equal), bool, span) } else { equal }
+    }
+
+    pub(super) fn section(
+        &mut self,
+        expr: ast::ExprId,
+        op: BinaryOp,
+        side: Side,
+        operand: ast::ExprId,
+        ty: Mono,
+        span: Span,
+    ) -> Shaped {
+        let given = self.shaped(operand);
+        let operand_type = self.type_of(operand);
+        let MonoNode::Function(other, result) = *self.program.monos.node(ty) else {
+            return self.nothing(ty, span);
+        };
+        let operands = if side == Side::Left { [operand_type, other] } else { [other, operand_type] };
+        let whole = self.function_type(&operands, result);
+        let function = match op {
+            BinaryOp::Append => self.mention(expr),
+            _ => self.known(Code::Operator(op, whole), whole, span),
+        };
+        match side {
+            Side::Left => self.apply(function, vec![given], ty, span),
+            Side::Right => {
+                let types = self.program.no_types;
+                let given = self.limited(given);
+                let captures = Box::new([function.form, given.form]);
+                let form = self.form(FormNode::Function { ty, code: Code::Flip(ty), types, captures });
+                self.make_form(ExprKind::Values(Box::new([function.expr, given.expr])), form, span)
+            }
+        }
+    }
+
+    /// `a ++ b ++ c`: the operands from left to right, and then the lists from right to left.
+    pub(super) fn append(&mut self, expr: ast::ExprId, parts: &[ast::ExprId], ty: Mono, span: Span) -> Shaped {
+        let mut bindings = Vec::new();
+        let mut named = Vec::new();
+        for &part in parts {
+            let part = self.shaped(part);
+            named.push(self.name_shaped(part, &mut bindings));
+        }
+        let last = named.pop().expect("an operator has operands");
+        let mut list = self.of_value(&last, span);
+        while let Some(part) = named.pop() {
+            let part = self.of_value(&part, span);
+            let append = self.mention(expr);
+            list = self.apply(append, vec![part, list], ty, span);
+        }
+        self.block_shaped(bindings, list)
+    }
+}
