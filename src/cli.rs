@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Exit codes: 0; 1 if a program trapped or reached a limit; 2 for bad
 //! input. Nothing here panics: a closed pipe ends the program quietly.
 
+mod bench;
 mod convert;
 mod failure;
 mod input;
@@ -86,6 +87,9 @@ enum Command {
         /// Source, assembly or bytecode
         file: PathBuf,
     },
+    /// Measure example programs, beside the same in hand-written Rust
+    #[command(after_help = bench::HELP)]
+    Bench(bench::Bench),
 }
 
 /// A call of a function.
@@ -142,6 +146,7 @@ fn execute(command: Command) -> Outcome {
         Command::Disasm { file, name } => convert::disasm(&file, name.as_deref()),
         Command::Asm { file, output } => convert::asm(&file, output),
         Command::Verify { file } => convert::verify(&file),
+        Command::Bench(flags) => bench::bench(&flags),
     }
 }
 

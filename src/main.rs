@@ -1,5 +1,6 @@
-//! The `dualvm` program. What it does is in `cli`.
+//! The `dualvm` program. What it does is in `cli`, and what it measures in `bench`.
 
+mod bench;
 mod cli;
 
 fn main() -> std::process::ExitCode {

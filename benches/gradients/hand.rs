@@ -66,6 +66,16 @@ pub(crate) fn newton(a: f64, x0: f64) -> f64 {
     x
 }
 
+/// How many steps [`newton`] takes.
+pub(crate) fn newton_steps(a: f64, x0: f64) -> u64 {
+    let (mut x, mut steps) = (x0, 0);
+    while (x * x - a).abs() > 1e-12 {
+        x -= (x * x - a) / (2.0 * x);
+        steps += 1;
+    }
+    steps
+}
+
 /// The gradient of [`newton`]: the iterates are kept, and walked backwards.
 pub(crate) fn newton_grad(a: f64, x0: f64) -> (f64, [f64; 2]) {
     let mut xs = vec![x0];
@@ -183,24 +193,29 @@ fn softmax(x: &[f64]) -> Vec<f64> {
     exps.iter().map(|e| e / sum).collect()
 }
 
-/// The neural benchmark: dense layers with relu, then softmax, then the sum.
-pub(crate) fn neural(layers: &[Layer], x: &[f64]) -> f64 {
+/// The network of the neural benchmark: dense layers with relu, then softmax.
+pub(crate) fn network(layers: &[Layer], x: &[f64]) -> Vec<f64> {
     let last = layers.iter().fold(x.to_vec(), |x, layer| dense(layer, &x));
-    softmax(&last).iter().sum()
+    softmax(&last)
 }
 
-/// The gradient of [`neural`] with respect to weights, biases and input.
-pub(crate) fn neural_grad(layers: &[Layer], x: &[f64]) -> (f64, Vec<Layer>, Vec<f64>) {
+/// Pulls a cotangent, which may depend on the output, back through [`network`]: the output, and the adjoints of
+/// weights, biases and input.
+pub(crate) fn network_vjp(
+    layers: &[Layer],
+    x: &[f64],
+    cotangent: impl FnOnce(&[f64]) -> Vec<f64>,
+) -> (Vec<f64>, Vec<Layer>, Vec<f64>) {
     let mut inputs = vec![x.to_vec()];
     for layer in layers {
         inputs.push(dense(layer, &inputs[inputs.len() - 1]));
     }
-    let last = &inputs[layers.len()];
-    let y = softmax(last);
-    let value = y.iter().sum();
-    // The sum's adjoint is 1 for every part; through the softmax, y_i (1 - Σ y).
-    let total: f64 = y.iter().sum();
-    let mut adj: Vec<f64> = y.iter().map(|y| y * (1.0 - total)).collect();
+    let y = softmax(&inputs[layers.len()]);
+    // Through the softmax: y_i (c_i - Σ c y). It doesn't change when all parts move together, so that the maximum that
+    // is subtracted has no derivative.
+    let c = cotangent(&y);
+    let mean = dotprod(&c, &y);
+    let mut adj: Vec<f64> = y.iter().zip(&c).map(|(y, c)| y * (c - mean)).collect();
     let mut layer_adjs = Vec::with_capacity(layers.len());
     for ((weights, _), (x, out)) in layers.iter().zip(inputs.iter().zip(&inputs[1..])).rev() {
         let pre: Vec<f64> = adj.iter().zip(out).map(|(adj, &out)| if out > 0.0 { *adj } else { 0.0 }).collect();
@@ -213,5 +228,16 @@ pub(crate) fn neural_grad(layers: &[Layer], x: &[f64]) -> (f64, Vec<Layer>, Vec<
         adj = x_adj;
     }
     layer_adjs.reverse();
-    (value, layer_adjs, adj)
+    (y, layer_adjs, adj)
+}
+
+/// The neural benchmark: the sum of what the [`network`] puts out.
+pub(crate) fn neural(layers: &[Layer], x: &[f64]) -> f64 {
+    network(layers, x).iter().sum()
+}
+
+/// The gradient of [`neural`] with respect to weights, biases and input.
+pub(crate) fn neural_grad(layers: &[Layer], x: &[f64]) -> (f64, Vec<Layer>, Vec<f64>) {
+    let (y, layer_adjs, x_adj) = network_vjp(layers, x, |y| vec![1.0; y.len()]);
+    (y.iter().sum(), layer_adjs, x_adj)
 }

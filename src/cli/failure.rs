@@ -12,7 +12,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The program trapped or reached a limit: exit code 1.
+    /// The program trapped, reached a limit or, in a benchmark, computed what it should not: exit code 1.
     Trap(String),
     /// What the command was given is not good: exit code 2.
     BadInput(String),

@@ -1,0 +1,313 @@
+//! The measured programs: each example with its arguments, its hand-written counterpart and what is known of it. The
+//! command `dualvm bench` and the Criterion benchmark both measure what stands here.
+//!
+//! Arguments and results cross the host's border in every call, as they do in use.
+
+use super::hand;
+use dualvm::{CallOptions, Engine, Error, Function, Module, Stats, Value};
+use std::fmt;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Programs that are measured together.
+pub(crate) struct Suite {
+    /// What `--suite` takes.
+    pub(crate) name: &'static str,
+    /// Makes the cases, in the order of the report.
+    pub(crate) cases: fn() -> Vec<Case>,
+}
+
+/// All suites.
+pub(crate) const SUITES: [Suite; 1] = [Suite { name: "core", cases: core }];
+
+/// Programs of numbers and arrays.
+fn core() -> Vec<Case> {
+    vec![mult(), dotprod(), summatvec(), rosenbrock(), newton(), spring()]
+}
+
+/// A program with arguments.
+pub(crate) struct Case {
+    /// The name of the function, and of the case.
+    pub(crate) name: &'static str,
+    function: Function,
+    args: Vec<Value>,
+    /// Operations on reals in the primal, by the text of the program: `+ - * /`, negation, powers and elementary
+    /// functions count one each; comparisons, loads and operations on integers don't count.
+    pub(crate) ops: u64,
+    /// Time of value and gradient in nanoseconds in table 1 of Smeding and Vákár (2024), on their machine.
+    pub(crate) paper_gradient_ns: Option<f64>,
+    hand: Hand,
+}
+
+/// What is timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Measure {
+    Primal,
+    Gradient,
+    HandPrimal,
+    HandGradient,
+}
+
+impl Measure {
+    /// In the order in which a round takes them, and of their places in an array.
+    pub(crate) const ALL: [Measure; 4] =
+        [Measure::Primal, Measure::Gradient, Measure::HandPrimal, Measure::HandGradient];
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Measure::Primal => "primal",
+            Measure::Gradient => "gradient",
+            Measure::HandPrimal => "hand_primal",
+            Measure::HandGradient => "hand_gradient",
+        })
+    }
+}
+
+/// All reals of a result, and all derivatives, in the order of the arguments.
+#[derive(Debug)]
+struct Answer {
+    value: Vec<f64>,
+    derivatives: Vec<f64>,
+}
+
+/// Runs something a number of times.
+type Timed = Box<dyn Fn(u64) -> Duration>;
+
+/// The program in Rust.
+struct Hand {
+    primal: Timed,
+    gradient: Timed,
+    answer: Answer,
+}
+
+impl Hand {
+    /// `answer` takes what `primal` and `gradient` return.
+    fn new<D: 'static, P: 'static, G: 'static>(
+        data: D,
+        primal: fn(&D) -> P,
+        gradient: impl Fn(&D) -> G + 'static,
+        answer: fn(P, G) -> Answer,
+    ) -> Hand {
+        let answer = answer(primal(&data), gradient(&data));
+        let data = Rc::new(data);
+        Hand { primal: timed(Rc::clone(&data), primal), gradient: timed(data, gradient), answer }
+    }
+}
+
+fn timed<D: 'static, R>(data: Rc<D>, run: impl Fn(&D) -> R + 'static) -> Timed {
+    Box::new(move |times| {
+        let began = Instant::now();
+        for _ in 0..times {
+            black_box(run(black_box(&data)));
+        }
+        began.elapsed()
+    })
+}
+
+/// Why a case can't be measured.
+#[derive(Debug)]
+pub(crate) enum Unsound {
+    /// A call gave no result.
+    Call(Error),
+    /// dualvm and the hand-written program disagree.
+    Differs { what: &'static str, index: usize, expected: f64, found: f64 },
+    /// Results have different sizes.
+    Count { what: &'static str, expected: usize, found: usize },
+}
+
+impl fmt::Display for Unsound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsound::Call(error) => write!(f, "{error}"),
+            Unsound::Differs { what, index, expected, found } => {
+                write!(f, "{what} {index}: by hand {expected}, found {found}")
+            }
+            Unsound::Count { what, expected, found } => write!(f, "{what}: by hand {expected} reals, found {found}"),
+        }
+    }
+}
+
+impl From<Error> for Unsound {
+    fn from(error: Error) -> Self {
+        Unsound::Call(error)
+    }
+}
+
+impl Case {
+    /// Compiles an example. The function is called like the case.
+    fn new(name: &'static str, source: &str, args: Vec<Value>, ops: u64, hand: Hand) -> Case {
+        let module = Module::from_source(&Engine::default(), name, source).expect("the examples compile");
+        let function = module.function(name).expect("an example defines the function that it is measured by");
+        Case { name, function, args, ops, paper_gradient_ns: None, hand }
+    }
+
+    /// Compares value and gradient with the hand-written ones; gives what the gradient used.
+    pub(crate) fn check(&self) -> Result<Stats, Unsound> {
+        let expected = &self.hand.answer;
+        near("value", &expected.value, &reals(&[self.function.call(&self.args)?]))?;
+        let result = self.function.grad_with(&self.args, &CallOptions::default())?;
+        near("value of the recording run", &expected.value, &[result.value])?;
+        near("derivative", &expected.derivatives, &reals(&result.gradient))?;
+        Ok(result.stats)
+    }
+
+    /// How long a number of runs takes together.
+    pub(crate) fn time(&self, measure: Measure, times: u64) -> Result<Duration, Error> {
+        let began = Instant::now();
+        match measure {
+            Measure::Primal => {
+                for _ in 0..times {
+                    black_box(self.function.call(black_box(&self.args))?);
+                }
+            }
+            Measure::Gradient => {
+                for _ in 0..times {
+                    black_box(self.function.value_and_grad(black_box(&self.args))?);
+                }
+            }
+            Measure::HandPrimal => return Ok((self.hand.primal)(times)),
+            Measure::HandGradient => return Ok((self.hand.gradient)(times)),
+        }
+        Ok(began.elapsed())
+    }
+}
+
+/// Relative difference that is no error.
+const TOLERANCE: f64 = 1e-9;
+
+/// Numbers below this are compared as if they were this large: a derivative that is 0 comes out as rounding errors.
+const SMALL: f64 = 1e-3;
+
+fn near(what: &'static str, expected: &[f64], found: &[f64]) -> Result<(), Unsound> {
+    if expected.len() != found.len() {
+        return Err(Unsound::Count { what, expected: expected.len(), found: found.len() });
+    }
+    let is_near = |x: f64, y: f64| (x - y).abs() <= TOLERANCE * x.abs().max(SMALL);
+    match expected.iter().zip(found).position(|(&x, &y)| !is_near(x, y)) {
+        Some(index) => Err(Unsound::Differs { what, index, expected: expected[index], found: found[index] }),
+        None => Ok(()),
+    }
+}
+
+/// All reals in values, in order.
+fn reals(values: &[Value]) -> Vec<f64> {
+    fn collect(value: &Value, all: &mut Vec<f64>) {
+        match value {
+            Value::Real(x) => all.push(*x),
+            Value::Reals(xs) => all.extend(xs),
+            Value::Tuple(parts) | Value::Array(parts) => parts.iter().for_each(|part| collect(part, all)),
+            Value::Record(fields) => fields.iter().for_each(|(_, part)| collect(part, all)),
+            Value::Variant(_, payload) => collect(payload, all),
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    values.iter().for_each(|value| collect(value, &mut all));
+    all
+}
+
+/// Numbers `start, start + step, …`.
+fn ramp(n: usize, start: f64, step: f64) -> Vec<f64> {
+    (0..n).map(|i| start + step * i as f64).collect()
+}
+
+fn rows(matrix: &[Vec<f64>]) -> Value {
+    Value::Array(matrix.iter().map(|row| row.as_slice().into()).collect())
+}
+
+fn mult() -> Case {
+    let hand = Hand::new(
+        [3.0, 4.0],
+        |&[x, y]| hand::mult(x, y),
+        |&[x, y]| hand::mult_grad(x, y),
+        |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.to_vec() },
+    );
+    let case = Case::new("mult", include_str!("../../examples/mult.dual"), vec![3.0.into(), 4.0.into()], 1, hand);
+    Case { paper_gradient_ns: Some(330.0), ..case }
+}
+
+/// Elements of the vectors of the dot product, and variables of the Rosenbrock function.
+const ELEMENTS: usize = 10_000;
+
+fn dotprod() -> Case {
+    let (a, b) = (ramp(ELEMENTS, 1.0, 1.0), ramp(ELEMENTS, 3.0, 2.0));
+    let args = vec![a.as_slice().into(), b.as_slice().into()];
+    let hand = Hand::new(
+        (a, b),
+        |(a, b)| hand::dotprod(a, b),
+        |(a, b)| hand::dotprod_grad(a, b),
+        |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.concat() },
+    );
+    // A product and a sum for each element. The paper gives a time per element.
+    let case = Case::new("dotprod", include_str!("../../examples/dotprod.dual"), args, 2 * ELEMENTS as u64, hand);
+    Case { paper_gradient_ns: Some(950.0 * ELEMENTS as f64), ..case }
+}
+
+/// Rows and columns of the matrix.
+const SIDE: usize = 100;
+
+fn summatvec() -> Case {
+    let m: Vec<Vec<f64>> = (0..SIDE).map(|i| ramp(SIDE, (SIDE * i + 1) as f64, 1.0)).collect();
+    let v = ramp(SIDE, 3.0, 2.0);
+    let args = vec![rows(&m), v.as_slice().into()];
+    let hand = Hand::new(
+        (m, v),
+        |(m, v)| hand::summatvec(m, v),
+        |(m, v)| hand::summatvec_grad(m, v),
+        |value, (_, m_adj, v_adj)| Answer { value: vec![value], derivatives: [m_adj.concat(), v_adj].concat() },
+    );
+    // For each row a dot product, and its sum with the others. The paper gives a time per element of the matrix.
+    let ops = SIDE * (2 * SIDE + 1);
+    let case = Case::new("summatvec", include_str!("../../examples/summatvec.dual"), args, ops as u64, hand);
+    Case { paper_gradient_ns: Some(590.0 * (SIDE * SIDE) as f64), ..case }
+}
+
+fn rosenbrock() -> Case {
+    let x: Vec<f64> = (0..ELEMENTS).map(|i| (i as f64 * 0.7).sin()).collect();
+    let args = vec![x.as_slice().into()];
+    let hand = Hand::new(
+        x,
+        |x| hand::rosenbrock(x),
+        |x| hand::rosenbrock_grad(x),
+        |value, (_, adj)| Answer { value: vec![value], derivatives: adj },
+    );
+    // For each pair of neighbours three powers, two differences, a product and two sums.
+    let ops = 8 * (ELEMENTS as u64 - 1);
+    Case::new("rosenbrock", include_str!("../../examples/rosenbrock.dual"), args, ops, hand)
+}
+
+fn newton() -> Case {
+    let (a, x0) = (2.0, 1e6);
+    let steps = hand::newton_steps(a, x0);
+    let hand = Hand::new(
+        [a, x0],
+        |&[a, x0]| hand::newton(a, x0),
+        |&[a, x0]| hand::newton_grad(a, x0),
+        |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.to_vec() },
+    );
+    // Five for each step; three for each test, and one test more than there are steps.
+    let ops = 5 * steps + 3 * (steps + 1);
+    Case::new("newton", include_str!("../../examples/newton.dual"), vec![a.into(), x0.into()], ops, hand)
+}
+
+/// The position of a particle, or its velocity.
+fn pair(x: f64, y: f64) -> Value {
+    Value::Tuple(vec![Value::Real(x), Value::Real(y)])
+}
+
+fn spring() -> Case {
+    const STEPS: usize = 4000;
+    let args = vec![Value::Int(STEPS as i64), pair(0.5, 0.1), pair(1.0, 1.0)];
+    let hand = Hand::new(
+        (STEPS, [0.5, 0.1, 1.0, 1.0]),
+        |&(n, start)| hand::spring(n, start),
+        |&(n, start)| hand::spring_grad(n, start),
+        |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.to_vec() },
+    );
+    // In a step, for each of two coordinates: 1 / mass, four for the acceleration, four for the two updates.
+    let ops = 18 * STEPS as u64 + 1;
+    Case::new("spring", include_str!("../../examples/spring.dual"), args, ops, hand)
+}

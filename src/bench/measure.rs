@@ -1,0 +1,73 @@
+//! Measuring: a warm-up, then rounds in which the four measurements alternate, so that a machine that gets slower or
+//! faster in between does so for all of them alike. The result is the median over the rounds.
+
+use super::cases::{Case, Measure};
+use dualvm::Error;
+use std::time::Duration;
+
+/// How long a measurement may take.
+pub(crate) struct Effort {
+    /// Time that each of the four measurements runs before anything counts.
+    pub(crate) warm_up: Duration,
+    /// Time of a sample, at least; short programs are repeated to fill it.
+    pub(crate) sample: Duration,
+    /// Samples of each measurement.
+    pub(crate) rounds: usize,
+}
+
+impl Effort {
+    /// For figures that are worth keeping.
+    pub(crate) const FULL: Effort =
+        Effort { warm_up: Duration::from_millis(100), sample: Duration::from_millis(5), rounds: 51 };
+
+    /// For a first look, and for tests.
+    pub(crate) const QUICK: Effort =
+        Effort { warm_up: Duration::from_millis(5), sample: Duration::from_millis(1), rounds: 9 };
+}
+
+/// Medians of the time of one run in nanoseconds, in the order of [`Measure::ALL`].
+pub(crate) fn medians(case: &Case, effort: &Effort, mut round: impl FnMut()) -> Result<[f64; 4], Error> {
+    let mut repeats = [1; 4];
+    for (measure, repeats) in Measure::ALL.into_iter().zip(&mut repeats) {
+        *repeats = warm_up(case, measure, effort)?;
+    }
+    let mut samples = [const { Vec::new() }; 4];
+    for _ in 0..effort.rounds {
+        for ((measure, samples), &times) in Measure::ALL.into_iter().zip(&mut samples).zip(&repeats) {
+            samples.push(case.time(measure, times)?.as_secs_f64() * 1e9 / times as f64);
+        }
+        round();
+    }
+    Ok(samples.map(median))
+}
+
+/// Runs ever more often until the warm-up is over; gives how many runs fill a sample.
+fn warm_up(case: &Case, measure: Measure, effort: &Effort) -> Result<u64, Error> {
+    let mut times = 1;
+    loop {
+        let elapsed = case.time(measure, times)?;
+        if elapsed >= effort.warm_up {
+            // A quarter more, because what is warm may be faster still.
+            let samples = 1.25 * effort.sample.as_secs_f64() / elapsed.as_secs_f64();
+            return Ok((samples * times as f64).ceil() as u64);
+        }
+        times *= 2;
+    }
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let (low, high) = (samples[(samples.len() - 1) / 2], samples[samples.len() / 2]);
+    f64::midpoint(low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn median_of_an_even_number_is_the_middle_of_two() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), 2.5);
+    }
+}

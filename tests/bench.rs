@@ -1,0 +1,256 @@
+//! `dualvm bench`, and the hand-written programs that it compares with: those agree with the oracles, and their
+//! gradients with finite differences.
+
+#[path = "../benches/gradients/hand.rs"]
+mod hand;
+#[path = "support/program.rs"]
+mod program;
+
+use hand::{Layer, State};
+use program::Workspace;
+use serde_json::Value as Json;
+
+const CORE: [&str; 6] = ["mult", "dotprod", "summatvec", "rosenbrock", "newton", "spring"];
+
+fn results(suite: &str) -> Vec<Json> {
+    let w = Workspace::new(&format!("bench_{suite}"));
+    let text = w.stdout(&["bench", "--suite", suite, "--quick", "--format", "json"]);
+    let report: Json = serde_json::from_str(&text).expect("one JSON object");
+    assert_eq!(report["suite"], suite);
+    report["results"].as_array().expect("a list of results").clone()
+}
+
+#[track_caller]
+fn assert_complete(suite: &str, cases: &[&str]) {
+    const TIMES: [&str; 4] = ["primal_ns", "gradient_ns", "hand_primal_ns", "hand_gradient_ns"];
+    const COUNTS: [&str; 5] = ["threads", "tape_bytes", "records", "slots", "ops"];
+    let results = results(suite);
+    let found: Vec<&str> = results.iter().filter_map(|row| row["case"].as_str()).collect();
+    assert_eq!(found, cases);
+    for row in results {
+        assert_eq!(row["tier"], "interpreter", "{row}");
+        assert!(row.get("paper_gradient_ns").is_some(), "{row}");
+        for field in TIMES {
+            assert!(row[field].as_f64().is_some_and(|ns| ns > 0.0), "{field} in {row}");
+        }
+        for field in COUNTS {
+            assert!(row[field].as_u64().is_some_and(|count| count > 0), "{field} in {row}");
+        }
+    }
+}
+
+#[test]
+fn core_has_all_cases_and_fields() {
+    assert_complete("core", &CORE);
+}
+
+#[test]
+fn text_has_a_row_for_each_case_and_is_silent_otherwise() {
+    let w = Workspace::new("bench_text");
+    let finished = w.run(&["bench", "--suite", "core", "--quick"]);
+    assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert!(lines[0].starts_with("suite core: "), "{lines:#?}");
+    let rows = &lines[2..2 + CORE.len()];
+    let names: Vec<&str> = rows.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, CORE);
+    let width = lines[1].chars().count();
+    assert!(rows.iter().all(|row| row.chars().count() == width), "{lines:#?}");
+}
+
+#[test]
+fn unknown_suites_are_bad_input_and_the_message_lists_the_known_ones() {
+    let w = Workspace::new("bench_unknown");
+    let finished = w.run(&["bench", "--suite", "nope"]);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
+    assert!(finished.stderr.contains("'nope'") && finished.stderr.contains("core"), "{}", finished.stderr);
+}
+
+fn oracle(case: &str) -> Json {
+    let all: Json = serde_json::from_str(include_str!("oracles/programs.json")).expect("the oracles are JSON");
+    let cases = all["cases"].as_array().expect("a list of cases");
+    cases.iter().find(|entry| entry["case"] == case).unwrap_or_else(|| panic!("no oracle {case}")).clone()
+}
+
+/// All numbers in a JSON value, in order.
+fn numbers(json: &Json) -> Vec<f64> {
+    match json {
+        Json::Array(items) => items.iter().flat_map(numbers).collect(),
+        number => vec![number.as_f64().unwrap_or_else(|| panic!("no number: {number}"))],
+    }
+}
+
+fn rows(json: &Json) -> Vec<Vec<f64>> {
+    json.as_array().expect("a list of rows").iter().map(numbers).collect()
+}
+
+/// Compares within a relative tolerance, or within the tolerance near 0.
+#[track_caller]
+fn assert_near(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let allowed = tolerance * expected.abs().max(1e-3);
+        assert!((found - expected).abs() <= allowed, "{what} {i}: expected {expected}, found {found}");
+    }
+}
+
+#[test]
+fn hand_products_agree_with_the_oracles() {
+    let expected = oracle("mult");
+    let (value, adjs) = hand::mult_grad(3.0, 4.0);
+    assert_eq!(hand::mult(3.0, 4.0), value);
+    assert_near("mult", &[&[value], &adjs[..]].concat(), &[12.0, 4.0, 3.0], 1e-10);
+    assert_eq!(numbers(&expected["gradient"]), adjs);
+
+    let expected = oracle("dotprod");
+    let args = rows(&expected["args"]);
+    let (value, adjs) = hand::dotprod_grad(&args[0], &args[1]);
+    assert_eq!(hand::dotprod(&args[0], &args[1]), value);
+    assert_near("dotprod", &[value], &numbers(&expected["value"]), 1e-10);
+    assert_near("gradient of dotprod", &adjs.concat(), &numbers(&expected["gradient"]), 1e-10);
+
+    let expected = oracle("summatvec");
+    let (m, v) = (rows(&expected["args"][0]), numbers(&expected["args"][1]));
+    let (value, m_adj, v_adj) = hand::summatvec_grad(&m, &v);
+    assert_eq!(hand::summatvec(&m, &v), value);
+    assert_near("summatvec", &[value], &numbers(&expected["value"]), 1e-10);
+    let adjs = [m_adj.concat(), v_adj].concat();
+    assert_near("gradient of summatvec", &adjs, &numbers(&expected["gradient"]), 1e-10);
+}
+
+#[test]
+fn hand_rosenbrock_agrees_with_the_oracle() {
+    let expected = oracle("rosenbrock5");
+    let x = numbers(&expected["args"]);
+    let (value, adj) = hand::rosenbrock_grad(&x);
+    assert_eq!(hand::rosenbrock(&x), value);
+    assert_near("rosenbrock", &[value], &numbers(&expected["value"]), 1e-10);
+    assert_near("gradient of rosenbrock", &adj, &numbers(&expected["gradient"]), 1e-10);
+}
+
+#[test]
+fn hand_rotation_agrees_with_the_oracle() {
+    let expected = oracle("rotate_vec_by_quat");
+    let (v, q) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]);
+    let (value, jacobian) = hand::rotate_vec_by_quat_jacobian(v, q);
+    assert_eq!(hand::rotate_vec_by_quat(v, q), value);
+    assert_near("rotation", &value, &numbers(&expected["value"]), 1e-10);
+    // In the oracle all rows for the vector come first, then all for the quaternion.
+    let by_v: Vec<f64> = jacobian.iter().flat_map(|row| row[..3].to_vec()).collect();
+    let by_q: Vec<f64> = jacobian.iter().flat_map(|row| row[3..].to_vec()).collect();
+    assert_near("Jacobian by v", &by_v, &numbers(&expected["jacobian"][0]), 1e-10);
+    assert_near("Jacobian by q", &by_q, &numbers(&expected["jacobian"][1]), 1e-10);
+}
+
+#[test]
+fn hand_particles_agree_with_the_oracles() {
+    for n in [10, 100, 1000] {
+        let expected = oracle(&format!("particles_{n}"));
+        let starts: Vec<State> = [1.0, 2.0, 3.0, 4.0].map(|i| [0.5 * i, 0.1, 1.0, 1.0]).to_vec();
+        let (value, adjs) = hand::particles_grad(n, &starts);
+        assert_eq!(hand::particles(n, &starts), value);
+        assert_near("particles", &[value], &numbers(&expected["value"]), 1e-10);
+        assert_near("gradient of particles", &adjs.concat(), &numbers(&expected["gradient"]), 1e-10);
+    }
+}
+
+#[test]
+fn hand_newton_is_a_square_root() {
+    let (a, x0) = (2.0, 1e6);
+    let (value, [a_adj, x_adj]) = hand::newton_grad(a, x0);
+    assert_eq!(hand::newton(a, x0), value);
+    assert_near("newton", &[value, a_adj, x_adj], &[2_f64.sqrt(), 0.5 / 2_f64.sqrt(), 0.0], 1e-9);
+    // Twenty steps halve x, four double the digits.
+    assert_eq!(hand::newton_steps(a, x0), 24);
+}
+
+#[test]
+fn hand_spring_agrees_with_finite_differences() {
+    let start = [0.5, 0.1, 1.0, 1.0];
+    let (value, adj) = hand::spring_grad(40, start);
+    assert_eq!(hand::spring(40, start), value);
+    let differences: [f64; 4] = std::array::from_fn(|i| {
+        let moved = |h: f64| {
+            let mut start = start;
+            start[i] += h;
+            hand::spring(40, start)
+        };
+        (moved(1e-5) - moved(-1e-5)) / 2e-5
+    });
+    assert_near("spring", &adj, &differences, 1e-7);
+}
+
+fn network() -> (Vec<Layer>, Vec<f64>) {
+    let vector = |n: usize| (0..n).map(|i| (0.41 * i as f64).sin()).collect::<Vec<f64>>();
+    let matrix = |n: usize, m: usize| (0..n).map(|i| (0..m).map(|j| ((i + j) as f64).sin()).collect()).collect();
+    (vec![(matrix(100, 50), vector(100)), (matrix(50, 100), vector(50))], vector(50))
+}
+
+/// `-Σ cos i · log y_i`: unlike the sum, it has a derivative.
+fn weighted(y: &[f64]) -> f64 {
+    y.iter().enumerate().map(|(i, y)| -(i as f64).cos() * y.ln()).sum()
+}
+
+#[test]
+fn hand_network_agrees_with_the_oracle() {
+    let (expected, (layers, x)) = (oracle("neural"), network());
+    let cotangent = |y: &[f64]| y.iter().enumerate().map(|(i, y)| -(i as f64).cos() / y).collect();
+    let (y, adjs, x_adj) = hand::network_vjp(&layers, &x, cotangent);
+    assert_near("weighted", &[weighted(&y)], &numbers(&expected["value_weighted"]), 1e-10);
+    let gradient = &expected["gradient_weighted"];
+    let check = |key: &str, found: &[f64]| assert_near(key, found, &numbers(&gradient[key]), 1e-9);
+    let ((w1, b1), (w2, b2)) = (&adjs[0], &adjs[1]);
+    check("W1_row0", &w1[0]);
+    check("W2_row3", &w2[3]);
+    check("b1", b1);
+    check("b2", b2);
+    check("x", &x_adj);
+    let sums = |w: &[Vec<f64>]| {
+        let all = w.concat();
+        (all.iter().sum::<f64>(), all.iter().map(|x| x.abs()).sum::<f64>())
+    };
+    for (layer, w) in [("W1", w1), ("W2", w2)] {
+        let (sum, abs_sum) = sums(w);
+        check(&format!("{layer}_sum"), &[sum]);
+        check(&format!("{layer}_abs_sum"), &[abs_sum]);
+    }
+}
+
+#[test]
+fn hand_network_agrees_with_finite_differences() {
+    let (layers, x) = network();
+    let cotangent = |y: &[f64]| y.iter().enumerate().map(|(i, y)| -(i as f64).cos() / y).collect();
+    let (_, adjs, x_adj) = hand::network_vjp(&layers, &x, cotangent);
+    let difference = |change: &dyn Fn(&mut Vec<Layer>, &mut Vec<f64>, f64)| {
+        let moved = |h: f64| {
+            let (mut layers, mut x) = network();
+            change(&mut layers, &mut x, h);
+            weighted(&hand::network(&layers, &x))
+        };
+        (moved(1e-6) - moved(-1e-6)) / 2e-6
+    };
+    for i in [0, 3, 4, 17, 49] {
+        let expected = [
+            difference(&|_, x, h| x[i] += h),
+            difference(&|layers, _, h| layers[0].0[i][7] += h),
+            difference(&|layers, _, h| layers[0].1[i] += h),
+            difference(&|layers, _, h| layers[1].0[i][4] += h),
+            difference(&|layers, _, h| layers[1].1[i] += h),
+        ];
+        let found = [x_adj[i], adjs[0].0[i][7], adjs[0].1[i], adjs[1].0[i][4], adjs[1].1[i]];
+        // Absolute where the derivative is small: the value is about 431.
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{i}: {found}, {expected}");
+        }
+    }
+}
+
+#[test]
+fn hand_neural_is_constant() {
+    let (layers, x) = network();
+    let (value, adjs, x_adj) = hand::neural_grad(&layers, &x);
+    assert_eq!(hand::neural(&layers, &x), value);
+    assert_near("neural", &[value], &[1.0], 1e-15);
+    let all = adjs.iter().flat_map(|(w, b)| w.concat().into_iter().chain(b.iter().copied())).chain(x_adj);
+    assert!(all.map(f64::abs).fold(0.0, f64::max) < 1e-12);
+}
