@@ -145,7 +145,7 @@ impl Elaborator<'_, '_> {
         span: Span,
     ) -> Shaped {
         let mut list = tail;
-        let width = if count == 0 { 0 } else { named.len() / count };
+        let width = named.len().checked_div(count).unwrap_or(0);
         for at in (0..count).rev() {
             let rest = self.name_shaped(list, &mut bindings);
             let mut fields: Vec<ExprId> = Vec::with_capacity(width + 1);
