@@ -43,7 +43,8 @@ use form::{Code, Form, FormNode, Forms, Shaped, TypeArgs, TypeArgsTable, Value};
 use instance::{Instance, Key};
 use ty::TypeEnv;
 
-/// More functions than this are not made: instances of instances can grow exponentially.
+/// More functions than this, or than expressions in the program, are not made: instances of instances can grow
+/// exponentially.
 const INSTANCES_MAX: usize = 100_000;
 
 /// Makes the core of a program without errors.
@@ -82,6 +83,7 @@ pub(crate) fn specialise(
         fields: HashMap::new(),
         new_datas: Vec::new(),
         host_datas: HashMap::new(),
+        crossing: HashMap::new(),
         equalities: HashMap::new(),
         int_power: None,
         gave_up: false,
@@ -133,6 +135,8 @@ struct Specialiser<'s> {
     /// Data types whose heap types are declared only.
     new_datas: Vec<Mono>,
     host_datas: HashMap<Mono, module::DataId>,
+    /// Whether values of a type can cross the border to hosts.
+    crossing: HashMap<Mono, bool>,
     equalities: HashMap<Mono, FunctionId>,
     int_power: Option<FunctionId>,
     gave_up: bool,

@@ -25,8 +25,7 @@ impl Specialiser<'_> {
             .map(|(&ty, &pattern)| self.mono(ty, &mut env, ast.patterns[pattern].span))
             .collect();
         let result = self.mono(def_type.result, &mut env, ast.exprs[ast.defs[def].body].span);
-        let mut seen = HashSet::new();
-        if self.gave_up || !params.iter().chain([&result]).all(|&ty| self.can_cross(ty, &mut seen)) {
+        if !params.iter().chain([&result]).all(|&ty| self.crosses(ty)) || self.gave_up {
             return None;
         }
         let inputs = params.iter().map(|&ty| self.plain(ty)).collect();
@@ -49,7 +48,22 @@ impl Specialiser<'_> {
     }
 
     /// Whether values of a type have no functions in them.
+    fn crosses(&mut self, ty: Mono) -> bool {
+        let mut seen = HashSet::new();
+        let crosses = self.can_cross(ty, &mut seen);
+        if crosses {
+            self.crossing.extend(seen.into_iter().map(|ty| (ty, true)));
+        } else {
+            self.crossing.insert(ty, false);
+        }
+        crosses
+    }
+
+    /// Looks for functions in a type, but not in those that were looked at before.
     fn can_cross(&mut self, ty: Mono, seen: &mut HashSet<Mono>) -> bool {
+        if let Some(&crosses) = self.crossing.get(&ty) {
+            return crosses;
+        }
         if !seen.insert(ty) {
             return true;
         }

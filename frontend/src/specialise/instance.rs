@@ -51,7 +51,7 @@ impl Specialiser<'_> {
             self.instances.get_mut(&key).expect("found above").result = Some(form);
             return (function, form);
         }
-        if self.program.functions.len() >= INSTANCES_MAX {
+        if self.program.functions.len() >= self.instances_max() {
             self.too_many(key.code);
             return (FunctionId::from_index(0), self.plain(ty));
         }
@@ -90,8 +90,12 @@ impl Specialiser<'_> {
                 _ => Span::default(),
             };
             let error = Diagnostic::error(place, "the program has too many instances");
-            self.sink.push(error.label(format!("more than {INSTANCES_MAX} functions are needed")));
+            self.sink.push(error.label(format!("more than {} functions are needed", self.instances_max())));
         }
+    }
+
+    fn instances_max(&self) -> usize {
+        INSTANCES_MAX.max(self.ast.exprs.len())
     }
 
     /// Whether one more instance of a code at these forms is too much.
