@@ -3,6 +3,7 @@
 //! Every node lives in a table of [`Ast`] and names its children by index. Children come before their parents, and no
 //! tree is deeper than [`NESTING_MAX`].
 
+mod declaration;
 mod operator;
 mod pattern;
 
@@ -10,6 +11,7 @@ use crate::arena::{Id, Table, id_types};
 use crate::names::Name;
 use crate::source::Span;
 
+pub(crate) use declaration::{Alias, Constructor, Data, Def, Own};
 pub(crate) use operator::{BinaryOp, Comparison};
 pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr, TypeExprKind};
 
@@ -62,81 +64,12 @@ pub(crate) struct Ast {
     pub(crate) incomplete: bool,
 }
 
-/// How many entries of each table belong to the program, and not to the prelude.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Own {
-    /// Definitions.
-    pub(crate) defs: usize,
-    /// Data types.
-    pub(crate) datas: usize,
-    /// Abbreviations.
-    pub(crate) aliases: usize,
-}
-
 /// `List a`, whose declaration nobody writes: `type List a = [] | a :: List a`.
 pub(crate) const LIST: DataId = DataId(0);
 /// `[]`
 pub(crate) const NIL: ConstructorId = ConstructorId(0);
 /// `::`
 pub(crate) const CONS: ConstructorId = ConstructorId(1);
-
-/// `type Name a b = C A B | D { x : A }`.
-#[derive(Debug)]
-pub(crate) struct Data {
-    /// The name.
-    pub(crate) name: Name,
-    /// Where the name stands.
-    pub(crate) name_span: Span,
-    /// The parameters.
-    pub(crate) params: Vec<(Name, Span)>,
-    /// The constructors, in the order of the text.
-    pub(crate) constructors: Vec<ConstructorId>,
-}
-
-/// A constructor of a data type.
-#[derive(Debug)]
-pub(crate) struct Constructor {
-    /// The name.
-    pub(crate) name: Name,
-    /// Where the name stands.
-    pub(crate) name_span: Span,
-    /// The type that it makes.
-    pub(crate) data: DataId,
-    /// Its position among the type's constructors.
-    pub(crate) index: u32,
-    /// The types of its fields, in the order of the text.
-    pub(crate) fields: Vec<TypeExprId>,
-    /// The names of its fields, if it was declared with a record: one for each.
-    pub(crate) field_names: Option<Vec<(Name, Span)>>,
-}
-
-/// `alias Name a b = T`.
-#[derive(Debug)]
-pub(crate) struct Alias {
-    /// The name.
-    pub(crate) name: Name,
-    /// Where the name stands.
-    pub(crate) name_span: Span,
-    /// The parameters.
-    pub(crate) params: Vec<(Name, Span)>,
-    /// What it stands for.
-    pub(crate) ty: TypeExprId,
-}
-
-/// `def name param … : result = body`.
-#[derive(Debug)]
-pub(crate) struct Def {
-    /// The name.
-    pub(crate) name: Name,
-    /// Where the name stands.
-    pub(crate) name_span: Span,
-    /// The parameters.
-    pub(crate) params: Vec<PatternId>,
-    /// The declared result type.
-    pub(crate) result: Option<TypeExprId>,
-    /// The body.
-    pub(crate) body: ExprId,
-}
 
 /// `let name param … : result = body`, or `let name = body` where the body is a function or has no value to compute.
 #[derive(Debug)]

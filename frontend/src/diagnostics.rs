@@ -87,6 +87,15 @@ impl Diagnostic {
         self
     }
 
+    /// Takes away places in the prelude, whose text nobody sees.
+    fn leave_prelude(&mut self, source: &Source) {
+        self.secondary.retain(|label| source.contains(label.span));
+        if !source.contains(self.primary.span) {
+            self.primary = Label { span: Span::default(), text: String::new() };
+            self.notes.push("this is about a definition of the prelude that the program uses".to_owned());
+        }
+    }
+
     fn render(&self, source: &Source) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
@@ -166,6 +175,7 @@ pub struct Diagnostics {
 impl Diagnostics {
     pub(crate) fn new(source: Source, sink: Sink) -> Self {
         let mut list = sink.list;
+        list.iter_mut().for_each(|diagnostic| diagnostic.leave_prelude(&source));
         list.sort_by_key(|diagnostic| diagnostic.primary.span.start);
         Diagnostics { source, list }
     }

@@ -30,7 +30,8 @@ pub(crate) enum PatternKind {
     Real(f64),
     /// `true` or `false`.
     Bool(bool),
-    /// `C p q`. If the constructor has named fields, there is one argument: a [`PatternKind::Record`] with some of them.
+    /// `C p q`. If the constructor has named fields, there is one argument: a [`PatternKind::Record`] with some of
+    /// them.
     Constructor(Name, Vec<PatternId>),
     /// `{ x = p, y }`, in the order of the text. Fields that are not mentioned match anything.
     Record(Vec<FieldPattern>),

@@ -61,7 +61,8 @@ fn local_functions_are_polymorphic() {
     assert_eq!(last("def f x = let pair y = (x, y) in (pair 1.0, pair true)"), "a -> ((a, Real), (a, Bool))");
     assert_eq!(last("def f = let id = \\x -> x in (id 1.0, id true)"), "(Real, Bool)");
     assert_eq!(last("def f = let e = [] in (1.0 :: e, true :: e)"), "(List Real, List Bool)");
-    let even = "def f n = let even n = if n == 0 then true else odd (n - 1) and odd n = if n == 0 then false else even (n - 1) in
+    let even = "def f n = let even n = if n == 0 then true else odd (n - 1)
+    and odd n = if n == 0 then false else even (n - 1) in
     (even (n : Int), even 2.0)";
     assert_eq!(last(even), "Int -> (Bool, Bool)");
     let groups = "def f = let both x = (id x, id x) and id y = y in (both 1.0, both true)";

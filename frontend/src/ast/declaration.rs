@@ -1,0 +1,74 @@
+//! Declarations: definitions, data types and abbreviations.
+
+use super::{ConstructorId, DataId, ExprId, PatternId, TypeExprId};
+use crate::names::Name;
+use crate::source::Span;
+
+/// How many entries of each table belong to the program, and not to the prelude.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Own {
+    /// Definitions.
+    pub(crate) defs: usize,
+    /// Data types.
+    pub(crate) datas: usize,
+    /// Abbreviations.
+    pub(crate) aliases: usize,
+}
+
+/// `type Name a b = C A B | D { x : A }`.
+#[derive(Debug)]
+pub(crate) struct Data {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The parameters.
+    pub(crate) params: Vec<(Name, Span)>,
+    /// The constructors, in the order of the text.
+    pub(crate) constructors: Vec<ConstructorId>,
+}
+
+/// A constructor of a data type.
+#[derive(Debug)]
+pub(crate) struct Constructor {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The type that it makes.
+    pub(crate) data: DataId,
+    /// Its position among the type's constructors.
+    pub(crate) index: u32,
+    /// The types of its fields, in the order of the text.
+    pub(crate) fields: Vec<TypeExprId>,
+    /// The names of its fields, if it was declared with a record: one for each.
+    pub(crate) field_names: Option<Vec<(Name, Span)>>,
+}
+
+/// `alias Name a b = T`.
+#[derive(Debug)]
+pub(crate) struct Alias {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The parameters.
+    pub(crate) params: Vec<(Name, Span)>,
+    /// What it stands for.
+    pub(crate) ty: TypeExprId,
+}
+
+/// `def name param … : result = body`.
+#[derive(Debug)]
+pub(crate) struct Def {
+    /// The name.
+    pub(crate) name: Name,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The parameters.
+    pub(crate) params: Vec<PatternId>,
+    /// The declared result type.
+    pub(crate) result: Option<TypeExprId>,
+    /// The body.
+    pub(crate) body: ExprId,
+}
