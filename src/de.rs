@@ -4,12 +4,15 @@
 //! parts are null, and null reads as whatever the host's type asks for: `None`, `()`, `0` or `false`. So one struct
 //! type can be an argument and its gradient.
 
+use crate::expected::grown;
 use crate::vm::module::HostType;
 use crate::vm::value::Value;
 use crate::{Error, ErrorKind};
 use serde::Deserializer;
 use serde::de::value::StrDeserializer;
-use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
+};
 use std::fmt::Display;
 
 /// Converts a result.
@@ -45,6 +48,14 @@ fn within(step: impl Display, error: Error) -> Error {
         }
         other => other,
     })
+}
+
+/// Reads one value as what `seed` asks for, with enough stack for one more level.
+fn read<'de, T: DeserializeSeed<'de>>(seed: T, value: &Value) -> Result<T::Value, Error> {
+    match value {
+        Value::Null | Value::Real(_) | Value::Int(_) | Value::Bool(_) => seed.deserialize(ValueDeserializer(value)),
+        _ => grown(|| seed.deserialize(ValueDeserializer(value))),
+    }
 }
 
 /// Deserializes a part of a result.
@@ -140,6 +151,12 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
             Value::Bool(b) => visitor.visit_bool(*b),
             Value::Tuple(parts) if parts.is_empty() => visitor.visit_unit(),
             Value::Record(_) => self.fields(visitor),
+            // As self-describing formats write them.
+            Value::Variant(name, payload) if **payload == Value::UNIT => visitor.visit_str(name),
+            Value::Variant(name, payload) => {
+                let entry = std::iter::once((name.as_str(), written(payload).0));
+                visitor.visit_map(Fields { fields: entry, current: None, dot: "." })
+            }
             _ => self.parts(visitor),
         }
     }
@@ -211,7 +228,10 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        Err(self.refuse(&visitor))
+        match self.0 {
+            Value::Variant(name, payload) => visitor.visit_enum(Variant { name, payload }),
+            _ => Err(self.refuse(&visitor)),
+        }
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -219,6 +239,62 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
     }
 
     serde::forward_to_deserialize_any! { char str string bytes byte_buf identifier }
+}
+
+/// What hosts see as a constructor's payload, and where that stands: its only field, or the whole payload.
+fn written(payload: &Value) -> (&Value, &'static str) {
+    match payload {
+        Value::Tuple(fields) if fields.len() == 1 => (&fields[0], ".0"),
+        _ => (payload, ""),
+    }
+}
+
+/// A value of a data type, as an enum.
+struct Variant<'v> {
+    name: &'v str,
+    payload: &'v Value,
+}
+
+impl<'de> EnumAccess<'de> for Variant<'_> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), Error> {
+        Ok((seed.deserialize(StrDeserializer::<Error>::new(self.name))?, self))
+    }
+}
+
+impl Variant<'_> {
+    /// Adds the constructor to an error.
+    fn refuse(&self, what: &str) -> Error {
+        de::Error::custom(format_args!("the host's enum variant `{}` has {what}", self.name))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Variant<'_> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        match self.payload {
+            Value::Tuple(fields) if fields.is_empty() => Ok(()),
+            _ => Err(self.refuse("no fields, and the constructor has some")),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        let (value, step) = written(self.payload);
+        read(seed, value).map_err(|error| within(step, error))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        let (value, step) = written(self.payload);
+        ValueDeserializer(value).parts(visitor).map_err(|error| within(step, error))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+        let (value, step) = written(self.payload);
+        ValueDeserializer(value).fields(visitor).map_err(|error| within(step, error))
+    }
 }
 
 /// The elements of an array of reals.
@@ -251,7 +327,7 @@ impl<'de> SeqAccess<'de> for &mut Parts<'_> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let Some(item) = self.items.next() else { return Ok(None) };
-        let value = seed.deserialize(ValueDeserializer(item)).map_err(|error| match self.array {
+        let value = read(seed, item).map_err(|error| match self.array {
             true => within(format_args!("[{}]", self.index), error),
             false => within(format_args!(".{}", self.index), error),
         })?;
@@ -272,7 +348,7 @@ impl<'de> SeqAccess<'de> for &mut RecordParts<'_> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let Some((name, value)) = self.0.next() else { return Ok(None) };
-        let value = seed.deserialize(ValueDeserializer(value));
+        let value = read(seed, value);
         value.map(Some).map_err(|error| within(format_args!(".{name}"), error))
     }
 
@@ -301,7 +377,7 @@ impl<'de, 'v, I: Iterator<Item = (&'v str, &'v Value)>> MapAccess<'de> for Field
         let (name, value) =
             self.current.ok_or_else(|| <Error as de::Error>::custom("a value was read before its key"))?;
         let dot = self.dot;
-        seed.deserialize(ValueDeserializer(value)).map_err(|error| within(format_args!("{dot}{name}"), error))
+        read(seed, value).map_err(|error| within(format_args!("{dot}{name}"), error))
     }
 }
 
@@ -376,7 +452,7 @@ impl<'de, 'v, I: Iterator<Item = (&'v str, &'v Value)>> SeqAccess<'de> for &mut 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let Some((name, value)) = self.named.next() else { return Ok(None) };
         self.left -= 1;
-        seed.deserialize(ValueDeserializer(value)).map(Some).map_err(|error| within(name, error))
+        read(seed, value).map(Some).map_err(|error| within(name, error))
     }
 
     fn size_hint(&self) -> Option<usize> {

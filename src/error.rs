@@ -2,7 +2,7 @@
 //!
 //! [`Error`] is a pointer to an [`ErrorKind`]; nothing here prints anything, `Display` and `Debug` do.
 
-use crate::frontend::Diagnostics;
+use crate::frontend::{Diagnostics, Unexported};
 use crate::vm::binary::{DecodeError, EncodeError};
 use crate::vm::engine::RunError;
 use crate::vm::module::HostType;
@@ -67,6 +67,8 @@ pub enum ErrorKind {
         /// Whether the module has a function of this name that hosts can't call.
         private: bool,
     },
+    /// The program defines a function of this name, but there are functions in its type: hosts can't call it.
+    Unexported(Unexported),
     /// The arguments are not the function's.
     Argument(ArgumentError),
     /// The program trapped, or reached a limit, or was cancelled.
@@ -77,6 +79,11 @@ pub enum ErrorKind {
         function: String,
         /// Its result type.
         result: HostType,
+    },
+    /// The result nests deeper than [`VALUE_DEPTH_MAX`](crate::vm::value::VALUE_DEPTH_MAX).
+    ResultDepth {
+        /// The function.
+        function: String,
     },
     /// A host's value can't be an argument.
     Serialize {
@@ -148,6 +155,7 @@ impl From<RunError> for Error {
             RunError::Argument(error) => ErrorKind::Argument(error),
             RunError::Trap(trap) => ErrorKind::Trap(trap),
             RunError::NotScalar { function, result } => ErrorKind::NotScalar { function, result },
+            RunError::ResultDepth { function } => ErrorKind::ResultDepth { function },
             _ => unreachable!("the variants are those of this version of the virtual machine"),
         })
     }
@@ -205,11 +213,13 @@ impl fmt::Display for ErrorKind {
                 }
                 write!(f, "{}", if suggestions.is_empty() { "" } else { "?" })
             }
+            ErrorKind::Unexported(unexported) => unexported.fmt(f),
             ErrorKind::Argument(error) => error.fmt(f),
             ErrorKind::Trap(trap) => trap.fmt(f),
             ErrorKind::NotScalar { function, result } => {
                 RunError::NotScalar { function: function.clone(), result: result.clone() }.fmt(f)
             }
+            ErrorKind::ResultDepth { function } => RunError::ResultDepth { function: function.clone() }.fmt(f),
             ErrorKind::Serialize { place, message } => match place.as_str() {
                 "" => write!(f, "arguments: {message}"),
                 place => write!(f, "argument {place}: {message}"),

@@ -1,7 +1,7 @@
 //! Functions that a host calls, with values or with its own types.
 
 use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
-use crate::vm::module::Interface;
+use crate::vm::module::{DataDef, Interface};
 use crate::vm::value::Value;
 use crate::{ArgumentsSeed, Error, de, ser};
 use serde::Serialize;
@@ -34,6 +34,11 @@ impl Function {
     /// Names and types of the parameters, and the type of the result.
     pub fn interface(&self) -> &Interface {
         self.0.interface()
+    }
+
+    /// The data types that the interface's types refer to, by [`DataId`](crate::vm::module::DataId).
+    pub fn data(&self) -> &[DataDef] {
+        self.0.data()
     }
 
     /// The function's name and types on one line, as in `f : (x : Real, n : Int) -> Real`.
@@ -143,7 +148,7 @@ impl Function {
         args: &(impl Serialize + ?Sized),
         options: &CallOptions,
     ) -> Result<(Out, Stats), Error> {
-        let args = ser::to_arguments(&self.interface().params, args)?;
+        let args = ser::to_arguments(&self.interface().params, self.data(), args)?;
         let (value, stats) = self.call_with(&args, options)?;
         Ok((de::from_result(&value)?, stats))
     }
@@ -196,7 +201,7 @@ impl Function {
         options: &CallOptions,
     ) -> Result<(f64, Grad, Stats), Error> {
         let params = &self.interface().params;
-        let args = ser::to_arguments(params, args)?;
+        let args = ser::to_arguments(params, self.data(), args)?;
         let result = self.grad_with(&args, options)?;
         Ok((result.value, de::from_gradient(params, &result.gradient)?, result.stats))
     }
@@ -219,6 +224,6 @@ impl Function {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn arguments_seed(&self) -> ArgumentsSeed<'_> {
-        ArgumentsSeed::new(&self.interface().params)
+        ArgumentsSeed::new(&self.interface().params, self.data())
     }
 }

@@ -23,7 +23,7 @@
 //! All three are cheap to clone, `Send` and `Sync`: make one engine and share it.
 //!
 //! # Values
-//! [`Value`] is a tree of reals, integers, booleans, tuples, records and arrays. [`Function::interface`] says what a
+//! [`Value`] is a tree of reals, integers, booleans, tuples, records, arrays, lists and data types. [`Function::interface`] says what a
 //! function takes. A gradient has one entry per parameter, of the argument's shape; integers and booleans have no
 //! derivative, so in their place stands [`Value::Null`].
 //!
@@ -80,9 +80,36 @@
 //! | `Bool` | `bool` | `false`, or `()`, or `None` |
 //! | `(A, B)` | tuple, fixed array, sequence, or struct, by position | the same |
 //! | `{ x : A, y : B }` | struct, or map with string keys, by name | the same |
-//! | `Array A` | `Vec`, slice, fixed array, any sequence | the same |
+//! | `Array A`, `List A` | `Vec`, slice, fixed array, any sequence | the same |
+//! | a data type | enum with the constructors' names: fields by position or by name | the same |
 //!
 //! What doesn't fit is an error with its place, as in `argument x[3].1: expected Int, found a real (3.5)`.
+//!
+//! Enums may be recursive, and one enum may be argument and gradient:
+//!
+//! ```
+//! # use dualvm::{Engine, Error, Module};
+//! # use serde::{Deserialize, Serialize};
+//! #[derive(Serialize, Deserialize, PartialEq, Debug)]
+//! enum Shape {
+//!     Circle(f64),
+//!     Rect { width: f64, height: f64 },
+//!     Nothing,
+//! }
+//! # use Shape::*;
+//!
+//! let text = "
+//!     type Shape = Circle Real | Rect { width : Real, height : Real } | Nothing
+//!     def area (shape : Shape) : Real =
+//!       match shape with
+//!       | Circle r -> 3 * r * r
+//!       | Rect { width, height } -> width * height
+//!       | Nothing -> 0";
+//! let area = Module::from_source(&Engine::default(), "area.dual", text)?.function("area")?;
+//! let (value, (gradient,)): (f64, (Shape,)) = area.value_and_grad_as(&(Rect { width: 2.0, height: 5.0 },))?;
+//! assert_eq!((value, gradient), (10.0, Rect { width: 5.0, height: 2.0 }));
+//! # Ok::<(), Error>(())
+//! ```
 //!
 //! # Limits and cancellation
 //! Every run has limits on fuel, time, memory and depth of calls. [`Config::limits`] are those of an engine,
@@ -148,6 +175,7 @@ pub use dualvm_vm as vm;
 
 mod de;
 mod error;
+mod expected;
 mod function;
 mod kind;
 mod module;
@@ -160,7 +188,7 @@ pub use kind::FileKind;
 pub use module::{Module, read_def};
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use vm::engine::{CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Limits, Stats};
-pub use vm::module::{HostType, Interface};
+pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
 pub use vm::value::{ArgumentError, Value};
 

@@ -1,11 +1,12 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend;
+use crate::frontend::{self, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
 use crate::vm::module::ModuleDef;
 use crate::vm::{binary, engine, text};
 use crate::{Error, ErrorKind, Function};
+use std::sync::Arc;
 
 /// Verified code. Cheap to clone, `Send` and `Sync`.
 ///
@@ -26,7 +27,11 @@ use crate::{Error, ErrorKind, Function};
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Module(engine::Module);
+pub struct Module {
+    verified: engine::Module,
+    /// What the program defines and hosts can't call; only source tells.
+    unexported: Arc<[Unexported]>,
+}
 
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
@@ -39,7 +44,7 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::Verify`] with everything that the verifier finds wrong, up to 100 errors.
     pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Error> {
-        engine::Module::new(engine, def).map(Module).map_err(|errors| ErrorKind::Verify(errors).into())
+        Module::verify(engine, Read { def, unexported: Vec::new() })
     }
 
     /// Compiles a program in dualvm's language. `file` names it in messages and backtraces; nothing is opened.
@@ -55,7 +60,7 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::Source`] with all problems found, each with its line.
     pub fn from_source(engine: &Engine, file: &str, text: &str) -> Result<Module, Error> {
-        Module::new(engine, compile(file, text)?)
+        Module::verify(engine, compile(file, text)?)
     }
 
     /// Assembles and verifies a module in text form; [`dualvm::vm::text`](crate::vm::text) describes it.
@@ -99,15 +104,19 @@ impl Module {
     /// As [`Module::from_source`], [`Module::from_assembly`] or [`Module::from_binary`], and [`ErrorKind::NotText`] if
     /// the bytes are neither text nor binary.
     pub fn load(engine: &Engine, file: &str, bytes: &[u8]) -> Result<Module, Error> {
-        Module::new(engine, read_def(file, bytes)?)
+        Module::verify(engine, read(file, bytes)?)
     }
 
     /// The exported function of this name.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSuchFunction`], with names that it may have been meant to be.
+    /// [`ErrorKind::NoSuchFunction`], with names that it may have been meant to be; [`ErrorKind::Unexported`] if the
+    /// source defines it with functions in its type.
     pub fn function(&self, name: &str) -> Result<Function, Error> {
-        self.0.function(name).map(Function::new).ok_or_else(|| {
+        self.verified.function(name).map(Function::new).ok_or_else(|| {
+            if let Some(unexported) = self.unexported.iter().find(|unexported| unexported.name == name) {
+                return ErrorKind::Unexported(unexported.clone()).into();
+            }
             let private = self.def().function(name).is_some();
             ErrorKind::NoSuchFunction { name: name.to_owned(), suggestions: self.similar(name), private }.into()
         })
@@ -115,7 +124,7 @@ impl Module {
 
     /// All exported functions, in the order of the program.
     pub fn functions(&self) -> impl Iterator<Item = Function> + '_ {
-        self.0.functions().map(Function::new)
+        self.verified.functions().map(Function::new)
     }
 
     /// The module in binary form, which [`Module::from_binary`] reads. Equal modules have equal bytes.
@@ -133,12 +142,17 @@ impl Module {
 
     /// The code as data.
     pub fn def(&self) -> &ModuleDef {
-        self.0.def()
+        self.verified.def()
     }
 
     /// The engine that the module belongs to.
     pub fn engine(&self) -> &Engine {
-        self.0.engine()
+        self.verified.engine()
+    }
+
+    fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
+        let verified = engine::Module::new(engine, read.def).map_err(ErrorKind::Verify)?;
+        Ok(Module { verified, unexported: read.unexported.into() })
     }
 
     /// Exported functions whose names are similar to `name`, the most similar first.
@@ -162,19 +176,31 @@ impl Module {
 /// # Errors
 /// As [`Module::load`], but never [`ErrorKind::Verify`].
 pub fn read_def(file: &str, bytes: &[u8]) -> Result<ModuleDef, Error> {
+    read(file, bytes).map(|read| read.def)
+}
+
+/// A module before verification.
+struct Read {
+    def: ModuleDef,
+    unexported: Vec<Unexported>,
+}
+
+fn read(file: &str, bytes: &[u8]) -> Result<Read, Error> {
+    let only = |def| Read { def, unexported: Vec::new() };
     let kind = FileKind::detect(file, bytes);
     if kind == FileKind::Binary {
-        return binary::decode(bytes).map_err(|error| ErrorKind::Binary(error).into());
+        return binary::decode(bytes).map(only).map_err(|error| ErrorKind::Binary(error).into());
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ErrorKind::NotText { file: file.to_owned(), offset: error.valid_up_to() })?;
     match kind {
-        FileKind::Assembly => text::parse(text, file).map_err(|errors| ErrorKind::Assembly(errors).into()),
+        FileKind::Assembly => text::parse(text, file).map(only).map_err(|errors| ErrorKind::Assembly(errors).into()),
         _ => compile(file, text),
     }
 }
 
 /// The one place where the language's compiler is called.
-fn compile(file: &str, text: &str) -> Result<ModuleDef, Error> {
-    frontend::compile(file, text).map_err(|diagnostics| ErrorKind::Source(diagnostics).into())
+fn compile(file: &str, text: &str) -> Result<Read, Error> {
+    let compiled = frontend::compile_program(file, text).map_err(ErrorKind::Source)?;
+    Ok(Read { def: compiled.module, unexported: compiled.unexported })
 }

@@ -2,8 +2,9 @@
 //!
 //! The way for data that comes as text; a host's own types go through `ser`. A value that comes out is of its type.
 
-use crate::vm::module::HostType;
-use crate::vm::value::Value;
+use crate::expected::{Expected, Payload, grown};
+use crate::vm::module::{DataDef, HostType};
+use crate::vm::value::{ArgumentError, VALUE_DEPTH_MAX, Value};
 use serde::Deserializer;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use std::fmt::{self, Display};
@@ -13,35 +14,90 @@ const RESERVED_MAX: usize = 1 << 16;
 
 /// Reads a list of arguments, one per parameter. From [`Function::arguments_seed`](crate::Function::arguments_seed).
 ///
-/// Tuples and arrays are lists, records are maps, unit is null or the empty list. Integers are accepted for reals, but
+/// Tuples, arrays and lists are lists, records are maps, unit is null or the empty list. A value of a data type is the
+/// constructor's name if that takes nothing, and else a map from the name to what it takes: the value of its only field,
+/// a list of several, or a map of fields with names. Integers are accepted for reals, but
 /// not reals for integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals,
 /// too. Errors name the place, as in `x[3].1`, and what was expected and found there.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentsSeed<'a> {
     params: &'a [(String, HostType)],
+    data: &'a [DataDef],
 }
 
 impl<'a> ArgumentsSeed<'a> {
-    pub(crate) fn new(params: &'a [(String, HostType)]) -> Self {
-        ArgumentsSeed { params }
+    pub(crate) fn new(params: &'a [(String, HostType)], data: &'a [DataDef]) -> Self {
+        ArgumentsSeed { params, data }
     }
 }
 
 /// Reads one value of a type, as [`ArgumentsSeed`] reads a list of them.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueSeed<'a> {
-    ty: &'a HostType,
+    expected: Expected<'a>,
     place: Place<'a>,
+    /// The constructor whose whole payload this is.
+    payload: Option<Payload<'a>>,
 }
 
 impl<'a> ValueSeed<'a> {
-    /// Reads an argument of this type. Errors call it by this name.
-    pub fn new(name: &'a str, ty: &'a HostType) -> Self {
-        ValueSeed { ty, place: Place::Argument(name) }
+    /// Reads an argument of this type. Errors call it by this name. `data` is the module's table of data types, from
+    /// [`Function::data`](crate::Function::data).
+    ///
+    /// # Panics
+    /// When a value is read, if the type refers to a data type that is not in the table.
+    pub fn new(name: &'a str, ty: &'a HostType, data: &'a [DataDef]) -> Self {
+        ValueSeed { expected: Expected::argument(ty, data), place: Place::Argument(name), payload: None }
+    }
+
+    fn part<E: de::Error>(expected: Expected<'a>, ty: &'a HostType, place: Place<'a>) -> Result<Self, E> {
+        match expected.part(ty) {
+            Some(expected) => Ok(ValueSeed { expected, place, payload: None }),
+            None => Err(mismatch(&place, format_args!("at most {VALUE_DEPTH_MAX} levels of nesting"), "more")),
+        }
     }
 
     fn fail<E: de::Error>(&self, found: impl Display) -> E {
-        mismatch(&self.place, self.ty, found)
+        match &self.payload {
+            Some(payload) => self.refuse(payload.mismatch(found.to_string())),
+            None => mismatch(&self.place, self.expected.ty, found),
+        }
+    }
+
+    /// Writes an error with this place.
+    #[cold]
+    fn refuse<E: de::Error>(&self, mut error: ArgumentError) -> E {
+        match &mut error {
+            ArgumentError::Constructor { place, .. } | ArgumentError::Payload { place, .. } => {
+                *place = self.place.to_string();
+            }
+            ArgumentError::Depth { parameter } => *parameter = self.place.argument().to_owned(),
+            _ => {}
+        }
+        E::custom(error)
+    }
+
+    /// The payload of a constructor of the data type that is expected.
+    fn constructor<E: de::Error>(&self, name: &str) -> Result<Option<Payload<'a>>, E> {
+        let Some(data) = self.expected.data() else { return Ok(None) };
+        self.expected.payload(data, name).map(Some).map_err(|error| self.refuse(error))
+    }
+
+    /// Reads a constructor and its payload.
+    fn variant<'de, A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let Some(name) = entries.next_key::<String>()? else {
+            return Err(self.fail("an object without a constructor"));
+        };
+        let Some(payload) = self.constructor(&name)? else { return Err(self.fail("an object")) };
+        let seed = match payload.is_field {
+            true => ValueSeed { expected: payload.written, place: Place::Part(&self.place, 0), payload: None },
+            false => ValueSeed { expected: payload.written, place: self.place, payload: Some(payload) },
+        };
+        let written = entries.next_value_seed(seed)?;
+        match entries.next_key::<String>()? {
+            None => Ok(payload.value(written)),
+            Some(other) => Err(self.fail(format_args!("an object with `{name}` and `{other}`"))),
+        }
     }
 }
 
@@ -56,6 +112,16 @@ enum Place<'a> {
     Element(&'a Place<'a>, usize),
     Part(&'a Place<'a>, usize),
     Field(&'a Place<'a>, &'a str),
+}
+
+impl<'a> Place<'a> {
+    /// The argument in which this is.
+    fn argument(&self) -> &'a str {
+        match self {
+            Place::Argument(name) => name,
+            Place::Element(outer, _) | Place::Part(outer, _) | Place::Field(outer, _) => outer.argument(),
+        }
+    }
 }
 
 impl Display for Place<'_> {
@@ -92,7 +158,7 @@ impl<'de> Visitor<'de> for ArgumentsSeed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Value>, A::Error> {
         let mut args = Vec::with_capacity(self.params.len());
         for (name, ty) in self.params {
-            match items.next_element_seed(ValueSeed::new(name, ty))? {
+            match items.next_element_seed(ValueSeed::new(name, ty, self.data))? {
                 Some(value) => args.push(value),
                 None => {
                     return Err(de::Error::custom(format_args!("expected {}, found {}", Expecting(&self), args.len())));
@@ -130,7 +196,10 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
+        if self.expected.is_scalar() {
+            return deserializer.deserialize_any(self);
+        }
+        grown(|| deserializer.deserialize_any(self))
     }
 }
 
@@ -138,18 +207,18 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.ty.fmt(f)
+        self.expected.ty.fmt(f)
     }
 
     fn visit_bool<E: de::Error>(self, b: bool) -> Result<Value, E> {
-        match self.ty {
+        match self.expected.ty {
             HostType::Bool => Ok(Value::Bool(b)),
             _ => Err(self.fail(Unexpected::Bool(b))),
         }
     }
 
     fn visit_i64<E: de::Error>(self, n: i64) -> Result<Value, E> {
-        match self.ty {
+        match self.expected.ty {
             HostType::Int => Ok(Value::Int(n)),
             HostType::Real => Ok(Value::Real(n as f64)),
             _ => Err(self.fail(Unexpected::Signed(n))),
@@ -157,7 +226,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_u64<E: de::Error>(self, n: u64) -> Result<Value, E> {
-        match (self.ty, i64::try_from(n)) {
+        match (self.expected.ty, i64::try_from(n)) {
             (HostType::Real, _) => Ok(Value::Real(n as f64)),
             (HostType::Int, Ok(n)) => Ok(Value::Int(n)),
             _ => Err(self.fail(Unexpected::Unsigned(n))),
@@ -165,23 +234,26 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_f64<E: de::Error>(self, x: f64) -> Result<Value, E> {
-        match self.ty {
+        match self.expected.ty {
             HostType::Real => Ok(Value::Real(x)),
             _ => Err(self.fail(Unexpected::Float(x))),
         }
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
-        match (self.ty, text) {
+        match (self.expected.ty, text) {
             (HostType::Real, "NaN") => Ok(Value::Real(f64::NAN)),
             (HostType::Real, "Infinity") => Ok(Value::Real(f64::INFINITY)),
             (HostType::Real, "-Infinity") => Ok(Value::Real(f64::NEG_INFINITY)),
-            _ => Err(self.fail(Unexpected::Str(text))),
+            _ => match self.constructor(text)? {
+                Some(payload) => payload.constant().map_err(|error| self.refuse(error)),
+                None => Err(self.fail(Unexpected::Str(text))),
+            },
         }
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
-        match self.ty {
+        match self.expected.ty {
             HostType::Tuple(types) if types.is_empty() => Ok(Value::UNIT),
             _ => Err(self.fail("null")),
         }
@@ -200,8 +272,8 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        match self.ty {
-            HostType::Array { element, .. } if **element == HostType::Real => {
+        match self.expected.ty {
+            HostType::Array { element, .. } | HostType::List { element, .. } if **element == HostType::Real => {
                 let mut xs = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
                 let seed = |index| RealSeed { array: &self.place, index };
                 while let Some(x) = items.next_element_seed(seed(xs.len()))? {
@@ -209,10 +281,10 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
                 }
                 Ok(Value::Reals(xs))
             }
-            HostType::Array { element, .. } => {
+            HostType::Array { element, .. } | HostType::List { element, .. } => {
                 let mut values = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
-                let seed = |index| ValueSeed { ty: element, place: Place::Element(&self.place, index) };
-                while let Some(value) = items.next_element_seed(seed(values.len()))? {
+                let seed = |index| ValueSeed::part(self.expected, element, Place::Element(&self.place, index));
+                while let Some(value) = items.next_element_seed(seed(values.len())?)? {
                     values.push(value);
                 }
                 Ok(Value::Array(values))
@@ -220,7 +292,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
             HostType::Tuple(types) => {
                 let mut values = Vec::with_capacity(types.len());
                 for (index, ty) in types.iter().enumerate() {
-                    let seed = ValueSeed { ty, place: Place::Part(&self.place, index) };
+                    let seed = ValueSeed::part(self.expected, ty, Place::Part(&self.place, index))?;
                     let part = items.next_element_seed(seed)?;
                     values.push(part.ok_or_else(|| self.fail::<A::Error>(format_args!("a list of {index}")))?);
                 }
@@ -234,14 +306,18 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let HostType::Record(types) = self.ty else { return Err(self.fail("an object")) };
+        let types = match self.expected.ty {
+            HostType::Record(types) => types,
+            HostType::Data { .. } => return self.variant(entries),
+            _ => return Err(self.fail("an object")),
+        };
         let mut values: Vec<Option<Value>> = vec![None; types.len()];
         while let Some(key) = entries.next_key::<String>()? {
             let Some(at) = types.iter().position(|(name, _)| *name == key) else {
                 return Err(self.fail(format_args!("an object with the field `{key}`")));
             };
             let place = Place::Field(&self.place, &key);
-            let value = entries.next_value_seed(ValueSeed { ty: &types[at].1, place })?;
+            let value = entries.next_value_seed(ValueSeed::part(self.expected, &types[at].1, place)?)?;
             if values[at].replace(value).is_some() {
                 return Err(self.fail(format_args!("the field `{key}` twice")));
             }

@@ -6,7 +6,8 @@
 //! Invariant: a value that comes out is of the type that directed it, so that errors have their place in the host's
 //! data.
 
-use crate::vm::module::HostType;
+use crate::expected::{Expected, Payload, grown};
+use crate::vm::module::{DataDef, HostType};
 use crate::vm::value::{ArgumentError, Value};
 use crate::{Error, ErrorKind};
 use serde::ser::{self, Impossible, Serialize};
@@ -18,9 +19,10 @@ use std::fmt::Display;
 /// [`ErrorKind::Argument`] with the place of what doesn't fit, or [`ErrorKind::Serialize`].
 pub(crate) fn to_arguments<T: Serialize + ?Sized>(
     params: &[(String, HostType)],
+    data: &[DataDef],
     args: &T,
 ) -> Result<Vec<Value>, Error> {
-    args.serialize(ArgumentsSerializer(params))
+    args.serialize(ArgumentsSerializer { params, data })
 }
 
 impl ser::Error for Error {
@@ -31,30 +33,50 @@ impl ser::Error for Error {
 
 /// Puts `step` before the place of an error.
 fn within(step: impl Display, error: Error) -> Error {
-    Error::from(match error.into_kind() {
-        ErrorKind::Argument(ArgumentError::Shape { place, expected, found }) => {
-            ErrorKind::Argument(ArgumentError::Shape { place: format!("{step}{place}"), expected, found })
-        }
-        ErrorKind::Serialize { place, message } => ErrorKind::Serialize { place: format!("{step}{place}"), message },
-        other => other,
-    })
+    let mut kind = error.into_kind();
+    match &mut kind {
+        ErrorKind::Argument(
+            ArgumentError::Shape { place, .. }
+            | ArgumentError::Constructor { place, .. }
+            | ArgumentError::Payload { place, .. },
+        )
+        | ErrorKind::Serialize { place, .. } => *place = format!("{step}{place}"),
+        _ => {}
+    }
+    kind.into()
+}
+
+/// [`within`], where the step is an argument's name.
+fn within_argument(name: &str, error: Error) -> Error {
+    match error.into_kind() {
+        ErrorKind::Argument(ArgumentError::Depth { .. }) => ArgumentError::Depth { parameter: name.to_owned() }.into(),
+        kind => within(name, kind.into()),
+    }
+}
+
+/// Serializes one value as what is expected.
+fn convert<T: Serialize + ?Sized>(value: &T, expected: Expected<'_>) -> Result<Value, Error> {
+    if expected.is_scalar() {
+        return value.serialize(ValueSerializer(expected));
+    }
+    grown(|| value.serialize(ValueSerializer(expected)))
 }
 
 fn mismatch(expected: &HostType, found: impl Into<String>) -> Error {
     ArgumentError::Shape { place: String::new(), expected: expected.clone(), found: found.into() }.into()
 }
 
-/// Serializes one value as a value of this type.
+/// Serializes one value as what is expected.
 #[derive(Clone, Copy)]
-struct ValueSerializer<'a>(&'a HostType);
+struct ValueSerializer<'a>(Expected<'a>);
 
 impl<'a> ValueSerializer<'a> {
     fn int(self, n: i64) -> Result<Value, Error> {
-        match self.0 {
+        match self.0.ty {
             HostType::Int => Ok(Value::Int(n)),
             HostType::Real if (n as f64) as i128 == i128::from(n) => Ok(Value::Real(n as f64)),
-            HostType::Real => Err(mismatch(self.0, format!("{n}, which no real is equal to"))),
-            _ => Err(mismatch(self.0, format!("an integer ({n})"))),
+            HostType::Real => Err(mismatch(self.0.ty, format!("{n}, which no real is equal to"))),
+            _ => Err(mismatch(self.0.ty, format!("an integer ({n})"))),
         }
     }
 
@@ -62,22 +84,96 @@ impl<'a> ValueSerializer<'a> {
         // What a host says about a length is a hint: memory is taken as elements come.
         const RESERVED_MAX: usize = 1 << 16;
         let capacity = len.unwrap_or(0).min(RESERVED_MAX);
-        match self.0 {
-            HostType::Array { element, .. } if **element == HostType::Real => {
+        match self.0.ty {
+            HostType::Array { element, .. } | HostType::List { element, .. } if **element == HostType::Real => {
                 Ok(Parts::Reals(Vec::with_capacity(capacity)))
             }
-            HostType::Array { element, .. } => Ok(Parts::Array(element, Vec::with_capacity(capacity))),
-            HostType::Tuple(types) => Ok(Parts::Tuple { ty: self.0, types, values: Vec::with_capacity(types.len()) }),
-            _ => Err(mismatch(self.0, "a sequence")),
+            HostType::Array { element, .. } | HostType::List { element, .. } => {
+                Ok(Parts::Array(self.0.checked_part(element)?, Vec::with_capacity(capacity)))
+            }
+            HostType::Tuple(types) => {
+                Ok(Parts::Tuple { tuple: self.0, types, values: Vec::with_capacity(types.len()) })
+            }
+            _ => Err(mismatch(self.0.ty, "a sequence")),
         }
     }
 
     fn fields(self) -> Result<Fields<'a>, Error> {
-        match self.0 {
+        match self.0.ty {
             HostType::Record(types) => Ok(Fields::Named(NamedFields::new(self.0, types))),
-            HostType::Tuple(types) => Ok(Fields::ByPosition(Parts::Tuple { ty: self.0, types, values: Vec::new() })),
-            _ => Err(mismatch(self.0, "a struct")),
+            HostType::Tuple(types) => Ok(Fields::ByPosition(Parts::Tuple { tuple: self.0, types, values: Vec::new() })),
+            _ => Err(mismatch(self.0.ty, "a struct")),
         }
+    }
+
+    /// The payload of an enum variant.
+    fn payload(self, variant: &str) -> Result<Payload<'a>, Error> {
+        match self.0.data() {
+            Some(data) => Ok(self.0.payload(data, variant)?),
+            None => Err(mismatch(self.0.ty, format!("the enum variant `{variant}`"))),
+        }
+    }
+}
+
+/// Serializes a payload in one piece.
+fn convert_payload<T: Serialize + ?Sized>(payload: Payload<'_>, value: &T) -> Result<Value, Error> {
+    Ok(payload.value(convert(value, payload.written).map_err(|error| in_payload(payload, error))?))
+}
+
+/// The error of a payload's content: with the place of the payload's only field, or in the payload's own words.
+fn in_payload(payload: Payload<'_>, error: Error) -> Error {
+    if payload.is_field {
+        return within(".0", error);
+    }
+    match error.into_kind() {
+        ErrorKind::Argument(ArgumentError::Shape { place, found, .. }) if place.is_empty() => {
+            payload.mismatch(found).into()
+        }
+        kind => kind.into(),
+    }
+}
+
+/// A tuple variant or a struct variant.
+struct VariantParts<'a, P> {
+    payload: Payload<'a>,
+    parts: P,
+}
+
+impl<'a, P> VariantParts<'a, P> {
+    fn new(payload: Payload<'a>, parts: Result<P, Error>) -> Result<Self, Error> {
+        let parts = parts.map_err(|error| in_payload(payload, error))?;
+        Ok(VariantParts { payload, parts })
+    }
+
+    fn put(&mut self, put: impl FnOnce(&mut P) -> Result<(), Error>) -> Result<(), Error> {
+        put(&mut self.parts).map_err(|error| in_payload(self.payload, error))
+    }
+
+    fn finish(self, finish: impl FnOnce(P) -> Result<Value, Error>) -> Result<Value, Error> {
+        let written = finish(self.parts).map_err(|error| in_payload(self.payload, error))?;
+        Ok(self.payload.value(written))
+    }
+}
+
+impl ser::SerializeTupleVariant for VariantParts<'_, Parts<'_>> {
+    type Ok = Value;
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.put(|parts| parts.push(value))
+    }
+    fn end(self) -> Result<Value, Error> {
+        self.finish(Parts::finish)
+    }
+}
+
+impl ser::SerializeStructVariant for VariantParts<'_, Fields<'_>> {
+    type Ok = Value;
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
+        self.put(|fields| ser::SerializeStruct::serialize_field(fields, name, value))
+    }
+    fn end(self) -> Result<Value, Error> {
+        self.finish(ser::SerializeStruct::end)
     }
 }
 
@@ -87,15 +183,15 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
     type SerializeSeq = Parts<'a>;
     type SerializeTuple = Parts<'a>;
     type SerializeTupleStruct = Parts<'a>;
-    type SerializeTupleVariant = Impossible<Value, Error>;
-    type SerializeMap = MapFields<'a>;
+    type SerializeTupleVariant = VariantParts<'a, Parts<'a>>;
+    type SerializeMap = Entries<'a>;
     type SerializeStruct = Fields<'a>;
-    type SerializeStructVariant = Impossible<Value, Error>;
+    type SerializeStructVariant = VariantParts<'a, Fields<'a>>;
 
     fn serialize_bool(self, b: bool) -> Result<Value, Error> {
-        match self.0 {
+        match self.0.ty {
             HostType::Bool => Ok(Value::Bool(b)),
-            _ => Err(mismatch(self.0, format!("a boolean ({b})"))),
+            _ => Err(mismatch(self.0.ty, format!("a boolean ({b})"))),
         }
     }
 
@@ -123,7 +219,7 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
     fn serialize_u64(self, n: u64) -> Result<Value, Error> {
         match i64::try_from(n) {
             Ok(n) => self.int(n),
-            Err(_) => Err(mismatch(self.0, format!("{n}, which is more than 2^63 - 1"))),
+            Err(_) => Err(mismatch(self.0.ty, format!("{n}, which is more than 2^63 - 1"))),
         }
     }
 
@@ -131,40 +227,44 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         self.serialize_f64(x.into())
     }
     fn serialize_f64(self, x: f64) -> Result<Value, Error> {
-        match self.0 {
+        match self.0.ty {
             HostType::Real => Ok(Value::Real(x)),
-            _ => Err(mismatch(self.0, format!("a real ({x:?})"))),
+            _ => Err(mismatch(self.0.ty, format!("a real ({x:?})"))),
         }
     }
 
     fn serialize_char(self, _: char) -> Result<Value, Error> {
-        Err(mismatch(self.0, "a character"))
+        Err(mismatch(self.0.ty, "a character"))
     }
-    fn serialize_str(self, _: &str) -> Result<Value, Error> {
-        Err(mismatch(self.0, "a string"))
+    fn serialize_str(self, text: &str) -> Result<Value, Error> {
+        match self.0.data() {
+            // As self-describing formats write constants.
+            Some(_) => Ok(self.payload(text)?.constant()?),
+            None => Err(mismatch(self.0.ty, "a string")),
+        }
     }
     fn serialize_bytes(self, _: &[u8]) -> Result<Value, Error> {
-        Err(mismatch(self.0, "bytes"))
+        Err(mismatch(self.0.ty, "bytes"))
     }
 
     fn serialize_none(self) -> Result<Value, Error> {
-        Err(mismatch(self.0, "none"))
+        Err(mismatch(self.0.ty, "none"))
     }
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Value, Error> {
         value.serialize(self)
     }
 
     fn serialize_unit(self) -> Result<Value, Error> {
-        match self.0 {
+        match self.0.ty {
             HostType::Tuple(types) if types.is_empty() => Ok(Value::UNIT),
-            _ => Err(mismatch(self.0, "unit")),
+            _ => Err(mismatch(self.0.ty, "unit")),
         }
     }
     fn serialize_unit_struct(self, _: &'static str) -> Result<Value, Error> {
         self.serialize_unit()
     }
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+        Ok(self.payload(variant)?.constant()?)
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Value, Error> {
@@ -175,9 +275,9 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         _: &'static str,
         _: u32,
         variant: &'static str,
-        _: &T,
+        value: &T,
     ) -> Result<Value, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+        convert_payload(self.payload(variant)?, value)
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<Parts<'a>, Error> {
@@ -194,15 +294,19 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         _: &'static str,
         _: u32,
         variant: &'static str,
-        _: usize,
-    ) -> Result<Impossible<Value, Error>, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+        len: usize,
+    ) -> Result<VariantParts<'a, Parts<'a>>, Error> {
+        let payload = self.payload(variant)?;
+        VariantParts::new(payload, ValueSerializer(payload.written).elements(Some(len)))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<MapFields<'a>, Error> {
-        match self.0 {
-            HostType::Record(types) => Ok(MapFields { fields: NamedFields::new(self.0, types), key: None }),
-            _ => Err(mismatch(self.0, "a map")),
+    fn serialize_map(self, _: Option<usize>) -> Result<Entries<'a>, Error> {
+        match self.0.ty {
+            HostType::Record(types) => {
+                Ok(Entries::Record(MapFields { fields: NamedFields::new(self.0, types), key: None }))
+            }
+            HostType::Data { .. } => Ok(Entries::Variant { data: self, key: None, value: None }),
+            _ => Err(mismatch(self.0.ty, "a map")),
         }
     }
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Fields<'a>, Error> {
@@ -214,8 +318,9 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Impossible<Value, Error>, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+    ) -> Result<VariantParts<'a, Fields<'a>>, Error> {
+        let payload = self.payload(variant)?;
+        VariantParts::new(payload, ValueSerializer(payload.written).fields())
     }
 }
 
@@ -224,29 +329,29 @@ enum Parts<'a> {
     /// An array of reals, without a [`Value`] for each.
     Reals(Vec<f64>),
     /// An array of anything else.
-    Array(&'a HostType, Vec<Value>),
+    Array(Expected<'a>, Vec<Value>),
     /// A tuple.
-    Tuple { ty: &'a HostType, types: &'a [HostType], values: Vec<Value> },
+    Tuple { tuple: Expected<'a>, types: &'a [HostType], values: Vec<Value> },
 }
 
 impl Parts<'_> {
     #[inline]
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         match self {
-            Parts::Reals(xs) => match value.serialize(ValueSerializer(&HostType::Real)) {
+            Parts::Reals(xs) => match value.serialize(ValueSerializer(Expected::argument(&HostType::Real, &[]))) {
                 Ok(Value::Real(x)) => xs.push(x),
                 Ok(other) => return Err(mismatch(&HostType::Real, other.kind())),
                 Err(error) => return Err(within(format_args!("[{}]", xs.len()), error)),
             },
             Parts::Array(element, values) => {
-                let item = value.serialize(ValueSerializer(element));
+                let item = convert(value, *element);
                 values.push(item.map_err(|error| within(format_args!("[{}]", values.len()), error))?);
             }
-            Parts::Tuple { ty, types, values } => {
+            Parts::Tuple { tuple, types, values } => {
                 let Some(part) = types.get(values.len()) else {
-                    return Err(mismatch(ty, format!("more than {} parts", types.len())));
+                    return Err(mismatch(tuple.ty, format!("more than {} parts", types.len())));
                 };
-                let item = value.serialize(ValueSerializer(part));
+                let item = convert(value, tuple.checked_part(part)?);
                 values.push(item.map_err(|error| within(format_args!(".{}", values.len()), error))?);
             }
         }
@@ -258,7 +363,7 @@ impl Parts<'_> {
             Parts::Reals(xs) => Ok(Value::Reals(xs)),
             Parts::Array(_, values) => Ok(Value::Array(values)),
             Parts::Tuple { types, values, .. } if types.len() == values.len() => Ok(Value::Tuple(values)),
-            Parts::Tuple { ty, values, .. } => Err(mismatch(ty, format!("{} parts", values.len()))),
+            Parts::Tuple { tuple, values, .. } => Err(mismatch(tuple.ty, format!("{} parts", values.len()))),
         }
     }
 }
@@ -299,7 +404,8 @@ impl ser::SerializeTupleStruct for Parts<'_> {
 /// Values that come by name, for the fields of a record or for the parameters of a function.
 struct NamedFields<'a> {
     /// The record's type; `None` for parameters.
-    record: Option<&'a HostType>,
+    record: Option<Expected<'a>>,
+    data: &'a [DataDef],
     types: &'a [(String, HostType)],
     values: Vec<Option<Value>>,
     /// Fields mostly come in the order of their declaration: where to look first.
@@ -307,13 +413,13 @@ struct NamedFields<'a> {
 }
 
 impl<'a> NamedFields<'a> {
-    fn new(record: &'a HostType, types: &'a [(String, HostType)]) -> Self {
-        NamedFields { record: Some(record), types, values: vec![None; types.len()], next: 0 }
+    fn new(record: Expected<'a>, types: &'a [(String, HostType)]) -> Self {
+        NamedFields { record: Some(record), data: &[], types, values: vec![None; types.len()], next: 0 }
     }
 
     fn refuse(&self, what: String) -> Error {
         match self.record {
-            Some(record) => mismatch(record, what),
+            Some(record) => mismatch(record.ty, what),
             None => {
                 let names: Vec<&str> = self.types.iter().map(|(name, _)| name.as_str()).collect();
                 let message = format!("expected a field for each parameter ({}), found {what}", names.join(", "));
@@ -329,9 +435,17 @@ impl<'a> NamedFields<'a> {
             _ => types.iter().position(|(other, _)| other == name),
         };
         let at = at.ok_or_else(|| self.refuse(format!("a field `{name}`")))?;
-        let dot = if self.record.is_some() { "." } else { "" };
-        let value = value.serialize(ValueSerializer(&types[at].1));
-        self.values[at] = Some(value.map_err(|error| within(format_args!("{dot}{name}"), error))?);
+        let ty = &types[at].1;
+        let value = match self.record {
+            Some(record) => {
+                convert(value, record.checked_part(ty)?).map_err(|error| within(format_args!(".{name}"), error))
+            }
+            None => {
+                let expected = Expected::argument(ty, self.data);
+                convert(value, expected).map_err(|error| within_argument(name, error))
+            }
+        };
+        self.values[at] = Some(value?);
         self.next = at + 1;
         Ok(())
     }
@@ -373,6 +487,10 @@ impl ser::SerializeStruct for Fields<'_> {
     }
 }
 
+fn value_before_key() -> Error {
+    ser::Error::custom("a map's value came before its key")
+}
+
 /// A map's entries.
 struct MapFields<'a> {
     fields: NamedFields<'a>,
@@ -386,35 +504,63 @@ impl MapFields<'_> {
     }
 
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        let key = self.key.take().ok_or_else(|| <Error as ser::Error>::custom("a map's value came before its key"))?;
+        let key = self.key.take().ok_or_else(value_before_key)?;
         self.fields.put(&key, value)
     }
 }
 
-impl ser::SerializeMap for MapFields<'_> {
+/// A map as a record, or as a constructor with its payload.
+enum Entries<'a> {
+    Record(MapFields<'a>),
+    Variant { data: ValueSerializer<'a>, key: Option<String>, value: Option<Value> },
+}
+
+impl ser::SerializeMap for Entries<'_> {
     type Ok = Value;
     type Error = Error;
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        self.key(key)
+        match self {
+            Entries::Record(fields) => fields.key(key),
+            Entries::Variant { data, value: Some(_), .. } => Err(mismatch(data.0.ty, "a map of more than one entry")),
+            Entries::Variant { key: constructor, .. } => {
+                *constructor = Some(key.serialize(KeySerializer)?);
+                Ok(())
+            }
+        }
     }
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.value(value)
+        match self {
+            Entries::Record(fields) => fields.value(value),
+            Entries::Variant { data, key, value: converted } => {
+                let key = key.take().ok_or_else(value_before_key)?;
+                *converted = Some(convert_payload(data.payload(&key)?, value)?);
+                Ok(())
+            }
+        }
     }
     fn end(self) -> Result<Value, Error> {
-        self.fields.record()
+        match self {
+            Entries::Record(fields) => fields.fields.record(),
+            Entries::Variant { data, value, .. } => value.ok_or_else(|| mismatch(data.0.ty, "an empty map")),
+        }
     }
 }
 
 /// Serializes all arguments.
-struct ArgumentsSerializer<'a>(&'a [(String, HostType)]);
+#[derive(Clone, Copy)]
+struct ArgumentsSerializer<'a> {
+    params: &'a [(String, HostType)],
+    data: &'a [DataDef],
+}
 
 impl<'a> ArgumentsSerializer<'a> {
     fn list(self) -> ArgumentList<'a> {
-        ArgumentList { params: self.0, values: Vec::with_capacity(self.0.len()), found: 0 }
+        ArgumentList { expected: self, values: Vec::with_capacity(self.params.len()), found: 0 }
     }
 
     fn named(self) -> ArgumentFields<'a> {
-        let fields = NamedFields { record: None, types: self.0, values: vec![None; self.0.len()], next: 0 };
+        let values = vec![None; self.params.len()];
+        let fields = NamedFields { record: None, data: self.data, types: self.params, values, next: 0 };
         ArgumentFields(MapFields { fields, key: None })
     }
 
@@ -533,7 +679,7 @@ impl<'a> ser::Serializer for ArgumentsSerializer<'a> {
 
 /// Arguments that come by position.
 struct ArgumentList<'a> {
-    params: &'a [(String, HostType)],
+    expected: ArgumentsSerializer<'a>,
     values: Vec<Value>,
     found: usize,
 }
@@ -541,19 +687,19 @@ struct ArgumentList<'a> {
 impl ArgumentList<'_> {
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         // Arguments beyond the last parameter are counted, so that the error can say how many there were.
-        if let Some((name, ty)) = self.params.get(self.found) {
-            let value = value.serialize(ValueSerializer(ty));
-            self.values.push(value.map_err(|error| within(name, error))?);
+        if let Some((name, ty)) = self.expected.params.get(self.found) {
+            let value = convert(value, Expected::argument(ty, self.expected.data));
+            self.values.push(value.map_err(|error| within_argument(name, error))?);
         }
         self.found += 1;
         Ok(())
     }
 
     fn finish(self) -> Result<Vec<Value>, Error> {
-        if self.found == self.params.len() {
+        if self.found == self.expected.params.len() {
             return Ok(self.values);
         }
-        Err(ArgumentError::Count { expected: self.params.to_vec(), found: self.found }.into())
+        Err(ArgumentError::Count { expected: self.expected.params.to_vec(), found: self.found }.into())
     }
 }
 

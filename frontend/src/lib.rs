@@ -39,10 +39,12 @@ mod stack;
 mod tail;
 mod token;
 mod types;
+mod unexported;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
 pub use literal::{Literal, parse_literal};
 pub use source::{Source, Span};
+pub use unexported::Unexported;
 
 use dualvm_vm::module::ModuleDef;
 
@@ -53,15 +55,41 @@ use dualvm_vm::module::ModuleDef;
 /// # Errors
 /// Everything that is wrong with the program, as far as it could be found at once.
 pub fn compile(file_name: &str, text: &str) -> Result<ModuleDef, Diagnostics> {
+    compile_program(file_name, text).map(|compiled| compiled.module)
+}
+
+/// What a program is compiled to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Compiled {
+    /// The code.
+    pub module: ModuleDef,
+    /// The definitions that hosts can't call, in the order of the text, and why.
+    pub unexported: Vec<Unexported>,
+}
+
+/// Compiles a program as [`compile`] does, and says which of its definitions hosts can't call.
+///
+/// ```
+/// let text = "def twice (f : Real -> Real) (x : Real) : Real = f (f x)";
+/// let compiled = dualvm_frontend::compile_program("twice.dual", text)?;
+/// assert_eq!(compiled.unexported[0].name, "twice");
+/// assert_eq!(compiled.unexported[0].reason, "takes a function (`f : Real -> Real`)");
+/// # Ok::<(), dualvm_frontend::Diagnostics>(())
+/// ```
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_program(file_name: &str, text: &str) -> Result<Compiled, Diagnostics> {
     let source = Source::new(file_name, text);
     let mut sink = diagnostics::Sink::default();
     match compile_into(&source, &mut sink) {
-        Some(module) if !sink.has_errors() => Ok(module),
+        Some(compiled) if !sink.has_errors() => Ok(compiled),
         _ => Err(Diagnostics::new(source, sink)),
     }
 }
 
-fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleDef> {
+fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<Compiled> {
     let mut names = names::Names::default();
     let tokens = lexer::lex(source.text(), 0, &mut names, sink);
     let prelude = lexer::lex(prelude::source().text(), source.prelude_start(), &mut names, sink);
@@ -71,9 +99,10 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleD
     if sink.has_errors() {
         return None;
     }
-    let program = specialise::specialise(&ast, &names, &resolved, &inferred, sink);
+    let (program, unexported) = specialise::specialise(&ast, &names, &resolved, &inferred, sink);
     if sink.has_errors() {
         return None;
     }
-    Some(lower::lower(optimise::optimise(inline::inline(program)), source, sink))
+    let module = lower::lower(optimise::optimise(inline::inline(program)), source, sink);
+    Some(Compiled { module, unexported })
 }

@@ -7,9 +7,10 @@ use crate::lexer::lex;
 use crate::names::Names;
 use crate::source::{Source, Span};
 use crate::token::{Token, TokenKind};
+use dualvm_vm::value::VALUE_DEPTH_MAX;
 
-/// How deep literals may nest.
-const NESTING_MAX: u32 = 200;
+/// How deep literals may nest: each step into a value takes a constructor's argument and its parentheses.
+const NESTING_MAX: usize = 2 * VALUE_DEPTH_MAX + 2;
 
 /// A value as written.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,6 +30,8 @@ pub enum Literal {
     List(Vec<Literal>),
     /// `[| a, b |]`.
     Array(Vec<Literal>),
+    /// `Circle 1.5`, `Rect { width = 1, height = 2 }`, `Nothing`: a constructor and its arguments.
+    Constructed(String, Vec<Literal>),
 }
 
 /// Reads a value in the language's literal syntax.
@@ -62,7 +65,7 @@ type Read<T> = Result<T, Box<Diagnostic>>;
 struct Reader<'r> {
     tokens: &'r [Token],
     at: usize,
-    depth: u32,
+    depth: usize,
     names: &'r Names,
 }
 
@@ -94,7 +97,7 @@ impl Reader<'_> {
             return Err(Box::new(error.label(format!("more than {NESTING_MAX} levels"))));
         }
         self.depth += 1;
-        let literal = self.literal_here();
+        let literal = crate::stack::grown(|| self.literal_here());
         self.depth -= 1;
         literal
     }
@@ -114,7 +117,39 @@ impl Reader<'_> {
                 self.advance();
                 Ok(Literal::Bool(value))
             }
+            TokenKind::Upper(_) => {
+                let name = self.constructor();
+                let mut arguments = Vec::new();
+                while self.is_argument() {
+                    arguments.push(self.argument()?);
+                }
+                Ok(Literal::Constructed(name, arguments))
+            }
             _ => self.number(),
+        }
+    }
+
+    fn constructor(&mut self) -> String {
+        let TokenKind::Upper(name) = self.peek() else { unreachable!("called at a capitalised name only") };
+        self.advance();
+        self.names.text(name).to_owned()
+    }
+
+    /// Whether an argument of a constructor begins here.
+    fn is_argument(&self) -> bool {
+        use TokenKind::{False, Int, LeftArray, LeftBrace, LeftBracket, LeftParen, Lower, Real, True, Upper};
+        match self.peek() {
+            LeftParen | LeftBracket | LeftArray | LeftBrace | True | False | Int(_) | Real(_) | Upper(_) => true,
+            Lower(name) => matches!(self.names.text(name), "nan" | "inf"),
+            _ => false,
+        }
+    }
+
+    /// An argument of a constructor; a constructor there takes none itself.
+    fn argument(&mut self) -> Read<Literal> {
+        match self.peek() {
+            TokenKind::Upper(_) => Ok(Literal::Constructed(self.constructor(), Vec::new())),
+            _ => self.literal(),
         }
     }
 
@@ -197,7 +232,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Literal::{Array, Bool, Int, List, Real, Record, Tuple};
+    use Literal::{Array, Bool, Constructed, Int, List, Real, Record, Tuple};
 
     fn read(text: &str) -> Literal {
         parse_literal(text).unwrap_or_else(|errors| panic!("{errors}"))
@@ -221,6 +256,20 @@ mod tests {
     }
 
     #[test]
+    fn constructors_take_what_follows_them() {
+        let data = |name: &str, arguments| Constructed(name.to_owned(), arguments);
+        assert_eq!(read("Nothing"), data("Nothing", vec![]));
+        assert_eq!(read("Just (-1)"), data("Just", vec![Int(-1)]));
+        let inner = data("Node", vec![data("Leaf", vec![]), Real(2.0)]);
+        let outer = data("Node", vec![data("Leaf", vec![]), Real(2.5), inner]);
+        assert_eq!(read("(Node Leaf 2.5 (Node Leaf 2.0), 1)"), Tuple(vec![outer, Int(1)]));
+        let rect = Record(vec![("width".to_owned(), Int(1))]);
+        assert_eq!(read("[Rect { width = 1 }, Unit]"), List(vec![data("Rect", vec![rect]), data("Unit", vec![])]));
+        let deep = format!("{}1{}", "S (".repeat(VALUE_DEPTH_MAX), ")".repeat(VALUE_DEPTH_MAX));
+        assert!(matches!(read(&deep), Constructed(..)));
+    }
+
+    #[test]
     fn other_text_is_refused_where_it_goes_wrong() {
         for (text, message) in [
             ("", "expected a value, found the end of the file"),
@@ -228,6 +277,7 @@ mod tests {
             ("(1, x)", "expected a value, found a name"),
             ("[1 2]", "expected `,` or `]`, found a number"),
             ("{ x : 1 }", "expected `=`, found `:`"),
+            ("Just -1", "expected the end of the value, found `-`"),
             ("-true", "expected a number, found `true`"),
             ("9223372036854775808", "integer out of range"),
         ] {

@@ -34,6 +34,7 @@ use crate::names::Names;
 use crate::resolve::{LocalId, Resolved};
 use crate::source::Span;
 use crate::types::Ty;
+use crate::unexported::Unexported;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{self, ValueType};
 use std::collections::HashMap;
@@ -47,14 +48,14 @@ use ty::TypeEnv;
 /// exponentially.
 const INSTANCES_MAX: usize = 100_000;
 
-/// Makes the core of a program without errors.
+/// Makes the core of a program without errors; says what of it hosts can't call.
 pub(crate) fn specialise(
     ast: &Ast,
     names: &Names,
     resolved: &Resolved,
     inferred: &Inferred,
     sink: &mut Sink,
-) -> Program {
+) -> (Program, Vec<Unexported>) {
     let mut lists = TypeLists::default();
     let monos = Monos::new(&mut lists);
     let mut type_args = TypeArgsTable::default();
@@ -86,10 +87,11 @@ pub(crate) fn specialise(
         crossing: HashMap::new(),
         equalities: HashMap::new(),
         int_power: None,
+        unexported: Vec::new(),
         gave_up: false,
     };
     specialiser.run();
-    specialiser.program
+    (specialiser.program, specialiser.unexported)
 }
 
 /// Something from outside that a function mentions.
@@ -139,6 +141,8 @@ struct Specialiser<'s> {
     crossing: HashMap<Mono, bool>,
     equalities: HashMap<Mono, FunctionId>,
     int_power: Option<FunctionId>,
+    /// Definitions that hosts can't call.
+    unexported: Vec<Unexported>,
     gave_up: bool,
 }
 

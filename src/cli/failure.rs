@@ -68,7 +68,13 @@ impl Failure {
 
     /// A function that isn't in a module.
     pub(crate) fn name(file: &str, module: &Module, error: &Error) -> Self {
-        Failure::bad_input(format_args!("{file}: {error}"), exported(module))
+        let exported = exported(module);
+        if let ErrorKind::Unexported(unexported) = error.kind() {
+            let name = &unexported.name;
+            let wrapper = format!("define a function that calls `{name}` and has only data in its type, and call that");
+            return Failure::bad_input(format_args!("{file}: {error}"), format_args!("{wrapper}; {exported}"));
+        }
+        Failure::bad_input(format_args!("{file}: {error}"), exported)
     }
 
     /// A call that gave no result.
@@ -85,6 +91,7 @@ impl Failure {
                 format_args!("{file}: {error}"),
                 format_args!("`dualvm run` calls a function of any result; the function is {signature}"),
             ),
+            ErrorKind::ResultDepth { .. } => Failure::Trap(format!("error: {file}: {error}")),
             _ => Failure::BadInput(format!("error: {file}: {error}")),
         }
     }

@@ -3,7 +3,7 @@
 use super::Call;
 use super::failure::{Failure, Outcome, exported};
 use dualvm::frontend::{Literal, parse_literal};
-use dualvm::{ArgumentError, Config, Engine, Error, Function, HostType, Module, Value, ValueSeed};
+use dualvm::{ArgumentError, Config, DataDef, Engine, Error, ErrorKind, Function, HostType, Module, Value, ValueSeed};
 use serde::de::DeserializeSeed;
 use std::io::Read;
 use std::path::Path;
@@ -70,12 +70,16 @@ fn choose_function<'c>(call: &'c Call, module: &Module) -> Outcome<(Function, &'
         }
     }
     let stem = call.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
-    if let Ok(function) = module.function(&stem) {
-        return Ok((function, &call.words));
-    }
+    let named_like_file = match module.function(&stem) {
+        Ok(function) => return Ok((function, &call.words)),
+        Err(error) => error,
+    };
     let mut functions = module.functions();
     match (functions.next(), functions.next()) {
         (Some(only), None) => Ok((only, &call.words)),
+        _ if matches!(named_like_file.kind(), ErrorKind::Unexported(_)) => {
+            Err(Failure::name(&file, module, &named_like_file))
+        }
         (None, _) => Err(Failure::bad_input(
             format_args!("{file}: there is no function to call"),
             "define one, with types that a host can give",
@@ -89,7 +93,11 @@ fn choose_function<'c>(call: &'c Call, module: &Module) -> Outcome<(Function, &'
 
 fn is_name(word: &str) -> bool {
     let starts = |c: char| c.is_alphabetic() || c == '_';
-    word.starts_with(starts) && !NAMED_VALUES.contains(&word) && !word.contains(char::is_whitespace)
+    // Constructors are capitalised, functions are not.
+    word.starts_with(starts)
+        && !word.starts_with(char::is_uppercase)
+        && !NAMED_VALUES.contains(&word)
+        && !word.contains(char::is_whitespace)
 }
 
 fn arguments(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<Value>> {
@@ -104,7 +112,10 @@ fn arguments(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<
 /// Reads one argument: JSON if it is that, and if not, a literal of the language.
 fn argument(function: &Function, name: &str, ty: &HostType, word: &str) -> Outcome<Value> {
     let mut json = serde_json::Deserializer::from_str(word);
-    let value = ValueSeed::new(name, ty).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    // Depth is bounded by the types and by the seed.
+    json.disable_recursion_limit();
+    let value =
+        ValueSeed::new(name, ty, function.data()).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     let signature = || format!("the function is {}", function.signature());
     let error = match value {
         Ok(value) => return Ok(value),
@@ -112,7 +123,7 @@ fn argument(function: &Function, name: &str, ty: &HostType, word: &str) -> Outco
         Err(error) => error,
     };
     match parse_literal(word.trim()) {
-        Ok(literal) => Ok(value_of(literal)),
+        Ok(literal) => Ok(value_of(literal, Some(ty), function.data())),
         // An object or a string in JSON is nothing in the language, so that the other error is the better one.
         Err(_) if word.trim_start().starts_with("{\"") || word.trim_start().starts_with('"') => {
             Err(Failure::bad_input(
@@ -133,27 +144,66 @@ fn without_place(error: &serde_json::Error) -> String {
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
-/// The value that a literal stands for; whether it is of the parameter's type shows when it becomes an argument.
-fn value_of(literal: Literal) -> Value {
-    let all = |parts: Vec<Literal>| parts.into_iter().map(value_of).collect::<Vec<Value>>();
+/// The value that a literal stands for, as far as it is of the type; whether it is shows when it becomes an argument.
+fn value_of(literal: Literal, ty: Option<&HostType>, data: &[DataDef]) -> Value {
     match literal {
         Literal::Int(n) => Value::Int(n),
         Literal::Real(x) => Value::Real(x),
         Literal::Bool(b) => Value::Bool(b),
-        Literal::Tuple(parts) => Value::Tuple(all(parts)),
-        Literal::Record(fields) => {
-            Value::Record(fields.into_iter().map(|(name, part)| (name, value_of(part))).collect())
+        Literal::Tuple(parts) => tuple_of(parts, ty, data),
+        Literal::Record(fields) => record_of(fields, ty, data),
+        Literal::List(items) | Literal::Array(items) => {
+            let element = match ty {
+                Some(HostType::Array { element, .. } | HostType::List { element, .. }) => Some(&**element),
+                _ => None,
+            };
+            Value::Array(items.into_iter().map(|item| value_of(item, element, data)).collect())
         }
-        Literal::List(items) | Literal::Array(items) => Value::Array(all(items)),
+        Literal::Constructed(name, arguments) => {
+            let variants = match ty {
+                Some(HostType::Data { data: id, .. }) => &*data[id.index()].variants,
+                _ => &[],
+            };
+            let payload = variants.iter().find(|(known, _)| *known == name).map(|(_, payload)| payload);
+            Value::variant(name, payload_of(arguments, payload, data))
+        }
         // A kind of value that hosts can't give yet; no parameter is of a type that takes null.
         _ => Value::Null,
     }
+}
+
+fn tuple_of(parts: Vec<Literal>, ty: Option<&HostType>, data: &[DataDef]) -> Value {
+    let types: &[HostType] = if let Some(HostType::Tuple(types)) = ty { types } else { &[] };
+    let part = |(n, part)| value_of(part, types.get(n), data);
+    Value::Tuple(parts.into_iter().enumerate().map(part).collect())
+}
+
+fn record_of(fields: Vec<(String, Literal)>, ty: Option<&HostType>, data: &[DataDef]) -> Value {
+    let types: &[(String, HostType)] = if let Some(HostType::Record(types)) = ty { types } else { &[] };
+    let type_of = |name: &str| types.iter().find(|(known, _)| known == name).map(|(_, ty)| ty);
+    let field = |(name, field): (String, Literal)| {
+        let value = value_of(field, type_of(&name), data);
+        (name, value)
+    };
+    Value::Record(fields.into_iter().map(field).collect())
+}
+
+/// The payload that a constructor's arguments are: a record if its fields have names.
+fn payload_of(mut arguments: Vec<Literal>, ty: Option<&HostType>, data: &[DataDef]) -> Value {
+    if let (Some(HostType::Record(_)), [Literal::Record(_)]) = (ty, &*arguments)
+        && let Some(Literal::Record(fields)) = arguments.pop()
+    {
+        return record_of(fields, ty, data);
+    }
+    tuple_of(arguments, ty, data)
 }
 
 /// Reads a JSON list of all arguments.
 fn read_arguments(path: &Path, function: &Function) -> Outcome<Vec<Value>> {
     let bytes = read(path, "--input expects a file that holds a JSON list of the arguments")?;
     let mut json = serde_json::Deserializer::from_slice(&bytes);
+    // Depth is bounded by the types and by the seed.
+    json.disable_recursion_limit();
     let args = function.arguments_seed().deserialize(&mut json).and_then(|args| json.end().map(|()| args));
     args.map_err(|error| {
         let help = format!("expected a JSON list of the arguments; the function is {}", function.signature());

@@ -6,6 +6,7 @@ use super::instance::Key;
 use crate::ast::{DefId, LIST, PatternId, PatternKind};
 use crate::core::FunctionId;
 use crate::mono::{Mono, MonoNode};
+use crate::unexported::Unexported;
 use dualvm_vm::module::{DataDef, HostType, Interface};
 use std::collections::HashSet;
 
@@ -25,7 +26,13 @@ impl Specialiser<'_> {
             .map(|(&ty, &pattern)| self.mono(ty, &mut env, ast.patterns[pattern].span))
             .collect();
         let result = self.mono(def_type.result, &mut env, ast.exprs[ast.defs[def].body].span);
-        if !params.iter().chain([&result]).all(|&ty| self.crosses(ty)) || self.gave_up {
+        let inside = params.iter().chain([&result]).position(|&ty| !self.crosses(ty));
+        if self.gave_up {
+            return None;
+        }
+        if let Some(at) = inside {
+            let is_function = matches!(self.monos.node(*params.get(at).unwrap_or(&result)), MonoNode::Function(..));
+            self.keep_inside(def, at, is_function);
             return None;
         }
         let inputs = params.iter().map(|&ty| self.plain(ty)).collect();
@@ -37,6 +44,22 @@ impl Specialiser<'_> {
             host_params.push((self.param_name(pattern, i), self.host_type(ty)));
         }
         Some((function, Interface { params: host_params, result: self.host_type(result) }))
+    }
+
+    /// Notes that hosts can't call a definition, because of its parameter at this position, or if there is none its
+    /// result.
+    fn keep_inside(&mut self, def: DefId, at: usize, is_function: bool) {
+        let (ast, types, def_type) = (self.ast, &self.inferred.types, &self.inferred.defs[def]);
+        let what = if is_function { "a function" } else { "a value with a function in it" };
+        let reason = match (def_type.params.get(at), ast.defs[def].params.get(at)) {
+            (Some(&ty), Some(&pattern)) => {
+                format!("takes {what} (`{} : {}`)", self.param_name(pattern, at), types.show(ty))
+            }
+            _ => format!("returns {what} (`{}`)", types.show(def_type.result)),
+        };
+        let name = self.names.text(ast.defs[def].name).to_owned();
+        let ty = types.show_function(&def_type.params, def_type.result);
+        self.unexported.push(Unexported { name, ty, reason });
     }
 
     fn param_name(&self, pattern: PatternId, index: usize) -> String {

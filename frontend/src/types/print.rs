@@ -15,8 +15,18 @@ struct Printer<'t> {
 impl Types {
     /// The type in the language's syntax; variables are letters.
     pub(crate) fn show(&self, ty: Ty) -> String {
+        self.show_function(&[], ty)
+    }
+
+    /// The type of a function of these parameters and this result.
+    pub(crate) fn show_function(&self, params: &[Ty], result: Ty) -> String {
         let mut printer = Printer { types: self, letters: HashMap::new(), out: String::new() };
-        printer.write(ty, false);
+        for &param in params {
+            let is_function = self.function_parts(param).is_some();
+            printer.parenthesised(is_function, |printer| printer.write(param, false));
+            printer.out.push_str(" -> ");
+        }
+        printer.write(result, false);
         if let Some(cut) = printer.out.find('…') {
             printer.out.truncate(cut + '…'.len_utf8());
         }
