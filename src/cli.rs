@@ -33,15 +33,16 @@ Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
 
 const ARGUMENTS: &str = "\
 Arguments are values in the language's syntax or in JSON: 3, -1.5e-3, true, (1.0, 2), [1.0, 2.0], { x = 1.0 },
-{\"x\": 1}, Circle 1.5, {\"Circle\": 1.5}. The first word after FILE is the function's name if it looks like a name; without a name, the function
-that is called like the file is meant, or the only one that there is.
+{\"x\": 1}, Circle 1.5, {\"Circle\": 1.5}. The first word after FILE is the function's name if it looks like a
+name; without a name, the function that is called like the file is meant, or the only one that there is.
 
   dualvm run model.dual price 1.5 '[1.0, 2.0]'
   dualvm grad price.dual -1.5 '[1.0, 2.0]'
   echo '[1.5, [1.0, 2.0]]' | dualvm grad price.dual --input -
 
-In JSON, tuples, arrays and lists are lists, records are objects, a constructor is its name, or an object from its
-name to what it takes (one value, a list of several, an object of named ones), and \"NaN\", \"Infinity\" and \"-Infinity\" are reals.
+In JSON, tuples, arrays and lists are lists, records are objects, and \"NaN\", \"Infinity\" and \"-Infinity\" are
+reals. A constructor is its name, or an object from its name to what it takes: one value, a list of several, or
+an object of named ones.
 
 Amounts (N, BYTES) may end in k, M, G, T (thousands) or Ki, Mi, Gi, Ti (powers of 1024).
 

@@ -23,9 +23,9 @@
 //! All three are cheap to clone, `Send` and `Sync`: make one engine and share it.
 //!
 //! # Values
-//! [`Value`] is a tree of reals, integers, booleans, tuples, records, arrays, lists and data types. [`Function::interface`] says what a
-//! function takes. A gradient has one entry per parameter, of the argument's shape; integers and booleans have no
-//! derivative, so in their place stands [`Value::Null`].
+//! [`Value`] is a tree of reals, integers, booleans, tuples, records, arrays, lists and values of data types.
+//! [`Function::interface`] says what a function takes. A gradient has one entry per parameter, of the argument's shape;
+//! integers and booleans have no derivative, so in their place stands [`Value::Null`].
 //!
 //! ```
 //! # use dualvm::{Engine, Error, Module, Value};

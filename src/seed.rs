@@ -15,10 +15,10 @@ const RESERVED_MAX: usize = 1 << 16;
 /// Reads a list of arguments, one per parameter. From [`Function::arguments_seed`](crate::Function::arguments_seed).
 ///
 /// Tuples, arrays and lists are lists, records are maps, unit is null or the empty list. A value of a data type is the
-/// constructor's name if that takes nothing, and else a map from the name to what it takes: the value of its only field,
-/// a list of several, or a map of fields with names. Integers are accepted for reals, but
-/// not reals for integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals,
-/// too. Errors name the place, as in `x[3].1`, and what was expected and found there.
+/// constructor's name if that takes nothing, and else a map from the name to what it takes: the value of its only
+/// field, a list of several, or a map of fields with names. Integers are accepted for reals, but not reals for
+/// integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals, too. Errors
+/// name the place, as in `x[3].1`, and what was expected and found there.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentsSeed<'a> {
     params: &'a [(String, HostType)],

@@ -20,6 +20,7 @@ struct Case {
 const MULT: &[u8] = b"def mult (x : Real) (y : Real) : Real = x * y\n";
 const DIV: &[u8] = b"def div (a : Int) (b : Int) : Int =\n  a / b\n";
 const RECORD: &[u8] = include_bytes!("data/record.dvs");
+const DATA: &[u8] = include_bytes!("data/data.dual");
 const FORMER: &str = r#"{"rate": 1, "count": 2, "on": true}"#;
 
 const CASE: Case = Case { name: "", files: &[], args: &[], stdin: "", code: 2, says: &[] };
@@ -271,6 +272,129 @@ const CASES: &[Case] = &[
         files: &[("record.dvs", RECORD)],
         args: &["run", "record.dvs", "echo", r#"{"rate": 1,"#, "[]"],
         says: &["argument m: EOF while parsing", r#"`{"rate": 1,`"#],
+        ..CASE
+    },
+    // Data types, lists and functions.
+    Case {
+        name: "a constructor that its type doesn't have",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", "Circel 1"],
+        says: &[
+            "argument shape: no constructor `Circel` in `Shape`",
+            "Circle, Rect, Nil",
+            "did you mean `Circle`?",
+            "area : ",
+        ],
+        ..CASE
+    },
+    Case {
+        name: "a constructor in JSON that its type doesn't have",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "total", r#"["Nil", {"Rekt": 1}]"#],
+        says: &["argument shapes[1]: no constructor `Rekt` in `Shape`", "did you mean `Rect`?"],
+        ..CASE
+    },
+    Case {
+        name: "a constructor without its argument",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", r#""Circle""#],
+        says: &["argument shape: `Circle` takes (Real), found nothing"],
+        ..CASE
+    },
+    Case {
+        name: "a constructor with too few arguments",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "eval", r#"{"Add": [{"Num": 1}]}"#],
+        says: &["argument e: `Add` takes (Expr, Expr), found a list of 1"],
+        ..CASE
+    },
+    Case {
+        name: "a constructor with too many arguments",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", "Circle 1 2"],
+        says: &["argument shape: `Circle` takes (Real), found a tuple of 2 parts"],
+        ..CASE
+    },
+    Case {
+        name: "a constructor without one of its fields",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", r#"{"Rect": {"width": 1}}"#],
+        says: &["argument shape: `Rect` takes { width : Real, height : Real }, found no field `height`"],
+        ..CASE
+    },
+    Case {
+        name: "a constructor with a field that isn't its own",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", "Rect { width = 1, depth = 2 }"],
+        says: &["argument shape", "height"],
+        ..CASE
+    },
+    Case {
+        name: "a field of a wrong type in a data value",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "total", r#"["Nil", {"Rect": {"width": true}}]"#],
+        says: &["argument shapes[1].width: expected Real, found boolean `true`"],
+        ..CASE
+    },
+    Case {
+        name: "two constructors in one object",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", r#"{"Circle": 1, "Nil": []}"#],
+        says: &["argument shape: expected Shape, found an object with `Circle` and `Nil`"],
+        ..CASE
+    },
+    Case {
+        name: "an object without a constructor",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", "{}"],
+        says: &["argument shape: expected Shape, found an object without a constructor"],
+        ..CASE
+    },
+    Case {
+        name: "a number where a data value is needed",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "area", "3"],
+        says: &["argument shape: expected Shape, found integer `3`"],
+        ..CASE
+    },
+    Case {
+        name: "a record where a list is needed",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "energy", r#"{"at": 1}"#],
+        says: &["argument points: expected List", "found an object"],
+        ..CASE
+    },
+    Case {
+        name: "a real where an integer is needed in a list",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "energy", "[{ at = 1, mass = 2.5 }]"],
+        says: &["argument points[0].mass: expected Int, found a real (2.5)"],
+        ..CASE
+    },
+    Case {
+        name: "a part of the wrong shape in a nested tuple",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "nested", "[[1, 2], [3, [4]]]"],
+        says: &["argument p.1.1: expected (Real, Bool), found a list of 1"],
+        ..CASE
+    },
+    Case {
+        name: "a function that takes a function",
+        files: &[("data.dual", DATA)],
+        args: &["grad", "data.dual", "apply", "1", "2"],
+        says: &[
+            "data.dual: `apply` takes a function (`f : Real -> Real`), which can't cross the border",
+            "`(Real -> Real) -> Real -> Real`",
+            "define a function that calls `apply`",
+            "area : ",
+        ],
+        ..CASE
+    },
+    Case {
+        name: "a function that returns a function",
+        files: &[("data.dual", DATA)],
+        args: &["run", "data.dual", "adder", "1"],
+        says: &["`adder` returns a function", "`Real -> Real -> Real`"],
         ..CASE
     },
     // --input.

@@ -266,3 +266,101 @@ fn help_and_version_succeed() {
     }
     assert!(w.stdout(&["grad", "--help"]).contains("--max-tape"));
 }
+
+const DATA: &str = include_str!("data/data.dual");
+
+/// What `grad` prints for one argument as a literal and as JSON: text for the first, JSON for both.
+#[track_caller]
+fn gradients(function: &str, literal: &str, json: &str, text: &str, printed_json: &str) {
+    let w = Workspace::new(&format!("data-{function}-{}", literal.len()));
+    w.write("data.dual", DATA);
+    assert_eq!(w.stdout(&["grad", "data.dual", function, literal]), text);
+    for argument in [literal, json] {
+        assert_eq!(w.stdout(&["grad", "data.dual", function, argument, "--format", "json"]), printed_json);
+    }
+    w.write("args.json", format!("[{json}]"));
+    let from_file = w.stdout(&["grad", "data.dual", function, "--input", "args.json", "--format", "json"]);
+    assert_eq!(from_file, printed_json);
+}
+
+#[test]
+fn expression_tree_is_argument_and_gradient() {
+    gradients(
+        "eval",
+        "Add (Num 2) (Times 3 (Neg { inner = Num (-1) }))",
+        r#"{"Add": [{"Num": 2}, {"Times": [3, {"Neg": {"inner": {"Num": -1}}}]}]}"#,
+        "value  = 1.0\ngradient:\n  e    = Add (Num 4.0) (Times null (Neg { inner = Num 6.0 }))\n",
+        concat!(
+            r#"{"value":1.0,"gradient":[{"Add":[{"Num":4.0},{"Times":[null,{"Neg":{"inner":{"Num":6.0}}}]}]}]}"#,
+            "\n"
+        ),
+    );
+}
+
+#[test]
+fn lists_of_data_and_records_are_arguments_and_gradients() {
+    gradients(
+        "total",
+        "[Circle 1, Nil, Rect { height = 2, width = 5 }]",
+        r#"[{"Circle": 1}, "Nil", {"Rect": {"height": 2, "width": 5}}]"#,
+        "value    = 13.0\ngradient:\n  shapes = [Circle 6.0, Nil, Rect { width = 2.0, height = 5.0 }]\n",
+        concat!(r#"{"value":13.0,"gradient":[[{"Circle":6.0},"Nil",{"Rect":{"width":2.0,"height":5.0}}]]}"#, "\n"),
+    );
+    gradients(
+        "energy",
+        "[{ at = 1, mass = 2 }, { mass = 1, at = -0.5 }]",
+        r#"[{"at": 1, "mass": 2}, {"mass": 1, "at": -0.5}]"#,
+        "value    = 1.25\ngradient:\n  points = [{ at = 2.0, mass = null }, { at = -1.0, mass = null }]\n",
+        "{\"value\":1.25,\"gradient\":[[{\"at\":2.0,\"mass\":null},{\"at\":-1.0,\"mass\":null}]]}\n",
+    );
+    gradients("total", "[]", "[]", "value    = 0.0\ngradient:\n  shapes = []\n", "{\"value\":0.0,\"gradient\":[[]]}\n");
+}
+
+#[test]
+fn nested_tuples_are_arguments_and_gradients() {
+    gradients(
+        "nested",
+        "((2, 7), (3, (5, true)))",
+        "[[2, 7], [3, [5, true]]]",
+        "value  = 30.0\ngradient:\n  p    = ((15.0, null), (10.0, (6.0, null)))\n",
+        "{\"value\":30.0,\"gradient\":[[[15.0,null],[10.0,[6.0,null]]]]}\n",
+    );
+}
+
+#[test]
+fn what_is_printed_is_an_argument() {
+    let w = Workspace::new("data_round_trip");
+    w.write("data.dual", DATA);
+    let literals = ["[Circle 1.5, Nil]", "[{ at = 1.0, mass = 2 }]", "((1.0, 2), nan)", "[0.5, -inf]"];
+    let printed = w.stdout(&[&["run", "data.dual", "echo"][..], &literals].concat());
+    assert_eq!(printed, format!("value  = ({})\n", literals.join(", ")));
+    let json = [r#"[{"Circle":1.5},"Nil"]"#, r#"[{"at":1.0,"mass":2}]"#, r#"[[1.0,2],"NaN"]"#, r#"[0.5,"-Infinity"]"#];
+    let printed = w.stdout(&[&["run", "data.dual", "--format", "json", "echo"][..], &json].concat());
+    assert_eq!(printed, format!("{{\"value\":[{}]}}\n", json.join(",")));
+    let negated = w.stdout(&["run", "data.dual", "negate_all", "Neg { inner = Num 1 }"]);
+    assert_eq!(negated, "value  = Neg { inner = Num (-1.0) }\n");
+    assert_eq!(w.stdout(&["run", "data.dual", "area", "Nil"]), "value  = 0.0\n");
+    assert_eq!(w.stdout(&["run", "data.dual", "area", "\"Nil\""]), "value  = 0.0\n");
+}
+
+/// Chains of as many steps as may cross the border, and one more.
+#[test]
+fn depth_is_bounded_by_the_machine_and_not_by_the_format() {
+    const STEPS: usize = dualvm::vm::value::VALUE_DEPTH_MAX;
+    let w = Workspace::new("data_depth");
+    w.write("data.dual", DATA);
+    // The number is one step into `Num`.
+    let json = |negations: usize| {
+        format!("{}{{\"Num\":2.0}}{}", "{\"Neg\":{\"inner\":".repeat(negations), "}}".repeat(negations))
+    };
+    let literal = |negations: usize| format!("{}Num 2{}", "Neg { inner = ".repeat(negations), " }".repeat(negations));
+    let expected = format!("{{\"value\":{}}}\n", json(STEPS - 1).replace("2.0", "-2.0"));
+    for argument in [json(STEPS - 1), literal(STEPS - 1)] {
+        assert_eq!(w.stdout(&["run", "data.dual", "negate_all", &argument, "--format", "json"]), expected);
+    }
+    for argument in [json(STEPS), literal(STEPS), json(3_000), literal(3_000)] {
+        let finished = w.run(&["run", "data.dual", "negate_all", &argument]);
+        assert_eq!(finished.code, Some(2), "{}", finished.stderr);
+        assert!(!finished.stderr.contains("panicked") && finished.stderr.contains("nest"), "{}", finished.stderr);
+    }
+}

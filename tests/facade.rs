@@ -314,3 +314,126 @@ fn errors_are_small_and_their_debug_is_readable() {
     let error = Module::from_source(&Engine::default(), "f.dual", "def f (x : Real) = sqr x").unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
 }
+
+const DATA: &str = include_str!("data/data.dual");
+
+fn data_function(name: &str) -> Function {
+    Module::from_source(&Engine::default(), "data.dual", DATA).unwrap().function(name).unwrap()
+}
+
+#[derive(Serialize, Deserialize, PartialEq, Debug, Clone)]
+enum Shape {
+    Circle(f64),
+    Rect { width: f64, height: f64 },
+    Nil,
+}
+
+#[derive(Serialize, Deserialize, PartialEq, Debug, Clone)]
+enum Expr {
+    Num(f64),
+    Add(Box<Expr>, Box<Expr>),
+    Neg { inner: Box<Expr> },
+    Times(i64, Box<Expr>),
+}
+
+/// `x + 3 · -y`, or of its shape.
+fn expression(x: f64, n: i64, y: f64) -> Expr {
+    let inner = Box::new(Expr::Num(y));
+    Expr::Add(Box::new(Expr::Num(x)), Box::new(Expr::Times(n, Box::new(Expr::Neg { inner }))))
+}
+
+#[test]
+fn recursive_enum_is_argument_result_and_gradient() {
+    let (value, (gradient,)): (f64, (Expr,)) =
+        data_function("eval").value_and_grad_as(&(expression(2.0, 3, -1.0),)).unwrap();
+    assert_eq!((value, gradient), (1.0, expression(4.0, 0, 6.0)));
+    let negated: Expr = data_function("negate_all").call_as(&(expression(2.0, 3, -1.0),)).unwrap();
+    assert_eq!(negated, expression(-2.0, 3, 1.0));
+}
+
+#[derive(Serialize, Deserialize, PartialEq, Debug, Clone)]
+struct Point {
+    at: f64,
+    mass: i64,
+}
+
+#[test]
+fn lists_records_and_tuples_are_arguments_results_and_gradients() {
+    let shapes = vec![Shape::Circle(1.0), Shape::Nil, Shape::Rect { width: 5.0, height: 2.0 }];
+    let (value, (gradient,)): (f64, (Vec<Shape>,)) = data_function("total").value_and_grad_as(&(&shapes,)).unwrap();
+    let expected = vec![Shape::Circle(6.0), Shape::Nil, Shape::Rect { width: 2.0, height: 5.0 }];
+    assert_eq!((value, gradient), (13.0, expected));
+
+    let points = vec![Point { at: 1.0, mass: 2 }, Point { at: -0.5, mass: 1 }];
+    let (_, (gradient,)): (f64, (Vec<Point>,)) = data_function("energy").value_and_grad_as(&(&points,)).unwrap();
+    assert_eq!(gradient, [Point { at: 2.0, mass: 0 }, Point { at: -1.0, mass: 0 }]);
+
+    type Nested = ((f64, i64), (f64, (f64, bool)));
+    let p: Nested = ((2.0, 7), (3.0, (5.0, true)));
+    let (value, (gradient,)): (f64, (Nested,)) = data_function("nested").value_and_grad_as(&(p,)).unwrap();
+    assert_eq!((value, gradient), (30.0, ((15.0, 0), (10.0, (6.0, false)))));
+
+    type All = (Vec<Shape>, Vec<Point>, ((f64, i64), f64), Vec<f64>);
+    let all: All = (shapes, points, ((1.0, 2), 3.0), vec![0.5, 1.5]);
+    let echoed: All = data_function("echo").call_as(&all).unwrap();
+    assert_eq!(echoed, all);
+    let json = serde_json::to_value(&all).unwrap();
+    assert_eq!(data_function("echo").call_as::<serde_json::Value>(&json).unwrap(), json);
+}
+
+#[test]
+fn enums_that_dont_fit_are_refused_with_their_place() {
+    #[derive(Serialize, Deserialize, Debug)]
+    enum Other {
+        Circle { radius: f64 },
+        Rect(f64, f64),
+        Square(f64),
+        Nil(f64),
+    }
+    let total = data_function("total");
+    let message = |shape: Other| total.call_as::<f64>(&([shape],)).unwrap_err().to_string();
+    let cases = [
+        (Other::Circle { radius: 1.0 }, "argument shapes[0].0: expected Real, found a struct"),
+        (Other::Rect(1.0, 2.0), "argument shapes[0]: `Rect` takes { width : Real, height : Real }, found a sequence"),
+        (Other::Square(1.0), "argument shapes[0]: no constructor `Square` in `Shape`; it has Circle, Rect, Nil"),
+        (Other::Nil(1.0), "argument shapes[0]: `Nil` takes (), found a real (1.0)"),
+    ];
+    for (shape, expected) in cases {
+        assert_eq!(message(shape), expected);
+    }
+    let echo = |shape: Shape| {
+        let args = ([shape], [Point { at: 0.0, mass: 0 }], ((1.0, 2), 3.0), [0.5]);
+        type Out = (Vec<Other>, Vec<Point>, ((f64, i64), f64), Vec<f64>);
+        data_function("echo").call_as::<Out>(&args).unwrap_err().to_string()
+    };
+    assert!(echo(Shape::Circle(1.0)).starts_with("result at 0[0].0: "), "{}", echo(Shape::Circle(1.0)));
+    assert!(echo(Shape::Nil).starts_with("result at 0[0]: "), "{}", echo(Shape::Nil));
+}
+
+#[test]
+fn deep_enums_cross_up_to_the_bound() {
+    const STEPS: usize = dualvm::vm::value::VALUE_DEPTH_MAX;
+    let chain =
+        |negations: usize, x: f64| (0..negations).fold(Expr::Num(x), |inner, _| Expr::Neg { inner: Box::new(inner) });
+    let (eval, negate_all) = (data_function("eval"), data_function("negate_all"));
+    let deep = chain(STEPS - 1, 2.0);
+    assert!(negate_all.call_as::<Expr>(&(&deep,)).unwrap() == chain(STEPS - 1, -2.0));
+    let (value, (gradient,)): (f64, (Expr,)) = eval.value_and_grad_as(&(&deep,)).unwrap();
+    assert!(value == -4.0 && gradient == chain(STEPS - 1, -4.0));
+    let error = eval.call_as::<f64>(&(chain(STEPS, 2.0),)).unwrap_err();
+    assert_eq!(error.to_string(), "argument e: expected at most 640 levels of nesting, found more");
+    let text = "type Expr = Num Real | Neg Expr
+        def deep (n : Int) : Expr = loop e = Num 1 for i < n do Neg e";
+    let error = compiled(text).call_as::<Expr>(&(1000,)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ResultDepth { .. }), "{error}");
+}
+
+#[test]
+fn functions_with_functions_in_their_types_say_why_they_cant_be_called() {
+    let module = Module::from_source(&Engine::default(), "data.dual", DATA).unwrap();
+    let error = module.function("apply").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unexported(unexported) if unexported.name == "apply"));
+    let expected = "`apply` takes a function (`f : Real -> Real`), which can't cross the border between host and program; \
+                    its type is `(Real -> Real) -> Real -> Real`";
+    assert_eq!(error.to_string(), expected);
+}
