@@ -216,12 +216,15 @@ fn hand_network_agrees_with_the_oracle() {
     }
 }
 
+/// Moves a weight, a bias or an input.
+type Change<'a> = dyn Fn(&mut Vec<Layer>, &mut Vec<f64>, f64) + 'a;
+
 #[test]
 fn hand_network_agrees_with_finite_differences() {
     let (layers, x) = network();
     let cotangent = |y: &[f64]| y.iter().enumerate().map(|(i, y)| -(i as f64).cos() / y).collect();
     let (_, adjs, x_adj) = hand::network_vjp(&layers, &x, cotangent);
-    let difference = |change: &dyn Fn(&mut Vec<Layer>, &mut Vec<f64>, f64)| {
+    let difference = |change: &Change<'_>| {
         let moved = |h: f64| {
             let (mut layers, mut x) = network();
             change(&mut layers, &mut x, h);

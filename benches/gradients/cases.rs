@@ -4,7 +4,7 @@
 //! Arguments and results cross the host's border in every call, as they do in use.
 
 use super::hand;
-use dualvm::{CallOptions, Engine, Error, Function, Module, Stats, Value};
+use dualvm::{CallOptions, Engine, Error, Function, HostType, Module, Stats, Value};
 use std::fmt;
 use std::hint::black_box;
 use std::rc::Rc;
@@ -32,8 +32,9 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     function: Function,
     args: Vec<Value>,
-    /// Operations on reals in the primal, by the text of the program: `+ - * /`, negation, powers and elementary
-    /// functions count one each; comparisons, loads and operations on integers don't count.
+    /// Operations on reals in the primal, by the text of the program: `+ - * /`, negation (of what isn't a number
+    /// in the text), powers, `min`, `max` and elementary functions count one each; comparisons, loads and operations on
+    /// integers don't count.
     pub(crate) ops: u64,
     /// Time of value and gradient in nanoseconds in table 1 of Smeding and Vákár (2024), on their machine.
     pub(crate) paper_gradient_ns: Option<f64>,
@@ -66,7 +67,7 @@ impl fmt::Display for Measure {
     }
 }
 
-/// All reals of a result, and all derivatives, in the order of the arguments.
+/// All reals of a result, and all derivatives, in the order of the arguments; for a Jacobian row by row.
 #[derive(Debug)]
 struct Answer {
     value: Vec<f64>,
@@ -87,7 +88,7 @@ impl Hand {
     /// `answer` takes what `primal` and `gradient` return.
     fn new<D: 'static, P: 'static, G: 'static>(
         data: D,
-        primal: fn(&D) -> P,
+        primal: impl Fn(&D) -> P + 'static,
         gradient: impl Fn(&D) -> G + 'static,
         answer: fn(P, G) -> Answer,
     ) -> Hand {
@@ -148,10 +149,21 @@ impl Case {
     pub(crate) fn check(&self) -> Result<Stats, Unsound> {
         let expected = &self.hand.answer;
         near("value", &expected.value, &reals(&[self.function.call(&self.args)?]))?;
-        let result = self.function.grad_with(&self.args, &CallOptions::default())?;
-        near("value of the recording run", &expected.value, &[result.value])?;
-        near("derivative", &expected.derivatives, &reals(&result.gradient))?;
-        Ok(result.stats)
+        let (value, derivatives, stats) = if self.is_scalar() {
+            let result = self.function.grad_with(&self.args, &CallOptions::default())?;
+            (vec![result.value], reals(&result.gradient), result.stats)
+        } else {
+            let result = self.function.jacobian_with(&self.args, &CallOptions::default())?;
+            (reals(&[result.value]), reals(&result.rows.concat()), result.stats)
+        };
+        near("value of the recording run", &expected.value, &value)?;
+        near("derivative", &expected.derivatives, &derivatives)?;
+        Ok(stats)
+    }
+
+    /// Whether the derivative is a gradient; if not, it is a Jacobian.
+    fn is_scalar(&self) -> bool {
+        self.function.interface().result == HostType::Real
     }
 
     /// How long a number of runs takes together.
@@ -163,9 +175,14 @@ impl Case {
                     black_box(self.function.call(black_box(&self.args))?);
                 }
             }
-            Measure::Gradient => {
+            Measure::Gradient if self.is_scalar() => {
                 for _ in 0..times {
                     black_box(self.function.value_and_grad(black_box(&self.args))?);
+                }
+            }
+            Measure::Gradient => {
+                for _ in 0..times {
+                    black_box(self.function.jacobian(black_box(&self.args))?);
                 }
             }
             Measure::HandPrimal => return Ok((self.hand.primal)(times)),

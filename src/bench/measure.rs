@@ -3,7 +3,7 @@
 
 use super::cases::{Case, Measure};
 use dualvm::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a measurement may take.
 pub(crate) struct Effort {
@@ -22,7 +22,7 @@ impl Effort {
 
     /// For a first look, and for tests.
     pub(crate) const QUICK: Effort =
-        Effort { warm_up: Duration::from_millis(5), sample: Duration::from_millis(1), rounds: 9 };
+        Effort { warm_up: Duration::from_millis(10), sample: Duration::from_millis(1), rounds: 9 };
 }
 
 /// Medians of the time of one run in nanoseconds, in the order of [`Measure::ALL`].
@@ -41,17 +41,17 @@ pub(crate) fn medians(case: &Case, effort: &Effort, mut round: impl FnMut()) -> 
     Ok(samples.map(median))
 }
 
-/// Runs ever more often until the warm-up is over; gives how many runs fill a sample.
+/// Runs until the warm-up is over; gives how many runs fill a sample. What was held up by something else looks long
+/// enough too early, so that every sample is looked at.
 fn warm_up(case: &Case, measure: Measure, effort: &Effort) -> Result<u64, Error> {
+    let began = Instant::now();
     let mut times = 1;
     loop {
-        let elapsed = case.time(measure, times)?;
-        if elapsed >= effort.warm_up {
-            // A quarter more, because what is warm may be faster still.
-            let samples = 1.25 * effort.sample.as_secs_f64() / elapsed.as_secs_f64();
-            return Ok((samples * times as f64).ceil() as u64);
+        if case.time(measure, times)? < effort.sample {
+            times *= 2;
+        } else if began.elapsed() >= effort.warm_up {
+            return Ok(times);
         }
-        times *= 2;
     }
 }
 

@@ -8,13 +8,14 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub(crate) const HELP: &str = "\
-Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed: after a
-warm-up, rounds of calls of the program, of its value and gradient, and of both by hand. Arguments and results cross
-the host's border in every call. Times are medians for one run.
+Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
+after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand. Arguments and results
+cross the host's border in every call. Times are medians for one run. Where the result is not one Real, the gradient
+is the Jacobian.
 
 In JSON, times are in nanoseconds; tape_bytes, records and slots are those of one gradient; ops counts the operations
-on reals in one run of the program, by its text: + - * /, negation, powers and elementary functions count one each;
-comparisons, loads and operations on integers don't count. What has no meaning for a case is null.
+on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary functions count
+one each; comparisons, loads and operations on integers don't count. What has no meaning for a case is null.
 
 Exit codes: 0 success, 1 a program failed or computed something else than by hand, 2 bad input.";
 
