@@ -66,6 +66,8 @@ pub enum ErrorKind {
         suggestions: Vec<String>,
         /// Whether the module has a function of this name that hosts can't call.
         private: bool,
+        /// Why they can't, if that is known: for a program, what in its type a host can't give or take.
+        reason: Option<String>,
     },
     /// The arguments are not the function's.
     Argument(ArgumentError),
@@ -195,10 +197,11 @@ impl fmt::Display for ErrorKind {
                 blocks(f, errors, "\n  ")
             }
             ErrorKind::Encode(error) => error.fmt(f),
-            ErrorKind::NoSuchFunction { name, suggestions, private } => {
-                match private {
-                    true => write!(f, "function `{name}` can't be called by a host: it is not exported")?,
-                    false => write!(f, "there is no function `{name}`")?,
+            ErrorKind::NoSuchFunction { name, suggestions, private, reason } => {
+                match (private, reason) {
+                    (true, Some(reason)) => return write!(f, "function `{name}` can't be called by a host: {reason}"),
+                    (true, None) => write!(f, "function `{name}` can't be called by a host: it is not exported")?,
+                    (false, _) => write!(f, "there is no function `{name}`")?,
                 }
                 for (i, suggestion) in suggestions.iter().enumerate() {
                     write!(f, "{}`{suggestion}`", if i == 0 { "; did you mean " } else { " or " })?;

@@ -6,6 +6,7 @@ use crate::vm::engine::Engine;
 use crate::vm::module::ModuleDef;
 use crate::vm::{binary, engine, text};
 use crate::{Error, ErrorKind, Function};
+use std::sync::Arc;
 
 /// Verified code. Cheap to clone, `Send` and `Sync`.
 ///
@@ -26,7 +27,11 @@ use crate::{Error, ErrorKind, Function};
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Module(engine::Module);
+pub struct Module {
+    module: engine::Module,
+    /// The definitions of the program that hosts can't call.
+    hidden: Arc<[frontend::Hidden]>,
+}
 
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
@@ -39,7 +44,8 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::Verify`] with everything that the verifier finds wrong, up to 100 errors.
     pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Error> {
-        engine::Module::new(engine, def).map(Module).map_err(|errors| ErrorKind::Verify(errors).into())
+        let module = engine::Module::new(engine, def).map_err(ErrorKind::Verify)?;
+        Ok(Module { module, hidden: Arc::default() })
     }
 
     /// Compiles a program in dualvm's language. `file` names it in messages and backtraces; nothing is opened.
@@ -55,7 +61,8 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::Source`] with all problems found, each with its line.
     pub fn from_source(engine: &Engine, file: &str, text: &str) -> Result<Module, Error> {
-        Module::new(engine, compile(file, text)?)
+        let frontend::Compiled { module, hidden, .. } = compile(file, text)?;
+        Ok(Module { hidden: hidden.into(), ..Module::new(engine, module)? })
     }
 
     /// Assembles and verifies a module in text form; [`dualvm::vm::text`](crate::vm::text) describes it.
@@ -99,7 +106,10 @@ impl Module {
     /// As [`Module::from_source`], [`Module::from_assembly`] or [`Module::from_binary`], and [`ErrorKind::NotText`] if
     /// the bytes are neither text nor binary.
     pub fn load(engine: &Engine, file: &str, bytes: &[u8]) -> Result<Module, Error> {
-        Module::new(engine, read_def(file, bytes)?)
+        match read(file, bytes)? {
+            File::Program(text) => Module::from_source(engine, file, text),
+            File::Module(def) => Module::new(engine, def),
+        }
     }
 
     /// The exported function of this name.
@@ -107,15 +117,17 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::NoSuchFunction`], with names that it may have been meant to be.
     pub fn function(&self, name: &str) -> Result<Function, Error> {
-        self.0.function(name).map(Function::new).ok_or_else(|| {
-            let private = self.def().function(name).is_some();
-            ErrorKind::NoSuchFunction { name: name.to_owned(), suggestions: self.similar(name), private }.into()
+        self.module.function(name).map(Function::new).ok_or_else(|| {
+            let reason = self.hidden.iter().find(|hidden| hidden.name == name).map(|hidden| hidden.reason.clone());
+            let private = reason.is_some() || self.def().function(name).is_some();
+            let (name, suggestions) = (name.to_owned(), self.similar(name));
+            ErrorKind::NoSuchFunction { name, suggestions, private, reason }.into()
         })
     }
 
     /// All exported functions, in the order of the program.
     pub fn functions(&self) -> impl Iterator<Item = Function> + '_ {
-        self.0.functions().map(Function::new)
+        self.module.functions().map(Function::new)
     }
 
     /// The module in binary form, which [`Module::from_binary`] reads. Equal modules have equal bytes.
@@ -133,12 +145,12 @@ impl Module {
 
     /// The code as data.
     pub fn def(&self) -> &ModuleDef {
-        self.0.def()
+        self.module.def()
     }
 
     /// The engine that the module belongs to.
     pub fn engine(&self) -> &Engine {
-        self.0.engine()
+        self.module.engine()
     }
 
     /// Exported functions whose names are similar to `name`, the most similar first.
@@ -162,19 +174,32 @@ impl Module {
 /// # Errors
 /// As [`Module::load`], but never [`ErrorKind::Verify`].
 pub fn read_def(file: &str, bytes: &[u8]) -> Result<ModuleDef, Error> {
+    match read(file, bytes)? {
+        File::Program(text) => compile(file, text).map(|compiled| compiled.module),
+        File::Module(def) => Ok(def),
+    }
+}
+
+/// What is in a file: a program to compile, or a module.
+enum File<'b> {
+    Program(&'b str),
+    Module(ModuleDef),
+}
+
+fn read<'b>(file: &str, bytes: &'b [u8]) -> Result<File<'b>, Error> {
     let kind = FileKind::detect(file, bytes);
     if kind == FileKind::Binary {
-        return binary::decode(bytes).map_err(|error| ErrorKind::Binary(error).into());
+        return Ok(File::Module(binary::decode(bytes).map_err(ErrorKind::Binary)?));
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ErrorKind::NotText { file: file.to_owned(), offset: error.valid_up_to() })?;
     match kind {
-        FileKind::Assembly => text::parse(text, file).map_err(|errors| ErrorKind::Assembly(errors).into()),
-        _ => compile(file, text),
+        FileKind::Assembly => Ok(File::Module(text::parse(text, file).map_err(ErrorKind::Assembly)?)),
+        _ => Ok(File::Program(text)),
     }
 }
 
 /// The one place where the language's compiler is called.
-fn compile(file: &str, text: &str) -> Result<ModuleDef, Error> {
-    frontend::compile(file, text).map_err(|diagnostics| ErrorKind::Source(diagnostics).into())
+fn compile(file: &str, text: &str) -> Result<frontend::Compiled, Error> {
+    frontend::compile_program(file, text).map_err(|diagnostics| ErrorKind::Source(diagnostics).into())
 }

@@ -45,6 +45,8 @@ pub(crate) struct Program {
     pub(crate) lists: TypeLists,
     /// The module under construction; owns the heap types so far.
     pub(crate) module: ModuleBuilder,
+    /// The definitions that hosts can't call.
+    pub(crate) hidden: Vec<crate::Hidden>,
 }
 
 /// A function.

@@ -32,6 +32,7 @@ mod names;
 mod optimise;
 mod parser;
 mod prelude;
+mod prelude_doc;
 mod resolve;
 mod source;
 mod specialise;
@@ -42,9 +43,28 @@ mod types;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
 pub use literal::{Literal, parse_literal};
+pub use prelude_doc::{prelude_examples, prelude_markdown};
 pub use source::{Source, Span};
 
 use dualvm_vm::module::ModuleDef;
+
+/// A definition that hosts can't call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hidden {
+    /// Its name.
+    pub name: String,
+    /// Why not, as the rest of a sentence.
+    pub reason: String,
+}
+
+/// A compiled program.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The code.
+    pub module: ModuleDef,
+    /// The definitions that the module doesn't export, in the order of the text.
+    pub hidden: Vec<Hidden>,
+}
 
 /// Compiles a program. `file_name` is for messages and locations only.
 ///
@@ -53,15 +73,30 @@ use dualvm_vm::module::ModuleDef;
 /// # Errors
 /// Everything that is wrong with the program, as far as it could be found at once.
 pub fn compile(file_name: &str, text: &str) -> Result<ModuleDef, Diagnostics> {
+    compile_program(file_name, text).map(|compiled| compiled.module)
+}
+
+/// Compiles a program, as [`compile`] does, and says which definitions hosts can't call.
+///
+/// ```
+/// let text = "def apply (f : Real -> Real) : Real = f 1";
+/// let compiled = dualvm_frontend::compile_program("apply.dual", text)?;
+/// assert_eq!(compiled.hidden[0].reason, "its parameter `f` has a function in its type, `Real -> Real`");
+/// # Ok::<(), dualvm_frontend::Diagnostics>(())
+/// ```
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_program(file_name: &str, text: &str) -> Result<Compiled, Diagnostics> {
     let source = Source::new(file_name, text);
     let mut sink = diagnostics::Sink::default();
     match compile_into(&source, &mut sink) {
-        Some(module) if !sink.has_errors() => Ok(module),
+        Some(compiled) if !sink.has_errors() => Ok(compiled),
         _ => Err(Diagnostics::new(source, sink)),
     }
 }
 
-fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleDef> {
+fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<Compiled> {
     let mut names = names::Names::default();
     let tokens = lexer::lex(source.text(), 0, &mut names, sink);
     let prelude = lexer::lex(prelude::source().text(), source.prelude_start(), &mut names, sink);
@@ -71,9 +106,10 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<ModuleD
     if sink.has_errors() {
         return None;
     }
-    let program = specialise::specialise(&ast, &names, &resolved, &inferred, sink);
+    let mut program = specialise::specialise(&ast, &names, &resolved, &inferred, sink);
     if sink.has_errors() {
         return None;
     }
-    Some(lower::lower(optimise::optimise(inline::inline(program)), source, sink))
+    let hidden = std::mem::take(&mut program.hidden);
+    Some(Compiled { module: lower::lower(optimise::optimise(inline::inline(program)), source, sink), hidden })
 }

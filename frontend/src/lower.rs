@@ -32,7 +32,7 @@ use registers::{Held, Registers};
 
 /// Lowers a program.
 pub(crate) fn lower(program: Program, source: &Source, sink: &mut Sink) -> ModuleDef {
-    let Program { functions, lists, mut module } = program;
+    let Program { functions, lists, mut module, .. } = program;
     module.source(source.name());
     for (_, function) in functions.iter() {
         match lower_function(function, &lists, &mut module, source) {

@@ -25,7 +25,11 @@ impl Specialiser<'_> {
             .map(|(&ty, &pattern)| self.mono(ty, &mut env, ast.patterns[pattern].span))
             .collect();
         let result = self.mono(def_type.result, &mut env, ast.exprs[ast.defs[def].body].span);
-        if !params.iter().chain([&result]).all(|&ty| self.crosses(ty)) || self.gave_up {
+        let inside = params.iter().chain([&result]).position(|&ty| !self.crosses(ty));
+        if let Some(index) = inside {
+            self.hide(def, index, params.get(index).copied().unwrap_or(result));
+        }
+        if self.gave_up || inside.is_some() {
             return None;
         }
         let inputs = params.iter().map(|&ty| self.plain(ty)).collect();
@@ -37,6 +41,18 @@ impl Specialiser<'_> {
             host_params.push((self.param_name(pattern, i), self.host_type(ty)));
         }
         Some((function, Interface { params: host_params, result: self.host_type(result) }))
+    }
+
+    /// Notes that hosts can't call a definition: a type with functions in it is that of a parameter or, after the last
+    /// one, of the result.
+    fn hide(&mut self, def: DefId, index: usize, ty: Mono) {
+        let (ast, names) = (self.ast, self.names);
+        let what = match ast.defs[def].params.get(index) {
+            Some(&param) => format!("its parameter `{}`", self.param_name(param, index)),
+            None => "its result".to_owned(),
+        };
+        let reason = format!("{what} has a function in its type, `{}`", self.type_text(ty));
+        self.program.hidden.push(crate::Hidden { name: names.text(ast.defs[def].name).to_owned(), reason });
     }
 
     fn param_name(&self, pattern: PatternId, index: usize) -> String {
