@@ -9,7 +9,9 @@ use crate::vm::value::Value;
 use crate::{Error, ErrorKind};
 use serde::Deserializer;
 use serde::de::value::StrDeserializer;
-use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
+};
 use std::fmt::Display;
 
 /// Converts a result.
@@ -140,6 +142,14 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
             Value::Bool(b) => visitor.visit_bool(*b),
             Value::Tuple(parts) if parts.is_empty() => visitor.visit_unit(),
             Value::Record(_) => self.fields(visitor),
+            Value::Variant(name, payload) => match only_part(payload) {
+                Value::Tuple(parts) if parts.is_empty() => visitor.visit_str(name),
+                payload => visitor.visit_map(Fields {
+                    fields: std::iter::once((name.as_str(), payload)),
+                    current: None,
+                    dot: ".",
+                }),
+            },
             _ => self.parts(visitor),
         }
     }
@@ -211,7 +221,10 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        Err(self.refuse(&visitor))
+        match self.0 {
+            Value::Variant(name, payload) => visitor.visit_enum(Constructor { name, payload }),
+            _ => Err(self.refuse(&visitor)),
+        }
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -219,6 +232,53 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
     }
 
     serde::forward_to_deserialize_any! { char str string bytes byte_buf identifier }
+}
+
+/// What a constructor with a single part holds is that part.
+fn only_part(payload: &Value) -> &Value {
+    match payload {
+        Value::Tuple(parts) if parts.len() == 1 => &parts[0],
+        payload => payload,
+    }
+}
+
+/// A value of a data type, as an enum.
+struct Constructor<'v> {
+    name: &'v str,
+    payload: &'v Value,
+}
+
+impl<'de> EnumAccess<'de> for Constructor<'_> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), Error> {
+        let name = seed.deserialize(StrDeserializer::<Error>::new(self.name))?;
+        Ok((name, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Constructor<'_> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        match self.payload {
+            Value::Tuple(parts) if parts.is_empty() => Ok(()),
+            _ => Err(de::Error::invalid_type(Unexpected::NewtypeVariant, &"a variant that holds nothing")),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        seed.deserialize(ValueDeserializer(only_part(self.payload)))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        ValueDeserializer(self.payload).parts(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+        ValueDeserializer(self.payload).fields(visitor)
+    }
 }
 
 /// The elements of an array of reals.

@@ -3,7 +3,7 @@
 use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
 use crate::vm::module::Interface;
 use crate::vm::value::Value;
-use crate::{ArgumentsSeed, Error, de, ser};
+use crate::{ArgumentsSeed, Error, ValueSeed, de, ser};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -143,7 +143,7 @@ impl Function {
         args: &(impl Serialize + ?Sized),
         options: &CallOptions,
     ) -> Result<(Out, Stats), Error> {
-        let args = ser::to_arguments(&self.interface().params, args)?;
+        let args = ser::to_arguments(&self.interface().params, self.0.data(), args)?;
         let (value, stats) = self.call_with(&args, options)?;
         Ok((de::from_result(&value)?, stats))
     }
@@ -196,7 +196,7 @@ impl Function {
         options: &CallOptions,
     ) -> Result<(f64, Grad, Stats), Error> {
         let params = &self.interface().params;
-        let args = ser::to_arguments(params, args)?;
+        let args = ser::to_arguments(params, self.0.data(), args)?;
         let result = self.grad_with(&args, options)?;
         Ok((result.value, de::from_gradient(params, &result.gradient)?, result.stats))
     }
@@ -219,6 +219,15 @@ impl Function {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn arguments_seed(&self) -> ArgumentsSeed<'_> {
-        ArgumentsSeed::new(&self.interface().params)
+        ArgumentsSeed::new(&self.interface().params, self.0.data())
+    }
+
+    /// Reads one argument, the one for this parameter, as [`Function::arguments_seed`] reads all of them.
+    ///
+    /// # Panics
+    /// If there are not so many parameters.
+    pub fn argument_seed(&self, parameter: usize) -> ValueSeed<'_> {
+        let (name, ty) = &self.interface().params[parameter];
+        ValueSeed::new(name, ty, self.0.data())
     }
 }

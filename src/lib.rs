@@ -23,9 +23,9 @@
 //! All three are cheap to clone, `Send` and `Sync`: make one engine and share it.
 //!
 //! # Values
-//! [`Value`] is a tree of reals, integers, booleans, tuples, records and arrays. [`Function::interface`] says what a
-//! function takes. A gradient has one entry per parameter, of the argument's shape; integers and booleans have no
-//! derivative, so in their place stands [`Value::Null`].
+//! [`Value`] is a tree of reals, integers, booleans, tuples, records, arrays, lists and data types.
+//! [`Function::interface`] says what a function takes. A gradient has one entry per parameter, of the argument's shape;
+//! integers and booleans have no derivative, so in their place stands [`Value::Null`].
 //!
 //! ```
 //! # use dualvm::{Engine, Error, Module, Value};
@@ -80,7 +80,8 @@
 //! | `Bool` | `bool` | `false`, or `()`, or `None` |
 //! | `(A, B)` | tuple, fixed array, sequence, or struct, by position | the same |
 //! | `{ x : A, y : B }` | struct, or map with string keys, by name | the same |
-//! | `Array A` | `Vec`, slice, fixed array, any sequence | the same |
+//! | `Array A`, `List A` | `Vec`, slice, fixed array, any sequence | the same |
+//! | a data type | enum with the same variants, by name | the same, with the same variants |
 //!
 //! What doesn't fit is an error with its place, as in `argument x[3].1: expected Int, found a real (3.5)`.
 //!

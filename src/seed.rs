@@ -2,8 +2,8 @@
 //!
 //! The way for data that comes as text; a host's own types go through `ser`. A value that comes out is of its type.
 
-use crate::vm::module::HostType;
-use crate::vm::value::Value;
+use crate::vm::module::{DataDef, DataId, HostType};
+use crate::vm::value::{VALUE_DEPTH_MAX, Value};
 use serde::Deserializer;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use std::fmt::{self, Display};
@@ -13,31 +13,55 @@ const RESERVED_MAX: usize = 1 << 16;
 
 /// Reads a list of arguments, one per parameter. From [`Function::arguments_seed`](crate::Function::arguments_seed).
 ///
-/// Tuples and arrays are lists, records are maps, unit is null or the empty list. Integers are accepted for reals, but
-/// not reals for integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals,
-/// too. Errors name the place, as in `x[3].1`, and what was expected and found there.
+/// Tuples, arrays and lists are lists, records are maps, unit is null or the empty list. A constructor of a data type
+/// is a string if it is constant, and else a map with one entry, from its name to what it holds: the value if it is
+/// one, a list of several values, or a map of named fields. This is how `serde` writes enums. Integers are accepted for
+/// reals, but not reals for integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"`
+/// are reals, too. Errors name the place, as in `x[3].1`, and what was expected and found there.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentsSeed<'a> {
     params: &'a [(String, HostType)],
+    data: &'a [DataDef],
 }
 
 impl<'a> ArgumentsSeed<'a> {
-    pub(crate) fn new(params: &'a [(String, HostType)]) -> Self {
-        ArgumentsSeed { params }
+    pub(crate) fn new(params: &'a [(String, HostType)], data: &'a [DataDef]) -> Self {
+        ArgumentsSeed { params, data }
     }
 }
 
-/// Reads one value of a type, as [`ArgumentsSeed`] reads a list of them.
+/// Reads one argument, as [`ArgumentsSeed`] reads a list of them. From
+/// [`Function::argument_seed`](crate::Function::argument_seed).
 #[derive(Clone, Copy, Debug)]
 pub struct ValueSeed<'a> {
     ty: &'a HostType,
+    data: &'a [DataDef],
     place: Place<'a>,
+    /// How many parts deep in the argument it is.
+    steps: usize,
 }
 
 impl<'a> ValueSeed<'a> {
     /// Reads an argument of this type. Errors call it by this name.
-    pub fn new(name: &'a str, ty: &'a HostType) -> Self {
-        ValueSeed { ty, place: Place::Argument(name) }
+    pub(crate) fn new(name: &'a str, ty: &'a HostType, data: &'a [DataDef]) -> Self {
+        ValueSeed { ty, data, place: Place::Argument(name), steps: 0 }
+    }
+
+    /// Reads a part.
+    fn part<'p>(&self, ty: &'p HostType, place: Place<'p>) -> ValueSeed<'p>
+    where
+        'a: 'p,
+    {
+        ValueSeed { ty, data: self.data, place, steps: self.steps + 1 }
+    }
+
+    fn def(&self, data: DataId) -> &'a DataDef {
+        &self.data[data.index()]
+    }
+
+    fn no_constructor<E: de::Error>(&self, data: DataId, found: &str) -> E {
+        let names: Vec<String> = self.def(data).variants.iter().map(|(name, _)| format!("`{name}`")).collect();
+        self.fail(format_args!("the constructor `{found}`, not one of {}", names.join(", ")))
     }
 
     fn fail<E: de::Error>(&self, found: impl Display) -> E {
@@ -92,7 +116,7 @@ impl<'de> Visitor<'de> for ArgumentsSeed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Value>, A::Error> {
         let mut args = Vec::with_capacity(self.params.len());
         for (name, ty) in self.params {
-            match items.next_element_seed(ValueSeed::new(name, ty))? {
+            match items.next_element_seed(ValueSeed::new(name, ty, self.data))? {
                 Some(value) => args.push(value),
                 None => {
                     return Err(de::Error::custom(format_args!("expected {}, found {}", Expecting(&self), args.len())));
@@ -130,6 +154,9 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        if self.steps > VALUE_DEPTH_MAX {
+            return Err(self.fail(format_args!("more than {VALUE_DEPTH_MAX} levels")));
+        }
         deserializer.deserialize_any(self)
     }
 }
@@ -176,6 +203,13 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
             (HostType::Real, "NaN") => Ok(Value::Real(f64::NAN)),
             (HostType::Real, "Infinity") => Ok(Value::Real(f64::INFINITY)),
             (HostType::Real, "-Infinity") => Ok(Value::Real(f64::NEG_INFINITY)),
+            (HostType::Data { data, .. }, name) => {
+                match self.def(*data).variants.iter().find(|known| known.0 == name) {
+                    Some((_, HostType::Tuple(types))) if types.is_empty() => Ok(Value::variant(name, Value::UNIT)),
+                    Some(_) => Err(self.fail(format_args!("the constructor `{name}` without what it holds"))),
+                    None => Err(self.no_constructor(*data, name)),
+                }
+            }
             _ => Err(self.fail(Unexpected::Str(text))),
         }
     }
@@ -201,7 +235,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         match self.ty {
-            HostType::Array { element, .. } if **element == HostType::Real => {
+            HostType::Array { element, .. } | HostType::List { element, .. } if **element == HostType::Real => {
                 let mut xs = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
                 let seed = |index| RealSeed { array: &self.place, index };
                 while let Some(x) = items.next_element_seed(seed(xs.len()))? {
@@ -209,9 +243,9 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
                 }
                 Ok(Value::Reals(xs))
             }
-            HostType::Array { element, .. } => {
+            HostType::Array { element, .. } | HostType::List { element, .. } => {
                 let mut values = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
-                let seed = |index| ValueSeed { ty: element, place: Place::Element(&self.place, index) };
+                let seed = |index| self.part(element, Place::Element(&self.place, index));
                 while let Some(value) = items.next_element_seed(seed(values.len()))? {
                     values.push(value);
                 }
@@ -220,7 +254,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
             HostType::Tuple(types) => {
                 let mut values = Vec::with_capacity(types.len());
                 for (index, ty) in types.iter().enumerate() {
-                    let seed = ValueSeed { ty, place: Place::Part(&self.place, index) };
+                    let seed = self.part(ty, Place::Part(&self.place, index));
                     let part = items.next_element_seed(seed)?;
                     values.push(part.ok_or_else(|| self.fail::<A::Error>(format_args!("a list of {index}")))?);
                 }
@@ -234,14 +268,42 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let HostType::Record(types) = self.ty else { return Err(self.fail("an object")) };
+        match self.ty {
+            HostType::Record(types) => self.record(types, entries),
+            HostType::Data { data, .. } => {
+                let Some(name) = entries.next_key::<String>()? else {
+                    return Err(self.fail("an object without entries"));
+                };
+                let Some((_, ty)) = self.def(*data).variants.iter().find(|known| known.0 == name) else {
+                    return Err(self.no_constructor(*data, &name));
+                };
+                // Errors are placed as those of `Value`s are: a payload is no step of its own.
+                let payload = match ty {
+                    HostType::Tuple(types) if types.len() == 1 => {
+                        let part = entries.next_value_seed(self.part(&types[0], Place::Part(&self.place, 0)))?;
+                        Value::Tuple(vec![part])
+                    }
+                    ty => entries.next_value_seed(ValueSeed { ty, ..self })?,
+                };
+                match entries.next_key::<String>()? {
+                    None => Ok(Value::variant(name, payload)),
+                    Some(other) => Err(self.fail(format_args!("an object with `{name}` and with `{other}`"))),
+                }
+            }
+            _ => Err(self.fail("an object")),
+        }
+    }
+}
+
+impl ValueSeed<'_> {
+    fn record<'de, A: MapAccess<'de>>(self, types: &[(String, HostType)], mut entries: A) -> Result<Value, A::Error> {
         let mut values: Vec<Option<Value>> = vec![None; types.len()];
         while let Some(key) = entries.next_key::<String>()? {
             let Some(at) = types.iter().position(|(name, _)| *name == key) else {
                 return Err(self.fail(format_args!("an object with the field `{key}`")));
             };
             let place = Place::Field(&self.place, &key);
-            let value = entries.next_value_seed(ValueSeed { ty: &types[at].1, place })?;
+            let value = entries.next_value_seed(self.part(&types[at].1, place))?;
             if values[at].replace(value).is_some() {
                 return Err(self.fail(format_args!("the field `{key}` twice")));
             }

@@ -6,8 +6,8 @@
 //! Invariant: a value that comes out is of the type that directed it, so that errors have their place in the host's
 //! data.
 
-use crate::vm::module::HostType;
-use crate::vm::value::{ArgumentError, Value};
+use crate::vm::module::{DataDef, HostType};
+use crate::vm::value::{ArgumentError, VALUE_DEPTH_MAX, Value};
 use crate::{Error, ErrorKind};
 use serde::ser::{self, Impossible, Serialize};
 use std::fmt::Display;
@@ -18,9 +18,10 @@ use std::fmt::Display;
 /// [`ErrorKind::Argument`] with the place of what doesn't fit, or [`ErrorKind::Serialize`].
 pub(crate) fn to_arguments<T: Serialize + ?Sized>(
     params: &[(String, HostType)],
+    data: &[DataDef],
     args: &T,
 ) -> Result<Vec<Value>, Error> {
-    args.serialize(ArgumentsSerializer(params))
+    args.serialize(ArgumentsSerializer { params, inside: Inside { data, steps: 0 } })
 }
 
 impl ser::Error for Error {
@@ -35,9 +36,38 @@ fn within(step: impl Display, error: Error) -> Error {
         ErrorKind::Argument(ArgumentError::Shape { place, expected, found }) => {
             ErrorKind::Argument(ArgumentError::Shape { place: format!("{step}{place}"), expected, found })
         }
+        ErrorKind::Argument(ArgumentError::Constructor { place, data, constructors, found }) => {
+            let place = format!("{step}{place}");
+            ErrorKind::Argument(ArgumentError::Constructor { place, data, constructors, found })
+        }
+        ErrorKind::Argument(ArgumentError::Payload { place, constructor, expected, found }) => {
+            let place = format!("{step}{place}");
+            ErrorKind::Argument(ArgumentError::Payload { place, constructor, expected, found })
+        }
+        // The outermost step, which is the last, is the parameter.
+        ErrorKind::Argument(ArgumentError::Depth { .. }) => {
+            ErrorKind::Argument(ArgumentError::Depth { parameter: step.to_string() })
+        }
         ErrorKind::Serialize { place, message } => ErrorKind::Serialize { place: format!("{step}{place}"), message },
         other => other,
     })
+}
+
+/// Where a value is: in a module with these data types, and so many parts deep in an argument.
+#[derive(Clone, Copy)]
+struct Inside<'a> {
+    data: &'a [DataDef],
+    steps: usize,
+}
+
+impl<'a> Inside<'a> {
+    /// Serializes a part.
+    fn part<T: Serialize + ?Sized>(self, ty: &'a HostType, value: &T) -> Result<Value, Error> {
+        if self.steps > VALUE_DEPTH_MAX {
+            return Err(ArgumentError::Depth { parameter: String::new() }.into());
+        }
+        value.serialize(ValueSerializer { ty, inside: Inside { steps: self.steps + 1, ..self } })
+    }
 }
 
 fn mismatch(expected: &HostType, found: impl Into<String>) -> Error {
@@ -46,15 +76,18 @@ fn mismatch(expected: &HostType, found: impl Into<String>) -> Error {
 
 /// Serializes one value as a value of this type.
 #[derive(Clone, Copy)]
-struct ValueSerializer<'a>(&'a HostType);
+struct ValueSerializer<'a> {
+    ty: &'a HostType,
+    inside: Inside<'a>,
+}
 
 impl<'a> ValueSerializer<'a> {
     fn int(self, n: i64) -> Result<Value, Error> {
-        match self.0 {
+        match self.ty {
             HostType::Int => Ok(Value::Int(n)),
             HostType::Real if (n as f64) as i128 == i128::from(n) => Ok(Value::Real(n as f64)),
-            HostType::Real => Err(mismatch(self.0, format!("{n}, which no real is equal to"))),
-            _ => Err(mismatch(self.0, format!("an integer ({n})"))),
+            HostType::Real => Err(mismatch(self.ty, format!("{n}, which no real is equal to"))),
+            _ => Err(mismatch(self.ty, format!("an integer ({n})"))),
         }
     }
 
@@ -62,22 +95,55 @@ impl<'a> ValueSerializer<'a> {
         // What a host says about a length is a hint: memory is taken as elements come.
         const RESERVED_MAX: usize = 1 << 16;
         let capacity = len.unwrap_or(0).min(RESERVED_MAX);
-        match self.0 {
-            HostType::Array { element, .. } if **element == HostType::Real => {
+        match self.ty {
+            HostType::Array { element, .. } | HostType::List { element, .. } if **element == HostType::Real => {
                 Ok(Parts::Reals(Vec::with_capacity(capacity)))
             }
-            HostType::Array { element, .. } => Ok(Parts::Array(element, Vec::with_capacity(capacity))),
-            HostType::Tuple(types) => Ok(Parts::Tuple { ty: self.0, types, values: Vec::with_capacity(types.len()) }),
-            _ => Err(mismatch(self.0, "a sequence")),
+            HostType::Array { element, .. } | HostType::List { element, .. } => {
+                Ok(Parts::Array { element, values: Vec::with_capacity(capacity), inside: self.inside })
+            }
+            HostType::Tuple(types) => Ok(self.tuple(types)),
+            _ => Err(mismatch(self.ty, "a sequence")),
         }
     }
 
     fn fields(self) -> Result<Fields<'a>, Error> {
-        match self.0 {
-            HostType::Record(types) => Ok(Fields::Named(NamedFields::new(self.0, types))),
-            HostType::Tuple(types) => Ok(Fields::ByPosition(Parts::Tuple { ty: self.0, types, values: Vec::new() })),
-            _ => Err(mismatch(self.0, "a struct")),
+        match self.ty {
+            HostType::Record(types) => Ok(Fields::Named(self.named(types))),
+            HostType::Tuple(types) => Ok(Fields::ByPosition(self.tuple(types))),
+            _ => Err(mismatch(self.ty, "a struct")),
         }
+    }
+
+    fn tuple(self, types: &'a [HostType]) -> Parts<'a> {
+        Parts::Tuple { ty: self.ty, types, values: Vec::with_capacity(types.len()), inside: self.inside }
+    }
+
+    fn named(self, types: &'a [(String, HostType)]) -> NamedFields<'a> {
+        NamedFields { record: Some(self.ty), types, values: vec![None; types.len()], next: 0, inside: self.inside }
+    }
+
+    /// The payload of a constructor of the data type: a serializer for it.
+    fn constructor(self, name: &'static str) -> Result<ValueSerializer<'a>, Error> {
+        let HostType::Data { data, .. } = self.ty else {
+            return Err(mismatch(self.ty, format!("the enum variant `{name}`")));
+        };
+        let def = &self.inside.data[data.index()];
+        match def.variants.iter().find(|(known, _)| known == name) {
+            Some((_, ty)) => Ok(ValueSerializer { ty, ..self }),
+            None => Err(Error::from(ArgumentError::Constructor {
+                place: String::new(),
+                data: def.name.clone(),
+                constructors: def.variants.iter().map(|(name, _)| name.clone()).collect(),
+                found: name.to_owned(),
+            })),
+        }
+    }
+
+    /// Refuses the payload that a host gives to a constructor.
+    fn wrong_payload(self, constructor: &str, found: &str) -> Error {
+        let (place, constructor) = (String::new(), constructor.to_owned());
+        ArgumentError::Payload { place, constructor, expected: self.ty.clone(), found: found.to_owned() }.into()
     }
 }
 
@@ -87,15 +153,15 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
     type SerializeSeq = Parts<'a>;
     type SerializeTuple = Parts<'a>;
     type SerializeTupleStruct = Parts<'a>;
-    type SerializeTupleVariant = Impossible<Value, Error>;
+    type SerializeTupleVariant = Variant<Parts<'a>>;
     type SerializeMap = MapFields<'a>;
     type SerializeStruct = Fields<'a>;
-    type SerializeStructVariant = Impossible<Value, Error>;
+    type SerializeStructVariant = Variant<NamedFields<'a>>;
 
     fn serialize_bool(self, b: bool) -> Result<Value, Error> {
-        match self.0 {
+        match self.ty {
             HostType::Bool => Ok(Value::Bool(b)),
-            _ => Err(mismatch(self.0, format!("a boolean ({b})"))),
+            _ => Err(mismatch(self.ty, format!("a boolean ({b})"))),
         }
     }
 
@@ -123,7 +189,7 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
     fn serialize_u64(self, n: u64) -> Result<Value, Error> {
         match i64::try_from(n) {
             Ok(n) => self.int(n),
-            Err(_) => Err(mismatch(self.0, format!("{n}, which is more than 2^63 - 1"))),
+            Err(_) => Err(mismatch(self.ty, format!("{n}, which is more than 2^63 - 1"))),
         }
     }
 
@@ -131,40 +197,44 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         self.serialize_f64(x.into())
     }
     fn serialize_f64(self, x: f64) -> Result<Value, Error> {
-        match self.0 {
+        match self.ty {
             HostType::Real => Ok(Value::Real(x)),
-            _ => Err(mismatch(self.0, format!("a real ({x:?})"))),
+            _ => Err(mismatch(self.ty, format!("a real ({x:?})"))),
         }
     }
 
     fn serialize_char(self, _: char) -> Result<Value, Error> {
-        Err(mismatch(self.0, "a character"))
+        Err(mismatch(self.ty, "a character"))
     }
     fn serialize_str(self, _: &str) -> Result<Value, Error> {
-        Err(mismatch(self.0, "a string"))
+        Err(mismatch(self.ty, "a string"))
     }
     fn serialize_bytes(self, _: &[u8]) -> Result<Value, Error> {
-        Err(mismatch(self.0, "bytes"))
+        Err(mismatch(self.ty, "bytes"))
     }
 
     fn serialize_none(self) -> Result<Value, Error> {
-        Err(mismatch(self.0, "none"))
+        Err(mismatch(self.ty, "none"))
     }
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Value, Error> {
         value.serialize(self)
     }
 
     fn serialize_unit(self) -> Result<Value, Error> {
-        match self.0 {
+        match self.ty {
             HostType::Tuple(types) if types.is_empty() => Ok(Value::UNIT),
-            _ => Err(mismatch(self.0, "unit")),
+            _ => Err(mismatch(self.ty, "unit")),
         }
     }
     fn serialize_unit_struct(self, _: &'static str) -> Result<Value, Error> {
         self.serialize_unit()
     }
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+        let payload = self.constructor(variant)?;
+        match payload.ty {
+            HostType::Tuple(types) if types.is_empty() => Ok(Value::variant(variant, Value::UNIT)),
+            _ => Err(payload.wrong_payload(variant, "nothing")),
+        }
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Value, Error> {
@@ -175,9 +245,17 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         _: &'static str,
         _: u32,
         variant: &'static str,
-        _: &T,
+        value: &T,
     ) -> Result<Value, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+        let payload = self.constructor(variant)?;
+        let value = match payload.ty {
+            HostType::Tuple(types) if types.len() == 1 => {
+                let part = payload.inside.part(&types[0], value).map_err(|error| within(".0", error))?;
+                Value::Tuple(vec![part])
+            }
+            ty => payload.inside.part(ty, value)?,
+        };
+        Ok(Value::variant(variant, value))
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<Parts<'a>, Error> {
@@ -195,14 +273,18 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Impossible<Value, Error>, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+    ) -> Result<Variant<Parts<'a>>, Error> {
+        let payload = self.constructor(variant)?;
+        match payload.ty {
+            HostType::Tuple(types) => Ok(Variant { name: variant, parts: payload.tuple(types) }),
+            _ => Err(payload.wrong_payload(variant, "a tuple")),
+        }
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<MapFields<'a>, Error> {
-        match self.0 {
-            HostType::Record(types) => Ok(MapFields { fields: NamedFields::new(self.0, types), key: None }),
-            _ => Err(mismatch(self.0, "a map")),
+        match self.ty {
+            HostType::Record(types) => Ok(MapFields { fields: self.named(types), key: None }),
+            _ => Err(mismatch(self.ty, "a map")),
         }
     }
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Fields<'a>, Error> {
@@ -214,39 +296,43 @@ impl<'a> ser::Serializer for ValueSerializer<'a> {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Impossible<Value, Error>, Error> {
-        Err(mismatch(self.0, format!("the enum variant `{variant}`")))
+    ) -> Result<Variant<NamedFields<'a>>, Error> {
+        let payload = self.constructor(variant)?;
+        match payload.ty {
+            HostType::Record(types) => Ok(Variant { name: variant, parts: payload.named(types) }),
+            _ => Err(payload.wrong_payload(variant, "a struct")),
+        }
     }
 }
 
 /// Values that come by position.
 enum Parts<'a> {
-    /// An array of reals, without a [`Value`] for each.
+    /// An array or a list of reals, without a [`Value`] for each.
     Reals(Vec<f64>),
-    /// An array of anything else.
-    Array(&'a HostType, Vec<Value>),
+    /// An array or a list of anything else.
+    Array { element: &'a HostType, values: Vec<Value>, inside: Inside<'a> },
     /// A tuple.
-    Tuple { ty: &'a HostType, types: &'a [HostType], values: Vec<Value> },
+    Tuple { ty: &'a HostType, types: &'a [HostType], values: Vec<Value>, inside: Inside<'a> },
 }
 
 impl Parts<'_> {
     #[inline]
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         match self {
-            Parts::Reals(xs) => match value.serialize(ValueSerializer(&HostType::Real)) {
+            Parts::Reals(xs) => match REALS.part(&HostType::Real, value) {
                 Ok(Value::Real(x)) => xs.push(x),
                 Ok(other) => return Err(mismatch(&HostType::Real, other.kind())),
                 Err(error) => return Err(within(format_args!("[{}]", xs.len()), error)),
             },
-            Parts::Array(element, values) => {
-                let item = value.serialize(ValueSerializer(element));
+            Parts::Array { element, values, inside } => {
+                let item = inside.part(element, value);
                 values.push(item.map_err(|error| within(format_args!("[{}]", values.len()), error))?);
             }
-            Parts::Tuple { ty, types, values } => {
+            Parts::Tuple { ty, types, values, inside } => {
                 let Some(part) = types.get(values.len()) else {
                     return Err(mismatch(ty, format!("more than {} parts", types.len())));
                 };
-                let item = value.serialize(ValueSerializer(part));
+                let item = inside.part(part, value);
                 values.push(item.map_err(|error| within(format_args!(".{}", values.len()), error))?);
             }
         }
@@ -256,7 +342,7 @@ impl Parts<'_> {
     fn finish(self) -> Result<Value, Error> {
         match self {
             Parts::Reals(xs) => Ok(Value::Reals(xs)),
-            Parts::Array(_, values) => Ok(Value::Array(values)),
+            Parts::Array { values, .. } => Ok(Value::Array(values)),
             Parts::Tuple { types, values, .. } if types.len() == values.len() => Ok(Value::Tuple(values)),
             Parts::Tuple { ty, values, .. } => Err(mismatch(ty, format!("{} parts", values.len()))),
         }
@@ -296,6 +382,37 @@ impl ser::SerializeTupleStruct for Parts<'_> {
     }
 }
 
+/// Reals have no parts.
+const REALS: Inside<'static> = Inside { data: &[], steps: 0 };
+
+/// What a constructor holds, on its way.
+struct Variant<P> {
+    name: &'static str,
+    parts: P,
+}
+
+impl ser::SerializeTupleVariant for Variant<Parts<'_>> {
+    type Ok = Value;
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.parts.push(value)
+    }
+    fn end(self) -> Result<Value, Error> {
+        self.parts.finish().map(|payload| Value::variant(self.name, payload))
+    }
+}
+
+impl ser::SerializeStructVariant for Variant<NamedFields<'_>> {
+    type Ok = Value;
+    type Error = Error;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
+        self.parts.put(name, value)
+    }
+    fn end(self) -> Result<Value, Error> {
+        self.parts.record().map(|payload| Value::variant(self.name, payload))
+    }
+}
+
 /// Values that come by name, for the fields of a record or for the parameters of a function.
 struct NamedFields<'a> {
     /// The record's type; `None` for parameters.
@@ -304,13 +421,10 @@ struct NamedFields<'a> {
     values: Vec<Option<Value>>,
     /// Fields mostly come in the order of their declaration: where to look first.
     next: usize,
+    inside: Inside<'a>,
 }
 
-impl<'a> NamedFields<'a> {
-    fn new(record: &'a HostType, types: &'a [(String, HostType)]) -> Self {
-        NamedFields { record: Some(record), types, values: vec![None; types.len()], next: 0 }
-    }
-
+impl NamedFields<'_> {
     fn refuse(&self, what: String) -> Error {
         match self.record {
             Some(record) => mismatch(record, what),
@@ -330,7 +444,7 @@ impl<'a> NamedFields<'a> {
         };
         let at = at.ok_or_else(|| self.refuse(format!("a field `{name}`")))?;
         let dot = if self.record.is_some() { "." } else { "" };
-        let value = value.serialize(ValueSerializer(&types[at].1));
+        let value = self.inside.part(&types[at].1, value);
         self.values[at] = Some(value.map_err(|error| within(format_args!("{dot}{name}"), error))?);
         self.next = at + 1;
         Ok(())
@@ -406,15 +520,20 @@ impl ser::SerializeMap for MapFields<'_> {
 }
 
 /// Serializes all arguments.
-struct ArgumentsSerializer<'a>(&'a [(String, HostType)]);
+struct ArgumentsSerializer<'a> {
+    params: &'a [(String, HostType)],
+    inside: Inside<'a>,
+}
 
 impl<'a> ArgumentsSerializer<'a> {
     fn list(self) -> ArgumentList<'a> {
-        ArgumentList { params: self.0, values: Vec::with_capacity(self.0.len()), found: 0 }
+        let Self { params, inside } = self;
+        ArgumentList { params, values: Vec::with_capacity(params.len()), found: 0, inside }
     }
 
     fn named(self) -> ArgumentFields<'a> {
-        let fields = NamedFields { record: None, types: self.0, values: vec![None; self.0.len()], next: 0 };
+        let Self { params: types, inside } = self;
+        let fields = NamedFields { record: None, types, values: vec![None; types.len()], next: 0, inside };
         ArgumentFields(MapFields { fields, key: None })
     }
 
@@ -536,13 +655,14 @@ struct ArgumentList<'a> {
     params: &'a [(String, HostType)],
     values: Vec<Value>,
     found: usize,
+    inside: Inside<'a>,
 }
 
 impl ArgumentList<'_> {
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         // Arguments beyond the last parameter are counted, so that the error can say how many there were.
         if let Some((name, ty)) = self.params.get(self.found) {
-            let value = value.serialize(ValueSerializer(ty));
+            let value = self.inside.part(ty, value);
             self.values.push(value.map_err(|error| within(name, error))?);
         }
         self.found += 1;

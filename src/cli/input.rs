@@ -3,7 +3,7 @@
 use super::Call;
 use super::failure::{Failure, Outcome, exported};
 use dualvm::frontend::{Literal, parse_literal};
-use dualvm::{ArgumentError, Config, Engine, Error, Function, HostType, Module, Value, ValueSeed};
+use dualvm::{ArgumentError, Config, Engine, Error, Function, Module, Value};
 use serde::de::DeserializeSeed;
 use std::io::Read;
 use std::path::Path;
@@ -98,13 +98,14 @@ fn arguments(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<
         let error = Error::from(ArgumentError::Count { expected: params.clone(), found: words.len() });
         return Err(Failure::call(&shown(file), function, &error));
     }
-    params.iter().zip(words).map(|((name, ty), word)| argument(function, name, ty, word)).collect()
+    words.iter().enumerate().map(|(parameter, word)| argument(function, parameter, word)).collect()
 }
 
 /// Reads one argument: JSON if it is that, and if not, a literal of the language.
-fn argument(function: &Function, name: &str, ty: &HostType, word: &str) -> Outcome<Value> {
+fn argument(function: &Function, parameter: usize, word: &str) -> Outcome<Value> {
+    let (name, ty) = &function.interface().params[parameter];
     let mut json = serde_json::Deserializer::from_str(word);
-    let value = ValueSeed::new(name, ty).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let value = function.argument_seed(parameter).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     let signature = || format!("the function is {}", function.signature());
     let error = match value {
         Ok(value) => return Ok(value),

@@ -3,8 +3,9 @@
 use dualvm::{Stats, Value};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 
-/// A value: tuples and arrays are lists, records are objects, null stands for what has no derivative. Reals have the
-/// shortest digits that read back as the same number; those that JSON lacks are strings.
+/// A value: tuples, arrays and lists are lists, records are objects, constructors are what `serde` makes of enums, null
+/// stands for what has no derivative. Reals have the shortest digits that read back as the same number; those that JSON
+/// lacks are strings.
 pub(crate) struct Json<'a>(pub(crate) &'a Value);
 
 impl Serialize for Json<'_> {
@@ -18,6 +19,16 @@ impl Serialize for Json<'_> {
             Value::Record(fields) => {
                 let mut map = serializer.serialize_map(Some(fields.len()))?;
                 fields.iter().try_for_each(|(name, value)| map.serialize_entry(name, &Json(value)))?;
+                map.end()
+            }
+            Value::Variant(name, payload) => {
+                let payload = match &**payload {
+                    Value::Tuple(parts) if parts.is_empty() => return serializer.serialize_str(name),
+                    Value::Tuple(parts) if parts.len() == 1 => &parts[0],
+                    payload => payload,
+                };
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry(name, &Json(payload))?;
                 map.end()
             }
             _ => serializer.serialize_unit(),
