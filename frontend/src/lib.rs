@@ -32,6 +32,7 @@ mod names;
 mod optimise;
 mod parser;
 mod prelude;
+mod prelude_doc;
 mod resolve;
 mod source;
 mod specialise;
@@ -43,6 +44,7 @@ mod unexported;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
 pub use literal::{Literal, parse_literal};
+pub use prelude_doc::{prelude_examples, prelude_markdown};
 pub use source::{Source, Span};
 pub use unexported::Unexported;
 

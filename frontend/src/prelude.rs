@@ -4,12 +4,12 @@ use crate::source::Source;
 use std::sync::OnceLock;
 
 /// The files, in the order of the documentation.
-const FILES: &[&str] = &[
-    include_str!("../prelude/functions.dual"),
-    include_str!("../prelude/maybe.dual"),
+pub(crate) const FILES: &[&str] = &[
     include_str!("../prelude/lists.dual"),
     include_str!("../prelude/arrays.dual"),
     include_str!("../prelude/maths.dual"),
+    include_str!("../prelude/functions.dual"),
+    include_str!("../prelude/maybe.dual"),
 ];
 
 /// The text of the prelude.

@@ -95,6 +95,7 @@ pub(crate) fn flatten(values: &[Value]) -> Vec<f64> {
             Value::Reals(xs) => out.extend(xs),
             Value::Tuple(parts) | Value::Array(parts) => out.extend(flatten(parts)),
             Value::Record(parts) => parts.iter().for_each(|(_, part)| out.extend(flatten(std::slice::from_ref(part)))),
+            Value::Variant(_, payload) => out.extend(flatten(std::slice::from_ref(payload))),
             _ => {}
         }
     }
@@ -115,6 +116,7 @@ pub(crate) fn shifted(values: &[Value], n: usize, change: f64) -> Vec<Value> {
             Value::Reals(xs) => xs.iter_mut().for_each(at),
             Value::Tuple(parts) | Value::Array(parts) => parts.iter_mut().for_each(|part| shift(part, left, change)),
             Value::Record(parts) => parts.iter_mut().for_each(|(_, part)| shift(part, left, change)),
+            Value::Variant(_, payload) => shift(payload, left, change),
             _ => {}
         }
     }

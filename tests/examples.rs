@@ -1,0 +1,340 @@
+//! Every program in `examples/`: values and gradients are those of an independent implementation, of central
+//! differences and of the reference implementations.
+
+mod support;
+
+use dualvm::{Engine, Function, Module, Value};
+use dualvm_vm::module::{HostType, ModuleDef};
+use serde::de::DeserializeSeed;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use support::numbers::{Naive, Taped};
+use support::reference::{Number, Object, Val, run};
+use support::{assert_all_close, assert_close, close, flatten, shifted};
+
+/// How far from the independent implementation values and derivatives may be.
+const RELATIVE: f64 = 1e-10;
+
+/// A function of an example with arguments. Of those that an oracle states, value and gradient are compared with it.
+struct Case {
+    file: &'static str,
+    function: &'static str,
+    args: Json,
+    oracle: Option<&'static str>,
+}
+
+fn cases() -> Vec<Case> {
+    let with_oracle = |file, function, oracle, first: Option<i64>| {
+        let mut args = oracle_case(oracle)["args"].as_array().expect("the case has arguments").clone();
+        args.splice(0..0, first.map(Json::from));
+        Case { file, function, args: Json::from(args), oracle: Some(oracle) }
+    };
+    let own = |file, args| Case { file, function: file, args, oracle: None };
+    vec![
+        with_oracle("mult", "mult", "mult", None),
+        with_oracle("dotprod", "dotprod", "dotprod", None),
+        with_oracle("dotprod", "dotprod_list", "dotprod", None),
+        with_oracle("summatvec", "summatvec", "summatvec", None),
+        with_oracle("summatvec", "summatvec_list", "summatvec", None),
+        with_oracle("particles", "particles", "particles_10", Some(10)),
+        with_oracle("particles", "particles", "particles_100", Some(100)),
+        with_oracle("particles", "particles", "particles_1000", Some(1000)),
+        with_oracle("rosenbrock", "rosenbrock", "rosenbrock5", None),
+        own("newton", json!([2, 1])),
+        own("spring", json!([20, [0.5, 0.1], [1, 1]])),
+        own("neural", json!([[[[[0.5, -0.2], [0.1, 0.3]], [0.1, 0.2]], [[[0.7, 0.4]], [-0.3]]], [1, 2]])),
+        own("logistic", json!([[0.1, -0.2], 0.5, [[[1, 2], true], [[-1, 0.5], false], [[30, -20], true]]])),
+        own(
+            "expression",
+            json!([{"Mul": [
+                {"Add": [{"Leaf": 3}, {"Apply": ["Sin", {"Leaf": 1}]}]},
+                {"Apply": ["Sqrt", {"Mul": [{"Leaf": 2}, {"Apply": ["Log", {"Apply": ["Exp", {"Leaf": 1.5}]}]}]}]},
+            ]}]),
+        ),
+    ]
+}
+
+fn oracle_case(name: &str) -> Json {
+    let text = include_str!("oracles/programs.json");
+    let all: Json = serde_json::from_str(text).expect("the oracle is JSON");
+    let cases = all["cases"].as_array().expect("the oracle has cases");
+    cases.iter().find(|case| case["case"] == name).unwrap_or_else(|| panic!("no case {name}")).clone()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
+}
+
+fn source(file: &str) -> String {
+    let path = folder().join(file).with_extension("dual");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn module(file: &str, text: &str) -> Module {
+    Module::from_source(&Engine::default(), file, text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn example(file: &str, function: &str) -> Function {
+    module(file, &source(file)).function(function).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn arguments(function: &Function, args: &Json) -> Vec<Value> {
+    let args = args.to_string();
+    let mut json = serde_json::Deserializer::from_str(&args);
+    function.arguments_seed().deserialize(&mut json).unwrap_or_else(|error| panic!("{}: {error}", function.name()))
+}
+
+/// All numbers in JSON, in order.
+fn numbers(json: &Json) -> Vec<f64> {
+    match json {
+        Json::Number(x) => vec![x.as_f64().expect("numbers of the oracle are reals")],
+        Json::Array(items) => items.iter().flat_map(numbers).collect(),
+        other => panic!("not numbers: {other}"),
+    }
+}
+
+/// Compares components `checked` of a gradient with central differences.
+fn compare_with_differences(
+    function: &Function,
+    args: &[Value],
+    gradient: &[f64],
+    checked: impl Iterator<Item = usize>,
+) {
+    let at = |n, change| match function.call(&shifted(args, n, change)) {
+        Ok(Value::Real(x)) => x,
+        other => panic!("{other:?}"),
+    };
+    for n in checked {
+        let slope = |h: f64| (at(n, h) - at(n, -h)) / (2.0 * h);
+        let (coarse, fine) = (slope(2e-4), slope(1e-4));
+        let estimate = (4.0 * fine - coarse) / 3.0;
+        let scale = gradient.iter().fold(1.0, |scale: f64, x| scale.max(x.abs()));
+        let error = (estimate - gradient[n]).abs();
+        assert!(error <= 1e-6 * scale, "{}: {n}: {} and differences {estimate}", function.name(), gradient[n]);
+    }
+}
+
+#[test]
+fn every_example_has_a_case() {
+    let covered: BTreeSet<String> = cases().iter().map(|case| case.file.to_owned()).collect();
+    // Its result is not one real; it has tests of its own.
+    let covered = covered.into_iter().chain(["rotate_vec_by_quat".to_owned()]);
+    let there = std::fs::read_dir(folder()).expect("examples can be listed").filter_map(|entry| {
+        let path = entry.expect("entries can be read").path();
+        let is_program = path.extension().is_some_and(|extension| extension == "dual");
+        is_program.then(|| path.file_stem().expect("files have names").to_string_lossy().into_owned())
+    });
+    assert_eq!(covered.collect::<BTreeSet<_>>(), there.collect());
+}
+
+#[test]
+fn values_and_gradients_are_those_of_the_oracle_and_of_central_differences() {
+    for case in cases() {
+        let function = example(case.file, case.function);
+        let args = arguments(&function, &case.args);
+        let (value, gradient) = function.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(function.call(&args).expect("it ran before"), Value::Real(value));
+        let gradient = flatten(&gradient);
+        if let Some(oracle) = case.oracle {
+            let oracle = oracle_case(oracle);
+            assert_close(value, oracle["value"].as_f64().expect("the case has a value"), RELATIVE);
+            assert_all_close(&gradient, &numbers(&oracle["gradient"]), RELATIVE);
+        }
+        compare_with_differences(&function, &args, &gradient, 0..gradient.len());
+    }
+}
+
+#[test]
+fn the_rotation_has_the_oracles_jacobian() {
+    let oracle = oracle_case("rotate_vec_by_quat");
+    let rotate = example("rotate_vec_by_quat", "rotate_vec_by_quat");
+    let args = arguments(&rotate, &oracle["args"]);
+    let jacobian = rotate.jacobian(&args).unwrap_or_else(|error| panic!("{error}"));
+    assert_all_close(&flatten(std::slice::from_ref(&jacobian.value)), &numbers(&oracle["value"]), RELATIVE);
+    let [by_v, by_q] = [0, 1].map(|part| &oracle["jacobian"][part]);
+    for (n, row) in jacobian.rows.iter().enumerate() {
+        let expected = [numbers(&by_v[n]), numbers(&by_q[n])].concat();
+        assert_all_close(&flatten(row), &expected, RELATIVE);
+        // The same as the gradient of one component.
+        let name = ["x", "y", "z"][n];
+        let text = format!(
+            "{}\ndef component (v : Vec3) (q : Quaternion) : Real =\n  let (x, y, z) = rotate_vec_by_quat v q in {name}",
+            source("rotate_vec_by_quat")
+        );
+        let component = module("component", &text).function("component").expect("it was just defined");
+        let (_, gradient) = component.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(gradient, *row);
+        compare_with_differences(&component, &args, &expected, 0..expected.len());
+    }
+    assert_eq!(jacobian.rows.len(), 3);
+}
+
+/// The layers 50 → 100 → 50 and the input that the oracle's note describes.
+fn oracle_network() -> Vec<Value> {
+    let wave = |n: usize| (0..n).map(|i| (0.41 * i as f64).sin()).collect::<Vec<f64>>();
+    let layer = |rows: usize, columns: usize| {
+        let row = |i: usize| Value::Reals((0..columns).map(|j| ((i + j) as f64).sin()).collect());
+        Value::Tuple(vec![Value::Array((0..rows).map(row).collect()), Value::Reals(wave(rows))])
+    };
+    vec![Value::Array(vec![layer(100, 50), layer(50, 100)]), Value::Reals(wave(50))]
+}
+
+#[test]
+fn the_neural_network_has_the_oracles_value_and_gradient() {
+    let oracle = oracle_case("neural");
+    let args = oracle_network();
+    let (value, gradient) = example("neural", "neural").value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+    assert_close(value, oracle["value_sum"].as_f64().expect("a number"), RELATIVE);
+    assert!(flatten(&gradient).iter().all(|x| x.abs() < 1e-13));
+
+    let text = source("neural")
+        + "\ndef weighted (layers : List Layer) (x : Array Real) : Real =
+  let y = network layers x in
+  loop total = 0.0 for i < length y do total - cos (to_real i) * log y[i]\n";
+    let weighted = module("weighted", &text).function("weighted").expect("it was just defined");
+    let (value, gradient) = weighted.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+    assert_close(value, oracle["value_weighted"].as_f64().expect("a number"), RELATIVE);
+
+    let gradient = flatten(&gradient);
+    let (w1, rest) = gradient.split_at(100 * 50);
+    let (b1, rest) = rest.split_at(100);
+    let (w2, rest) = rest.split_at(50 * 100);
+    let (b2, x) = rest.split_at(50);
+    let expected = &oracle["gradient_weighted"];
+    let part = |name: &str, found: &[f64]| {
+        let expected = numbers(&expected[name]);
+        let scale = expected.iter().fold(0.0, |scale: f64, x| scale.max(x.abs()));
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            let near = (found - expected).abs() <= 1e-3 * RELATIVE * scale;
+            assert!(near || close(*found, expected, RELATIVE), "{name}: found {found:e}, expected {expected:e}");
+        }
+    };
+    part("W1_row0", &w1[..50]);
+    part("b1", b1);
+    part("W2_row3", &w2[300..400]);
+    part("b2", b2);
+    part("x", x);
+    for (name, w) in [("W1", w1), ("W2", w2)] {
+        let sums = [w.iter().sum(), w.iter().map(|x| x.abs()).sum::<f64>()];
+        let expected = ["sum", "abs_sum"].map(|sum| &expected[format!("{name}_{sum}")]);
+        // The sum cancels: it is as exact as the terms are large.
+        assert!((sums[0] - expected[0].as_f64().expect("a number")).abs() <= RELATIVE * sums[1]);
+        assert_close(sums[1], expected[1].as_f64().expect("a number"), RELATIVE);
+    }
+    compare_with_differences(&weighted, &args, &gradient, (0..gradient.len()).step_by(97));
+}
+
+/// Turns arguments into what the reference implementation takes; reals are inputs, numbered in order.
+struct Inputs<'a, N> {
+    def: &'a ModuleDef,
+    reals: Vec<f64>,
+    input: fn(usize, f64) -> N,
+}
+
+impl<N: Number> Inputs<'_, N> {
+    fn real(&mut self, x: f64) -> Val<N> {
+        self.reals.push(x);
+        Val::Real((self.input)(self.reals.len() - 1, x))
+    }
+
+    fn fields(tag: u16, fields: Vec<Val<N>>) -> Val<N> {
+        Val::Ref(Rc::new(Object::Fields(tag, fields)))
+    }
+
+    fn items(&mut self, element: &HostType, value: &Value) -> Vec<Vec<Val<N>>> {
+        match value {
+            Value::Reals(xs) => xs.iter().map(|&x| vec![self.real(x)]).collect(),
+            Value::Array(items) => items.iter().map(|item| self.flat(element, item)).collect(),
+            other => panic!("not a sequence: {other:?}"),
+        }
+    }
+
+    /// The registers of a value.
+    fn flat(&mut self, ty: &HostType, value: &Value) -> Vec<Val<N>> {
+        match (ty, value) {
+            (HostType::Real, Value::Real(x)) => vec![self.real(*x)],
+            (HostType::Int, Value::Int(n)) => vec![Val::Int(*n)],
+            (HostType::Bool, Value::Bool(b)) => vec![Val::Int(i64::from(*b))],
+            (HostType::Tuple(types), Value::Tuple(parts)) => {
+                types.iter().zip(parts).flat_map(|(ty, part)| self.flat(ty, part)).collect()
+            }
+            (HostType::Record(types), Value::Record(parts)) => {
+                types.iter().zip(parts).flat_map(|((_, ty), (_, part))| self.flat(ty, part)).collect()
+            }
+            (HostType::Array { element, .. }, value) => {
+                let mut elements = Vec::new();
+                for mut item in self.items(element, value) {
+                    elements.push(if item.len() == 1 { item.remove(0) } else { Self::fields(0, item) });
+                }
+                vec![Val::Ref(Rc::new(Object::Array(elements)))]
+            }
+            (HostType::List { element, .. }, value) => {
+                let mut list = Self::fields(0, Vec::new());
+                for mut item in self.items(element, value).into_iter().rev() {
+                    item.push(list);
+                    list = Self::fields(1, item);
+                }
+                vec![list]
+            }
+            (HostType::Data { data, .. }, Value::Variant(name, payload)) => {
+                let variants = &self.def.data[data.index()].variants;
+                let tag = variants.iter().position(|(known, _)| known == name).expect("the constructor is known");
+                let fields = self.flat(&variants[tag].1, payload);
+                vec![Self::fields(tag as u16, fields)]
+            }
+            other => panic!("not of its type: {other:?}"),
+        }
+    }
+}
+
+/// Runs a function in the reference implementation; gives its result and the number of inputs.
+fn reference<N: Number>(
+    module: &Module,
+    function: &Function,
+    args: &[Value],
+    input: fn(usize, f64) -> N,
+) -> (N, usize) {
+    let def = module.def();
+    let mut inputs = Inputs { def, reals: Vec::new(), input };
+    let types = function.interface().params.iter().map(|(_, ty)| ty);
+    let args = types.zip(args).flat_map(|(ty, arg)| inputs.flat(ty, arg)).collect();
+    let index = def.function(function.name()).expect("the function is there").0.index();
+    let (results, _) = run(def, index, args, 10_000_000).unwrap_or_else(|stop| panic!("{stop:?}"));
+    (results[0].real().clone(), inputs.reals.len())
+}
+
+#[test]
+fn gradients_are_those_of_naive_and_of_taped_dual_numbers() {
+    for case in cases() {
+        // The naive implementation takes exponential time where values are shared, as the paper says.
+        if matches!(case.oracle, Some("particles_100" | "particles_1000")) {
+            continue;
+        }
+        let module = module(case.file, &source(case.file));
+        let function = module.function(case.function).expect("the example has the function");
+        let mut args = arguments(&function, &case.args);
+        if let (Some("particles_10"), Some(steps)) = (case.oracle, args.first_mut()) {
+            *steps = Value::Int(3);
+        }
+        if case.file == "spring" {
+            args[0] = Value::Int(5);
+        }
+        let (value, gradient) = function.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+        let gradient = flatten(&gradient);
+
+        Taped::begin();
+        let (taped, count) = reference(&module, &function, &args, |_, x| Taped::input(x));
+        assert_eq!(taped.primal(), value, "{}", case.function);
+        assert_all_close(&taped.gradient(count).gradient, &gradient, 1e-12);
+
+        let (naive, count) = reference(&module, &function, &args, Naive::input);
+        let naive = naive.gradient(count, 20_000_000).expect("a small program");
+        let scale = naive.iter().fold(1e-3, |scale: f64, x| scale.max(x.abs()));
+        for (found, expected) in naive.iter().zip(&gradient) {
+            assert!((found - expected).abs() <= 1e-13 * scale, "{}: {found:e} and {expected:e}", case.function);
+        }
+    }
+}

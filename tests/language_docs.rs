@@ -1,0 +1,112 @@
+//! The programs in `docs/language.md` compile, and give what the page says.
+//!
+//! In a block of code, `-- f 1 2 => 3.0` says what a call gives, with arguments as on the command line; `-- grad f 1 2
+//! =>` what its gradient is; `=> error: …` how it fails; and `def x = … -- => 3.0` what a constant is. A block of code
+//! with a mistake has the first line of the message in a comment. `DUALVM_BLESS=1` rewrites what is said.
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::Workspace;
+use std::fs;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/language.md");
+
+/// The page with what its programs really give, and how many things it says.
+fn corrected(page: &str) -> (String, usize) {
+    let workspace = Workspace::new("language_docs");
+    let mut out = String::new();
+    let mut said = 0;
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        out.push_str(line);
+        out.push('\n');
+        let Some(kind @ ("dual" | "dual-error")) = line.strip_prefix("```") else { continue };
+        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        workspace.write("page.dual", block.join("\n") + "\n");
+        for line in &block {
+            let found = if kind == "dual" { says(&workspace, line) } else { refused(&workspace, line) };
+            said += usize::from(found.is_some());
+            out.push_str(found.as_deref().unwrap_or(line));
+            out.push('\n');
+        }
+        let accepted = workspace.run(&["check", "page.dual"]);
+        assert_eq!(accepted.code == Some(0), kind == "dual", "{}\n{}", block.join("\n"), accepted.stderr);
+        out.push_str("```\n");
+    }
+    (out, said)
+}
+
+/// A line that says what something gives, with what it does give.
+fn says(workspace: &Workspace, line: &str) -> Option<String> {
+    let (before, _) = line.split_once("=> ")?;
+    let call = match before.strip_prefix("-- ") {
+        Some(call) => call,
+        None => before.strip_suffix("-- ")?.split_whitespace().nth(1).expect("a constant has a name"),
+    };
+    Some(format!("{before}=> {}", result(workspace, call)))
+}
+
+/// What a call gives, on one line.
+fn result(workspace: &Workspace, call: &str) -> String {
+    let words = words(call);
+    let (command, rest) = match words.split_first() {
+        Some((first, rest)) if first == "grad" => ("grad", rest),
+        _ => ("run", &words[..]),
+    };
+    let mut args = vec![command, "page.dual"];
+    args.extend(rest.iter().map(String::as_str));
+    let finished = workspace.run(&args);
+    if finished.code != Some(0) {
+        return finished.stderr.lines().next().unwrap_or_default().to_owned();
+    }
+    let text = finished.stdout.trim_end();
+    match text.split_once("gradient:\n") {
+        None => text.strip_prefix("value  = ").unwrap_or(text).to_owned(),
+        Some((_, gradient)) => {
+            let entries = gradient.lines().filter_map(|line| line.trim().split_once('='));
+            let entries: Vec<String> = entries.map(|(name, x)| format!("{} = {}", name.trim(), x.trim())).collect();
+            entries.join(", ")
+        }
+    }
+}
+
+/// The message of a program with a mistake, in place of a comment.
+fn refused(workspace: &Workspace, line: &str) -> Option<String> {
+    line.strip_prefix("-- ")?;
+    let finished = workspace.run(&["check", "page.dual"]);
+    Some(format!("-- {}", finished.stderr.lines().next().unwrap_or_default()))
+}
+
+/// Cuts a call into words as a shell does, as far as the page needs it: single quotes, and white space.
+fn words(call: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in call.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => words.push(String::new()),
+            c => words.last_mut().expect("there is always a word").push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn the_programs_on_the_page_do_what_it_says() {
+    let page = fs::read_to_string(PAGE).expect("the page is in the repository");
+    let (corrected, said) = corrected(&page);
+    assert!(said > 60, "the page has programs");
+    if std::env::var_os("DUALVM_BLESS").is_some_and(|value| value == "1") {
+        fs::write(PAGE, &corrected).expect("the page can be written");
+        return;
+    }
+    let wrong: Vec<String> = page
+        .lines()
+        .zip(corrected.lines())
+        .filter(|(said, found)| said != found)
+        .map(|(said, found)| format!("page:  {said}\nfound: {found}"))
+        .collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
