@@ -5,7 +5,6 @@
 
 #[path = "../benches/gradients/cases.rs"]
 mod cases;
-#[expect(dead_code, reason = "some of the programs wait for examples of theirs")]
 #[path = "../benches/gradients/hand.rs"]
 mod hand;
 mod measure;

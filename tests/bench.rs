@@ -12,6 +12,9 @@ use serde_json::Value as Json;
 
 const CORE: [&str; 6] = ["mult", "dotprod", "summatvec", "rosenbrock", "newton", "spring"];
 
+const TABLE_1: [&str; 8] =
+    ["mult", "dotprod", "dotprod_list", "summatvec", "summatvec_list", "rotate_vec_by_quat", "neural", "particles"];
+
 fn results(suite: &str) -> Vec<Json> {
     let w = Workspace::new(&format!("bench_{suite}"));
     let text = w.stdout(&["bench", "--suite", suite, "--quick", "--format", "json"]);
@@ -21,13 +24,13 @@ fn results(suite: &str) -> Vec<Json> {
 }
 
 #[track_caller]
-fn assert_complete(suite: &str, cases: &[&str]) {
+fn assert_complete(suite: &str, cases: &[&str]) -> Vec<Json> {
     const TIMES: [&str; 4] = ["primal_ns", "gradient_ns", "hand_primal_ns", "hand_gradient_ns"];
     const COUNTS: [&str; 5] = ["threads", "tape_bytes", "records", "slots", "ops"];
     let results = results(suite);
     let found: Vec<&str> = results.iter().filter_map(|row| row["case"].as_str()).collect();
     assert_eq!(found, cases);
-    for row in results {
+    for row in &results {
         assert_eq!(row["tier"], "interpreter", "{row}");
         assert!(row.get("paper_gradient_ns").is_some(), "{row}");
         for field in TIMES {
@@ -37,11 +40,18 @@ fn assert_complete(suite: &str, cases: &[&str]) {
             assert!(row[field].as_u64().is_some_and(|count| count > 0), "{field} in {row}");
         }
     }
+    results
 }
 
 #[test]
 fn core_has_all_cases_and_fields() {
     assert_complete("core", &CORE);
+}
+
+#[test]
+fn table_1_has_all_cases_and_the_paper_s_times() {
+    let rows = assert_complete("table1", &TABLE_1);
+    assert!(rows.iter().all(|row| row["paper_gradient_ns"].as_f64().is_some_and(|ns| ns > 0.0)), "{rows:#?}");
 }
 
 #[test]
@@ -63,7 +73,7 @@ fn unknown_suites_are_bad_input_and_the_message_lists_the_known_ones() {
     let w = Workspace::new("bench_unknown");
     let finished = w.run(&["bench", "--suite", "nope"]);
     assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
-    assert!(finished.stderr.contains("'nope'") && finished.stderr.contains("core"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("'nope'") && finished.stderr.contains("table1, core"), "{}", finished.stderr);
 }
 
 fn oracle(case: &str) -> Json {

@@ -19,7 +19,13 @@ pub(crate) struct Suite {
 }
 
 /// All suites.
-pub(crate) const SUITES: [Suite; 1] = [Suite { name: "core", cases: core }];
+pub(crate) const SUITES: [Suite; 2] = [Suite { name: "table1", cases: table1 }, Suite { name: "core", cases: core }];
+
+/// The programs of table 1 of Smeding and Vákár (2024), with its arguments. Where the program there is about lists,
+/// the same with arrays stands before it.
+fn table1() -> Vec<Case> {
+    vec![mult(), dotprod(), dotprod_list(), summatvec(), summatvec_list(), rotate_vec_by_quat(), neural(), particles()]
+}
 
 /// Programs of numbers and arrays.
 fn core() -> Vec<Case> {
@@ -250,6 +256,14 @@ fn mult() -> Case {
 const ELEMENTS: usize = 10_000;
 
 fn dotprod() -> Case {
+    dotprod_as("dotprod")
+}
+
+fn dotprod_list() -> Case {
+    dotprod_as("dotprod_list")
+}
+
+fn dotprod_as(name: &'static str) -> Case {
     let (a, b) = (ramp(ELEMENTS, 1.0, 1.0), ramp(ELEMENTS, 3.0, 2.0));
     let args = vec![a.as_slice().into(), b.as_slice().into()];
     let hand = Hand::new(
@@ -259,7 +273,7 @@ fn dotprod() -> Case {
         |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.concat() },
     );
     // A product and a sum for each element. The paper gives a time per element.
-    let case = Case::new("dotprod", include_str!("../../examples/dotprod.dual"), args, 2 * ELEMENTS as u64, hand);
+    let case = Case::new(name, include_str!("../../examples/dotprod.dual"), args, 2 * ELEMENTS as u64, hand);
     Case { paper_gradient_ns: Some(950.0 * ELEMENTS as f64), ..case }
 }
 
@@ -267,6 +281,14 @@ fn dotprod() -> Case {
 const SIDE: usize = 100;
 
 fn summatvec() -> Case {
+    summatvec_as("summatvec")
+}
+
+fn summatvec_list() -> Case {
+    summatvec_as("summatvec_list")
+}
+
+fn summatvec_as(name: &'static str) -> Case {
     let m: Vec<Vec<f64>> = (0..SIDE).map(|i| ramp(SIDE, (SIDE * i + 1) as f64, 1.0)).collect();
     let v = ramp(SIDE, 3.0, 2.0);
     let args = vec![rows(&m), v.as_slice().into()];
@@ -278,7 +300,7 @@ fn summatvec() -> Case {
     );
     // For each row a dot product, and its sum with the others. The paper gives a time per element of the matrix.
     let ops = SIDE * (2 * SIDE + 1);
-    let case = Case::new("summatvec", include_str!("../../examples/summatvec.dual"), args, ops as u64, hand);
+    let case = Case::new(name, include_str!("../../examples/summatvec.dual"), args, ops as u64, hand);
     Case { paper_gradient_ns: Some(590.0 * (SIDE * SIDE) as f64), ..case }
 }
 
@@ -327,4 +349,63 @@ fn spring() -> Case {
     // In a step, for each of two coordinates: 1 / mass, four for the acceleration, four for the two updates.
     let ops = 18 * STEPS as u64 + 1;
     Case::new("spring", include_str!("../../examples/spring.dual"), args, ops, hand)
+}
+
+fn rotate_vec_by_quat() -> Case {
+    let (v, q) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]);
+    let tuple = |parts: &[f64]| Value::Tuple(parts.iter().copied().map(Value::Real).collect());
+    let args = vec![tuple(&v), tuple(&q)];
+    let hand = Hand::new(
+        (v, q),
+        |&(v, q)| hand::rotate_vec_by_quat(v, q),
+        |&(v, q)| hand::rotate_vec_by_quat_jacobian(v, q),
+        |value, (_, rows)| Answer { value: value.to_vec(), derivatives: rows.concat() },
+    );
+    // Two dot products of five, a cross product of nine, three scalings of three, two sums of three; four for factors.
+    let ops = 2 * 5 + 9 + 3 * 3 + 2 * 3 + 4;
+    let case = Case::new("rotate_vec_by_quat", include_str!("../../examples/rotate_vec_by_quat.dual"), args, ops, hand);
+    Case { paper_gradient_ns: Some(5_620.0), ..case }
+}
+
+fn neural() -> Case {
+    const SIZES: [usize; 3] = [50, 100, 50];
+    let vector = |n: usize| (0..n).map(|i| (0.41 * i as f64).sin()).collect::<Vec<f64>>();
+    let row = |i: usize, n: usize| (0..n).map(|j| ((i + j) as f64).sin()).collect();
+    let layer = |(&n, &outputs): (&usize, &usize)| ((0..outputs).map(|i| row(i, n)).collect(), vector(outputs));
+    let layers: Vec<hand::Layer> = SIZES.iter().zip(&SIZES[1..]).map(layer).collect();
+    let x = vector(SIZES[0]);
+    let value = |(w, b): &hand::Layer| Value::Tuple(vec![rows(w), b.as_slice().into()]);
+    let args = vec![Value::Array(layers.iter().map(value).collect()), x.as_slice().into()];
+    let hand = Hand::new(
+        (layers, x),
+        |(layers, x)| hand::neural(layers, x),
+        |(layers, x)| hand::neural_grad(layers, x),
+        |value, (_, adjs, x_adj)| {
+            let parts = adjs.into_iter().flat_map(|(w, b)| [w.concat(), b]).chain([x_adj]);
+            Answer { value: vec![value], derivatives: parts.flatten().collect() }
+        },
+    );
+    // For each output of a layer a dot product and the bias; the rectifier only compares. For each output of the last:
+    // a maximum (the first starts it), a difference, a power of e, a sum, a quotient, and the sum of all.
+    let [a, b, c] = SIZES;
+    let ops = b * (2 * a + 1) + c * (2 * b + 1) + 6 * c - 1;
+    let case = Case::new("neural", include_str!("../../examples/neural.dual"), args, ops as u64, hand);
+    Case { paper_gradient_ns: Some(2_400_000.0), ..case }
+}
+
+fn particles() -> Case {
+    const STEPS: usize = 1000;
+    let starts: Vec<hand::State> = [0.5, 1.0, 1.5, 2.0].map(|x| [x, 0.1, 1.0, 1.0]).to_vec();
+    let value = |&[x, y, vx, vy]: &hand::State| Value::Tuple(vec![pair(x, y), pair(vx, vy)]);
+    let args = vec![Value::Int(STEPS as i64), Value::Array(starts.iter().map(value).collect())];
+    // A product and a sum for each particle. In a step: 1 / mass, eight for the acceleration, eight for the updates.
+    let ops = starts.len() * (17 * STEPS + 2);
+    let hand = Hand::new(
+        (STEPS, starts),
+        |(n, starts)| hand::particles(*n, starts),
+        |(n, starts)| hand::particles_grad(*n, starts),
+        |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.concat() },
+    );
+    let case = Case::new("particles", include_str!("../../examples/particles.dual"), args, ops as u64, hand);
+    Case { paper_gradient_ns: Some(7_600_000.0), ..case }
 }

@@ -6,7 +6,6 @@
 
 #[expect(dead_code, reason = "the command's report shows more of a case")]
 mod cases;
-#[expect(dead_code, reason = "some of the programs wait for examples of theirs")]
 mod hand;
 
 use cases::{Measure, SUITES};

@@ -8,6 +8,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub(crate) const HELP: &str = "\
+Suites: table1 has the programs of table 1 of Smeding and Vákár, \"Parallel Dual-Numbers Reverse AD\" (2024), with its
+arguments; core has programs of numbers and arrays.
+
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand. Arguments and results
 cross the host's border in every call. Times are medians for one run. Where the result is not one Real, the gradient
