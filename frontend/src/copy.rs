@@ -14,8 +14,8 @@ use std::collections::HashMap;
 
 /// Says which function takes the place of a call: its body is copied there.
 pub(crate) trait Chooser {
-    /// The function to inline for a call of `callee`; `loops` is how many loops are around it in the caller, `grown` how many nodes
-    /// the caller has so far.
+    /// The function to inline for a call of `callee`; `loops` is how many loops are around it in the caller, `grown`
+    /// how many nodes the caller has so far.
     fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Option<&Function>;
 }
 

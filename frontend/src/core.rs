@@ -7,10 +7,10 @@
 //!   iteration. `let y = x` leaves no trace: uses of `y` are uses of `x`.
 //! - Each expression node occurs once in its function's tree (constants too), so that a node is a point in the order of
 //!   evaluation: children from left to right, then the node.
-//! - First-order: a function value is a closure object ([`ExprKind::Closure`]); what is known at compile time never gets
-//!   here (`specialise.rs`).
-//! - Control: a [`Label`] names a join point or the head of a repetition. [`ExprKind::Jump`] stands only where its value
-//!   would be the value of the node that binds the label (through blocks, branches and other labels).
+//! - First-order: a function value is a closure object ([`ExprKind::Closure`]); what is known at compile time never
+//!   gets here (`specialise.rs`).
+//! - Control: a [`Label`] names a join point or the head of a repetition. [`ExprKind::Jump`] stands only where its
+//!   value would be the value of the node that binds the label (through blocks, branches and other labels).
 //!
 //! Whatever can trap or fail to end is evaluated where the source says, in the source's order.
 

@@ -1,8 +1,8 @@
 //! Improves functions after inlining, each by itself: branches in loops become selections, what doesn't change leaves
 //! loops, and what nobody reads is dropped.
 //!
-//! All three move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program
-//! does is moved, and the zero rule of derivatives makes a value that is computed but not chosen harmless.
+//! All three move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a
+//! program does is moved, and the zero rule of derivatives makes a value that is computed but not chosen harmless.
 
 mod dead;
 mod hoist;

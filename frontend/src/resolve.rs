@@ -61,8 +61,8 @@ pub(crate) enum TypeMeaning {
 pub(crate) struct Resolved {
     /// The meaning of every [`ExprKind::Var`] and [`ExprKind::Constructor`] that has one, and of everything with `++`.
     pub(crate) meanings: Table<ExprId, Option<Meaning>>,
-    /// The variable that a [`crate::ast::PatternKind::Var`] or [`crate::ast::PatternKind::As`] binds. The alternatives of a
-    /// [`crate::ast::PatternKind::Or`] bind the same ones.
+    /// The variable that a [`crate::ast::PatternKind::Var`] or [`crate::ast::PatternKind::As`] binds. The
+    /// alternatives of a [`crate::ast::PatternKind::Or`] bind the same ones.
     pub(crate) bound: Table<PatternId, Option<LocalId>>,
     /// The constructor of a [`crate::ast::PatternKind::Constructor`].
     pub(crate) constructors: Table<PatternId, Option<ConstructorId>>,

@@ -1,9 +1,9 @@
 //! Typed syntax to core: one function per instance of a definition, found from what hosts can call.
 //!
-//! Every definition of the program whose type has no functions in it is exported at its inferred type, with what is left
-//! open set to its default. A call of a polymorphic definition at other types asks for another instance, and so does a
-//! call with functions that are known (`form.rs`); a worklist makes them. Definitions of one group call each other at the
-//! group's own types, and forms have a bounded size, so that there are finitely many.
+//! Every definition of the program whose type has no functions in it is exported at its inferred type, with what is
+//! left open set to its default. A call of a polymorphic definition at other types asks for another instance, and so
+//! does a call with functions that are known (`form.rs`); a worklist makes them. Definitions of one group call each
+//! other at the group's own types, and forms have a bounded size, so that there are finitely many.
 //!
 //! `specialise/` holds forms, instances, types, what hosts see, expressions, calls, patterns and matching, operators,
 //! equality, arrays.
@@ -188,7 +188,8 @@ impl Elaborator<'_, '_> {
         self.program.form(node)
     }
 
-    /// How an array type is represented. After a type was reported as too large, what should be an array may not be one.
+    /// How an array type is represented. After a type was reported as too large, what should be an array may not be
+    /// one.
     fn array_type(&self, ty: Mono) -> ArrayType {
         let nothing = ArrayType { array: module::TypeId(0), element: ValueType::Real, boxed: None };
         self.program.monos.array_type(ty).unwrap_or(nothing)

@@ -71,7 +71,8 @@ fn flat_args(function: &Function, args: &[ExprId]) -> Option<Vec<ExprId>> {
     (flat.len() == function.params.len()).then_some(flat)
 }
 
-/// Whether a self call hands the parameter at a position on as it is. Without knowing which argument is whose, nothing is.
+/// Whether a self call hands the parameter at a position on as it is. Without knowing which argument is whose,
+/// nothing is.
 fn is_handed_on(function: &Function, call: ExprId, at: usize) -> bool {
     let ExprKind::Call(_, args) = &function.body.exprs[call].kind else { return false };
     let Some(args) = flat_args(function, args) else { return false };

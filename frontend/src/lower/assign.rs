@@ -42,9 +42,9 @@ impl Lowerer<'_> {
         Target { reg: self.registers.allocate(ty, &mut self.out), ty, owner: None }
     }
 
-    /// Computes the values of `parts`, one after the other, into `targets`. A part is computed directly into its targets
-    /// if nothing that is still to come reads what was in them. Of the others, all but the last instruction is computed,
-    /// and the last ones follow together.
+    /// Computes the values of `parts`, one after the other, into `targets`. A part is computed directly into its
+    /// targets if nothing that is still to come reads what was in them. Of the others, all but the last instruction
+    /// is computed, and the last ones follow together.
     pub(super) fn assign(&mut self, parts: &[ExprId], targets: &[Target]) {
         let mut flat = Vec::new();
         self.flatten(parts, &mut flat);

@@ -23,8 +23,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Lowers a join point: `lower` is called for what comes before the label and for what comes after it, and must not let
-    /// control run from the first into the second.
+    /// Lowers a join point: `lower` is called for what comes before the label and for what comes after it, and must
+    /// not let control run from the first into the second.
     pub(super) fn join(&mut self, join: &Join, lower: impl Fn(&mut Self, ExprId)) {
         let place = self.out.new_label();
         let targets: Vec<Target> =

@@ -1,5 +1,5 @@
-//! If-conversion in loops: where both branches are cheap and pure, both are computed and one is selected, so that the loop's
-//! body stays one segment.
+//! If-conversion in loops: where both branches are cheap and pure, both are computed and one is selected, so that the
+//! loop's body stays one segment.
 
 use super::{is_number, pure_cost};
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, TypeLists};

@@ -1,10 +1,10 @@
 //! Decision trees for `match`: which test comes first, and which arms are left after it.
 //!
 //! Follows Maranget, "Compiling Pattern Matching to Good Decision Trees" (2008): a matrix of rows, specialised by the
-//! constructors of a chosen column. Columns that the first row doesn't need are never chosen; among those that it needs the
-//! one that most rows need is. Alternatives of an or-pattern become rows when their column is chosen, and equal rows are
-//! one, so that or-patterns don't multiply; constructors with equal rows share a subtree. When a tree grows out of
-//! proportion the rest is tried row by row.
+//! constructors of a chosen column. Columns that the first row doesn't need are never chosen; among those that it
+//! needs the one that most rows need is. Alternatives of an or-pattern become rows when their column is chosen, and
+//! equal rows are one, so that or-patterns don't multiply; constructors with equal rows share a subtree. When a tree
+//! grows out of proportion the rest is tried row by row.
 
 use super::Elaborator;
 use crate::arena::{Table, id_types};

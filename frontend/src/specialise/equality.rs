@@ -1,4 +1,5 @@
-//! Structural equality: one function per type, with a loop along the last field that is of the type itself, as in lists.
+//! Structural equality: one function per type, with a loop along the last field that is of the type itself, as in
+//! lists.
 
 use super::Specialiser;
 use crate::arena::Id;

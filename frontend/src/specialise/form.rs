@@ -1,11 +1,11 @@
 //! What is known of a value at compile time: its form.
 //!
-//! A function known at compile time is no object. Its form says which code it is and what forms its captures have; at run
-//! time it is its captures' registers, side by side, and if it captures nothing it is nothing. Calls of it are direct
-//! calls, and a function that it is passed to is specialised on its form (compare Paige and Henglein's and Jones, Gomard
-//! and Sestoft's partially static values; 1993, section 8). Tuples and records of functions have the forms of their
-//! parts. Whatever else holds a function (a list, a loop's variable, the branches of an `if`) holds a closure object:
-//! the plain form.
+//! A function known at compile time is no object. Its form says which code it is and what forms its captures have; at
+//! run time it is its captures' registers, side by side, and if it captures nothing it is nothing. Calls of it are
+//! direct calls, and a function that it is passed to is specialised on its form (compare Paige and Henglein's and
+//! Jones, Gomard and Sestoft's partially static values; 1993, section 8). Tuples and records of functions have the
+//! forms of their parts. Whatever else holds a function (a list, a loop's variable, the branches of an `if`) holds a
+//! closure object: the plain form.
 
 use crate::arena::{Table, id_types};
 use crate::ast::{BinaryOp, ConstructorId, DefId, ExprId, LocalFunctionId};

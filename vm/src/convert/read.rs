@@ -27,7 +27,8 @@ pub(crate) fn read_result(
     reader.read(ty, &mut Cursor { reals: &results.reals, words: &[], ints: &results.ints, refs: &results.refs })
 }
 
-/// Reads the result of a recording run, and the slot of every real in it, in the order in which they stand in the value.
+/// Reads the result of a recording run, and the slot of every real in it, in the order in which they stand in the
+/// value.
 pub(crate) fn read_recorded(
     module: &ModuleDef,
     ty: &HostType,
