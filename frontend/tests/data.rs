@@ -90,7 +90,8 @@ fn quaternions_as_record_as_data_and_as_tuple_agree() {
       let Quat w x y z = mul (Quat p 1 2 3) (Quat q 1 2 3) in w + 2 * x + 3 * y + 4 * z";
     let named = "type Quat = Quat { w : Real, v : (Real, Real, Real) }
     def mul (a : Quat) (b : Quat) : Quat = let (x, y, z) = a.v in let (x2, y2, z2) = b.v in
-      Quat { v = (a.w * x2 + x * b.w + y * z2 - z * y2, a.w * y2 - x * z2 + y * b.w + z * x2, a.w * z2 + x * y2 - y * x2 + z * b.w),
+      Quat { v = (a.w * x2 + x * b.w + y * z2 - z * y2, a.w * y2 - x * z2 + y * b.w + z * x2,
+                  a.w * z2 + x * y2 - y * x2 + z * b.w),
         w = a.w * b.w - x * x2 - y * y2 - z * z2 }
     def f (p : Real) (q : Real) : Real = let Quat { w, v = (x, y, z) } =
       mul (Quat { w = p, v = (1, 2, 3) }) (Quat { w = q, v = (1, 2, 3) }) in w + 2 * x + 3 * y + 4 * z";
@@ -118,7 +119,8 @@ fn patterns_match_in_order() {
     assert_eq!(found, [1, 11, 2, 1003, 14, 2, 1006, 1007, 108, 109]);
     let lists = "def f (n : Int) : Int =
       let xs = match n with | 0 -> [] | 1 -> [7] | 2 -> [1, 2] | 3 -> [1, 5, 6] | _ -> [n, n, n, n] in
-      match xs with | [] -> 0 | [x] -> x | [1, y] -> 10 * y | x :: y :: z :: [] -> x + y + z | a :: (_ :: rest @ (b :: _)) -> a + b + size rest | _ -> -1
+      match xs with | [] -> 0 | [x] -> x | [1, y] -> 10 * y | x :: y :: z :: [] -> x + y + z
+      | a :: (_ :: rest @ (b :: _)) -> a + b + size rest | _ -> -1
     def size xs = match xs with | [] -> 0 | _ :: rest -> 1 + size rest";
     let found: Vec<i64> = (0..5).map(|n| int(lists, n)).collect();
     assert_eq!(found, [0, 7, 20, 12, 10]);

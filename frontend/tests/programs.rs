@@ -144,7 +144,8 @@ fn products_of_lists_have_the_gradients_of_the_reference() {
 fn an_expression_tree_is_differentiated_with_respect_to_its_leaves() {
     let text = "type Function = Sin | Exp | Log | Sqrt
     type Expr = Leaf Real | Add Expr Expr | Mul Expr Expr | Apply Function Expr
-    def call (f : Function) (x : Real) : Real = match f with | Sin -> sin x | Exp -> exp x | Log -> log x | Sqrt -> sqrt x
+    def call (f : Function) (x : Real) : Real =
+      match f with | Sin -> sin x | Exp -> exp x | Log -> log x | Sqrt -> sqrt x
     def expression (e : Expr) : Real = match e with
       | Leaf x -> x | Add a b -> expression a + expression b | Mul a b -> expression a * expression b
       | Apply f a -> call f (expression a)";
