@@ -148,6 +148,8 @@ fn the_command_reads_and_writes_what_serde_does() {
         [[12.0,8.0,6.0],[],[1.0]]]}\n";
     assert_eq!(printed, expected);
 
+    let literals = w.stdout(&["run", "border.dual", "grow", "[Dot, Arc 1 2, Rect { height = 3, width = 4 }]"]);
+    assert_eq!(literals, "value  = [Circle 1.0, Arc 2.0 3, Rect { width = 2.0, height = 1.0 }]\n");
     let text = w.stdout(&["grad", "border.dual", "weigh", &scene, &rows]);
     assert!(text.contains("tree = Node (Node Leaf (2.0, null) Leaf) (3.0, null) Leaf"), "{text}");
 }
