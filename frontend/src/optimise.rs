@@ -9,7 +9,7 @@ mod hoist;
 mod select;
 
 use crate::core::{Body, ExprId, ExprKind, Program};
-use dualvm_vm::isa::{Bank, Op};
+use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 
 /// Improves all functions.
@@ -56,17 +56,7 @@ fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
 }
 
 fn scalar_cost(op: Op) -> u32 {
-    match op {
-        Op::Neg | Op::Abs | Op::Sign | Op::Min | Op::Max | Op::Add | Op::Sub | Op::Mul | Op::Fma | Op::Select => 1,
-        Op::Sqrt | Op::Div => 4,
-        _ if op.info().operands.iter().all(|operand| !is_real(operand.role)) => 1,
-        _ => 8,
-    }
-}
-
-fn is_real(role: dualvm_vm::isa::Role) -> bool {
-    use dualvm_vm::isa::Role;
-    matches!(role, Role::Def(Bank::Real) | Role::Use(Bank::Real))
+    if op.info().costly { 6 } else { 1 }
 }
 
 /// Whether a register holds a number.

@@ -3,7 +3,7 @@
 //! From a graph with real inputs and outputs, [`derive_adjoint`] makes bytecode that maps saved primals and the
 //! outputs' adjoints to the inputs' contributions (Smeding and Vákár 2024, section 5, applied to a whole segment at
 //! once and defunctionalised as in section 10.2). The rules are the instruction table's. What to save and what to
-//! compute again is decided here: results of expensive instructions are saved, cheap ones are computed again when
+//! compute again is decided here: results of costly instructions are saved, others are computed again when
 //! everything that they need is at hand, and saved when not.
 
 use crate::graph::{Graph, Node, NodeId, Term, partials};
@@ -171,7 +171,7 @@ impl Plan {
             let at = id.index();
             let recomputable = match node {
                 Node::Real(_) | Node::Int(_) => true,
-                Node::Op(op, _) => is_cheap(op) && graph.args(id).all(|arg| available[arg.index()]),
+                Node::Op(op, _) => !op.info().costly && graph.args(id).all(|arg| available[arg.index()]),
                 _ => false,
             };
             saved[at] = needed[at] && !recomputable;
@@ -192,38 +192,6 @@ impl Plan {
         }
         Plan { saved_reals, saved_ints, needed }
     }
-}
-
-/// Whether an instruction is computed again rather than saved: its result costs less than 8 bytes of tape.
-fn is_cheap(op: Op) -> bool {
-    use Op::{
-        Abs, Add, Ceil, Eq, Floor, Fma, IAdd, ISub, Le, Lt, Max, Min, Mul, Ne, Neg, Round, Select, Sign, StrongMul,
-        Sub, ToReal, Trunc,
-    };
-    matches!(
-        op,
-        Neg | Abs
-            | Sign
-            | Min
-            | Max
-            | Add
-            | Sub
-            | Mul
-            | StrongMul
-            | Fma
-            | Floor
-            | Ceil
-            | Round
-            | Trunc
-            | Select
-            | Eq
-            | Ne
-            | Lt
-            | Le
-            | IAdd
-            | ISub
-            | ToReal
-    )
 }
 
 fn bank_of(node: Node) -> Bank {

@@ -170,7 +170,7 @@ macro_rules! bank {
 ///
 /// Scalar entries: `CODE Variant mnemonic (operand: bank, …) -> bank { primal } derivative;` where `derivative` is
 /// `passive`, or `diff |r| [partial, …]`. An entry whose primal can trap says `try` before the braces, and its
-/// expression is a `Result<_, TrapKind>`.
+/// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
     ($consumer:ident) => { $consumer! {
@@ -196,79 +196,79 @@ macro_rules! for_each_instruction {
             /// Product: `r = a · b`.
             0x08 Mul mul (a: real, b: real) -> real { a * b } diff |_r| [Scale(b), Scale(a)];
             /// Quotient: `r = a / b`.
-            0x09 Div div (a: real, b: real) -> real { a / b } diff |r| [Scale(1.0 / b), Scale(-(r / b))];
+            0x09 Div div (a: real, b: real) -> real { a / b } diff |r| [Scale(1.0 / b), Scale(-(r / b))] @costly;
             /// Strong product: `r = a · b`, but 0 where the product is NaN and a factor is zero (`0 · ∞ = 0`). All
             /// derived code multiplies with it, so that an infinite partial meets a zero adjoint harmlessly.
             0x0a StrongMul smul (a: real, b: real) -> real { math::strong_mul(a, b) } diff |_r| [Scale(b), Scale(a)];
             /// Fused multiply-add with a single rounding: `r = a · b + c`.
             0x0b Fma fma (a: real, b: real, c: real) -> real { math::fma(a, b, c) } diff |_r| [Scale(b), Scale(a), Pass];
             /// Square root: `r = √a`. The derivative at 0 is infinite, at -0 negatively.
-            0x0c Sqrt sqrt (a: real) -> real { a.sqrt() } diff |r| [Scale(0.5 / r)];
+            0x0c Sqrt sqrt (a: real) -> real { a.sqrt() } diff |r| [Scale(0.5 / r)] @costly;
             /// Cube root: `r = ∛a`. The derivative at 0 is infinite.
-            0x0d Cbrt cbrt (a: real) -> real { math::cbrt(a) } diff |r| [Scale(1.0 / (3.0 * (r * r)))];
+            0x0d Cbrt cbrt (a: real) -> real { math::cbrt(a) } diff |r| [Scale(1.0 / (3.0 * (r * r)))] @costly;
             /// Exponential: `r = eᵃ`.
-            0x0e Exp exp (a: real) -> real { math::exp(a) } diff |r| [Scale(r)];
+            0x0e Exp exp (a: real) -> real { math::exp(a) } diff |r| [Scale(r)] @costly;
             /// Base-2 exponential: `r = 2ᵃ`.
-            0x0f Exp2 exp2 (a: real) -> real { math::exp2(a) } diff |r| [Scale(r * LN_2)];
+            0x0f Exp2 exp2 (a: real) -> real { math::exp2(a) } diff |r| [Scale(r * LN_2)] @costly;
             /// `r = eᵃ - 1`, accurate near 0.
-            0x10 Expm1 expm1 (a: real) -> real { math::expm1(a) } diff |_r| [Scale(a.exp())];
+            0x10 Expm1 expm1 (a: real) -> real { math::expm1(a) } diff |_r| [Scale(a.exp())] @costly;
             /// Natural logarithm: `r = ln a`.
-            0x11 Log log (a: real) -> real { math::log(a) } diff |_r| [Scale(1.0 / a)];
+            0x11 Log log (a: real) -> real { math::log(a) } diff |_r| [Scale(1.0 / a)] @costly;
             /// Base-2 logarithm: `r = log₂ a`.
-            0x12 Log2 log2 (a: real) -> real { math::log2(a) } diff |_r| [Scale(1.0 / (a * LN_2))];
+            0x12 Log2 log2 (a: real) -> real { math::log2(a) } diff |_r| [Scale(1.0 / (a * LN_2))] @costly;
             /// Base-10 logarithm: `r = log₁₀ a`.
-            0x13 Log10 log10 (a: real) -> real { math::log10(a) } diff |_r| [Scale(1.0 / (a * LN_10))];
+            0x13 Log10 log10 (a: real) -> real { math::log10(a) } diff |_r| [Scale(1.0 / (a * LN_10))] @costly;
             /// `r = ln(1 + a)`, accurate near 0.
-            0x14 Log1p log1p (a: real) -> real { math::log1p(a) } diff |_r| [Scale(1.0 / (1.0 + a))];
+            0x14 Log1p log1p (a: real) -> real { math::log1p(a) } diff |_r| [Scale(1.0 / (1.0 + a))] @costly;
             /// Power with a real exponent: `r = aᵇ`. The derivative with respect to `a` is 0 where `b = 0`; with
             /// respect to `b` it is 0 where `a = 0` and `b > 0` or the power underflows, and NaN for another
             /// negative base.
             0x15 Pow pow (a: real, b: real) -> real { math::pow(a, b) }
-                diff |r| [Scale(b.smul(a.pow(b - 1.0))), Scale(r.smul(a.log()))];
+                diff |r| [Scale(b.smul(a.pow(b - 1.0))), Scale(r.smul(a.log()))] @costly;
             /// Power with an integer exponent: `r = aⁿ`, by repeated squaring. The derivative is 0 where `n = 0`.
             0x16 Powi powi (a: real, n: int) -> real { math::powi(a, n) }
-                diff |_r| [Scale(n.to_real().smul(a.powi(n.isub(1))))];
+                diff |_r| [Scale(n.to_real().smul(a.powi(n.isub(1))))] @costly;
             /// Sine: `r = sin a`, `a` in radians.
-            0x17 Sin sin (a: real) -> real { math::sin(a) } diff |_r| [Scale(a.cos())];
+            0x17 Sin sin (a: real) -> real { math::sin(a) } diff |_r| [Scale(a.cos())] @costly;
             /// Cosine: `r = cos a`, `a` in radians.
-            0x18 Cos cos (a: real) -> real { math::cos(a) } diff |_r| [Scale(-a.sin())];
+            0x18 Cos cos (a: real) -> real { math::cos(a) } diff |_r| [Scale(-a.sin())] @costly;
             /// Tangent: `r = tan a`, `a` in radians.
-            0x19 Tan tan (a: real) -> real { math::tan(a) } diff |r| [Scale(1.0 + r * r)];
+            0x19 Tan tan (a: real) -> real { math::tan(a) } diff |r| [Scale(1.0 + r * r)] @costly;
             /// Arc sine: `r = asin a`, in radians. The derivative at ±1 is infinite.
-            0x1a Asin asin (a: real) -> real { math::asin(a) } diff |_r| [Scale(1.0 / ((1.0 - a) * (1.0 + a)).sqrt())];
+            0x1a Asin asin (a: real) -> real { math::asin(a) } diff |_r| [Scale(1.0 / ((1.0 - a) * (1.0 + a)).sqrt())] @costly;
             /// Arc cosine: `r = acos a`, in radians. The derivative at ±1 is infinite.
-            0x1b Acos acos (a: real) -> real { math::acos(a) } diff |_r| [Scale(-1.0 / ((1.0 - a) * (1.0 + a)).sqrt())];
+            0x1b Acos acos (a: real) -> real { math::acos(a) } diff |_r| [Scale(-1.0 / ((1.0 - a) * (1.0 + a)).sqrt())] @costly;
             /// Arc tangent: `r = atan a`, in radians.
-            0x1c Atan atan (a: real) -> real { math::atan(a) } diff |_r| [Scale(1.0 / (1.0 + a * a))];
+            0x1c Atan atan (a: real) -> real { math::atan(a) } diff |_r| [Scale(1.0 / (1.0 + a * a))] @costly;
             /// Angle of the point `(b, a)`: `r = atan2(a, b)`, in radians. The derivative at the origin is NaN.
             0x1d Atan2 atan2 (a: real, b: real) -> real { math::atan2(a, b) }
-                diff |_r| [Scale((b / a.hypot(b)) / a.hypot(b)), Scale(-((a / a.hypot(b)) / a.hypot(b)))];
+                diff |_r| [Scale((b / a.hypot(b)) / a.hypot(b)), Scale(-((a / a.hypot(b)) / a.hypot(b)))] @costly;
             /// Hyperbolic sine: `r = sinh a`.
-            0x1e Sinh sinh (a: real) -> real { math::sinh(a) } diff |_r| [Scale(a.cosh())];
+            0x1e Sinh sinh (a: real) -> real { math::sinh(a) } diff |_r| [Scale(a.cosh())] @costly;
             /// Hyperbolic cosine: `r = cosh a`.
-            0x1f Cosh cosh (a: real) -> real { math::cosh(a) } diff |_r| [Scale(a.sinh())];
+            0x1f Cosh cosh (a: real) -> real { math::cosh(a) } diff |_r| [Scale(a.sinh())] @costly;
             /// Hyperbolic tangent: `r = tanh a`.
-            0x20 Tanh tanh (a: real) -> real { math::tanh(a) } diff |_r| [Scale((1.0 / a.cosh()) * (1.0 / a.cosh()))];
+            0x20 Tanh tanh (a: real) -> real { math::tanh(a) } diff |_r| [Scale((1.0 / a.cosh()) * (1.0 / a.cosh()))] @costly;
             /// Inverse hyperbolic sine: `r = asinh a`.
-            0x21 Asinh asinh (a: real) -> real { math::asinh(a) } diff |_r| [Scale(1.0 / a.hypot(1.0))];
+            0x21 Asinh asinh (a: real) -> real { math::asinh(a) } diff |_r| [Scale(1.0 / a.hypot(1.0))] @costly;
             /// Inverse hyperbolic cosine: `r = acosh a`. The derivative at 1 is infinite.
-            0x22 Acosh acosh (a: real) -> real { math::acosh(a) } diff |_r| [Scale(1.0 / ((a - 1.0) * (a + 1.0)).sqrt())];
+            0x22 Acosh acosh (a: real) -> real { math::acosh(a) } diff |_r| [Scale(1.0 / ((a - 1.0) * (a + 1.0)).sqrt())] @costly;
             /// Inverse hyperbolic tangent: `r = atanh a`.
-            0x23 Atanh atanh (a: real) -> real { math::atanh(a) } diff |_r| [Scale(1.0 / ((1.0 - a) * (1.0 + a)))];
+            0x23 Atanh atanh (a: real) -> real { math::atanh(a) } diff |_r| [Scale(1.0 / ((1.0 - a) * (1.0 + a)))] @costly;
             /// Error function: `r = erf a`.
-            0x24 Erf erf (a: real) -> real { math::erf(a) } diff |_r| [Scale(FRAC_2_SQRT_PI * (-(a * a)).exp())];
+            0x24 Erf erf (a: real) -> real { math::erf(a) } diff |_r| [Scale(FRAC_2_SQRT_PI * (-(a * a)).exp())] @costly;
             /// Complementary error function: `r = 1 - erf a`, accurate for large `a`.
-            0x25 Erfc erfc (a: real) -> real { math::erfc(a) } diff |_r| [Scale(-FRAC_2_SQRT_PI * (-(a * a)).exp())];
+            0x25 Erfc erfc (a: real) -> real { math::erfc(a) } diff |_r| [Scale(-FRAC_2_SQRT_PI * (-(a * a)).exp())] @costly;
             /// Logarithm of the absolute value of the gamma function: `r = ln |Γ(a)|`.
-            0x26 Lgamma lgamma (a: real) -> real { math::lgamma(a) } diff |_r| [Scale(a.digamma())];
+            0x26 Lgamma lgamma (a: real) -> real { math::lgamma(a) } diff |_r| [Scale(a.digamma())] @costly;
             /// Digamma function: `r = ψ(a)`, the derivative of `ln Γ`.
-            0x27 Digamma digamma (a: real) -> real { math::digamma(a) } diff |_r| [Scale(a.polygamma(1))];
+            0x27 Digamma digamma (a: real) -> real { math::digamma(a) } diff |_r| [Scale(a.polygamma(1))] @costly;
             /// Polygamma function: `r = ψ⁽ⁿ⁾(a)`, the `n`-th derivative of digamma; NaN for `n < 0` or `n > 150`.
             0x28 Polygamma polygamma (a: real, n: int) -> real { math::polygamma(n, a) }
-                diff |_r| [Scale(a.polygamma(n.iadd(1)))];
+                diff |_r| [Scale(a.polygamma(n.iadd(1)))] @costly;
             /// Euclidean norm without overflow: `r = √(a² + b²)`. The derivative at the origin is 0.
             0x29 Hypot hypot (a: real, b: real) -> real { math::hypot(a, b) }
-                diff |r| [Scale((a / r).zero_where(r)), Scale((b / r).zero_where(r))];
+                diff |r| [Scale((a / r).zero_where(r)), Scale((b / r).zero_where(r))] @costly;
             /// Largest integer not above `a`. The derivative is 0 everywhere.
             0x2a Floor floor (a: real) -> real { a.floor() } passive;
             /// Smallest integer not below `a`. The derivative is 0 everywhere.
@@ -305,9 +305,9 @@ macro_rules! for_each_instruction {
             /// Product, wrapping at 2⁶⁴.
             0x42 IMul imul (a: int, b: int) -> int { a.wrapping_mul(b) } passive;
             /// Quotient towards zero. Traps if `b = 0`, and for `-2⁶³ / -1`.
-            0x43 IDiv idiv (a: int, b: int) -> int try { math::int_div(a, b) } passive;
+            0x43 IDiv idiv (a: int, b: int) -> int try { math::int_div(a, b) } passive @costly;
             /// Remainder with the sign of `a`. Traps if `b = 0`, and for `-2⁶³ / -1`.
-            0x44 IRem irem (a: int, b: int) -> int try { math::int_rem(a, b) } passive;
+            0x44 IRem irem (a: int, b: int) -> int try { math::int_rem(a, b) } passive @costly;
             /// Negation, wrapping.
             0x45 INeg ineg (a: int) -> int { a.wrapping_neg() } passive;
             /// Bitwise and.
@@ -452,6 +452,8 @@ pub struct OpInfo {
     pub differentiable: bool,
     /// Whether a scalar instruction can trap.
     pub traps: bool,
+    /// Whether a scalar instruction takes several times as long as an addition: its result is worth 8 bytes of tape.
+    pub costly: bool,
     /// The derivative rule as written in the table, for the reference page.
     pub derivative: &'static str,
 }
@@ -461,19 +463,19 @@ macro_rules! define_ops {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) ; )* }
         internal { $( $(#[doc = $idoc:literal])+ $icode:literal $iname:ident ; )* }
     ) => { define_ops!{ @roles
         scalar { $( $(#[doc = $sdoc])+ $scode $sname $smnem ($($arg : $bank),+) -> $rbank
-            ($(stringify!($try))?) ($($(stringify!($partial)),+)?) ; )* }
+            ($(stringify!($try))?) ($($(stringify!($partial)),+)?) ($(stringify!($costly))?) ; )* }
         structural { $( $(#[doc = $tdoc])+ $tcode $tname $tmnem ($($oname ($($role)+)),*) ; )* }
         internal { $( $(#[doc = $idoc])+ $icode $iname ; )* }
     } };
     (@roles
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
-            ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) ; )* }
+            ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) ($($costly:expr)?) ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) ; )* }
         internal { $( $(#[doc = $idoc:literal])+ $icode:literal $iname:ident ; )* }
@@ -506,6 +508,7 @@ macro_rules! define_ops {
                         ],
                         differentiable: matches!(&[$($partial),*] as &[&str], [_, ..]),
                         traps: matches!(&[$($try),*] as &[&str], [_, ..]),
+                        costly: matches!(&[$($costly),*] as &[&str], [_, ..]),
                         derivative: concat!("" $(, $partial, "; ")*),
                     } }, )*
                     $( Op::$tname => const { &OpInfo {
@@ -516,6 +519,7 @@ macro_rules! define_ops {
                         operands: &[$( OperandInfo { name: stringify!($oname), role: role!($($role)+) } ),*],
                         differentiable: false,
                         traps: false,
+                        costly: false,
                         derivative: "",
                     } }, )*
                     $( Op::$iname => const { &OpInfo {
@@ -526,6 +530,7 @@ macro_rules! define_ops {
                         operands: &[],
                         differentiable: false,
                         traps: false,
+                        costly: false,
                         derivative: "",
                     } }, )*
                 }
