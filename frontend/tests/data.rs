@@ -210,3 +210,19 @@ fn nested_types_of_growing_size_are_refused() {
     let errors = compile("test.dual", text).unwrap_err().to_string();
     assert!(errors.contains("too large"), "{errors}");
 }
+
+#[test]
+fn fields_of_the_only_constructor_need_no_constructor_in_a_pattern() {
+    let text = "type Point = Point { x : Real, at : (Int, Real) }
+    def parts ({ x, at = (n, y) } : Point) : Real = x + to_real n * y
+    def chosen (p : Point) : Real =
+      match p with | { at = (0, y) } -> y | { x } if x > 10 -> 2 * x | { x, at = (_, y) } -> x * y
+    def f (a : Real) (b : Real) : Real =
+      let p = Point { x = a, at = (2, b) } in
+      let { x } = p in
+      parts p + 10 * chosen p + 100 * chosen (Point { x = 20 * x, at = (1, b) })
+        + 1000 * chosen (Point { x, at = (0, b) })";
+    let (value, gradient) = function(text).value_and_grad(&reals(&[1.5, 4.0])).unwrap();
+    assert_eq!(value, (1.5 + 8.0) + 10.0 * 6.0 + 100.0 * 60.0 + 1000.0 * 4.0);
+    assert_eq!(gradient, reals(&[1.0 + 40.0 + 4000.0, 2.0 + 15.0 + 1000.0]));
+}

@@ -73,7 +73,7 @@ impl Elaborator<'_, '_> {
     }
 
     /// The only constructor of a data type with named fields.
-    fn only_constructor(&self, ty: Mono) -> Option<(ConstructorId, Vec<Name>)> {
+    pub(super) fn only_constructor(&self, ty: Mono) -> Option<(ConstructorId, Vec<Name>)> {
         let MonoNode::Data(data, _) = *self.program.monos.node(ty) else { return None };
         let ast = self.program.ast;
         let &[only] = &ast.datas[data].constructors[..] else { return None };

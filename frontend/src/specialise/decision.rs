@@ -144,10 +144,13 @@ impl<'d, 's, 'p> Decider<'d, 's, 'p> {
                 }
             }
             PatternKind::Record(fields) => {
+                let only = self.elaborator.only_constructor(ty).map(|(_, names)| names);
+                let names = only.clone().unwrap_or_else(|| self.elaborator.record_fields(ty).to_vec());
                 for field in fields {
-                    let names = self.elaborator.record_fields(ty);
-                    if let Some(at) = names.iter().position(|&name| name == field.name) {
-                        self.add_part(row, place, at, field.pattern);
+                    match names.iter().position(|&name| name == field.name) {
+                        Some(at) if only.is_some() => self.add_field(row, place, at, field.pattern),
+                        Some(at) => self.add_part(row, place, at, field.pattern),
+                        None => {}
                     }
                 }
             }
@@ -162,6 +165,13 @@ impl<'d, 's, 'p> Decider<'d, 's, 'p> {
         let ty = self.elaborator.program.monos.parts(self.places.nodes[place].1)[at];
         let part = self.places.intern(PlaceNode::Part(place, at), ty);
         crate::stack::grown(|| self.add(row, part, Pattern { pattern, skipped: 0 }));
+    }
+
+    /// Adds the pattern of a field of a data type with one constructor, which needs no test.
+    fn add_field(&mut self, row: &mut Row, place: Place, at: usize, pattern: PatternId) {
+        let ty = self.elaborator.program.fields(self.places.nodes[place].1)[0][at];
+        let field = self.places.intern(PlaceNode::Field(place, 0, at), ty);
+        crate::stack::grown(|| self.add(row, field, Pattern { pattern, skipped: 0 }));
     }
 
     fn tree(&mut self, rows: Vec<Row>) -> Tree {

@@ -31,7 +31,17 @@ impl Elaborator<'_, '_> {
                 }
             }
             PatternKind::Record(fields) => {
-                let names = self.record_fields(self.program.forms.mono(value.form)).to_vec();
+                let ty = self.program.forms.mono(value.form);
+                if let Some((_, names)) = self.only_constructor(ty) {
+                    for wanted in fields {
+                        if let Some(at) = names.iter().position(|&name| name == wanted.name) {
+                            let field = self.field(value, ty, 0, at, bindings, span);
+                            self.bind_value(wanted.pattern, &field, bindings);
+                        }
+                    }
+                    return;
+                }
+                let names = self.record_fields(ty).to_vec();
                 let parts = self.parts_of(value);
                 for field in fields {
                     if let Some(at) = names.iter().position(|&name| name == field.name) {
