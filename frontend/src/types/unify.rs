@@ -35,13 +35,39 @@ impl Types {
 
     fn run(&mut self, work: Work) -> Result<(), Mismatch> {
         self.trail.clear();
-        let result = self.run_all(vec![work]);
+        let result = self.run_all(vec![work]).and_then(|()| self.check_finite());
         if result.is_err() {
             while let Some((ty, node)) = self.trail.pop() {
                 self.nodes[ty] = node;
             }
         }
         result
+    }
+
+    /// Whether the types that were just joined are finite. Binding a variable looks for it in its type, but a type that was
+    /// joined with a part of itself has no variable left to find if an unknown type takes its place.
+    fn check_finite(&mut self) -> Result<(), Mismatch> {
+        let joined = self.trail.iter().filter(|(_, old)| matches!(old, Node::Con { ground: false, .. }));
+        let mut pending: Vec<(Ty, bool)> = joined.map(|&(ty, _)| (self.root(ty), false)).collect();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        self.start_walk();
+        let mut path = HashSet::new();
+        while let Some((ty, left)) = pending.pop() {
+            if left {
+                path.remove(&ty);
+            } else if path.contains(&ty) {
+                return Err(Mismatch::Infinite);
+            } else if self.visit(ty)
+                && let Node::Con { args, ground: false, .. } = &self.nodes[ty]
+            {
+                path.insert(ty);
+                pending.push((ty, true));
+                pending.extend(args.iter().map(|&arg| (self.root(arg), false)));
+            }
+        }
+        Ok(())
     }
 
     fn run_all(&mut self, mut pending: Vec<Work>) -> Result<(), Mismatch> {
