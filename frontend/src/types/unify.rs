@@ -44,8 +44,8 @@ impl Types {
         result
     }
 
-    /// Whether the types that were just joined are finite. Binding a variable looks for it in its type, but a type that was
-    /// joined with a part of itself has no variable left to find if an unknown type takes its place.
+    /// Whether the types that were just joined are finite. Binding a variable looks for it in its type, but a type
+    /// that was joined with a part of itself has no variable left to find if an unknown type takes its place.
     fn check_finite(&mut self) -> Result<(), Mismatch> {
         let joined = self.trail.iter().filter(|(_, old)| matches!(old, Node::Con { ground: false, .. }));
         let mut pending: Vec<(Ty, bool)> = joined.map(|&(ty, _)| (self.root(ty), false)).collect();
