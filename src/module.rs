@@ -4,8 +4,10 @@ use crate::frontend::{self, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
 use crate::vm::module::ModuleDef;
+use crate::vm::native::CompiledCode;
 use crate::vm::{binary, engine, text};
 use crate::{Error, ErrorKind, Function};
+use dualvm_jit::Cranelift;
 use std::sync::Arc;
 
 /// Verified code. Cheap to clone, `Send` and `Sync`.
@@ -145,13 +147,24 @@ impl Module {
         self.verified.def()
     }
 
+    /// The native code that the module has by now, in the order of its compilation.
+    pub fn compiled(&self) -> Vec<CompiledCode> {
+        self.verified.compiled()
+    }
+
+    /// What the generator of native code has failed for, and why: nothing, as far as anyone knows. It stays
+    /// interpreted.
+    pub fn compile_failures(&self) -> Vec<String> {
+        self.verified.compile_failures()
+    }
+
     /// The engine that the module belongs to.
     pub fn engine(&self) -> &Engine {
         self.verified.engine()
     }
 
     fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
-        let verified = engine::Module::new(engine, read.def).map_err(ErrorKind::Verify)?;
+        let verified = engine::Module::with_generator(engine, read.def, Some(&Cranelift)).map_err(ErrorKind::Verify)?;
         Ok(Module { verified, unexported: read.unexported.into() })
     }
 

@@ -13,10 +13,13 @@ use std::cell::RefCell;
 /// Straight-line code on a frame of its own. Real registers begin with the saved reals, then the output adjoints;
 /// integer registers begin with the saved integers.
 #[derive(Debug, Default)]
-pub(crate) struct StraightCode {
-    pub(crate) code: Vec<Inst>,
-    pub(crate) reals: usize,
-    pub(crate) ints: usize,
+pub struct StraightCode {
+    /// Scalar instructions, `const` and `iconst`.
+    pub code: Vec<Inst>,
+    /// How many real registers there are.
+    pub reals: usize,
+    /// How many integer registers there are.
+    pub ints: usize,
 }
 
 /// What the tape and the sweep need to know of a segment.

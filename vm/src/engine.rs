@@ -8,6 +8,7 @@ use crate::heap::{Heap, HeapLimits};
 use crate::interp::{Arguments, Interp};
 use crate::meter::Meter;
 use crate::module::{DataDef, FuncId, HostType, Interface, ModuleDef};
+use crate::native::{CompiledCode, Generator, Listing, Refusal, Thresholds, Tier};
 use crate::pool::SlabPool;
 use crate::program::Program;
 use crate::sweep::Sweep;
@@ -64,6 +65,35 @@ impl Default for Limits {
 pub struct Config {
     /// Limits of calls that bring none of their own.
     pub limits: Limits,
+    /// When code is compiled. Without a generator everything is interpreted.
+    pub jit: Jit,
+    /// What makes native code. The crate `dualvm` brings one where there is none here.
+    pub generator: Option<Arc<dyn Generator>>,
+}
+
+/// When functions are compiled to native code. Results, traps and fuel are the same in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Jit {
+    /// Never: everything is interpreted.
+    Off,
+    /// When they have run often enough; the default.
+    #[default]
+    Auto,
+    /// As `Auto`, with thresholds of the host's own.
+    After(Thresholds),
+    /// Before they run for the first time.
+    Always,
+}
+
+impl Jit {
+    fn thresholds(self) -> Option<Thresholds> {
+        match self {
+            Jit::Off => None,
+            Jit::Auto => Some(Thresholds::default()),
+            Jit::After(thresholds) => Some(thresholds),
+            Jit::Always => Some(Thresholds::ALWAYS),
+        }
+    }
 }
 
 /// How one call runs.
@@ -267,8 +297,25 @@ impl Module {
     /// # Errors
     /// Everything that the verifier finds wrong, up to 100 errors.
     pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Vec<VerifyError>> {
+        Module::with_generator(engine, def, None)
+    }
+
+    /// [`Module::new`], with a generator of native code for engines that have none of their own.
+    ///
+    /// # Errors
+    /// As [`Module::new`].
+    pub fn with_generator(
+        engine: &Engine,
+        def: ModuleDef,
+        generator: Option<&dyn Generator>,
+    ) -> Result<Module, Vec<VerifyError>> {
         verify(&def)?;
-        Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def)) })
+        let config = &engine.0.config;
+        let generator = config.generator.as_deref().or(generator);
+        let tier = generator
+            .zip(config.jit.thresholds())
+            .and_then(|(generator, thresholds)| Tier::new(generator, thresholds, def.functions.len()));
+        Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
     }
 
     /// The exported function of this name.
@@ -288,6 +335,24 @@ impl Module {
     /// The code, for printing and encoding.
     pub fn def(&self) -> &ModuleDef {
         &self.program.def
+    }
+
+    /// The native code that the module has by now, in the order of its compilation.
+    pub fn compiled(&self) -> Vec<CompiledCode> {
+        self.program.tier.as_ref().map_or_else(Vec::new, Tier::compiled)
+    }
+
+    /// What the generator of native code has failed for, and why: nothing, as far as anyone knows. It stays
+    /// interpreted.
+    pub fn compile_failures(&self) -> Vec<String> {
+        self.program.tier.as_ref().map_or_else(Vec::new, Tier::failures)
+    }
+
+    /// What the native code of a function looks like, in plain or in recording runs. `None` if the module has no
+    /// native code.
+    pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
+        let tier = self.program.tier.as_ref()?;
+        Some(tier.listing(&self.program, func.0, recording))
     }
 
     /// The engine that the module belongs to.
@@ -492,8 +557,8 @@ impl<'a> Run<'a> {
             TraceFrame { function: function.name.clone(), inst, place }
         };
         let interp = &self.state.interp;
-        let depth = interp.depth();
         let mut frames = interp.backtrace(program, recording);
+        let depth = frames.len();
         let innermost: Vec<TraceFrame> = frames.by_ref().take(SHOWN).map(frame).collect();
         let omitted = depth.saturating_sub(2 * SHOWN);
         let outermost = frames.skip(omitted).map(frame).collect();

@@ -10,33 +10,36 @@
 //! The layout is the same in all modes. Small objects live in slabs and move when the heap is evacuated (Cheney's
 //! algorithm; the roots are the run's reference registers); large ones have memory of their own and stay.
 
+use crate::interp::CONTEXT;
 use crate::isa::Bank;
 use crate::module::ValueType;
 use crate::pool::{SLAB_BYTES, Slab, SlabPool};
-use crate::trap::Limit;
+use crate::tape::Tape;
+use crate::trap::{Limit, TrapKind};
 use std::alloc::{Layout, alloc, dealloc};
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// A reference register's content: an object, or null before the first assignment.
 pub(crate) type Ref = *mut u64;
 
 /// Words before an object's fields.
-pub(crate) const OBJECT_HEADER: usize = 2;
+pub const OBJECT_HEADER: usize = 2;
 /// Words before an array's elements.
-pub(crate) const ARRAY_HEADER: usize = 4;
+pub const ARRAY_HEADER: usize = 4;
 /// Index of the owner word.
-pub(crate) const OWNER: usize = 1;
+pub const OWNER: usize = 1;
 /// Index of an array's length.
-pub(crate) const LEN: usize = 2;
+pub const LEN: usize = 2;
 /// Index of an array's first slot.
-pub(crate) const FIRST: usize = 3;
+pub const FIRST: usize = 3;
 /// Index of a builder's capacity.
-pub(crate) const CAPACITY: usize = 3;
+pub const CAPACITY: usize = 3;
 
-const KIND: u64 = 0x0f;
+pub(crate) const KIND: u64 = 0x0f;
 const OBJECT: u64 = 1;
 const ARRAY: u64 = 2;
-const BUILDER: u64 = 5;
+pub(crate) const BUILDER: u64 = 5;
 /// A real builder that keeps the words of its elements.
 const WITH_WORDS: u64 = 0x10;
 const MARKED: u64 = 0x20;
@@ -44,7 +47,7 @@ const LARGE: u64 = 0x40;
 const FORWARDED: u64 = 0x80;
 
 /// Objects of more words than this get memory of their own.
-const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
+pub const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
 /// The heap is not evacuated before this many bytes were allocated since the last time.
 const THRESHOLD_MIN: u64 = 4 << 20;
 
@@ -96,7 +99,7 @@ pub(crate) fn object_header(fields: Fields, tag: u32) -> u64 {
 }
 
 /// Word 0 of an array.
-pub(crate) fn array_header(element: Bank) -> u64 {
+pub fn array_header(element: Bank) -> u64 {
     ARRAY + element as u64
 }
 
@@ -169,6 +172,12 @@ pub(crate) struct Heap {
 unsafe impl Send for Heap {}
 
 impl Heap {
+    // Where native code finds fields.
+    pub(crate) const TOP: usize = offset_of!(Heap, top);
+    pub(crate) const END: usize = offset_of!(Heap, end);
+    pub(crate) const ALLOCATED: usize = offset_of!(Heap, allocated);
+    pub(crate) const ALLOCATED_MAX: usize = offset_of!(Heap, limits.allocated_bytes);
+
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
         Heap {
             pool,
@@ -416,6 +425,60 @@ impl Drop for Heap {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// A builder for elements of bank 0, 1 or 2. With `recording`, one of reals keeps their words.
+#[inline]
+pub(crate) fn build(
+    heap: &mut Heap,
+    capacity: i64,
+    element: u64,
+    recording: bool,
+    reserved: u64,
+    roots: &mut [Ref],
+) -> Result<Ref, TrapKind> {
+    let with_words = recording && element == Bank::Real as u64;
+    let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(with_words)));
+    let Some(size) = cells.filter(|&n| n < 1 << 48).map(|n| n as usize + ARRAY_HEADER) else {
+        return Err(TrapKind::BadCapacity(capacity));
+    };
+    let element = match element {
+        0 => Bank::Real,
+        1 => Bank::Int,
+        _ => Bank::Ref,
+    };
+    let builder = heap.allocate(builder_header(element, with_words), size, reserved, roots)?;
+    // SAFETY: the object has a header of four words.
+    unsafe {
+        *builder.add(LEN) = 0;
+        *builder.add(CAPACITY) = capacity as u64;
+    }
+    Ok(builder)
+}
+
+/// Turns a builder into an array.
+///
+/// # Safety
+/// `array` is a builder or was one.
+#[inline]
+pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind> {
+    // SAFETY: promised by the caller; the words of a builder follow its elements.
+    unsafe {
+        let header = *array;
+        if !is_builder(header) {
+            return Err(TrapKind::BuilderFinished);
+        }
+        let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
+        let mut first = 0;
+        if has_words(header) {
+            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
+            first = tape.pack(words)?;
+            *array.add(OWNER) = if first == 0 { 0 } else { CONTEXT };
+        }
+        *array = finished(header);
+        *array.add(FIRST) = u64::from(first);
+    }
+    Ok(())
 }
 
 fn free_large(large: &Large) {

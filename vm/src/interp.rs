@@ -1,7 +1,7 @@
 //! The interpreter: runs the streams of [`crate::prepare`], in primal and in recording mode.
 //!
-//! Frames live on stacks of this module's own, one per bank, so that the native stack doesn't grow with the program's
-//! recursion. Registers are addressed through raw pointers without checks: the verifier has checked every register,
+//! Frames live on stacks of the VM ([`crate::stack`]), one per bank, so that the native stack doesn't grow with the
+//! program's recursion. Registers are addressed through raw pointers without checks: the verifier has checked every register,
 //! target, field and function of the code, and each call makes room for the callee's frame. The two modes are two
 //! instances of one function; the recording one also moves words and writes records.
 
@@ -9,21 +9,25 @@ mod recording;
 mod registers;
 
 use recording::{is_active, segment_end};
-use registers::{Registers, copy_registers, gather, return_registers, scatter, unpack_captures};
+pub(crate) use registers::Registers;
+pub(crate) use registers::unpack_captures;
+use registers::{copy_registers, gather, return_registers, scatter, unpack_results};
 
 use crate::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref};
 use crate::isa::{Bank, Inst, Op, for_each_instruction};
 use crate::math;
 use crate::meter::Meter;
+use crate::native::{Code, Status, Tier};
 use crate::prepare::Stream;
 use crate::program::Program;
+use crate::stack::{NativeStack, Stack};
 use crate::sweep::{read, scalar_arm};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
 use crate::word::CONSTANT;
 
 /// The context of a run that records: what owns objects that are not constant.
-const CONTEXT: u64 = 1;
+pub(crate) const CONTEXT: u64 = 1;
 
 /// What a caller needs to go on.
 #[derive(Clone, Copy, Debug)]
@@ -31,40 +35,7 @@ struct Frame {
     func: u32,
     /// Position of the instruction after the call.
     pc: u32,
-    reals: usize,
-    ints: usize,
-    refs: usize,
-}
-
-/// A bank's stack. The memory is kept for later runs, but what a run may use starts at nothing, so that its limits
-/// don't depend on what ran before.
-#[derive(Debug)]
-struct Stack<T> {
-    cells: Vec<T>,
-    /// How many of the cells this run may use.
-    room: usize,
-}
-
-impl<T: Copy> Stack<T> {
-    fn new() -> Self {
-        Stack { cells: Vec::new(), room: 0 }
-    }
-
-    /// Makes room for `len` cells.
-    #[cold]
-    fn grow(&mut self, len: usize, fill: T) -> Result<(), Limit> {
-        let target = len.max(2 * self.room).max(256);
-        if target > self.cells.len() {
-            self.cells.try_reserve_exact(target - self.cells.len()).map_err(|_| Limit::LiveBytes)?;
-            self.cells.resize(target, fill);
-        }
-        self.room = target;
-        Ok(())
-    }
-
-    fn bytes(&self) -> u64 {
-        (self.room * size_of::<T>()) as u64
-    }
+    base: Registers,
 }
 
 /// Results of a run, by bank.
@@ -79,29 +50,44 @@ pub(crate) struct Results {
 /// Arguments of a run, by bank.
 pub(crate) type Arguments = Results;
 
-/// The state of a run, reused by the next.
+/// The state of a run, reused by the next. Native code gets a pointer to it as its context and reads and writes its
+/// fields at their offsets ([`crate::native::layout`]).
 #[derive(Debug)]
 pub(crate) struct Interp {
-    reals: Stack<f64>,
+    pub(crate) reals: Stack<f64>,
     words: Stack<u64>,
     ints: Stack<i64>,
-    refs: Stack<Ref>,
+    pub(crate) refs: Stack<Ref>,
+    pub(crate) native_stack: NativeStack,
+    /// Callers that are interpreted.
     frames: Vec<Frame>,
     pub(crate) heap: Heap,
     pub(crate) tape: Tape,
-    /// Arguments of a tail call, new words of a segment.
-    scratch: Results,
+    /// Arguments of a tail call, results, new words of a segment.
+    pub(crate) scratch: Results,
     pub(crate) results: Results,
-    /// Function and stream position of the instruction that runs, when the run has stopped.
-    at: (u32, u32),
+    /// Function and stream position of every frame of a run that has stopped, innermost first.
+    pub(crate) trace: Vec<(u32, u32)>,
     live_bytes_max: u64,
     depth_max: usize,
-    stack_bytes: u64,
+    pub(crate) stack_bytes: u64,
     /// What is left of the meter's last slice.
     pub(crate) fuel: i64,
+    /// The end of the room of the references' stack, for native code.
+    pub(crate) refs_end: *mut Ref,
+    /// The address that native frames have to stay above.
+    pub(crate) native_limit: usize,
+    /// The function that native code calls: what the interpreter runs if there is no code for it.
+    pub(crate) callee: u32,
+    /// Why native code has stopped.
+    pub(crate) trap: Option<TrapKind>,
+    pub(crate) program: *const Program,
+    pub(crate) meter: *mut Meter,
+    pub(crate) recording: bool,
 }
 
-// SAFETY: the references lead to objects of the heap, which belongs to the same value.
+// SAFETY: the references lead to objects of the heap, which belongs to the same value; program and meter are set for
+// the time of a run.
 unsafe impl Send for Interp {}
 
 impl Interp {
@@ -111,24 +97,38 @@ impl Interp {
             words: Stack::new(),
             ints: Stack::new(),
             refs: Stack::new(),
+            native_stack: NativeStack::new(),
             frames: Vec::new(),
             heap,
             tape,
             scratch: Results::default(),
             results: Results::default(),
-            at: (0, 0),
+            trace: Vec::new(),
             live_bytes_max: u64::MAX,
             depth_max: usize::MAX,
             stack_bytes: 0,
             fuel: 0,
+            refs_end: std::ptr::null_mut(),
+            native_limit: usize::MAX,
+            callee: 0,
+            trap: None,
+            program: std::ptr::null(),
+            meter: std::ptr::null_mut(),
+            recording: false,
         }
     }
 
     /// Begins a run.
     pub(crate) fn begin(&mut self, live_bytes_max: u64, depth_max: usize) {
         self.frames.clear();
-        (self.live_bytes_max, self.depth_max, self.fuel) = (live_bytes_max, depth_max, 0);
-        (self.reals.room, self.words.room, self.ints.room, self.refs.room, self.stack_bytes) = (0, 0, 0, 0, 0);
+        self.trace.clear();
+        (self.live_bytes_max, self.depth_max, self.fuel, self.stack_bytes) = (live_bytes_max, depth_max, 0, 0);
+        self.reals.begin();
+        self.words.begin();
+        self.ints.begin();
+        self.refs.begin();
+        self.native_stack.begin();
+        (self.refs_end, self.native_limit) = (self.refs.end(), usize::MAX);
     }
 
     /// Bytes of the stacks that this run has used.
@@ -138,7 +138,8 @@ impl Interp {
 
     fn measure_stacks(&self) -> u64 {
         let frames = (self.frames.len().next_power_of_two() * size_of::<Frame>()) as u64;
-        self.reals.bytes() + self.words.bytes() + self.ints.bytes() + self.refs.bytes() + frames
+        let banks = self.reals.bytes() + self.words.bytes() + self.ints.bytes() + self.refs.bytes();
+        banks + self.native_stack.bytes() + frames
     }
 
     /// The function and bytecode instruction of every frame, innermost first, after a trap.
@@ -147,80 +148,204 @@ impl Interp {
         code: &'a Program,
         recording: bool,
     ) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
-        (0..self.frames.len() + 1).map(move |depth| {
-            let (func, position) = match depth.checked_sub(1) {
-                None => self.at,
-                Some(n) => {
-                    let frame = self.frames[self.frames.len() - 1 - n];
-                    (frame.func, frame.pc - 1)
-                }
-            };
-            (func, code.stream(func, recording).origin[position as usize])
-        })
+        self.trace.iter().map(move |&(func, position)| (func, code.stream(func, recording).origin[position as usize]))
     }
 
-    /// Frames that a run that has stopped was in.
-    pub(crate) fn depth(&self) -> usize {
-        self.frames.len() + 1
-    }
-
-    /// Makes room for a frame that begins at `base`. `spare` are the stacks' sizes beyond it.
+    /// Makes room for a frame that begins at `base`.
     #[inline(always)]
-    fn reserve<const RECORD: bool>(&mut self, base: &Frame, stream: &Stream) -> Result<(), Limit> {
-        let reals = base.reals + stream.reals;
-        let ints = base.ints + stream.ints;
-        let refs = base.refs + stream.refs;
-        if reals > self.reals.room
-            || ints > self.ints.room
-            || refs > self.refs.room
-            || (RECORD && reals > self.words.room)
+    fn reserve<const RECORD: bool>(&mut self, base: &Registers, stream: &Stream) -> Result<(), Limit> {
+        let end = Registers {
+            reals: base.reals.wrapping_add(stream.reals),
+            words: if RECORD { base.words.wrapping_add(stream.reals) } else { base.words },
+            ints: base.ints.wrapping_add(stream.ints),
+            refs: base.refs.wrapping_add(stream.refs),
+        };
+        if end.reals > self.reals.end()
+            || end.ints > self.ints.end()
+            || end.refs > self.refs.end()
+            || (RECORD && end.words > self.words.end())
         {
-            self.grow::<RECORD>(reals, ints, refs)?;
+            self.grow(&end)?;
         }
         Ok(())
     }
 
+    /// Makes room for registers up to `end`.
     #[cold]
     #[inline(never)]
-    fn grow<const RECORD: bool>(&mut self, reals: usize, ints: usize, refs: usize) -> Result<(), Limit> {
-        if reals > self.reals.room {
-            self.reals.grow(reals, 0.0)?;
+    pub(crate) fn grow(&mut self, end: &Registers) -> Result<(), Limit> {
+        if end.reals > self.reals.end() {
+            self.reals.grow(end.reals)?;
         }
-        if RECORD && reals > self.words.room {
-            let target = self.reals.room;
-            self.words.grow(target, CONSTANT)?;
+        if end.words > self.words.end() {
+            self.words.grow(end.words)?;
         }
-        if ints > self.ints.room {
-            self.ints.grow(ints, 0)?;
+        if end.ints > self.ints.end() {
+            self.ints.grow(end.ints)?;
         }
-        if refs > self.refs.room {
-            self.refs.grow(refs, std::ptr::null_mut())?;
+        if end.refs > self.refs.end() {
+            self.refs.grow(end.refs)?;
+            self.refs_end = self.refs.end();
         }
+        self.check_stacks()
+    }
+
+    /// Makes room on the native stack down to `address`.
+    #[cold]
+    pub(crate) fn grow_native(&mut self, address: usize) -> Result<(), Limit> {
+        if address < self.native_stack.limit() {
+            self.native_stack.grow(address)?;
+            self.native_limit = self.native_stack.limit();
+        }
+        self.check_stacks()
+    }
+
+    fn check_stacks(&mut self) -> Result<(), Limit> {
         self.stack_bytes = self.measure_stacks();
-        if self.stack_bytes > self.live_bytes_max {
-            return Err(Limit::LiveBytes);
+        if self.stack_bytes > self.live_bytes_max { Err(Limit::LiveBytes) } else { Ok(()) }
+    }
+
+    /// The bottoms of the stacks.
+    fn bottom(&self) -> Registers {
+        Registers {
+            reals: self.reals.start(),
+            words: self.words.start(),
+            ints: self.ints.start(),
+            refs: self.refs.start(),
         }
-        Ok(())
     }
 
     /// Runs a function to its end. Results are in `self.results`.
     pub(crate) fn run(
         &mut self,
-        code: &Program,
+        program: &Program,
         func: u32,
         args: &Arguments,
         recording: bool,
         meter: &mut Meter,
     ) -> Result<(), TrapKind> {
-        // What the last run left there is not of this program.
-        self.at = (func, 0);
-        self.fuel = meter.refill(0)?;
-        if recording {
-            self.execute::<true>(code, func, args, meter)
-        } else {
-            self.execute::<false>(code, func, args, meter)
+        (self.program, self.meter, self.recording) = (program, meter, recording);
+        let outcome = self.run_function(program, func, args, recording);
+        (self.program, self.meter) = (std::ptr::null(), std::ptr::null_mut());
+        if outcome.is_err() && self.trace.is_empty() {
+            // Not even the first frame had room, or no fuel.
+            self.trace.push((func, 0));
+        }
+        outcome
+    }
+
+    fn run_function(
+        &mut self,
+        program: &Program,
+        func: u32,
+        args: &Arguments,
+        recording: bool,
+    ) -> Result<(), TrapKind> {
+        // SAFETY: `run` has set the pointer to a meter that nobody else uses for the time of the run.
+        self.fuel = unsafe { &mut *self.meter }.refill(0)?;
+        let base = self.bottom();
+        let stream = program.stream(func, recording);
+        if recording { self.reserve::<true>(&base, stream) } else { self.reserve::<false>(&base, stream) }?;
+        // SAFETY: there is room for the first frame, and its first registers are the parameters.
+        unsafe {
+            if recording {
+                scatter::<true>(args, base);
+            } else {
+                scatter::<false>(args, base);
+            }
+            self.run_at(program, func, base, recording)?;
+            let results = &program.def.functions[func as usize].results;
+            let count = |bank| results.iter().filter(|ty| ty.bank() == bank).count();
+            let reals = count(Bank::Real);
+            let gathered = &mut self.results;
+            gathered.reals.clear();
+            gathered.reals.extend((0..reals).map(|n| *base.reals.add(n)));
+            gathered.words.clear();
+            gathered.words.extend((0..if recording { reals } else { 0 }).map(|n| *base.words.add(n)));
+            gathered.ints.clear();
+            gathered.ints.extend((0..count(Bank::Int)).map(|n| *base.ints.add(n)));
+            gathered.refs.clear();
+            gathered.refs.extend((0..count(Bank::Ref)).map(|n| *base.refs.add(n)));
+        }
+        Ok(())
+    }
+
+    /// Runs a function whose arguments are its first registers, natively or interpreted. Its results are the first
+    /// registers afterwards.
+    ///
+    /// # Safety
+    /// There is room for the frame, and the arguments are of the parameters' types.
+    unsafe fn run_at(
+        &mut self,
+        program: &Program,
+        func: u32,
+        base: Registers,
+        recording: bool,
+    ) -> Result<(), TrapKind> {
+        let remaining = self.depth_max.saturating_sub(1);
+        let interp: *mut Interp = self;
+        match &program.tier {
+            // SAFETY: promised by the caller; the closure is the only user of `interp` while it runs.
+            Some(tier) => self.native_stack.enter(|| unsafe {
+                let interp = &mut *interp;
+                interp.native_limit = interp.native_stack.limit();
+                match tier.called(program, func, recording) {
+                    Some(code) => interp.enter(tier, code, base, remaining),
+                    None => interp.activate(func, base, remaining),
+                }
+            })?,
+            // SAFETY: promised by the caller.
+            None => unsafe { self.activate(func, base, remaining) },
         }
     }
+
+    /// Runs native code.
+    ///
+    /// # Safety
+    /// As [`Interp::run_at`]; the run is on the native stack.
+    unsafe fn enter(&mut self, tier: &Tier, code: Code, base: Registers, remaining: usize) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller; the code belongs to the program that runs.
+        match unsafe { tier.enter(code, self, base, remaining) } {
+            Status::Returned => Ok(()),
+            Status::Trapped => Err(self.trap.take().expect("native code that stops says why")),
+        }
+    }
+
+    /// Interprets a function whose arguments are its first registers, until it returns.
+    ///
+    /// # Safety
+    /// The arguments are of the parameters' types. There is room for them.
+    pub(crate) unsafe fn activate(&mut self, func: u32, base: Registers, remaining: usize) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if self.recording {
+                self.execute::<true>(func, base, remaining)
+            } else {
+                self.execute::<false>(func, base, remaining)
+            }
+        }
+    }
+
+    /// Leaves the frames of an activation behind after a trap.
+    #[cold]
+    fn unwind(&mut self, func: u32, position: u32, floor: usize) {
+        self.trace.push((func, position));
+        self.unwind_callers(floor);
+    }
+
+    #[cold]
+    fn unwind_callers(&mut self, floor: usize) {
+        self.trace.extend(self.frames.drain(floor..).rev().map(|frame| (frame.func, frame.pc - 1)));
+    }
+}
+
+/// The references of all frames between two places of their stack.
+///
+/// # Safety
+/// All of them are initialised, and nothing else accesses them while the slice lives.
+pub(crate) unsafe fn roots<'a>(start: *mut Ref, end: *mut Ref) -> &'a mut [Ref] {
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts_mut(start, end.offset_from(start) as usize) }
 }
 
 /// Wraps the body of a scalar instruction that can trap.
@@ -247,39 +372,64 @@ macro_rules! define_execute {
         internal $internal:tt
     ) => {
         impl Interp {
-            fn execute<const RECORD: bool>(
+            /// See [`Interp::activate`].
+            unsafe fn execute<const RECORD: bool>(
                 &mut self,
-                program: &Program,
                 entry: u32,
-                args: &Arguments,
-                meter: &mut Meter,
+                base: Registers,
+                remaining: usize,
             ) -> Result<(), TrapKind> {
+                // SAFETY: `run` has set the pointers for the time of the run.
+                let (program, meter) = unsafe { (&*self.program, &mut *self.meter) };
+                let tier = program.tier.as_ref();
+                let period = tier.map_or(u32::MAX, Tier::back_edge_period);
+                let mut countdown = period;
+                let mut remaining = remaining;
+                let floor = self.frames.len();
                 let mut fuel = self.fuel;
                 let mut stream = program.stream(entry, RECORD);
-                let mut frame = Frame { func: entry, pc: 0, reals: 0, ints: 0, refs: 0 };
+                let mut frame = Frame { func: entry, pc: 0, base };
                 let mut pc = stream.code.as_ptr();
-                if let Err(limit) = self.reserve::<RECORD>(&frame, stream) {
-                    self.at = (entry, 0);
-                    return Err(TrapKind::Limit(limit));
-                }
-                let (mut reals, mut words, mut ints, mut refs);
+                self.reserve::<RECORD>(&frame.base, stream)?;
+                let Registers { mut reals, mut words, mut ints, mut refs } = base;
 
                 // Points the locals at the current frame, for which room was made.
                 macro_rules! enter {
                     () => {
-                        reals = self.reals.cells.as_mut_ptr().add(frame.reals);
-                        words = if RECORD { self.words.cells.as_mut_ptr().add(frame.reals) } else { std::ptr::null_mut() };
-                        ints = self.ints.cells.as_mut_ptr().add(frame.ints);
-                        refs = self.refs.cells.as_mut_ptr().add(frame.refs);
+                        Registers { reals, words, ints, refs } = frame.base;
                     };
                 }
                 macro_rules! trap {
                     ($kind:expr) => {{
                         let kind: TrapKind = $kind;
                         let position = pc.offset_from(stream.code.as_ptr());
-                        self.at = (frame.func, position as u32);
+                        self.unwind(frame.func, position as u32, floor);
                         self.fuel = fuel;
                         return Err(kind);
+                    }};
+                }
+                // Goes on in the caller after native code has run the current frame to its end.
+                macro_rules! leave {
+                    ($outcome:expr) => {{
+                        let outcome: Result<(), TrapKind> = $outcome;
+                        fuel = self.fuel;
+                        if let Err(kind) = outcome {
+                            self.unwind_callers(floor);
+                            return Err(kind);
+                        }
+                        if self.frames.len() == floor {
+                            return Ok(());
+                        }
+                        let from = frame.base;
+                        frame = self.frames.pop().unwrap_unchecked();
+                        remaining += 1;
+                        stream = program.stream(frame.func, RECORD);
+                        enter!();
+                        pc = stream.code.as_ptr().add(frame.pc as usize);
+                        let call = &*pc.sub(1);
+                        let results = &*stream.calls.as_ptr().add(call.imm as usize);
+                        unpack_results::<RECORD>(from, &results.defs, frame.base);
+                        continue;
                     }};
                 }
                 macro_rules! limit {
@@ -310,27 +460,16 @@ macro_rules! define_execute {
                 macro_rules! allocate {
                     ($header:expr, $words:expr) => {{
                         let reserved = self.stack_bytes;
-                        let top = frame.refs + stream.refs;
                         // The references of all frames are initialised; `refs` is not used while the slice lives.
-                        let roots = std::slice::from_raw_parts_mut(refs.sub(frame.refs), top);
+                        let roots = roots(self.refs.start(), refs.add(stream.refs));
                         limit!(self.heap.allocate($header, $words, reserved, roots))
                     }};
                 }
 
                 // SAFETY: room was made for the frame; the parameters are its first registers.
                 unsafe {
-                    enter!();
-                    for (n, &x) in args.reals.iter().enumerate() {
-                        *reals.add(n) = x;
-                        if RECORD {
-                            *words.add(n) = args.words[n];
-                        }
-                    }
-                    for (n, &x) in args.ints.iter().enumerate() {
-                        *ints.add(n) = x;
-                    }
-                    for n in 0..stream.refs {
-                        *refs.add(n) = args.refs.get(n).copied().unwrap_or(std::ptr::null_mut());
+                    for n in stream.ref_params..stream.refs {
+                        *refs.add(n) = std::ptr::null_mut();
                     }
                 }
 
@@ -379,6 +518,33 @@ macro_rules! define_execute {
                                 charge!(u32::from(inst.b) | u32::from(inst.c) << 16);
                                 go!(if *ints.add(inst.a as usize) != 0 { inst.low() } else { inst.high() });
                             }
+                            Op::LoopJump | Op::LoopBranch => {
+                                let target = if inst.op == Op::LoopJump {
+                                    charge!(inst.high());
+                                    inst.low()
+                                } else {
+                                    charge!(u32::from(inst.b) | u32::from(inst.c) << 16);
+                                    if *ints.add(inst.a as usize) != 0 { inst.low() } else { inst.high() }
+                                };
+                                let target = stream.code.as_ptr().add(target as usize);
+                                if target > pc {
+                                    pc = target;
+                                    continue;
+                                }
+                                pc = target;
+                                countdown -= 1;
+                                if countdown == 0 {
+                                    countdown = period;
+                                    if let Some(tier) = tier {
+                                        let header = pc.offset_from(stream.code.as_ptr()) as u32;
+                                        if let Some(code) = tier.looped(program, frame.func, RECORD, header) {
+                                            self.fuel = fuel;
+                                            leave!(self.enter(tier, code, frame.base, remaining));
+                                        }
+                                    }
+                                }
+                                continue;
+                            }
                             Op::Switch => {
                                 let site = &stream.switches[inst.imm as usize];
                                 charge!(site.cost);
@@ -391,54 +557,64 @@ macro_rules! define_execute {
                                 charge!(site.cost);
                                 let closure = if inst.op == Op::CallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
                                 let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
-                                let callee = program.stream(func, RECORD);
-                                if self.frames.len() + 1 >= self.depth_max {
+                                if remaining == 0 {
                                     trap!(TrapKind::Limit(Limit::Depth));
                                 }
-                                let position = pc.offset_from(stream.code.as_ptr()) as u32;
-                                self.frames.push(Frame { pc: position + 1, ..frame });
-                                let next = Frame {
-                                    func,
-                                    pc: 0,
-                                    reals: frame.reals + stream.reals,
-                                    ints: frame.ints + stream.ints,
-                                    refs: frame.refs + stream.refs,
-                                };
-                                if let Err(limit) = self.reserve::<RECORD>(&next, callee) {
-                                    self.frames.pop();
-                                    trap!(TrapKind::Limit(limit));
-                                }
-                                enter!();
-                                let to = Registers {
+                                let window = Registers {
                                     reals: reals.add(stream.reals),
                                     words: if RECORD { words.add(stream.reals) } else { words },
                                     ints: ints.add(stream.ints),
                                     refs: refs.add(stream.refs),
                                 };
-                                let to = unpack_captures::<RECORD>(closure, to);
-                                copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
-                                frame = next;
-                                stream = callee;
-                                enter!();
-                                for n in stream.ref_params..stream.refs {
-                                    *refs.add(n) = std::ptr::null_mut();
+                                // What is handed on fits in the margin above the room.
+                                let to = unpack_captures::<RECORD>(closure, window);
+                                copy_registers::<RECORD>(&site.uses, frame.base, to);
+                                if let Some(tier) = tier
+                                    && let Some(code) = tier.called(program, func, RECORD)
+                                {
+                                    self.fuel = fuel;
+                                    let outcome = self.enter(tier, code, window, remaining - 1);
+                                    fuel = self.fuel;
+                                    if let Err(kind) = outcome {
+                                        trap!(kind);
+                                    }
+                                    unpack_results::<RECORD>(window, &site.defs, frame.base);
+                                } else {
+                                    let callee = program.stream(func, RECORD);
+                                    if let Err(limit) = self.reserve::<RECORD>(&window, callee) {
+                                        trap!(TrapKind::Limit(limit));
+                                    }
+                                    let position = pc.offset_from(stream.code.as_ptr()) as u32;
+                                    self.frames.push(Frame { pc: position + 1, ..frame });
+                                    remaining -= 1;
+                                    frame = Frame { func, pc: 0, base: window };
+                                    stream = callee;
+                                    enter!();
+                                    for n in stream.ref_params..stream.refs {
+                                        *refs.add(n) = std::ptr::null_mut();
+                                    }
+                                    pc = stream.code.as_ptr();
+                                    continue;
                                 }
-                                pc = stream.code.as_ptr();
-                                continue;
                             }
                             Op::TailCall | Op::TailCallClosure => {
                                 let site = &*stream.calls.as_ptr().add(inst.imm as usize);
                                 charge!(site.cost);
                                 let closure = if inst.op == Op::TailCallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
                                 let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
+                                gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
                                 let callee = program.stream(func, RECORD);
-                                gather::<RECORD>(site, Registers { reals, words, ints, refs }, &mut self.scratch);
-                                limit!(self.reserve::<RECORD>(&frame, callee));
+                                limit!(self.reserve::<RECORD>(&frame.base, callee));
+                                let to = unpack_captures::<RECORD>(closure, frame.base);
+                                scatter::<RECORD>(&self.scratch, to);
+                                if let Some(tier) = tier
+                                    && let Some(code) = tier.called(program, func, RECORD)
+                                {
+                                    self.fuel = fuel;
+                                    leave!(self.enter(tier, code, frame.base, remaining));
+                                }
                                 frame.func = func;
                                 stream = callee;
-                                enter!();
-                                let to = unpack_captures::<RECORD>(closure, Registers { reals, words, ints, refs });
-                                scatter::<RECORD>(&self.scratch, to);
                                 for n in stream.ref_params..stream.refs {
                                     *refs.add(n) = std::ptr::null_mut();
                                 }
@@ -448,20 +624,21 @@ macro_rules! define_execute {
                             Op::Ret => {
                                 let site = &*stream.calls.as_ptr().add(inst.imm as usize);
                                 charge!(site.cost);
-                                let from = Registers { reals, words, ints, refs };
-                                let Some(caller) = self.frames.pop() else {
-                                    gather::<RECORD>(site, from, &mut self.results);
+                                if self.frames.len() == floor {
+                                    gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
+                                    scatter::<RECORD>(&self.scratch, frame.base);
                                     self.fuel = fuel;
                                     return Ok(());
-                                };
-                                frame = caller;
+                                }
+                                let from = frame.base;
+                                frame = self.frames.pop().unwrap_unchecked();
+                                remaining += 1;
                                 stream = program.stream(frame.func, RECORD);
                                 enter!();
                                 pc = stream.code.as_ptr().add(frame.pc as usize);
                                 let call = &*pc.sub(1);
                                 let results = &*stream.calls.as_ptr().add(call.imm as usize);
-                                let to = Registers { reals, words, ints, refs };
-                                return_registers::<RECORD>(&site.uses, from, &results.defs, to);
+                                return_registers::<RECORD>(&site.uses, from, &results.defs, frame.base);
                                 continue;
                             }
                             Op::Trap => trap!(TrapKind::Message(program.message(inst.low()).to_owned())),
@@ -565,20 +742,13 @@ macro_rules! define_execute {
                             }
                             Op::Build => {
                                 let capacity = *ints.add(inst.b as usize);
-                                let with_words = RECORD && inst.c == Bank::Real as u16;
-                                let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(with_words)));
-                                let Some(size) = cells.filter(|&n| n < 1 << 48).map(|n| n as usize + ARRAY_HEADER) else {
-                                    trap!(TrapKind::BadCapacity(capacity));
-                                };
-                                let element = match inst.c {
-                                    0 => Bank::Real,
-                                    1 => Bank::Int,
-                                    _ => Bank::Ref,
-                                };
-                                let builder = allocate!(heap::builder_header(element, with_words), size);
-                                *builder.add(LEN) = 0;
-                                *builder.add(CAPACITY) = capacity as u64;
-                                *refs.add(inst.a as usize) = builder;
+                                let roots = roots(self.refs.start(), refs.add(stream.refs));
+                                let element = u64::from(inst.c);
+                                let built = heap::build(&mut self.heap, capacity, element, RECORD, self.stack_bytes, roots);
+                                match built {
+                                    Ok(builder) => *refs.add(inst.a as usize) = builder,
+                                    Err(kind) => trap!(kind),
+                                }
                             }
                             Op::Push | Op::IPush | Op::PPush => {
                                 let builder = *refs.add(inst.a as usize);
@@ -610,19 +780,9 @@ macro_rules! define_execute {
                             }
                             Op::Finish => {
                                 let array = *refs.add(inst.b as usize);
-                                let header = *array;
-                                if !heap::is_builder(header) {
-                                    trap!(TrapKind::BuilderFinished);
+                                if let Err(kind) = heap::finish(array, &mut self.tape) {
+                                    trap!(kind);
                                 }
-                                let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
-                                let mut first = 0;
-                                if heap::has_words(header) {
-                                    let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
-                                    first = limit!(self.tape.pack(words));
-                                    *array.add(OWNER) = if first == 0 { 0 } else { CONTEXT };
-                                }
-                                *array = heap::finished(header);
-                                *array.add(FIRST) = u64::from(first);
                                 *refs.add(inst.a as usize) = array;
                             }
                         }

@@ -412,6 +412,10 @@ macro_rules! for_each_instruction {
             0xf0 SegmentEnd;
             /// Copies a real's primal only.
             0xf1 PrimalMov;
+            /// A jump that may go backwards: it counts.
+            0xf2 LoopJump;
+            /// A branch that may go backwards: it counts.
+            0xf3 LoopBranch;
         }
     } };
 }

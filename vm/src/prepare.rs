@@ -5,7 +5,8 @@
 //! The recording stream also holds the segment ends. Both are made on first use and belong to the module.
 //!
 //! In a stream, `imm` (and spare 16-bit operands) mean:
-//! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high).
+//! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `LoopJump` and `LoopBranch`
+//!   are the same where a target is not further on.
 //! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`: an index into the stream's table of that name.
 //! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads:
 //!   the same, tag in `c`.
@@ -21,10 +22,13 @@ use crate::segment::{self, Segment};
 
 /// Registers by bank, each in order.
 #[derive(Debug, Default)]
-pub(crate) struct RegList {
-    pub(crate) reals: Box<[u16]>,
-    pub(crate) ints: Box<[u16]>,
-    pub(crate) refs: Box<[u16]>,
+pub struct RegList {
+    /// Real registers.
+    pub reals: Box<[u16]>,
+    /// Integer registers.
+    pub ints: Box<[u16]>,
+    /// Reference registers.
+    pub refs: Box<[u16]>,
 }
 
 impl RegList {
@@ -36,47 +40,66 @@ impl RegList {
 
 /// A call, a tail call or a return.
 #[derive(Debug)]
-pub(crate) struct CallSite {
-    pub(crate) func: u32,
+pub struct CallSite {
+    /// The function that is called, if it is known.
+    pub func: u32,
     /// Arguments, or the returned registers.
-    pub(crate) uses: RegList,
-    pub(crate) defs: RegList,
-    pub(crate) cost: u32,
+    pub uses: RegList,
+    /// The registers that take the results.
+    pub defs: RegList,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
 }
 
+/// A jump by index.
 #[derive(Debug)]
-pub(crate) struct SwitchSite {
-    pub(crate) targets: Box<[u32]>,
-    pub(crate) default: u32,
-    pub(crate) cost: u32,
+pub struct SwitchSite {
+    /// Stream positions by index.
+    pub targets: Box<[u32]>,
+    /// Where any other index leads.
+    pub default: u32,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
 }
 
 /// An instruction that makes an object from registers.
 #[derive(Debug)]
-pub(crate) struct ObjectSite {
+pub struct ObjectSite {
     /// The object's first header word.
-    pub(crate) header: u64,
-    pub(crate) uses: RegList,
+    pub header: u64,
+    /// What goes into it.
+    pub uses: RegList,
     /// The bank of the elements, for arrays.
-    pub(crate) element: Bank,
+    pub element: Bank,
 }
 
 /// A function's code, ready to run in one mode.
 #[derive(Debug, Default)]
-pub(crate) struct Stream {
-    pub(crate) code: Vec<Inst>,
+pub struct Stream {
+    /// The instructions.
+    pub code: Vec<Inst>,
     /// The bytecode instruction that each entry of `code` comes from.
-    pub(crate) origin: Vec<u32>,
-    pub(crate) calls: Vec<CallSite>,
-    pub(crate) switches: Vec<SwitchSite>,
-    pub(crate) objects: Vec<ObjectSite>,
-    pub(crate) segments: Vec<SegmentSite>,
-    /// Frame sizes.
-    pub(crate) reals: usize,
-    pub(crate) ints: usize,
-    pub(crate) refs: usize,
-    /// How many of the reference registers are parameters; the rest start as null.
-    pub(crate) ref_params: usize,
+    pub origin: Vec<u32>,
+    /// Calls and returns.
+    pub calls: Vec<CallSite>,
+    /// Jumps by index.
+    pub switches: Vec<SwitchSite>,
+    /// Instructions that make objects of registers.
+    pub objects: Vec<ObjectSite>,
+    /// Ends of segments.
+    pub segments: Vec<SegmentSite>,
+    /// Real registers of a frame.
+    pub reals: usize,
+    /// Integer registers of a frame.
+    pub ints: usize,
+    /// Reference registers of a frame.
+    pub refs: usize,
+    /// How many of the real registers are parameters.
+    pub real_params: usize,
+    /// How many of the integer registers are parameters.
+    pub int_params: usize,
+    /// How many of the reference registers are parameters. The others start as null.
+    pub ref_params: usize,
 }
 
 /// Makes the stream for primal runs.
@@ -119,11 +142,14 @@ struct Emitter<'a> {
 impl<'a> Emitter<'a> {
     fn new(module: &'a ModuleDef, function: &'a Function) -> Self {
         let body = &function.body;
+        let params = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
         let stream = Stream {
             reals: body.reals as usize,
             ints: body.ints as usize,
             refs: body.refs.len(),
-            ref_params: function.params.iter().filter(|ty| matches!(ty, ValueType::Ref(_))).count(),
+            real_params: params(Bank::Real),
+            int_params: params(Bank::Int),
+            ref_params: params(Bank::Ref),
             ..Stream::default()
         };
         Emitter { module, body, stream, position: vec![0; body.code.len()], cost: 0 }
@@ -270,10 +296,22 @@ impl<'a> Emitter<'a> {
     fn resolve_targets(&mut self) {
         let position = &self.position;
         let at = |target: u32| position[target as usize];
-        for inst in &mut self.stream.code {
+        for (here, inst) in (0..).zip(&mut self.stream.code) {
             match inst.op {
-                Op::Jump => inst.imm = u64::from(at(inst.low())) | u64::from(inst.high()) << 32,
-                Op::Branch => inst.imm = u64::from(at(inst.low())) | u64::from(at(inst.high())) << 32,
+                Op::Jump => {
+                    let target = at(inst.low());
+                    inst.imm = u64::from(target) | u64::from(inst.high()) << 32;
+                    if target <= here {
+                        inst.op = Op::LoopJump;
+                    }
+                }
+                Op::Branch => {
+                    let (then, other) = (at(inst.low()), at(inst.high()));
+                    inst.imm = u64::from(then) | u64::from(other) << 32;
+                    if then <= here || other <= here {
+                        inst.op = Op::LoopBranch;
+                    }
+                }
                 _ => {}
             }
         }

@@ -1,6 +1,7 @@
 //! A verified program with everything that is derived from it on demand: streams and segments.
 
 use crate::module::ModuleDef;
+use crate::native::Tier;
 use crate::prepare::{self, Stream};
 use crate::record::SegmentCode;
 use std::sync::OnceLock;
@@ -13,13 +14,15 @@ pub(crate) struct Program {
     primal: Vec<OnceLock<Stream>>,
     recording: Vec<OnceLock<Stream>>,
     segments: boxcar::Vec<SegmentCode>,
+    /// Native code; `None` if everything is interpreted.
+    pub(crate) tier: Option<Tier>,
 }
 
 impl Program {
     /// `def` must have passed the verifier.
-    pub(crate) fn new(def: ModuleDef) -> Self {
+    pub(crate) fn new(def: ModuleDef, tier: Option<Tier>) -> Self {
         let empty = || def.functions.iter().map(|_| OnceLock::new()).collect();
-        Program { primal: empty(), recording: empty(), segments: boxcar::Vec::new(), def }
+        Program { primal: empty(), recording: empty(), segments: boxcar::Vec::new(), tier, def }
     }
 
     /// A function's stream, for recording runs or for primal ones.

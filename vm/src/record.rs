@@ -5,14 +5,20 @@
 
 use crate::derive::{Adjoint, StraightCode, derive_adjoint};
 use crate::graph::{Node, NodeId};
+use crate::native::NativeAdjoint;
 use crate::segment::Segment;
 use crate::tape;
 
 /// Where an output of a segment gets its word from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum OutputWord {
+pub enum OutputWord {
     /// A new slot if one of the inputs in the mask is active.
-    Slot { offset: u32, mask: u64 },
+    Slot {
+        /// Counted from the record's first slot.
+        offset: u32,
+        /// Bits of the site's inputs.
+        mask: u64,
+    },
     /// The word that this register had before the segment.
     Copy(u16),
     /// The output is constant.
@@ -21,31 +27,42 @@ pub(crate) enum OutputWord {
 
 /// The end of a segment in a recording stream.
 #[derive(Debug)]
-pub(crate) struct SegmentSite {
+pub struct SegmentSite {
     /// The number of the segment in the module.
-    pub(crate) id: u32,
+    pub id: u32,
     /// Registers whose words say what the segment depends on.
-    pub(crate) inputs: Box<[u16]>,
-    pub(crate) saved_reals: Box<[u16]>,
-    pub(crate) saved_ints: Box<[u16]>,
-    pub(crate) outputs: Box<[(u16, OutputWord)]>,
+    pub inputs: Box<[u16]>,
+    /// Registers whose primals go into the record.
+    pub saved_reals: Box<[u16]>,
+    /// Integer registers that go into the record.
+    pub saved_ints: Box<[u16]>,
+    /// Registers that get new words.
+    pub outputs: Box<[(u16, OutputWord)]>,
     /// Whether an output is a `Copy`: words are then read before any is written.
-    pub(crate) copies: bool,
-    pub(crate) slots: u32,
-    pub(crate) record_bytes: u32,
+    pub copies: bool,
+    /// How many slots the outputs take.
+    pub slots: u32,
+    /// The size of a record.
+    pub record_bytes: u32,
     /// Instructions that the sweep runs for a record.
-    pub(crate) sweep_cost: u32,
+    pub sweep_cost: u32,
 }
 
 /// What the sweep knows of a segment.
 #[derive(Debug)]
-pub(crate) struct SegmentCode {
-    pub(crate) saved_reals: u32,
-    pub(crate) saved_ints: u32,
-    pub(crate) slots: u32,
+pub struct SegmentCode {
+    /// How many reals a record holds.
+    pub saved_reals: u32,
+    /// How many integers a record holds.
+    pub saved_ints: u32,
+    /// How many slots the outputs have.
+    pub slots: u32,
     /// For each input, the register that holds its contribution.
-    pub(crate) contributions: Box<[u16]>,
-    pub(crate) adjoint: StraightCode,
+    pub contributions: Box<[u16]>,
+    /// From saved primals and output adjoints to contributions.
+    pub adjoint: StraightCode,
+    /// The same as native code.
+    pub(crate) native: NativeAdjoint,
 }
 
 /// A primal that is saved but overwritten before its segment ends: it is copied first.
@@ -62,7 +79,7 @@ pub(crate) struct Copy {
 pub(crate) struct RecordPlan {
     pub(crate) site: SegmentSite,
     pub(crate) code: SegmentCode,
-    pub(crate) copies: Vec<Copy>,
+    pub copies: Vec<Copy>,
 }
 
 impl RecordPlan {
@@ -126,6 +143,7 @@ impl RecordPlan {
             slots: site.slots,
             contributions: adjoint.contributions.into(),
             adjoint: adjoint.code,
+            native: NativeAdjoint::default(),
         };
         RecordPlan { site, code, copies }
     }

@@ -56,7 +56,12 @@ impl Sweep {
                 at = if id == PACK {
                     self.pack(trailer, first)
                 } else {
-                    self.segment(trailer, first, program.segment(id))
+                    let code = program.segment(id);
+                    let native = program.tier.as_ref().and_then(|tier| tier.segment(id, code, 1));
+                    match native {
+                        Some(native) if native(trailer, self.adjoints.as_mut_ptr()) == 0 => record_start(trailer, code),
+                        _ => self.segment(trailer, first, code),
+                    }
                 };
             }
         }
@@ -123,6 +128,18 @@ impl Sweep {
             }
         }
         reals.cast()
+    }
+}
+
+/// Where the record of a segment begins.
+///
+/// # Safety
+/// `trailer` is that of a record of this segment.
+unsafe fn record_start(trailer: *const u32, code: &SegmentCode) -> *const u8 {
+    // SAFETY: the record's parts stand before the trailer.
+    unsafe {
+        let saved = 8 * (code.saved_reals + code.saved_ints) as usize;
+        trailer.sub(code.contributions.len()).cast::<u8>().sub(saved)
     }
 }
 

@@ -17,6 +17,7 @@
 
 use crate::pool::{SLAB_BYTES, Slab, SlabPool};
 use crate::trap::Limit;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Stands in place of a segment's number in a pack.
@@ -24,7 +25,7 @@ pub(crate) const PACK: u32 = u32::MAX;
 /// A pack record has at most this many elements; longer arrays take several.
 pub(crate) const PACK_MAX: usize = 4096;
 /// Bytes of a record's segment number and first slot.
-pub(crate) const TRAILER_BYTES: usize = 8;
+pub const TRAILER_BYTES: usize = 8;
 /// Slots that may be given out between two checks.
 const SLOTS_RESERVE: u64 = 1 << 24;
 
@@ -59,6 +60,13 @@ pub(crate) struct Tape {
 unsafe impl Send for Tape {}
 
 impl Tape {
+    // Where native code finds fields.
+    pub(crate) const TOP: usize = offset_of!(Tape, top);
+    pub(crate) const END: usize = offset_of!(Tape, end);
+    pub(crate) const NEXT_SLOT: usize = offset_of!(Tape, next_slot);
+    pub(crate) const RECORDS: usize = offset_of!(Tape, records);
+    pub(crate) const SWEEP_COST: usize = offset_of!(Tape, sweep_cost);
+
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
         Tape {
             pool,
@@ -143,7 +151,7 @@ impl Tape {
 
     #[cold]
     #[inline(never)]
-    fn open_chunk(&mut self) -> Result<(), Limit> {
+    pub(crate) fn open_chunk(&mut self) -> Result<(), Limit> {
         let used = self.last_used();
         if let Some(last) = self.chunks.last_mut() {
             last.used = used;

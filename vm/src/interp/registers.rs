@@ -2,15 +2,15 @@
 
 use super::Results;
 use crate::heap::{self, Ref};
-use crate::prepare::{CallSite, RegList};
+use crate::prepare::RegList;
 
 /// Pointers to the first registers of a frame, or to the fields of an object.
-#[derive(Clone, Copy)]
-pub(super) struct Registers {
-    pub(super) reals: *mut f64,
-    pub(super) words: *mut u64,
-    pub(super) ints: *mut i64,
-    pub(super) refs: *mut Ref,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registers {
+    pub(crate) reals: *mut f64,
+    pub(crate) words: *mut u64,
+    pub(crate) ints: *mut i64,
+    pub(crate) refs: *mut Ref,
 }
 
 /// Copies the listed registers to consecutive places.
@@ -64,23 +64,46 @@ pub(super) unsafe fn return_registers<const RECORD: bool>(
     }
 }
 
+/// Copies results from the callee's first registers to the caller's.
+///
+/// # Safety
+/// Both frames have the registers, and the callee's are above the caller's.
+#[inline(always)]
+pub(super) unsafe fn unpack_results<const RECORD: bool>(from: Registers, list: &RegList, to: Registers) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        for (n, &reg) in list.reals.iter().enumerate() {
+            *to.reals.add(usize::from(reg)) = *from.reals.add(n);
+            if RECORD {
+                *to.words.add(usize::from(reg)) = *from.words.add(n);
+            }
+        }
+        for (n, &reg) in list.ints.iter().enumerate() {
+            *to.ints.add(usize::from(reg)) = *from.ints.add(n);
+        }
+        for (n, &reg) in list.refs.iter().enumerate() {
+            *to.refs.add(usize::from(reg)) = *from.refs.add(n);
+        }
+    }
+}
+
 /// Copies the registers that a tail call or a return hands on.
 ///
 /// # Safety
 /// `from` is a frame that has the registers.
-pub(super) unsafe fn gather<const RECORD: bool>(site: &CallSite, from: Registers, to: &mut Results) {
+pub(super) unsafe fn gather<const RECORD: bool>(list: &RegList, from: Registers, to: &mut Results) {
     // SAFETY: promised by the caller.
     unsafe {
         to.reals.clear();
-        to.reals.extend(site.uses.reals.iter().map(|&reg| *from.reals.add(usize::from(reg))));
+        to.reals.extend(list.reals.iter().map(|&reg| *from.reals.add(usize::from(reg))));
         to.words.clear();
         if RECORD {
-            to.words.extend(site.uses.reals.iter().map(|&reg| *from.words.add(usize::from(reg))));
+            to.words.extend(list.reals.iter().map(|&reg| *from.words.add(usize::from(reg))));
         }
         to.ints.clear();
-        to.ints.extend(site.uses.ints.iter().map(|&reg| *from.ints.add(usize::from(reg))));
+        to.ints.extend(list.ints.iter().map(|&reg| *from.ints.add(usize::from(reg))));
         to.refs.clear();
-        to.refs.extend(site.uses.refs.iter().map(|&reg| *from.refs.add(usize::from(reg))));
+        to.refs.extend(list.refs.iter().map(|&reg| *from.refs.add(usize::from(reg))));
     }
 }
 
@@ -105,7 +128,7 @@ pub(super) unsafe fn scatter<const RECORD: bool>(values: &Results, to: Registers
 /// # Safety
 /// `to` has room for the captures.
 #[inline(always)]
-pub(super) unsafe fn unpack_captures<const RECORD: bool>(closure: Ref, to: Registers) -> Registers {
+pub(crate) unsafe fn unpack_captures<const RECORD: bool>(closure: Ref, to: Registers) -> Registers {
     if closure.is_null() {
         return to;
     }

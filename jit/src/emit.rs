@@ -1,0 +1,183 @@
+//! Writing Cranelift's representation: memory, calls out of native code, cold paths.
+
+use crate::shared::{scalar_symbol, signature, type_of};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Signature, Type, Value};
+use cranelift_frontend::FunctionBuilder;
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Linkage, Module, ModuleError};
+use dualvm_vm::isa::Op;
+use dualvm_vm::native::helpers::{ScalarFn, scalar};
+use std::collections::HashMap;
+
+/// Memory that is there and aligned.
+pub(crate) const TRUSTED: MemFlagsData = MemFlagsData::trusted();
+/// Memory that is there.
+pub(crate) const UNALIGNED: MemFlagsData = MemFlagsData::new().with_notrap();
+
+/// Declares the helpers with their signatures; addresses are the virtual machine's
+/// ([`dualvm_vm::native::helpers`]).
+macro_rules! helpers {
+    ($($(#[doc = $doc:literal])* $name:ident $symbol:literal ($($param:ident),*) $(-> $result:ident)?;)*) => {
+        /// What native code calls.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub(crate) enum Helper {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Helper {
+            pub(crate) fn symbol(self) -> &'static str {
+                match self {
+                    $(Helper::$name => concat!("dualvm_", $symbol),)*
+                }
+            }
+
+            pub(crate) fn signature(self) -> (&'static [Type], Option<Type>) {
+                match self {
+                    $(Helper::$name => (&[$($param),*], [$($result,)? I64].first().copied().filter(|_| {
+                        [$(stringify!($result),)? ""][0] != ""
+                    })),)*
+                }
+            }
+        }
+    };
+}
+helpers! {
+    Interpret "interpret" (I64, I64, I64, I64, I64, I64) -> I64;
+    /// (context) → status
+    Refill "refill" (I64) -> I64;
+    /// (context, function, position)
+    Unwind "unwind" (I64, I32, I32);
+    /// (context, end of references, lowest stack address) → status
+    Grow "grow" (I64, I64, I64) -> I64;
+    /// (context, header, words, end of roots) → object
+    Allocate "allocate" (I64, I64, I64, I64) -> I64;
+    /// (context, closure, reals, words, integers, references)
+    Unpack "unpack" (I64, I64, I64, I64, I64, I64);
+    /// (context) → status
+    OpenChunk "open_chunk" (I64) -> I64;
+    /// (context, array, words) → status
+    Pack "pack" (I64, I64, I64) -> I64;
+    /// (context, capacity, bank of the elements, end of roots) → builder
+    Build "build" (I64, I64, I64, I64) -> I64;
+    /// (context, builder) → status
+    Finish "finish" (I64, I64) -> I64;
+    /// (context)
+    TrapDepth "trap_depth" (I64);
+    /// (context, index, length)
+    TrapIndex "trap_index" (I64, I64, I64);
+    /// (context, expected, found)
+    TrapTag "trap_tag" (I64, I64, I64);
+    /// (context, capacity)
+    TrapFull "trap_full" (I64, I64);
+    /// (context)
+    TrapFinished "trap_finished" (I64);
+    /// (context, number of the message)
+    TrapMessage "trap_message" (I64, I64);
+}
+
+/// Declares a function of the virtual machine in a module.
+pub(crate) fn import(module: &mut JITModule, symbol: &str, signature: &Signature) -> Result<FuncId, Box<ModuleError>> {
+    module.declare_function(symbol, Linkage::Import, signature).map_err(Box::new)
+}
+
+/// A function under construction.
+pub(crate) struct Emit<'a> {
+    pub(crate) b: FunctionBuilder<'a>,
+    module: &'a mut JITModule,
+    helpers: HashMap<Helper, FuncRef>,
+    scalars: HashMap<Op, FuncRef>,
+    /// The first thing that went wrong in the module's bookkeeping.
+    pub(crate) error: Option<Box<ModuleError>>,
+}
+
+impl<'a> Emit<'a> {
+    pub(crate) fn new(b: FunctionBuilder<'a>, module: &'a mut JITModule) -> Self {
+        Emit { b, module, helpers: HashMap::new(), scalars: HashMap::new(), error: None }
+    }
+
+    pub(crate) fn load(&mut self, ty: Type, base: Value, offset: i32) -> Value {
+        self.b.ins().load(ty, TRUSTED, base, offset)
+    }
+
+    pub(crate) fn store(&mut self, value: Value, base: Value, offset: i32) {
+        self.b.ins().store(TRUSTED, value, base, offset);
+    }
+
+    pub(crate) fn int(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(I64, value)
+    }
+
+    /// A new block that is rarely run.
+    pub(crate) fn cold_block(&mut self) -> Block {
+        let block = self.b.create_block();
+        self.b.set_cold_block(block);
+        block
+    }
+
+    /// Goes to `target` if `condition` is not 0, and on in a new block otherwise.
+    pub(crate) fn branch_away(&mut self, condition: Value, target: Block) {
+        let next = self.b.create_block();
+        self.b.ins().brif(condition, target, &[], next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    /// Truth values are integers in the virtual machine.
+    pub(crate) fn truth(&mut self, condition: Value) -> Value {
+        self.b.ins().uextend(I64, condition)
+    }
+
+    pub(crate) fn is_zero(&mut self, value: Value) -> Value {
+        self.b.ins().icmp_imm_s(IntCC::Equal, value, 0)
+    }
+
+    fn import(&mut self, symbol: &str, signature: &Signature) -> FuncRef {
+        // A failed import leaves any function in its place: the code is thrown away.
+        let id = import(self.module, symbol, signature).unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            FuncId::from_u32(0)
+        });
+        self.module.declare_func_in_func(id, self.b.func)
+    }
+
+    /// Calls a helper; its result, if it has one.
+    pub(crate) fn call(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
+        let function = match self.helpers.get(&helper) {
+            Some(&function) => function,
+            None => {
+                let (params, result) = helper.signature();
+                let conv = self.module.isa().default_call_conv();
+                let function = self.import(helper.symbol(), &signature(conv, params, result));
+                self.helpers.insert(helper, function);
+                function
+            }
+        };
+        let call = self.b.ins().call(function, args);
+        self.b.inst_results(call).first().copied()
+    }
+
+    /// Calls a helper that has a result.
+    pub(crate) fn value_of(&mut self, helper: Helper, args: &[Value]) -> Value {
+        self.call(helper, args).expect("the helper's declaration has a result")
+    }
+
+    /// Calls the function of a scalar instruction; `args` are as [`ScalarFn::address`] says.
+    pub(crate) fn call_scalar(&mut self, op: Op, args: &[Value]) -> Value {
+        let function = match self.scalars.get(&op) {
+            Some(&function) => function,
+            None => {
+                let ScalarFn { traps, operands, result, .. } = scalar(op).expect("the instruction is a scalar one");
+                let conv = self.module.isa().default_call_conv();
+                let mut params: Vec<Type> = if traps { vec![I64, I64] } else { Vec::new() };
+                params.extend(operands.iter().map(|&bank| type_of(bank)));
+                let result = if traps { I64 } else { type_of(result) };
+                let function = self.import(&scalar_symbol(op), &signature(conv, &params, Some(result)));
+                self.scalars.insert(op, function);
+                function
+            }
+        };
+        let call = self.b.ins().call(function, args);
+        self.b.inst_results(call)[0]
+    }
+}

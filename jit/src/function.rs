@@ -1,0 +1,1041 @@
+//! A function's stream as native code.
+//!
+//! Reals, their words and integers are variables, which Cranelift keeps in machine registers. References stand in the
+//! frame, where the heap's evacuation finds and changes them; what was loaded of one is used again until something may
+//! allocate. Fuel is a variable, too, and goes back to the context before every call and at the end.
+//!
+//! A call hands its arguments over in the first cells above the bases: for reals and integers those are the caller's own
+//! bases, because nothing of the caller stands there, for references they are above the caller's frame.
+
+use crate::emit::{Emit, Helper, TRUSTED, UNALIGNED};
+use crate::shared::function_signature;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, SigRef, StackSlotData, StackSlotKind, Type, Value};
+use cranelift_frontend::Variable;
+use dualvm_vm::isa::{Bank, Inst, Op, Role};
+use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
+use dualvm_vm::native::{CallSite, FunctionRequest, ObjectSite, OutputWord, RegList, SegmentSite, Stream};
+use std::collections::BTreeMap;
+
+/// Bytes of a native frame per instruction, at most: every value may have to be spilled.
+const FRAME_BYTES_PER_INSTRUCTION: i64 = 64;
+
+/// Writes the function.
+pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
+    Function::new(emit, request).write();
+}
+
+/// Where the current position is shown to a backtrace from: function and stream position go there.
+struct Exits {
+    /// Takes the position; fuel is in its variable.
+    trap: Block,
+    /// Takes the position; fuel is in the context already.
+    unwind: Block,
+}
+
+struct Function<'e, 'a> {
+    emit: &'e mut Emit<'a>,
+    request: FunctionRequest<'e>,
+    stream: &'e Stream,
+    reals: Vec<Variable>,
+    words: Vec<Variable>,
+    ints: Vec<Variable>,
+    fuel: Variable,
+    /// What has been loaded of each reference since something may have moved it.
+    refs: Vec<Option<Value>>,
+    /// The blocks that stream positions begin.
+    blocks: BTreeMap<u32, Block>,
+    context: Value,
+    bases: Bases,
+    remaining: Value,
+    exits: Exits,
+    callee: SigRef,
+    /// The stream position of the instruction that is written.
+    at: u32,
+}
+
+/// The first registers of a frame in each bank.
+#[derive(Clone, Copy)]
+struct Bases {
+    reals: Value,
+    words: Value,
+    ints: Value,
+    refs: Value,
+}
+
+impl<'e, 'a> Function<'e, 'a> {
+    fn new(emit: &'e mut Emit<'a>, request: &FunctionRequest<'e>) -> Self {
+        let stream = request.stream;
+        let entry = emit.b.create_block();
+        emit.b.append_block_params_for_function_params(entry);
+        emit.b.switch_to_block(entry);
+        let params: Vec<Value> = emit.b.block_params(entry).to_vec();
+        let mut declare = |count: usize, ty: Type| (0..count).map(|_| emit.b.declare_var(ty)).collect::<Vec<_>>();
+        let reals = declare(stream.reals, F64);
+        let words = declare(if request.recording { stream.reals } else { 0 }, I64);
+        let ints = declare(stream.ints, I64);
+        let fuel = emit.b.declare_var(I64);
+        let blocks = leaders(stream).into_iter().map(|at| (at, emit.b.create_block())).collect();
+        let mut exit = || {
+            let block = emit.cold_block();
+            emit.b.append_block_param(block, I32);
+            block
+        };
+        let exits = Exits { trap: exit(), unwind: exit() };
+        let callee = emit.b.import_signature(function_signature());
+        Function {
+            emit,
+            request: *request,
+            stream,
+            reals,
+            words,
+            ints,
+            fuel,
+            refs: vec![None; stream.refs],
+            blocks,
+            context: params[0],
+            bases: Bases { reals: params[1], words: params[2], ints: params[3], refs: params[4] },
+            remaining: params[5],
+            exits,
+            callee,
+            at: 0,
+        }
+    }
+
+    fn write(mut self) {
+        self.prologue();
+        let mut open = false;
+        for at in 0..self.stream.code.len() as u32 {
+            self.at = at;
+            if let Some(&block) = self.blocks.get(&at) {
+                if open {
+                    self.emit.b.ins().jump(block, &[]);
+                }
+                self.emit.b.switch_to_block(block);
+                self.forget_refs();
+                open = true;
+            }
+            if open {
+                let inst = self.stream.code[at as usize];
+                self.inst(&inst);
+                open = !ends_block(inst.op);
+            }
+        }
+        self.exit_blocks();
+    }
+
+    /// Makes room, fetches the arguments (or, at a loop, all registers), goes to the first instruction.
+    fn prologue(&mut self) {
+        let stream = self.stream;
+        let own_frame = FRAME_BYTES_PER_INSTRUCTION * stream.code.len() as i64 + 1024;
+        let sp = self.emit.b.ins().get_stack_pointer(I64);
+        let lowest = self.emit.b.ins().iadd_imm_s(sp, -own_frame);
+        let limit = self.emit.load(I64, self.context, layout::NATIVE_LIMIT);
+        let refs_end = self.emit.b.ins().iadd_imm_s(self.bases.refs, 8 * stream.refs as i64);
+        let mut cramped = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, lowest, limit);
+        if stream.refs > 0 {
+            let room = self.emit.load(I64, self.context, layout::REFS_END);
+            let too_many = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, refs_end, room);
+            cramped = self.emit.b.ins().bor(cramped, too_many);
+        }
+        let (grow, fail, body) = (self.emit.cold_block(), self.emit.cold_block(), self.emit.b.create_block());
+        self.emit.b.ins().brif(cramped, grow, &[], body, &[]);
+        self.emit.b.switch_to_block(grow);
+        let status = self.emit.value_of(Helper::Grow, &[self.context, refs_end, lowest]);
+        self.emit.b.ins().brif(status, fail, &[], body, &[]);
+        // There was no room for this frame: the place is the caller's.
+        self.emit.b.switch_to_block(fail);
+        let stopped = self.emit.int(1);
+        self.emit.b.ins().return_(&[stopped]);
+
+        self.emit.b.switch_to_block(body);
+        let all = self.request.entry.is_some();
+        let (reals, ints) = if all { (stream.reals, stream.ints) } else { (stream.real_params, stream.int_params) };
+        for n in 0..reals {
+            let value = self.emit.load(F64, self.bases.reals, cell(n));
+            self.emit.b.def_var(self.reals[n], value);
+            if self.request.recording {
+                let word = self.emit.load(I64, self.bases.words, cell(n));
+                self.emit.b.def_var(self.words[n], word);
+            }
+        }
+        for n in 0..ints {
+            let value = self.emit.load(I64, self.bases.ints, cell(n));
+            self.emit.b.def_var(self.ints[n], value);
+        }
+        if !all && stream.ref_params < stream.refs {
+            let null = self.emit.int(0);
+            for n in stream.ref_params..stream.refs {
+                self.emit.store(null, self.bases.refs, cell(n));
+            }
+        }
+        self.fetch_fuel();
+        let first = self.blocks[&self.request.entry.unwrap_or(0)];
+        self.emit.b.ins().jump(first, &[]);
+    }
+
+    /// The blocks through which a run leaves that has to stop.
+    fn exit_blocks(&mut self) {
+        self.emit.b.switch_to_block(self.exits.trap);
+        let position = self.emit.b.block_params(self.exits.trap)[0];
+        self.put_fuel();
+        self.emit.b.ins().jump(self.exits.unwind, &[position.into()]);
+        self.emit.b.switch_to_block(self.exits.unwind);
+        let position = self.emit.b.block_params(self.exits.unwind)[0];
+        let func = self.emit.b.ins().iconst(I32, i64::from(self.request.func));
+        self.emit.call(Helper::Unwind, &[self.context, func, position]);
+        let stopped = self.emit.int(1);
+        self.emit.b.ins().return_(&[stopped]);
+    }
+
+    fn fetch_fuel(&mut self) {
+        let fuel = self.emit.load(I64, self.context, layout::FUEL);
+        self.emit.b.def_var(self.fuel, fuel);
+    }
+
+    fn put_fuel(&mut self) {
+        let fuel = self.emit.b.use_var(self.fuel);
+        self.emit.store(fuel, self.context, layout::FUEL);
+    }
+
+    /// Charges for a stretch of code.
+    fn charge(&mut self, cost: u32) {
+        let fuel = self.emit.b.use_var(self.fuel);
+        let left = self.emit.b.ins().iadd_imm_s(fuel, -i64::from(cost));
+        self.emit.b.def_var(self.fuel, left);
+        let spent = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
+        let (refill, next) = (self.emit.cold_block(), self.emit.b.create_block());
+        self.emit.b.ins().brif(spent, refill, &[], next, &[]);
+        self.emit.b.switch_to_block(refill);
+        self.put_fuel();
+        let status = self.emit.value_of(Helper::Refill, &[self.context]);
+        self.stop_if(status);
+        self.fetch_fuel();
+        self.emit.b.ins().jump(next, &[]);
+        self.emit.b.switch_to_block(next);
+    }
+
+    /// Leaves if a status is not 0. Fuel stands in the context.
+    fn stop_if(&mut self, status: Value) {
+        let position = self.emit.b.ins().iconst(I32, i64::from(self.at));
+        let next = self.emit.b.create_block();
+        self.emit.b.ins().brif(status, self.exits.unwind, &[position.into()], next, &[]);
+        self.emit.b.switch_to_block(next);
+    }
+
+    /// Stops if a condition holds; `note` calls what says why.
+    fn trap_if(&mut self, condition: Value, note: impl FnOnce(&mut Self)) {
+        let trap = self.emit.cold_block();
+        let next = self.emit.b.create_block();
+        self.emit.b.ins().brif(condition, trap, &[], next, &[]);
+        self.emit.b.switch_to_block(trap);
+        note(self);
+        self.stop();
+        self.emit.b.switch_to_block(next);
+    }
+
+    /// Stops here, for a reason that has been noted.
+    fn stop(&mut self) {
+        let position = self.emit.b.ins().iconst(I32, i64::from(self.at));
+        self.emit.b.ins().jump(self.exits.trap, &[position.into()]);
+    }
+
+    // Registers.
+
+    fn real(&mut self, register: u16) -> Value {
+        self.emit.b.use_var(self.reals[usize::from(register)])
+    }
+
+    fn set_real(&mut self, register: u16, value: Value) {
+        self.emit.b.def_var(self.reals[usize::from(register)], value);
+    }
+
+    fn word(&mut self, register: u16) -> Value {
+        self.emit.b.use_var(self.words[usize::from(register)])
+    }
+
+    /// Only while recording.
+    fn set_word(&mut self, register: u16, value: Value) {
+        self.emit.b.def_var(self.words[usize::from(register)], value);
+    }
+
+    fn set_constant(&mut self, register: u16) {
+        if self.request.recording {
+            let constant = self.emit.int(0);
+            self.set_word(register, constant);
+        }
+    }
+
+    fn int(&mut self, register: u16) -> Value {
+        self.emit.b.use_var(self.ints[usize::from(register)])
+    }
+
+    fn set_int(&mut self, register: u16, value: Value) {
+        self.emit.b.def_var(self.ints[usize::from(register)], value);
+    }
+
+    fn reference(&mut self, register: u16) -> Value {
+        let index = usize::from(register);
+        match self.refs[index] {
+            Some(value) => value,
+            None => {
+                let value = self.emit.load(I64, self.bases.refs, cell(index));
+                self.refs[index] = Some(value);
+                value
+            }
+        }
+    }
+
+    fn set_reference(&mut self, register: u16, value: Value) {
+        let index = usize::from(register);
+        self.emit.store(value, self.bases.refs, cell(index));
+        self.refs[index] = Some(value);
+    }
+
+    /// After this, references are loaded again.
+    fn forget_refs(&mut self) {
+        self.refs.fill(None);
+    }
+
+    fn operand(&mut self, bank: Bank, register: u16) -> Value {
+        match bank {
+            Bank::Real => self.real(register),
+            Bank::Int => self.int(register),
+            Bank::Ref => self.reference(register),
+        }
+    }
+
+    fn inst(&mut self, inst: &Inst) {
+        match inst.op {
+            Op::Mov => {
+                let value = self.real(inst.b);
+                self.set_real(inst.a, value);
+                if self.request.recording {
+                    let word = self.word(inst.b);
+                    self.set_word(inst.a, word);
+                }
+            }
+            Op::PrimalMov => {
+                let value = self.real(inst.b);
+                self.set_real(inst.a, value);
+            }
+            Op::IMov => {
+                let value = self.int(inst.b);
+                self.set_int(inst.a, value);
+            }
+            Op::PMov => {
+                let value = self.reference(inst.b);
+                self.set_reference(inst.a, value);
+            }
+            Op::Const => {
+                let value = self.emit.b.ins().f64const(f64::from_bits(inst.imm));
+                self.set_real(inst.a, value);
+                self.set_constant(inst.a);
+            }
+            Op::IConst => {
+                let value = self.emit.int(inst.imm as i64);
+                self.set_int(inst.a, value);
+            }
+            Op::PSelect => {
+                let condition = self.int(inst.b);
+                let (a, b) = (self.reference(inst.c), self.reference(inst.imm as u16));
+                let value = self.emit.select(condition, a, b);
+                self.set_reference(inst.a, value);
+            }
+            Op::SegmentEnd => {
+                let site = &self.stream.segments[inst.imm as usize];
+                self.segment_end(site);
+            }
+            Op::Jump | Op::LoopJump => {
+                self.charge(inst.high());
+                let target = self.blocks[&inst.low()];
+                self.emit.b.ins().jump(target, &[]);
+            }
+            Op::Branch | Op::LoopBranch => {
+                self.charge(u32::from(inst.b) | u32::from(inst.c) << 16);
+                let condition = self.int(inst.a);
+                let (then, other) = (self.blocks[&inst.low()], self.blocks[&inst.high()]);
+                self.emit.b.ins().brif(condition, then, &[], other, &[]);
+            }
+            Op::Switch => self.switch(inst),
+            Op::Call => {
+                let site = &self.stream.calls[inst.imm as usize];
+                self.call(site, None);
+            }
+            Op::CallClosure => {
+                let site = &self.stream.calls[inst.imm as usize];
+                self.call(site, Some(inst.c));
+            }
+            Op::TailCall => {
+                let site = &self.stream.calls[inst.imm as usize];
+                self.tail_call(site, None);
+            }
+            Op::TailCallClosure => {
+                let site = &self.stream.calls[inst.imm as usize];
+                self.tail_call(site, Some(inst.c));
+            }
+            Op::Ret => {
+                let site = &self.stream.calls[inst.imm as usize];
+                self.charge(site.cost);
+                self.hand_over(&site.uses, self.bases);
+                self.put_fuel();
+                let returned = self.emit.int(0);
+                self.emit.b.ins().return_(&[returned]);
+            }
+            Op::Trap => {
+                let number = self.emit.int(i64::from(inst.low()));
+                self.emit.call(Helper::TrapMessage, &[self.context, number]);
+                self.stop();
+            }
+            Op::StructNew | Op::VariantNew | Op::ClosureNew => {
+                let site = &self.stream.objects[inst.imm as usize];
+                self.object(inst.a, site);
+            }
+            Op::Field | Op::IField | Op::PField => self.field(inst, Op::Field, Op::IField),
+            Op::Payload | Op::IPayload | Op::PPayload => {
+                let object = self.reference(inst.b);
+                let found = self.emit.b.ins().uload32(TRUSTED, object, 4);
+                let wrong = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, found, i64::from(inst.c));
+                self.trap_if(wrong, |this| {
+                    let expected = this.emit.int(i64::from(inst.c));
+                    this.emit.call(Helper::TrapTag, &[this.context, expected, found]);
+                });
+                self.field(inst, Op::Payload, Op::IPayload);
+            }
+            Op::VariantTag => {
+                let object = self.reference(inst.b);
+                let tag = self.emit.b.ins().uload32(TRUSTED, object, 4);
+                self.set_int(inst.a, tag);
+            }
+            Op::Len => {
+                let array = self.reference(inst.b);
+                let len = self.emit.load(I64, array, cell(LEN));
+                self.set_int(inst.a, len);
+            }
+            Op::Elem | Op::IElem | Op::PElem => self.element(inst),
+            Op::Pack => {
+                let site = &self.stream.objects[inst.imm as usize];
+                self.pack(inst.a, site);
+            }
+            Op::Build => {
+                let capacity = self.int(inst.b);
+                let element = self.emit.int(i64::from(inst.c));
+                let roots = self.roots();
+                let builder = self.emit.value_of(Helper::Build, &[self.context, capacity, element, roots]);
+                self.stop_if_null(builder);
+                self.forget_refs();
+                self.set_reference(inst.a, builder);
+            }
+            Op::Push | Op::IPush | Op::PPush => self.push(inst),
+            Op::Finish => {
+                let array = self.reference(inst.b);
+                let status = self.emit.value_of(Helper::Finish, &[self.context, array]);
+                self.trap_if(status, |_| ());
+                self.set_reference(inst.a, array);
+            }
+            op => {
+                debug_assert!(op.is_scalar(), "{op:?} is not in a stream");
+                self.scalar(inst);
+            }
+        }
+    }
+
+    fn scalar(&mut self, inst: &Inst) {
+        let info = inst.op.info();
+        let registers = [inst.b, inst.c, inst.imm as u16];
+        let args: Vec<Value> = info.operands[1..]
+            .iter()
+            .zip(registers)
+            .filter_map(|(operand, register)| match operand.role {
+                Role::Use(bank) => Some(self.operand(bank, register)),
+                _ => None,
+            })
+            .collect();
+        let real = info.operands[0].role == Role::Def(Bank::Real);
+        let result = if info.traps {
+            self.trapping_scalar(inst.op, &args, if real { F64 } else { I64 })
+        } else {
+            self.emit.scalar(inst.op, &args)
+        };
+        if real {
+            self.set_real(inst.a, result);
+            if inst.op.makes_constant() {
+                self.set_constant(inst.a);
+            }
+        } else {
+            self.set_int(inst.a, result);
+        }
+    }
+
+    /// A scalar instruction that may trap: integer division is written out for divisors that are neither 0 nor -1,
+    /// everything else asks the instruction's function.
+    fn trapping_scalar(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
+        let done = self.emit.b.create_block();
+        let result = self.emit.b.append_block_param(done, ty);
+        if matches!(op, Op::IDiv | Op::IRem) {
+            let shifted = self.emit.b.ins().iadd_imm_s(args[1], 1);
+            let rare = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, shifted, 2);
+            let slow = self.emit.cold_block();
+            self.emit.branch_away(rare, slow);
+            let value = match op {
+                Op::IDiv => self.emit.b.ins().sdiv(args[0], args[1]),
+                _ => self.emit.b.ins().srem(args[0], args[1]),
+            };
+            self.emit.b.ins().jump(done, &[value.into()]);
+            self.emit.b.switch_to_block(slow);
+        }
+        let slot = self.emit.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+        let place = self.emit.b.ins().stack_addr(I64, slot, 0);
+        let mut all = vec![self.context, place];
+        all.extend_from_slice(args);
+        let status = self.emit.call_scalar(op, &all);
+        self.trap_if(status, |_| ());
+        let value = self.emit.load(ty, place, 0);
+        self.emit.b.ins().jump(done, &[value.into()]);
+        self.emit.b.switch_to_block(done);
+        result
+    }
+
+    fn switch(&mut self, inst: &Inst) {
+        let site = &self.stream.switches[inst.imm as usize];
+        self.charge(site.cost);
+        let index = self.int(inst.a);
+        let default = self.blocks[&site.default];
+        let in_list = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, site.targets.len() as i64);
+        let table = self.emit.b.create_block();
+        self.emit.b.ins().brif(in_list, table, &[], default, &[]);
+        self.emit.b.switch_to_block(table);
+        let index = self.emit.b.ins().ireduce(I32, index);
+        let pool = &mut self.emit.b.func.dfg.value_lists;
+        let targets: Vec<_> = site
+            .targets
+            .iter()
+            .map(|target| cranelift_codegen::ir::BlockCall::new(self.blocks[target], [], pool))
+            .collect();
+        let default = cranelift_codegen::ir::BlockCall::new(default, [], pool);
+        let table = self.emit.b.create_jump_table(JumpTableData::new(default, &targets));
+        self.emit.b.ins().br_table(index, table);
+    }
+
+    // Calls.
+
+    /// Stores registers to consecutive cells.
+    fn hand_over(&mut self, list: &RegList, to: Bases) {
+        for (n, &register) in list.reals.iter().enumerate() {
+            let value = self.real(register);
+            self.emit.store(value, to.reals, cell(n));
+            if self.request.recording {
+                let word = self.word(register);
+                self.emit.store(word, to.words, cell(n));
+            }
+        }
+        for (n, &register) in list.ints.iter().enumerate() {
+            let value = self.int(register);
+            self.emit.store(value, to.ints, cell(n));
+        }
+        // The cells may be those of the frame itself: all are read before any is written.
+        let refs: Vec<Value> = list.refs.iter().map(|&register| self.reference(register)).collect();
+        for (n, value) in refs.into_iter().enumerate() {
+            self.emit.store(value, to.refs, cell(n));
+        }
+    }
+
+    /// Takes results from consecutive cells.
+    fn take_over(&mut self, list: &RegList, from: Bases) {
+        for (n, &register) in list.reals.iter().enumerate() {
+            let value = self.emit.load(F64, from.reals, cell(n));
+            self.set_real(register, value);
+            if self.request.recording {
+                let word = self.emit.load(I64, from.words, cell(n));
+                self.set_word(register, word);
+            }
+        }
+        for (n, &register) in list.ints.iter().enumerate() {
+            let value = self.emit.load(I64, from.ints, cell(n));
+            self.set_int(register, value);
+        }
+        for (n, &register) in list.refs.iter().enumerate() {
+            let value = self.emit.load(I64, from.refs, cell(n));
+            self.set_reference(register, value);
+        }
+    }
+
+    /// Puts captures and arguments where the callee expects them, and stores which function it is. Returns its code.
+    fn prepare_call(&mut self, site: &CallSite, closure: Option<u16>, callee: Bases) -> Value {
+        let (func, entry) = match closure {
+            None => {
+                self.hand_over(&site.uses, callee);
+                let func = self.emit.b.ins().iconst(I32, i64::from(site.func));
+                let entry = self.emit.int(self.request.entries as i64 + 8 * i64::from(site.func));
+                (func, entry)
+            }
+            Some(register) => {
+                let closure = self.reference(register);
+                let header = self.emit.load(I64, closure, 0);
+                // Arguments go after the captures. All are read before captures are written.
+                let count = |this: &mut Self, base: Value, shift: i64| {
+                    let count = this.emit.b.ins().ushr_imm_u(header, shift);
+                    let count = this.emit.b.ins().band_imm_u(count, 0xff);
+                    let bytes = this.emit.b.ins().ishl_imm_u(count, 3);
+                    this.emit.b.ins().iadd(base, bytes)
+                };
+                let after = Bases {
+                    reals: count(self, callee.reals, 8),
+                    words: count(self, callee.words, 8),
+                    ints: count(self, callee.ints, 16),
+                    refs: count(self, callee.refs, 24),
+                };
+                self.hand_over(&site.uses, after);
+                let captures = self.emit.b.ins().band_imm_u(header, 0xffff_ff00);
+                let (unpack, next) = (self.emit.b.create_block(), self.emit.b.create_block());
+                self.emit.b.ins().brif(captures, unpack, &[], next, &[]);
+                self.emit.b.switch_to_block(unpack);
+                let Bases { reals, words, ints, refs } = callee;
+                self.emit.call(Helper::Unpack, &[self.context, closure, reals, words, ints, refs]);
+                self.emit.b.ins().jump(next, &[]);
+                self.emit.b.switch_to_block(next);
+                let func = self.emit.b.ins().ushr_imm_u(header, 32);
+                let offset = self.emit.b.ins().ishl_imm_u(func, 3);
+                let entry = self.emit.b.ins().iadd_imm_s(offset, self.request.entries as i64);
+                (self.emit.b.ins().ireduce(I32, func), entry)
+            }
+        };
+        self.emit.store(func, self.context, layout::CALLEE);
+        self.put_fuel();
+        self.emit.load(I64, entry, 0)
+    }
+
+    fn call(&mut self, site: &CallSite, closure: Option<u16>) {
+        self.charge(site.cost);
+        let deepest = self.emit.is_zero(self.remaining);
+        self.trap_if(deepest, |this| {
+            this.emit.call(Helper::TrapDepth, &[this.context]);
+        });
+        let callee = Bases { refs: self.roots(), ..self.bases };
+        let code = self.prepare_call(site, closure, callee);
+        let remaining = self.emit.b.ins().iadd_imm_s(self.remaining, -1);
+        let args = [self.context, callee.reals, callee.words, callee.ints, callee.refs, remaining];
+        let call = self.emit.b.ins().call_indirect(self.callee, code, &args);
+        let status = self.emit.b.inst_results(call)[0];
+        self.stop_if(status);
+        self.fetch_fuel();
+        self.forget_refs();
+        self.take_over(&site.defs, callee);
+    }
+
+    fn tail_call(&mut self, site: &CallSite, closure: Option<u16>) {
+        self.charge(site.cost);
+        let code = self.prepare_call(site, closure, self.bases);
+        let Bases { reals, words, ints, refs } = self.bases;
+        let args = [self.context, reals, words, ints, refs, self.remaining];
+        self.emit.b.ins().return_call_indirect(self.callee, code, &args);
+    }
+
+    // The heap.
+
+    /// The end of the frame's references, and of all that are in use.
+    fn roots(&mut self) -> Value {
+        self.emit.b.ins().iadd_imm_s(self.bases.refs, 8 * self.stream.refs as i64)
+    }
+
+    fn stop_if_null(&mut self, object: Value) {
+        let null = self.emit.is_zero(object);
+        self.trap_if(null, |_| ());
+    }
+
+    /// Memory for an object: from the current slab, or else by the heap itself.
+    fn allocate(&mut self, header: u64, words: usize) -> Value {
+        let bytes = 8 * words as i64;
+        let header = self.emit.int(header as i64);
+        let done = self.emit.b.create_block();
+        let object = self.emit.b.append_block_param(done, I64);
+        let slow = if words > layout::LARGE_WORDS { self.emit.b.create_block() } else { self.emit.cold_block() };
+        if words > layout::LARGE_WORDS {
+            self.emit.b.ins().jump(slow, &[]);
+        } else {
+            let top = self.emit.load(I64, self.context, layout::HEAP_TOP);
+            let end = self.emit.load(I64, self.context, layout::HEAP_END);
+            let free = self.emit.b.ins().isub(end, top);
+            let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
+            let allocated = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED);
+            let allocated = self.emit.b.ins().iadd_imm_s(allocated, bytes);
+            let most = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED_MAX);
+            let beyond = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, allocated, most);
+            let either = self.emit.b.ins().bor(full, beyond);
+            self.emit.branch_away(either, slow);
+            self.emit.store(allocated, self.context, layout::HEAP_ALLOCATED);
+            let new_top = self.emit.b.ins().iadd_imm_s(top, bytes);
+            self.emit.store(new_top, self.context, layout::HEAP_TOP);
+            self.emit.store(header, top, 0);
+            let constant = self.emit.int(0);
+            self.emit.store(constant, top, cell(OWNER));
+            self.emit.b.ins().jump(done, &[top.into()]);
+        }
+        self.emit.b.switch_to_block(slow);
+        let size = self.emit.int(words as i64);
+        let roots = self.roots();
+        let made = self.emit.value_of(Helper::Allocate, &[self.context, header, size, roots]);
+        self.stop_if_null(made);
+        self.emit.b.ins().jump(done, &[made.into()]);
+        self.emit.b.switch_to_block(done);
+        self.forget_refs();
+        object
+    }
+
+    /// Marks an object as not constant if the value is not 0.
+    fn set_owner(&mut self, object: Value, activity: Value) {
+        let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, activity, 0);
+        let active = self.emit.truth(active);
+        debug_assert_eq!(layout::CONTEXT, 1);
+        self.emit.store(active, object, cell(OWNER));
+    }
+
+    /// The owners of objects, or-ed.
+    fn owners(&mut self, refs: &[u16], mut activity: Option<Value>) -> Option<Value> {
+        for &register in refs {
+            let object = self.reference(register);
+            let owner = self.emit.load(I64, object, cell(OWNER));
+            activity = Some(self.either(activity, owner));
+        }
+        activity
+    }
+
+    fn either(&mut self, a: Option<Value>, b: Value) -> Value {
+        a.map_or(b, |a| self.emit.b.ins().bor(a, b))
+    }
+
+    fn object(&mut self, result: u16, site: &ObjectSite) {
+        let RegList { reals, ints, refs } = &site.uses;
+        // Reals, their words, integers, references.
+        let words = layout::OBJECT_HEADER + 2 * reals.len() + ints.len() + refs.len();
+        let object = self.allocate(site.header, words);
+        let mut at = layout::OBJECT_HEADER;
+        for &register in reals {
+            let value = self.real(register);
+            self.emit.store(value, object, cell(at));
+            at += 1;
+        }
+        let mut activity = None;
+        if self.request.recording {
+            for &register in reals {
+                let word = self.word(register);
+                self.emit.store(word, object, cell(at));
+                activity = Some(self.either(activity, word));
+                at += 1;
+            }
+        } else {
+            at += reals.len();
+        }
+        for &register in ints {
+            let value = self.int(register);
+            self.emit.store(value, object, cell(at));
+            at += 1;
+        }
+        for &register in refs {
+            let value = self.reference(register);
+            self.emit.store(value, object, cell(at));
+            at += 1;
+        }
+        if self.request.recording {
+            activity = self.owners(refs, activity);
+            if let Some(activity) = activity {
+                self.set_owner(object, activity);
+            }
+        }
+        self.set_reference(result, object);
+    }
+
+    fn pack(&mut self, result: u16, site: &ObjectSite) {
+        let RegList { reals, ints, refs } = &site.uses;
+        let len = reals.len() + ints.len() + refs.len();
+        let array = self.allocate(site.header, ARRAY_HEADER + len);
+        let count = self.emit.int(len as i64);
+        self.emit.store(count, array, cell(LEN));
+        let none = self.emit.int(0);
+        self.emit.store(none, array, cell(FIRST));
+        let values = reals.iter().map(|&r| (Bank::Real, r));
+        let values = values.chain(ints.iter().map(|&r| (Bank::Int, r))).chain(refs.iter().map(|&r| (Bank::Ref, r)));
+        for (n, (bank, register)) in values.enumerate() {
+            let value = self.operand(bank, register);
+            self.emit.store(value, array, cell(ARRAY_HEADER + n));
+        }
+        if self.request.recording {
+            match site.element {
+                Bank::Real => {
+                    // The words go where a callee's would.
+                    for (n, &register) in reals.iter().enumerate() {
+                        let word = self.word(register);
+                        self.emit.store(word, self.bases.words, cell(n));
+                    }
+                    let status = self.emit.value_of(Helper::Pack, &[self.context, array, self.bases.words]);
+                    self.trap_if(status, |_| ());
+                }
+                Bank::Int => {}
+                Bank::Ref => {
+                    if let Some(activity) = self.owners(refs, None) {
+                        self.set_owner(array, activity);
+                    }
+                }
+            }
+        }
+        self.set_reference(result, array);
+    }
+
+    /// Reads a field; the offsets are resolved.
+    fn field(&mut self, inst: &Inst, real: Op, int: Op) {
+        let object = self.reference(inst.b);
+        let at = 8 * inst.low() as i32;
+        if inst.op == real {
+            let value = self.emit.load(F64, object, at);
+            self.set_real(inst.a, value);
+            if self.request.recording {
+                let word = self.emit.load(I64, object, 8 * inst.high() as i32);
+                self.set_word(inst.a, word);
+            }
+        } else if inst.op == int {
+            let value = self.emit.load(I64, object, at);
+            self.set_int(inst.a, value);
+        } else {
+            let value = self.emit.load(I64, object, at);
+            self.set_reference(inst.a, value);
+        }
+    }
+
+    fn element(&mut self, inst: &Inst) {
+        let array = self.reference(inst.b);
+        let index = self.int(inst.c);
+        let len = self.emit.load(I64, array, cell(LEN));
+        let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
+        self.trap_if(outside, |this| {
+            this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
+        });
+        let offset = self.emit.b.ins().ishl_imm_u(index, 3);
+        let place = self.emit.b.ins().iadd(array, offset);
+        match inst.op {
+            Op::Elem => {
+                let value = self.emit.load(F64, place, cell(ARRAY_HEADER));
+                self.set_real(inst.a, value);
+                if self.request.recording && !self.skips_word() {
+                    let first = self.emit.load(I64, array, cell(FIRST));
+                    let slot = self.emit.b.ins().iadd(first, index);
+                    let constant = self.emit.int(0);
+                    let word = self.emit.select(first, slot, constant);
+                    self.set_word(inst.a, word);
+                }
+            }
+            Op::IElem => {
+                let value = self.emit.load(I64, place, cell(ARRAY_HEADER));
+                self.set_int(inst.a, value);
+            }
+            _ => {
+                let value = self.emit.load(I64, place, cell(ARRAY_HEADER));
+                self.set_reference(inst.a, value);
+            }
+        }
+    }
+
+    fn push(&mut self, inst: &Inst) {
+        let builder = self.reference(inst.a);
+        let header = self.emit.load(I64, builder, 0);
+        let kind = self.emit.b.ins().band_imm_u(header, layout::KIND as i64);
+        let finished = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, kind, layout::BUILDER as i64);
+        self.trap_if(finished, |this| {
+            this.emit.call(Helper::TrapFinished, &[this.context]);
+        });
+        let len = self.emit.load(I64, builder, cell(LEN));
+        let capacity = self.emit.load(I64, builder, cell(CAPACITY));
+        let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
+        self.trap_if(full, |this| {
+            this.emit.call(Helper::TrapFull, &[this.context, capacity]);
+        });
+        let offset = self.emit.b.ins().ishl_imm_u(len, 3);
+        let place = self.emit.b.ins().iadd(builder, offset);
+        match inst.op {
+            Op::Push => {
+                let value = self.real(inst.b);
+                self.emit.store(value, place, cell(ARRAY_HEADER));
+                if self.request.recording {
+                    let word = self.word(inst.b);
+                    let elements = self.emit.b.ins().ishl_imm_u(capacity, 3);
+                    let place = self.emit.b.ins().iadd(place, elements);
+                    self.emit.store(word, place, cell(ARRAY_HEADER));
+                }
+            }
+            Op::IPush => {
+                let value = self.int(inst.b);
+                self.emit.store(value, place, cell(ARRAY_HEADER));
+            }
+            _ => {
+                let value = self.reference(inst.b);
+                self.emit.store(value, place, cell(ARRAY_HEADER));
+                if self.request.recording {
+                    let owner = self.emit.load(I64, value, cell(OWNER));
+                    let before = self.emit.load(I64, builder, cell(OWNER));
+                    let after = self.emit.b.ins().bor(owner, before);
+                    self.set_owner(builder, after);
+                }
+            }
+        }
+        let len = self.emit.b.ins().iadd_imm_s(len, 1);
+        self.emit.store(len, builder, cell(LEN));
+    }
+
+    // Recording.
+
+    /// Whether words stand still here.
+    fn skips_word(&self) -> bool {
+        false
+    }
+
+    /// Ends a segment: writes its record if an input is active, and gives the outputs their words.
+    fn segment_end(&mut self, site: &SegmentSite) {
+        let inputs: Vec<Value> = site.inputs.iter().map(|&register| self.word(register)).collect();
+        let outputs = &site.outputs;
+        let copies: Vec<Option<Value>> = outputs
+            .iter()
+            .map(|&(_, output)| match output {
+                OutputWord::Copy(from) => Some(self.word(from)),
+                _ => None,
+            })
+            .collect();
+        let mut activity = None;
+        for &word in &inputs {
+            activity = Some(self.either(activity, word));
+        }
+        let zero = self.emit.int(0);
+        let Some(activity) = activity else {
+            for (&(register, _), copy) in outputs.iter().zip(copies) {
+                self.set_word(register, copy.unwrap_or(zero));
+            }
+            return;
+        };
+        // The new words are parameters of the block where both ways meet.
+        let (record, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let slots: Vec<(u16, u32, u64)> = outputs
+            .iter()
+            .filter_map(|&(register, output)| match output {
+                OutputWord::Slot { offset, mask } => Some((register, offset, mask)),
+                _ => None,
+            })
+            .collect();
+        let constants = vec![zero.into(); slots.len()];
+        let params: Vec<Value> = slots.iter().map(|_| self.emit.b.append_block_param(done, I64)).collect();
+        self.emit.b.ins().brif(activity, record, &[], done, &constants);
+
+        self.emit.b.switch_to_block(record);
+        let first = self.append_record(site, &inputs);
+        let words: Vec<_> = slots
+            .iter()
+            .map(|&(_, offset, mask)| {
+                let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
+                let all = if inputs.len() == 64 { u64::MAX } else { (1 << inputs.len()) - 1 };
+                if mask & all == all {
+                    return slot.into();
+                }
+                let mut activity = None;
+                for (n, &word) in inputs.iter().enumerate() {
+                    if mask >> n & 1 == 1 {
+                        activity = Some(self.either(activity, word));
+                    }
+                }
+                activity.map_or(zero, |activity| self.emit.select(activity, slot, zero)).into()
+            })
+            .collect();
+        self.emit.b.ins().jump(done, &words);
+
+        self.emit.b.switch_to_block(done);
+        for (&(register, _, _), word) in slots.iter().zip(params) {
+            self.set_word(register, word);
+        }
+        for (&(register, output), copy) in outputs.iter().zip(copies) {
+            match output {
+                OutputWord::Copy(_) => self.set_word(register, copy.unwrap_or(zero)),
+                OutputWord::Zero => self.set_word(register, zero),
+                OutputWord::Slot { .. } => {}
+            }
+        }
+    }
+
+    /// Room on the tape for a record. Returns its address.
+    fn record_room(&mut self, bytes: i64) -> Value {
+        let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
+        let end = self.emit.load(I64, self.context, layout::TAPE_END);
+        let free = self.emit.b.ins().isub(end, top);
+        let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
+        let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
+        let start = self.emit.b.append_block_param(ready, I64);
+        self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
+        self.emit.b.switch_to_block(slow);
+        let status = self.emit.value_of(Helper::OpenChunk, &[self.context]);
+        self.trap_if(status, |_| ());
+        let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
+        self.emit.b.ins().jump(ready, &[top.into()]);
+        self.emit.b.switch_to_block(ready);
+        let new_top = self.emit.b.ins().iadd_imm_s(start, bytes);
+        self.emit.store(new_top, self.context, layout::TAPE_TOP);
+        start
+    }
+
+    fn add_to_counter(&mut self, offset: i32, amount: i64) -> Value {
+        let before = self.emit.load(I64, self.context, offset);
+        let after = self.emit.b.ins().iadd_imm_s(before, amount);
+        self.emit.store(after, self.context, offset);
+        before
+    }
+
+    /// Writes a segment's record. Returns its first output slot.
+    fn append_record(&mut self, site: &SegmentSite, inputs: &[Value]) -> Value {
+        let start = self.record_room(i64::from(site.record_bytes));
+        let first = self.add_to_counter(layout::TAPE_NEXT_SLOT, i64::from(site.slots));
+        self.add_to_counter(layout::TAPE_RECORDS, 1);
+        self.add_to_counter(layout::TAPE_SWEEP_COST, i64::from(site.sweep_cost));
+        let mut at = 0;
+        for &register in &site.saved_reals {
+            let value = self.real(register);
+            self.emit.b.ins().store(UNALIGNED, value, start, at);
+            at += 8;
+        }
+        for &register in &site.saved_ints {
+            let value = self.int(register);
+            self.emit.b.ins().store(UNALIGNED, value, start, at);
+            at += 8;
+        }
+        for &word in inputs {
+            self.emit.b.ins().istore32(UNALIGNED, word, start, at);
+            at += 4;
+        }
+        let id = self.emit.b.ins().iconst(I32, i64::from(site.id));
+        self.emit.b.ins().store(UNALIGNED, id, start, at);
+        self.emit.b.ins().istore32(UNALIGNED, first, start, at + 4);
+        first
+    }
+}
+
+/// The offset of a cell of 8 bytes.
+fn cell(n: usize) -> i32 {
+    8 * n as i32
+}
+
+/// Whether control never falls through to the next instruction.
+fn ends_block(op: Op) -> bool {
+    op.is_terminator() || matches!(op, Op::LoopJump | Op::LoopBranch)
+}
+
+/// The stream positions at which blocks begin.
+fn leaders(stream: &Stream) -> Vec<u32> {
+    let mut leaders = vec![0];
+    for inst in &stream.code {
+        match inst.op {
+            Op::Jump | Op::LoopJump => leaders.push(inst.low()),
+            Op::Branch | Op::LoopBranch => leaders.extend([inst.low(), inst.high()]),
+            Op::Switch => {
+                let site = &stream.switches[inst.imm as usize];
+                leaders.extend(site.targets.iter());
+                leaders.push(site.default);
+            }
+            _ => {}
+        }
+    }
+    leaders
+}

@@ -1,0 +1,51 @@
+//! Native code for dualvm, by Cranelift.
+//!
+//! The virtual machine hands over what its interpreter runs, the stream of a function in one mode or the adjoint of a
+//! segment, and this crate makes machine code of it that has the same meaning to the last bit. When to do that is
+//! decided by the machine ([`dualvm_vm::native`]); a host installs a [`Cranelift`] into the engine's configuration:
+//!
+//! ```
+//! use dualvm_jit::Cranelift;
+//! use dualvm_vm::{engine::{Config, Engine, Jit, Module}, text, value::Value};
+//! use std::sync::Arc;
+//!
+//! let mut config = Config::default();
+//! config.generator = Some(Arc::new(Cranelift));
+//! config.jit = Jit::Always;
+//! let engine = Engine::new(config);
+//! let def = text::parse("func \"square\" (real) -> (real) export (x : Real) -> Real
+//!     regs 1 real
+//!     { mul r0, r0, r0
+//!       ret (r0) }", "square.dvs").map_err(|errors| errors[0].to_string())?;
+//! let module = Module::new(&engine, def).map_err(|errors| errors[0].to_string())?;
+//! let square = module.function("square").ok_or("no such function")?;
+//! assert_eq!(square.value_and_grad(&[Value::Real(3.0)])?, (9.0, vec![Value::Real(6.0)]));
+//! assert!(!module.compiled().is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - `shared`: target, calling conventions, and the code that exists once in a process.
+//! - `unit`: the code of one module: memory, symbols, compiling.
+//! - `emit`: writing Cranelift's representation, with the calls out of native code.
+//! - `scalar`: scalar instructions. `function`: everything else of a function. `segment`: adjoints.
+//!
+//! Memory that holds code is never writable and executable at once, and goes back with the module.
+
+mod emit;
+mod function;
+mod scalar;
+mod segment;
+mod shared;
+mod unit;
+
+use dualvm_vm::native::{Generator, Unit};
+
+/// Generates native code for the machine that it runs on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Cranelift;
+
+impl Generator for Cranelift {
+    fn unit(&self) -> Result<Box<dyn Unit>, String> {
+        Ok(Box::new(unit::CodeUnit::new()?))
+    }
+}

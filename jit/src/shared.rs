@@ -1,0 +1,168 @@
+//! The target, calling conventions, and the code that exists once in a process: how Rust enters native functions, and
+//! how these call the interpreter.
+
+use crate::emit::{Helper, import};
+use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module};
+use dualvm_vm::isa::{Bank, Op};
+use dualvm_vm::native::helpers::{helpers, scalar};
+use dualvm_vm::native::{EnterFn, SharedCode};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// What all units share.
+pub(crate) struct Shared {
+    pub(crate) isa: OwnedTargetIsa,
+    /// Addresses of what native code calls, by symbol.
+    symbols: HashMap<String, usize>,
+    code: SharedCode,
+}
+
+// SAFETY: the addresses in it lead to code that is never freed.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// The shared code; made on first use.
+    pub(crate) fn get() -> Result<&'static Shared, String> {
+        static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
+        SHARED.get_or_init(Shared::new).as_ref().map_err(Clone::clone)
+    }
+
+    pub(crate) fn code(&self) -> SharedCode {
+        self.code
+    }
+
+    fn new() -> Result<Shared, String> {
+        let isa = target()?;
+        let mut symbols: HashMap<String, usize> =
+            helpers().into_iter().map(|(name, address)| (name.to_owned(), address as usize)).collect();
+        for &op in Op::ALL {
+            if let Some(function) = scalar(op) {
+                symbols.insert(scalar_symbol(op), function.address as usize);
+            }
+        }
+        // Never freed: this is one page for the whole process.
+        let mut module = JITModule::new(builder(&isa, symbols.clone()));
+        let code = shared_code(&mut module).map_err(|error| error.to_string())?;
+        std::mem::forget(module);
+        Ok(Shared { isa, symbols, code })
+    }
+
+    /// A module that knows what native code calls.
+    pub(crate) fn module(&'static self) -> JITModule {
+        let mut builder = JITBuilder::with_isa(self.isa.clone(), cranelift_module::default_libcall_names());
+        builder.symbol_lookup_fn(Box::new(|name| self.symbols.get(name).map(|&address| address as *const u8)));
+        JITModule::new(builder)
+    }
+}
+
+fn target() -> Result<OwnedTargetIsa, String> {
+    let mut flags = settings::builder();
+    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+    let choices = [
+        ("opt_level", "speed"),
+        ("is_pic", "false"),
+        ("use_colocated_libcalls", "false"),
+        ("enable_verifier", verify),
+        // Tail calls need them.
+        ("preserve_frame_pointers", "true"),
+    ];
+    for (name, value) in choices {
+        flags.set(name, value).map_err(|error| error.to_string())?;
+    }
+    let builder = cranelift_native::builder()?;
+    builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
+}
+
+fn builder(isa: &OwnedTargetIsa, symbols: HashMap<String, usize>) -> JITBuilder {
+    let mut builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
+    builder.symbols(symbols.into_iter().map(|(name, address)| (name, address as *const u8)));
+    builder
+}
+
+/// The symbol of a scalar instruction's function.
+pub(crate) fn scalar_symbol(op: Op) -> String {
+    format!("dualvm_scalar_{}", op.info().mnemonic)
+}
+
+/// The type of a bank's values in registers.
+pub(crate) fn type_of(bank: Bank) -> Type {
+    match bank {
+        Bank::Real => F64,
+        Bank::Int | Bank::Ref => I64,
+    }
+}
+
+/// A signature with one result at most.
+pub(crate) fn signature(conv: CallConv, params: &[Type], result: Option<Type>) -> Signature {
+    let mut signature = Signature::new(conv);
+    signature.params.extend(params.iter().map(|&ty| AbiParam::new(ty)));
+    signature.returns.extend(result.map(AbiParam::new));
+    signature
+}
+
+/// The signature of a function's native code: context, bases of reals, words, integers and references, nested calls
+/// that are left. Its calling convention allows tail calls.
+pub(crate) fn function_signature() -> Signature {
+    signature(CallConv::Tail, &[I64; 6], Some(I64))
+}
+
+/// The signature of a segment's adjoint.
+pub(crate) fn segment_signature(conv: CallConv) -> Signature {
+    signature(conv, &[I64, I64], Some(I32))
+}
+
+fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_module::ModuleError>> {
+    let host = module.isa().default_call_conv();
+    let mut context = module.make_context();
+    let mut builders = FunctionBuilderContext::new();
+
+    // From Rust: the code comes first, the rest goes to it.
+    let enter_signature = signature(host, &[I64; 7], Some(I64));
+    let enter = module.declare_function("enter", Linkage::Local, &enter_signature)?;
+    context.func.signature = enter_signature;
+    let mut b = FunctionBuilder::new(&mut context.func, &mut builders);
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    let params = b.block_params(entry).to_vec();
+    let callee = b.import_signature(function_signature());
+    let call = b.ins().call_indirect(callee, params[0], &params[1..]);
+    let status = b.inst_results(call)[0];
+    b.ins().return_(&[status]);
+    b.seal_all_blocks();
+    b.finalize(module.target_config());
+    module.define_function(enter, &mut context)?;
+
+    // To the interpreter: the same parameters under the other convention.
+    module.clear_context(&mut context);
+    let interpret = module.declare_function("interpret", Linkage::Local, &function_signature())?;
+    let (params, result) = Helper::Interpret.signature();
+    let helper = import(module, Helper::Interpret.symbol(), &signature(host, params, result))?;
+    context.func.signature = function_signature();
+    let helper = module.declare_func_in_func(helper, &mut context.func);
+    let mut b = FunctionBuilder::new(&mut context.func, &mut builders);
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    let params = b.block_params(entry).to_vec();
+    let call = b.ins().call(helper, &params);
+    let status = b.inst_results(call)[0];
+    b.ins().return_(&[status]);
+    b.seal_all_blocks();
+    b.finalize(module.target_config());
+    module.define_function(interpret, &mut context)?;
+
+    module.finalize_definitions()?;
+    let enter = module.get_finalized_function(enter);
+    // SAFETY: the code was made with the signature of an `EnterFn`.
+    let enter = unsafe { std::mem::transmute::<*const u8, EnterFn>(enter) };
+    Ok(SharedCode { enter, interpret: module.get_finalized_function(interpret) })
+}

@@ -1,0 +1,121 @@
+//! The code of one module: its memory, and what compiling a request takes.
+
+use crate::emit::Emit;
+use crate::shared::{Shared, function_signature, segment_signature};
+use crate::{function, segment};
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::Signature;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::JITModule;
+use cranelift_module::{Module, ModuleError};
+use dualvm_vm::native::{Compiled, FunctionRequest, Listing, Refusal, SegmentRequest, SharedCode, Unit};
+use std::fmt;
+
+/// Longer functions stay interpreted: code generation is linear, 1 to 2 µs per instruction, but takes hundreds of bytes
+/// of memory for each.
+const INSTRUCTIONS_MAX: usize = 20_000;
+
+/// The native code of a module.
+pub(crate) struct CodeUnit {
+    shared: &'static Shared,
+    /// Made when the first function is compiled. `None` afterwards only while the unit is dropped.
+    module: Option<JITModule>,
+    context: Context,
+    builders: FunctionBuilderContext,
+}
+
+// SAFETY: the module's pointers lead to memory that it owns.
+unsafe impl Send for CodeUnit {}
+
+impl fmt::Debug for CodeUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeUnit").finish_non_exhaustive()
+    }
+}
+
+impl CodeUnit {
+    pub(crate) fn new() -> Result<CodeUnit, String> {
+        let shared = Shared::get()?;
+        Ok(CodeUnit { shared, module: None, context: Context::new(), builders: FunctionBuilderContext::new() })
+    }
+
+    /// Writes a function's representation into the context.
+    fn write(&mut self, signature: Signature, write: impl FnOnce(&mut Emit<'_>)) -> Result<(), Refusal> {
+        let module = self.module.get_or_insert_with(|| self.shared.module());
+        module.clear_context(&mut self.context);
+        self.context.func.signature = signature;
+        let builder = FunctionBuilder::new(&mut self.context.func, &mut self.builders);
+        let mut emit = Emit::new(builder, module);
+        write(&mut emit);
+        let Emit { mut b, error, .. } = emit;
+        b.seal_all_blocks();
+        b.finalize(self.shared.isa.frontend_config());
+        error.map_or(Ok(()), |error| Err(failed(&error)))
+    }
+
+    /// Compiles what stands in the context.
+    fn define(&mut self) -> Result<Compiled, Refusal> {
+        let module = self.module.get_or_insert_with(|| self.shared.module());
+        let mut define = || {
+            let id = module.declare_anonymous_function(&self.context.func.signature)?;
+            module.define_function(id, &mut self.context)?;
+            module.finalize_definitions()?;
+            Ok(module.get_finalized_function(id))
+        };
+        let code = define().map_err(|error: ModuleError| failed(&error))?;
+        let bytes = self.context.compiled_code().map_or(0, |compiled| compiled.code_info().total_size as usize);
+        Ok(Compiled { code, bytes })
+    }
+
+    fn write_function(&mut self, request: &FunctionRequest<'_>) -> Result<(), Refusal> {
+        if request.stream.code.len() > INSTRUCTIONS_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        self.write(function_signature(), |emit| function::write(emit, request))
+    }
+}
+
+fn failed(error: &ModuleError) -> Refusal {
+    match error {
+        ModuleError::Compilation(error) => Refusal::Failed(format!("{error:?}")),
+        error => Refusal::Failed(error.to_string()),
+    }
+}
+
+impl Unit for CodeUnit {
+    fn shared(&self) -> SharedCode {
+        self.shared.code()
+    }
+
+    fn function(&mut self, request: &FunctionRequest<'_>) -> Result<Compiled, Refusal> {
+        self.write_function(request)?;
+        self.define()
+    }
+
+    fn segment(&mut self, request: &SegmentRequest<'_>) -> Result<Compiled, Refusal> {
+        let signature = segment_signature(self.shared.isa.default_call_conv());
+        self.write(signature, |emit| segment::write(emit, request.segment))?;
+        self.define()
+    }
+
+    fn listing(&mut self, request: &FunctionRequest<'_>) -> Result<Listing, Refusal> {
+        self.write_function(request)?;
+        let representation = self.context.func.display().to_string();
+        self.context.set_disasm(true);
+        let compiled = self
+            .context
+            .compile(&*self.shared.isa, &mut Default::default())
+            .map_err(|error| Refusal::Failed(error.inner.to_string()))?;
+        let assembly = compiled.vcode.clone().unwrap_or_default();
+        Ok(Listing { representation, assembly })
+    }
+}
+
+impl Drop for CodeUnit {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: the virtual machine drops a unit when nothing runs its code any more.
+            unsafe { module.free_memory() };
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Native code against the interpreter: bit for bit the same values, gradients, fuel and records.
+
+use dualvm::{CallOptions, Config, Engine, Function, Jit, Module, Stats, Thresholds, Value};
+
+/// Engines that run everything natively, or change over in the middle.
+fn native_engines() -> Vec<(&'static str, Engine)> {
+    let after = |calls, back_edges, records| Jit::After(Thresholds { calls, back_edges, records });
+    [
+        ("always", Jit::Always),
+        ("auto", Jit::Auto),
+        // Functions stay interpreted, loops are entered in their third round.
+        ("loops only", after(u32::MAX - 1, 3, u32::MAX - 1)),
+        // Native code calls the interpreter and is called by it.
+        ("mixed", after(2, u32::MAX, 3)),
+    ]
+    .map(|(name, jit)| (name, engine(jit)))
+    .into()
+}
+
+fn engine(jit: Jit) -> Engine {
+    let mut config = Config::default();
+    config.jit = jit;
+    Engine::new(config)
+}
+
+/// What a call gives and uses, in a form in which NaNs are equal.
+fn outcome(function: &Function, args: &[Value]) -> String {
+    let used = |stats: &Stats| {
+        let Stats { instructions, records, slots, tape_bytes, allocated_bytes, .. } = stats;
+        format!("{instructions} {records} {slots} {tape_bytes} {allocated_bytes}")
+    };
+    let options = CallOptions::default();
+    let primal = match function.call_with(args, &options) {
+        Ok((value, stats)) => format!("{value:?} {}", used(&stats)),
+        Err(error) => error.to_string(),
+    };
+    let gradient = match function.grad_with(args, &options) {
+        Ok(result) => format!("{:?} {:?} {}", result.value, result.gradient, used(&result.stats)),
+        Err(error) => error.to_string(),
+    };
+    let jacobian = match function.jacobian(args) {
+        Ok(result) => format!("{:?} {:?}", result.value, result.rows),
+        Err(error) => error.to_string(),
+    };
+    format!("{primal}\n{gradient}\n{jacobian}")
+}
+
+fn pair(x: f64, y: f64) -> Value {
+    Value::Tuple(vec![Value::Real(x), Value::Real(y)])
+}
+
+fn reals(n: usize) -> Value {
+    Value::Reals((0..n).map(|i| (0.7 * i as f64).sin()).collect())
+}
+
+/// A program of the examples, a function of it and arguments.
+fn cases() -> Vec<(&'static str, &'static str, Vec<Value>)> {
+    let rows = |n: usize, m: usize| Value::Array((0..n).map(|_| reals(m)).collect());
+    vec![
+        ("spring", "spring", vec![Value::Int(1000), pair(0.5, 0.1), pair(1.0, 1.0)]),
+        ("particles", "particles", {
+            let particle = |x| Value::Tuple(vec![pair(x, 0.1), pair(1.0, 1.0)]);
+            vec![Value::Int(50), Value::Array((0..4).map(|n| particle(0.5 * f64::from(n))).collect())]
+        }),
+        ("dotprod", "dotprod", vec![reals(1000), reals(1000)]),
+        ("dotprod", "dotprod_list", vec![reals(1000), reals(1000)]),
+        ("summatvec", "summatvec", vec![rows(20, 30), reals(30)]),
+        ("summatvec", "summatvec_list", vec![rows(20, 30), reals(30)]),
+        ("rosenbrock", "rosenbrock", vec![reals(40)]),
+        ("newton", "newton", vec![Value::Real(2.0), Value::Real(1e6)]),
+        ("neural", "neural", {
+            let layer = |n, m| Value::Tuple(vec![rows(m, n), reals(m)]);
+            vec![Value::Array(vec![layer(5, 7), layer(7, 3)]), reals(5)]
+        }),
+    ]
+}
+
+fn load(engine: &Engine, program: &str) -> Module {
+    let file = format!("examples/{program}.dual");
+    let text = std::fs::read(&file).expect("the example is there");
+    Module::load(engine, &file, &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn examples_are_the_same_to_the_last_bit() {
+    for (program, name, args) in cases() {
+        let function = load(&engine(Jit::Off), program).function(name).expect("the example has the function");
+        let expected = outcome(&function, &args);
+        for (tier, engine) in native_engines() {
+            let module = load(&engine, program);
+            let function = module.function(name).expect("the example has the function");
+            for round in 0..3 {
+                assert_eq!(outcome(&function, &args), expected, "{name}, {tier}, round {round}");
+            }
+            assert_eq!(module.compile_failures(), [""; 0], "{name}, {tier}");
+            assert!(tier != "always" || !module.compiled().is_empty(), "{name}, {tier}: nothing was compiled");
+        }
+    }
+}

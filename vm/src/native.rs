@@ -1,0 +1,155 @@
+//! The seam between the virtual machine and a generator of native code.
+//!
+//! The machine knows no code generator. A host installs one into an engine ([`crate::engine::Config::generator`]); it
+//! is given what the interpreter runs, a function's stream in one mode or the adjoint of a segment, and gives back code.
+//! When to compile is decided here ([`Tier`]): functions count their calls, loops their rounds.
+//!
+//! **What native code must keep.** It has the interpreter's meaning to the last bit: values, words, traps, fuel, records,
+//! addresses of roots. A function's code gets the context and the first registers of its frame in each bank, with the
+//! arguments in them, and leaves its results in the first registers of the same banks ([`FunctionCode`]). What lives in
+//! machine registers in between is its own business, except references: they stand in the frame whenever something may
+//! allocate, because the heap is evacuated with the frames as roots. Frames of reals and integers take no room while
+//! native code runs; what is handed to a callee is written above the caller's base and may be overwritten by it.
+//!
+//! This module is for code generators. Unlike the rest of the crate it follows the virtual machine's inside, and
+//! changes with it.
+
+pub mod helpers;
+pub mod layout;
+mod tier;
+
+pub(crate) use tier::{Code, NativeAdjoint, Status, Tier};
+pub use tier::{CompiledCode, Mode, Thresholds};
+
+pub use crate::derive::StraightCode;
+pub use crate::heap::{OBJECT_HEADER, array_header};
+pub use crate::prepare::{CallSite, ObjectSite, RegList, Stream, SwitchSite};
+pub use crate::record::{OutputWord, SegmentCode, SegmentSite};
+
+use std::fmt;
+
+/// Makes units of code. Shared by all modules of the engines that it is installed in.
+pub trait Generator: Send + Sync + fmt::Debug {
+    /// A unit for the code of one module.
+    ///
+    /// # Errors
+    /// Why there can be no native code on this machine.
+    fn unit(&self) -> Result<Box<dyn Unit>, String>;
+}
+
+/// The native code of one module. Dropping it frees the code.
+pub trait Unit: Send + fmt::Debug {
+    /// The addresses of the code that all functions share.
+    fn shared(&self) -> SharedCode;
+
+    /// Compiles a function's stream.
+    ///
+    /// # Errors
+    /// See [`Refusal`]. The function stays interpreted.
+    fn function(&mut self, request: &FunctionRequest<'_>) -> Result<Compiled, Refusal>;
+
+    /// Compiles the adjoint of a segment.
+    ///
+    /// # Errors
+    /// See [`Refusal`]. The segment's records stay interpreted.
+    fn segment(&mut self, request: &SegmentRequest<'_>) -> Result<Compiled, Refusal>;
+
+    /// Intermediate representation and machine code of a function, for people.
+    ///
+    /// # Errors
+    /// As [`Unit::function`].
+    fn listing(&mut self, request: &FunctionRequest<'_>) -> Result<Listing, Refusal>;
+}
+
+/// Code that a generator makes once.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedCode {
+    /// Enters a function's code from Rust: an `extern "C"` function ([`EnterFn`]).
+    pub enter: EnterFn,
+    /// What stands in the table of entries for a function without code: calls [`helpers::interpret`], with the calling
+    /// convention of a function's code.
+    pub interpret: *const u8,
+}
+
+/// Enters a function's code: the code, then what it takes. Returns 0, or 1 after a trap.
+pub type EnterFn = unsafe extern "C" fn(
+    code: *const u8,
+    context: *mut u8,
+    reals: *mut f64,
+    words: *mut u64,
+    ints: *mut i64,
+    refs: *mut *mut u64,
+    remaining: usize,
+) -> u64;
+
+/// What a function's code is: context, bases of the banks, calls that may still be nested; 0, or 1 after a trap. The
+/// calling convention is the generator's own.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionCode;
+
+/// The adjoint of a segment: the record's trailer and the adjoints of the tape. Returns 0, or 1 if it has done nothing
+/// because a product was NaN, and the strong product may say otherwise: then the derived code is interpreted.
+pub type SegmentFn = unsafe extern "C" fn(trailer: *const u32, adjoints: *mut f64) -> u32;
+
+/// A function that shall be compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionRequest<'a> {
+    /// The function's number in the module.
+    pub func: u32,
+    /// The function's name.
+    pub name: &'a str,
+    /// Whether the code is for recording runs.
+    pub recording: bool,
+    /// `None` is the function's beginning. A stream position is a loop's head: the code begins there, with all
+    /// registers in the frame.
+    pub entry: Option<u32>,
+    /// What is to be compiled.
+    pub stream: &'a Stream,
+    /// The entries of all functions in this mode, by function number: loads from it may give new values at any time.
+    pub entries: *const u8,
+}
+
+/// A segment whose adjoint shall be compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentRequest<'a> {
+    /// The segment's number in the module.
+    pub id: u32,
+    /// The derived code and where its operands are.
+    pub segment: &'a SegmentCode,
+}
+
+/// Code that a unit has made.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiled {
+    /// The entry.
+    pub code: *const u8,
+    /// The size of the machine code.
+    pub bytes: usize,
+}
+
+/// Code for people to read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listing {
+    /// The generator's intermediate representation.
+    pub representation: String,
+    /// The machine code.
+    pub assembly: String,
+}
+
+/// Why there is no native code for something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// It is so large that compiling it would take longer than it is worth.
+    TooLarge,
+    /// The generator failed. Counted, because it should never happen.
+    Failed(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::TooLarge => write!(f, "too large to be compiled"),
+            Refusal::Failed(cause) => write!(f, "code generation failed: {cause}"),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! What native code calls: the slow paths, and every scalar instruction as a function.
+//!
+//! All are `extern "C"`. A *status* is 0, or 1 if the run has to stop: then the cause stands in the context, and the
+//! caller adds its place to the backtrace with [`unwind`] and returns 1. None of these functions unwinds.
+
+use crate::heap::{self, FIRST, LEN, OWNER, Ref};
+use crate::interp::{CONTEXT, Interp, Registers, roots, unpack_captures};
+use crate::isa::{Bank, Op, for_each_instruction};
+use crate::math;
+use crate::trap::{Limit, TrapKind};
+
+const OK: u64 = 0;
+const STOP: u64 = 1;
+
+/// Names and addresses of all helpers but the scalar instructions.
+pub fn helpers() -> Vec<(&'static str, *const u8)> {
+    macro_rules! list {
+        ($($name:ident),* $(,)?) => { vec![$((concat!("dualvm_", stringify!($name)), $name as *const u8)),*] };
+    }
+    list![
+        interpret,
+        refill,
+        unwind,
+        grow,
+        allocate,
+        unpack,
+        open_chunk,
+        pack,
+        build,
+        finish,
+        trap_depth,
+        trap_index,
+        trap_tag,
+        trap_full,
+        trap_finished,
+        trap_message,
+    ]
+}
+
+/// Notes why the run stops.
+#[cold]
+fn stop(interp: &mut Interp, kind: TrapKind) -> u64 {
+    interp.trap = Some(kind);
+    STOP
+}
+
+fn status<E: Into<TrapKind>>(interp: &mut Interp, result: Result<(), E>) -> u64 {
+    match result {
+        Ok(()) => OK,
+        Err(kind) => stop(interp, kind.into()),
+    }
+}
+
+/// Runs the function [`crate::native::layout::CALLEE`], for which there is no code yet.
+///
+/// # Safety
+/// As for a function's native code.
+pub unsafe extern "C" fn interpret(
+    context: *mut u8,
+    reals: *mut f64,
+    words: *mut u64,
+    ints: *mut i64,
+    refs: *mut Ref,
+    remaining: usize,
+) -> u64 {
+    // SAFETY: the context is the state of the run, and native code doesn't touch it while this function runs.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let base = Registers { reals, words, ints, refs };
+        let sp = psm::stack_pointer() as usize;
+        if sp < interp.native_limit
+            && let Err(limit) = interp.grow_native(sp)
+        {
+            return stop(interp, limit.into());
+        }
+        let program = &*interp.program;
+        let code = program.tier.as_ref().and_then(|tier| tier.called(program, interp.callee, interp.recording));
+        if let (Some(code), Some(tier)) = (code, &program.tier) {
+            return tier.enter(code, interp, base, remaining) as u64;
+        }
+        let result = interp.activate(interp.callee, base, remaining);
+        status(interp, result)
+    }
+}
+
+/// A new slice of fuel. Returns a status.
+///
+/// # Safety
+/// `context` is that of the run.
+pub unsafe extern "C" fn refill(context: *mut u8) -> u64 {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        match (*interp.meter).refill(interp.fuel) {
+            Ok(slice) => {
+                interp.fuel = slice;
+                OK
+            }
+            Err(kind) => stop(interp, kind),
+        }
+    }
+}
+
+/// Adds a frame to the backtrace: function and stream position.
+///
+/// # Safety
+/// As [`refill`].
+pub unsafe extern "C" fn unwind(context: *mut u8, func: u32, position: u32) {
+    // SAFETY: as in `interpret`.
+    unsafe { (*context.cast::<Interp>()).trace.push((func, position)) }
+}
+
+/// Makes room for references up to `refs_end` and for native frames down to `address`. Returns a status.
+///
+/// # Safety
+/// As [`refill`].
+pub unsafe extern "C" fn grow(context: *mut u8, refs_end: *mut Ref, address: usize) -> u64 {
+    // SAFETY: as in `interpret`.
+    let interp = unsafe { &mut *context.cast::<Interp>() };
+    let end = Registers {
+        reals: std::ptr::null_mut(),
+        words: std::ptr::null_mut(),
+        ints: std::ptr::null_mut(),
+        refs: refs_end,
+    };
+    let grown = interp.grow(&end).and_then(|()| interp.grow_native(address));
+    status(interp, grown)
+}
+
+/// Makes an object; references up to `refs_end` are roots. Returns null if the run has to stop.
+///
+/// # Safety
+/// As [`refill`]; the roots are initialised.
+pub unsafe extern "C" fn allocate(context: *mut u8, header: u64, words: usize, refs_end: *mut Ref) -> Ref {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let roots = roots(interp.refs.start(), refs_end);
+        match interp.heap.allocate(header, words, interp.stack_bytes, roots) {
+            Ok(object) => object,
+            Err(limit) => {
+                stop(interp, limit.into());
+                std::ptr::null_mut()
+            }
+        }
+    }
+}
+
+/// Copies a closure's captures to the given registers.
+///
+/// # Safety
+/// There is room for them.
+pub unsafe extern "C" fn unpack(
+    context: *mut u8,
+    closure: Ref,
+    reals: *mut f64,
+    words: *mut u64,
+    ints: *mut i64,
+    refs: *mut Ref,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let to = Registers { reals, words, ints, refs };
+        if (*context.cast::<Interp>()).recording {
+            unpack_captures::<true>(closure, to);
+        } else {
+            unpack_captures::<false>(closure, to);
+        }
+    }
+}
+
+/// Begins a new slab of tape. Returns a status.
+///
+/// # Safety
+/// As [`refill`].
+pub unsafe extern "C" fn open_chunk(context: *mut u8) -> u64 {
+    // SAFETY: as in `interpret`.
+    let interp = unsafe { &mut *context.cast::<Interp>() };
+    let opened = interp.tape.open_chunk();
+    status(interp, opened)
+}
+
+/// Gives the elements of a new array of reals their slots. Returns a status.
+///
+/// # Safety
+/// As [`refill`]; `words` are the elements' words.
+pub unsafe extern "C" fn pack(context: *mut u8, array: Ref, words: *const u64) -> u64 {
+    // SAFETY: as in `interpret`; the array knows its length.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let words = std::slice::from_raw_parts(words, *array.add(LEN) as usize);
+        match interp.tape.pack(words) {
+            Ok(first) => {
+                *array.add(FIRST) = u64::from(first);
+                *array.add(OWNER) = if first == 0 { 0 } else { CONTEXT };
+                OK
+            }
+            Err(limit) => stop(interp, limit.into()),
+        }
+    }
+}
+
+/// Makes a builder for elements of bank 0, 1 or 2. Returns null if the run has to stop.
+///
+/// # Safety
+/// As [`allocate`].
+pub unsafe extern "C" fn build(context: *mut u8, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let roots = roots(interp.refs.start(), refs_end);
+        match heap::build(&mut interp.heap, capacity, element, interp.recording, interp.stack_bytes, roots) {
+            Ok(builder) => builder,
+            Err(kind) => {
+                stop(interp, kind);
+                std::ptr::null_mut()
+            }
+        }
+    }
+}
+
+/// Turns a builder into an array. Returns a status.
+///
+/// # Safety
+/// As [`refill`]; `builder` is or was a builder.
+pub unsafe extern "C" fn finish(context: *mut u8, builder: Ref) -> u64 {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let finished = heap::finish(builder, &mut interp.tape);
+        status(interp, finished)
+    }
+}
+
+/// # Safety
+/// As [`refill`].
+unsafe extern "C" fn trap_depth(context: *mut u8) {
+    // SAFETY: as in `interpret`.
+    stop(unsafe { &mut *context.cast() }, TrapKind::Limit(Limit::Depth));
+}
+
+/// # Safety
+/// As [`refill`].
+unsafe extern "C" fn trap_index(context: *mut u8, index: i64, len: u64) {
+    // SAFETY: as in `interpret`.
+    stop(unsafe { &mut *context.cast() }, TrapKind::IndexOutOfBounds { index, len });
+}
+
+/// # Safety
+/// As [`refill`].
+unsafe extern "C" fn trap_tag(context: *mut u8, expected: u64, found: u64) {
+    let (expected, found) = (expected as u16, found as u16);
+    // SAFETY: as in `interpret`.
+    stop(unsafe { &mut *context.cast() }, TrapKind::WrongTag { expected, found });
+}
+
+/// # Safety
+/// As [`refill`].
+unsafe extern "C" fn trap_full(context: *mut u8, capacity: u64) {
+    // SAFETY: as in `interpret`.
+    stop(unsafe { &mut *context.cast() }, TrapKind::BuilderFull { capacity });
+}
+
+/// # Safety
+/// As [`refill`].
+unsafe extern "C" fn trap_finished(context: *mut u8) {
+    // SAFETY: as in `interpret`.
+    stop(unsafe { &mut *context.cast() }, TrapKind::BuilderFinished);
+}
+
+/// # Safety
+/// As [`refill`].
+unsafe extern "C" fn trap_message(context: *mut u8, number: u64) {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp: &mut Interp = &mut *context.cast();
+        let message = (*interp.program).message(number as u32).to_owned();
+        stop(interp, TrapKind::Message(message));
+    }
+}
+
+/// A scalar instruction as an `extern "C"` function.
+#[derive(Clone, Copy, Debug)]
+pub struct ScalarFn {
+    /// The function: operands to result; for one that [may trap](ScalarFn::traps), the context and a place for the
+    /// result come first, and it returns a status.
+    pub address: *const u8,
+    /// Whether it may trap.
+    pub traps: bool,
+    /// The operands' banks.
+    pub operands: &'static [Bank],
+    /// The result's bank.
+    pub result: Bank,
+}
+
+macro_rules! scalar_type {
+    (real) => {
+        f64
+    };
+    (int) => {
+        i64
+    };
+}
+macro_rules! scalar_bank {
+    (real) => {
+        Bank::Real
+    };
+    (int) => {
+        Bank::Int
+    };
+}
+macro_rules! scalar_function {
+    (() ($($arg:ident : $bank:ident),+) -> $result:ident $body:block) => {{
+        extern "C" fn scalar($($arg: scalar_type!($bank)),+) -> scalar_type!($result) $body
+        ScalarFn {
+            address: scalar as *const u8,
+            traps: false,
+            operands: &[$(scalar_bank!($bank)),+],
+            result: scalar_bank!($result),
+        }
+    }};
+    ((try) ($($arg:ident : $bank:ident),+) -> $result:ident $body:block) => {{
+        unsafe extern "C" fn scalar(
+            context: *mut u8,
+            result: *mut scalar_type!($result),
+            $($arg: scalar_type!($bank)),+
+        ) -> u64 {
+            let value: Result<scalar_type!($result), TrapKind> = $body;
+            // SAFETY: as in `interpret`; `result` is a place of the caller.
+            unsafe {
+                match value {
+                    Ok(value) => {
+                        *result = value;
+                        OK
+                    }
+                    Err(kind) => stop(&mut *context.cast(), kind),
+                }
+            }
+        }
+        ScalarFn {
+            address: scalar as *const u8,
+            traps: true,
+            operands: &[$(scalar_bank!($bank)),+],
+            result: scalar_bank!($result),
+        }
+    }};
+}
+macro_rules! define_scalar_functions {
+    (
+        scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
+            $args:tt -> $rbank:ident $($try:ident)? $body:block
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+        structural $structural:tt
+        internal $internal:tt
+    ) => {
+        /// The function of a scalar instruction, with the interpreter's meaning. `None` for other instructions.
+        pub fn scalar(op: Op) -> Option<ScalarFn> {
+            Some(match op {
+                $( Op::$sname => scalar_function!(($($try)?) $args -> $rbank $body), )*
+                _ => return None,
+            })
+        }
+    };
+}
+for_each_instruction!(define_scalar_functions);

@@ -1,0 +1,147 @@
+//! The stacks of a run: address space that is reserved once and never moves, so that native code may keep pointers into
+//! it, and that the system backs with memory only where it is touched.
+//!
+//! What a run may use of a stack is its *room*, which starts at nothing and grows by doubling, so that limits don't
+//! depend on what ran before. Beyond the room there is a margin for what frames hand to each other: native frames keep
+//! reals and integers in machine registers and pass arguments and results through the first cells above their base.
+
+use crate::trap::Limit;
+use memmap2::{MmapMut, MmapOptions};
+use std::marker::PhantomData;
+
+/// Address space of a stack, if the system grants it. Only touched pages take memory.
+const RESERVED_BYTES: usize = 16 << 30;
+/// The least that a stack may have to be of any use.
+const RESERVED_BYTES_MIN: usize = 16 << 20;
+/// Cells beyond the room: as many as an instruction can name registers.
+const MARGIN: usize = 1 << 16;
+/// The part of a native stack that is left to calls out of native code: the heap's evacuation, the interpreter.
+pub(crate) const RED_ZONE: usize = 256 << 10;
+
+/// Reserves address space, half as much as before while the system refuses.
+fn reserve() -> Option<MmapMut> {
+    let mut bytes = RESERVED_BYTES;
+    while bytes >= RESERVED_BYTES_MIN {
+        if let Ok(map) = MmapOptions::new().len(bytes).no_reserve_swap().map_anon() {
+            return Some(map);
+        }
+        bytes /= 2;
+    }
+    None
+}
+
+/// The stack of a bank: cells that hold any bit pattern.
+#[derive(Debug)]
+pub(crate) struct Stack<T> {
+    map: Option<MmapMut>,
+    /// The first cell; dangling before the first run.
+    start: *mut T,
+    /// How many of the cells this run may use.
+    room: usize,
+    cells: PhantomData<T>,
+}
+
+impl<T: Copy> Stack<T> {
+    pub(crate) fn new() -> Self {
+        Stack { map: None, start: std::ptr::NonNull::dangling().as_ptr(), room: 0, cells: PhantomData }
+    }
+
+    /// Begins a run. If the system gives no address space, the stack stays without room.
+    pub(crate) fn begin(&mut self) {
+        self.room = 0;
+        if self.map.is_none() {
+            self.map = reserve();
+            if let Some(map) = &mut self.map {
+                self.start = map.as_mut_ptr().cast();
+            }
+        }
+    }
+
+    pub(crate) fn start(&self) -> *mut T {
+        self.start
+    }
+
+    /// The end of the room.
+    pub(crate) fn end(&self) -> *mut T {
+        self.start.wrapping_add(self.room)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.room * size_of::<T>()) as u64
+    }
+
+    /// Makes room for cells up to `end`, which is in or above the stack.
+    #[cold]
+    pub(crate) fn grow(&mut self, end: *mut T) -> Result<(), Limit> {
+        let len = (end as usize).saturating_sub(self.start as usize).div_ceil(size_of::<T>());
+        let reserved = self.map.as_ref().ok_or(Limit::LiveBytes)?.len();
+        let cells = reserved / size_of::<T>() - MARGIN;
+        if len > cells {
+            return Err(Limit::LiveBytes);
+        }
+        self.room = len.max(2 * self.room).max(256).min(cells);
+        Ok(())
+    }
+}
+
+/// The stack that native code runs on. It grows downwards.
+#[derive(Debug)]
+pub(crate) struct NativeStack {
+    map: Option<MmapMut>,
+    /// Below this address a run may not go; grows downwards in steps.
+    limit: usize,
+}
+
+impl NativeStack {
+    pub(crate) fn new() -> Self {
+        NativeStack { map: None, limit: usize::MAX }
+    }
+
+    /// Begins a run.
+    pub(crate) fn begin(&mut self) {
+        self.limit = self.top();
+    }
+
+    fn top(&self) -> usize {
+        self.map.as_ref().map_or(usize::MAX, |map| map.as_ptr() as usize + map.len())
+    }
+
+    /// What a run may use, without the red zone.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.top() - self.limit) as u64
+    }
+
+    /// The address that native frames have to stay above.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Makes room down to `address`.
+    #[cold]
+    pub(crate) fn grow(&mut self, address: usize) -> Result<(), Limit> {
+        let map = self.map.as_ref().ok_or(Limit::LiveBytes)?;
+        let lowest = map.as_ptr() as usize + RED_ZONE;
+        if address < lowest {
+            return Err(Limit::LiveBytes);
+        }
+        let used = self.top() - address;
+        let room = used.max(2 * (self.top() - self.limit)).max(64 << 10);
+        self.limit = self.top().saturating_sub(room).max(lowest);
+        Ok(())
+    }
+
+    /// Runs `body` on this stack, from its top. Native code checks its room against [`NativeStack::limit`].
+    ///
+    /// # Errors
+    /// If the system gives no address space.
+    pub(crate) fn enter<R>(&mut self, body: impl FnOnce() -> R) -> Result<R, Limit> {
+        if self.map.is_none() {
+            self.map = Some(reserve().ok_or(Limit::LiveBytes)?);
+        }
+        self.limit = self.top();
+        let map = self.map.as_mut().ok_or(Limit::LiveBytes)?;
+        // SAFETY: the mapping is aligned to pages, is used by nothing else, and outlives the call; `body` doesn't
+        // unwind: what may panic below it is caught before it comes here.
+        Ok(unsafe { psm::on_stack(map.as_mut_ptr(), map.len(), body) })
+    }
+}
