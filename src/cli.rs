@@ -9,6 +9,7 @@ mod failure;
 mod input;
 mod json;
 mod limits;
+mod native;
 mod output;
 mod run;
 
@@ -75,6 +76,9 @@ enum Command {
         file: PathBuf,
         /// A function, exported or not
         name: Option<String>,
+        /// Print the function's native code, too: Cranelift IR and machine code
+        #[arg(long, requires = "name")]
+        native: bool,
     },
     /// Assemble to bytecode, without verifying it
     Asm {
@@ -111,6 +115,9 @@ struct Call {
     /// Report what the call used: on stderr, or in JSON under the key "stats"
     #[arg(long)]
     stats: bool,
+    /// When functions are compiled to native code
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    jit: native::When,
     #[command(flatten)]
     limits: limits::LimitFlags,
 }
@@ -145,7 +152,7 @@ fn execute(command: Command) -> Outcome {
         Command::Run(call) => run::run(&call),
         Command::Grad(call) => run::grad(&call),
         Command::Build { file, output } => convert::build(&file, output),
-        Command::Disasm { file, name } => convert::disasm(&file, name.as_deref()),
+        Command::Disasm { file, name, native } => convert::disasm(&file, name.as_deref(), native),
         Command::Asm { file, output } => convert::asm(&file, output),
         Command::Verify { file } => convert::verify(&file),
         Command::Bench(flags) => bench::bench(&flags),

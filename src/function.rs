@@ -1,5 +1,6 @@
 //! Functions that a host calls, with values or with its own types.
 
+use crate::CompiledCode;
 use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
 use crate::vm::module::{DataDef, Interface};
 use crate::vm::value::Value;
@@ -39,6 +40,11 @@ impl Function {
     /// The data types that the interface's types refer to, by [`DataId`](crate::vm::module::DataId).
     pub fn data(&self) -> &[DataDef] {
         self.0.data()
+    }
+
+    /// The native code that the function's module has by now: see [`Module::compiled`](crate::Module::compiled).
+    pub fn compiled(&self) -> Vec<CompiledCode> {
+        self.0.compiled()
     }
 
     /// The function's name and types on one line, as in `f : (x : Real, n : Int) -> Real`.

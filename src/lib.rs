@@ -189,7 +189,7 @@ pub use module::{Module, read_def};
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use vm::engine::{CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, Stats};
 pub use vm::module::{DataDef, HostType, Interface};
-pub use vm::native::{CompiledCode, Mode, Thresholds};
+pub use vm::native::{CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
 pub use vm::value::{ArgumentError, Value};
 

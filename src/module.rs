@@ -3,8 +3,8 @@
 use crate::frontend::{self, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
-use crate::vm::module::ModuleDef;
-use crate::vm::native::CompiledCode;
+use crate::vm::module::{FuncId, ModuleDef};
+use crate::vm::native::{CompiledCode, Listing, Refusal};
 use crate::vm::{binary, engine, text};
 use crate::{Error, ErrorKind, Function};
 use dualvm_jit::Cranelift;
@@ -158,13 +158,20 @@ impl Module {
         self.verified.compile_failures()
     }
 
+    /// What the native code of a function looks like, in plain or in recording runs. `None` if there is no native code on
+    /// this machine, or the engine's configuration turns it off.
+    pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
+        self.verified.native_listing(func, recording)
+    }
+
     /// The engine that the module belongs to.
     pub fn engine(&self) -> &Engine {
         self.verified.engine()
     }
 
     fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
-        let verified = engine::Module::with_generator(engine, read.def, Some(&Cranelift)).map_err(ErrorKind::Verify)?;
+        let verified =
+            engine::Module::with_generator(engine, read.def, Some(Arc::new(Cranelift))).map_err(ErrorKind::Verify)?;
         Ok(Module { verified, unexported: read.unexported.into() })
     }
 

@@ -4,11 +4,13 @@ use crate::shared::{scalar_symbol, signature, type_of};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Signature, Type, Value};
+use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use dualvm_vm::isa::Op;
 use dualvm_vm::native::helpers::{ScalarFn, scalar};
+use dualvm_vm::native::layout;
 use std::collections::HashMap;
 
 /// Memory that is there and aligned.
@@ -77,6 +79,16 @@ helpers! {
     TrapMessage "trap_message" (I64, I64);
 }
 
+/// Helpers that are called rarely, in the middle of code that runs often. They are called through stubs that preserve all
+/// registers, so that the rest doesn't pay for them: no register has to be saved around such a call elsewhere. What they
+/// return goes through the context.
+pub(crate) const COLD: [Helper; 3] = [Helper::Refill, Helper::OpenChunk, Helper::Allocate];
+
+/// The symbol of a cold helper's stub.
+pub(crate) fn stub_symbol(helper: Helper) -> String {
+    format!("{}_preserving", helper.symbol())
+}
+
 /// Declares a function of the virtual machine in a module.
 pub(crate) fn import(module: &mut JITModule, symbol: &str, signature: &Signature) -> Result<FuncId, Box<ModuleError>> {
     module.declare_function(symbol, Linkage::Import, signature).map_err(Box::new)
@@ -87,6 +99,7 @@ pub(crate) struct Emit<'a> {
     pub(crate) b: FunctionBuilder<'a>,
     module: &'a mut JITModule,
     helpers: HashMap<Helper, FuncRef>,
+    stubs: HashMap<Helper, FuncRef>,
     scalars: HashMap<Op, FuncRef>,
     /// The first thing that went wrong in the module's bookkeeping.
     pub(crate) error: Option<Box<ModuleError>>,
@@ -94,7 +107,7 @@ pub(crate) struct Emit<'a> {
 
 impl<'a> Emit<'a> {
     pub(crate) fn new(b: FunctionBuilder<'a>, module: &'a mut JITModule) -> Self {
-        Emit { b, module, helpers: HashMap::new(), scalars: HashMap::new(), error: None }
+        Emit { b, module, helpers: HashMap::new(), stubs: HashMap::new(), scalars: HashMap::new(), error: None }
     }
 
     pub(crate) fn load(&mut self, ty: Type, base: Value, offset: i32) -> Value {
@@ -155,6 +168,22 @@ impl<'a> Emit<'a> {
         };
         let call = self.b.ins().call(function, args);
         self.b.inst_results(call).first().copied()
+    }
+
+    /// Calls one of the [`COLD`] helpers, whose first argument is the context; its result.
+    pub(crate) fn call_cold(&mut self, helper: Helper, args: &[Value]) -> Value {
+        debug_assert!(COLD.contains(&helper));
+        let function = match self.stubs.get(&helper) {
+            Some(&function) => function,
+            None => {
+                let (params, _) = helper.signature();
+                let function = self.import(&stub_symbol(helper), &signature(CallConv::PreserveAll, params, None));
+                self.stubs.insert(helper, function);
+                function
+            }
+        };
+        self.b.ins().call(function, args);
+        self.load(I64, args[0], layout::RESULT)
     }
 
     /// Calls a helper that has a result.

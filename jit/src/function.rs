@@ -9,7 +9,7 @@
 
 use crate::emit::{Emit, Helper, TRUSTED, UNALIGNED};
 use crate::shared::function_signature;
-use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, SigRef, StackSlotData, StackSlotKind, Type, Value};
 use cranelift_frontend::Variable;
@@ -209,7 +209,7 @@ impl<'e, 'a> Function<'e, 'a> {
         self.emit.b.ins().brif(spent, refill, &[], next, &[]);
         self.emit.b.switch_to_block(refill);
         self.put_fuel();
-        let status = self.emit.value_of(Helper::Refill, &[self.context]);
+        let status = self.emit.call_cold(Helper::Refill, &[self.context]);
         self.stop_if(status);
         self.fetch_fuel();
         self.emit.b.ins().jump(next, &[]);
@@ -347,12 +347,12 @@ impl<'e, 'a> Function<'e, 'a> {
                 let site = &self.stream.segments[inst.imm as usize];
                 self.segment_end(site);
             }
-            Op::Jump | Op::LoopJump => {
+            Op::Jump | Op::BackJump => {
                 self.charge(inst.high());
                 let target = self.blocks[&inst.low()];
                 self.emit.b.ins().jump(target, &[]);
             }
-            Op::Branch | Op::LoopBranch => {
+            Op::Branch | Op::BackBranch => {
                 self.charge(u32::from(inst.b) | u32::from(inst.c) << 16);
                 let condition = self.int(inst.a);
                 let (then, other) = (self.blocks[&inst.low()], self.blocks[&inst.high()]);
@@ -468,30 +468,64 @@ impl<'e, 'a> Function<'e, 'a> {
         }
     }
 
-    /// A scalar instruction that may trap: integer division is written out for divisors that are neither 0 nor -1,
-    /// everything else asks the instruction's function.
+    /// A scalar instruction that may trap. Where this file knows when it does, the instruction's function is called only
+    /// to say why, so that nothing has to be kept in memory over the call; else it computes the result, too.
     fn trapping_scalar(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
-        let done = self.emit.b.create_block();
-        let result = self.emit.b.append_block_param(done, ty);
-        if matches!(op, Op::IDiv | Op::IRem) {
-            let shifted = self.emit.b.ins().iadd_imm_s(args[1], 1);
-            let rare = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, shifted, 2);
-            let slow = self.emit.cold_block();
-            self.emit.branch_away(rare, slow);
-            let value = match op {
-                Op::IDiv => self.emit.b.ins().sdiv(args[0], args[1]),
-                _ => self.emit.b.ins().srem(args[0], args[1]),
-            };
-            self.emit.b.ins().jump(done, &[value.into()]);
-            self.emit.b.switch_to_block(slow);
+        match op {
+            Op::IDiv | Op::IRem => self.division(op, args[0], args[1]),
+            Op::ToInt => {
+                const BOUND: f64 = 9_223_372_036_854_775_808.0;
+                let (low, high) = (self.emit.b.ins().f64const(-BOUND), self.emit.b.ins().f64const(BOUND));
+                let above = self.emit.b.ins().fcmp(FloatCC::GreaterThanOrEqual, args[0], low);
+                let below = self.emit.b.ins().fcmp(FloatCC::LessThan, args[0], high);
+                let inside = self.emit.b.ins().band(above, below);
+                let outside = self.emit.is_zero(inside);
+                self.trap_if(outside, |this| {
+                    this.trapping_function(op, args);
+                });
+                self.emit.b.ins().fcvt_to_sint_sat(I64, args[0])
+            }
+            _ => {
+                let (status, place) = self.trapping_function(op, args);
+                self.trap_if(status, |_| ());
+                self.emit.load(ty, place, 0)
+            }
         }
+    }
+
+    /// Calls the function of a scalar instruction that may trap: status, and where the result is.
+    fn trapping_function(&mut self, op: Op, args: &[Value]) -> (Value, Value) {
         let slot = self.emit.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
         let place = self.emit.b.ins().stack_addr(I64, slot, 0);
         let mut all = vec![self.context, place];
         all.extend_from_slice(args);
-        let status = self.emit.call_scalar(op, &all);
-        self.trap_if(status, |_| ());
-        let value = self.emit.load(ty, place, 0);
+        (self.emit.call_scalar(op, &all), place)
+    }
+
+    /// Integer division. A divisor of 0 or -1 is a case of its own: there the machine's instruction may trap.
+    fn division(&mut self, op: Op, a: Value, b: Value) -> Value {
+        let done = self.emit.b.create_block();
+        let result = self.emit.b.append_block_param(done, I64);
+        let shifted = self.emit.b.ins().iadd_imm_s(b, 1);
+        let rare = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, shifted, 2);
+        let slow = self.emit.cold_block();
+        self.emit.branch_away(rare, slow);
+        let value = match op {
+            Op::IDiv => self.emit.b.ins().sdiv(a, b),
+            _ => self.emit.b.ins().srem(a, b),
+        };
+        self.emit.b.ins().jump(done, &[value.into()]);
+        self.emit.b.switch_to_block(slow);
+        let zero = self.emit.is_zero(b);
+        let least = self.emit.b.ins().icmp_imm_s(IntCC::Equal, a, i64::MIN);
+        let traps = self.emit.b.ins().bor(zero, least);
+        self.trap_if(traps, |this| {
+            this.trapping_function(op, &[a, b]);
+        });
+        let value = match op {
+            Op::IDiv => self.emit.b.ins().ineg(a),
+            _ => self.emit.int(0),
+        };
         self.emit.b.ins().jump(done, &[value.into()]);
         self.emit.b.switch_to_block(done);
         result
@@ -675,7 +709,7 @@ impl<'e, 'a> Function<'e, 'a> {
         self.emit.b.switch_to_block(slow);
         let size = self.emit.int(words as i64);
         let roots = self.roots();
-        let made = self.emit.value_of(Helper::Allocate, &[self.context, header, size, roots]);
+        let made = self.emit.call_cold(Helper::Allocate, &[self.context, header, size, roots]);
         self.stop_if_null(made);
         self.emit.b.ins().jump(done, &[made.into()]);
         self.emit.b.switch_to_block(done);
@@ -967,7 +1001,7 @@ impl<'e, 'a> Function<'e, 'a> {
         let start = self.emit.b.append_block_param(ready, I64);
         self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
         self.emit.b.switch_to_block(slow);
-        let status = self.emit.value_of(Helper::OpenChunk, &[self.context]);
+        let status = self.emit.call_cold(Helper::OpenChunk, &[self.context]);
         self.trap_if(status, |_| ());
         let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
         self.emit.b.ins().jump(ready, &[top.into()]);
@@ -1019,7 +1053,7 @@ fn cell(n: usize) -> i32 {
 
 /// Whether control never falls through to the next instruction.
 fn ends_block(op: Op) -> bool {
-    op.is_terminator() || matches!(op, Op::LoopJump | Op::LoopBranch)
+    op.is_terminator() || matches!(op, Op::BackJump | Op::BackBranch)
 }
 
 /// The stream positions at which blocks begin.
@@ -1027,8 +1061,8 @@ fn leaders(stream: &Stream) -> Vec<u32> {
     let mut leaders = vec![0];
     for inst in &stream.code {
         match inst.op {
-            Op::Jump | Op::LoopJump => leaders.push(inst.low()),
-            Op::Branch | Op::LoopBranch => leaders.extend([inst.low(), inst.high()]),
+            Op::Jump | Op::BackJump => leaders.push(inst.low()),
+            Op::Branch | Op::BackBranch => leaders.extend([inst.low(), inst.high()]),
             Op::Switch => {
                 let site = &stream.switches[inst.imm as usize];
                 leaders.extend(site.targets.iter());

@@ -76,7 +76,7 @@ impl Emit<'_> {
         self.b.ins().select(nan, b, value)
     }
 
-    /// The product; where it is NaN, the instruction's function says what it is.
+    /// The product; where it is NaN and a factor is zero, 0.
     fn strong_mul(&mut self, a: Value, b: Value) -> Value {
         let product = self.b.ins().fmul(a, b);
         let nan = self.b.ins().fcmp(FloatCC::Unordered, product, product);
@@ -84,7 +84,11 @@ impl Emit<'_> {
         let result = self.b.append_block_param(done, F64);
         self.b.ins().brif(nan, rare, &[], done, &[product.into()]);
         self.b.switch_to_block(rare);
-        let exact = self.call_scalar(Op::StrongMul, &[a, b]);
+        let zero = self.b.ins().f64const(0.0);
+        let (a_is_zero, b_is_zero) =
+            (self.b.ins().fcmp(FloatCC::Equal, a, zero), self.b.ins().fcmp(FloatCC::Equal, b, zero));
+        let either = self.b.ins().bor(a_is_zero, b_is_zero);
+        let exact = self.b.ins().select(either, zero, product);
         self.b.ins().jump(done, &[exact.into()]);
         self.b.switch_to_block(done);
         result

@@ -1,7 +1,7 @@
 //! The target, calling conventions, and the code that exists once in a process: how Rust enters native functions, and
 //! how these call the interpreter.
 
-use crate::emit::{Helper, import};
+use crate::emit::{COLD, Helper, TRUSTED, import, stub_symbol};
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
@@ -11,6 +11,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::helpers::{helpers, scalar};
+use dualvm_vm::native::layout;
 use dualvm_vm::native::{EnterFn, SharedCode};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -51,6 +52,10 @@ impl Shared {
         // Never freed: this is one page for the whole process.
         let mut module = JITModule::new(builder(&isa, symbols.clone()));
         let code = shared_code(&mut module).map_err(|error| error.to_string())?;
+        for helper in COLD {
+            let stub = preserving_stub(&mut module, helper).map_err(|error| error.to_string())?;
+            symbols.insert(stub_symbol(helper), stub as usize);
+        }
         std::mem::forget(module);
         Ok(Shared { isa, symbols, code })
     }
@@ -165,4 +170,32 @@ fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_modul
     // SAFETY: the code was made with the signature of an `EnterFn`.
     let enter = unsafe { std::mem::transmute::<*const u8, EnterFn>(enter) };
     Ok(SharedCode { enter, interpret: module.get_finalized_function(interpret) })
+}
+
+/// Calls a helper with a result, preserves all registers, and leaves the result in the context.
+fn preserving_stub(module: &mut JITModule, helper: Helper) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
+    let host = module.isa().default_call_conv();
+    let (params, result) = helper.signature();
+    let stub_signature = signature(CallConv::PreserveAll, params, None);
+    let mut context = module.make_context();
+    let mut builders = FunctionBuilderContext::new();
+    let stub = module.declare_function(&stub_symbol(helper), Linkage::Local, &stub_signature)?;
+    let called = import(module, helper.symbol(), &signature(host, params, result))?;
+    context.func.signature = stub_signature;
+    let called = module.declare_func_in_func(called, &mut context.func);
+    let mut b = FunctionBuilder::new(&mut context.func, &mut builders);
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    let params = b.block_params(entry).to_vec();
+    let call = b.ins().call(called, &params);
+    if let Some(&result) = b.inst_results(call).first() {
+        b.ins().store(TRUSTED, result, params[0], layout::RESULT);
+    }
+    b.ins().return_(&[]);
+    b.seal_all_blocks();
+    b.finalize(module.target_config());
+    module.define_function(stub, &mut context)?;
+    module.finalize_definitions()?;
+    Ok(module.get_finalized_function(stub))
 }

@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Outcome};
 use super::input::{load, read_module, shown};
-use super::output;
+use super::{native, output};
 use dualvm::vm::module::ModuleDef;
 use dualvm::vm::{binary, text};
 use dualvm::{Config, ErrorKind, FileKind, read_def};
@@ -50,7 +50,7 @@ pub(crate) fn asm(file: &Path, output: Option<PathBuf>) -> Outcome {
     output::file(&to, &bytes)
 }
 
-pub(crate) fn disasm(file: &Path, function: Option<&str>) -> Outcome {
+pub(crate) fn disasm(file: &Path, function: Option<&str>, native: bool) -> Outcome {
     let (name, bytes) = (shown(file), read_module(file)?);
     let def = read_def(&name, &bytes).map_err(|error| Failure::load(&name, &error))?;
     let printed = text::print(&def);
@@ -62,7 +62,10 @@ pub(crate) fn disasm(file: &Path, function: Option<&str>) -> Outcome {
             Failure::bad_input(format_args!("{name}: there is no function `{wanted}`"), help)
         })?,
     };
-    output::with_stdout(|out| out.write_all(shown.as_bytes()))
+    match function {
+        Some(name) if native => native::listing(file, name, shown),
+        _ => output::with_stdout(|out| out.write_all(shown.as_bytes())),
+    }
 }
 
 /// The part of a printed module that is one function. Only the start of a function stands at the start of a line with

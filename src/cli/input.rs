@@ -46,6 +46,7 @@ pub(crate) fn function_and_arguments(call: &Call) -> Outcome<(Function, Vec<Valu
     }
     let mut config = Config::default();
     config.limits = call.limits.limits();
+    config.jit = call.jit.into();
     let module = load(&call.file, config)?;
     let (function, words) = choose_function(call, &module)?;
     let args = match &call.input {

@@ -3,6 +3,7 @@
 use super::Format;
 use super::failure::{Failure, Outcome};
 use super::json::Report;
+use super::native;
 use dualvm::{Function, Stats};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -18,7 +19,8 @@ pub(crate) fn report(function: &Function, report: &Report<'_>, format: Format) -
     });
     if let (Some(stats), Format::Text) = (report.stats, format) {
         // Where stderr can't be written there is nobody to tell.
-        _ = statistics(&mut io::stderr().lock(), stats);
+        let mut to = io::stderr().lock();
+        _ = statistics(&mut to, stats).and_then(|()| native::statistics(&mut to, function));
     }
     written
 }

@@ -307,14 +307,16 @@ impl Module {
     pub fn with_generator(
         engine: &Engine,
         def: ModuleDef,
-        generator: Option<&dyn Generator>,
+        generator: Option<Arc<dyn Generator>>,
     ) -> Result<Module, Vec<VerifyError>> {
         verify(&def)?;
         let config = &engine.0.config;
-        let generator = config.generator.as_deref().or(generator);
-        let tier = generator
+        let tier = config
+            .generator
+            .clone()
+            .or(generator)
             .zip(config.jit.thresholds())
-            .and_then(|(generator, thresholds)| Tier::new(generator, thresholds, def.functions.len()));
+            .map(|(generator, thresholds)| Tier::new(generator, thresholds, def.functions.len()));
         Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
     }
 
@@ -375,6 +377,11 @@ impl Function {
     /// The data types that the interface's types refer to, by [`crate::module::DataId`].
     pub fn data(&self) -> &[DataDef] {
         &self.module.program.def.data
+    }
+
+    /// The native code that the function's module has by now: see [`Module::compiled`].
+    pub fn compiled(&self) -> Vec<CompiledCode> {
+        self.module.compiled()
     }
 
     fn definition(&self) -> &crate::module::Function {

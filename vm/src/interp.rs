@@ -79,6 +79,8 @@ pub(crate) struct Interp {
     pub(crate) native_limit: usize,
     /// The function that native code calls: what the interpreter runs if there is no code for it.
     pub(crate) callee: u32,
+    /// What a helper that preserves all registers has for native code.
+    pub(crate) result: u64,
     /// Why native code has stopped.
     pub(crate) trap: Option<TrapKind>,
     pub(crate) program: *const Program,
@@ -111,6 +113,7 @@ impl Interp {
             refs_end: std::ptr::null_mut(),
             native_limit: usize::MAX,
             callee: 0,
+            result: 0,
             trap: None,
             program: std::ptr::null(),
             meter: std::ptr::null_mut(),
@@ -518,8 +521,8 @@ macro_rules! define_execute {
                                 charge!(u32::from(inst.b) | u32::from(inst.c) << 16);
                                 go!(if *ints.add(inst.a as usize) != 0 { inst.low() } else { inst.high() });
                             }
-                            Op::LoopJump | Op::LoopBranch => {
-                                let target = if inst.op == Op::LoopJump {
+                            Op::BackJump | Op::BackBranch => {
+                                let target = if inst.op == Op::BackJump {
                                     charge!(inst.high());
                                     inst.low()
                                 } else {

@@ -413,9 +413,9 @@ macro_rules! for_each_instruction {
             /// Copies a real's primal only.
             0xf1 PrimalMov;
             /// A jump that may go backwards: it counts.
-            0xf2 LoopJump;
+            0xf2 BackJump;
             /// A branch that may go backwards: it counts.
-            0xf3 LoopBranch;
+            0xf3 BackBranch;
         }
     } };
 }

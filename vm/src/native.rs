@@ -71,6 +71,11 @@ pub struct SharedCode {
     pub interpret: *const u8,
 }
 
+// SAFETY: what it leads to is code, which doesn't change.
+unsafe impl Send for SharedCode {}
+// SAFETY: as above.
+unsafe impl Sync for SharedCode {}
+
 /// Enters a function's code: the code, then what it takes. Returns 0, or 1 after a trap.
 pub type EnterFn = unsafe extern "C" fn(
     code: *const u8,
@@ -141,6 +146,8 @@ pub struct Listing {
 pub enum Refusal {
     /// It is so large that compiling it would take longer than it is worth.
     TooLarge,
+    /// This machine has no native code.
+    Unsupported,
     /// The generator failed. Counted, because it should never happen.
     Failed(String),
 }
@@ -149,6 +156,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::TooLarge => write!(f, "too large to be compiled"),
+            Refusal::Unsupported => write!(f, "this machine is not supported"),
             Refusal::Failed(cause) => write!(f, "code generation failed: {cause}"),
         }
     }

@@ -5,7 +5,7 @@
 //! The recording stream also holds the segment ends. Both are made on first use and belong to the module.
 //!
 //! In a stream, `imm` (and spare 16-bit operands) mean:
-//! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `LoopJump` and `LoopBranch`
+//! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `BackJump` and `BackBranch`
 //!   are the same where a target is not further on.
 //! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`: an index into the stream's table of that name.
 //! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads:
@@ -302,14 +302,14 @@ impl<'a> Emitter<'a> {
                     let target = at(inst.low());
                     inst.imm = u64::from(target) | u64::from(inst.high()) << 32;
                     if target <= here {
-                        inst.op = Op::LoopJump;
+                        inst.op = Op::BackJump;
                     }
                 }
                 Op::Branch => {
                     let (then, other) = (at(inst.low()), at(inst.high()));
                     inst.imm = u64::from(then) | u64::from(other) << 32;
                     if then <= here || other <= here {
-                        inst.op = Op::LoopBranch;
+                        inst.op = Op::BackBranch;
                     }
                 }
                 _ => {}

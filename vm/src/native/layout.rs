@@ -12,6 +12,8 @@ pub use crate::tape::TRAILER_BYTES;
 pub const FUEL: i32 = offset_of!(Interp, fuel) as i32;
 /// The function that is called (`u32`): to be stored before a call through the table of entries.
 pub const CALLEE: i32 = offset_of!(Interp, callee) as i32;
+/// Where native code may leave a word for itself (`u64`).
+pub const RESULT: i32 = offset_of!(Interp, result) as i32;
 /// The end of the room for references (address).
 pub const REFS_END: i32 = offset_of!(Interp, refs_end) as i32;
 /// The address that native frames have to stay above.

@@ -1,13 +1,13 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
-use super::{Compiled, EnterFn, FunctionRequest, Generator, Listing, Refusal, SegmentFn, SegmentRequest, Unit};
+use super::{Compiled, FunctionRequest, Generator, Listing, Refusal, SegmentFn, SegmentRequest, SharedCode, Unit};
 use crate::interp::{Interp, Registers};
 use crate::program::Program;
 use crate::record::SegmentCode;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often something runs in the interpreter before it is compiled.
@@ -47,8 +47,8 @@ pub enum Mode {
 /// A piece of native code of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompiledCode {
-    /// The function's number; for an adjoint the segment's.
-    pub func: u32,
+    /// The function's name; for an adjoint, which record it is for.
+    pub name: String,
     /// What it was compiled for.
     pub mode: Mode,
     /// The loop at whose head the code begins, if it doesn't begin with the function: a stream position.
@@ -84,27 +84,28 @@ const REFUSED: u32 = u32::MAX;
 /// Functions in one mode.
 #[derive(Debug)]
 struct Table {
-    /// Native code, or what calls the interpreter. Native code reads this table.
+    /// Native code, or null.
+    codes: Box<[AtomicPtr<u8>]>,
+    /// What native code calls, from the first compilation on: native code, or what calls the interpreter.
     entries: Box<[AtomicPtr<u8>]>,
     calls: Box<[AtomicU32]>,
     back_edges: Box<[AtomicU32]>,
 }
 
 impl Table {
-    fn new(functions: usize, interpret: *const u8) -> Self {
+    fn new(functions: usize) -> Self {
         let counters = || (0..functions).map(|_| AtomicU32::new(0)).collect();
-        Table {
-            entries: (0..functions).map(|_| AtomicPtr::new(interpret.cast_mut())).collect(),
-            calls: counters(),
-            back_edges: counters(),
-        }
+        let addresses = || (0..functions).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
+        Table { codes: addresses(), entries: addresses(), calls: counters(), back_edges: counters() }
     }
 }
 
 /// What is behind the lock: compiling is rare.
 #[derive(Debug)]
 struct Compiling {
-    unit: Box<dyn Unit>,
+    generator: Arc<dyn Generator>,
+    /// Made for the first compilation; `None` afterwards, too, if this machine has no native code.
+    unit: Option<Box<dyn Unit>>,
     /// Code that begins at loops, by function, mode and stream position.
     loops: HashMap<(u32, bool, u32), Option<Code>>,
     log: Vec<CompiledCode>,
@@ -118,33 +119,49 @@ unsafe impl Send for Compiling {}
 #[derive(Debug)]
 pub(crate) struct Tier {
     thresholds: Thresholds,
-    enter: EnterFn,
-    interpret: *const u8,
+    /// What the generator shares between functions; set with the first compilation.
+    shared: OnceLock<SharedCode>,
     /// For primal runs and for recording ones.
     tables: [Table; 2],
     compiling: Mutex<Compiling>,
 }
 
-// SAFETY: `interpret` is the address of code that lives as long as the unit.
-unsafe impl Send for Tier {}
-// SAFETY: as above; everything else is atomic or behind the lock.
-unsafe impl Sync for Tier {}
-
 /// Stack for the code generator: native stacks of a run may have little room left.
 const COMPILER_STACK: usize = 4 << 20;
 
 impl Tier {
-    /// A tier without code, or `None` if the generator can't make any on this machine.
-    pub(crate) fn new(generator: &dyn Generator, thresholds: Thresholds, functions: usize) -> Option<Tier> {
-        let unit = generator.unit().ok()?;
-        let shared = unit.shared();
-        Some(Tier {
+    /// A tier without code. The generator does nothing before something is hot.
+    pub(crate) fn new(generator: Arc<dyn Generator>, thresholds: Thresholds, functions: usize) -> Tier {
+        Tier {
             thresholds,
-            enter: shared.enter,
-            interpret: shared.interpret,
-            tables: [Table::new(functions, shared.interpret), Table::new(functions, shared.interpret)],
-            compiling: Mutex::new(Compiling { unit, loops: HashMap::new(), log: Vec::new(), failures: Vec::new() }),
-        })
+            shared: OnceLock::new(),
+            tables: [Table::new(functions), Table::new(functions)],
+            compiling: Mutex::new(Compiling {
+                generator,
+                unit: None,
+                loops: HashMap::new(),
+                log: Vec::new(),
+                failures: Vec::new(),
+            }),
+        }
+    }
+
+    /// Locks what compiles, and makes it if this is the first time.
+    fn compiling(&self) -> MutexGuard<'_, Compiling> {
+        let mut compiling = self.lock();
+        if compiling.unit.is_none() && compiling.failures.is_empty() {
+            match stacker::grow(COMPILER_STACK, || compiling.generator.unit()) {
+                Ok(unit) => {
+                    let shared = *self.shared.get_or_init(|| unit.shared());
+                    for entry in self.tables.iter().flat_map(|table| &table.entries) {
+                        entry.store(shared.interpret.cast_mut(), Ordering::Relaxed);
+                    }
+                    compiling.unit = Some(unit);
+                }
+                Err(cause) => compiling.failures.push(cause),
+            }
+        }
+        compiling
     }
 
     /// How many rounds of loops an activation of the interpreter counts before it asks [`Tier::looped`].
@@ -156,9 +173,8 @@ impl Tier {
     #[inline(always)]
     pub(crate) fn called(&self, program: &Program, func: u32, recording: bool) -> Option<Code> {
         let table = &self.tables[usize::from(recording)];
-        let entry = table.entries[func as usize].load(Ordering::Acquire);
-        if !std::ptr::eq(entry, self.interpret) {
-            return NonNull::new(entry).map(Code);
+        if let Some(code) = NonNull::new(table.codes[func as usize].load(Ordering::Acquire)) {
+            return Some(Code(code));
         }
         let counter = &table.calls[func as usize];
         let calls = counter.load(Ordering::Relaxed);
@@ -174,15 +190,17 @@ impl Tier {
     #[inline(never)]
     fn compile(&self, program: &Program, func: u32, recording: bool) -> Option<Code> {
         let table = &self.tables[usize::from(recording)];
-        let mut compiling = self.lock();
-        let entry = table.entries[func as usize].load(Ordering::Acquire);
-        if !std::ptr::eq(entry, self.interpret) {
+        let mut compiling = self.compiling();
+        if let Some(code) = NonNull::new(table.codes[func as usize].load(Ordering::Acquire)) {
             // Another thread was faster.
-            return NonNull::new(entry).map(Code);
+            return Some(Code(code));
         }
         let code = compiling.function(&self.request(program, func, recording, None));
         match code {
-            Some(code) => table.entries[func as usize].store(code.0.as_ptr(), Ordering::Release),
+            Some(code) => {
+                table.entries[func as usize].store(code.0.as_ptr(), Ordering::Release);
+                table.codes[func as usize].store(code.0.as_ptr(), Ordering::Release);
+            }
             None => table.calls[func as usize].store(REFUSED, Ordering::Relaxed),
         }
         code
@@ -202,7 +220,7 @@ impl Tier {
         }
         // The next call finds the function worth compiling, too.
         table.calls[func as usize].fetch_max(self.thresholds.calls, Ordering::Relaxed);
-        let mut compiling = self.lock();
+        let mut compiling = self.compiling();
         if let Some(&known) = compiling.loops.get(&(func, recording, header)) {
             return known;
         }
@@ -242,13 +260,13 @@ impl Tier {
     #[cold]
     #[inline(never)]
     fn compile_segment(&self, id: u32, segment: &SegmentCode) -> Option<SegmentFn> {
-        let mut compiling = self.lock();
+        let mut compiling = self.compiling();
         let native = &segment.native;
         if native.code.load(Ordering::Acquire).is_null() {
             let began = Instant::now();
             let request = SegmentRequest { id, segment };
-            let result = stacker::grow(COMPILER_STACK, || compiling.unit.segment(&request));
-            match compiling.log(id, Mode::Adjoint, None, began, result) {
+            let result = compiling.with_unit(|unit| unit.segment(&request));
+            match compiling.log(format!("segment {id}"), Mode::Adjoint, None, began, result) {
                 Some(code) => native.code.store(code.0.as_ptr(), Ordering::Release),
                 None => {
                     native.heat.store(REFUSED, Ordering::Relaxed);
@@ -269,8 +287,9 @@ impl Tier {
     pub(crate) unsafe fn enter(&self, code: Code, interp: &mut Interp, base: Registers, remaining: usize) -> Status {
         let Registers { reals, words, ints, refs } = base;
         let context = std::ptr::from_mut(interp).cast();
+        let shared = self.shared.get().expect("there is code, so something has been compiled");
         // SAFETY: promised by the caller.
-        match unsafe { (self.enter)(code.0.as_ptr(), context, reals, words, ints, refs, remaining) } {
+        match unsafe { (shared.enter)(code.0.as_ptr(), context, reals, words, ints, refs, remaining) } {
             0 => Status::Returned,
             _ => Status::Trapped,
         }
@@ -292,22 +311,29 @@ impl Tier {
 
     /// What the code of a function looks like.
     pub(crate) fn listing(&self, program: &Program, func: u32, recording: bool) -> Result<Listing, Refusal> {
+        let mut compiling = self.compiling();
         let request = self.request(program, func, recording, None);
-        self.lock().unit.listing(&request)
+        compiling.with_unit(|unit| unit.listing(&request))
     }
 }
 
 impl Compiling {
+    /// Asks the unit for something, on a stack of its own.
+    fn with_unit<T>(&mut self, ask: impl FnOnce(&mut dyn Unit) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let unit = self.unit.as_deref_mut().ok_or(Refusal::Unsupported)?;
+        stacker::grow(COMPILER_STACK, || ask(unit))
+    }
+
     fn function(&mut self, request: &FunctionRequest<'_>) -> Option<Code> {
         let began = Instant::now();
-        let result = stacker::grow(COMPILER_STACK, || self.unit.function(request));
+        let result = self.with_unit(|unit| unit.function(request));
         let mode = if request.recording { Mode::Recording } else { Mode::Primal };
-        self.log(request.func, mode, request.entry, began, result)
+        self.log(request.name.to_owned(), mode, request.entry, began, result)
     }
 
     fn log(
         &mut self,
-        func: u32,
+        name: String,
         mode: Mode,
         entry: Option<u32>,
         began: Instant,
@@ -315,12 +341,12 @@ impl Compiling {
     ) -> Option<Code> {
         match result {
             Ok(Compiled { code, bytes }) => {
-                self.log.push(CompiledCode { func, mode, entry, bytes, time: began.elapsed() });
+                self.log.push(CompiledCode { name, mode, entry, bytes, time: began.elapsed() });
                 NonNull::new(code.cast_mut()).map(Code)
             }
-            Err(Refusal::TooLarge) => None,
+            Err(Refusal::TooLarge | Refusal::Unsupported) => None,
             Err(failed @ Refusal::Failed(_)) => {
-                self.failures.push(format!("{mode:?} {func}: {failed}"));
+                self.failures.push(format!("{mode:?} {name}: {failed}"));
                 None
             }
         }
