@@ -5,11 +5,14 @@
 //! engine's own.
 
 use super::flatten;
-use dualvm_vm::engine::{CallOptions, Config, Engine, Function, Limits, Module, RunError, Stats};
+use dualvm_jit::Cranelift;
+use dualvm_vm::engine::{CallOptions, Config, Engine, Function, Jit, Limits, Module, RunError, Stats};
 use dualvm_vm::module::ModuleDef;
+use dualvm_vm::native::Thresholds;
 use dualvm_vm::trap::{Limit, Trap, TrapKind};
 use dualvm_vm::value::Value;
 use dualvm_vm::verify::VerifyError;
+use std::sync::Arc;
 
 /// The heap of the configuration whose heap is evacuated early.
 pub(crate) const SMALL_HEAP: u64 = 400_000;
@@ -17,7 +20,7 @@ pub(crate) const SMALL_HEAP: u64 = 400_000;
 /// A way to run programs.
 struct Configuration {
     name: &'static str,
-    config: fn() -> Config,
+    jit: Jit,
     /// Whether the engine runs one program after the other, or a new one is made for each.
     reused: bool,
     /// How often each call is made: an engine may compile what is called again.
@@ -26,13 +29,42 @@ struct Configuration {
     live_bytes: Option<u64>,
 }
 
+/// Interpreted on a new engine.
+const INTERPRETER: Configuration =
+    Configuration { name: "interpreter", jit: Jit::Off, reused: false, calls: 1, live_bytes: None };
+
+const fn after(calls: u32, back_edges: u32, records: u32) -> Jit {
+    Jit::After(Thresholds { calls, back_edges, records })
+}
+
 /// The list of configurations. The first is the one that all others are compared with. An engine that is to agree with
 /// the interpreter is a line here.
 const CONFIGURATIONS: &[Configuration] = &[
-    Configuration { name: "interpreter", config: Config::default, reused: false, calls: 1, live_bytes: None },
-    Configuration { name: "engine in use", config: Config::default, reused: true, calls: 2, live_bytes: None },
-    Configuration { name: "small heap", config: Config::default, reused: true, calls: 1, live_bytes: Some(SMALL_HEAP) },
+    INTERPRETER,
+    Configuration { name: "engine in use", reused: true, calls: 2, ..INTERPRETER },
+    Configuration { name: "small heap", reused: true, live_bytes: Some(SMALL_HEAP), ..INTERPRETER },
+    Configuration { name: "native", jit: Jit::Always, ..INTERPRETER },
+    // Native code calls the interpreter and is called by it, and changes between one call and the next.
+    Configuration { name: "mixed", jit: after(2, u32::MAX, 3), reused: true, calls: 2, ..INTERPRETER },
+    // Loops are entered in the middle.
+    Configuration { name: "native loops", jit: after(u32::MAX - 1, 3, u32::MAX - 1), reused: true, ..INTERPRETER },
+    Configuration {
+        name: "native, small heap",
+        jit: Jit::Always,
+        reused: true,
+        live_bytes: Some(SMALL_HEAP),
+        ..INTERPRETER
+    },
 ];
+
+impl Configuration {
+    fn engine(&self) -> Engine {
+        let mut config = Config::default();
+        config.jit = self.jit;
+        config.generator = Some(Arc::new(Cranelift));
+        Engine::new(config)
+    }
+}
 
 /// What a call does.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -105,21 +137,38 @@ fn exact(value: &Value, out: &mut String) {
 }
 
 /// The engines that programs run on, one after the other.
-pub(crate) struct Engines(Vec<Engine>);
+pub(crate) struct Engines {
+    engines: Vec<Engine>,
+    /// Whether every program is compiled by every configuration that compiles. Compiling takes much longer than all
+    /// else, so that otherwise they take turns.
+    all: bool,
+    turn: usize,
+}
 
 impl Engines {
+    /// All of them on every program if so many seeds are run that time is no matter, or `DUALVM_ENGINES=all`.
     pub(crate) fn new() -> Self {
-        Engines(CONFIGURATIONS.iter().map(|configuration| Engine::new((configuration.config)())).collect())
+        let asked = ["DUALVM_SEEDS", "DUALVM_ENGINES"].iter().any(|name| std::env::var_os(name).is_some());
+        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all: asked, turn: 0 }
     }
 
-    /// Verifies a module for every engine.
+    /// Verifies a module for every engine whose turn it is.
     pub(crate) fn load(&mut self, def: &ModuleDef) -> Result<Loaded, Vec<VerifyError>> {
+        self.turn += 1;
+        let natives = CONFIGURATIONS.iter().filter(|configuration| configuration.jit != Jit::Off).count();
         let mut modules = Vec::new();
-        for (configuration, engine) in CONFIGURATIONS.iter().zip(&mut self.0) {
-            if !configuration.reused {
-                *engine = Engine::new((configuration.config)());
+        let mut native = 0;
+        for (configuration, engine) in CONFIGURATIONS.iter().zip(&mut self.engines) {
+            if configuration.jit != Jit::Off {
+                native += 1;
+                if !self.all && (native + self.turn) % natives != 0 {
+                    continue;
+                }
             }
-            modules.push(Module::new(engine, def.clone())?);
+            if !configuration.reused {
+                *engine = configuration.engine();
+            }
+            modules.push((configuration, Module::new(engine, def.clone())?));
         }
         Ok(Loaded { modules })
     }
@@ -127,19 +176,19 @@ impl Engines {
 
 /// A module on every engine.
 pub(crate) struct Loaded {
-    modules: Vec<Module>,
+    modules: Vec<(&'static Configuration, Module)>,
 }
 
 impl Loaded {
     /// The function on the first engine.
     pub(crate) fn function(&self, name: &str) -> Option<Function> {
-        self.modules[0].function(name)
+        self.modules[0].1.function(name)
     }
 
     /// Runs a function on all engines. `Err` says how they differ.
     pub(crate) fn run(&self, name: &str, args: &[Value], mode: Mode, limits: &Limits) -> Result<Outcome, String> {
         let mut expected: Option<Outcome> = None;
-        for (configuration, module) in CONFIGURATIONS.iter().zip(&self.modules) {
+        for (configuration, module) in &self.modules {
             let function = module.function(name).ok_or_else(|| format!("`{name}` is not exported"))?;
             let live_bytes = configuration.live_bytes.map_or(limits.live_bytes, |bytes| bytes.min(limits.live_bytes));
             let options = CallOptions::with_limits(Limits { live_bytes, ..limits.clone() });
@@ -161,6 +210,9 @@ impl Loaded {
                         ));
                     }
                 }
+            }
+            if let Some(failure) = module.compile_failures().first() {
+                return Err(format!("no native code was made on `{}`: {failure}", configuration.name));
             }
         }
         Ok(expected.expect("there is a first configuration"))
