@@ -161,7 +161,7 @@ impl Engines {
         for (configuration, engine) in CONFIGURATIONS.iter().zip(&mut self.engines) {
             if configuration.jit != Jit::Off {
                 native += 1;
-                if !self.all && (native + self.turn) % natives != 0 {
+                if !self.all && !(native + self.turn).is_multiple_of(natives) {
                     continue;
                 }
             }
@@ -244,7 +244,7 @@ fn outcome(function: &Function, args: &[Value], mode: Mode, options: &CallOption
     }
 }
 
-/// Limits below what a run used, so that it stops somewhere in between: `choose(n)` gives a number below n, or 0 if n is.
+/// Limits below what a run used, so that it stops somewhere in between: `choose(n)` gives a number below n, 0 for 0.
 pub(crate) fn limits_within(stats: &Stats, depth_max: usize, mut choose: impl FnMut(u64) -> u64) -> Vec<Limits> {
     let mut all = vec![Limits { fuel: stats.instructions, ..Limits::default() }];
     for _ in 0..2 {
