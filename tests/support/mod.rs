@@ -2,9 +2,14 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod bytes;
+pub(crate) mod check;
+pub(crate) mod dice;
+pub(crate) mod engines;
 pub(crate) mod generate;
 pub(crate) mod numbers;
 pub(crate) mod reference;
+pub(crate) mod sources;
 
 use dualvm_vm::builder::FunctionBuilder;
 use dualvm_vm::engine::{Engine, Function, Module, RunError};

@@ -88,6 +88,10 @@ impl<N: Number> Val<N> {
             _ => panic!("a struct or a variant was expected"),
         }
     }
+    /// An array of anything.
+    pub(crate) fn array_of(elements: impl IntoIterator<Item = Self>) -> Self {
+        Val::Ref(Rc::new(Object::Array(elements.into_iter().collect())))
+    }
     /// An array of reals.
     pub(crate) fn reals(elements: impl IntoIterator<Item = N>) -> Self {
         Val::Ref(Rc::new(Object::Array(elements.into_iter().map(Val::Real).collect())))
@@ -116,15 +120,40 @@ pub(crate) fn run<N: Number>(
     args: Vec<Val<N>>,
     steps_max: u64,
 ) -> Result<(Vec<Val<N>>, u64), Stop> {
-    let mut machine = Machine { module, steps: 0, steps_max };
+    let mut machine = Machine { module, steps: 0, steps_max, executed: Vec::new() };
     let results = machine.function(func, args)?;
     Ok((results, machine.steps))
+}
+
+/// Which instructions of a program were executed, by function.
+pub(crate) type Executed = Vec<Vec<bool>>;
+
+/// What a run did, whether it came to its end or not.
+pub(crate) struct Covered<N> {
+    pub(crate) results: Result<Vec<Val<N>>, Stop>,
+    pub(crate) steps: u64,
+    pub(crate) executed: Executed,
+}
+
+/// [`run`], which also says how far the run came if it stopped, and which instructions it executed.
+pub(crate) fn run_and_cover<N: Number>(
+    module: &ModuleDef,
+    func: usize,
+    args: Vec<Val<N>>,
+    steps_max: u64,
+) -> Covered<N> {
+    let executed = module.functions.iter().map(|function| vec![false; function.body.code.len()]).collect();
+    let mut machine = Machine { module, steps: 0, steps_max, executed };
+    let results = machine.function(func, args);
+    Covered { results, steps: machine.steps, executed: machine.executed }
 }
 
 struct Machine<'m> {
     module: &'m ModuleDef,
     steps: u64,
     steps_max: u64,
+    /// Empty if nobody asks.
+    executed: Executed,
 }
 
 /// Registers by bank; `None` before the first assignment, which the verifier says that nobody reads.
@@ -172,6 +201,9 @@ impl Machine<'_> {
                 self.steps += 1;
                 if self.steps > self.steps_max {
                     return Err(Stop::TooLong);
+                }
+                if let Some(executed) = self.executed.get_mut(func) {
+                    executed[at as usize] = true;
                 }
                 let inst = &body.code[at as usize];
                 let operands = body.operands(inst).expect("lists of verified code are inside the pools");

@@ -1,0 +1,261 @@
+//! Engines that must agree: the same program on each of them, and their outcomes compared bit by bit.
+//!
+//! Compared are values, gradients, traps with their backtraces, and what a run used: instructions, records, slots, tape
+//! and allocated bytes. All NaN are one value. How much memory is live at a time and how long a run takes are an
+//! engine's own.
+
+use super::flatten;
+use dualvm_jit::Cranelift;
+use dualvm_vm::engine::{CallOptions, Config, Engine, Function, Jit, Limits, Module, RunError, Stats};
+use dualvm_vm::module::ModuleDef;
+use dualvm_vm::native::Thresholds;
+use dualvm_vm::trap::{Limit, Trap, TrapKind};
+use dualvm_vm::value::Value;
+use dualvm_vm::verify::VerifyError;
+use std::sync::Arc;
+
+/// The heap of the configuration whose heap is evacuated early.
+pub(crate) const SMALL_HEAP: u64 = 400_000;
+
+/// A way to run programs.
+struct Configuration {
+    name: &'static str,
+    jit: Jit,
+    /// Whether the engine runs one program after the other, or a new one is made for each.
+    reused: bool,
+    /// How often each call is made: an engine may compile what is called again.
+    calls: u32,
+    /// The bytes that may be live, if not as many as the call says.
+    live_bytes: Option<u64>,
+}
+
+/// Interpreted on a new engine.
+const INTERPRETER: Configuration =
+    Configuration { name: "interpreter", jit: Jit::Off, reused: false, calls: 1, live_bytes: None };
+
+const fn after(calls: u32, back_edges: u32, records: u32) -> Jit {
+    Jit::After(Thresholds { calls, back_edges, records })
+}
+
+/// The list of configurations. The first is the one that all others are compared with. An engine that is to agree with
+/// the interpreter is a line here.
+const CONFIGURATIONS: &[Configuration] = &[
+    INTERPRETER,
+    Configuration { name: "engine in use", reused: true, calls: 2, ..INTERPRETER },
+    Configuration { name: "small heap", reused: true, live_bytes: Some(SMALL_HEAP), ..INTERPRETER },
+    Configuration { name: "native", jit: Jit::Always, ..INTERPRETER },
+    // Native code calls the interpreter and is called by it, and changes between one call and the next.
+    Configuration { name: "mixed", jit: after(2, u32::MAX, 3), reused: true, calls: 2, ..INTERPRETER },
+    // Loops are entered in the middle.
+    Configuration { name: "native loops", jit: after(u32::MAX - 1, 3, u32::MAX - 1), reused: true, ..INTERPRETER },
+    Configuration {
+        name: "native, small heap",
+        jit: Jit::Always,
+        reused: true,
+        live_bytes: Some(SMALL_HEAP),
+        ..INTERPRETER
+    },
+];
+
+impl Configuration {
+    fn engine(&self) -> Engine {
+        let mut config = Config::default();
+        config.jit = self.jit;
+        config.generator = Some(Arc::new(Cranelift));
+        Engine::new(config)
+    }
+}
+
+/// What a call does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Mode {
+    Call,
+    Gradient,
+    Jacobian,
+}
+
+/// What a call gave. A call's value; a gradient's value and derivatives; a Jacobian's value and rows.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Done { value: Value, gradients: Vec<Vec<Value>>, stats: Stats },
+    Trap(Trap),
+    Other(RunError),
+}
+
+impl Outcome {
+    /// The derivatives of the first real.
+    pub(crate) fn gradient(&self) -> Vec<f64> {
+        match self {
+            Outcome::Done { gradients, .. } => gradients.first().map(|row| flatten(row)).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Everything that engines must agree on, as text.
+    fn exact(&self) -> String {
+        match self {
+            Outcome::Done { value, gradients, stats } => {
+                let mut out = String::new();
+                exact(value, &mut out);
+                gradients.iter().flatten().for_each(|value| exact(value, &mut out));
+                let Stats { instructions, records, slots, tape_bytes, allocated_bytes, .. } = stats;
+                out + &format!(
+                    "\ninstructions {instructions}, records {records}, slots {slots}, tape bytes {tape_bytes}, \
+                     allocated bytes {allocated_bytes}"
+                )
+            }
+            Outcome::Trap(trap) => format!("{trap:?}"),
+            Outcome::Other(error) => format!("{error:?}"),
+        }
+    }
+}
+
+/// A value with its reals as bits.
+fn exact(value: &Value, out: &mut String) {
+    let mut real = |x: f64| {
+        // Which NaN an operation gives is not for programs to see.
+        out.push_str(&if x.is_nan() { "NaN ".into() } else { format!("{:x}={x:?} ", x.to_bits()) });
+    };
+    match value {
+        Value::Real(x) => real(*x),
+        Value::Reals(xs) => xs.iter().for_each(|&x| real(x)),
+        Value::Tuple(parts) | Value::Array(parts) => {
+            out.push('(');
+            parts.iter().for_each(|part| exact(part, out));
+            out.push(')');
+        }
+        Value::Record(parts) => parts.iter().for_each(|(name, part)| {
+            out.push_str(name);
+            exact(part, out);
+        }),
+        Value::Variant(name, payload) => {
+            out.push_str(name);
+            exact(payload, out);
+        }
+        discrete => out.push_str(&format!("{discrete:?} ")),
+    }
+}
+
+/// The engines that programs run on, one after the other.
+pub(crate) struct Engines {
+    engines: Vec<Engine>,
+    /// Whether every program is compiled by every configuration that compiles. Compiling takes much longer than all
+    /// else, so that otherwise they take turns.
+    all: bool,
+    turn: usize,
+}
+
+impl Engines {
+    /// All of them on every program if so many seeds are run that time is no matter, or `DUALVM_ENGINES=all`.
+    pub(crate) fn new() -> Self {
+        let asked = ["DUALVM_SEEDS", "DUALVM_ENGINES"].iter().any(|name| std::env::var_os(name).is_some());
+        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all: asked, turn: 0 }
+    }
+
+    /// Verifies a module for every engine whose turn it is.
+    pub(crate) fn load(&mut self, def: &ModuleDef) -> Result<Loaded, Vec<VerifyError>> {
+        self.turn += 1;
+        let natives = CONFIGURATIONS.iter().filter(|configuration| configuration.jit != Jit::Off).count();
+        let mut modules = Vec::new();
+        let mut native = 0;
+        for (configuration, engine) in CONFIGURATIONS.iter().zip(&mut self.engines) {
+            if configuration.jit != Jit::Off {
+                native += 1;
+                if !self.all && !(native + self.turn).is_multiple_of(natives) {
+                    continue;
+                }
+            }
+            if !configuration.reused {
+                *engine = configuration.engine();
+            }
+            modules.push((configuration, Module::new(engine, def.clone())?));
+        }
+        Ok(Loaded { modules })
+    }
+}
+
+/// A module on every engine.
+pub(crate) struct Loaded {
+    modules: Vec<(&'static Configuration, Module)>,
+}
+
+impl Loaded {
+    /// The function on the first engine.
+    pub(crate) fn function(&self, name: &str) -> Option<Function> {
+        self.modules[0].1.function(name)
+    }
+
+    /// Runs a function on all engines. `Err` says how they differ.
+    pub(crate) fn run(&self, name: &str, args: &[Value], mode: Mode, limits: &Limits) -> Result<Outcome, String> {
+        let mut expected: Option<Outcome> = None;
+        for (configuration, module) in &self.modules {
+            let function = module.function(name).ok_or_else(|| format!("`{name}` is not exported"))?;
+            let live_bytes = configuration.live_bytes.map_or(limits.live_bytes, |bytes| bytes.min(limits.live_bytes));
+            let options = CallOptions::with_limits(Limits { live_bytes, ..limits.clone() });
+            for time in 1..=configuration.calls {
+                let found = outcome(&function, args, mode, &options);
+                // How much is live at one time is not compared.
+                let live = matches!(&found, Outcome::Trap(trap) if trap.kind == TrapKind::Limit(Limit::LiveBytes));
+                match &expected {
+                    _ if live && configuration.live_bytes.is_some() => break,
+                    None => expected = Some(found),
+                    Some(Outcome::Trap(trap)) if trap.kind == TrapKind::Limit(Limit::LiveBytes) => break,
+                    Some(expected) if expected.exact() == found.exact() => {}
+                    Some(expected) => {
+                        return Err(format!(
+                            "{mode:?} on `{}`, time {time}, {limits:?}:\nexpected {}\nfound {}",
+                            configuration.name,
+                            expected.exact(),
+                            found.exact()
+                        ));
+                    }
+                }
+            }
+            if let Some(failure) = module.compile_failures().first() {
+                return Err(format!("no native code was made on `{}`: {failure}", configuration.name));
+            }
+        }
+        Ok(expected.expect("there is a first configuration"))
+    }
+}
+
+fn outcome(function: &Function, args: &[Value], mode: Mode, options: &CallOptions) -> Outcome {
+    let outcome = match mode {
+        Mode::Call => function.call_with(args, options).map(|(value, stats)| Outcome::Done {
+            value,
+            gradients: Vec::new(),
+            stats,
+        }),
+        Mode::Gradient => function.grad_with(args, options).map(|found| Outcome::Done {
+            value: Value::Real(found.value),
+            gradients: vec![found.gradient],
+            stats: found.stats,
+        }),
+        Mode::Jacobian => function.jacobian_with(args, options).map(|found| Outcome::Done {
+            value: found.value,
+            gradients: found.rows,
+            stats: found.stats,
+        }),
+    };
+    match outcome {
+        Ok(done) => done,
+        Err(RunError::Trap(trap)) => Outcome::Trap(*trap),
+        Err(error) => Outcome::Other(error),
+    }
+}
+
+/// Limits below what a run used, so that it stops somewhere in between: `choose(n)` gives a number below n, 0 for 0.
+pub(crate) fn limits_within(stats: &Stats, depth_max: usize, mut choose: impl FnMut(u64) -> u64) -> Vec<Limits> {
+    let mut all = vec![Limits { fuel: stats.instructions, ..Limits::default() }];
+    for _ in 0..2 {
+        all.push(Limits { fuel: choose(stats.instructions), ..Limits::default() });
+    }
+    if stats.tape_bytes > 0 {
+        all.push(Limits { tape_bytes: choose(stats.tape_bytes + 8 * stats.slots), ..Limits::default() });
+    }
+    if stats.allocated_bytes > 0 {
+        all.push(Limits { allocated_bytes: choose(stats.allocated_bytes), ..Limits::default() });
+    }
+    all.push(Limits { depth: 1 + choose(depth_max as u64) as usize, ..Limits::default() });
+    all
+}
