@@ -293,12 +293,19 @@ impl Tier {
     /// What the code of a function looks like.
     pub(crate) fn listing(&self, program: &Program, func: u32, recording: bool) -> Result<Listing, Refusal> {
         let request = self.request(program, func, recording, None);
+        if !request.stream.loops.is_empty() {
+            return Err(Refusal::Failed("it has a loop that is recorded as one".into()));
+        }
         self.lock().unit.listing(&request)
     }
 }
 
 impl Compiling {
     fn function(&mut self, request: &FunctionRequest<'_>) -> Option<Code> {
+        // Generators don't know loops that are recorded as one.
+        if !request.stream.loops.is_empty() {
+            return None;
+        }
         let began = Instant::now();
         let result = stacker::grow(COMPILER_STACK, || self.unit.function(request));
         let mode = if request.recording { Mode::Recording } else { Mode::Primal };
