@@ -687,3 +687,56 @@ impl<'a> Assembler<'a> {
         code.push(inst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loops::tests::{loops_of, rotated};
+
+    fn plan(body: &str) -> LoopPlan {
+        let mut loops = loops_of(&rotated(body));
+        LoopPlan::new(loops.remove(0), 8, 8)
+    }
+
+    #[test]
+    fn a_linear_iteration_saves_nothing_and_steps_its_counter_back() {
+        let LoopPlan { site, code, copies } = plan("elem r2, p0, i1\n add r0, r0, r2");
+        let code = code.expect("it depends on its inputs");
+        assert_eq!(
+            (site.entry_bytes, &*site.once_ints, &*site.inputs, &*site.arrays),
+            (0, &[1][..], &[0][..], &[0][..])
+        );
+        assert!(copies.is_empty() && code.moves.is_empty());
+        // The step is a constant; the sum's adjoint is each element's contribution.
+        assert_eq!(code.prologue.iter().map(|inst| inst.op).collect::<Vec<_>>(), [Op::IConst]);
+        assert_eq!(code.body.iter().map(|inst| inst.op).collect::<Vec<_>>(), [Op::ISub]);
+        assert_eq!((code.elements[0].index, code.elements[0].contribution), (0, 0));
+        assert_eq!(&*code.contributions, [0]);
+    }
+
+    #[test]
+    fn what_does_not_change_is_computed_once() {
+        let code = plan("div r0, r0, r1").code.expect("it depends on its inputs");
+        // 1 / r1 in the prologue; the quotient is what the divisor's derivative reads.
+        assert!(code.prologue.iter().any(|inst| inst.op == Op::Div));
+        assert_eq!((code.entry_reals, code.once_reals), (1, 1));
+    }
+
+    #[test]
+    fn a_value_that_is_overwritten_is_copied_before() {
+        let plan = plan("mul r0, r0, r0");
+        assert_eq!((&*plan.site.entry_reals, plan.copies.len(), plan.copies[0].before), (&[8][..], 1, 0));
+    }
+
+    #[test]
+    fn a_swap_moves_adjoints_by_way_of_other_registers() {
+        let code = plan("mov r2, r0\n mov r0, r1\n mov r1, r2").code.expect("it depends on its inputs");
+        assert_eq!((code.entry_bytes(), code.body.len(), code.moves.len()), (0, 0, 4));
+    }
+
+    #[test]
+    fn a_loop_of_constants_has_no_code() {
+        let plan = plan("to_real r0, i1");
+        assert!(plan.code.is_none() && matches!(*plan.site.outputs, [(0, OutputWord::Zero)]));
+    }
+}

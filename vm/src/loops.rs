@@ -83,8 +83,15 @@ pub(crate) struct Loop {
     pub(crate) state: Vec<State>,
 }
 
+/// Registers that hold a constant throughout the function, as bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constants<'a> {
+    pub(crate) reals: &'a HashMap<u16, u64>,
+    pub(crate) ints: &'a HashMap<u16, u64>,
+}
+
 /// The loops of a function. `live` are the registers that are live at the end of each block; `None` is everything.
-pub(crate) fn find(body: &Body, blocks: &[Block], live: Option<&[RegSet]>, constants: &HashMap<u16, u64>) -> Vec<Loop> {
+pub(crate) fn find(body: &Body, blocks: &[Block], live: Option<&[RegSet]>, constants: &Constants<'_>) -> Vec<Loop> {
     let mut loops = Vec::new();
     for &block in blocks {
         let Some(cycle) = cycle(body, blocks, block) else { continue };
@@ -155,7 +162,7 @@ fn cycle(body: &Body, blocks: &[Block], first: Block) -> Option<Cycle> {
 /// Goes through a path once.
 struct Walk<'a> {
     body: &'a Body,
-    constants: &'a HashMap<u16, u64>,
+    constants: &'a Constants<'a>,
     found: Loop,
     /// What each register holds.
     current: HashMap<Reg, NodeId>,
@@ -166,7 +173,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// `None` if the path holds something that a loop's record doesn't cover.
-    fn run(body: &'a Body, constants: &'a HashMap<u16, u64>, path: &[Block]) -> Option<Self> {
+    fn run(body: &'a Body, constants: &'a Constants<'a>, path: &[Block]) -> Option<Self> {
         let found = Loop {
             start: 0,
             path: Vec::new(),
@@ -243,9 +250,10 @@ impl<'a> Walk<'a> {
             return node;
         }
         let found = &mut self.found;
-        let constant = (reg.bank == Bank::Real).then(|| self.constants.get(&reg.index)).flatten();
-        let node = match (constant, reg.bank) {
-            (Some(&bits), _) => found.graph.add(Node::Real(bits)),
+        let constants = if reg.bank == Bank::Real { self.constants.reals } else { self.constants.ints };
+        let node = match (constants.get(&reg.index), reg.bank) {
+            (Some(&bits), Bank::Real) => found.graph.add(Node::Real(bits)),
+            (Some(&bits), _) => found.graph.add(Node::Int(bits as i64)),
             (None, Bank::Real) => {
                 found.real_inputs.push(RealSource::Register(reg.index));
                 found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
@@ -277,5 +285,73 @@ impl<'a> Walk<'a> {
         self.current.insert(reg, node);
         self.found.ends.insert(reg, node);
         self.found.writes.push(Write { at, reg, node });
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::liveness::{blocks, live_out};
+    use crate::segment::constant_registers;
+
+    /// The loops of a function on (real, array, int) with `code`.
+    pub(crate) fn loops_of(code: &str) -> Vec<Loop> {
+        let source = format!(
+            "type t0 = array real\nfunc f0 \"f\" (real, real, t0, int) -> (real)\n regs 8 real, 8 int, t0, t0\n{{\n{code}\n}}"
+        );
+        let def = crate::text::parse(&source, "test.dvs").expect("the code is well-formed");
+        let body = &def.functions[0].body;
+        let blocks = blocks(body);
+        let live = live_out(body, &blocks);
+        let (reals, ints) = (constant_registers(body, Bank::Real, 2), constant_registers(body, Bank::Int, 1));
+        find(body, &blocks, live.as_deref(), &Constants { reals: &reals, ints: &ints })
+    }
+
+    /// A loop with its test at the end, with this body.
+    pub(crate) fn rotated(body: &str) -> String {
+        format!(
+            "iconst i1, 0\n iconst i2, 1\n jump body\n body:\n {body}\n iadd i1, i1, i2\n ilt i3, i1, i0
+             branch i3, body, done\n done:\n ret (r0)"
+        )
+    }
+
+    #[test]
+    fn a_block_that_leads_to_itself_is_a_loop() {
+        let found = loops_of(&rotated("elem r2, p0, i1\n fma r0, r2, r1, r0"));
+        assert_eq!((found.len(), found[0].start, found[0].path.len(), found[0].exit), (1, 3, 1, 8));
+        let state: Vec<(u16, bool)> = found[0].state.iter().map(|state| (state.reg, state.live_after)).collect();
+        assert_eq!(state, [(0, true)]);
+        assert_eq!(found[0].real_inputs.len(), 3);
+    }
+
+    #[test]
+    fn a_body_and_its_test_at_the_head_are_a_loop() {
+        let found = loops_of(
+            "iconst i1, 0\n iconst i2, 1\n test:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n sin r0, r0\n jump on
+             on:\n iadd i1, i1, i2\n jump test\n done:\n ret (r0)",
+        );
+        assert_eq!(found.len(), 1);
+        let starts: Vec<u32> = found[0].path.iter().map(|block| block.start).collect();
+        assert_eq!((starts, found[0].exit, found[0].while_true), (vec![4, 6, 2], 8, true));
+    }
+
+    #[test]
+    fn what_allocates_or_has_two_ways_is_no_loop() {
+        let none = |code: &str| assert!(loops_of(code).is_empty(), "{code}");
+        none(&rotated("pack p1 (r0, r1)\n sin r0, r0"));
+        none(&rotated("pmov p1, p0\n sin r0, r0"));
+        none(&rotated("call f0 (r0, r1, p0, i1) -> (r0)"));
+        none(&rotated("branch i1, one, other\n one:\n sin r0, r0\n jump on\n other:\n cos r0, r0\n jump on\n on:"));
+        none(&rotated("iadd i4, i1, i2"));
+        none(&rotated(&"sin r0, r0\n".repeat(REAL_OPS_MAX + 1)));
+        none(&rotated(&"iadd i4, i1, i2\n".repeat(PATH_MAX)));
+        none("jump again\n again:\n sin r0, r0\n jump again");
+        none("jump again\n again:\n sin r0, r0\n branch i0, again, again");
+    }
+
+    #[test]
+    fn equal_loads_are_one_input() {
+        let found = loops_of(&rotated("elem r2, p0, i1\n elem r3, p0, i1\n fma r0, r2, r3, r0"));
+        assert_eq!(found[0].real_inputs.len(), 2);
     }
 }

@@ -124,10 +124,18 @@ pub(crate) fn recording(
     let blocks = liveness::blocks(&function.body);
     rename::rename_loads(&mut function.body, &blocks);
     let body = &function.body;
-    let real_params = function.params.iter().filter(|&&ty| ty == ValueType::Real).count();
-    let constants = segment::constant_registers(body, real_params);
+    let constants_of = |bank| {
+        let params = function.params.iter().filter(|ty| ty.bank() == bank).count();
+        segment::constant_registers(body, bank, params)
+    };
+    let constants = constants_of(Bank::Real);
     let live = liveness::live_out(body, &blocks);
-    let loops = loops::find(body, &blocks, live.as_deref(), &constants);
+    let loops = loops::find(
+        body,
+        &blocks,
+        live.as_deref(),
+        &loops::Constants { reals: &constants, ints: &constants_of(Bank::Int) },
+    );
     let live = |index: usize| live.as_ref().map(|live| &live[index]);
     let is_loop = |block: &Block| loops.binary_search_by_key(&block.start, |found| found.start).is_ok();
     let segments = blocks
