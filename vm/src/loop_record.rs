@@ -43,6 +43,7 @@ pub(crate) struct LoopSite {
     /// The registers that have a word when the loop ends; never a `Copy`. Masks cover the inputs, then the arrays.
     pub(crate) outputs: Box<[(u16, OutputWord)]>,
     pub(crate) slots: u32,
+    pub(crate) push: Option<PushSite>,
     /// Instructions that the sweep runs per iteration, and once per record.
     pub(crate) iteration_cost: u32,
     pub(crate) once_cost: u32,
@@ -53,6 +54,15 @@ pub(crate) struct LoopSite {
     pub(crate) end: u32,
     /// Fuel of what `LoopStep` ends.
     pub(crate) cost: u32,
+}
+
+/// A builder that each iteration appends a real to. When the loop ends, the appended elements get consecutive slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PushSite {
+    pub(crate) builder: u16,
+    /// The inputs and arrays that the elements depend on. If it is empty, they are constants, and the record doesn't
+    /// say where their slots begin.
+    pub(crate) mask: u64,
 }
 
 /// What the sweep knows of a loop.
@@ -83,6 +93,9 @@ pub(crate) struct LoopCode {
     pub(crate) entry_reals: u32,
     pub(crate) entry_ints: u32,
     pub(crate) arrays: u32,
+    /// The real register that begins each iteration with the adjoint of what it pushed. The record then has the first
+    /// of these slots behind the arrays'; 0 if all are constants.
+    pub(crate) pushed: Option<u16>,
     /// For each input, the register that holds its contribution when all iterations are done.
     pub(crate) contributions: Box<[u16]>,
 }
@@ -138,12 +151,14 @@ impl LoopPlan {
         let graph = RefCell::new(std::mem::take(&mut source.graph));
         let (adjoints, adjoint_count) = accumulate(&graph, &flow.nodes, &flow.masks, primal_len);
         let graph = graph.into_inner();
-        let interface = Interface::new(&source, &graph, &flow, &adjoints, adjoint_count);
+        let mut interface = Interface::new(&source, &graph, &flow, &adjoints, adjoint_count);
         let outputs = interface.outputs(&source, &flow);
         let slots: Vec<u16> = outputs.iter().filter_map(|output| output.2).collect();
         let words = outputs.iter().map(|&(reg, word, _)| (reg, word)).collect();
-        if slots.is_empty() {
-            return LoopPlan { site: inactive_site(source.while_true, words), code: None, copies: Vec::new() };
+        let push = source.push.map(|push| PushSite { builder: push.builder, mask: interface.push_mask });
+        let pushes = interface.push_mask != 0;
+        if slots.is_empty() && !pushes {
+            return LoopPlan { site: inactive_site(source.while_true, words, push), code: None, copies: Vec::new() };
         }
         let classes = Classes::new(&source, &graph, primal_len);
         let saved = Saved::new(&graph, primal_len, &interface, &classes);
@@ -168,7 +183,7 @@ impl LoopPlan {
 
         let code = Assembler::assemble(&graph, &interface, &classes, &saved, slots);
         let inputs: Box<[u16]> = interface.inputs.iter().map(|input| input.reg).collect();
-        let tail_slots = inputs.len() + interface.arrays.len();
+        let tail_slots = inputs.len() + interface.arrays.len() + usize::from(pushes);
         let site = LoopSite {
             id: u32::MAX,
             tail_bytes: tape::loop_tail_bytes(once_reals.len(), once_ints.len(), tail_slots),
@@ -181,7 +196,8 @@ impl LoopPlan {
             once_ints,
             outputs: words,
             slots: code.outputs.len() as u32,
-            iteration_cost: (code.body.len() + code.elements.len() + code.moves.len()) as u32 + 1,
+            push,
+            iteration_cost: (code.body.len() + code.elements.len() + code.moves.len() + usize::from(pushes)) as u32 + 1,
             once_cost: code.prologue.len() as u32 + 1,
             while_true: source.while_true,
             body: 0,
@@ -193,7 +209,7 @@ impl LoopPlan {
 }
 
 /// The site of a loop that never writes a record.
-fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>) -> LoopSite {
+fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>, push: Option<PushSite>) -> LoopSite {
     let none = || Box::<[u16]>::default();
     LoopSite {
         id: u32::MAX,
@@ -207,6 +223,7 @@ fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>) -> LoopSit
         tail_bytes: 0,
         outputs,
         slots: 0,
+        push,
         iteration_cost: 0,
         once_cost: 0,
         while_true,
@@ -220,7 +237,7 @@ fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>) -> LoopSit
 struct Flow {
     /// For each register of the state whether what is read after the loop can depend on it.
     used: Vec<bool>,
-    /// What the used registers hold when an iteration ends, in the state's order.
+    /// What the used registers hold when an iteration ends, in the state's order; then what is pushed.
     nodes: Vec<NodeId>,
     /// The real inputs that each of these depends on in one iteration.
     masks: Vec<u64>,
@@ -237,17 +254,18 @@ impl Flow {
             .map(|&input| source.state.iter().position(|state| input == RealSource::Register(state.reg)))
             .collect();
         let mut used: Vec<bool> = source.state.iter().map(|state| state.live_after).collect();
-        let mut work: Vec<usize> = (0..used.len()).filter(|&n| used[n]).collect();
-        while let Some(n) = work.pop() {
-            for before in bits(dependence[source.state[n].node.index()]).filter_map(|input| carried[input]) {
+        let live = source.state.iter().filter(|state| state.live_after).map(|state| state.node);
+        let mut work: Vec<NodeId> = live.chain(source.push.map(|push| push.node)).collect();
+        while let Some(node) = work.pop() {
+            for before in bits(dependence[node.index()]).filter_map(|input| carried[input]) {
                 if !used[before] {
                     used[before] = true;
-                    work.push(before);
+                    work.push(source.state[before].node);
                 }
             }
         }
-        let nodes: Vec<NodeId> =
-            source.state.iter().zip(&used).filter(|(_, used)| **used).map(|(state, _)| state.node).collect();
+        let held = source.state.iter().zip(&used).filter(|(_, used)| **used).map(|(state, _)| state.node);
+        let nodes: Vec<NodeId> = held.chain(source.push.map(|push| push.node)).collect();
         let masks = nodes.iter().map(|node| dependence[node.index()]).collect();
         Flow { used, nodes, masks, carried }
     }
@@ -285,8 +303,12 @@ struct Interface {
     arrays: Vec<u16>,
     /// For each register of the state, its adjoint's register in derived code.
     state_registers: Vec<Option<u16>>,
-    /// How many of these there are.
+    /// How many of these there are, that of what is pushed among them.
     states: u16,
+    /// The register of what is pushed.
+    pushed: Option<u16>,
+    /// The activity of what is pushed.
+    push_mask: u64,
     /// For each real input the bit that says whether it is active; 0 if it has no contribution.
     activity: Vec<u64>,
 }
@@ -299,12 +321,17 @@ impl Interface {
             arrays: Vec::new(),
             state_registers: vec![None; source.state.len()],
             states: adjoint_count as u16,
+            pushed: None,
+            push_mask: 0,
             activity: vec![0; source.real_inputs.len()],
         };
         // As `accumulate` numbers the outputs' adjoints.
         let with_adjoint = (0..source.state.len()).filter(|&n| flow.used[n]).zip(&flow.masks).filter(|(_, m)| **m != 0);
         for (register, (n, _)) in with_adjoint.enumerate() {
             interface.state_registers[n] = Some(register as u16);
+        }
+        if source.push.is_some() && flow.masks.last().is_some_and(|&mask| mask != 0) {
+            interface.pushed = Some(interface.states - 1);
         }
         let contributions = graph.iter().take(adjoints.len()).filter_map(|(id, node)| match node {
             Node::RealInput(n) => Some((n as usize, adjoints[id.index()]?)),
@@ -342,8 +369,9 @@ impl Interface {
         interface
     }
 
-    /// The words that registers have after the loop, and for those with a slot their adjoints' registers.
-    fn outputs(&self, source: &Loop, flow: &Flow) -> Vec<(u16, OutputWord, Option<u16>)> {
+    /// The words that registers have after the loop, and for those with a slot their adjoints' registers. Notes what
+    /// the pushed elements depend on.
+    fn outputs(&mut self, source: &Loop, flow: &Flow) -> Vec<(u16, OutputWord, Option<u16>)> {
         let used: Vec<usize> = (0..source.state.len()).filter(|&n| flow.used[n]).collect();
         // What each depends on after any number of iterations.
         let mut masks = vec![0u64; source.state.len()];
@@ -357,6 +385,11 @@ impl Interface {
             if masks == before {
                 break;
             }
+        }
+        if self.pushed.is_some() {
+            let inputs = bits(flow.masks.last().copied().unwrap_or(0));
+            let masks = inputs.map(|input| self.activity[input] | flow.carried[input].map_or(0, |state| masks[state]));
+            self.push_mask = masks.fold(0, |all, mask| all | mask);
         }
         let mut slots = 0;
         let live = (0..source.state.len()).filter(|&n| source.state[n].live_after);
@@ -613,6 +646,7 @@ impl<'a> Assembler<'a> {
             entry_reals: saved.entry_reals.len() as u32,
             entry_ints: saved.entry_ints.len() as u32,
             arrays: interface.arrays.len() as u32,
+            pushed: interface.pushed.filter(|_| interface.push_mask != 0),
             contributions,
         }
     }
@@ -647,6 +681,8 @@ impl<'a> Assembler<'a> {
         for (to, from) in before.into_iter().enumerate() {
             let to = to as u16;
             match from {
+                // Loaded in each iteration.
+                _ if interface.pushed == Some(to) => {}
                 Some(from) if from == to => {}
                 // Another adjoint of the state, which may be overwritten first.
                 Some(from) if from < interface.states => {

@@ -3,8 +3,8 @@
 //! Such a loop is a cycle of basic blocks with one way out: blocks that lead to each other by jumps, up to a block that
 //! ends in a branch back to the first of them or out. A rotated loop is one block; a loop with its test at the head is
 //! its body followed by a copy of the head. The *path* is the blocks of an iteration in order. It may hold scalar
-//! instructions, copies, constants, and loads from arrays, nothing else: then no iteration allocates, calls, or touches
-//! a word that the loop doesn't give anew when it ends.
+//! instructions, copies, constants, loads from arrays, and one push of a real to a builder, nothing else: then no
+//! iteration allocates, calls, or touches a word that the loop doesn't give anew when it ends.
 //!
 //! Every value of an iteration is a node of one graph, so that registers may be redefined as one likes. Which loops
 //! qualify depends on the code alone, because the order of sums in the sweep follows from it.
@@ -81,6 +81,16 @@ pub(crate) struct Loop {
     pub(crate) ends: BTreeMap<Reg, NodeId>,
     /// Real registers in order.
     pub(crate) state: Vec<State>,
+    /// What each iteration appends to a builder.
+    pub(crate) push: Option<Push>,
+}
+
+/// A value that each iteration appends to a builder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    /// The reference register of the builder.
+    pub(crate) builder: u16,
+    pub(crate) node: NodeId,
 }
 
 /// Registers that hold a constant throughout the function, as bits.
@@ -108,7 +118,7 @@ pub(crate) fn find(body: &Body, blocks: &[Block], live: Option<&[RegSet]>, const
                 walk.found.state.push(State { reg: reg.index, node, live_after });
             }
         }
-        if !walk.found.state.is_empty() {
+        if !walk.found.state.is_empty() || walk.found.push.is_some() {
             let Cycle { path, exit, while_true } = cycle;
             loops.push(Loop { start: block.start, path, exit, while_true, ..walk.found });
         }
@@ -185,6 +195,7 @@ impl<'a> Walk<'a> {
             writes: Vec::new(),
             ends: BTreeMap::new(),
             state: Vec::new(),
+            push: None,
         };
         let mut walk = Walk { body, constants, found, current: HashMap::new(), loads: HashMap::new(), real_ops: 0 };
         for (at, inst) in path.iter().flat_map(|block| block.start..block.end).enumerate() {
@@ -220,6 +231,11 @@ impl<'a> Walk<'a> {
                 let index = self.read(Reg::int(inst.c));
                 let node = self.load(inst.op, inst.b, Some(index));
                 self.write(at, result(if inst.op == Op::Elem { Bank::Real } else { Bank::Int }), node);
+            }
+            // Pushes to two registers could be to one builder.
+            Op::Push if self.found.push.is_none() => {
+                let node = self.read(Reg::real(inst.b));
+                self.found.push = Some(Push { builder: inst.a, node });
             }
             Op::Jump | Op::Branch => {}
             op if op.is_scalar() => self.scalar(at, inst),

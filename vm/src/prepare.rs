@@ -318,8 +318,8 @@ impl<'a> Emitter<'a> {
         self.push(end - 1, Inst { op: Op::SegmentEnd, a: 0, b: 0, c: 0, imm });
     }
 
-    /// Emits a loop that is recorded as one. The blocks of its path but the first may be entered from elsewhere, so they
-    /// stand in the stream a second time, as ordinary blocks. `next` is where the bytecode's next block begins.
+    /// Emits a loop that is recorded as one. The blocks of its path but the first may be entered from elsewhere, so
+    /// they stand in the stream a second time, as ordinary blocks. `next` is where the bytecode's next block begins.
     fn whole_loop(&mut self, found: Loop, next: u32, register: &mut dyn FnMut(RecordCode) -> u32) {
         let (start, exit, path) = (found.start, found.exit, found.path.clone());
         let LoopPlan { mut site, code, copies } = LoopPlan::new(found, self.body.reals as u16, self.body.ints as u16);

@@ -16,11 +16,13 @@
 //!
 //! ```text
 //! entries of the iterations │ saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4)
-//!     │ first slots of the arrays (4) │ iterations in all (8) │ entries here (4) │ loop (4) │ first output slot (4)
+//!     │ first slots of the arrays (4) │ first slot of what was pushed (4)
+//!     │ iterations in all (8) │ entries here (4) │ loop (4) │ first output slot (4)
 //! ```
 //!
 //! An entry is what is saved of one iteration: reals, then integers, 8 bytes each; all entries of a loop have one size,
-//! which may be 0, and then there are none. Where a slab is full, the entries so far become a *strip*, and go on in the
+//! which may be 0, and then there are none. The first slot of what was pushed is there if the loop pushes anything that
+//! can be active, and 0 if it isn't. Where a slab is full, the entries so far become a *strip*, and go on in the
 //! next slab:
 //!
 //! ```text

@@ -1,8 +1,8 @@
 //! What a recording run does for a loop that is recorded as one: opens its record, saves entries, completes the record.
 
 use super::registers::Registers;
-use crate::heap::{FIRST, Ref};
-use crate::loop_record::LoopSite;
+use crate::heap::{ARRAY_HEADER, CAPACITY, FIRST, LEN, Ref};
+use crate::loop_record::{LoopSite, PushSite};
 use crate::record::OutputWord;
 use crate::tape::{OpenLoop, Tape};
 use crate::trap::Limit;
@@ -85,7 +85,7 @@ unsafe fn write_numbers(
     to
 }
 
-/// Ends a loop: completes the record and gives the outputs their words.
+/// Ends a loop: completes the record and gives outputs and pushed elements their words.
 ///
 /// # Safety
 /// The pointers are to a frame that has the site's registers; the arrays are complete.
@@ -94,20 +94,36 @@ pub(super) unsafe fn loop_end(site: &LoopSite, tape: &mut Tape, frame: Registers
     // site's lists add up to.
     unsafe {
         let active = activity(site, frame.words, frame.refs);
-        let mut base = 0;
+        let (mut base, mut pushed) = (0, 0);
         if active != 0 {
             let OpenLoop { iterations, .. } = tape.open_loop;
             let cost = iterations.saturating_mul(u64::from(site.iteration_cost)) + u64::from(site.once_cost);
             let (start, first) = tape.end_loop(site.tail_bytes as usize, site.slots, cost)?;
             base = first;
+            let mut pushed_slot = None;
+            if let Some(PushSite { mask: 1.., .. }) = site.push {
+                if site.push.is_some_and(|push| push.mask & active != 0) {
+                    pushed = tape.reserve_slots(iterations)?;
+                }
+                pushed_slot = Some(pushed);
+            }
             let at = write_numbers(start.cast(), &site.once_reals, &site.once_ints, frame.reals, frame.ints);
             let inputs = site.inputs.iter().map(|&reg| slot(*frame.words.add(usize::from(reg))));
             let firsts = site.arrays.iter().map(|&reg| slot(*(*frame.refs.add(usize::from(reg))).add(FIRST)));
             let counts = [iterations as u32, (iterations >> 32) as u32, tape.open_loop.entries];
             let mut at = at.cast::<u32>();
-            for value in inputs.chain(firsts).chain(counts).chain([site.id, first]) {
+            for value in inputs.chain(firsts).chain(pushed_slot).chain(counts).chain([site.id, first]) {
                 at.write_unaligned(value);
                 at = at.add(1);
+            }
+        }
+        if let Some(push) = site.push {
+            let builder = *frame.refs.add(usize::from(push.builder));
+            let elements = tape.open_loop.iterations as usize;
+            let words = builder.add(ARRAY_HEADER + *builder.add(CAPACITY) as usize + *builder.add(LEN) as usize);
+            for n in 0..elements {
+                let word = if pushed == 0 { CONSTANT } else { u64::from(pushed) + n as u64 };
+                *words.sub(elements).add(n) = word;
             }
         }
         for &(reg, output) in &site.outputs {

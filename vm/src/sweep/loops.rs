@@ -14,6 +14,18 @@ use crate::trap::TrapKind;
 /// Iterations between two looks at the clock.
 const BATCH: u64 = 1 << 14;
 
+/// The first slot of what a loop pushed; 0 if it is constant or there is nothing.
+///
+/// # Safety
+/// `slots` are those of a record of this loop.
+unsafe fn pushed_slots(code: &LoopCode, slots: *const u32) -> u32 {
+    if code.pushed.is_none() {
+        return 0;
+    }
+    // SAFETY: it stands behind the slots of inputs and arrays.
+    unsafe { slots.add(code.contributions.len() + code.arrays as usize).read_unaligned() }
+}
+
 /// A loop of which strips are left.
 #[derive(Debug)]
 pub(super) struct OpenLoop<'a> {
@@ -45,13 +57,17 @@ impl Sweep {
         let (left, entries, slots, ints, reals) = unsafe {
             let counts = trailer.sub(3);
             let [low, high, entries] = [0, 1, 2].map(|n| counts.add(n).read_unaligned());
-            let slots = counts.sub(code.contributions.len() + code.arrays as usize);
+            let pushed = usize::from(code.pushed.is_some());
+            let slots = counts.sub(code.contributions.len() + code.arrays as usize + pushed);
             let ints = slots.cast::<i64>().sub(once_ints);
             (u64::from(low) | u64::from(high) << 32, entries, slots, ints, ints.cast::<f64>().sub(once_reals))
         };
         let outputs = &self.adjoints[first as usize..first as usize + code.slots()];
         // As for segments: all zero means that nothing flows back.
-        let idle = outputs.iter().all(|&adjoint| adjoint == 0.0);
+        // SAFETY: the record says where the slots of what was pushed begin, and so many were given out.
+        let pushed = unsafe { pushed_slots(code, slots) };
+        let pushed = if pushed == 0 { &[] } else { &self.adjoints[pushed as usize..][..left as usize] };
+        let idle = outputs.iter().chain(pushed).all(|&adjoint| adjoint == 0.0);
         if !idle {
             if self.reals.len() < code.reals {
                 self.reals.resize(code.reals, 0.0);
@@ -121,8 +137,9 @@ impl Sweep {
             let mut left = count;
             while left > 0 {
                 let batch = left.min(BATCH);
+                let last = found.left - (count - left);
                 // SAFETY: the frame has room for the code; so many entries are left.
-                at = unsafe { self.batch(code, at, batch, found.slots) };
+                at = unsafe { self.batch(&found, at, last, batch) };
                 left -= batch;
                 if left > 0 {
                     meter.poll()?;
@@ -142,11 +159,12 @@ impl Sweep {
         Ok(start)
     }
 
-    /// Runs iterations backwards. Returns where their entries start.
+    /// Runs `count` iterations backwards, from the `last`, counted from 1. Returns where their entries start.
     ///
     /// # Safety
     /// As [`Sweep::iterations`].
-    unsafe fn batch(&mut self, code: &LoopCode, mut at: *const u8, count: u64, slots: *const u32) -> *const u8 {
+    unsafe fn batch(&mut self, found: &OpenLoop<'_>, mut at: *const u8, last: u64, count: u64) -> *const u8 {
+        let OpenLoop { code, slots, .. } = *found;
         let (entry_reals, entry_ints) = (code.entry_reals as usize, code.entry_ints as usize);
         let entry_bytes = code.entry_bytes();
         let (reals, ints) = (self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
@@ -155,7 +173,13 @@ impl Sweep {
             let saved_reals = reals.add((code.cleared + code.once_reals) as usize);
             let saved_ints = ints.add(code.once_ints as usize);
             let firsts = slots.add(code.contributions.len());
-            for _ in 0..count {
+            let pushed = pushed_slots(code, slots);
+            for n in 0..count {
+                if let Some(register) = code.pushed {
+                    let slot = pushed as usize + (last - 1 - n) as usize;
+                    let adjoint = if pushed == 0 { 0.0 } else { self.adjoints[slot] };
+                    *reals.add(usize::from(register)) = adjoint;
+                }
                 at = at.sub(entry_bytes);
                 let entry = at.cast::<f64>();
                 for n in 0..entry_reals {
