@@ -18,16 +18,16 @@ fn fastest(f: &Function, args: &[Value]) -> Duration {
     (0..3).map(|_| grad(f, args).stats).map(|stats| stats.forward + stats.sweep).min().expect("there are three")
 }
 
-/// Asserts that `n` times the work is counted as `n` times the work, up to what is done once.
+/// Asserts that `n` times the work is counted as `n` times the work, up to what is done once, and needs no more than
+/// `n` times the tape: a loop's record may be as long for many iterations as for few.
 #[track_caller]
 fn assert_linear(few: &Gradient, many: &Gradient, factor: u64) {
     let counts = |g: &Gradient| [g.stats.instructions, g.stats.records, g.stats.slots, g.stats.tape_bytes];
     for (few, many) in counts(few).into_iter().zip(counts(many)) {
-        assert!(
-            many <= few * factor + 1000 && many + 1000 >= few / 2 * factor,
-            "{few} and {many}, {factor} times the work"
-        );
+        assert!(many <= few * factor + 1000, "{few} and {many}, {factor} times the work");
     }
+    let (few, many) = (few.stats.instructions, many.stats.instructions);
+    assert!(many + 1000 >= few / 2 * factor, "{few} and {many} instructions, {factor} times the work");
 }
 
 fn doubling_loop() -> Function {
@@ -48,7 +48,7 @@ fn doubling_in_a_loop_a_million_times_is_linear() {
     let (few, many) = (grad(&f, &at(10_000)), grad(&f, &at(1_000_000)));
     assert_eq!((many.value, flatten(&many.gradient)), (1.5, vec![1.0]));
     assert_linear(&few, &many, 100);
-    assert!(many.stats.records <= 1_000_001);
+    assert_eq!((many.stats.records, many.stats.tape_bytes), (1, few.stats.tape_bytes), "nothing is saved of a step");
     let (few, many) = (fastest(&f, &at(100_000)), fastest(&f, &at(1_000_000)));
     assert!(many < 100 * few.max(Duration::from_micros(100)), "{few:?} and {many:?}");
 }

@@ -75,7 +75,7 @@ pub(crate) fn derive_adjoint(graph: Graph, outputs: &[NodeId]) -> Adjoint {
         })
         .collect();
 
-    let plan = Plan::new(&graph, primal_len, &contributions);
+    let plan = Plan::new(&graph, primal_len, &contributions, &|_| false);
     let mut assembler = Assembler::new(&graph, &plan, slots as usize);
     for (id, _) in graph.iter() {
         assembler.node(id);
@@ -86,7 +86,7 @@ pub(crate) fn derive_adjoint(graph: Graph, outputs: &[NodeId]) -> Adjoint {
 }
 
 /// For each node, the real inputs that it depends on through partial derivatives.
-fn dependences(graph: &Graph) -> Vec<u64> {
+pub(crate) fn dependences(graph: &Graph) -> Vec<u64> {
     let mut sets = vec![0u64; graph.len()];
     for (id, node) in graph.iter() {
         sets[id.index()] = match node {
@@ -108,8 +108,9 @@ fn real_arguments(op: Op) -> impl Iterator<Item = bool> {
 }
 
 /// Walks the primal nodes backwards and adds up the adjoint of each. The first contribution is taken as it is, the
-/// others are added in the order of the walk.
-fn accumulate(
+/// others are added in the order of the walk. Returns the adjoints of the primal nodes, and how many outputs have one:
+/// those with a mask.
+pub(crate) fn accumulate(
     graph: &RefCell<Graph>,
     outputs: &[NodeId],
     masks: &[u64],
@@ -150,14 +151,15 @@ fn accumulate(
 }
 
 /// Which primal nodes are saved and which nodes the derived code computes.
-struct Plan {
-    saved_reals: Vec<NodeId>,
-    saved_ints: Vec<NodeId>,
-    needed: Vec<bool>,
+pub(crate) struct Plan {
+    pub(crate) saved_reals: Vec<NodeId>,
+    pub(crate) saved_ints: Vec<NodeId>,
+    pub(crate) needed: Vec<bool>,
 }
 
 impl Plan {
-    fn new(graph: &Graph, primal_len: usize, results: &[NodeId]) -> Plan {
+    /// `results` is what the derived code is for. Primal nodes that are `free` are at hand without being saved.
+    pub(crate) fn new(graph: &Graph, primal_len: usize, results: &[NodeId], free: &dyn Fn(NodeId) -> bool) -> Plan {
         let mut needed = vec![false; graph.len()];
         for id in results {
             needed[id.index()] = true;
@@ -174,7 +176,11 @@ impl Plan {
             let at = id.index();
             let recomputable = match node {
                 Node::Real(_) | Node::Int(_) => true,
-                Node::Op(op, _) => !op.info().costly && graph.args(id).all(|arg| available[arg.index()]),
+                _ if free(id) => true,
+                Node::Op(op, _) => {
+                    let cheap = !op.info().costly && !op.info().traps;
+                    cheap && graph.args(id).all(|arg| available[arg.index()])
+                }
                 _ => false,
             };
             saved[at] = needed[at] && !recomputable;
@@ -197,7 +203,8 @@ impl Plan {
     }
 }
 
-fn bank_of(node: Node) -> Bank {
+/// The bank that a node's value belongs to.
+pub(crate) fn bank_of(node: Node) -> Bank {
     match node {
         Node::RealInput(_) | Node::OutputAdjoint(_) | Node::Real(_) => Bank::Real,
         Node::IntInput(_) | Node::Int(_) => Bank::Int,

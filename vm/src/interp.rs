@@ -5,9 +5,12 @@
 //! target, field and function of the code, and each call makes room for the callee's frame. The two modes are two
 //! instances of one function; the recording one also moves words and writes records.
 
+mod loops;
 mod recording;
 mod registers;
 
+pub(crate) use loops::give_pushed_words;
+use loops::{loop_begin, loop_end, loop_step};
 use recording::{is_active, segment_end};
 pub(crate) use registers::Registers;
 pub(crate) use registers::unpack_captures;
@@ -435,6 +438,23 @@ macro_rules! define_execute {
                         continue;
                     }};
                 }
+                // Counts a round of a loop whose head `pc` has gone to, and goes on natively if it is worth it.
+                macro_rules! back_edge {
+                    () => {{
+                        countdown -= 1;
+                        if countdown == 0 {
+                            countdown = period;
+                            if let Some(tier) = tier {
+                                let header = pc.offset_from(stream.code.as_ptr()) as u32;
+                                if let Some(code) = tier.looped(program, frame.func, RECORD, header) {
+                                    self.fuel = fuel;
+                                    leave!(self.enter(tier, code, frame.base, remaining));
+                                }
+                            }
+                        }
+                        continue;
+                    }};
+                }
                 macro_rules! limit {
                     ($result:expr) => {
                         match $result {
@@ -495,6 +515,8 @@ macro_rules! define_execute {
                                 }
                             }
                             Op::PrimalMov => *reals.add(inst.a as usize) = *reals.add(inst.b as usize),
+                            Op::PrimalConst => *reals.add(inst.a as usize) = f64::from_bits(inst.imm),
+                            Op::PrimalToReal => *reals.add(inst.a as usize) = *ints.add(inst.b as usize) as f64,
                             Op::IMov => *ints.add(inst.a as usize) = *ints.add(inst.b as usize),
                             Op::PMov => *refs.add(inst.a as usize) = *refs.add(inst.b as usize),
                             Op::Const => {
@@ -511,6 +533,24 @@ macro_rules! define_execute {
                             Op::SegmentEnd => {
                                 let site = &*stream.segments.as_ptr().add(inst.imm as usize);
                                 limit!(segment_end(site, &mut self.tape, &mut self.scratch.words, reals, words, ints));
+                            }
+                            Op::LoopBegin => {
+                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
+                                loop_begin(site, &mut self.tape, words, refs);
+                            }
+                            Op::LoopStep => {
+                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
+                                limit!(loop_step(site, &mut self.tape, reals, ints));
+                                charge!(site.cost);
+                                if (*ints.add(inst.a as usize) != 0) != site.while_true {
+                                    go!(site.end);
+                                }
+                                pc = stream.code.as_ptr().add(site.body as usize);
+                                back_edge!();
+                            }
+                            Op::LoopEnd => {
+                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
+                                limit!(loop_end(site, &mut self.tape, Registers { reals, words, ints, refs }));
                             }
 
                             Op::Jump => {
@@ -535,18 +575,7 @@ macro_rules! define_execute {
                                     continue;
                                 }
                                 pc = target;
-                                countdown -= 1;
-                                if countdown == 0 {
-                                    countdown = period;
-                                    if let Some(tier) = tier {
-                                        let header = pc.offset_from(stream.code.as_ptr()) as u32;
-                                        if let Some(code) = tier.looped(program, frame.func, RECORD, header) {
-                                            self.fuel = fuel;
-                                            leave!(self.enter(tier, code, frame.base, remaining));
-                                        }
-                                    }
-                                }
-                                continue;
+                                back_edge!();
                             }
                             Op::Switch => {
                                 let site = &stream.switches[inst.imm as usize];
@@ -694,7 +723,7 @@ macro_rules! define_execute {
                             }
 
                             Op::Len => *ints.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(LEN) as i64,
-                            Op::Elem | Op::IElem | Op::PElem => {
+                            Op::Elem | Op::IElem | Op::PElem | Op::PrimalElem => {
                                 let array = *refs.add(inst.b as usize);
                                 let (index, len) = (*ints.add(inst.c as usize), *array.add(LEN));
                                 if index as u64 >= len {
@@ -709,6 +738,7 @@ macro_rules! define_execute {
                                             *words.add(inst.a as usize) = if first == 0 { CONSTANT } else { first + index as u64 };
                                         }
                                     }
+                                    Op::PrimalElem => *reals.add(inst.a as usize) = *value.cast(),
                                     Op::IElem => *ints.add(inst.a as usize) = *value as i64,
                                     _ => *refs.add(inst.a as usize) = *value as Ref,
                                 }

@@ -416,6 +416,18 @@ macro_rules! for_each_instruction {
             0xf2 BackJump;
             /// A branch that may go backwards: it counts.
             0xf3 BackBranch;
+            /// A real constant's primal only.
+            0xf4 PrimalConst;
+            /// The primal of the real nearest to an integer only.
+            0xf5 PrimalToReal;
+            /// Reads an array element's primal only. Traps unless `0 ≤ index < len`.
+            0xf6 PrimalElem;
+            /// Begins a loop that is recorded as one: opens its record if anything that it depends on is active.
+            0xf7 LoopBegin;
+            /// Ends an iteration of such a loop: saves what its adjoint needs and branches.
+            0xf8 LoopStep;
+            /// Ends such a loop: completes its record and gives its outputs their words.
+            0xf9 LoopEnd;
         }
     } };
 }

@@ -34,8 +34,8 @@
 //!
 //! The crate knows neither the language nor native code. `isa` holds the one declaration of every instruction; the
 //! files behind it, in the order in which a gradient passes through them: `prepare` (streams for the interpreter),
-//! `rename`, `liveness`, `segment` (cutting), `graph` and `derive` (adjoints), `record`, `interp`, `heap`, `tape`,
-//! `sweep`, `convert`.
+//! `rename`, `liveness`, `loops` and `segment` (what is recorded as one), `graph` and `derive` (adjoints), `record` and
+//! `loop_record`, `interp`, `heap`, `tape`, `sweep`, `convert`.
 
 pub mod binary;
 pub mod builder;
@@ -47,6 +47,8 @@ mod heap;
 mod interp;
 pub mod isa;
 mod liveness;
+mod loop_record;
+mod loops;
 pub mod math;
 mod meter;
 pub mod module;

@@ -23,6 +23,7 @@ pub use tier::{CompiledCode, Mode, Thresholds};
 
 pub use crate::derive::StraightCode;
 pub use crate::heap::{OBJECT_HEADER, array_header};
+pub use crate::loop_record::{ElementCode, LoopCode, LoopSite, PushSite};
 pub use crate::prepare::{CallSite, ObjectSite, RegList, Stream, SwitchSite};
 pub use crate::record::{OutputWord, SegmentCode, SegmentSite};
 

@@ -2,21 +2,25 @@
 //!
 //! A stream is a function's code with operands resolved: register lists split by bank, field numbers turned into
 //! offsets, jump targets into stream positions, and the fuel of a stretch of code put on the instruction that ends it.
-//! The recording stream also holds the segment ends. Both are made on first use and belong to the module.
+//! The recording stream also holds the segment ends, and loops that are recorded as one as their paths, each on its own
+//! ([`crate::loops`]). Both are made on first use and belong to the module.
 //!
 //! In a stream, `imm` (and spare 16-bit operands) mean:
 //! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `BackJump` and `BackBranch`
 //!   are the same where a target is not further on.
-//! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`: an index into the stream's table of that name.
+//! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`, `LoopBegin`, `LoopStep`, `LoopEnd`: an index into the
+//!   stream's table of that name. `LoopStep`: condition in `a`.
 //! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads:
 //!   the same, tag in `c`.
-//! - `Build`: element bank in `c`. `PrimalMov`: like `Mov`.
+//! - `Build`: element bank in `c`. `PrimalMov`, `PrimalConst`, `PrimalToReal`, `PrimalElem`: like `Mov` and so on.
 
 use crate::heap::{self, Fields};
 use crate::isa::{Bank, Inst, Op, Reg};
 use crate::liveness::{self, Block};
-use crate::module::{Body, Function, ModuleDef, TypeDef, ValueType};
-use crate::record::{RecordPlan, SegmentCode, SegmentSite};
+use crate::loop_record::{LoopPlan, LoopSite};
+use crate::loops::{self, Loop};
+use crate::module::{Body, Function, ModuleDef, TypeDef};
+use crate::record::{RecordCode, RecordPlan, SegmentSite};
 use crate::rename;
 use crate::segment::{self, Segment};
 
@@ -88,6 +92,9 @@ pub struct Stream {
     pub objects: Vec<ObjectSite>,
     /// Ends of segments.
     pub segments: Vec<SegmentSite>,
+    /// Loops that are recorded as one.
+    /// Loops that are recorded as one.
+    pub loops: Vec<LoopSite>,
     /// Real registers of a frame.
     pub reals: usize,
     /// Integer registers of a frame.
@@ -104,29 +111,41 @@ pub struct Stream {
 
 /// Makes the stream for primal runs.
 pub(crate) fn primal(module: &ModuleDef, function: &Function) -> Stream {
-    Emitter::new(module, function).run(Vec::new(), &mut |_| 0)
+    Emitter::new(module, function).run(Vec::new(), Vec::new(), &mut |_| 0)
 }
 
-/// Makes the stream for recording runs. `register` takes the code of a segment and gives it its number in the module.
+/// Makes the stream for recording runs. `register` takes the code of a segment or a loop and gives it its
+/// number in the module.
 pub(crate) fn recording(
     module: &ModuleDef,
     function: &Function,
-    register: &mut dyn FnMut(SegmentCode) -> u32,
+    register: &mut dyn FnMut(RecordCode) -> u32,
 ) -> Stream {
     let mut function = function.clone();
     let blocks = liveness::blocks(&function.body);
     rename::rename_loads(&mut function.body, &blocks);
     let body = &function.body;
-    let real_params = function.params.iter().filter(|&&ty| ty == ValueType::Real).count();
-    let constants = segment::constant_registers(body, real_params);
+    let constants_of = |bank| {
+        let params = function.params.iter().filter(|ty| ty.bank() == bank).count();
+        segment::constant_registers(body, bank, params)
+    };
+    let constants = constants_of(Bank::Real);
     let live = liveness::live_out(body, &blocks);
+    let loops = loops::find(
+        body,
+        &blocks,
+        live.as_deref(),
+        &loops::Constants { reals: &constants, ints: &constants_of(Bank::Int) },
+    );
     let live = |index: usize| live.as_ref().map(|live| &live[index]);
+    let is_loop = |block: &Block| loops.binary_search_by_key(&block.start, |found| found.start).is_ok();
     let segments = blocks
         .iter()
         .enumerate()
+        .filter(|(_, block)| !is_loop(block))
         .flat_map(|(index, &block)| segment::cut(body, block, live(index), &constants))
         .collect();
-    Emitter::new(module, &function).run(segments, register)
+    Emitter::new(module, &function).run(segments, loops, register)
 }
 
 struct Emitter<'a> {
@@ -137,6 +156,8 @@ struct Emitter<'a> {
     position: Vec<u32>,
     /// Instructions since fuel was last charged for.
     cost: u32,
+    /// Jumps within the path of a loop: where they stand and where they lead, in the stream.
+    path_jumps: Vec<(u32, u32)>,
 }
 
 impl<'a> Emitter<'a> {
@@ -152,13 +173,18 @@ impl<'a> Emitter<'a> {
             ref_params: params(Bank::Ref),
             ..Stream::default()
         };
-        Emitter { module, body, stream, position: vec![0; body.code.len()], cost: 0 }
+        Emitter { module, body, stream, position: vec![0; body.code.len()], cost: 0, path_jumps: Vec::new() }
     }
 
-    fn run(mut self, segments: Vec<Segment>, register: &mut dyn FnMut(SegmentCode) -> u32) -> Stream {
+    fn run(mut self, segments: Vec<Segment>, loops: Vec<Loop>, register: &mut dyn FnMut(RecordCode) -> u32) -> Stream {
         let mut segments = segments.into_iter().peekable();
+        let mut loops = loops.into_iter().peekable();
         for Block { start, end } in liveness::blocks(self.body) {
             self.cost = 0;
+            if let Some(found) = loops.next_if(|found| found.start == start) {
+                self.whole_loop(found, end, register);
+                continue;
+            }
             let mut at = start;
             while at < end {
                 match segments.next_if(|segment| segment.start == at) {
@@ -267,7 +293,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Emits a segment: its instructions as they stand, copies of reals as copies of primals, then its end.
-    fn segment(&mut self, segment: Segment, register: &mut dyn FnMut(SegmentCode) -> u32) {
+    fn segment(&mut self, segment: Segment, register: &mut dyn FnMut(RecordCode) -> u32) {
         let (start, end) = (segment.start, segment.end);
         let plan = RecordPlan::new(segment, self.body.reals as u16);
         self.stream.reals = self.stream.reals.max(self.body.reals as usize + plan.copies.len());
@@ -287,10 +313,76 @@ impl<'a> Emitter<'a> {
             return;
         }
         // A segment without inputs never writes a record; its end makes its outputs constants.
-        let id = if plan.site.inputs.is_empty() { u32::MAX } else { register(plan.code) };
+        let id = if plan.site.inputs.is_empty() { u32::MAX } else { register(RecordCode::Segment(plan.code)) };
         self.stream.segments.push(SegmentSite { id, ..plan.site });
         let imm = self.stream.segments.len() as u64 - 1;
         self.push(end - 1, Inst { op: Op::SegmentEnd, a: 0, b: 0, c: 0, imm });
+    }
+
+    /// Emits a loop that is recorded as one. The blocks of its path but the first may be entered from elsewhere, so
+    /// they stand in the stream a second time, as ordinary blocks. `next` is where the bytecode's next block begins.
+    fn whole_loop(&mut self, found: Loop, next: u32, register: &mut dyn FnMut(RecordCode) -> u32) {
+        let (start, exit, path) = (found.start, found.exit, found.path.clone());
+        let LoopPlan { mut site, code, copies } = LoopPlan::new(found, self.body.reals as u16, self.body.ints as u16);
+        for copy in &copies {
+            let frame = if copy.bank == Bank::Real { &mut self.stream.reals } else { &mut self.stream.ints };
+            *frame = (*frame).max(usize::from(copy.to) + 1);
+        }
+        site.id = code.map_or(u32::MAX, |code| register(RecordCode::Loop(code)));
+        let imm = self.stream.loops.len() as u64;
+        let instruction = |op, a| Inst { op, a, b: 0, c: 0, imm };
+        let begin = self.stream.code.len() as u32;
+        self.push(start, instruction(Op::LoopBegin, 0));
+        site.body = begin + 1;
+        let mut last = start;
+        for (n, at) in path.iter().flat_map(|block| block.start..block.end).enumerate() {
+            if n > 0 && path.iter().any(|block| block.start == at) {
+                self.path_jump(last);
+            }
+            for copy in copies.iter().filter(|copy| copy.before == n as u32) {
+                let op = if copy.bank == Bank::Real { Op::PrimalMov } else { Op::IMov };
+                self.push(at, Inst { op, a: copy.to, b: copy.from, c: 0, imm: 0 });
+            }
+            self.path_inst(at);
+            last = at;
+        }
+        let branch = self.stream.code.last_mut().expect("a path ends in a branch");
+        *branch = instruction(Op::LoopStep, branch.a);
+        site.cost = self.cost;
+        self.position[start as usize] = begin;
+        site.end = self.stream.code.len() as u32;
+        self.push(last, instruction(Op::LoopEnd, 0));
+        if exit != next {
+            self.push(last, Inst { op: Op::Jump, a: 0, b: 0, c: 0, imm: u64::from(exit) });
+        }
+        self.stream.loops.push(site);
+    }
+
+    /// Emits an instruction of a loop's path, which leaves words alone.
+    fn path_inst(&mut self, at: u32) {
+        let position = self.position[at as usize];
+        self.inst(at);
+        self.position[at as usize] = position;
+        let last = self.stream.code.last_mut().expect("an instruction was pushed");
+        last.op = match last.op {
+            Op::Mov => Op::PrimalMov,
+            Op::Const => Op::PrimalConst,
+            Op::ToReal => Op::PrimalToReal,
+            Op::Elem => Op::PrimalElem,
+            op => op,
+        };
+    }
+
+    /// Goes on with the next block of a path after the instruction `last`: with its jump, or one that is added as
+    /// between other blocks. Fuel is charged where a primal run charges it.
+    fn path_jump(&mut self, last: u32) {
+        if self.body.code[last as usize].op != Op::Jump {
+            let imm = u64::from(last + 1) | u64::from(self.cost) << 32;
+            self.push(last, Inst { op: Op::Jump, a: 0, b: 0, c: 0, imm });
+        }
+        let here = self.stream.code.len() as u32;
+        self.path_jumps.push((here - 1, here));
+        self.cost = 0;
     }
 
     fn resolve_targets(&mut self) {
@@ -314,6 +406,11 @@ impl<'a> Emitter<'a> {
                 }
                 _ => {}
             }
+        }
+        for &(from, to) in &self.path_jumps {
+            let jump = &mut self.stream.code[from as usize];
+            jump.op = Op::Jump;
+            jump.imm = u64::from(to) | u64::from(jump.high()) << 32;
         }
         for site in &mut self.stream.switches {
             site.targets.iter_mut().for_each(|target| *target = at(*target));

@@ -1,9 +1,11 @@
-//! A verified program with everything that is derived from it on demand: streams and segments.
+//! A verified program with everything that is derived from it on demand: streams, segments and loops.
 
+use crate::loop_record::LoopCode;
 use crate::module::ModuleDef;
 use crate::native::Tier;
 use crate::prepare::{self, Stream};
-use crate::record::SegmentCode;
+use crate::record::{RecordCode, SegmentCode};
+use crate::tape::LOOP;
 use std::sync::OnceLock;
 
 /// A module that has passed the verifier, and its streams. Streams are made when a function first runs in a mode, and
@@ -14,6 +16,7 @@ pub(crate) struct Program {
     primal: Vec<OnceLock<Stream>>,
     recording: Vec<OnceLock<Stream>>,
     segments: boxcar::Vec<SegmentCode>,
+    loops: boxcar::Vec<LoopCode>,
     /// Native code; `None` if everything is interpreted.
     pub(crate) tier: Option<Tier>,
 }
@@ -22,7 +25,14 @@ impl Program {
     /// `def` must have passed the verifier.
     pub(crate) fn new(def: ModuleDef, tier: Option<Tier>) -> Self {
         let empty = || def.functions.iter().map(|_| OnceLock::new()).collect();
-        Program { primal: empty(), recording: empty(), segments: boxcar::Vec::new(), tier, def }
+        Program {
+            primal: empty(),
+            recording: empty(),
+            segments: boxcar::Vec::new(),
+            loops: boxcar::Vec::new(),
+            tier,
+            def,
+        }
     }
 
     /// A function's stream, for recording runs or for primal ones.
@@ -31,7 +41,10 @@ impl Program {
         let func = func as usize;
         if recording {
             self.recording[func].get_or_init(|| {
-                let mut register = |code| self.segments.push(code) as u32;
+                let mut register = |code| match code {
+                    RecordCode::Segment(code) => self.segments.push(code) as u32,
+                    RecordCode::Loop(code) => self.loops.push(code) as u32 | LOOP,
+                };
                 prepare::recording(&self.def, &self.def.functions[func], &mut register)
             })
         } else {
@@ -43,6 +56,12 @@ impl Program {
     #[inline]
     pub(crate) fn segment(&self, id: u32) -> &SegmentCode {
         &self.segments[id as usize]
+    }
+
+    /// A loop's code by the number that its records carry.
+    #[inline]
+    pub(crate) fn recorded_loop(&self, id: u32) -> &LoopCode {
+        &self.loops[(id & !LOOP) as usize]
     }
 
     /// A string of the module.

@@ -38,19 +38,20 @@ pub(crate) struct Segment {
     pub(crate) writes: Vec<(u32, u16, NodeId)>,
 }
 
-/// Real registers with one definition in the whole function, a constant: they have the same value wherever they are
-/// read.
-pub(crate) fn constant_registers(body: &Body, real_params: usize) -> HashMap<u16, u64> {
-    let mut definitions = vec![0u32; body.reals as usize];
-    definitions[..real_params].fill(1);
+/// Registers of a bank with one definition in the whole function, a constant: they have the same value wherever they
+/// are read. The values are given as bits; the first registers of the bank are parameters.
+pub(crate) fn constant_registers(body: &Body, bank: Bank, params: usize) -> HashMap<u16, u64> {
+    let (len, op) = if bank == Bank::Real { (body.reals, Op::Const) } else { (body.ints, Op::IConst) };
+    let mut definitions = vec![0u32; len as usize];
+    definitions[..params].fill(1);
     for inst in &body.code {
         body.for_each_reg(inst, |reg, def| {
-            if def && reg.bank == Bank::Real {
+            if def && reg.bank == bank {
                 definitions[usize::from(reg.index)] += 1;
             }
         });
     }
-    let constants = body.code.iter().filter(|inst| inst.op == Op::Const && definitions[usize::from(inst.a)] == 1);
+    let constants = body.code.iter().filter(|inst| inst.op == op && definitions[usize::from(inst.a)] == 1);
     constants.map(|inst| (inst.a, inst.imm)).collect()
 }
 

@@ -5,13 +5,16 @@
 //! the same slot. This is the loop that Smeding and Vákár (2024, section 10) arrive at, with a segment in place of a
 //! scalar operation.
 
-use crate::derive::StraightCode;
+mod loops;
+
+use loops::OpenLoop;
+
 use crate::isa::{Inst, Op, for_each_instruction};
 use crate::math;
 use crate::meter::Meter;
 use crate::program::Program;
 use crate::record::SegmentCode;
-use crate::tape::{PACK, TRAILER_BYTES, Tape};
+use crate::tape::{LOOP, PACK, STRIP, TRAILER_BYTES, Tape};
 use crate::trap::{Limit, TrapKind};
 
 /// The memory of a sweep, kept between runs.
@@ -35,10 +38,11 @@ impl Sweep {
 
     /// Sweeps the tape. The fuel was charged for before; `meter` is asked for deadline and cancellation now and then.
     pub(crate) fn run(&mut self, tape: &Tape, program: &Program, meter: &Meter) -> Result<(), TrapKind> {
+        let mut open = None;
         for (start, len) in tape.chunks().rev() {
             meter.poll()?;
-            // SAFETY: a chunk holds complete records only.
-            unsafe { self.chunk(start, start.add(len), program) };
+            // SAFETY: a chunk holds complete records only; a loop's strips are followed by its record.
+            unsafe { self.chunk(start, start.add(len), program, &mut open, meter)? };
         }
         Ok(())
     }
@@ -46,25 +50,38 @@ impl Sweep {
     /// Sweeps the records between `start` and `at`.
     ///
     /// # Safety
-    /// Complete records stand between the two, all slots in them are below the number given to [`Sweep::begin`].
-    unsafe fn chunk(&mut self, start: *const u8, mut at: *const u8, program: &Program) {
+    /// Complete records stand between the two, all slots in them are below the number given to [`Sweep::begin`]. If the
+    /// first ones are the last strip of a loop, it is `open`.
+    unsafe fn chunk<'a>(
+        &mut self,
+        start: *const u8,
+        mut at: *const u8,
+        program: &'a Program,
+        open: &mut Option<OpenLoop<'a>>,
+        meter: &Meter,
+    ) -> Result<(), TrapKind> {
         while at > start {
             // SAFETY: `at` is the end of a record, which ends with its number and its first slot.
             unsafe {
                 let trailer: *const u32 = at.sub(TRAILER_BYTES).cast();
                 let (id, first) = (trailer.read_unaligned(), trailer.add(1).read_unaligned());
-                at = if id == PACK {
-                    self.pack(trailer, first)
-                } else {
+                at = if id < LOOP {
                     let code = program.segment(id);
                     let native = program.tier.as_ref().and_then(|tier| tier.segment(id, code, 1));
                     match native {
                         Some(native) if native(trailer, self.adjoints.as_mut_ptr()) == 0 => record_start(trailer, code),
                         _ => self.segment(trailer, first, code),
                     }
+                } else if id == PACK {
+                    self.pack(trailer, first)
+                } else if id == STRIP {
+                    self.strip(trailer, open, meter)?
+                } else {
+                    self.recorded_loop(trailer, first, program.recorded_loop(id), open, meter)?
                 };
             }
         }
+        Ok(())
     }
 
     /// Hands the adjoints of a pack's elements back to the slots that they came from. Returns the record's start.
@@ -119,7 +136,7 @@ impl Sweep {
             for (n, register) in self.ints[..saved_ints].iter_mut().enumerate() {
                 *register = ints.add(n).read_unaligned();
             }
-            run_straight(&code.adjoint, frame.as_mut_ptr(), self.ints.as_mut_ptr());
+            run_straight(&code.adjoint.code, frame.as_mut_ptr(), self.ints.as_mut_ptr());
             let adjoints = self.adjoints.as_mut_ptr();
             for (n, &register) in code.contributions.iter().enumerate() {
                 let slot = slots.add(n).read_unaligned() as usize;
@@ -202,14 +219,15 @@ macro_rules! define_run_straight {
         /// Runs derived code.
         ///
         /// # Safety
-        /// The frames have as many registers as the code says.
-        unsafe fn run_straight(code: &StraightCode, reals: *mut f64, ints: *mut i64) {
-            for inst in &code.code {
+        /// The frames have the registers that the code names.
+        unsafe fn run_straight(code: &[Inst], reals: *mut f64, ints: *mut i64) {
+            for inst in code {
                 let inst: &Inst = inst;
                 // SAFETY: derived code names registers of its frame only.
                 unsafe {
                     match inst.op {
                         $( Op::$sname => scalar_arm!(inst, reals, ints, $args -> $rbank, without_trap!(($($try)?) $body)), )*
+                        Op::Mov => *reals.add(inst.a as usize) = *reals.add(inst.b as usize),
                         Op::Const => *reals.add(inst.a as usize) = f64::from_bits(inst.imm),
                         Op::IConst => *ints.add(inst.a as usize) = inst.imm as i64,
                         _ => unreachable!("derived code is straight-line arithmetic"),

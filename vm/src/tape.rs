@@ -12,6 +12,23 @@
 //! slots of the elements (4 bytes each) │ count (4) │ PACK (4) │ first slot (4)
 //! ```
 //!
+//! and for a loop that is recorded as one (its number has the bit [`LOOP`]):
+//!
+//! ```text
+//! entries of the iterations │ saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4)
+//!     │ first slots of the arrays (4) │ first slot of what was pushed (4)
+//!     │ iterations in all (8) │ entries here (4) │ loop (4) │ first output slot (4)
+//! ```
+//!
+//! An entry is what is saved of one iteration: reals, then integers, 8 bytes each; all entries of a loop have one size,
+//! which may be 0, and then there are none. The first slot of what was pushed is there if the loop pushes anything that
+//! can be active, and 0 if it isn't. Where a slab is full, the entries so far become a *strip*, and go on in the
+//! next slab:
+//!
+//! ```text
+//! entries of the iterations │ entries here (4) │ STRIP (4) │ 0 (4)
+//! ```
+//!
 //! Records are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to
 //! constants: whatever is added to its adjoint is never read.
 
@@ -22,16 +39,39 @@ use std::sync::Arc;
 
 /// Stands in place of a segment's number in a pack.
 pub(crate) const PACK: u32 = u32::MAX;
+/// Stands in place of a segment's number in a strip.
+pub(crate) const STRIP: u32 = u32::MAX - 1;
+/// Set in the number of a loop, as in [`PACK`] and [`STRIP`], and in no number of a segment.
+pub(crate) const LOOP: u32 = 1 << 31;
 /// A pack record has at most this many elements; longer arrays take several.
 pub(crate) const PACK_MAX: usize = 4096;
 /// Bytes of a record's segment number and first slot.
 pub const TRAILER_BYTES: usize = 8;
+/// Bytes of a strip but its entries.
+pub const STRIP_BYTES: usize = 4 + TRAILER_BYTES;
 /// Slots that may be given out between two checks.
 const SLOTS_RESERVE: u64 = 1 << 24;
 
 /// The size of a segment's record.
 pub(crate) fn record_bytes(saved_reals: usize, saved_ints: usize, inputs: usize) -> u32 {
     (8 * (saved_reals + saved_ints) + 4 * inputs + TRAILER_BYTES) as u32
+}
+
+/// The size of a loop's record without its entries.
+pub(crate) fn loop_tail_bytes(reals: usize, ints: usize, slots: usize) -> u32 {
+    (8 * (reals + ints) + 4 * slots + 8 + STRIP_BYTES) as u32
+}
+
+/// The loop that is being recorded. It stands in memory, not in anybody's registers, so that interpreter and native
+/// code can take over from each other between two iterations.
+#[derive(Debug, Default)]
+pub(crate) struct OpenLoop {
+    /// Whether it gets a record.
+    pub(crate) active: bool,
+    /// Iterations so far.
+    pub(crate) iterations: u64,
+    /// Entries in the current slab. While there are any, the slab has room for a strip's trailer.
+    pub(crate) entries: u32,
 }
 
 /// A slab of records.
@@ -54,6 +94,7 @@ pub(crate) struct Tape {
     records: u64,
     /// Instructions that a sweep of this tape runs.
     sweep_cost: u64,
+    pub(crate) open_loop: OpenLoop,
 }
 
 // SAFETY: a tape owns the slabs that its pointers lead to.
@@ -66,6 +107,9 @@ impl Tape {
     pub(crate) const NEXT_SLOT: usize = offset_of!(Tape, next_slot);
     pub(crate) const RECORDS: usize = offset_of!(Tape, records);
     pub(crate) const SWEEP_COST: usize = offset_of!(Tape, sweep_cost);
+    pub(crate) const LOOP_ACTIVE: usize = offset_of!(Tape, open_loop.active);
+    pub(crate) const LOOP_ITERATIONS: usize = offset_of!(Tape, open_loop.iterations);
+    pub(crate) const LOOP_ENTRIES: usize = offset_of!(Tape, open_loop.entries);
 
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
         Tape {
@@ -77,6 +121,7 @@ impl Tape {
             next_slot: 1,
             records: 0,
             sweep_cost: 0,
+            open_loop: OpenLoop::default(),
         }
     }
 
@@ -147,6 +192,47 @@ impl Tape {
         self.records += 1;
         self.sweep_cost += u64::from(sweep_cost);
         Ok((start, first))
+    }
+
+    /// Room for an entry of the open loop, which has `bytes` bytes.
+    #[inline(always)]
+    pub(crate) fn entry(&mut self, bytes: usize) -> Result<*mut u8, Limit> {
+        if bytes + STRIP_BYTES > self.end as usize - self.top as usize {
+            self.next_strip()?;
+        }
+        let start = self.top;
+        // SAFETY: the chunk has room: no entry is nearly as large as a slab.
+        self.top = unsafe { start.add(bytes) };
+        self.open_loop.entries += 1;
+        Ok(start)
+    }
+
+    /// Ends a strip of the open loop, if there are entries, and goes on in a new slab.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn next_strip(&mut self) -> Result<(), Limit> {
+        let entries = std::mem::take(&mut self.open_loop.entries);
+        if entries > 0 {
+            let trailer: *mut u32 = self.top.cast();
+            // SAFETY: behind an entry there is room for a strip's trailer.
+            unsafe {
+                trailer.write_unaligned(entries);
+                trailer.add(1).write_unaligned(STRIP);
+                trailer.add(2).write_unaligned(0);
+                self.top = self.top.add(STRIP_BYTES);
+            }
+        }
+        self.open_chunk()
+    }
+
+    /// Room for what follows the entries in the open loop's record; gives out `slots` slots. Returns where it begins
+    /// and the first slot. Entries that stand in this slab are part of the same record.
+    pub(crate) fn end_loop(&mut self, bytes: usize, slots: u32, sweep_cost: u64) -> Result<(*mut u8, u32), Limit> {
+        if bytes > self.end as usize - self.top as usize {
+            self.next_strip()?;
+        }
+        self.sweep_cost = self.sweep_cost.saturating_add(sweep_cost);
+        self.record(bytes, slots, 0)
     }
 
     #[cold]

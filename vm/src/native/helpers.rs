@@ -25,6 +25,9 @@ pub fn helpers() -> Vec<(&'static str, *const u8)> {
         allocate,
         unpack,
         open_chunk,
+        next_strip,
+        reserve_slots,
+        pushed,
         pack,
         build,
         finish,
@@ -178,6 +181,42 @@ pub unsafe extern "C" fn open_chunk(context: *mut u8) -> u64 {
     let interp = unsafe { &mut *context.cast::<Interp>() };
     let opened = interp.tape.open_chunk();
     status(interp, opened)
+}
+
+/// Ends a strip of the open loop, and begins a new slab of tape. Returns a status.
+///
+/// # Safety
+/// As [`refill`]; the tape's top and the number of entries stand in the context.
+pub unsafe extern "C" fn next_strip(context: *mut u8) -> u64 {
+    // SAFETY: as in `interpret`.
+    let interp = unsafe { &mut *context.cast::<Interp>() };
+    let opened = interp.tape.next_strip();
+    status(interp, opened)
+}
+
+/// Gives out consecutive slots. Returns the first; 0 if the run has to stop.
+///
+/// # Safety
+/// As [`refill`].
+pub unsafe extern "C" fn reserve_slots(context: *mut u8, count: u64) -> u64 {
+    // SAFETY: as in `interpret`.
+    let interp = unsafe { &mut *context.cast::<Interp>() };
+    match interp.tape.reserve_slots(count) {
+        Ok(first) => u64::from(first),
+        Err(limit) => {
+            stop(interp, limit.into());
+            0
+        }
+    }
+}
+
+/// Gives the last `count` elements of a builder consecutive slots from `first` on; 0: they are constants.
+///
+/// # Safety
+/// As [`refill`]; the builder has so many elements and keeps their words.
+pub unsafe extern "C" fn pushed(_context: *mut u8, builder: Ref, first: u64, count: u64) {
+    // SAFETY: promised by the caller.
+    unsafe { crate::interp::give_pushed_words(builder, first, count as usize) }
 }
 
 /// Gives the elements of a new array of reals their slots. Returns a status.

@@ -6,7 +6,7 @@ use crate::tape::Tape;
 use std::mem::offset_of;
 
 pub use crate::heap::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
-pub use crate::tape::TRAILER_BYTES;
+pub use crate::tape::{STRIP_BYTES, TRAILER_BYTES};
 
 /// What is left of the current slice of fuel (`i64`).
 pub const FUEL: i32 = offset_of!(Interp, fuel) as i32;
@@ -36,6 +36,13 @@ pub const TAPE_NEXT_SLOT: i32 = (offset_of!(Interp, tape) + Tape::NEXT_SLOT) as 
 pub const TAPE_RECORDS: i32 = (offset_of!(Interp, tape) + Tape::RECORDS) as i32;
 /// Instructions of the sweep (`u64`).
 pub const TAPE_SWEEP_COST: i32 = (offset_of!(Interp, tape) + Tape::SWEEP_COST) as i32;
+
+/// Whether the loop that is being recorded gets a record (`u8`, 0 or 1).
+pub const LOOP_ACTIVE: i32 = (offset_of!(Interp, tape) + Tape::LOOP_ACTIVE) as i32;
+/// Iterations of that loop so far (`u64`).
+pub const LOOP_ITERATIONS: i32 = (offset_of!(Interp, tape) + Tape::LOOP_ITERATIONS) as i32;
+/// Entries of that loop in the current slab (`u32`).
+pub const LOOP_ENTRIES: i32 = (offset_of!(Interp, tape) + Tape::LOOP_ENTRIES) as i32;
 
 /// The bits of word 0 that say what an object is.
 pub const KIND: u64 = heap::KIND;

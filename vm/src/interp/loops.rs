@@ -1,0 +1,147 @@
+//! What a recording run does for a loop that is recorded as one: opens its record, saves entries, completes the record.
+
+use super::registers::Registers;
+use crate::heap::{ARRAY_HEADER, CAPACITY, FIRST, LEN, Ref};
+use crate::loop_record::{LoopSite, PushSite};
+use crate::record::OutputWord;
+use crate::tape::{OpenLoop, Tape};
+use crate::trap::Limit;
+use crate::word::{CONSTANT, slot};
+
+/// Which of the inputs and arrays of a loop are active, as a mask.
+///
+/// # Safety
+/// The pointers are to a frame that has the site's registers; the arrays are complete.
+unsafe fn activity(site: &LoopSite, words: *const u64, refs: *const Ref) -> u64 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut active = 0u64;
+        for (n, &reg) in site.inputs.iter().enumerate() {
+            active |= u64::from(*words.add(usize::from(reg)) != CONSTANT) << n;
+        }
+        for (n, &reg) in site.arrays.iter().enumerate() {
+            let first = *(*refs.add(usize::from(reg))).add(FIRST);
+            active |= u64::from(first != 0) << (site.inputs.len() + n);
+        }
+        active
+    }
+}
+
+/// Begins a loop.
+///
+/// # Safety
+/// As [`activity`].
+#[inline(always)]
+pub(super) unsafe fn loop_begin(site: &LoopSite, tape: &mut Tape, words: *const u64, refs: *const Ref) {
+    // SAFETY: promised by the caller.
+    let active = unsafe { activity(site, words, refs) } != 0;
+    tape.open_loop = OpenLoop { active, iterations: 0, entries: 0 };
+}
+
+/// Ends an iteration: saves its entry.
+///
+/// # Safety
+/// The pointers are to a frame that has the site's registers.
+#[inline(always)]
+pub(super) unsafe fn loop_step(
+    site: &LoopSite,
+    tape: &mut Tape,
+    reals: *const f64,
+    ints: *const i64,
+) -> Result<(), Limit> {
+    tape.open_loop.iterations += 1;
+    if !tape.open_loop.active || site.entry_bytes == 0 {
+        return Ok(());
+    }
+    let entry = tape.entry(site.entry_bytes as usize)?.cast::<u64>();
+    // SAFETY: promised by the caller; an entry has the size that the site's lists add up to.
+    unsafe { write_numbers(entry, &site.entry_reals, &site.entry_ints, reals, ints) };
+    Ok(())
+}
+
+/// Writes registers to a record. Returns where it goes on.
+///
+/// # Safety
+/// The frame has the registers, and `to` has room for 8 bytes for each.
+#[inline(always)]
+unsafe fn write_numbers(
+    mut to: *mut u64,
+    real_regs: &[u16],
+    int_regs: &[u16],
+    reals: *const f64,
+    ints: *const i64,
+) -> *mut u64 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        for &reg in real_regs {
+            to.write_unaligned((*reals.add(usize::from(reg))).to_bits());
+            to = to.add(1);
+        }
+        for &reg in int_regs {
+            to.write_unaligned(*ints.add(usize::from(reg)) as u64);
+            to = to.add(1);
+        }
+    }
+    to
+}
+
+/// Gives the last `count` elements of a builder consecutive slots from `first` on; 0: they are constants.
+///
+/// # Safety
+/// The builder has so many elements and keeps their words.
+pub(crate) unsafe fn give_pushed_words(builder: Ref, first: u64, count: usize) {
+    // SAFETY: promised by the caller; words stand behind the elements.
+    unsafe {
+        let words = builder.add(ARRAY_HEADER + *builder.add(CAPACITY) as usize + *builder.add(LEN) as usize);
+        for n in 0..count {
+            *words.sub(count).add(n) = if first == 0 { CONSTANT } else { first + n as u64 };
+        }
+    }
+}
+
+/// Ends a loop: completes the record and gives outputs and pushed elements their words.
+///
+/// # Safety
+/// The pointers are to a frame that has the site's registers; the arrays are complete.
+pub(super) unsafe fn loop_end(site: &LoopSite, tape: &mut Tape, frame: Registers) -> Result<(), Limit> {
+    // SAFETY: promised by the caller; words have not changed since the loop began. The record has the size that the
+    // site's lists add up to.
+    unsafe {
+        let active = activity(site, frame.words, frame.refs);
+        let (mut base, mut pushed) = (0, 0);
+        if active != 0 {
+            let OpenLoop { iterations, .. } = tape.open_loop;
+            let cost = iterations.saturating_mul(u64::from(site.iteration_cost)) + u64::from(site.once_cost);
+            let (start, first) = tape.end_loop(site.tail_bytes as usize, site.slots, cost)?;
+            base = first;
+            let mut pushed_slot = None;
+            if let Some(PushSite { mask: 1.., .. }) = site.push {
+                if site.push.is_some_and(|push| push.mask & active != 0) {
+                    pushed = tape.reserve_slots(iterations)?;
+                }
+                pushed_slot = Some(pushed);
+            }
+            let at = write_numbers(start.cast(), &site.once_reals, &site.once_ints, frame.reals, frame.ints);
+            let inputs = site.inputs.iter().map(|&reg| slot(*frame.words.add(usize::from(reg))));
+            let firsts = site.arrays.iter().map(|&reg| slot(*(*frame.refs.add(usize::from(reg))).add(FIRST)));
+            let counts = [iterations as u32, (iterations >> 32) as u32, tape.open_loop.entries];
+            let mut at = at.cast::<u32>();
+            for value in inputs.chain(firsts).chain(pushed_slot).chain(counts).chain([site.id, first]) {
+                at.write_unaligned(value);
+                at = at.add(1);
+            }
+        }
+        if let Some(push) = site.push {
+            let builder = *frame.refs.add(usize::from(push.builder));
+            give_pushed_words(builder, u64::from(pushed), tape.open_loop.iterations as usize);
+        }
+        for &(reg, output) in &site.outputs {
+            let word = match output {
+                OutputWord::Slot { offset, mask } if mask & active != 0 => u64::from(base + offset),
+                _ => CONSTANT,
+            };
+            *frame.words.add(usize::from(reg)) = word;
+        }
+    }
+    Ok(())
+}
