@@ -72,7 +72,7 @@ fn arguments(function: &Function, json: &str) -> Vec<Value> {
 }
 
 /// Every example with arguments. Those that are long enough use more memory than one slab.
-const EXAMPLES: [(&str, &str, &str); 13] = [
+const EXAMPLES: [(&str, &str, &str); 16] = [
     ("mult", "mult", "[3, 4]"),
     ("dotprod", "dotprod", "[LONG, LONG]"),
     ("dotprod", "dotprod_list", "[LONG, LONG]"),
@@ -89,6 +89,9 @@ const EXAMPLES: [(&str, &str, &str); 13] = [
         "expression",
         r#"[{"Mul": [{"Leaf": 3}, {"Add": [{"Leaf": 4}, {"Apply": ["Sin", {"Leaf": 1}]}]}]}]"#,
     ),
+    ("newton_sweep", "newton_sweep", "[[2, 3, 4], 1]"),
+    ("branchy", "branchy", "[5000, 1.5, 0.2, 0.3, 0.1]"),
+    ("rotations", "rotations", "[5000, [1, 2, 3], [0.1, 0.5, 0.7, 0.5]]"),
     ("rotate_vec_by_quat", "rotate_vec_by_quat", "[[1, 2, 3], [4, 5, 6, 7]]"),
 ];
 
