@@ -30,8 +30,8 @@ pub(crate) struct BenchError {
     pub(crate) cause: Unsound,
 }
 
-/// Checks and measures the cases of a suite on an engine, one after the other. `round` hears of each round, with the name of the
-/// case; there are [`rounds`] of them.
+/// Checks and measures the cases of a suite on an engine, one after the other. `round` hears of each round, with the
+/// name of the case; there are [`rounds`] of them.
 pub(crate) fn run(
     suite: &'static Suite,
     engine: &Engine,

@@ -207,8 +207,8 @@ impl Function {
         Ok((result.value, de::from_gradient(params, &result.gradient)?, result.stats))
     }
 
-    /// The function, to be called with these types, without [`Value`]s and without serde: the cheapest way to call small
-    /// functions often, and to hand over large arrays. [`typed`](crate::vm::typed) says which type stands for what.
+    /// The function, to be called with these types, without [`Value`]s and without serde: the cheapest way to call
+    /// small functions often, and to hand over large arrays. [`typed`](crate::vm::typed) says which type stands for what.
     ///
     /// ```
     /// use dualvm::{Engine, Error, Module};

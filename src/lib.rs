@@ -117,7 +117,9 @@
 //!
 //! ```
 //! # use dualvm::{Engine, Error, Module};
-//! let text = "def dot (xs : Array Real) (ys : Array Real) : Real = loop sum = 0.0 for i < length xs do sum + xs[i] * ys[i]";
+//! let text = "
+//!     def dot (xs : Array Real) (ys : Array Real) : Real =
+//!       loop sum = 0.0 for i < length xs do sum + xs[i] * ys[i]";
 //! let dot = Module::from_source(&Engine::default(), "dot.dual", text)?.function("dot")?;
 //! let dot = dot.typed::<(&[f64], &[f64]), f64>()?;
 //!

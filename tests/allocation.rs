@@ -90,7 +90,7 @@ const EXAMPLES: [(&str, &str, &str); 16] = [
         r#"[{"Mul": [{"Leaf": 3}, {"Add": [{"Leaf": 4}, {"Apply": ["Sin", {"Leaf": 1}]}]}]}]"#,
     ),
     ("newton_sweep", "newton_sweep", "[[2, 3, 4], 1]"),
-    ("branchy", "branchy", "[5000, 1.5, 0.2, 0.3, 0.1]"),
+    ("branchy", "branchy", "[5000, 1.5, 0.2, 0.3, 0.105]"),
     ("rotations", "rotations", "[5000, [1, 2, 3], [0.1, 0.5, 0.7, 0.5]]"),
     ("rotate_vec_by_quat", "rotate_vec_by_quat", "[[1, 2, 3], [4, 5, 6, 7]]"),
 ];

@@ -44,7 +44,7 @@ fn cases() -> Vec<Case> {
         with_oracle("rosenbrock", "rosenbrock", "rosenbrock5", None),
         own("newton", json!([2, 1])),
         own("newton_sweep", json!([[2, 9, 0.25], 1])),
-        own("branchy", json!([20, 1.5, 0.2, 0.3, 0.1])),
+        own("branchy", json!([20, 1.5, 0.2, 0.3, 0.105])),
         own("spring", json!([20, [0.5, 0.1], [1, 1]])),
         own("neural", json!([[[[[0.5, -0.2], [0.1, 0.3]], [0.1, 0.2]], [[[0.7, 0.4]], [-0.3]]], [1, 2]])),
         own("logistic", json!([[0.1, -0.2], 0.5, [[[1, 2], true], [[-1, 0.5], false], [[30, -20], true]]])),

@@ -429,7 +429,7 @@ fn newton_sweep(engine: &Engine) -> Case {
 
 fn branchy(engine: &Engine) -> Case {
     const STEPS: usize = 10_000;
-    let start = [1.5, 0.2, 0.3, 0.1];
+    let start = [1.5, 0.2, 0.3, 0.105];
     let args = [Value::Int(STEPS as i64)].into_iter().chain(start.map(Value::Real)).collect();
     let hand = Hand::new(
         (STEPS, start),

@@ -18,8 +18,8 @@ the smallest call; latency has every example, from its source text to its first 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand. Arguments and results
 cross the host's border in every call; \"primal run\" and \"gradient run\" are the parts of calls without that: the
-forward run, and forward run and sweeps, by the engine's own clock. Times are medians for one run. Where the result is not one Real, the gradient
-is the Jacobian.
+forward run, and forward run and sweeps, by the engine's own clock. Times are medians for one run. Where the
+result is not one Real, the gradient is the Jacobian.
 
 In JSON, times are in nanoseconds; tape_bytes, records and slots are those of one gradient; ops counts the operations
 on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary functions count

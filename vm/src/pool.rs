@@ -69,7 +69,8 @@ impl Block {
     }
 }
 
-/// The least class size that holds `words` words, at least 8, and the number of the class: classes are numbered by size.
+/// The least class size that holds `words` words, at least 8, and the number of the class: classes are numbered by
+/// size.
 fn class_of(words: usize) -> Option<(usize, usize)> {
     let words = words.checked_next_multiple_of(1 << (words.ilog2() - CLASSES_LOG))?;
     let log = words.ilog2();
