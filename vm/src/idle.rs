@@ -12,7 +12,6 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Idle<T> {
     /// Null, or a box that this owns.
     slot: AtomicPtr<T>,
-    #[expect(clippy::vec_box, reason = "boxes go between the slot, the list and their users as they are")]
     more: Mutex<Vec<Box<T>>>,
 }
 
