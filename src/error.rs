@@ -8,6 +8,7 @@ use crate::vm::engine::RunError;
 use crate::vm::module::HostType;
 use crate::vm::text::TextError;
 use crate::vm::trap::{Trap, TrapKind};
+use crate::vm::typed::TypeMismatch;
 use crate::vm::value::ArgumentError;
 use crate::vm::verify::VerifyError;
 use std::fmt;
@@ -85,6 +86,8 @@ pub enum ErrorKind {
         /// The function.
         function: String,
     },
+    /// A function can't be called with types of Rust that were asked for.
+    TypeMismatch(TypeMismatch),
     /// A host's value can't be an argument.
     Serialize {
         /// Where in the arguments: a parameter's name, then indices and field names, as in `x[3].1`. May be empty.
@@ -167,6 +170,12 @@ impl From<ArgumentError> for Error {
     }
 }
 
+impl From<TypeMismatch> for Error {
+    fn from(error: TypeMismatch) -> Self {
+        ErrorKind::TypeMismatch(error).into()
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl fmt::Debug for Error {
@@ -220,6 +229,7 @@ impl fmt::Display for ErrorKind {
                 RunError::NotScalar { function: function.clone(), result: result.clone() }.fmt(f)
             }
             ErrorKind::ResultDepth { function } => RunError::ResultDepth { function: function.clone() }.fmt(f),
+            ErrorKind::TypeMismatch(error) => error.fmt(f),
             ErrorKind::Serialize { place, message } => match place.as_str() {
                 "" => write!(f, "arguments: {message}"),
                 place => write!(f, "argument {place}: {message}"),

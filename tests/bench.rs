@@ -10,10 +10,22 @@ use hand::{Layer, State};
 use program::Workspace;
 use serde_json::Value as Json;
 
-const CORE: [&str; 6] = ["mult", "dotprod", "summatvec", "rosenbrock", "newton", "spring"];
+const CORE: [&str; 7] = ["mult", "dotprod", "summatvec", "rosenbrock", "newton", "newton_sweep", "spring"];
 
 const TABLE_1: [&str; 8] =
     ["mult", "dotprod", "dotprod_list", "summatvec", "summatvec_list", "rotate_vec_by_quat", "neural", "particles"];
+
+const NATIVE: [&str; 9] = [
+    "particles",
+    "rotations",
+    "neural",
+    "dotprod_1e6",
+    "summatvec_1e6",
+    "dotprod_list_1e5",
+    "branchy",
+    "newton",
+    "mult_typed",
+];
 
 fn results(suite: &str) -> Vec<Json> {
     let w = Workspace::new(&format!("bench_{suite}"));
@@ -25,7 +37,8 @@ fn results(suite: &str) -> Vec<Json> {
 
 #[track_caller]
 fn assert_complete(suite: &str, cases: &[&str]) -> Vec<Json> {
-    const TIMES: [&str; 4] = ["primal_ns", "gradient_ns", "hand_primal_ns", "hand_gradient_ns"];
+    const TIMES: [&str; 6] =
+        ["primal_ns", "gradient_ns", "primal_run_ns", "gradient_run_ns", "hand_primal_ns", "hand_gradient_ns"];
     const COUNTS: [&str; 5] = ["threads", "tape_bytes", "records", "slots", "ops"];
     let results = results(suite);
     let found: Vec<&str> = results.iter().filter_map(|row| row["case"].as_str()).collect();
@@ -55,6 +68,39 @@ fn table_1_has_all_cases_and_the_paper_s_times() {
 }
 
 #[test]
+fn native_has_exactly_its_cases_and_none_of_the_paper_s_times_for_other_sizes() {
+    let rows = assert_complete("native", &NATIVE);
+    for row in &rows {
+        let case = row["case"].as_str().expect("a name");
+        assert!(!case.contains("_1e") || row["paper_gradient_ns"].is_null(), "{row}");
+    }
+}
+
+#[test]
+fn latency_has_every_example_and_its_stages_add_up() {
+    let rows = results("latency");
+    let mut found: Vec<String> = rows.iter().filter_map(|row| row["case"].as_str()).map(str::to_owned).collect();
+    assert_eq!(found[0], "rosenbrock");
+    found.sort();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let paths = std::fs::read_dir(folder).expect("examples can be listed").map(|entry| entry.expect("an entry").path());
+    let programs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "dual"));
+    let mut expected: Vec<String> =
+        programs.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+    const STAGES: [&str; 6] =
+        ["parse_ns", "check_ns", "compile_ns", "verify_ns", "first_value_ns", "first_gradient_ns"];
+    for row in &rows {
+        let stages = STAGES.map(|stage| row[stage].as_f64().unwrap_or_else(|| panic!("{stage} in {row}")));
+        assert!(stages.iter().all(|&ns| ns > 0.0), "{row}");
+        // Medians don't add up exactly.
+        let total = row["total_ns"].as_f64().expect("a time");
+        assert!(stages.iter().sum::<f64>() < 2.0 * total, "{row}");
+    }
+}
+
+#[test]
 fn text_has_a_row_for_each_case_and_is_silent_otherwise() {
     let w = Workspace::new("bench_text");
     let finished = w.run(&["bench", "--suite", "core", "--quick"]);
@@ -73,7 +119,11 @@ fn unknown_suites_are_bad_input_and_the_message_lists_the_known_ones() {
     let w = Workspace::new("bench_unknown");
     let finished = w.run(&["bench", "--suite", "nope"]);
     assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
-    assert!(finished.stderr.contains("'nope'") && finished.stderr.contains("table1, core"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("'nope'") && finished.stderr.contains("table1, core, native, latency"),
+        "{}",
+        finished.stderr
+    );
 }
 
 fn oracle(case: &str) -> Json {
@@ -188,6 +238,58 @@ fn hand_spring_agrees_with_finite_differences() {
         (moved(1e-5) - moved(-1e-5)) / 2e-5
     });
     assert_near("spring", &adj, &differences, 1e-7);
+}
+
+#[test]
+fn hand_newton_sweep_sums_square_roots() {
+    let numbers = [2.0, 9.0, 0.25];
+    let (value, adjs, x_adj) = hand::newton_sweep_grad(&numbers, 1.0);
+    assert_eq!(hand::newton_sweep(&numbers, 1.0), value);
+    assert_near("newton_sweep", &[value, x_adj], &[2_f64.sqrt() + 3.5, 0.0], 1e-9);
+    assert_near("gradient", &adjs, &numbers.map(|a| 0.5 / a.sqrt()), 1e-9);
+}
+
+/// Compares a gradient with central differences of a function of as many numbers.
+#[track_caller]
+fn assert_differences<const N: usize>(what: &str, at: [f64; N], gradient: [f64; N], f: impl Fn([f64; N]) -> f64) {
+    let differences: [f64; N] = std::array::from_fn(|i| {
+        let moved = |h: f64| {
+            let mut at = at;
+            at[i] += h;
+            f(at)
+        };
+        (moved(1e-6) - moved(-1e-6)) / 2e-6
+    });
+    assert_near(what, &gradient, &differences, 1e-6);
+}
+
+#[test]
+fn hand_branchy_agrees_with_finite_differences_and_takes_both_branches() {
+    let start = [1.5, 0.2, 0.3, 0.105];
+    for n in [1, 2, 3, 10, 37] {
+        let (value, adjs) = hand::branchy_grad(n, start);
+        assert_eq!(hand::branchy(n, start), value);
+        assert_differences("branchy", start, adjs, |at| hand::branchy(n, at));
+    }
+    let (_, [a_adj, b_adj, ..]) = hand::branchy_grad(37, start);
+    assert!(a_adj != 0.0 && b_adj != 0.0);
+}
+
+#[test]
+fn hand_rotations_keep_the_length_and_agree_with_finite_differences() {
+    let (v, q) = ([1.0, 2.0, 3.0], [0.1, 0.5, 0.7, 0.5]);
+    let (value, jacobian) = hand::rotations_jacobian(10, v, q);
+    assert_eq!(hand::rotations(10, v, q), value);
+    assert_near("length", &[value.iter().map(|x| x * x).sum()], &[14.0], 1e-12);
+    let at = std::array::from_fn(|i| if i < 3 { v[i] } else { q[i - 3] });
+    for (i, row) in jacobian.into_iter().enumerate() {
+        let component = |at: [f64; 7]| hand::rotations(10, [at[0], at[1], at[2]], [at[3], at[4], at[5], at[6]])[i];
+        assert_differences("rotations", at, row, component);
+    }
+    // One rotation is the rotation.
+    assert_eq!(hand::rotations(1, v, q), hand::rotate_vec_by_quat(v, q));
+    let once = hand::rotate_vec_by_quat_jacobian(v, q).1;
+    assert_near("one rotation", hand::rotations_jacobian(1, v, q).1.as_flattened(), once.as_flattened(), 1e-13);
 }
 
 fn network() -> (Vec<Layer>, Vec<f64>) {

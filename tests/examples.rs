@@ -43,6 +43,8 @@ fn cases() -> Vec<Case> {
         with_oracle("particles", "particles", "particles_1000", Some(1000)),
         with_oracle("rosenbrock", "rosenbrock", "rosenbrock5", None),
         own("newton", json!([2, 1])),
+        own("newton_sweep", json!([[2, 9, 0.25], 1])),
+        own("branchy", json!([20, 1.5, 0.2, 0.3, 0.105])),
         own("spring", json!([20, [0.5, 0.1], [1, 1]])),
         own("neural", json!([[[[[0.5, -0.2], [0.1, 0.3]], [0.1, 0.2]], [[[0.7, 0.4]], [-0.3]]], [1, 2]])),
         own("logistic", json!([[0.1, -0.2], 0.5, [[[1, 2], true], [[-1, 0.5], false], [[30, -20], true]]])),
@@ -119,8 +121,8 @@ fn compare_with_differences(
 #[test]
 fn every_example_has_a_case() {
     let covered: BTreeSet<String> = cases().iter().map(|case| case.file.to_owned()).collect();
-    // Its result is not one real; it has tests of its own.
-    let covered = covered.into_iter().chain(["rotate_vec_by_quat".to_owned()]);
+    // Their results are not one real; they have tests of their own.
+    let covered = covered.into_iter().chain(["rotate_vec_by_quat", "rotations"].map(str::to_owned));
     let there = std::fs::read_dir(folder()).expect("examples can be listed").filter_map(|entry| {
         let path = entry.expect("entries can be read").path();
         let is_program = path.extension().is_some_and(|extension| extension == "dual");
@@ -169,6 +171,28 @@ fn the_rotation_has_the_oracles_jacobian() {
         compare_with_differences(&component, &args, &expected, 0..expected.len());
     }
     assert_eq!(jacobian.rows.len(), 3);
+}
+
+#[test]
+fn rotations_have_the_jacobian_of_their_components() {
+    let rotations = example("rotations", "rotations");
+    let args = arguments(&rotations, &json!([25, [1, 2, 3], [0.1, 0.5, 0.7, 0.5]]));
+    let jacobian = rotations.jacobian(&args).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(jacobian.rows.len(), 3);
+    // A rotation keeps the length.
+    let length: f64 = flatten(std::slice::from_ref(&jacobian.value)).iter().map(|x| x * x).sum();
+    assert_close(length, 14.0, RELATIVE);
+    for (row, name) in jacobian.rows.iter().zip(["x", "y", "z"]) {
+        let text = format!(
+            "{}\ndef component (n : Int) (v : Vec3) (q : Quaternion) : Real =\n  \
+             let (x, y, z) = rotations n v q in {name}",
+            source("rotations")
+        );
+        let component = module("component", &text).function("component").expect("it was just defined");
+        let (_, gradient) = component.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+        assert_all_close(&flatten(&gradient), &flatten(row), 1e-13);
+        compare_with_differences(&component, &args, &flatten(row), 0..7);
+    }
 }
 
 /// The layers 50 → 100 → 50 and the input that the oracle's note describes.

@@ -1,10 +1,11 @@
 //! The measured programs: each example with its arguments, its hand-written counterpart and what is known of it. The
 //! command `dualvm bench` and the Criterion benchmark both measure what stands here.
 //!
-//! Arguments and results cross the host's border in every call, as they do in use.
+//! Arguments and results cross the host's border in every call, as they do in use; how much of a call is the run itself
+//! is measured too. Cases are made for an engine: whatever its configuration says about how code runs is measured.
 
 use super::hand;
-use dualvm::{CallOptions, Engine, Error, Function, HostType, Module, Stats, Value};
+use dualvm::{CallOptions, Engine, Error, Function, HostType, Module, Stats, TypedFunction, Value};
 use std::fmt;
 use std::hint::black_box;
 use std::rc::Rc;
@@ -14,30 +15,43 @@ use std::time::{Duration, Instant};
 pub(crate) struct Suite {
     /// What `--suite` takes.
     pub(crate) name: &'static str,
-    /// Makes the cases, in the order of the report.
-    pub(crate) cases: fn() -> Vec<Case>,
+    /// Makes the cases for an engine, in the order of the report.
+    pub(crate) cases: fn(&Engine) -> Vec<Case>,
 }
 
 /// All suites.
-pub(crate) const SUITES: [Suite; 2] = [Suite { name: "table1", cases: table1 }, Suite { name: "core", cases: core }];
+pub(crate) const SUITES: [Suite; 3] = [
+    Suite { name: "table1", cases: table1 },
+    Suite { name: "core", cases: core },
+    Suite { name: "native", cases: native },
+];
 
 /// The programs of table 1 of Smeding and Vákár (2024), with its arguments. Where the program there is about lists,
 /// the same with arrays stands before it.
-fn table1() -> Vec<Case> {
-    vec![mult(), dotprod(), dotprod_list(), summatvec(), summatvec_list(), rotate_vec_by_quat(), neural(), particles()]
+fn table1(engine: &Engine) -> Vec<Case> {
+    let cases = [mult, dotprod, dotprod_list, summatvec, summatvec_list, rotate_vec_by_quat, neural, particles];
+    cases.map(|case| case(engine)).into()
 }
 
 /// Programs of numbers and arrays.
-fn core() -> Vec<Case> {
-    vec![mult(), dotprod(), summatvec(), rosenbrock(), newton(), spring()]
+fn core(engine: &Engine) -> Vec<Case> {
+    [mult, dotprod, summatvec, rosenbrock, newton, newton_sweep, spring].map(|case| case(engine)).into()
+}
+
+/// Programs that show what the code of a run is worth: long loops, branches, large data, and the smallest call.
+fn native(engine: &Engine) -> Vec<Case> {
+    let cases =
+        [particles, rotations, neural, dotprod_1e6, summatvec_1e6, dotprod_list_1e5, branchy, newton, mult_typed];
+    cases.map(|case| case(engine)).into()
 }
 
 /// A program with arguments.
 pub(crate) struct Case {
-    /// The name of the function, and of the case.
     pub(crate) name: &'static str,
     function: Function,
     args: Vec<Value>,
+    /// Calls go through this if it is there, with two reals.
+    typed: Option<TypedFunction<(f64, f64), f64>>,
     /// Operations on reals in the primal, by the text of the program: `+ - * /`, negation (of what isn't a number
     /// in the text), powers, `min`, `max` and elementary functions count one each; comparisons, loads and operations on
     /// integers don't count.
@@ -52,14 +66,24 @@ pub(crate) struct Case {
 pub(crate) enum Measure {
     Primal,
     Gradient,
+    /// The part of a call that runs code: without the conversion of arguments and results.
+    PrimalRun,
+    /// The same of value and gradient: forward run and sweeps.
+    GradientRun,
     HandPrimal,
     HandGradient,
 }
 
 impl Measure {
     /// In the order in which a round takes them, and of their places in an array.
-    pub(crate) const ALL: [Measure; 4] =
-        [Measure::Primal, Measure::Gradient, Measure::HandPrimal, Measure::HandGradient];
+    pub(crate) const ALL: [Measure; 6] = [
+        Measure::Primal,
+        Measure::Gradient,
+        Measure::PrimalRun,
+        Measure::GradientRun,
+        Measure::HandPrimal,
+        Measure::HandGradient,
+    ];
 }
 
 impl fmt::Display for Measure {
@@ -67,6 +91,8 @@ impl fmt::Display for Measure {
         f.pad(match self {
             Measure::Primal => "primal",
             Measure::Gradient => "gradient",
+            Measure::PrimalRun => "primal_run",
+            Measure::GradientRun => "gradient_run",
             Measure::HandPrimal => "hand_primal",
             Measure::HandGradient => "hand_gradient",
         })
@@ -144,17 +170,22 @@ impl From<Error> for Unsound {
 }
 
 impl Case {
-    /// Compiles an example. The function is called like the case.
-    fn new(name: &'static str, source: &str, args: Vec<Value>, ops: u64, hand: Hand) -> Case {
-        let module = Module::from_source(&Engine::default(), name, source).expect("the examples compile");
+    /// Compiles an example, in which the function is called like the case.
+    fn new(engine: &Engine, name: &'static str, source: &str, args: Vec<Value>, ops: u64, hand: Hand) -> Case {
+        let module = Module::from_source(engine, name, source).expect("the examples compile");
         let function = module.function(name).expect("an example defines the function that it is measured by");
-        Case { name, function, args, ops, paper_gradient_ns: None, hand }
+        Case { name, function, args, typed: None, ops, paper_gradient_ns: None, hand }
     }
 
     /// Compares value and gradient with the hand-written ones; gives what the gradient used.
     pub(crate) fn check(&self) -> Result<Stats, Unsound> {
         let expected = &self.hand.answer;
         near("value", &expected.value, &reals(&[self.function.call(&self.args)?]))?;
+        if let Some(typed) = &self.typed {
+            let (value, (x_adj, y_adj)) = typed.value_and_grad(self.pair())?;
+            near("value of the typed call", &expected.value, &[value, typed.call(self.pair())?][..1])?;
+            near("derivative of the typed call", &expected.derivatives, &[x_adj, y_adj])?;
+        }
         let (value, derivatives, stats) = if self.is_scalar() {
             let result = self.function.grad_with(&self.args, &CallOptions::default())?;
             (vec![result.value], reals(&result.gradient), result.stats)
@@ -167,6 +198,14 @@ impl Case {
         Ok(stats)
     }
 
+    /// The arguments of a typed call.
+    fn pair(&self) -> (f64, f64) {
+        match self.args[..] {
+            [Value::Real(x), Value::Real(y)] => (x, y),
+            _ => unreachable!("a typed case has two reals"),
+        }
+    }
+
     /// Whether the derivative is a gradient; if not, it is a Jacobian.
     fn is_scalar(&self) -> bool {
         self.function.interface().result == HostType::Real
@@ -174,28 +213,46 @@ impl Case {
 
     /// How long a number of runs takes together.
     pub(crate) fn time(&self, measure: Measure, times: u64) -> Result<Duration, Error> {
-        let began = Instant::now();
-        match measure {
-            Measure::Primal => {
-                for _ in 0..times {
-                    black_box(self.function.call(black_box(&self.args))?);
-                }
+        match (measure, &self.typed) {
+            (Measure::Primal, None) => repeat(times, || self.function.call(black_box(&self.args))),
+            (Measure::Gradient, None) if self.is_scalar() => {
+                repeat(times, || self.function.value_and_grad(black_box(&self.args)))
             }
-            Measure::Gradient if self.is_scalar() => {
+            (Measure::Gradient, None) => repeat(times, || self.function.jacobian(black_box(&self.args))),
+            (Measure::Primal, Some(typed)) => repeat(times, || typed.call(black_box(self.pair()))),
+            (Measure::Gradient, Some(typed)) => repeat(times, || typed.value_and_grad(black_box(self.pair()))),
+            (Measure::PrimalRun | Measure::GradientRun, _) => {
+                let mut sum = Duration::ZERO;
                 for _ in 0..times {
-                    black_box(self.function.value_and_grad(black_box(&self.args))?);
+                    let stats = self.stats(measure == Measure::GradientRun)?;
+                    sum += stats.forward + stats.sweep;
                 }
+                Ok(sum)
             }
-            Measure::Gradient => {
-                for _ in 0..times {
-                    black_box(self.function.jacobian(black_box(&self.args))?);
-                }
-            }
-            Measure::HandPrimal => return Ok((self.hand.primal)(times)),
-            Measure::HandGradient => return Ok((self.hand.gradient)(times)),
+            (Measure::HandPrimal, _) => Ok((self.hand.primal)(times)),
+            (Measure::HandGradient, _) => Ok((self.hand.gradient)(times)),
         }
-        Ok(began.elapsed())
     }
+
+    /// Runs once; gives what the run used.
+    fn stats(&self, gradient: bool) -> Result<Stats, Error> {
+        let options = CallOptions::default();
+        Ok(match (gradient, &self.typed) {
+            (false, None) => self.function.call_with(&self.args, &options)?.1,
+            (true, None) if self.is_scalar() => self.function.grad_with(&self.args, &options)?.stats,
+            (true, None) => self.function.jacobian_with(&self.args, &options)?.stats,
+            (false, Some(typed)) => typed.call_with(self.pair(), &options)?.1,
+            (true, Some(typed)) => typed.grad_with(self.pair(), &options)?.2,
+        })
+    }
+}
+
+fn repeat<T>(times: u64, run: impl Fn() -> Result<T, Error>) -> Result<Duration, Error> {
+    let began = Instant::now();
+    for _ in 0..times {
+        black_box(run()?);
+    }
+    Ok(began.elapsed())
 }
 
 /// Relative difference that is no error.
@@ -241,30 +298,48 @@ fn rows(matrix: &[Vec<f64>]) -> Value {
     Value::Array(matrix.iter().map(|row| row.as_slice().into()).collect())
 }
 
-fn mult() -> Case {
+fn mult(engine: &Engine) -> Case {
     let hand = Hand::new(
         [3.0, 4.0],
         |&[x, y]| hand::mult(x, y),
         |&[x, y]| hand::mult_grad(x, y),
         |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.to_vec() },
     );
-    let case = Case::new("mult", include_str!("../../examples/mult.dual"), vec![3.0.into(), 4.0.into()], 1, hand);
+    let case =
+        Case::new(engine, "mult", include_str!("../../examples/mult.dual"), vec![3.0.into(), 4.0.into()], 1, hand);
     Case { paper_gradient_ns: Some(330.0), ..case }
+}
+
+/// The same, called with two numbers in place of values.
+fn mult_typed(engine: &Engine) -> Case {
+    let case = mult(engine);
+    let typed = case.function.typed().expect("the program takes two reals and returns one");
+    Case { name: "mult_typed", typed: Some(typed), ..case }
 }
 
 /// Elements of the vectors of the dot product, and variables of the Rosenbrock function.
 const ELEMENTS: usize = 10_000;
 
-fn dotprod() -> Case {
-    dotprod_as("dotprod")
+fn dotprod(engine: &Engine) -> Case {
+    dotprod_of(engine, "dotprod", ELEMENTS)
 }
 
-fn dotprod_list() -> Case {
-    dotprod_as("dotprod_list")
+fn dotprod_list(engine: &Engine) -> Case {
+    dotprod_of(engine, "dotprod_list", ELEMENTS)
 }
 
-fn dotprod_as(name: &'static str) -> Case {
-    let (a, b) = (ramp(ELEMENTS, 1.0, 1.0), ramp(ELEMENTS, 3.0, 2.0));
+/// Arrays that no cache holds.
+fn dotprod_1e6(engine: &Engine) -> Case {
+    Case { name: "dotprod_1e6", paper_gradient_ns: None, ..dotprod_of(engine, "dotprod", 1_000_000) }
+}
+
+/// Lists that no inner cache holds.
+fn dotprod_list_1e5(engine: &Engine) -> Case {
+    Case { name: "dotprod_list_1e5", paper_gradient_ns: None, ..dotprod_of(engine, "dotprod_list", 100_000) }
+}
+
+fn dotprod_of(engine: &Engine, name: &'static str, elements: usize) -> Case {
+    let (a, b) = (ramp(elements, 1.0, 1.0), ramp(elements, 3.0, 2.0));
     let args = vec![a.as_slice().into(), b.as_slice().into()];
     let hand = Hand::new(
         (a, b),
@@ -273,24 +348,29 @@ fn dotprod_as(name: &'static str) -> Case {
         |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.concat() },
     );
     // A product and a sum for each element. The paper gives a time per element.
-    let case = Case::new(name, include_str!("../../examples/dotprod.dual"), args, 2 * ELEMENTS as u64, hand);
-    Case { paper_gradient_ns: Some(950.0 * ELEMENTS as f64), ..case }
+    let case = Case::new(engine, name, include_str!("../../examples/dotprod.dual"), args, 2 * elements as u64, hand);
+    Case { paper_gradient_ns: Some(950.0 * elements as f64), ..case }
 }
 
 /// Rows and columns of the matrix.
 const SIDE: usize = 100;
 
-fn summatvec() -> Case {
-    summatvec_as("summatvec")
+fn summatvec(engine: &Engine) -> Case {
+    summatvec_of(engine, "summatvec", SIDE)
 }
 
-fn summatvec_list() -> Case {
-    summatvec_as("summatvec_list")
+fn summatvec_list(engine: &Engine) -> Case {
+    summatvec_of(engine, "summatvec_list", SIDE)
 }
 
-fn summatvec_as(name: &'static str) -> Case {
-    let m: Vec<Vec<f64>> = (0..SIDE).map(|i| ramp(SIDE, (SIDE * i + 1) as f64, 1.0)).collect();
-    let v = ramp(SIDE, 3.0, 2.0);
+/// A matrix that no cache holds.
+fn summatvec_1e6(engine: &Engine) -> Case {
+    Case { name: "summatvec_1e6", paper_gradient_ns: None, ..summatvec_of(engine, "summatvec", 1000) }
+}
+
+fn summatvec_of(engine: &Engine, name: &'static str, side: usize) -> Case {
+    let m: Vec<Vec<f64>> = (0..side).map(|i| ramp(side, (side * i + 1) as f64, 1.0)).collect();
+    let v = ramp(side, 3.0, 2.0);
     let args = vec![rows(&m), v.as_slice().into()];
     let hand = Hand::new(
         (m, v),
@@ -299,12 +379,12 @@ fn summatvec_as(name: &'static str) -> Case {
         |value, (_, m_adj, v_adj)| Answer { value: vec![value], derivatives: [m_adj.concat(), v_adj].concat() },
     );
     // For each row a dot product, and its sum with the others. The paper gives a time per element of the matrix.
-    let ops = SIDE * (2 * SIDE + 1);
-    let case = Case::new(name, include_str!("../../examples/summatvec.dual"), args, ops as u64, hand);
-    Case { paper_gradient_ns: Some(590.0 * (SIDE * SIDE) as f64), ..case }
+    let ops = side * (2 * side + 1);
+    let case = Case::new(engine, name, include_str!("../../examples/summatvec.dual"), args, ops as u64, hand);
+    Case { paper_gradient_ns: Some(590.0 * (side * side) as f64), ..case }
 }
 
-fn rosenbrock() -> Case {
+fn rosenbrock(engine: &Engine) -> Case {
     let x: Vec<f64> = (0..ELEMENTS).map(|i| (i as f64 * 0.7).sin()).collect();
     let args = vec![x.as_slice().into()];
     let hand = Hand::new(
@@ -315,10 +395,10 @@ fn rosenbrock() -> Case {
     );
     // For each pair of neighbours three powers, two differences, a product and two sums.
     let ops = 8 * (ELEMENTS as u64 - 1);
-    Case::new("rosenbrock", include_str!("../../examples/rosenbrock.dual"), args, ops, hand)
+    Case::new(engine, "rosenbrock", include_str!("../../examples/rosenbrock.dual"), args, ops, hand)
 }
 
-fn newton() -> Case {
+fn newton(engine: &Engine) -> Case {
     let (a, x0) = (2.0, 1e6);
     let steps = hand::newton_steps(a, x0);
     let hand = Hand::new(
@@ -329,7 +409,51 @@ fn newton() -> Case {
     );
     // Five for each step; three for each test, and one test more than there are steps.
     let ops = 5 * steps + 3 * (steps + 1);
-    Case::new("newton", include_str!("../../examples/newton.dual"), vec![a.into(), x0.into()], ops, hand)
+    Case::new(engine, "newton", include_str!("../../examples/newton.dual"), vec![a.into(), x0.into()], ops, hand)
+}
+
+fn newton_sweep(engine: &Engine) -> Case {
+    let (numbers, x0) = (ramp(1000, 2.0, 0.25), 1.0);
+    let steps: u64 = numbers.iter().map(|&a| hand::newton_steps(a, x0)).sum();
+    // As for one root, and a sum for each.
+    let ops = 5 * steps + 3 * (steps + numbers.len() as u64) + numbers.len() as u64;
+    let args = vec![numbers.as_slice().into(), x0.into()];
+    let hand = Hand::new(
+        (numbers, x0),
+        |(numbers, x0)| hand::newton_sweep(numbers, *x0),
+        |(numbers, x0)| hand::newton_sweep_grad(numbers, *x0),
+        |value, (_, adjs, x_adj)| Answer { value: vec![value], derivatives: [adjs, vec![x_adj]].concat() },
+    );
+    Case::new(engine, "newton_sweep", include_str!("../../examples/newton_sweep.dual"), args, ops, hand)
+}
+
+fn branchy(engine: &Engine) -> Case {
+    const STEPS: usize = 10_000;
+    let start = [1.5, 0.2, 0.3, 0.105];
+    let args = [Value::Int(STEPS as i64)].into_iter().chain(start.map(Value::Real)).collect();
+    let hand = Hand::new(
+        (STEPS, start),
+        |&(n, start)| hand::branchy(n, start),
+        |&(n, start)| hand::branchy_grad(n, start),
+        |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.to_vec() },
+    );
+    // In a step a sum for the threshold, at times a difference, and two or three for x: about four.
+    Case::new(engine, "branchy", include_str!("../../examples/branchy.dual"), args, 4 * STEPS as u64, hand)
+}
+
+fn rotations(engine: &Engine) -> Case {
+    const STEPS: usize = 10_000;
+    let (v, q) = ([1.0, 2.0, 3.0], [0.1, 0.5, 0.7, 0.5]);
+    let tuple = |parts: &[f64]| Value::Tuple(parts.iter().copied().map(Value::Real).collect());
+    let args = vec![Value::Int(STEPS as i64), tuple(&v), tuple(&q)];
+    let hand = Hand::new(
+        (STEPS, v, q),
+        |&(n, v, q)| hand::rotations(n, v, q),
+        |&(n, v, q)| hand::rotations_jacobian(n, v, q),
+        |value, (_, rows)| Answer { value: value.to_vec(), derivatives: rows.concat() },
+    );
+    let ops = ROTATION_OPS * STEPS as u64;
+    Case::new(engine, "rotations", include_str!("../../examples/rotations.dual"), args, ops, hand)
 }
 
 /// The position of a particle, or its velocity.
@@ -337,7 +461,7 @@ fn pair(x: f64, y: f64) -> Value {
     Value::Tuple(vec![Value::Real(x), Value::Real(y)])
 }
 
-fn spring() -> Case {
+fn spring(engine: &Engine) -> Case {
     const STEPS: usize = 4000;
     let args = vec![Value::Int(STEPS as i64), pair(0.5, 0.1), pair(1.0, 1.0)];
     let hand = Hand::new(
@@ -348,10 +472,13 @@ fn spring() -> Case {
     );
     // In a step, for each of two coordinates: 1 / mass, four for the acceleration, four for the two updates.
     let ops = 18 * STEPS as u64 + 1;
-    Case::new("spring", include_str!("../../examples/spring.dual"), args, ops, hand)
+    Case::new(engine, "spring", include_str!("../../examples/spring.dual"), args, ops, hand)
 }
 
-fn rotate_vec_by_quat() -> Case {
+/// Two dot products of five, a cross product of nine, three scalings of three, two sums of three; four for factors.
+const ROTATION_OPS: u64 = 2 * 5 + 9 + 3 * 3 + 2 * 3 + 4;
+
+fn rotate_vec_by_quat(engine: &Engine) -> Case {
     let (v, q) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]);
     let tuple = |parts: &[f64]| Value::Tuple(parts.iter().copied().map(Value::Real).collect());
     let args = vec![tuple(&v), tuple(&q)];
@@ -361,13 +488,12 @@ fn rotate_vec_by_quat() -> Case {
         |&(v, q)| hand::rotate_vec_by_quat_jacobian(v, q),
         |value, (_, rows)| Answer { value: value.to_vec(), derivatives: rows.concat() },
     );
-    // Two dot products of five, a cross product of nine, three scalings of three, two sums of three; four for factors.
-    let ops = 2 * 5 + 9 + 3 * 3 + 2 * 3 + 4;
-    let case = Case::new("rotate_vec_by_quat", include_str!("../../examples/rotate_vec_by_quat.dual"), args, ops, hand);
+    let source = include_str!("../../examples/rotate_vec_by_quat.dual");
+    let case = Case::new(engine, "rotate_vec_by_quat", source, args, ROTATION_OPS, hand);
     Case { paper_gradient_ns: Some(5_620.0), ..case }
 }
 
-fn neural() -> Case {
+fn neural(engine: &Engine) -> Case {
     const SIZES: [usize; 3] = [50, 100, 50];
     let vector = |n: usize| (0..n).map(|i| (0.41 * i as f64).sin()).collect::<Vec<f64>>();
     let row = |i: usize, n: usize| (0..n).map(|j| ((i + j) as f64).sin()).collect();
@@ -389,11 +515,11 @@ fn neural() -> Case {
     // a maximum (the first starts it), a difference, a power of e, a sum, a quotient, and the sum of all.
     let [a, b, c] = SIZES;
     let ops = b * (2 * a + 1) + c * (2 * b + 1) + 6 * c - 1;
-    let case = Case::new("neural", include_str!("../../examples/neural.dual"), args, ops as u64, hand);
+    let case = Case::new(engine, "neural", include_str!("../../examples/neural.dual"), args, ops as u64, hand);
     Case { paper_gradient_ns: Some(2_400_000.0), ..case }
 }
 
-fn particles() -> Case {
+fn particles(engine: &Engine) -> Case {
     const STEPS: usize = 1000;
     let starts: Vec<hand::State> = [0.5, 1.0, 1.5, 2.0].map(|x| [x, 0.1, 1.0, 1.0]).to_vec();
     let value = |&[x, y, vx, vy]: &hand::State| Value::Tuple(vec![pair(x, y), pair(vx, vy)]);
@@ -406,6 +532,6 @@ fn particles() -> Case {
         |(n, starts)| hand::particles_grad(*n, starts),
         |value, (_, adjs)| Answer { value: vec![value], derivatives: adjs.concat() },
     );
-    let case = Case::new("particles", include_str!("../../examples/particles.dual"), args, ops as u64, hand);
+    let case = Case::new(engine, "particles", include_str!("../../examples/particles.dual"), args, ops as u64, hand);
     Case { paper_gradient_ns: Some(7_600_000.0), ..case }
 }

@@ -94,6 +94,61 @@ pub(crate) fn newton_grad(a: f64, x0: f64) -> (f64, [f64; 2]) {
     (x, [a_adj, x_adj])
 }
 
+/// The sum of [`newton`] over many numbers.
+pub(crate) fn newton_sweep(numbers: &[f64], x0: f64) -> f64 {
+    numbers.iter().fold(0.0, |total, &a| total + newton(a, x0))
+}
+
+/// The gradient of [`newton_sweep`] with respect to the numbers and the start.
+pub(crate) fn newton_sweep_grad(numbers: &[f64], x0: f64) -> (f64, Vec<f64>, f64) {
+    let (mut total, mut adjs, mut x_adj) = (0.0, Vec::with_capacity(numbers.len()), 0.0);
+    for &a in numbers {
+        let (root, [a_adj, start_adj]) = newton_grad(a, x0);
+        total += root;
+        adjs.push(a_adj);
+        x_adj += start_adj;
+    }
+    (total, adjs, x_adj)
+}
+
+fn next_threshold(c: f64) -> f64 {
+    let next = c + 0.17;
+    if next > 0.6 { next - 0.6 } else { next }
+}
+
+/// A recurrence with branches. The parameters are `a`, `b`, `x` and `c`.
+pub(crate) fn branchy(n: usize, [a, b, x, c]: [f64; 4]) -> f64 {
+    let (mut x, mut c) = (x, c);
+    for _ in 0..n {
+        c = next_threshold(c);
+        x = if x > c { a * x * (1.0 - x) } else { x * x + b };
+    }
+    x
+}
+
+/// The gradient of [`branchy`]: the iterates are kept with the branches, and walked backwards.
+pub(crate) fn branchy_grad(n: usize, [a, b, x, c]: [f64; 4]) -> (f64, [f64; 4]) {
+    let (mut x, mut c) = (x, c);
+    let mut steps = Vec::with_capacity(n);
+    for _ in 0..n {
+        c = next_threshold(c);
+        let above = x > c;
+        steps.push((x, above));
+        x = if above { a * x * (1.0 - x) } else { x * x + b };
+    }
+    let (mut a_adj, mut b_adj, mut x_adj) = (0.0, 0.0, 1.0);
+    for &(x, above) in steps.iter().rev() {
+        if above {
+            a_adj += x * (1.0 - x) * x_adj;
+            x_adj *= a * (1.0 - x) - a * x;
+        } else {
+            b_adj += x_adj;
+            x_adj *= 2.0 * x;
+        }
+    }
+    (x, [a_adj, b_adj, x_adj, 0.0])
+}
+
 /// Position and velocity of a particle.
 pub(crate) type State = [f64; 4];
 
@@ -176,6 +231,46 @@ pub(crate) fn rotate_vec_by_quat_jacobian(v: Vec3, q: [f64; 4]) -> (Vec3, [[f64;
         adj
     };
     (rotate_vec_by_quat(v, q), [row(0), row(1), row(2)])
+}
+
+/// Rotates a vector `n` times.
+pub(crate) fn rotations(n: usize, v: Vec3, q: [f64; 4]) -> Vec3 {
+    (0..n).fold(v, |v, _| rotate_vec_by_quat(v, q))
+}
+
+/// Pulls a cotangent back through one rotation of `v`; adds the quaternion's adjoint to `q_adj`.
+fn rotate_vjp(v: Vec3, [x, y, z, w]: [f64; 4], adj: Vec3, q_adj: &mut [f64; 4]) -> Vec3 {
+    let u = [x, y, z];
+    let (along, keep, c) = (2.0 * dot3(u, v), w * w - dot3(u, u), cross(u, v));
+    let (along_adj, keep_adj, c_adj) = (dot3(adj, u), dot3(adj, v), adj.map(|adj| 2.0 * w * adj));
+    let (u_cross, v_cross) = (cross(v, c_adj), cross(c_adj, u));
+    for k in 0..3 {
+        q_adj[k] += along * adj[k] + 2.0 * along_adj * v[k] - 2.0 * keep_adj * u[k] + u_cross[k];
+    }
+    q_adj[3] += 2.0 * dot3(adj, c) + 2.0 * w * keep_adj;
+    std::array::from_fn(|k| keep * adj[k] + 2.0 * along_adj * u[k] + v_cross[k])
+}
+
+/// The Jacobian of [`rotations`]: the trajectory is kept, and walked backwards once for each output.
+pub(crate) fn rotations_jacobian(n: usize, v: Vec3, q: [f64; 4]) -> (Vec3, [[f64; 7]; 3]) {
+    let mut end = v;
+    let mut trajectory = Vec::with_capacity(n);
+    for _ in 0..n {
+        trajectory.push(end);
+        end = rotate_vec_by_quat(end, q);
+    }
+    let row = |i: usize| {
+        let (mut adj, mut q_adj) = ([0.0; 3], [0.0; 4]);
+        adj[i] = 1.0;
+        for &v in trajectory.iter().rev() {
+            adj = rotate_vjp(v, q, adj, &mut q_adj);
+        }
+        let mut row = [0.0; 7];
+        row[..3].copy_from_slice(&adj);
+        row[3..].copy_from_slice(&q_adj);
+        row
+    };
+    (end, [row(0), row(1), row(2)])
 }
 
 /// A dense layer: a row of weights for each output, and the biases.

@@ -1,8 +1,8 @@
 //! Value and gradient of the example programs, beside the same by hand in Rust, with Criterion's statistics and its
 //! comparison with the run before. `dualvm bench` measures the same programs and makes a table of them.
 //!
-//! `cargo bench --bench gradients` prints four figures per program: `primal` and `gradient` in dualvm, `hand_primal`
-//! and `hand_gradient` in Rust.
+//! `cargo bench --bench gradients` prints six figures per program: `primal` and `gradient` in dualvm, `primal_run` and
+//! `gradient_run` of the same without the conversion of values, `hand_primal` and `hand_gradient` in Rust.
 
 #[expect(dead_code, reason = "the command's report shows more of a case")]
 mod cases;
@@ -10,10 +10,12 @@ mod hand;
 
 use cases::{Measure, SUITES};
 use criterion::{Criterion, criterion_group, criterion_main};
+use dualvm::Engine;
 
 fn programs(c: &mut Criterion) {
+    let engine = Engine::default();
     let mut measured = Vec::new();
-    for case in SUITES.iter().flat_map(|suite| (suite.cases)()) {
+    for case in SUITES.iter().flat_map(|suite| (suite.cases)(&engine)) {
         if measured.contains(&case.name) {
             continue;
         }

@@ -49,6 +49,7 @@ pub use source::{Source, Span};
 pub use unexported::Unexported;
 
 use dualvm_vm::module::ModuleDef;
+use std::time::{Duration, Instant};
 
 /// Compiles a program. `file_name` is for messages and locations only.
 ///
@@ -68,6 +69,20 @@ pub struct Compiled {
     pub module: ModuleDef,
     /// The definitions that hosts can't call, in the order of the text, and why.
     pub unexported: Vec<Unexported>,
+    /// How long it took.
+    pub times: CompileTimes,
+}
+
+/// Where the time of a compilation went. The prelude's part is included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct CompileTimes {
+    /// From text to a syntax tree.
+    pub parse: Duration,
+    /// Names, types, and cases of matches.
+    pub check: Duration,
+    /// From types to bytecode.
+    pub compile: Duration,
 }
 
 /// Compiles a program as [`compile`] does, and says which of its definitions hosts can't call.
@@ -83,28 +98,32 @@ pub struct Compiled {
 /// # Errors
 /// As [`compile`].
 pub fn compile_program(file_name: &str, text: &str) -> Result<Compiled, Diagnostics> {
+    let began = Instant::now();
     let source = Source::new(file_name, text);
     let mut sink = diagnostics::Sink::default();
-    match compile_into(&source, &mut sink) {
+    match compile_into(&source, began, &mut sink) {
         Some(compiled) if !sink.has_errors() => Ok(compiled),
         _ => Err(Diagnostics::new(source, sink)),
     }
 }
 
-fn compile_into(source: &Source, sink: &mut diagnostics::Sink) -> Option<Compiled> {
+fn compile_into(source: &Source, began: Instant, sink: &mut diagnostics::Sink) -> Option<Compiled> {
     let mut names = names::Names::default();
     let tokens = lexer::lex(source.text(), 0, &mut names, sink);
     let prelude = lexer::lex(prelude::source().text(), source.prelude_start(), &mut names, sink);
     let ast = parser::parse(&tokens, &prelude, &mut names, sink);
+    let parsed = Instant::now();
     let resolved = resolve::resolve(&ast, &mut names, sink);
     let inferred = infer::infer(&ast, &names, &resolved, sink);
     if sink.has_errors() {
         return None;
     }
+    let checked = Instant::now();
     let (program, unexported) = specialise::specialise(&ast, &names, &resolved, &inferred, sink);
     if sink.has_errors() {
         return None;
     }
     let module = lower::lower(optimise::optimise(inline::inline(program)), source, sink);
-    Some(Compiled { module, unexported })
+    let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
+    Some(Compiled { module, unexported, times })
 }

@@ -226,3 +226,16 @@ fn fields_of_the_only_constructor_need_no_constructor_in_a_pattern() {
     assert_eq!(value, (1.5 + 8.0) + 10.0 * 6.0 + 100.0 * 60.0 + 1000.0 * 4.0);
     assert_eq!(gradient, reals(&[1.0 + 40.0 + 4000.0, 2.0 + 15.0 + 1000.0]));
 }
+
+#[test]
+fn constructors_with_more_fields_than_an_object_holds_are_refused_at_their_name() {
+    let program = |fields: usize| {
+        let fields = vec!["(Real, Int, Real)"; fields].join(" ");
+        format!("type Wide = None | Some {fields}\ndef f (w : Wide) : Int = match w with | None -> 0 | _ -> 1")
+    };
+    let fits = dualvm_frontend::compile("wide.dual", &program(85)).expect("255 numbers fit");
+    assert!(dualvm_vm::verify::verify(&fits).is_ok());
+    let error = dualvm_frontend::compile("wide.dual", &program(86)).expect_err("258 numbers don't fit").to_string();
+    assert!(error.contains("wide.dual:1:20") && error.contains("`Some` holds 258 numbers and references"), "{error}");
+    assert!(error.contains("keep many numbers in an array"), "{error}");
+}

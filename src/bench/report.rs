@@ -1,7 +1,7 @@
 //! What a run of a suite found: as JSON through serde, as a table through `Display`.
 
-use super::cases::Case;
-use super::{THREADS, TIER};
+use super::THREADS;
+use super::cases::{Case, Measure};
 use dualvm::Stats;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -9,6 +9,8 @@ use std::fmt;
 /// The results of a suite.
 pub(crate) struct Report {
     pub(crate) suite: &'static str,
+    /// Which code of dualvm ran.
+    pub(crate) tier: &'static str,
     /// Samples that each median is of.
     pub(crate) rounds: usize,
     pub(crate) rows: Vec<Row>,
@@ -17,8 +19,11 @@ pub(crate) struct Report {
 /// The results of a case. Times are medians in nanoseconds for one run.
 pub(crate) struct Row {
     case: &'static str,
+    tier: &'static str,
     primal_ns: f64,
     gradient_ns: f64,
+    primal_run_ns: f64,
+    gradient_run_ns: f64,
     hand_primal_ns: f64,
     hand_gradient_ns: f64,
     paper_gradient_ns: Option<f64>,
@@ -30,12 +35,15 @@ pub(crate) struct Row {
 
 impl Row {
     /// `stats` are those of the gradient; the medians stand in the order of `Measure::ALL`.
-    pub(crate) fn new(case: &Case, stats: &Stats, medians: [f64; 4]) -> Row {
-        let [primal_ns, gradient_ns, hand_primal_ns, hand_gradient_ns] = medians;
+    pub(crate) fn new(case: &Case, tier: &'static str, stats: &Stats, medians: [f64; Measure::ALL.len()]) -> Row {
+        let [primal_ns, gradient_ns, primal_run_ns, gradient_run_ns, hand_primal_ns, hand_gradient_ns] = medians;
         Row {
             case: case.name,
+            tier,
             primal_ns,
             gradient_ns,
+            primal_run_ns,
+            gradient_run_ns,
             hand_primal_ns,
             hand_gradient_ns,
             paper_gradient_ns: case.paper_gradient_ns,
@@ -49,8 +57,9 @@ impl Row {
 
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut report = serializer.serialize_struct("Report", 3)?;
+        let mut report = serializer.serialize_struct("Report", 4)?;
         report.serialize_field("suite", self.suite)?;
+        report.serialize_field("tier", self.tier)?;
         report.serialize_field("rounds", &self.rounds)?;
         report.serialize_field("results", &self.rows)?;
         report.end()
@@ -59,12 +68,14 @@ impl Serialize for Report {
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Row", 12)?;
+        let mut row = serializer.serialize_struct("Row", 14)?;
         row.serialize_field("case", self.case)?;
-        row.serialize_field("tier", TIER)?;
+        row.serialize_field("tier", self.tier)?;
         row.serialize_field("threads", &THREADS)?;
         row.serialize_field("primal_ns", &self.primal_ns)?;
         row.serialize_field("gradient_ns", &self.gradient_ns)?;
+        row.serialize_field("primal_run_ns", &self.primal_run_ns)?;
+        row.serialize_field("gradient_run_ns", &self.gradient_run_ns)?;
         row.serialize_field("hand_primal_ns", &self.hand_primal_ns)?;
         row.serialize_field("hand_gradient_ns", &self.hand_gradient_ns)?;
         row.serialize_field("tape_bytes", &self.tape_bytes)?;
@@ -77,10 +88,12 @@ impl Serialize for Row {
 }
 
 /// The last column is left out where no case stands in the paper.
-const HEADS: [&str; 9] = [
+const HEADS: [&str; 11] = [
     "case",
     "primal",
     "gradient",
+    "primal run",
+    "gradient run",
     "hand primal",
     "hand gradient",
     "gradient/primal",
@@ -96,7 +109,7 @@ element are multiplied by the number of elements.";
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = if THREADS == 1 { "1 thread".to_owned() } else { format!("{THREADS} threads") };
-        writeln!(f, "suite {}: {TIER}, {threads}, medians of {} rounds", self.suite, self.rounds)?;
+        writeln!(f, "suite {}: {}, {threads}, medians of {} rounds", self.suite, self.tier, self.rounds)?;
         let with_paper = self.rows.iter().any(|row| row.paper_gradient_ns.is_some());
         let columns = if with_paper { HEADS.len() } else { HEADS.len() - 1 };
         let mut lines = vec![HEADS.map(str::to_owned)];
@@ -113,6 +126,8 @@ impl Row {
             self.case.to_owned(),
             time(self.primal_ns),
             time(self.gradient_ns),
+            time(self.primal_run_ns),
+            time(self.gradient_run_ns),
             time(self.hand_primal_ns),
             time(self.hand_gradient_ns),
             format!("{:.2}", self.gradient_ns / self.primal_ns),
@@ -124,7 +139,7 @@ impl Row {
 }
 
 /// Writes lines of cells; the first column stands left, the others right.
-fn align(f: &mut fmt::Formatter<'_>, lines: &[&[String]]) -> fmt::Result {
+pub(super) fn align(f: &mut fmt::Formatter<'_>, lines: &[&[String]]) -> fmt::Result {
     let width = |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     for cells in lines {
@@ -138,7 +153,7 @@ fn align(f: &mut fmt::Formatter<'_>, lines: &[&[String]]) -> fmt::Result {
 }
 
 /// Three digits and a unit.
-fn time(ns: f64) -> String {
+pub(super) fn time(ns: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
     // Rounded to three digits first: 999.9 ns are 1.00 µs.
     let (unit, size) = *UNITS.iter().find(|(_, size)| ns >= 0.9995 * size).unwrap_or(&UNITS[3]);

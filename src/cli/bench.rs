@@ -2,19 +2,24 @@
 
 use super::failure::{Failure, Outcome};
 use super::output;
-use crate::bench::{self, Effort, SUITES, Suite, Unsound};
+use crate::bench::{self, Effort, SUITES, Suite, Unsound, latency};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
+use dualvm::Engine;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::fmt::Display;
 
 pub(crate) const HELP: &str = "\
 Suites: table1 has the programs of table 1 of Smeding and Vákár, \"Parallel Dual-Numbers Reverse AD\" (2024), with its
-arguments; core has programs of numbers and arrays.
+arguments; core has programs of numbers and arrays; native has programs with long loops, branches and large data, and
+the smallest call; latency has every example, from its source text to its first value and gradient, by stage.
 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand. Arguments and results
-cross the host's border in every call. Times are medians for one run. Where the result is not one Real, the gradient
-is the Jacobian.
+cross the host's border in every call; \"primal run\" and \"gradient run\" are the parts of calls without that: the
+forward run, and forward run and sweeps, by the engine's own clock. Times are medians for one run. Where the
+result is not one Real, the gradient is the Jacobian.
 
 In JSON, times are in nanoseconds; tape_bytes, records and slots are those of one gradient; ops counts the operations
 on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary functions count
@@ -26,7 +31,7 @@ Exit codes: 0 success, 1 a program failed or computed something else than by han
 #[derive(Args)]
 pub(crate) struct Bench {
     /// Which programs
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SUITES.iter().map(|suite| suite.name)))]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(suites()))]
     suite: String,
     /// How the results are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -44,24 +49,51 @@ enum Format {
     Json,
 }
 
+fn suites() -> impl Iterator<Item = &'static str> {
+    SUITES.iter().map(|suite| suite.name).chain([latency::NAME])
+}
+
 pub(crate) fn bench(flags: &Bench) -> Outcome {
-    let suite: &'static Suite =
-        SUITES.iter().find(|suite| suite.name == flags.suite).expect("the flag takes names of suites only");
     let effort = if flags.quick { Effort::QUICK } else { Effort::FULL };
-    // On a terminal only: anywhere else it hides itself.
-    let bar = ProgressBar::new(bench::rounds(suite, &effort) as u64);
-    let style = ProgressStyle::with_template("{wide_bar} {msg} {pos}/{len}").expect("the template is well-formed");
-    bar.set_style(style);
-    let report = bench::run(suite, &effort, |case| {
-        bar.set_message(case);
-        bar.inc(1);
-    });
+    match SUITES.iter().find(|suite| suite.name == flags.suite) {
+        Some(suite) => write(flags.format, &programs(suite, &effort)?),
+        None => write(flags.format, &first_runs(&effort)?),
+    }
+}
+
+/// Programs beside the same by hand.
+fn programs(suite: &'static Suite, effort: &Effort) -> Result<bench::Report, Failure> {
+    let engine = Engine::default();
+    let bar = bar(bench::rounds(suite, &engine, effort));
+    let report = bench::run(suite, &engine, effort, |case| advance(&bar, case));
     bar.finish_and_clear();
-    let report = report.map_err(|error| match error.cause {
+    report.map_err(|error| match error.cause {
         Unsound::Call(cause) => Failure::Trap(format!("{}: {cause}", error.case)),
         cause => Failure::Trap(format!("error: {}: dualvm and the hand-written program differ: {cause}", error.case)),
-    })?;
-    output::with_stdout(|out| match flags.format {
+    })
+}
+
+/// From source to value and gradient.
+fn first_runs(effort: &Effort) -> Result<latency::Report, Failure> {
+    let bar = bar(latency::rounds(effort));
+    let report = latency::run(effort, |program| advance(&bar, program));
+    bar.finish_and_clear();
+    report.map_err(|(program, error)| Failure::Trap(format!("{program}: {error}")))
+}
+
+/// On a terminal only: anywhere else it hides itself.
+fn bar(rounds: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {msg} {pos}/{len}").expect("the template is well-formed");
+    ProgressBar::new(rounds as u64).with_style(style)
+}
+
+fn advance(bar: &ProgressBar, name: &'static str) {
+    bar.set_message(name);
+    bar.inc(1);
+}
+
+fn write(format: Format, report: &(impl Display + Serialize)) -> Outcome {
+    output::with_stdout(|out| match format {
         Format::Text => write!(out, "{report}"),
         Format::Json => {
             serde_json::to_writer(&mut *out, &report)?;

@@ -3,8 +3,9 @@
 //! An engine owns the memory that runs reuse. A module is verified code; a function of it can be called from any number
 //! of threads at a time. Nothing that a program does panics or aborts the host: every failure is a [`RunError`].
 
-use crate::convert;
+use crate::convert::{self, Store};
 use crate::heap::{Heap, HeapLimits};
+use crate::idle::Idle;
 use crate::interp::{Arguments, Interp};
 use crate::meter::Meter;
 use crate::module::{DataDef, FuncId, HostType, Interface, ModuleDef};
@@ -17,7 +18,7 @@ use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
 use crate::value::{ArgumentError, VALUE_DEPTH_MAX, Value};
 use crate::verify::{VerifyError, verify};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use crate::meter::CancelHandle;
@@ -135,9 +136,9 @@ pub struct Stats {
     pub allocated_bytes: u64,
     /// The most memory that heap and frames held at one time, in bytes.
     pub heap_peak_bytes: u64,
-    /// Time of the forward run.
+    /// Time of the forward run, without the conversion of arguments and results.
     pub forward: Duration,
-    /// Time of the sweep.
+    /// Time of the sweep, without the conversion of the gradient.
     pub sweep: Duration,
 }
 
@@ -216,9 +217,9 @@ impl From<ArgumentError> for RunError {
 
 /// The memory of one run, kept for the next.
 #[derive(Debug)]
-struct RunState {
-    interp: Interp,
-    sweep: Sweep,
+pub(crate) struct RunState {
+    pub(crate) interp: Interp,
+    pub(crate) sweep: Sweep,
     args: Arguments,
 }
 
@@ -229,7 +230,7 @@ unsafe impl Send for RunState {}
 struct EngineInner {
     config: Config,
     // Declared before the pool: states give their slabs back when they are dropped.
-    idle: Mutex<Vec<RunState>>,
+    idle: Idle<RunState>,
     pool: Arc<SlabPool>,
 }
 
@@ -267,7 +268,7 @@ impl Default for Engine {
 impl Engine {
     /// An engine with this configuration.
     pub fn new(config: Config) -> Self {
-        Engine(Arc::new(EngineInner { config, idle: Mutex::default(), pool: Arc::default() }))
+        Engine(Arc::new(EngineInner { config, idle: Idle::default(), pool: Arc::default() }))
     }
 
     /// The limits of calls that bring none of their own.
@@ -275,19 +276,30 @@ impl Engine {
         &self.0.config.limits
     }
 
-    fn state(&self) -> RunState {
-        let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.unwrap_or_else(|| RunState {
-            interp: Interp::new(Heap::new(self.0.pool.clone()), Tape::new(self.0.pool.clone())),
-            sweep: Sweep::default(),
-            args: Arguments::default(),
+    /// Bytes of heap and tape that the engine keeps for runs to come. It keeps what its runs held at one time: slabs of
+    /// 64 KiB until it is dropped, and blocks for single objects of more than 16 KiB up to 256 MiB together. Not counted
+    /// are stacks and adjoints, and two slabs for each run that there was at one time.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::Engine;
+    /// assert_eq!(Engine::default().kept_bytes(), 0);
+    /// ```
+    pub fn kept_bytes(&self) -> u64 {
+        self.0.pool.free_bytes()
+    }
+
+    fn state(&self) -> Box<RunState> {
+        self.0.idle.take().unwrap_or_else(|| {
+            let pool = &self.0.pool;
+            let interp = Interp::new(Heap::new(pool.clone()), Tape::new(pool.clone()));
+            Box::new(RunState { interp, sweep: Sweep::default(), args: Arguments::default() })
         })
     }
 
-    fn put_back(&self, mut state: RunState) {
+    fn put_back(&self, mut state: Box<RunState>) {
         state.interp.heap.release();
         state.interp.tape.release();
-        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        self.0.idle.put(state);
     }
 }
 
@@ -394,7 +406,7 @@ impl Function {
     /// [`RunError::Argument`] if the arguments are not of the parameters' types, [`RunError::Trap`] if the program
     /// traps or reaches a limit, [`RunError::ResultDepth`] if the result nests too deeply for a value.
     pub fn call(&self, args: &[Value]) -> Result<Value, RunError> {
-        self.call_with(args, &CallOptions::default()).map(|(value, _)| value)
+        self.call_in(Run::begin(self, &CallOptions::default()), args).map(|(value, _)| value)
     }
 
     /// Calls the function, with options, and reports what the call used.
@@ -402,14 +414,17 @@ impl Function {
     /// # Errors
     /// As [`Function::call`].
     pub fn call_with(&self, args: &[Value], options: &CallOptions) -> Result<(Value, Stats), RunError> {
-        let mut run = Run::begin(self, options);
+        self.call_in(Run::begin(self, options).timed(), args)
+    }
+
+    fn call_in(&self, mut run: Run<'_>, args: &[Value]) -> Result<(Value, Stats), RunError> {
         run.forward(args, false)?;
         let (ty, results) = (&self.interface().result, &run.state.interp.results);
         let value = convert::read_result(self.module.def(), ty, results, run.limits.live_bytes);
         Ok((value.map_err(|error| self.unreadable(error))?, run.stats))
     }
 
-    fn unreadable(&self, error: convert::ReadError) -> RunError {
+    pub(crate) fn unreadable(&self, error: convert::ReadError) -> RunError {
         match error {
             convert::ReadError::Depth => RunError::ResultDepth { function: self.name().to_owned() },
             convert::ReadError::Limit(limit) => outside_of_code(limit.into()),
@@ -422,7 +437,7 @@ impl Function {
     /// # Errors
     /// As [`Function::call`], and [`RunError::NotScalar`] if the result is not one real.
     pub fn value_and_grad(&self, args: &[Value]) -> Result<(f64, Vec<Value>), RunError> {
-        self.grad_with(args, &CallOptions::default()).map(|result| (result.value, result.gradient))
+        self.grad_in(args, &CallOptions::default(), false).map(|result| (result.value, result.gradient))
     }
 
     /// [`Function::value_and_grad`], with options, and reports what the call used.
@@ -430,16 +445,19 @@ impl Function {
     /// # Errors
     /// As [`Function::value_and_grad`].
     pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, RunError> {
+        self.grad_in(args, options, true)
+    }
+
+    fn grad_in(&self, args: &[Value], options: &CallOptions, timed: bool) -> Result<Gradient, RunError> {
         let interface = self.interface();
         if interface.result != HostType::Real {
             let result = interface.result.clone();
             return Err(RunError::NotScalar { function: self.name().to_owned(), result });
         }
         let mut run = Run::begin(self, options);
+        run.timed = timed;
         run.forward(args, true)?;
-        let results = &run.state.interp.results;
-        let (value, slot) = (results.reals[0], crate::word::slot(results.words[0]));
-        run.sweep(slot)?;
+        let value = run.sweep_of_scalar()?;
         let gradient = convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints);
         Ok(Gradient { value, gradient, stats: run.stats })
     }
@@ -473,7 +491,7 @@ impl Function {
     /// As [`Function::jacobian`].
     pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, RunError> {
         let interface = self.interface();
-        let mut run = Run::begin(self, options);
+        let mut run = Run::begin(self, options).timed();
         run.forward(args, true)?;
         let results = &run.state.interp.results;
         let recorded = convert::read_recorded(self.module.def(), &interface.result, results, run.limits.live_bytes);
@@ -488,16 +506,18 @@ impl Function {
 }
 
 /// A call in progress.
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     function: &'a Function,
-    limits: &'a Limits,
-    state: std::mem::ManuallyDrop<RunState>,
+    pub(crate) limits: &'a Limits,
+    pub(crate) state: std::mem::ManuallyDrop<Box<RunState>>,
     meter: Meter,
-    stats: Stats,
+    /// Whether the times in the statistics are asked for: a look at the clock takes as long as a small program.
+    timed: bool,
+    pub(crate) stats: Stats,
 }
 
 impl<'a> Run<'a> {
-    fn begin(function: &'a Function, options: &'a CallOptions) -> Self {
+    pub(crate) fn begin(function: &'a Function, options: &'a CallOptions) -> Self {
         let engine = &function.module.engine;
         let limits = options.limits.as_ref().unwrap_or(engine.limits());
         let deadline = limits.deadline.and_then(|after| Instant::now().checked_add(after));
@@ -506,26 +526,58 @@ impl<'a> Run<'a> {
             limits,
             state: std::mem::ManuallyDrop::new(engine.state()),
             meter: Meter::new(limits.fuel, deadline, options.cancel.clone()),
+            timed: false,
             stats: Stats::default(),
         }
     }
 
+    /// The same run, whose parts are timed.
+    pub(crate) fn timed(mut self) -> Self {
+        self.timed = true;
+        self
+    }
+
+    fn clock(&self) -> Option<Instant> {
+        self.timed.then(Instant::now)
+    }
+
     fn forward(&mut self, args: &[Value], recording: bool) -> Result<(), RunError> {
-        let began = Instant::now();
-        let RunState { interp, args: arguments, .. } = &mut *self.state;
+        let function = self.function;
+        let params = &function.interface().params;
+        let written =
+            self.write(recording, |store| convert::write_arguments(&function.module.program.def, params, args, store));
+        written.map_err(|error| match error {
+            convert::WriteError::Argument(error) => RunError::Argument(*error),
+            convert::WriteError::Limit(limit) => outside_of_code(limit.into()),
+        })?;
+        self.execute(recording)
+    }
+
+    /// Forgets the last run and lets `write` write the arguments.
+    #[inline]
+    pub(crate) fn write<E>(
+        &mut self,
+        recording: bool,
+        write: impl FnOnce(&mut Store<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let RunState { interp, args, .. } = &mut **self.state;
         interp.begin(self.limits.live_bytes, self.limits.depth);
         interp
             .heap
             .begin(HeapLimits { allocated_bytes: self.limits.allocated_bytes, live_bytes: self.limits.live_bytes });
         interp.tape.begin(self.limits.tape_bytes);
-        let params = &self.function.interface().params;
-        let tape = recording.then_some(&mut interp.tape);
+        let Interp { heap, tape, .. } = interp;
+        heap.paused = true;
+        let written = write(&mut Store::new(heap, recording.then_some(tape), args));
+        heap.paused = false;
+        written
+    }
+
+    /// Runs the function with the arguments that were written.
+    pub(crate) fn execute(&mut self, recording: bool) -> Result<(), RunError> {
+        let began = self.clock();
+        let RunState { interp, args: arguments, .. } = &mut **self.state;
         let program = &self.function.module.program;
-        let written = convert::write_arguments(&program.def, params, args, arguments, &mut interp.heap, tape);
-        written.map_err(|error| match error {
-            convert::WriteError::Argument(error) => RunError::Argument(*error),
-            convert::WriteError::Limit(limit) => outside_of_code(limit.into()),
-        })?;
         let outcome = interp.run(program, self.function.func.0, arguments, recording, &mut self.meter);
         self.stats.instructions = self.meter.used(interp.fuel);
         self.stats.records = interp.tape.records();
@@ -533,14 +585,22 @@ impl<'a> Run<'a> {
         self.stats.tape_bytes = interp.tape.bytes();
         self.stats.allocated_bytes = interp.heap.allocated();
         self.stats.heap_peak_bytes = interp.heap.peak() + interp.stack_bytes();
-        self.stats.forward = began.elapsed();
+        self.stats.forward = began.map_or(Duration::ZERO, |began| began.elapsed());
         outcome.map_err(|kind| RunError::Trap(Box::new(self.trap(kind, recording))))
     }
 
+    /// Sweeps the tape from the result, which is one real. Returns the result.
+    pub(crate) fn sweep_of_scalar(&mut self) -> Result<f64, RunError> {
+        let results = &self.state.interp.results;
+        let (value, slot) = (results.reals[0], crate::word::slot(results.words[0]));
+        self.sweep(slot)?;
+        Ok(value)
+    }
+
     /// Sweeps the tape from the slot of the result; 0 if the result is constant.
-    fn sweep(&mut self, slot: u32) -> Result<(), RunError> {
-        let began = Instant::now();
-        let RunState { interp, sweep, .. } = &mut *self.state;
+    pub(crate) fn sweep(&mut self, slot: u32) -> Result<(), RunError> {
+        let began = self.clock();
+        let RunState { interp, sweep, .. } = &mut **self.state;
         let cost = interp.tape.sweep_cost() + interp.tape.slots();
         let left = interp.fuel.saturating_sub_unsigned(cost);
         self.stats.instructions = self.meter.used(left);
@@ -551,7 +611,7 @@ impl<'a> Run<'a> {
             let program = &self.function.module.program;
             sweep.run(&interp.tape, program, &self.meter).map_err(outside_of_code)?;
         }
-        self.stats.sweep += began.elapsed();
+        self.stats.sweep += began.map_or(Duration::ZERO, |began| began.elapsed());
         Ok(())
     }
 
@@ -582,7 +642,7 @@ impl Drop for Run<'_> {
 }
 
 /// A trap that no instruction of the program caused.
-fn outside_of_code(kind: TrapKind) -> RunError {
+pub(crate) fn outside_of_code(kind: TrapKind) -> RunError {
     let trap = Trap { kind, source: None, innermost: Vec::new(), omitted: 0, outermost: Vec::new() };
     RunError::Trap(Box::new(trap))
 }

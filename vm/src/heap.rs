@@ -13,10 +13,9 @@
 use crate::interp::CONTEXT;
 use crate::isa::Bank;
 use crate::module::ValueType;
-use crate::pool::{SLAB_BYTES, Slab, SlabPool};
+use crate::pool::{Block, SLAB_BYTES, Slab, SlabPool};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
-use std::alloc::{Layout, alloc, dealloc};
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -68,6 +67,16 @@ impl Fields {
     fn of_header(header: u64) -> Self {
         let byte = |n: u32| (header >> (8 * n) & 0xff) as usize;
         Fields { reals: byte(1), ints: byte(2), refs: byte(3) }
+    }
+
+    /// The bank of the only field, if there is one field.
+    pub(crate) fn only_bank(&self) -> Option<Bank> {
+        match (self.reals, self.ints, self.refs) {
+            (1, 0, 0) => Some(Bank::Real),
+            (0, 1, 0) => Some(Bank::Int),
+            (0, 0, 1) => Some(Bank::Ref),
+            _ => None,
+        }
     }
 
     /// The index of the n-th real's primal.
@@ -137,7 +146,8 @@ pub(crate) fn fields_of(header: u64) -> Fields {
 /// An object with memory of its own.
 #[derive(Debug)]
 struct Large {
-    start: Ref,
+    block: Block,
+    /// Words that were asked for: the block may be larger.
     words: usize,
 }
 
@@ -156,6 +166,8 @@ pub(crate) struct Heap {
     top: *mut u64,
     end: *mut u64,
     slabs: Vec<Slab>,
+    /// Kept from the last run, for the first slab of the next: small runs leave the pool alone.
+    spare: Option<Slab>,
     large: Vec<Large>,
     large_bytes: u64,
     /// Bytes allocated since the run began.
@@ -185,6 +197,7 @@ impl Heap {
             top: std::ptr::null_mut(),
             end: std::ptr::null_mut(),
             slabs: Vec::new(),
+            spare: None,
             large: Vec::new(),
             large_bytes: 0,
             allocated: 0,
@@ -204,9 +217,12 @@ impl Heap {
 
     /// Frees all objects.
     pub(crate) fn release(&mut self) {
+        if self.spare.is_none() {
+            self.spare = self.slabs.pop();
+        }
         self.pool.give_back(self.slabs.drain(..));
         for large in self.large.drain(..) {
-            free_large(&large);
+            self.pool.give_back_block(large.block);
         }
         self.large_bytes = 0;
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -275,13 +291,9 @@ impl Heap {
             return Err(Limit::LiveBytes);
         }
         if words > LARGE_WORDS {
-            let layout = Layout::array::<u64>(words).map_err(|_| Limit::LiveBytes)?;
-            // SAFETY: the layout has at least LARGE_WORDS words.
-            let start: Ref = unsafe { alloc(layout) }.cast();
-            if start.is_null() {
-                return Err(Limit::LiveBytes);
-            }
-            self.large.push(Large { start, words });
+            let block = self.pool.take_block(words).ok_or(Limit::LiveBytes)?;
+            let start = block.start();
+            self.large.push(Large { block, words });
             self.large_bytes += bytes;
             // SAFETY: the object has at least two words.
             unsafe {
@@ -304,7 +316,7 @@ impl Heap {
     }
 
     fn open_slab(&mut self) -> Result<(), Limit> {
-        let slab = self.pool.take().ok_or(Limit::LiveBytes)?;
+        let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::LiveBytes)?;
         self.top = slab.start().cast();
         // SAFETY: the end of the slab's memory.
         self.end = unsafe { self.top.add(SLAB_BYTES / 8) };
@@ -323,18 +335,18 @@ impl Heap {
             self.slabs.extend(old);
             return result;
         }
-        self.pool.give_back(old);
-        self.large.retain(|large| {
+        self.pool.give_back(old.into_iter());
+        let dead = self.large.extract_if(.., |large| {
             // SAFETY: large objects live until they are removed from the list.
-            let header = unsafe { &mut *large.start };
+            let header = unsafe { &mut *large.block.start() };
             let marked = *header & MARKED != 0;
             *header &= !MARKED;
-            if !marked {
-                self.large_bytes -= 8 * large.words as u64;
-                free_large(large);
-            }
-            marked
+            !marked
         });
+        for large in dead {
+            self.large_bytes -= 8 * large.words as u64;
+            self.pool.give_back_block(large.block);
+        }
         self.evacuated_at = self.allocated;
         self.threshold = THRESHOLD_MIN.max(2 * self.held());
         Ok(())
@@ -424,6 +436,7 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         self.release();
+        self.pool.give_back(self.spare.take().into_iter());
     }
 }
 
@@ -479,12 +492,6 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
         *array.add(FIRST) = u64::from(first);
     }
     Ok(())
-}
-
-fn free_large(large: &Large) {
-    let layout = Layout::array::<u64>(large.words).expect("the layout was valid when the object was made");
-    // SAFETY: allocated with the same layout and removed from the list by the caller.
-    unsafe { dealloc(large.start.cast(), layout) };
 }
 
 /// An object's size in words.

@@ -1,16 +1,24 @@
-//! Slabs: the memory that heaps and tapes are made of.
+//! The memory that heaps and tapes are made of: slabs, and blocks for objects that are too large for a slab.
 //!
 //! A slab is [`SLAB_BYTES`] of memory at a fixed address. Slabs come from a bump arena that is never reset and go back
 //! to a free list, so that a second run reuses memory that is already mapped: the first touch of a fresh page costs an
-//! order of magnitude more than writing a record. Objects larger than a slab are the heap's own business.
+//! order of magnitude more than writing a record.
+//!
+//! The same goes for blocks, 8 MB of which have 2,000 pages. They come from the system in size classes, eight to each
+//! doubling, so that a block is at most an eighth larger than what was asked for. Free ones are kept by class, up to
+//! [`KEPT_BYTES_MAX`] together; beyond that they go back to the system.
 
 use bumpalo::Bump;
-use std::alloc::Layout;
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The size of a slab.
 pub(crate) const SLAB_BYTES: usize = 64 << 10;
+/// Free blocks that a pool keeps, in bytes.
+pub(crate) const KEPT_BYTES_MAX: usize = 256 << 20;
+/// The binary logarithm of the number of block sizes between two powers of two.
+const CLASSES_LOG: u32 = 3;
 
 /// Exclusive use of a slab's memory. Belongs to the pool that it came from and must be given back to it.
 #[derive(Debug)]
@@ -26,20 +34,90 @@ impl Slab {
     }
 }
 
+/// Exclusive use of memory for one large object. Belongs to the pool that it came from and must be given back to it.
+#[derive(Debug)]
+pub(crate) struct Block {
+    start: NonNull<u64>,
+    /// The size of its class.
+    words: usize,
+}
+
+// SAFETY: a block is the only handle to its memory; moving it to another thread moves that right.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// The first word.
+    pub(crate) fn start(&self) -> *mut u64 {
+        self.start.as_ptr()
+    }
+
+    fn new(words: usize) -> Option<Block> {
+        let layout = Layout::array::<u64>(words).ok()?;
+        // SAFETY: a class has words.
+        let start = NonNull::new(unsafe { alloc(layout) })?;
+        Some(Block { start: start.cast(), words })
+    }
+
+    fn free(self) {
+        let layout = Layout::array::<u64>(self.words).expect("the layout was valid when the block was made");
+        // SAFETY: allocated with the same layout, and this was the only handle.
+        unsafe { dealloc(self.start.as_ptr().cast(), layout) };
+    }
+
+    fn bytes(&self) -> usize {
+        8 * self.words
+    }
+}
+
+/// The least class size that holds `words` words, at least 8, and the number of the class: classes are numbered by
+/// size.
+fn class_of(words: usize) -> Option<(usize, usize)> {
+    let words = words.checked_next_multiple_of(1 << (words.ilog2() - CLASSES_LOG))?;
+    let log = words.ilog2();
+    Some((words, (words >> (log - CLASSES_LOG)) + ((log as usize) << CLASSES_LOG)))
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     arena: Bump,
     free: Vec<Slab>,
+    /// Free blocks, by class.
+    blocks: Vec<Vec<Block>>,
+    /// Bytes of the free blocks.
+    block_bytes: usize,
 }
 
-/// Hands out slabs. Shared by all runs of an engine; must outlive every slab that it handed out.
+impl Inner {
+    /// Frees blocks, the smallest first, until `bytes` more may be kept.
+    fn make_room(&mut self, bytes: usize) {
+        for class in &mut self.blocks {
+            while self.block_bytes + bytes > KEPT_BYTES_MAX {
+                let Some(block) = class.pop() else { break };
+                self.block_bytes -= block.bytes();
+                block.free();
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.blocks.drain(..).flatten().for_each(Block::free);
+    }
+}
+
+/// Hands out slabs and blocks. Shared by all runs of an engine; must outlive every slab that it handed out.
 #[derive(Debug, Default)]
 pub(crate) struct SlabPool(Mutex<Inner>);
 
 impl SlabPool {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A slab, or `None` if the system has no memory. Its content is arbitrary.
     pub(crate) fn take(&self) -> Option<Slab> {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
         if let Some(slab) = inner.free.pop() {
             return Some(slab);
         }
@@ -48,7 +126,88 @@ impl SlabPool {
     }
 
     /// Gives slabs back.
-    pub(crate) fn give_back(&self, slabs: impl IntoIterator<Item = Slab>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).free.extend(slabs);
+    pub(crate) fn give_back(&self, slabs: impl ExactSizeIterator<Item = Slab>) {
+        if slabs.len() > 0 {
+            self.lock().free.extend(slabs);
+        }
+    }
+
+    /// A block of at least `words` words, of which there must be at least 8, or `None` if the system has no memory. Its
+    /// content is arbitrary.
+    pub(crate) fn take_block(&self, words: usize) -> Option<Block> {
+        let (words, class) = class_of(words)?;
+        let mut inner = self.lock();
+        if let Some(block) = inner.blocks.get_mut(class).and_then(Vec::pop) {
+            inner.block_bytes -= block.bytes();
+            return Some(block);
+        }
+        drop(inner);
+        Block::new(words)
+    }
+
+    /// Gives a block back.
+    pub(crate) fn give_back_block(&self, block: Block) {
+        if block.bytes() > KEPT_BYTES_MAX {
+            return block.free();
+        }
+        let (_, class) = class_of(block.words).expect("the block is of a class");
+        let mut inner = self.lock();
+        inner.make_room(block.bytes());
+        inner.block_bytes += block.bytes();
+        if inner.blocks.len() <= class {
+            inner.blocks.resize_with(class + 1, Vec::new);
+        }
+        inner.blocks[class].push(block);
+    }
+
+    /// Bytes of free slabs and blocks.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let inner = self.lock();
+        (inner.free.len() * SLAB_BYTES + inner.block_bytes) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_at_most_an_eighth_larger_and_the_next_one_has_the_next_number() {
+        let mut last = class_of(2048).expect("small");
+        assert_eq!(last.0, 2048);
+        for words in 2049..40_000 {
+            let class = class_of(words).expect("small");
+            assert!(class.0 >= words && class.0 - words <= words / 8, "{words}: {class:?}");
+            assert_eq!(class_of(class.0), Some(class));
+            assert!(class == last || (class.0 > last.0 && class.1 == last.1 + 1), "{last:?} {class:?}");
+            last = class;
+        }
+        assert_eq!(class_of(usize::MAX), None);
+    }
+
+    #[test]
+    fn a_block_that_was_given_back_is_taken_again_by_objects_of_its_class_only() {
+        let pool = SlabPool::default();
+        let block = pool.take_block(10_000).expect("memory");
+        let (start, words) = (block.start(), block.words);
+        pool.give_back_block(block);
+        assert_eq!(pool.free_bytes(), 8 * words as u64);
+        let other = pool.take_block(2 * words).expect("memory");
+        let same = pool.take_block(words).expect("memory");
+        assert_eq!((same.start(), pool.free_bytes()), (start, 0));
+        pool.give_back_block(other);
+        pool.give_back_block(same);
+    }
+
+    #[test]
+    fn kept_blocks_are_bounded_and_the_smallest_go_first() {
+        let pool = SlabPool::default();
+        // Not touched, so the system need not find this memory.
+        let taken: Vec<Block> = [1, 3, 2, 3].map(|n| pool.take_block(n * KEPT_BYTES_MAX / 64).expect("memory")).into();
+        taken.into_iter().for_each(|block| pool.give_back_block(block));
+        assert_eq!(pool.free_bytes(), KEPT_BYTES_MAX as u64);
+        let huge = pool.take_block(KEPT_BYTES_MAX / 4).expect("memory");
+        pool.give_back_block(huge);
+        assert_eq!(pool.free_bytes(), KEPT_BYTES_MAX as u64, "larger than the bound");
     }
 }

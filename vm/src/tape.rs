@@ -87,6 +87,8 @@ struct Chunk {
 pub(crate) struct Tape {
     pool: Arc<SlabPool>,
     chunks: Vec<Chunk>,
+    /// Kept from the last run, for the first chunk of the next: small runs leave the pool alone.
+    spare: Option<Slab>,
     top: *mut u8,
     end: *mut u8,
     bytes_max: u64,
@@ -115,6 +117,7 @@ impl Tape {
         Tape {
             pool,
             chunks: Vec::new(),
+            spare: None,
             top: std::ptr::null_mut(),
             end: std::ptr::null_mut(),
             bytes_max: u64::MAX,
@@ -131,8 +134,11 @@ impl Tape {
         self.bytes_max = bytes_max;
     }
 
-    /// Gives all memory back.
+    /// Forgets all records and gives all memory back but a slab.
     pub(crate) fn release(&mut self) {
+        if self.spare.is_none() {
+            self.spare = self.chunks.pop().map(|chunk| chunk.slab);
+        }
         self.pool.give_back(self.chunks.drain(..).map(|chunk| chunk.slab));
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
         (self.next_slot, self.records, self.sweep_cost) = (1, 0, 0);
@@ -242,7 +248,7 @@ impl Tape {
         if let Some(last) = self.chunks.last_mut() {
             last.used = used;
         }
-        let slab = self.pool.take().ok_or(Limit::TapeBytes)?;
+        let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::TapeBytes)?;
         self.top = slab.start();
         // SAFETY: one past the slab's memory.
         self.end = unsafe { self.top.add(SLAB_BYTES) };
@@ -289,5 +295,6 @@ impl Tape {
 impl Drop for Tape {
     fn drop(&mut self) {
         self.release();
+        self.pool.give_back(self.spare.take().into_iter());
     }
 }

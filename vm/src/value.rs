@@ -228,6 +228,18 @@ pub enum ArgumentError {
     },
 }
 
+impl ArgumentError {
+    /// Where the error is, if it has a place inside of an argument.
+    pub(crate) fn place_mut(&mut self) -> Option<&mut String> {
+        match self {
+            ArgumentError::Shape { place, .. }
+            | ArgumentError::Constructor { place, .. }
+            | ArgumentError::Payload { place, .. } => Some(place),
+            ArgumentError::Count { .. } | ArgumentError::Depth { .. } => None,
+        }
+    }
+}
+
 /// Names with commas between them, the first few of many; `none` if there are none.
 pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 12;

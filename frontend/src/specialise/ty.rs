@@ -8,7 +8,8 @@ use crate::diagnostics::Diagnostic;
 use crate::mono::{DEPTH_MAX, Mono, MonoNode, REGISTERS_MAX};
 use crate::source::Span;
 use crate::types::{Class, Con, Node, Ty};
-use dualvm_vm::module::{TypeDef, VariantDef};
+use dualvm_vm::module::{TypeDef, ValueType, VariantDef};
+use dualvm_vm::verify::limits::FIELDS_MAX;
 use std::collections::HashMap;
 
 /// What type variables stand for, with the concrete types met so far.
@@ -139,7 +140,17 @@ impl Specialiser<'_> {
             for (&constructor, fields) in ast.datas[data].constructors.iter().zip(fields.iter()) {
                 let name = self.names.text(ast.constructors[constructor].name).to_owned();
                 let flat = fields.iter().flat_map(|&field| self.program.lists.get(self.monos.flat(field)).to_vec());
-                variants.push(VariantDef { name, fields: flat.collect() });
+                let flat: Vec<ValueType> = flat.collect();
+                if flat.len() > FIELDS_MAX {
+                    let error = Diagnostic::error(ast.constructors[constructor].name_span, "too many fields")
+                        .label(format!(
+                            "`{name}` holds {} numbers and references, at most {FIELDS_MAX} fit",
+                            flat.len()
+                        ))
+                        .help("keep many numbers in an array, or parts of them in a data type of their own");
+                    self.sink.push(error);
+                }
+                variants.push(VariantDef { name, fields: flat });
             }
             let heap = self.monos.heap_type(ty, &self.program.lists).expect("a data type is one reference");
             self.program.module.set_type(heap, TypeDef::Variant(variants));

@@ -1,6 +1,7 @@
 //! Registers and heap objects to values.
 
-use crate::heap::{self, ARRAY_HEADER, FIRST, Fields, LEN, Ref};
+use super::registers;
+use crate::heap::{self, ARRAY_HEADER, FIRST, LEN, Ref};
 use crate::interp::Results;
 use crate::module::{DataDef, DataId, HostType, ModuleDef};
 use crate::trap::Limit;
@@ -8,7 +9,7 @@ use crate::value::{VALUE_DEPTH_MAX, Value};
 use crate::word;
 
 /// Why a result can't become a value.
-pub(crate) enum ReadError {
+pub enum ReadError {
     /// It nests deeper than [`VALUE_DEPTH_MAX`].
     Depth,
     /// The value takes too much memory.
@@ -23,8 +24,7 @@ pub(crate) fn read_result(
     results: &Results,
     bytes_max: u64,
 ) -> Result<Value, ReadError> {
-    let mut reader = Reader { data: &module.data, bytes_left: bytes_max, steps: 0, slots: None };
-    reader.read(ty, &mut Cursor { reals: &results.reals, words: &[], ints: &results.ints, refs: &results.refs })
+    Reader::new(&module.data, bytes_max, false).read(ty, &mut Cursor::of_results(results))
 }
 
 /// Reads the result of a recording run, and the slot of every real in it, in the order in which they stand in the
@@ -35,14 +35,13 @@ pub(crate) fn read_recorded(
     results: &Results,
     bytes_max: u64,
 ) -> Result<(Value, Vec<u32>), ReadError> {
-    let mut reader = Reader { data: &module.data, bytes_left: bytes_max, steps: 0, slots: Some(Vec::new()) };
-    let Results { reals, words, ints, refs } = results;
-    let value = reader.read(ty, &mut Cursor { reals, words, ints, refs })?;
-    Ok((value, reader.slots.unwrap_or_default()))
+    let mut reader = Reader::new(&module.data, bytes_max, true);
+    let value = reader.read(ty, &mut Cursor::of_results(results))?;
+    Ok((value, reader.into_slots()))
 }
 
 /// The registers, fields or elements that are still to be read.
-struct Cursor<'a> {
+pub struct Cursor<'a> {
     reals: &'a [f64],
     /// The words of the reals, in a recording run; empty in a primal one, where objects have none.
     words: &'a [u64],
@@ -50,7 +49,11 @@ struct Cursor<'a> {
     refs: &'a [Ref],
 }
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
+    pub(crate) fn of_results(results: &'a Results) -> Self {
+        let Results { reals, words, ints, refs } = results;
+        Cursor { reals, words, ints, refs }
+    }
     /// The fields of an object.
     ///
     /// # Safety
@@ -71,20 +74,20 @@ impl Cursor<'_> {
         }
     }
 
-    fn int(&mut self) -> i64 {
+    pub(crate) fn int(&mut self) -> i64 {
         let n = self.ints[0];
         self.ints = &self.ints[1..];
         n
     }
 
-    fn object(&mut self) -> Ref {
+    pub(crate) fn object(&mut self) -> Ref {
         let object = self.refs[0];
         self.refs = &self.refs[1..];
         object
     }
 }
 
-struct Reader<'m> {
+pub struct Reader<'m> {
     data: &'m [DataDef],
     /// Bytes that the rest of the value may take.
     bytes_left: u64,
@@ -94,7 +97,17 @@ struct Reader<'m> {
     slots: Option<Vec<u32>>,
 }
 
-impl Reader<'_> {
+impl<'m> Reader<'m> {
+    /// Reads values of about `bytes_max` bytes together; notes the slots of their reals after a recording run.
+    pub(crate) fn new(data: &'m [DataDef], bytes_max: u64, recorded: bool) -> Self {
+        Reader { data, bytes_left: bytes_max, steps: 0, slots: recorded.then(Vec::new) }
+    }
+
+    /// The slots of all reals that were read, in their order.
+    pub(crate) fn into_slots(self) -> Vec<u32> {
+        self.slots.unwrap_or_default()
+    }
+
     fn read(&mut self, ty: &HostType, from: &mut Cursor<'_>) -> Result<Value, ReadError> {
         match ty {
             HostType::Real => self.real(from).map(Value::Real),
@@ -111,7 +124,7 @@ impl Reader<'_> {
         }
     }
 
-    fn real(&mut self, from: &mut Cursor<'_>) -> Result<f64, ReadError> {
+    pub(crate) fn real(&mut self, from: &mut Cursor<'_>) -> Result<f64, ReadError> {
         let x = from.reals[0];
         from.reals = &from.reals[1..];
         if self.slots.is_some() {
@@ -186,23 +199,46 @@ impl Reader<'_> {
         // SAFETY: promised by the caller. A cell has the element's fields and then, as the last reference, the rest.
         unsafe {
             if *element == HostType::Real {
-                let mut reals = Vec::new();
-                while heap::tag_of(*cell) != 0 {
-                    self.take_bytes(1, size_of::<f64>())?;
-                    let mut fields = Cursor::of(cell, self.slots.is_some());
-                    reals.push(self.real(&mut fields)?);
-                    cell = fields.object();
-                }
-                return Ok(Value::Reals(reals));
+                return Ok(Value::Reals(self.real_list(cell)?));
             }
-            let mut items = Vec::new();
+            let len = list_len(cell);
+            self.take_bytes(len, size_of::<Value>())?;
+            let mut items = Vec::with_capacity(len);
             while heap::tag_of(*cell) != 0 {
-                self.take_bytes(1, size_of::<Value>())?;
                 let mut fields = Cursor::of(cell, self.slots.is_some());
                 items.push(self.part(element, &mut fields)?);
                 cell = fields.object();
             }
             Ok(Value::Array(items))
+        }
+    }
+
+    /// # Safety
+    /// `cell` is a complete list of reals.
+    pub(crate) unsafe fn real_list(&mut self, mut cell: Ref) -> Result<Vec<f64>, ReadError> {
+        // SAFETY: promised by the caller. A cell has a real and the rest.
+        unsafe {
+            let len = list_len(cell);
+            self.take_bytes(len, size_of::<f64>())?;
+            let mut reals = Vec::with_capacity(len);
+            while heap::tag_of(*cell) != 0 {
+                let mut fields = Cursor::of(cell, self.slots.is_some());
+                reals.push(self.real(&mut fields)?);
+                cell = fields.object();
+            }
+            Ok(reals)
+        }
+    }
+
+    /// # Safety
+    /// `array` is a complete array of reals.
+    pub(crate) unsafe fn real_array(&mut self, array: Ref) -> Result<Vec<f64>, ReadError> {
+        // SAFETY: promised by the caller; the length counts the elements.
+        unsafe {
+            let len = *array.add(LEN) as usize;
+            self.take_bytes(len, size_of::<f64>())?;
+            self.take_slots(*array.add(FIRST) as u32, len)?;
+            Ok(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len).to_vec())
         }
     }
 
@@ -214,19 +250,17 @@ impl Reader<'_> {
             let len = *array.add(LEN) as usize;
             let elements = array.add(ARRAY_HEADER);
             if *element == HostType::Real {
-                self.take_bytes(len, size_of::<f64>())?;
-                self.take_slots(*array.add(FIRST) as u32, len)?;
-                return Ok(Value::Reals(std::slice::from_raw_parts(elements.cast(), len).to_vec()));
+                return Ok(Value::Reals(self.real_array(array)?));
             }
             self.take_bytes(len, size_of::<Value>())?;
-            let types = element.flatten(self.data);
-            let fields = Fields::of(&types);
+            let fields = registers(element);
+            let only = fields.only_bank().is_some();
             let mut items = Vec::with_capacity(len);
             let first = *array.add(FIRST);
             for n in 0..len {
                 let cell = elements.add(n);
                 let word = if first == 0 { 0 } else { first + n as u64 };
-                let mut from = if types.len() == 1 {
+                let mut from = if only {
                     Cursor {
                         reals: std::slice::from_raw_parts(cell.cast(), fields.reals),
                         words: std::slice::from_ref(&word),
@@ -241,4 +275,21 @@ impl Reader<'_> {
             Ok(Value::Array(items))
         }
     }
+}
+
+/// The number of elements. Counting first costs less than moving elements when a vector grows.
+///
+/// # Safety
+/// `cell` is a complete list.
+unsafe fn list_len(mut cell: Ref) -> usize {
+    let mut len = 0;
+    // SAFETY: promised by the caller. The rest is a cell's last reference.
+    unsafe {
+        while heap::tag_of(*cell) != 0 {
+            let fields = heap::fields_of(*cell);
+            cell = *cell.add(fields.ref_at(fields.refs - 1)) as Ref;
+            len += 1;
+        }
+    }
+    len
 }

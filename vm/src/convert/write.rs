@@ -1,13 +1,12 @@
 //! Values to registers and heap objects.
 
-use crate::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref};
-use crate::interp::Arguments;
+use super::registers;
+use super::store::{Cells, Store};
+use crate::heap::Fields;
 use crate::isa::Bank;
 use crate::module::{DataDef, DataId, HostType, ModuleDef, TypeDef, TypeId};
-use crate::tape::Tape;
 use crate::trap::Limit;
 use crate::value::{ArgumentError, VALUE_DEPTH_MAX, Value, listed};
-use std::fmt::Write;
 
 /// Why arguments could not be written.
 pub(crate) enum WriteError {
@@ -27,167 +26,169 @@ impl From<Limit> for WriteError {
     }
 }
 
+/// A step from a value to a part of it.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Part(usize),
+    Field(&'a str),
+    Item(usize),
+}
+
+impl WriteError {
+    /// The error of a part, seen from the value that it is a part of. Places are made here only: arguments that are as
+    /// they should be pay nothing for them.
+    #[cold]
+    #[inline(never)]
+    fn inside(mut self, step: Step<'_>) -> Self {
+        if let WriteError::Argument(error) = &mut self
+            && let Some(place) = error.place_mut()
+        {
+            let outer = match step {
+                Step::Part(n) => format!(".{n}"),
+                Step::Field(name) => format!(".{name}"),
+                Step::Item(n) => format!("[{n}]"),
+            };
+            place.insert_str(0, &outer);
+        }
+        self
+    }
+
+    /// The error of an argument.
+    #[cold]
+    fn of_parameter(mut self, name: &str) -> Self {
+        if let WriteError::Argument(error) = &mut self {
+            match &mut **error {
+                ArgumentError::Depth { parameter } => *parameter = name.to_owned(),
+                error => error.place_mut().into_iter().for_each(|place| place.insert_str(0, name)),
+            }
+        }
+        self
+    }
+}
+
 /// Converts arguments to registers. With a tape, every real gets a slot, in the order in which it stands in the
 /// arguments; [`super::read_gradient`] counts along.
 pub(crate) fn write_arguments(
     module: &ModuleDef,
     params: &[(String, HostType)],
     values: &[Value],
-    to: &mut Arguments,
-    heap: &mut Heap,
-    tape: Option<&mut Tape>,
+    store: &mut Store<'_>,
 ) -> Result<(), WriteError> {
     if params.len() != values.len() {
         return Err(ArgumentError::Count { expected: params.to_vec(), found: values.len() }.into());
     }
-    to.reals.clear();
-    to.words.clear();
-    to.ints.clear();
-    to.refs.clear();
-    heap.paused = true;
-    let mut writer = Writer { module, heap, tape, place: String::new(), steps: 0 };
-    let outcome = params.iter().zip(values).try_for_each(|((name, ty), value)| {
-        writer.place.clear();
-        writer.place.push_str(name);
-        writer.write(ty, value, to).map_err(|error| match error {
-            WriteError::Argument(error) if matches!(*error, ArgumentError::Depth { .. }) => {
-                ArgumentError::Depth { parameter: name.clone() }.into()
-            }
-            error => error,
-        })
-    });
-    writer.heap.paused = false;
-    outcome
+    let mut writer = Writer { module, store, steps: 0 };
+    for ((name, ty), value) in params.iter().zip(values) {
+        writer.write(ty, value).map_err(|error| error.of_parameter(name))?;
+    }
+    Ok(())
 }
 
-/// Appends values to registers. What becomes the content of an object is appended first and then moved into it, from
-/// the end of the registers.
-struct Writer<'a> {
+/// Writes values of the host.
+struct Writer<'a, 's> {
     module: &'a ModuleDef,
-    heap: &'a mut Heap,
-    tape: Option<&'a mut Tape>,
-    /// Where the value being written stands.
-    place: String,
-    /// How many parts deep in the argument that is.
+    store: &'a mut Store<'s>,
+    /// How many parts deep in the argument the value being written is.
     steps: usize,
 }
 
-impl Writer<'_> {
-    fn write(&mut self, ty: &HostType, value: &Value, to: &mut Arguments) -> Result<(), WriteError> {
+impl Writer<'_, '_> {
+    fn write(&mut self, ty: &HostType, value: &Value) -> Result<(), WriteError> {
         match (ty, value) {
-            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts, to),
-            (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => {
-                self.record(types, parts, to)
+            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts),
+            (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => self.record(types, parts),
+            (HostType::Array { element, .. }, Value::Array(items)) if **element != HostType::Real => {
+                self.array(element, items)
             }
-            (HostType::Array { element, .. }, Value::Array(items)) => self.array(element, items, to),
-            (HostType::List { element, list }, Value::Array(items)) => self.list(element, *list, items, to),
-            (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload, to),
-            _ => self.leaf(ty, value, to),
+            (HostType::List { element, list }, Value::Array(items)) if **element != HostType::Real => {
+                self.list(element, *list, items)
+            }
+            (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload),
+            _ => self.leaf(ty, value),
         }
     }
 
-    /// Writes a part of the value being written: its place is the current one with `suffix`.
-    fn part(
-        &mut self,
-        suffix: std::fmt::Arguments<'_>,
-        ty: &HostType,
-        value: &Value,
-        to: &mut Arguments,
-    ) -> Result<(), WriteError> {
-        let len = self.enter(suffix)?;
-        let result = self.write(ty, value, to);
-        if result.is_ok() {
-            self.steps -= 1;
-            self.place.truncate(len);
-        }
-        result
-    }
-
-    /// Goes into a part; returns the length of the place outside of it.
-    fn enter(&mut self, suffix: std::fmt::Arguments<'_>) -> Result<usize, WriteError> {
+    /// Writes a part of the value being written.
+    fn part(&mut self, step: Step<'_>, ty: &HostType, value: &Value) -> Result<(), WriteError> {
         if self.steps == VALUE_DEPTH_MAX {
-            return Err(ArgumentError::Depth { parameter: String::new() }.into());
+            return Err(too_deep());
         }
         self.steps += 1;
-        let len = self.place.len();
-        let _ = self.place.write_fmt(suffix);
-        Ok(len)
+        let result = self.write(ty, value);
+        self.steps -= 1;
+        if let Err(error) = result { Err(error.inside(step)) } else { Ok(()) }
     }
 
-    fn tuple(&mut self, types: &[HostType], parts: &[Value], to: &mut Arguments) -> Result<(), WriteError> {
+    fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<(), WriteError> {
         for n in 0..types.len() {
-            self.part(format_args!(".{n}"), &types[n], &parts[n], to)?;
+            self.part(Step::Part(n), &types[n], &parts[n])?;
         }
         Ok(())
     }
 
-    fn record(
-        &mut self,
-        types: &[(String, HostType)],
-        parts: &[(String, Value)],
-        to: &mut Arguments,
-    ) -> Result<(), WriteError> {
-        for (name, ty) in types {
-            let part = self.field(parts, name, ty)?;
-            self.part(format_args!(".{name}"), ty, part, to)?;
+    fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Result<(), WriteError> {
+        for (n, (name, ty)) in types.iter().enumerate() {
+            let part = field(parts, n, name, ty)?;
+            self.part(Step::Field(name), ty, part)?;
         }
         Ok(())
     }
 
-    fn variant(&mut self, data: DataId, name: &str, payload: &Value, to: &mut Arguments) -> Result<(), WriteError> {
+    fn variant(&mut self, data: DataId, name: &str, payload: &Value) -> Result<(), WriteError> {
         let tag = self.constructor(data, name)?;
         let ty = &self.module.data[data.index()].variants[tag].1;
         let written = match (ty, payload) {
-            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts, to),
-            (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => {
-                self.record(types, parts, to)
-            }
-            _ => Err(self.wrong_payload(name, ty, payload)),
+            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts),
+            (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => self.record(types, parts),
+            _ => Err(wrong_payload(name, ty, payload)),
         };
-        if written.is_err() { written } else { self.payload(data, tag, to) }
+        if written.is_err() { written } else { self.payload(data, tag) }
     }
 
-    fn list(
-        &mut self,
-        element: &HostType,
-        list: TypeId,
-        items: &[Value],
-        to: &mut Arguments,
-    ) -> Result<(), WriteError> {
+    fn list(&mut self, element: &HostType, list: TypeId, items: &[Value]) -> Result<(), WriteError> {
+        let mut cells = Cells::new(self.variant_fields(list, 1));
         for (n, item) in items.iter().enumerate() {
-            self.part(format_args!("[{n}]"), element, item, to)?;
+            self.part(Step::Item(n), element, item)?;
+            self.store.cell(&mut cells)?;
         }
-        Ok(self.cells(list, items.len(), to)?)
+        Ok(self.store.end(cells)?)
     }
 
-    fn array(&mut self, element: &HostType, items: &[Value], to: &mut Arguments) -> Result<(), WriteError> {
-        let types = element.flatten(&self.module.data);
-        let fields = Fields::of(&types);
+    fn array(&mut self, element: &HostType, items: &[Value]) -> Result<(), WriteError> {
+        let fields = registers(element);
+        let bank = fields.only_bank();
         for (n, item) in items.iter().enumerate() {
-            self.part(format_args!("[{n}]"), element, item, to)?;
-            if types.len() != 1 {
-                self.object(0, fields, to)?;
+            self.part(Step::Item(n), element, item)?;
+            if bank.is_none() {
+                self.store.object(0, fields)?;
             }
         }
-        let bank = if let [only] = types[..] { only.bank() } else { Bank::Ref };
-        Ok(self.elements(bank, items.len(), to)?)
+        Ok(self.store.elements(bank.unwrap_or(Bank::Ref), items.len())?)
     }
 
     /// Writes a value that has no parts, or only reals.
-    fn leaf(&mut self, ty: &HostType, value: &Value, to: &mut Arguments) -> Result<(), WriteError> {
+    fn leaf(&mut self, ty: &HostType, value: &Value) -> Result<(), WriteError> {
         match (ty, value) {
-            (HostType::Real, Value::Real(x)) => self.real(*x, to)?,
-            (HostType::Real, Value::Int(n)) if (*n as f64) as i128 == i128::from(*n) => self.real(*n as f64, to)?,
-            (HostType::Int, Value::Int(n)) => to.ints.push(*n),
-            (HostType::Bool, Value::Bool(b)) => to.ints.push(i64::from(*b)),
+            (HostType::Int, Value::Int(n)) => self.store.int(*n),
+            (HostType::Bool, Value::Bool(b)) => self.store.int(i64::from(*b)),
+            (HostType::Real, _) => {
+                let x = number(value)?;
+                self.store.real(x)?;
+            }
             (HostType::Array { element, .. }, Value::Reals(xs)) if **element == HostType::Real => {
-                self.real_array(xs, to)?;
+                self.store.real_array(xs)?;
             }
-            (HostType::Array { element, .. }, Value::Reals(xs)) if xs.is_empty() => self.array(element, &[], to)?,
-            (HostType::List { element, list }, Value::Reals(xs)) if **element == HostType::Real || xs.is_empty() => {
-                self.real_list(*list, xs, to)?;
+            (HostType::Array { element, .. }, Value::Array(items)) if **element == HostType::Real => {
+                self.real_items(items)?;
             }
-            _ => return Err(self.mismatch(ty, found(value))),
+            (HostType::Array { element, .. }, Value::Reals(xs)) if xs.is_empty() => self.array(element, &[])?,
+            (HostType::List { element, .. }, Value::Reals(xs)) if **element == HostType::Real || xs.is_empty() => {
+                self.store.real_list::<Limit>(xs.len(), |n| Ok(xs[n]))?;
+            }
+            (HostType::List { element, .. }, Value::Array(items)) if **element == HostType::Real => {
+                self.store.real_list(items.len(), |n| item_number(items, n))?;
+            }
+            _ => return Err(mismatch(ty, found(value))),
         }
         Ok(())
     }
@@ -196,32 +197,81 @@ impl Writer<'_> {
     fn constructor(&self, data: DataId, name: &str) -> Result<usize, WriteError> {
         let def = &self.module.data[data.index()];
         let tag = def.variants.iter().position(|(known, _)| known == name);
-        tag.ok_or_else(|| self.no_constructor(def, name))
+        tag.ok_or_else(|| no_constructor(def, name))
     }
 
-    /// The part of a record for a field.
-    fn field<'v>(&self, parts: &'v [(String, Value)], name: &str, ty: &HostType) -> Result<&'v Value, WriteError> {
-        let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
-        part.ok_or_else(|| self.mismatch(ty, format!("no field `{name}`")))
+    /// The fields of a variant of a list or of a data type.
+    fn variant_fields(&self, ty: TypeId, tag: usize) -> Fields {
+        match &self.module.types[ty.index()] {
+            TypeDef::Variant(variants) => Fields::of(&variants[tag].fields),
+            _ => unreachable!("the verifier refuses lists and data types whose heap types are not variants"),
+        }
     }
 
-    #[cold]
-    fn mismatch(&self, expected: &HostType, found: String) -> WriteError {
-        ArgumentError::Shape { place: self.place.clone(), expected: expected.clone(), found }.into()
+    /// Moves the last registers, the payload of a constructor, into an object.
+    fn payload(&mut self, data: DataId, tag: usize) -> Result<(), WriteError> {
+        let fields = self.variant_fields(self.module.data[data.index()].ty, tag);
+        Ok(self.store.object(tag as u32, fields)?)
     }
 
-    #[cold]
-    fn no_constructor(&self, def: &DataDef, found: &str) -> WriteError {
-        let constructors = def.variants.iter().map(|(name, _)| name.clone()).collect();
-        let (place, data) = (self.place.clone(), def.name.clone());
-        ArgumentError::Constructor { place, data, constructors, found: found.to_owned() }.into()
+    /// Writes an array of reals that are values of their own.
+    fn real_items(&mut self, items: &[Value]) -> Result<(), WriteError> {
+        let elements = self.store.reals_of_array(items.len())?;
+        for n in 0..items.len() {
+            let x = item_number(items, n)?;
+            // SAFETY: the array has as many elements.
+            unsafe { *elements.add(n) = x };
+        }
+        Ok(())
     }
+}
 
-    #[cold]
-    fn wrong_payload(&self, constructor: &str, expected: &HostType, payload: &Value) -> WriteError {
-        let (place, constructor) = (self.place.clone(), constructor.to_owned());
-        ArgumentError::Payload { place, constructor, expected: expected.clone(), found: found(payload) }.into()
+/// A number, as a real. Integers are taken if they are the same number.
+fn number(value: &Value) -> Result<f64, WriteError> {
+    match value {
+        Value::Real(x) => Ok(*x),
+        Value::Int(n) if (*n as f64) as i128 == i128::from(*n) => Ok(*n as f64),
+        _ => Err(mismatch(&HostType::Real, found(value))),
     }
+}
+
+fn item_number(items: &[Value], n: usize) -> Result<f64, WriteError> {
+    number(&items[n]).map_err(|error| error.inside(Step::Item(n)))
+}
+
+/// The part of a record for the n-th field of its type: most often it stands there.
+fn field<'v>(parts: &'v [(String, Value)], n: usize, name: &str, ty: &HostType) -> Result<&'v Value, WriteError> {
+    let (key, part) = &parts[n];
+    if key == name {
+        return Ok(part);
+    }
+    let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
+    part.ok_or_else(|| mismatch(ty, format!("no field `{name}`")))
+}
+
+// Places are added on the way out.
+
+#[cold]
+fn mismatch(expected: &HostType, found: String) -> WriteError {
+    ArgumentError::Shape { place: String::new(), expected: expected.clone(), found }.into()
+}
+
+#[cold]
+fn no_constructor(def: &DataDef, found: &str) -> WriteError {
+    let constructors = def.variants.iter().map(|(name, _)| name.clone()).collect();
+    let (place, data) = (String::new(), def.name.clone());
+    ArgumentError::Constructor { place, data, constructors, found: found.to_owned() }.into()
+}
+
+#[cold]
+fn wrong_payload(constructor: &str, expected: &HostType, payload: &Value) -> WriteError {
+    let (place, constructor) = (String::new(), constructor.to_owned());
+    ArgumentError::Payload { place, constructor, expected: expected.clone(), found: found(payload) }.into()
+}
+
+#[cold]
+fn too_deep() -> WriteError {
+    ArgumentError::Depth { parameter: String::new() }.into()
 }
 
 /// What a value is, for messages.
@@ -234,134 +284,5 @@ fn found(value: &Value) -> String {
         Value::Real(_) | Value::Int(_) | Value::Bool(_) => format!("{} ({value})", value.kind()),
         Value::Variant(name, _) => format!("constructor `{name}`"),
         _ => value.kind().to_owned(),
-    }
-}
-
-/// What is written without recursion.
-impl Writer<'_> {
-    /// The fields of a variant of a list or of a data type.
-    fn variant_fields(&self, ty: TypeId, tag: usize) -> Fields {
-        match &self.module.types[ty.index()] {
-            TypeDef::Variant(variants) => Fields::of(&variants[tag].fields),
-            _ => unreachable!("the verifier refuses lists and data types whose heap types are not variants"),
-        }
-    }
-
-    /// Moves the last registers, the payload of a constructor, into an object.
-    fn payload(&mut self, data: DataId, tag: usize, to: &mut Arguments) -> Result<(), WriteError> {
-        let fields = self.variant_fields(self.module.data[data.index()].ty, tag);
-        Ok(self.object(tag as u32, fields, to)?)
-    }
-
-    fn slots(&mut self, count: usize) -> Result<u32, Limit> {
-        match &mut self.tape {
-            Some(tape) if count > 0 => tape.reserve_slots(count as u64),
-            _ => Ok(0),
-        }
-    }
-
-    fn real(&mut self, x: f64, to: &mut Arguments) -> Result<(), Limit> {
-        let slot = self.slots(1)?;
-        to.reals.push(x);
-        to.words.push(u64::from(slot));
-        Ok(())
-    }
-
-    fn real_list(&mut self, list: TypeId, xs: &[f64], to: &mut Arguments) -> Result<(), Limit> {
-        for &x in xs {
-            self.real(x, to)?;
-        }
-        self.cells(list, xs.len(), to)
-    }
-
-    fn real_array(&mut self, xs: &[f64], to: &mut Arguments) -> Result<(), Limit> {
-        let first = self.slots(xs.len())?;
-        let array = self.allocate_array(Bank::Real, xs.len())?;
-        // SAFETY: the array has as many elements.
-        unsafe {
-            array.add(ARRAY_HEADER).cast::<f64>().copy_from_nonoverlapping(xs.as_ptr(), xs.len());
-            *array.add(FIRST) = u64::from(first);
-            *array.add(OWNER) = u64::from(first != 0);
-        }
-        to.refs.push(array);
-        Ok(())
-    }
-
-    /// Makes a list of the last `count` elements, which stand in the registers one after the other. The last cell is
-    /// made first: the registers of an element are followed by the reference to what comes after it.
-    fn cells(&mut self, list: TypeId, count: usize, to: &mut Arguments) -> Result<(), Limit> {
-        self.object(0, Fields::default(), to)?;
-        let fields = self.variant_fields(list, 1);
-        for _ in 0..count {
-            self.object(1, fields, to)?;
-        }
-        Ok(())
-    }
-
-    /// Moves the last registers into a new struct or variant, and appends that.
-    fn object(&mut self, tag: u32, fields: Fields, to: &mut Arguments) -> Result<(), Limit> {
-        let object = self.heap.allocate(heap::object_header(fields, tag), fields.size(), 0, &mut [])?;
-        let (reals, ints) = (to.reals.len() - fields.reals, to.ints.len() - fields.ints);
-        let refs = to.refs.len() - fields.refs;
-        // SAFETY: the object has fields for these registers; references lead to objects of this heap.
-        unsafe {
-            for (n, (x, word)) in to.reals.drain(reals..).zip(to.words.drain(reals..)).enumerate() {
-                *object.add(fields.real_at(n)).cast::<f64>() = x;
-                *object.add(fields.word_at(n)) = word;
-                *object.add(OWNER) |= u64::from(word != 0);
-            }
-            for (n, x) in to.ints.drain(ints..).enumerate() {
-                *object.add(fields.int_at(n)) = x as u64;
-            }
-            for (n, x) in to.refs.drain(refs..).enumerate() {
-                *object.add(fields.ref_at(n)) = x as u64;
-                *object.add(OWNER) |= *x.add(OWNER);
-            }
-        }
-        to.refs.push(object);
-        Ok(())
-    }
-
-    /// Moves the last registers of a bank into a new array, and appends that.
-    fn elements(&mut self, bank: Bank, len: usize, to: &mut Arguments) -> Result<(), Limit> {
-        let array = self.allocate_array(bank, len)?;
-        // SAFETY: the array has `len` elements of the bank; references lead to objects of this heap.
-        unsafe {
-            let elements = array.add(ARRAY_HEADER);
-            match bank {
-                Bank::Real => {
-                    let at = to.reals.len() - len;
-                    elements.cast::<f64>().copy_from_nonoverlapping(to.reals[at..].as_ptr(), len);
-                    // Reals that were written one after the other have consecutive slots.
-                    *array.add(FIRST) = to.words.get(at).copied().unwrap_or(0);
-                    *array.add(OWNER) = u64::from(*array.add(FIRST) != 0);
-                    to.reals.truncate(at);
-                    to.words.truncate(at);
-                }
-                Bank::Int => {
-                    let at = to.ints.len() - len;
-                    elements.cast::<i64>().copy_from_nonoverlapping(to.ints[at..].as_ptr(), len);
-                    to.ints.truncate(at);
-                }
-                Bank::Ref => {
-                    let at = to.refs.len() - len;
-                    elements.cast::<Ref>().copy_from_nonoverlapping(to.refs[at..].as_ptr(), len);
-                    *array.add(OWNER) = u64::from(to.refs.drain(at..).any(|object| *object.add(OWNER) != 0));
-                }
-            }
-        }
-        to.refs.push(array);
-        Ok(())
-    }
-
-    /// Memory for an array; its elements are to be written.
-    fn allocate_array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
-        let array = self.heap.allocate(heap::array_header(element), ARRAY_HEADER + len, 0, &mut [])?;
-        // SAFETY: the array's header is part of it.
-        unsafe {
-            *array.add(LEN) = len as u64;
-            *array.add(FIRST) = 0;
-        }
-        Ok(array)
     }
 }

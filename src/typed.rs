@@ -1,0 +1,112 @@
+//! Functions that are called with types of Rust, with the facade's errors.
+
+use crate::Error;
+use crate::vm::engine::{CallOptions, Stats};
+use crate::vm::typed::{self, Arguments, Output};
+use std::fmt;
+
+/// A function whose parameters and result are of these types; [`Function::typed`](crate::Function::typed) makes it.
+/// Cheap to clone, `Send` and `Sync`; it may be called from any number of threads at a time.
+///
+/// `Args` is a tuple with a type for each parameter: `(f64,)` for one, `()` for none. References in it may live as long
+/// or as short as each call needs. [`typed`] says which type stands for what.
+pub struct TypedFunction<Args, Ret>(typed::TypedFunction<Args, Ret>);
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<TypedFunction<(f64, &[f64]), f64>>();
+};
+
+impl<Args, Ret> Clone for TypedFunction<Args, Ret> {
+    fn clone(&self) -> Self {
+        TypedFunction(self.0.clone())
+    }
+}
+
+impl<Args, Ret> fmt::Debug for TypedFunction<Args, Ret> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<Args, Ret> TypedFunction<Args, Ret> {
+    pub(crate) fn new(function: typed::TypedFunction<Args, Ret>) -> Self {
+        TypedFunction(function)
+    }
+}
+
+impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
+    /// Calls the function. Nothing is allocated but vectors in the result.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Trap`](crate::ErrorKind::Trap) if the program traps or reaches a limit of the engine.
+    pub fn call(&self, args: Args) -> Result<Ret, Error> {
+        Ok(self.0.call(args)?)
+    }
+
+    /// Calls the function with limits or a cancel handle of this call's own, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn call_with(&self, args: Args, options: &CallOptions) -> Result<(Ret, Stats), Error> {
+        Ok(self.0.call_with(args, options)?)
+    }
+
+    /// The function's value, and the gradient of every real in it: a row each, in the order in which they stand in the
+    /// value. One forward run, and one sweep per row.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def turn ((x, y) : (Real, Real)) (n : Int) = (to_real n * y, x)";
+    /// let turn = Module::from_source(&Engine::default(), "turn.dual", text)?.function("turn")?;
+    /// let turn = turn.typed::<([f64; 2], i64), [f64; 2]>()?;
+    /// let (value, rows) = turn.jacobian(([1.0, 2.0], 3))?;
+    /// assert_eq!((value, rows), ([6.0, 1.0], vec![([0.0, 3.0], ()), ([1.0, 0.0], ())]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn jacobian(&self, args: Args) -> Result<(Ret, Vec<Args::Gradient>), Error> {
+        Ok(self.0.jacobian(args)?)
+    }
+
+    /// [`TypedFunction::jacobian`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn jacobian_with(&self, args: Args, options: &CallOptions) -> Result<(Ret, Vec<Args::Gradient>, Stats), Error> {
+        Ok(self.0.jacobian_with(args, options)?)
+    }
+}
+
+impl<Args: Arguments> TypedFunction<Args, f64> {
+    /// The function's value, and its gradient with respect to every real in its arguments. Nothing is allocated but
+    /// vectors in the gradient.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn value_and_grad(&self, args: Args) -> Result<(f64, Args::Gradient), Error> {
+        Ok(self.0.value_and_grad(args)?)
+    }
+
+    /// [`TypedFunction::value_and_grad`] with limits or a cancel handle of this call's own, and a report on what it
+    /// used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn grad_with(&self, args: Args, options: &CallOptions) -> Result<(f64, Args::Gradient, Stats), Error> {
+        Ok(self.0.grad_with(args, options)?)
+    }
+
+    /// Writes the gradient over an earlier one and returns the function's value. The vectors in `gradient` keep their
+    /// memory, so that repeated calls with arrays allocate nothing either: new vectors of a million reals take longer to
+    /// get from the system than to fill. On an error `gradient` stays as it was.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, Error> {
+        Ok(self.0.grad_into(args, gradient)?)
+    }
+}

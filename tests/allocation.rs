@@ -1,0 +1,162 @@
+//! The second and later gradient calls of a function allocate nothing from the system but the result: everything else
+//! is kept by the engine. An allocator that counts stands in for the system's.
+
+use dualvm::{CallOptions, Engine, Function, Module, Value};
+use serde::de::DeserializeSeed;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::Path;
+
+thread_local! {
+    /// Allocations of this thread: tests run side by side.
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it comes.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: promised by the caller.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: promised by the caller.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `run` asks the system for memory, and what it returns.
+fn count<T>(run: impl FnOnce() -> T) -> (u64, T) {
+    let before = COUNT.get();
+    let result = run();
+    (COUNT.get() - before, result)
+}
+
+/// Calls more than a warm-up needs, so that a growing buffer shows.
+const CALLS: usize = 4;
+
+/// Runs something several times and compares the allocations of all runs but the first with those of its result.
+#[track_caller]
+fn assert_only_the_result_is_allocated<T: Clone>(name: &str, mut run: impl FnMut() -> T) {
+    let result = run();
+    let (expected, copy) = count(|| result.clone());
+    drop(copy);
+    for call in 2..=CALLS {
+        let (found, _) = count(&mut run);
+        assert_eq!(found, expected, "{name}: allocations of call {call}, and of its result");
+    }
+}
+
+fn example(engine: &Engine, file: &str, function: &str) -> Function {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(file).with_extension("dual");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let module = Module::from_source(engine, file, &text).unwrap_or_else(|error| panic!("{error}"));
+    module.function(function).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn arguments(function: &Function, json: &str) -> Vec<Value> {
+    let mut json = serde_json::Deserializer::from_str(json);
+    function.arguments_seed().deserialize(&mut json).unwrap_or_else(|error| panic!("{}: {error}", function.name()))
+}
+
+/// Every example with arguments. Those that are long enough use more memory than one slab.
+const EXAMPLES: [(&str, &str, &str); 16] = [
+    ("mult", "mult", "[3, 4]"),
+    ("dotprod", "dotprod", "[LONG, LONG]"),
+    ("dotprod", "dotprod_list", "[LONG, LONG]"),
+    ("summatvec", "summatvec", "[[[1, 2], [3, 4]], [3, 5]]"),
+    ("summatvec", "summatvec_list", "[[[1, 2], [3, 4]], [3, 5]]"),
+    ("rosenbrock", "rosenbrock", "[LONG]"),
+    ("newton", "newton", "[2, 1000000]"),
+    ("spring", "spring", "[2000, [0.5, 0.1], [1, 1]]"),
+    ("particles", "particles", "[1000, [[[0.5, 0.1], [1, 1]], [[1, 0.1], [1, 1]]]]"),
+    ("neural", "neural", "[[[[[0.5, -0.2], [0.1, 0.3]], [0.1, 0.2]], [[[0.7, 0.4]], [-0.3]]], [1, 2]]"),
+    ("logistic", "logistic", "[[0.1, -0.2], 0.5, [[[1, 2], true], [[-1, 0.5], false], [[30, -20], true]]]"),
+    (
+        "expression",
+        "expression",
+        r#"[{"Mul": [{"Leaf": 3}, {"Add": [{"Leaf": 4}, {"Apply": ["Sin", {"Leaf": 1}]}]}]}]"#,
+    ),
+    ("newton_sweep", "newton_sweep", "[[2, 3, 4], 1]"),
+    ("branchy", "branchy", "[5000, 1.5, 0.2, 0.3, 0.105]"),
+    ("rotations", "rotations", "[5000, [1, 2, 3], [0.1, 0.5, 0.7, 0.5]]"),
+    ("rotate_vec_by_quat", "rotate_vec_by_quat", "[[1, 2, 3], [4, 5, 6, 7]]"),
+];
+
+/// More than fits into the slabs that a run starts with, and into any object that is not large.
+const LONG: usize = 20_000;
+
+fn with_long(json: &str) -> String {
+    let long: Vec<String> = (0..LONG).map(|n| format!("{}", (n % 7) as f64 - 2.5)).collect();
+    json.replace("LONG", &format!("[{}]", long.join(",")))
+}
+
+#[test]
+fn only_the_gradient_is_allocated() {
+    for (file, name, json) in EXAMPLES {
+        let function = example(&Engine::default(), file, name);
+        let args = arguments(&function, &with_long(json));
+        let options = CallOptions::default();
+        assert_only_the_result_is_allocated(name, || function.call(&args).expect("examples run"));
+        if function.interface().result == dualvm::HostType::Real {
+            assert_only_the_result_is_allocated(name, || function.grad_with(&args, &options).expect("examples run"));
+        }
+    }
+}
+
+#[test]
+fn functions_of_an_engine_share_what_it_keeps() {
+    let engine = Engine::default();
+    let functions = EXAMPLES.map(|(file, name, json)| {
+        let function = example(&engine, file, name);
+        let args = arguments(&function, &with_long(json));
+        (function, args)
+    });
+    let run_all = || functions.iter().map(|(f, args)| f.call(args).expect("examples run")).collect::<Vec<Value>>();
+    assert_only_the_result_is_allocated("all", run_all);
+}
+
+#[test]
+fn typed_scalars_allocate_nothing() {
+    let engine = Engine::default();
+    let mult = example(&engine, "mult", "mult").typed::<(f64, f64), f64>().expect("its types");
+    let newton = example(&engine, "newton", "newton").typed::<(f64, f64), f64>().expect("its types");
+    type Pair = (f64, f64);
+    let spring = example(&engine, "spring", "spring").typed::<(i64, Pair, Pair), f64>().expect("its types");
+    let rotate = example(&engine, "rotate_vec_by_quat", "rotate_vec_by_quat");
+    let rotate = rotate.typed::<([f64; 3], [f64; 4]), [f64; 3]>().expect("its types");
+    let run = || {
+        let products = (mult.call((3.0, 4.0)).expect("runs"), mult.value_and_grad((3.0, 4.0)).expect("runs"));
+        let root = newton.value_and_grad((2.0, 1e6)).expect("runs");
+        let end = spring.value_and_grad((2000, (0.5, 0.1), (1.0, 1.0))).expect("runs");
+        (products, root, end, rotate.call(([1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0])).expect("runs"))
+    };
+    // A copy of these results takes no memory.
+    assert_only_the_result_is_allocated("scalars", run);
+}
+
+#[test]
+fn typed_arrays_allocate_their_gradient_once_or_not_at_all() {
+    let engine = Engine::default();
+    let xs: Vec<f64> = (0..LONG).map(|n| n as f64).collect();
+    for name in ["dotprod", "dotprod_list"] {
+        let dot = example(&engine, "dotprod", name).typed::<(&[f64], &[f64]), f64>().expect("its types");
+        assert_only_the_result_is_allocated(name, || dot.call((&xs, &xs)).expect("runs"));
+        assert_only_the_result_is_allocated(name, || dot.value_and_grad((&xs, &xs)).expect("runs"));
+        let mut gradient = (Vec::new(), Vec::new());
+        assert_only_the_result_is_allocated(name, || dot.grad_into((&xs, &xs), &mut gradient).expect("runs"));
+        assert_eq!(gradient, (xs.clone(), xs.clone()));
+    }
+}

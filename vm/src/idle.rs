@@ -1,0 +1,102 @@
+//! Things that are kept for whoever needs one next.
+//!
+//! One stands in a slot that is taken and filled with one atomic operation each, so that calls from one thread, one
+//! after the other, neither lock nor wait. The others are behind a lock.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What is not in use.
+#[derive(Debug)]
+pub(crate) struct Idle<T> {
+    /// Null, or a box that this owns.
+    slot: AtomicPtr<T>,
+    more: Mutex<Vec<Box<T>>>,
+}
+
+impl<T: Send> Default for Idle<T> {
+    fn default() -> Self {
+        Idle { slot: AtomicPtr::new(ptr::null_mut()), more: Mutex::default() }
+    }
+}
+
+// That only `Send` things go in is what makes this `Sync`: `AtomicPtr` and `Mutex` hand each to one thread at a time.
+impl<T: Send> Idle<T> {
+    /// One of the idle things.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Box<T>> {
+        let one = self.slot.swap(ptr::null_mut(), Ordering::Acquire);
+        if one.is_null() {
+            return self.more.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        }
+        // SAFETY: whatever is in the slot came out of a box, and the swap took it out of the slot for good.
+        Some(unsafe { Box::from_raw(one) })
+    }
+
+    /// Keeps one more.
+    #[inline]
+    pub(crate) fn put(&self, one: Box<T>) {
+        let one = Box::into_raw(one);
+        if self.slot.compare_exchange(ptr::null_mut(), one, Ordering::Release, Ordering::Relaxed).is_err() {
+            // SAFETY: the slot holds another one, so this is the only pointer to what was in the box.
+            let one = unsafe { Box::from_raw(one) };
+            self.more.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        }
+    }
+}
+
+impl<T> Drop for Idle<T> {
+    fn drop(&mut self) {
+        let one = *self.slot.get_mut();
+        if !one.is_null() {
+            // SAFETY: the slot owns it, and nobody else is left to take it.
+            drop(unsafe { Box::from_raw(one) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Idle;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn what_is_put_is_taken_once_by_any_number_of_threads() {
+        static DROPPED: AtomicUsize = AtomicUsize::new(0);
+        struct Counted(usize);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                DROPPED.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let (idle, made) = (Idle::default(), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        let mut held = [(); 2].map(|()| {
+                            idle.take().unwrap_or_else(|| {
+                                made.fetch_add(1, Ordering::Relaxed);
+                                Box::new(Counted(0))
+                            })
+                        });
+                        held.iter_mut().for_each(|one| one.0 += 1);
+                        held.into_iter().for_each(|one| idle.put(one));
+                    }
+                });
+            }
+        });
+        let mut uses = 0;
+        while let Some(one) = idle.take() {
+            uses += one.0;
+        }
+        assert_eq!(uses, 8000);
+        let made = made.into_inner();
+        assert!(made <= 8);
+        assert_eq!(DROPPED.load(Ordering::Relaxed), made);
+        idle.put(Box::new(Counted(0)));
+        drop(idle);
+        assert_eq!(DROPPED.load(Ordering::Relaxed), made + 1);
+    }
+}
