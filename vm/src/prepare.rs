@@ -19,7 +19,7 @@ use crate::isa::{Bank, Inst, Op, Reg};
 use crate::liveness::{self, Block};
 use crate::loop_record::{LoopPlan, LoopSite};
 use crate::loops::{self, Loop};
-use crate::module::{Body, Function, ModuleDef, TypeDef, ValueType};
+use crate::module::{Body, Function, ModuleDef, TypeDef};
 use crate::record::{RecordCode, RecordPlan, SegmentSite};
 use crate::rename;
 use crate::segment::{self, Segment};
