@@ -59,6 +59,12 @@ helpers! {
     Unpack "unpack" (I64, I64, I64, I64, I64, I64);
     /// (context) → status
     OpenChunk "open_chunk" (I64) -> I64;
+    /// (context) → status
+    NextStrip "next_strip" (I64) -> I64;
+    /// (context, count) → first slot
+    ReserveSlots "reserve_slots" (I64, I64) -> I64;
+    /// (context, builder, first slot, count)
+    Pushed "pushed" (I64, I64, I64, I64);
     /// (context, array, words) → status
     Pack "pack" (I64, I64, I64) -> I64;
     /// (context, capacity, bank of the elements, end of roots) → builder
@@ -82,7 +88,7 @@ helpers! {
 /// Helpers that are called rarely, in the middle of code that runs often. They are called through stubs that preserve all
 /// registers, so that the rest doesn't pay for them: no register has to be saved around such a call elsewhere. What they
 /// return goes through the context.
-pub(crate) const COLD: [Helper; 3] = [Helper::Refill, Helper::OpenChunk, Helper::Allocate];
+pub(crate) const COLD: [Helper; 4] = [Helper::Refill, Helper::OpenChunk, Helper::NextStrip, Helper::Allocate];
 
 /// The symbol of a cold helper's stub.
 pub(crate) fn stub_symbol(helper: Helper) -> String {

@@ -7,6 +7,10 @@
 //! A call hands its arguments over in the first cells above the bases: for reals and integers those are the caller's own
 //! bases, because nothing of the caller stands there, for references they are above the caller's frame.
 
+mod loops;
+
+use loops::OpenLoop;
+
 use crate::emit::{Emit, Helper, TRUSTED, UNALIGNED};
 use crate::shared::function_signature;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -51,6 +55,7 @@ struct Function<'e, 'a> {
     remaining: Value,
     exits: Exits,
     callee: SigRef,
+    open_loop: OpenLoop,
     /// The stream position of the instruction that is written.
     at: u32,
 }
@@ -84,6 +89,7 @@ impl<'e, 'a> Function<'e, 'a> {
         };
         let exits = Exits { trap: exit(), unwind: exit() };
         let callee = emit.b.import_signature(function_signature());
+        let open_loop = OpenLoop::new(&mut emit.b);
         Function {
             emit,
             request: *request,
@@ -99,6 +105,7 @@ impl<'e, 'a> Function<'e, 'a> {
             remaining: params[5],
             exits,
             callee,
+            open_loop,
             at: 0,
         }
     }
@@ -163,6 +170,9 @@ impl<'e, 'a> Function<'e, 'a> {
         for n in 0..ints {
             let value = self.emit.load(I64, self.bases.ints, cell(n));
             self.emit.b.def_var(self.ints[n], value);
+        }
+        if all && !stream.loops.is_empty() {
+            self.fetch_open_loop();
         }
         if !all && stream.ref_params < stream.refs {
             let null = self.emit.int(0);
@@ -333,6 +343,18 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.set_real(inst.a, value);
                 self.set_constant(inst.a);
             }
+            Op::PrimalConst => {
+                let value = self.emit.b.ins().f64const(f64::from_bits(inst.imm));
+                self.set_real(inst.a, value);
+            }
+            Op::PrimalToReal => {
+                let value = self.int(inst.b);
+                let value = self.emit.scalar(Op::ToReal, &[value]);
+                self.set_real(inst.a, value);
+            }
+            Op::LoopBegin => self.loop_begin(inst),
+            Op::LoopStep => self.loop_step(inst),
+            Op::LoopEnd => self.loop_end(inst),
             Op::IConst => {
                 let value = self.emit.int(inst.imm as i64);
                 self.set_int(inst.a, value);
@@ -413,7 +435,7 @@ impl<'e, 'a> Function<'e, 'a> {
                 let len = self.emit.load(I64, array, cell(LEN));
                 self.set_int(inst.a, len);
             }
-            Op::Elem | Op::IElem | Op::PElem => self.element(inst),
+            Op::Elem | Op::IElem | Op::PElem | Op::PrimalElem => self.element(inst),
             Op::Pack => {
                 let site = &self.stream.objects[inst.imm as usize];
                 self.pack(inst.a, site);
@@ -847,10 +869,10 @@ impl<'e, 'a> Function<'e, 'a> {
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
         let place = self.emit.b.ins().iadd(array, offset);
         match inst.op {
-            Op::Elem => {
+            Op::Elem | Op::PrimalElem => {
                 let value = self.emit.load(F64, place, cell(ARRAY_HEADER));
                 self.set_real(inst.a, value);
-                if self.request.recording && !self.skips_word() {
+                if self.request.recording && inst.op == Op::Elem {
                     let first = self.emit.load(I64, array, cell(FIRST));
                     let slot = self.emit.b.ins().iadd(first, index);
                     let constant = self.emit.int(0);
@@ -917,11 +939,6 @@ impl<'e, 'a> Function<'e, 'a> {
 
     // Recording.
 
-    /// Whether words stand still here.
-    fn skips_word(&self) -> bool {
-        false
-    }
-
     /// Ends a segment: writes its record if an input is active, and gives the outputs their words.
     fn segment_end(&mut self, site: &SegmentSite) {
         let inputs: Vec<Value> = site.inputs.iter().map(|&register| self.word(register)).collect();
@@ -963,17 +980,7 @@ impl<'e, 'a> Function<'e, 'a> {
             .iter()
             .map(|&(_, offset, mask)| {
                 let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
-                let all = if inputs.len() == 64 { u64::MAX } else { (1 << inputs.len()) - 1 };
-                if mask & all == all {
-                    return slot.into();
-                }
-                let mut activity = None;
-                for (n, &word) in inputs.iter().enumerate() {
-                    if mask >> n & 1 == 1 {
-                        activity = Some(self.either(activity, word));
-                    }
-                }
-                activity.map_or(zero, |activity| self.emit.select(activity, slot, zero)).into()
+                self.word_if_active(&inputs, mask, slot).into()
             })
             .collect();
         self.emit.b.ins().jump(done, &words);
@@ -1024,17 +1031,7 @@ impl<'e, 'a> Function<'e, 'a> {
         let first = self.add_to_counter(layout::TAPE_NEXT_SLOT, i64::from(site.slots));
         self.add_to_counter(layout::TAPE_RECORDS, 1);
         self.add_to_counter(layout::TAPE_SWEEP_COST, i64::from(site.sweep_cost));
-        let mut at = 0;
-        for &register in &site.saved_reals {
-            let value = self.real(register);
-            self.emit.b.ins().store(UNALIGNED, value, start, at);
-            at += 8;
-        }
-        for &register in &site.saved_ints {
-            let value = self.int(register);
-            self.emit.b.ins().store(UNALIGNED, value, start, at);
-            at += 8;
-        }
+        let mut at = self.store_numbers(start, 0, &site.saved_reals, &site.saved_ints);
         for &word in inputs {
             self.emit.b.ins().istore32(UNALIGNED, word, start, at);
             at += 4;
@@ -1053,7 +1050,7 @@ fn cell(n: usize) -> i32 {
 
 /// Whether control never falls through to the next instruction.
 fn ends_block(op: Op) -> bool {
-    op.is_terminator() || matches!(op, Op::BackJump | Op::BackBranch)
+    op.is_terminator() || matches!(op, Op::BackJump | Op::BackBranch | Op::LoopStep)
 }
 
 /// The stream positions at which blocks begin.
@@ -1067,6 +1064,10 @@ fn leaders(stream: &Stream) -> Vec<u32> {
                 let site = &stream.switches[inst.imm as usize];
                 leaders.extend(site.targets.iter());
                 leaders.push(site.default);
+            }
+            Op::LoopStep => {
+                let site = &stream.loops[inst.imm as usize];
+                leaders.extend([site.body, site.end]);
             }
             _ => {}
         }

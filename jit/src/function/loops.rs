@@ -1,0 +1,257 @@
+//! Loops that are recorded as one: while such a loop runs, its record is open, and what is known of it, the number of
+//! iterations and entries and where the next entry goes, is in machine registers.
+//!
+//! In between, at a loop's head, all of it may also stand in the context: that is where the interpreter leaves a loop to
+//! native code ([`Function::fetch_open_loop`]).
+
+use super::{Function, cell};
+use crate::emit::{Helper, UNALIGNED};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use dualvm_vm::isa::Inst;
+use dualvm_vm::native::layout::{self, FIRST, STRIP_BYTES};
+use dualvm_vm::native::{LoopSite, OutputWord, PushSite};
+
+/// The loop that is being recorded.
+#[derive(Clone, Copy)]
+pub(super) struct OpenLoop {
+    /// 0 if it gets no record.
+    active: Variable,
+    iterations: Variable,
+    /// Entries in the current slab.
+    entries: Variable,
+    /// Where the next entry goes, and the end of the slab.
+    top: Variable,
+    end: Variable,
+}
+
+impl OpenLoop {
+    pub(super) fn new(b: &mut FunctionBuilder<'_>) -> Self {
+        let mut variable = || b.declare_var(I64);
+        OpenLoop { active: variable(), iterations: variable(), entries: variable(), top: variable(), end: variable() }
+    }
+}
+
+impl Function<'_, '_> {
+    /// Takes over a loop that the interpreter has begun.
+    pub(super) fn fetch_open_loop(&mut self) {
+        let open = self.open_loop;
+        let active = self.emit.b.ins().uload8(I64, UNALIGNED, self.context, layout::LOOP_ACTIVE);
+        let iterations = self.emit.load(I64, self.context, layout::LOOP_ITERATIONS);
+        let entries = self.emit.b.ins().uload32(UNALIGNED, self.context, layout::LOOP_ENTRIES);
+        self.emit.b.def_var(open.active, active);
+        self.emit.b.def_var(open.iterations, iterations);
+        self.emit.b.def_var(open.entries, entries);
+        self.fetch_slab();
+    }
+
+    fn fetch_slab(&mut self) {
+        let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
+        let end = self.emit.load(I64, self.context, layout::TAPE_END);
+        self.emit.b.def_var(self.open_loop.top, top);
+        self.emit.b.def_var(self.open_loop.end, end);
+    }
+
+    /// The words and first slots that a loop depends on, in the order of its masks.
+    fn loop_inputs(&mut self, site: &LoopSite) -> Vec<Value> {
+        let mut inputs: Vec<Value> = site.inputs.iter().map(|&register| self.word(register)).collect();
+        for &register in &site.arrays {
+            let array = self.reference(register);
+            inputs.push(self.emit.load(I64, array, cell(FIRST)));
+        }
+        inputs
+    }
+
+    pub(super) fn loop_begin(&mut self, inst: &Inst) {
+        let site = &self.stream.loops[inst.imm as usize];
+        let activity = self.loop_inputs(site).into_iter().fold(None, |all, input| Some(self.either(all, input)));
+        let zero = self.emit.int(0);
+        let open = self.open_loop;
+        self.emit.b.def_var(open.active, activity.unwrap_or(zero));
+        self.emit.b.def_var(open.iterations, zero);
+        self.emit.b.def_var(open.entries, zero);
+        self.fetch_slab();
+    }
+
+    /// Ends an iteration.
+    pub(super) fn loop_step(&mut self, inst: &Inst) {
+        let site = &self.stream.loops[inst.imm as usize];
+        let open = self.open_loop;
+        self.add(open.iterations, 1);
+        if site.entry_bytes > 0 {
+            let active = self.emit.b.use_var(open.active);
+            let (save, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+            self.emit.b.ins().brif(active, save, &[], done, &[]);
+            self.emit.b.switch_to_block(save);
+            self.loop_room(site.entry_bytes as usize + STRIP_BYTES);
+            let top = self.emit.b.use_var(open.top);
+            self.store_numbers(top, 0, &site.entry_reals, &site.entry_ints);
+            self.add(open.top, i64::from(site.entry_bytes));
+            self.add(open.entries, 1);
+            self.emit.b.ins().jump(done, &[]);
+            self.emit.b.switch_to_block(done);
+        }
+        self.charge(site.cost);
+        let condition = self.int(inst.a);
+        let (body, end) = (self.blocks[&site.body], self.blocks[&site.end]);
+        let (then, other) = if site.while_true { (body, end) } else { (end, body) };
+        self.emit.b.ins().brif(condition, then, &[], other, &[]);
+    }
+
+    fn add(&mut self, variable: Variable, amount: i64) {
+        let before = self.emit.b.use_var(variable);
+        let after = self.emit.b.ins().iadd_imm_s(before, amount);
+        self.emit.b.def_var(variable, after);
+    }
+
+    /// Makes sure that there is room for so many bytes of the open record, in a new strip if need be.
+    fn loop_room(&mut self, bytes: usize) {
+        let open = self.open_loop;
+        let (top, end) = (self.emit.b.use_var(open.top), self.emit.b.use_var(open.end));
+        let free = self.emit.b.ins().isub(end, top);
+        let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes as i64);
+        let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
+        self.emit.b.ins().brif(full, slow, &[], ready, &[]);
+        self.emit.b.switch_to_block(slow);
+        let entries = self.emit.b.use_var(open.entries);
+        self.emit.store(top, self.context, layout::TAPE_TOP);
+        self.emit.b.ins().istore32(UNALIGNED, entries, self.context, layout::LOOP_ENTRIES);
+        let status = self.emit.call_cold(Helper::NextStrip, &[self.context]);
+        self.trap_if(status, |_| ());
+        self.fetch_slab();
+        let none = self.emit.int(0);
+        self.emit.b.def_var(open.entries, none);
+        self.emit.b.ins().jump(ready, &[]);
+        self.emit.b.switch_to_block(ready);
+    }
+
+    /// Writes registers to a record. Returns where it goes on.
+    pub(super) fn store_numbers(&mut self, to: Value, mut at: i32, reals: &[u16], ints: &[u16]) -> i32 {
+        for &register in reals {
+            let value = self.real(register);
+            self.emit.b.ins().store(UNALIGNED, value, to, at);
+            at += 8;
+        }
+        for &register in ints {
+            let value = self.int(register);
+            self.emit.b.ins().store(UNALIGNED, value, to, at);
+            at += 8;
+        }
+        at
+    }
+
+    /// Completes the record of a loop, and gives the outputs and what was pushed their words.
+    pub(super) fn loop_end(&mut self, inst: &Inst) {
+        let site = &self.stream.loops[inst.imm as usize];
+        let inputs = self.loop_inputs(site);
+        let activity = inputs.iter().fold(None, |all, &input| Some(self.either(all, input)));
+        let zero = self.emit.int(0);
+        let (record, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        // Where both ways meet: the words of the outputs, then the first slot of what was pushed.
+        let slots: Vec<(u16, u32, u64)> = site
+            .outputs
+            .iter()
+            .filter_map(|&(register, output)| match output {
+                OutputWord::Slot { offset, mask } => Some((register, offset, mask)),
+                _ => None,
+            })
+            .collect();
+        let count = slots.len() + usize::from(site.push.is_some());
+        let params: Vec<Value> = (0..count).map(|_| self.emit.b.append_block_param(done, I64)).collect();
+        let constants = vec![zero.into(); count];
+        self.emit.b.ins().brif(activity.unwrap_or(zero), record, &[], done, &constants);
+
+        self.emit.b.switch_to_block(record);
+        let (first, pushed) = self.complete_record(site, &inputs);
+        let mut words: Vec<BlockArg> = Vec::with_capacity(count);
+        for &(_, offset, mask) in &slots {
+            let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
+            let word = self.word_if_active(&inputs, mask, slot);
+            words.push(word.into());
+        }
+        if site.push.is_some() {
+            words.push(pushed.unwrap_or(zero).into());
+        }
+        self.emit.b.ins().jump(done, &words);
+
+        self.emit.b.switch_to_block(done);
+        for &(register, output) in &site.outputs {
+            if !matches!(output, OutputWord::Slot { .. }) {
+                self.set_word(register, zero);
+            }
+        }
+        for (&(register, _, _), &word) in slots.iter().zip(&params) {
+            self.set_word(register, word);
+        }
+        if let Some(PushSite { builder, .. }) = site.push {
+            let builder = self.reference(builder);
+            let iterations = self.emit.b.use_var(self.open_loop.iterations);
+            self.emit.call(Helper::Pushed, &[self.context, builder, params[count - 1], iterations]);
+        }
+    }
+
+    /// Writes what follows the entries of a loop's record. Returns the first output slot, and the first slot of what was
+    /// pushed if that depends on anything.
+    fn complete_record(&mut self, site: &LoopSite, inputs: &[Value]) -> (Value, Option<Value>) {
+        let open = self.open_loop;
+        self.loop_room(site.tail_bytes as usize);
+        let start = self.emit.b.use_var(open.top);
+        let top = self.emit.b.ins().iadd_imm_s(start, i64::from(site.tail_bytes));
+        self.emit.store(top, self.context, layout::TAPE_TOP);
+        let first = self.add_to_counter(layout::TAPE_NEXT_SLOT, i64::from(site.slots));
+        self.add_to_counter(layout::TAPE_RECORDS, 1);
+        let iterations = self.emit.b.use_var(open.iterations);
+        let cost = self.emit.b.ins().imul_imm_s(iterations, i64::from(site.iteration_cost));
+        let cost = self.emit.b.ins().iadd_imm_s(cost, i64::from(site.once_cost));
+        let before = self.emit.load(I64, self.context, layout::TAPE_SWEEP_COST);
+        let after = self.emit.b.ins().iadd(before, cost);
+        self.emit.store(after, self.context, layout::TAPE_SWEEP_COST);
+        let pushed = site.push.filter(|push| push.mask != 0).map(|push| self.pushed_slots(push, inputs, iterations));
+
+        let mut at = self.store_numbers(start, 0, &site.once_reals, &site.once_ints);
+        let entries = self.emit.b.use_var(open.entries);
+        let high = self.emit.b.ins().ushr_imm_u(iterations, 32);
+        let id = self.emit.int(i64::from(site.id));
+        for value in inputs.iter().copied().chain(pushed).chain([iterations, high, entries, id, first]) {
+            self.emit.b.ins().istore32(UNALIGNED, value, start, at);
+            at += 4;
+        }
+        (first, pushed)
+    }
+
+    /// Slots for what was pushed, if it is active; else 0.
+    fn pushed_slots(&mut self, push: PushSite, inputs: &[Value], iterations: Value) -> Value {
+        let Some(activity) = self.activity_of(inputs, push.mask) else { return self.emit.int(0) };
+        let (reserve, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let slots = self.emit.b.append_block_param(done, I64);
+        let zero = self.emit.int(0);
+        self.emit.b.ins().brif(activity, reserve, &[], done, &[zero.into()]);
+        self.emit.b.switch_to_block(reserve);
+        let reserved = self.emit.value_of(Helper::ReserveSlots, &[self.context, iterations]);
+        self.stop_if_null(reserved);
+        self.emit.b.ins().jump(done, &[reserved.into()]);
+        self.emit.b.switch_to_block(done);
+        slots
+    }
+
+    /// The inputs of a mask, or-ed.
+    pub(super) fn activity_of(&mut self, inputs: &[Value], mask: u64) -> Option<Value> {
+        let chosen = inputs.iter().enumerate().filter(|(n, _)| mask >> n & 1 == 1);
+        chosen.fold(None, |all, (_, &input)| Some(self.either(all, input)))
+    }
+
+    /// A slot if an input of the mask is active, which at least one of all is; else 0.
+    pub(super) fn word_if_active(&mut self, inputs: &[Value], mask: u64, slot: Value) -> Value {
+        let all = if inputs.len() == 64 { u64::MAX } else { (1 << inputs.len()) - 1 };
+        if mask & all == all {
+            return slot;
+        }
+        let zero = self.emit.int(0);
+        match self.activity_of(inputs, mask) {
+            Some(activity) => self.emit.select(activity, slot, zero),
+            None => zero,
+        }
+    }
+}
