@@ -27,12 +27,13 @@
 //! - `shared`: target, calling conventions, and the code that exists once in a process.
 //! - `unit`: the code of one module: memory, symbols, compiling.
 //! - `emit`: writing Cranelift's representation, with the calls out of native code.
-//! - `scalar`: scalar instructions. `function`: everything else of a function. `segment`: adjoints.
+//! - `scalar`: scalar instructions. `function`: everything else of a function. `segment` and `loop_adjoint`: adjoints.
 //!
 //! Memory that holds code is never writable and executable at once, and goes back with the module.
 
 mod emit;
 mod function;
+mod loop_adjoint;
 mod scalar;
 mod segment;
 mod shared;

@@ -7,7 +7,7 @@
 use crate::emit::{Emit, UNALIGNED};
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value};
 use dualvm_vm::isa::{Bank, Inst, Op, Role};
 use dualvm_vm::native::{SegmentCode, StraightCode};
 
@@ -51,7 +51,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         let at = ints - 8 * saved_reals + 8 * n;
         registers.reals[n as usize] = Some(emit.b.ins().load(F64, UNALIGNED, trailer, at));
     }
-    let lenient = lenient_products(code);
+    let lenient = lenient_products(code.reals, code.code.iter());
     for (inst, lenient) in code.code.iter().zip(&lenient) {
         registers.run(emit, inst, *lenient);
     }
@@ -59,10 +59,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     let contributions: Vec<Value> = segment.contributions.iter().map(|&reg| registers.real(reg)).collect();
     if lenient.contains(&true) {
         let interpreted = emit.cold_block();
-        for pair in contributions.chunks(2) {
-            let nan = emit.b.ins().fcmp(FloatCC::Unordered, pair[0], pair[pair.len() - 1]);
-            emit.branch_away(nan, interpreted);
-        }
+        branch_on_nan(emit, &contributions, interpreted);
         let here = emit.b.current_block();
         emit.b.switch_to_block(interpreted);
         let undone = emit.b.ins().iconst(I32, 1);
@@ -83,6 +80,15 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     emit.b.switch_to_block(idle);
     let done = emit.b.ins().iconst(I32, 0);
     emit.b.ins().return_(&[done]);
+}
+
+/// Goes to a block if one of the values is NaN.
+pub(crate) fn branch_on_nan(emit: &mut Emit<'_>, values: &[Value], target: Block) {
+    // One comparison finds a NaN in either of two.
+    for pair in values.chunks(2) {
+        let nan = emit.b.ins().fcmp(FloatCC::Unordered, pair[0], pair[pair.len() - 1]);
+        emit.branch_away(nan, target);
+    }
 }
 
 /// The values of derived code's registers.
@@ -109,6 +115,7 @@ impl Registers {
         let result = match inst.op {
             Op::Const => emit.b.ins().f64const(f64::from_bits(inst.imm)),
             Op::IConst => emit.int(inst.imm as i64),
+            Op::Mov => self.real(inst.b),
             op => {
                 let args: Vec<Value> = operands(inst)
                     .map(|(bank, register)| if bank == Bank::Real { self.real(register) } else { self.int(register) })
@@ -136,20 +143,37 @@ fn operands(inst: &Inst) -> impl Iterator<Item = (Bank, u16)> {
 /// For each instruction, whether it is a strong product whose NaN would show in the results, and which may be written as
 /// a plain product therefore. A NaN shows if everything between it and the results hands NaN on, or leaves it out
 /// altogether as a selection does.
-pub(crate) fn lenient_products(code: &StraightCode) -> Vec<bool> {
-    let mut shows = vec![true; code.reals];
-    let mut lenient = vec![false; code.code.len()];
-    for (at, inst) in code.code.iter().enumerate().rev() {
-        let hands_on = matches!(
-            inst.op,
-            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg | Op::StrongMul | Op::Sqrt | Op::Select | Op::Min | Op::Max
-        ) && shows[usize::from(inst.a)];
-        lenient[at] = inst.op == Op::StrongMul && shows[usize::from(inst.a)];
-        for (bank, register) in operands(inst) {
-            if bank == Bank::Real {
-                shows[usize::from(register)] &= hands_on;
+pub(crate) fn lenient_products<'c>(
+    registers: usize,
+    code: impl DoubleEndedIterator<Item = &'c Inst> + ExactSizeIterator,
+) -> Vec<bool> {
+    let mut shows = vec![true; registers];
+    let mut lenient: Vec<bool> = code
+        .rev()
+        .map(|inst| {
+            let result_shows = inst.op.info().operands[0].role == Role::Def(Bank::Real) && shows[usize::from(inst.a)];
+            let hands_on = matches!(
+                inst.op,
+                Op::Add
+                    | Op::Sub
+                    | Op::Mul
+                    | Op::Div
+                    | Op::Neg
+                    | Op::StrongMul
+                    | Op::Sqrt
+                    | Op::Select
+                    | Op::Min
+                    | Op::Max
+                    | Op::Mov
+            );
+            for (bank, register) in operands(inst) {
+                if bank == Bank::Real {
+                    shows[usize::from(register)] &= hands_on && result_shows;
+                }
             }
-        }
-    }
+            inst.op == Op::StrongMul && result_shows
+        })
+        .collect();
+    lenient.reverse();
     lenient
 }

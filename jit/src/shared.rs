@@ -2,7 +2,7 @@
 //! how these call the interpreter.
 
 use crate::emit::{COLD, Helper, TRUSTED, import, stub_symbol};
-use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -117,11 +117,6 @@ pub(crate) fn signature(conv: CallConv, params: &[Type], result: Option<Type>) -
 /// that are left. Its calling convention allows tail calls.
 pub(crate) fn function_signature() -> Signature {
     signature(CallConv::Tail, &[I64; 6], Some(I64))
-}
-
-/// The signature of a segment's adjoint.
-pub(crate) fn segment_signature(conv: CallConv) -> Signature {
-    signature(conv, &[I64, I64], Some(I32))
 }
 
 fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_module::ModuleError>> {

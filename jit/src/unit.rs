@@ -1,14 +1,15 @@
 //! The code of one module: its memory, and what compiling a request takes.
 
 use crate::emit::Emit;
-use crate::shared::{Shared, function_signature, segment_signature};
-use crate::{function, segment};
+use crate::shared::{Shared, function_signature, signature};
+use crate::{function, loop_adjoint, segment};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::Signature;
+use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{Module, ModuleError};
-use dualvm_vm::native::{Compiled, FunctionRequest, Listing, Refusal, SegmentRequest, SharedCode, Unit};
+use dualvm_vm::native::{Compiled, FunctionRequest, Listing, LoopCode, Refusal, SegmentCode, SharedCode, Unit};
 use std::fmt;
 
 /// Longer functions stay interpreted: code generation is linear, 1 to 2 µs per instruction, but takes hundreds of bytes
@@ -56,13 +57,11 @@ impl CodeUnit {
     /// Compiles what stands in the context.
     fn define(&mut self) -> Result<Compiled, Refusal> {
         let module = self.module.get_or_insert_with(|| self.shared.module());
-        let mut define = || {
-            let id = module.declare_anonymous_function(&self.context.func.signature)?;
-            module.define_function(id, &mut self.context)?;
-            module.finalize_definitions()?;
-            Ok(module.get_finalized_function(id))
-        };
-        let code = define().map_err(|error: ModuleError| failed(&error))?;
+        let failed = |error: ModuleError| failed(&error);
+        let id = module.declare_anonymous_function(&self.context.func.signature).map_err(failed)?;
+        module.define_function(id, &mut self.context).map_err(failed)?;
+        module.finalize_definitions().map_err(failed)?;
+        let code = module.get_finalized_function(id);
         let bytes = self.context.compiled_code().map_or(0, |compiled| compiled.code_info().total_size as usize);
         Ok(Compiled { code, bytes })
     }
@@ -92,9 +91,15 @@ impl Unit for CodeUnit {
         self.define()
     }
 
-    fn segment(&mut self, request: &SegmentRequest<'_>) -> Result<Compiled, Refusal> {
-        let signature = segment_signature(self.shared.isa.default_call_conv());
-        self.write(signature, |emit| segment::write(emit, request.segment))?;
+    fn segment(&mut self, segment: &SegmentCode) -> Result<Compiled, Refusal> {
+        let signature = signature(self.shared.isa.default_call_conv(), &[I64, I64], Some(I32));
+        self.write(signature, |emit| segment::write(emit, segment))?;
+        self.define()
+    }
+
+    fn recorded_loop(&mut self, code: &LoopCode) -> Result<Compiled, Refusal> {
+        let signature = signature(self.shared.isa.default_call_conv(), &[I64], Some(I64));
+        self.write(signature, |emit| loop_adjoint::write(emit, code))?;
         self.define()
     }
 

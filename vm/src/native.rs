@@ -49,11 +49,17 @@ pub trait Unit: Send + fmt::Debug {
     /// See [`Refusal`]. The function stays interpreted.
     fn function(&mut self, request: &FunctionRequest<'_>) -> Result<Compiled, Refusal>;
 
-    /// Compiles the adjoint of a segment.
+    /// Compiles the adjoint of a segment: a [`SegmentFn`].
     ///
     /// # Errors
     /// See [`Refusal`]. The segment's records stay interpreted.
-    fn segment(&mut self, request: &SegmentRequest<'_>) -> Result<Compiled, Refusal>;
+    fn segment(&mut self, segment: &SegmentCode) -> Result<Compiled, Refusal>;
+
+    /// Compiles the iterations of a loop's adjoint: a [`LoopFn`].
+    ///
+    /// # Errors
+    /// See [`Refusal`]. The loop's records stay interpreted.
+    fn recorded_loop(&mut self, code: &LoopCode) -> Result<Compiled, Refusal>;
 
     /// Intermediate representation and machine code of a function, for people.
     ///
@@ -97,6 +103,32 @@ pub struct FunctionCode;
 /// because a product was NaN, and the strong product may say otherwise: then the derived code is interpreted.
 pub type SegmentFn = unsafe extern "C" fn(trailer: *const u32, adjoints: *mut f64) -> u32;
 
+/// Runs iterations of a loop's adjoint, from the last one backwards. Returns how many it has run: fewer than asked for
+/// if in the next one a product was NaN, and the strong product may say otherwise. The frame then is as before that
+/// iteration, and it is interpreted.
+pub type LoopFn = unsafe extern "C" fn(run: *const LoopRun) -> u64;
+
+/// What a [`LoopFn`] works on.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LoopRun {
+    /// The frame's real registers. The first ones and what was saved once or computed by the prologue hold their
+    /// values, and the first ones get new ones.
+    pub reals: *mut f64,
+    /// The frame's integer registers, likewise.
+    pub ints: *mut i64,
+    /// The slots in the record: inputs, arrays, what was pushed.
+    pub slots: *const u32,
+    /// The adjoints of the tape.
+    pub adjoints: *mut f64,
+    /// The end of the entries.
+    pub entries_end: *const u8,
+    /// The number of the last iteration, counted from 1.
+    pub last: u64,
+    /// How many iterations to run.
+    pub count: u64,
+}
+
 /// A function that shall be compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionRequest<'a> {
@@ -113,15 +145,6 @@ pub struct FunctionRequest<'a> {
     pub stream: &'a Stream,
     /// The entries of all functions in this mode, by function number: loads from it may give new values at any time.
     pub entries: *const u8,
-}
-
-/// A segment whose adjoint shall be compiled.
-#[derive(Clone, Copy, Debug)]
-pub struct SegmentRequest<'a> {
-    /// The segment's number in the module.
-    pub id: u32,
-    /// The derived code and where its operands are.
-    pub segment: &'a SegmentCode,
 }
 
 /// Code that a unit has made.

@@ -67,7 +67,7 @@ impl Sweep {
                 let (id, first) = (trailer.read_unaligned(), trailer.add(1).read_unaligned());
                 at = if id < LOOP {
                     let code = program.segment(id);
-                    let native = program.tier.as_ref().and_then(|tier| tier.segment(id, code, 1));
+                    let native = program.tier.as_ref().and_then(|tier| tier.segment(id, code));
                     match native {
                         Some(native) if native(trailer, self.adjoints.as_mut_ptr()) == 0 => record_start(trailer, code),
                         _ => self.segment(trailer, first, code),
@@ -77,7 +77,7 @@ impl Sweep {
                 } else if id == STRIP {
                     self.strip(trailer, open, meter)?
                 } else {
-                    self.recorded_loop(trailer, first, program.recorded_loop(id), open, meter)?
+                    self.recorded_loop(trailer, program, open, meter)?
                 };
             }
         }

@@ -1,9 +1,11 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
-use super::{Compiled, FunctionRequest, Generator, Listing, Refusal, SegmentFn, SegmentRequest, SharedCode, Unit};
+use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, SegmentFn, SharedCode, Unit};
 use crate::interp::{Interp, Registers};
+use crate::loop_record::LoopCode;
 use crate::program::Program;
 use crate::record::SegmentCode;
+use crate::tape::LOOP;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -17,7 +19,7 @@ pub struct Thresholds {
     pub calls: u32,
     /// Rounds of a function's loops.
     pub back_edges: u32,
-    /// Records of a segment that are swept.
+    /// Records of a segment, or iterations of a recorded loop, that are swept.
     pub records: u32,
 }
 
@@ -240,42 +242,66 @@ impl Tier {
         }
     }
 
-    /// Counts `records` records of a segment that the sweep has met. Returns the code of its adjoint, if there is any.
+    /// Counts a record of a segment that the sweep has met. Returns the code of its adjoint, if there is any.
     #[inline(always)]
-    pub(crate) fn segment(&self, id: u32, segment: &SegmentCode, records: u32) -> Option<SegmentFn> {
-        let native = &segment.native;
-        let code = native.code.load(Ordering::Acquire);
-        if !code.is_null() {
-            // SAFETY: what stands here is the entry of a segment's code.
-            return Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(code) });
+    pub(crate) fn segment(&self, id: u32, segment: &SegmentCode) -> Option<SegmentFn> {
+        let code = self.adjoint(&segment.native, 1, |tier| {
+            tier.compile_adjoint(&segment.native, || format!("segment {id}"), |unit| unit.segment(segment))
+        })?;
+        // SAFETY: a segment's code is one of these.
+        Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(code.0.as_ptr()) })
+    }
+
+    /// Counts the iterations of a loop whose record the sweep has met. Returns the code of its adjoint, if there is any.
+    #[inline(always)]
+    pub(crate) fn recorded_loop(&self, id: u32, code: &LoopCode, iterations: u64) -> Option<LoopFn> {
+        let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
+        let code = self.adjoint(&code.native, iterations, |tier| {
+            tier.compile_adjoint(&code.native, || format!("loop {}", id & !LOOP), |unit| unit.recorded_loop(code))
+        })?;
+        // SAFETY: a loop's code is one of these.
+        Some(unsafe { std::mem::transmute::<*mut u8, LoopFn>(code.0.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn adjoint(
+        &self,
+        native: &NativeAdjoint,
+        weight: u32,
+        compile: impl FnOnce(&Self) -> Option<Code>,
+    ) -> Option<Code> {
+        if let Some(code) = NonNull::new(native.code.load(Ordering::Acquire)) {
+            return Some(Code(code));
         }
         let heat = native.heat.load(Ordering::Relaxed);
         if heat == REFUSED {
             return None;
         }
-        native.heat.store(heat.saturating_add(records).min(REFUSED - 1), Ordering::Relaxed);
-        if heat < self.thresholds.records { None } else { self.compile_segment(id, segment) }
+        let heat = heat.saturating_add(weight).min(REFUSED - 1);
+        native.heat.store(heat, Ordering::Relaxed);
+        if heat < self.thresholds.records { None } else { compile(self) }
     }
 
     #[cold]
     #[inline(never)]
-    fn compile_segment(&self, id: u32, segment: &SegmentCode) -> Option<SegmentFn> {
+    fn compile_adjoint(
+        &self,
+        native: &NativeAdjoint,
+        name: impl FnOnce() -> String,
+        ask: impl FnOnce(&mut dyn Unit) -> Result<Compiled, Refusal>,
+    ) -> Option<Code> {
         let mut compiling = self.compiling();
-        let native = &segment.native;
-        if native.code.load(Ordering::Acquire).is_null() {
-            let began = Instant::now();
-            let request = SegmentRequest { id, segment };
-            let result = compiling.with_unit(|unit| unit.segment(&request));
-            match compiling.log(format!("segment {id}"), Mode::Adjoint, None, began, result) {
-                Some(code) => native.code.store(code.0.as_ptr(), Ordering::Release),
-                None => {
-                    native.heat.store(REFUSED, Ordering::Relaxed);
-                    return None;
-                }
-            }
+        if let Some(code) = NonNull::new(native.code.load(Ordering::Acquire)) {
+            return Some(Code(code));
         }
-        // SAFETY: as in `segment`.
-        Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(native.code.load(Ordering::Acquire)) })
+        let began = Instant::now();
+        let result = compiling.with_unit(ask);
+        let code = compiling.log(name(), Mode::Adjoint, None, began, result);
+        match code {
+            Some(code) => native.code.store(code.0.as_ptr(), Ordering::Release),
+            None => native.heat.store(REFUSED, Ordering::Relaxed),
+        }
+        code
     }
 
     /// Runs native code on the current stack.

@@ -8,6 +8,8 @@
 use super::{Sweep, run_straight};
 use crate::loop_record::LoopCode;
 use crate::meter::Meter;
+use crate::native::{LoopFn, LoopRun};
+use crate::program::Program;
 use crate::tape::STRIP_BYTES;
 use crate::trap::TrapKind;
 
@@ -36,6 +38,7 @@ pub(super) struct OpenLoop<'a> {
     slots: *const u32,
     /// Whether nothing flows back.
     idle: bool,
+    native: Option<LoopFn>,
 }
 
 impl Sweep {
@@ -47,11 +50,13 @@ impl Sweep {
     pub(super) unsafe fn recorded_loop<'a>(
         &mut self,
         trailer: *const u32,
-        first: u32,
-        code: &'a LoopCode,
+        program: &'a Program,
         open: &mut Option<OpenLoop<'a>>,
         meter: &Meter,
     ) -> Result<*const u8, TrapKind> {
+        // SAFETY: promised by the caller.
+        let (id, first) = unsafe { (trailer.read_unaligned(), trailer.add(1).read_unaligned()) };
+        let code = program.recorded_loop(id);
         let (once_reals, once_ints) = (code.once_reals as usize, code.once_ints as usize);
         // SAFETY: the record's parts stand in this order before the trailer.
         let (left, entries, slots, ints, reals) = unsafe {
@@ -91,8 +96,9 @@ impl Sweep {
                 run_straight(&code.prologue, self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
             }
         }
+        let native = program.tier.as_ref().and_then(|tier| tier.recorded_loop(id, code, left));
         // SAFETY: the entries stand before the record's numbers.
-        unsafe { self.iterations(OpenLoop { code, left, slots, idle }, reals.cast(), entries, open, meter) }
+        unsafe { self.iterations(OpenLoop { code, left, slots, idle, native }, reals.cast(), entries, open, meter) }
     }
 
     /// Sweeps a strip of the open loop. Returns its start.
@@ -139,7 +145,15 @@ impl Sweep {
                 let batch = left.min(BATCH);
                 let last = found.left - (count - left);
                 // SAFETY: the frame has room for the code; so many entries are left.
-                at = unsafe { self.batch(&found, at, last, batch) };
+                let done = match found.native {
+                    Some(native) => self.native_batch(&found, native, at, last, batch),
+                    None => 0,
+                };
+                // SAFETY: the frame has room for the code; so many entries are left.
+                at = unsafe {
+                    let at = at.sub(code.entry_bytes() * done as usize);
+                    self.batch(&found, at, last - done, batch - done)
+                };
                 left -= batch;
                 if left > 0 {
                     meter.poll()?;
@@ -157,6 +171,21 @@ impl Sweep {
             }
         }
         Ok(start)
+    }
+
+    /// Runs up to `count` iterations natively, as [`Sweep::batch`]. Returns how many.
+    fn native_batch(&mut self, found: &OpenLoop<'_>, native: LoopFn, at: *const u8, last: u64, count: u64) -> u64 {
+        let run = LoopRun {
+            reals: self.reals.as_mut_ptr(),
+            ints: self.ints.as_mut_ptr(),
+            slots: found.slots,
+            adjoints: self.adjoints.as_mut_ptr(),
+            entries_end: at,
+            last,
+            count,
+        };
+        // SAFETY: the frame has room for the loop's code; so many entries are left.
+        unsafe { native(&run) }
     }
 
     /// Runs `count` iterations backwards, from the `last`, counted from 1. Returns where their entries start.

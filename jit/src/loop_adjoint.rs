@@ -1,0 +1,178 @@
+//! The iterations of a loop's adjoint as native code: the adjoints of the loop's state stay in machine registers.
+//!
+//! Strong products are written as plain ones, as in [`crate::segment`]. The test for NaN comes before anything of an
+//! iteration is added to memory; if it fails, the iteration is left to the interpreter.
+
+use crate::emit::{Emit, TRUSTED, UNALIGNED};
+use crate::segment::{Registers, branch_on_nan, lenient_products};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F64, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::Variable;
+use dualvm_vm::isa::{Bank, Inst, Op, Role};
+use dualvm_vm::native::{LoopCode, LoopRun};
+use std::mem::offset_of;
+
+/// The number of a register by bank.
+fn written(inst: &Inst) -> (Bank, u16) {
+    match inst.op.info().operands[0].role {
+        Role::Def(Bank::Int) => (Bank::Int, inst.a),
+        _ => (Bank::Real, inst.a),
+    }
+}
+
+/// Writes the function: see [`dualvm_vm::native::LoopFn`].
+pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
+    let entry = emit.b.create_block();
+    emit.b.append_block_params_for_function_params(entry);
+    emit.b.switch_to_block(entry);
+    let run = emit.b.block_params(entry)[0];
+    let mut field = |offset: usize| emit.load(I64, run, offset as i32);
+    let (reals, ints) = (field(offset_of!(LoopRun, reals)), field(offset_of!(LoopRun, ints)));
+    let (slots, adjoints) = (field(offset_of!(LoopRun, slots)), field(offset_of!(LoopRun, adjoints)));
+    let entries_end = field(offset_of!(LoopRun, entries_end));
+    let (last, count) = (field(offset_of!(LoopRun, last)), field(offset_of!(LoopRun, count)));
+
+    // What lasts: the first reals and the induction registers change, the rest of it doesn't.
+    let cleared = code.cleared as usize;
+    let (once_reals, once_ints) = (code.once_reals as usize, code.once_ints as usize);
+    let mut registers = Registers { reals: vec![None; code.reals], ints: vec![None; code.ints] };
+    let mut lasting = Vec::new();
+    for n in 0..cleared {
+        let value = emit.load(F64, reals, 8 * n as i32);
+        lasting.push((Bank::Real, n, variable(emit, value)));
+    }
+    let steps = |n: usize| code.body.iter().any(|inst| written(inst) == (Bank::Int, n as u16));
+    for n in 0..once_ints {
+        let value = emit.load(I64, ints, 8 * n as i32);
+        if steps(n) {
+            lasting.push((Bank::Int, n, variable(emit, value)));
+        } else {
+            registers.ints[n] = Some(value);
+        }
+    }
+    let computed = code.prologue.iter().map(written);
+    let once = (cleared..cleared + once_reals).map(|n| (Bank::Real, n as u16));
+    for (bank, n) in once.chain(computed) {
+        let at = 8 * i32::from(n);
+        match bank {
+            Bank::Real => registers.reals[usize::from(n)] = Some(emit.load(F64, reals, at)),
+            _ => registers.ints[usize::from(n)] = Some(emit.load(I64, ints, at)),
+        }
+    }
+    // An array without slots adds to slot 0, which nobody reads: its indices count as 0.
+    let inputs = code.contributions.len() as i32;
+    let arrays: Vec<(Value, Value)> = (0..code.arrays as i32)
+        .map(|n| {
+            let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * (inputs + n));
+            let (none, all) = (emit.int(0), emit.int(-1));
+            let mask = emit.select(first, all, none);
+            (first, mask)
+        })
+        .collect();
+    let pushed = code.pushed.map(|register| {
+        let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * (inputs + code.arrays as i32));
+        (register, first)
+    });
+    let zero = emit.int(0);
+    let (done, at) = (variable(emit, zero), variable(emit, entries_end));
+
+    let (head, iteration, exit) = (emit.b.create_block(), emit.b.create_block(), emit.b.create_block());
+    let failed = emit.cold_block();
+    emit.b.ins().jump(head, &[]);
+    emit.b.switch_to_block(head);
+    let finished = emit.b.use_var(done);
+    let more = emit.b.ins().icmp(IntCC::UnsignedLessThan, finished, count);
+    emit.b.ins().brif(more, iteration, &[], exit, &[]);
+
+    emit.b.switch_to_block(iteration);
+    for &(bank, n, variable) in &lasting {
+        let value = Some(emit.b.use_var(variable));
+        match bank {
+            Bank::Real => registers.reals[n] = value,
+            _ => registers.ints[n] = value,
+        }
+    }
+    if let Some((register, first)) = pushed {
+        let back = emit.b.ins().isub(last, finished);
+        let slot = emit.b.ins().iadd(first, back);
+        let offset = emit.b.ins().ishl_imm_u(slot, 3);
+        let address = emit.b.ins().iadd(adjoints, offset);
+        let address = emit.b.ins().iadd_imm_s(address, -8);
+        // Without slots of their own, the constants' adjoint would be read: it is 0 for them.
+        let address = emit.select(first, address, adjoints);
+        let adjoint = emit.load(F64, address, 0);
+        let none = emit.b.ins().f64const(0.0);
+        registers.reals[usize::from(register)] = Some(emit.select(first, adjoint, none));
+    }
+    let entry_bytes = code.entry_bytes() as i64;
+    let entries = emit.b.use_var(at);
+    let entries = emit.b.ins().iadd_imm_s(entries, -entry_bytes);
+    for n in 0..code.entry_reals as usize {
+        let value = emit.b.ins().load(F64, UNALIGNED, entries, 8 * n as i32);
+        registers.reals[cleared + once_reals + n] = Some(value);
+    }
+    for n in 0..code.entry_ints as usize {
+        let offset = 8 * (code.entry_reals as usize + n) as i32;
+        registers.ints[once_ints + n] = Some(emit.b.ins().load(I64, UNALIGNED, entries, offset));
+    }
+    let lenient = lenient_products(code.reals, code.body.iter());
+    for (inst, &lenient) in code.body.iter().zip(&lenient) {
+        registers.run(emit, inst, lenient);
+    }
+    if lenient.contains(&true) {
+        let mut results: Vec<u16> = code.elements.iter().map(|element| element.contribution).collect();
+        results.extend(code.moves.iter().filter(|inst| inst.op == Op::Mov).map(|inst| inst.b));
+        results.extend(
+            code.body
+                .iter()
+                .map(written)
+                .filter(|&(bank, n)| bank == Bank::Real && n < code.cleared as u16)
+                .map(|(_, n)| n),
+        );
+        results.sort_unstable();
+        results.dedup();
+        let results: Vec<Value> = results.into_iter().filter_map(|n| registers.reals[usize::from(n)]).collect();
+        branch_on_nan(emit, &results, failed);
+    }
+    for element in &code.elements {
+        let (first, mask) = arrays[usize::from(element.array)];
+        let index = registers.int(element.index);
+        let index = emit.b.ins().band(index, mask);
+        let slot = emit.b.ins().iadd(first, index);
+        let offset = emit.b.ins().ishl_imm_u(slot, 3);
+        let address = emit.b.ins().iadd(adjoints, offset);
+        let sum = emit.load(F64, address, 0);
+        let sum = emit.b.ins().fadd(sum, registers.real(element.contribution));
+        emit.store(sum, address, 0);
+    }
+    for inst in &code.moves {
+        registers.run(emit, inst, false);
+    }
+    for &(bank, n, variable) in &lasting {
+        let value = if bank == Bank::Real { registers.real(n as u16) } else { registers.int(n as u16) };
+        emit.b.def_var(variable, value);
+    }
+    emit.b.def_var(at, entries);
+    let next = emit.b.ins().iadd_imm_s(finished, 1);
+    emit.b.def_var(done, next);
+    emit.b.ins().jump(head, &[]);
+
+    // After the test failed the variables still are as the iteration found them.
+    emit.b.switch_to_block(failed);
+    emit.b.ins().jump(exit, &[]);
+    emit.b.switch_to_block(exit);
+    for &(bank, n, variable) in &lasting {
+        let value = emit.b.use_var(variable);
+        emit.b.ins().store(TRUSTED, value, if bank == Bank::Real { reals } else { ints }, 8 * n as i32);
+    }
+    let done = emit.b.use_var(done);
+    emit.b.ins().return_(&[done]);
+}
+
+fn variable(emit: &mut Emit<'_>, value: Value) -> Variable {
+    let ty = emit.b.func.dfg.value_type(value);
+    let variable = emit.b.declare_var(ty);
+    emit.b.def_var(variable, value);
+    variable
+}
