@@ -567,9 +567,9 @@ impl<'a> Run<'a> {
             .begin(HeapLimits { allocated_bytes: self.limits.allocated_bytes, live_bytes: self.limits.live_bytes });
         interp.tape.begin(self.limits.tape_bytes);
         let Interp { heap, tape, .. } = interp;
-        heap.paused = true;
+        heap.pause();
         let written = write(&mut Store::new(heap, recording.then_some(tape), args));
-        heap.paused = false;
+        heap.resume();
         written
     }
 

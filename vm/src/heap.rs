@@ -176,8 +176,10 @@ pub(crate) struct Heap {
     evacuated_at: u64,
     threshold: u64,
     peak: u64,
+    /// Whether there was an evacuation in this run.
+    evacuated: bool,
     /// While the host's arguments are built, nothing names their parts yet: no evacuation.
-    pub(crate) paused: bool,
+    paused: bool,
 }
 
 // SAFETY: a heap owns all memory that its pointers lead to.
@@ -204,6 +206,7 @@ impl Heap {
             evacuated_at: 0,
             threshold: THRESHOLD_MIN,
             peak: 0,
+            evacuated: false,
             paused: false,
         }
     }
@@ -213,6 +216,7 @@ impl Heap {
         self.release();
         self.limits = limits;
         (self.allocated, self.evacuated_at, self.threshold, self.peak) = (0, 0, THRESHOLD_MIN, 0);
+        self.evacuated = false;
     }
 
     /// Frees all objects.
@@ -226,6 +230,22 @@ impl Heap {
         }
         self.large_bytes = 0;
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+    }
+
+    /// Evacuates nothing until [`Heap::resume`].
+    pub(crate) fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// Evacuates again. What was made in between counts as survivors: the host's arguments are likely to live.
+    pub(crate) fn resume(&mut self) {
+        self.paused = false;
+        self.count_from_here();
+    }
+
+    fn count_from_here(&mut self) {
+        self.evacuated_at = self.allocated;
+        self.threshold = THRESHOLD_MIN.max(2 * self.held());
     }
 
     /// Bytes allocated since the run began.
@@ -281,7 +301,7 @@ impl Heap {
         let too_much = |heap: &Self| heap.held().saturating_add(needed) > heap.limits.live_bytes;
         let since = self.allocated - self.evacuated_at;
         if !self.paused && (too_much(self) || since > self.threshold) {
-            if too_much(self) && self.evacuated_at > 0 && since < self.held() / 16 {
+            if too_much(self) && self.evacuated && since < self.held() / 16 {
                 // Nearly everything lives: evacuating again and again would only delay the end.
                 return Err(Limit::LiveBytes);
             }
@@ -347,8 +367,8 @@ impl Heap {
             self.large_bytes -= 8 * large.words as u64;
             self.pool.give_back_block(large.block);
         }
-        self.evacuated_at = self.allocated;
-        self.threshold = THRESHOLD_MIN.max(2 * self.held());
+        self.evacuated = true;
+        self.count_from_here();
         Ok(())
     }
 
