@@ -8,8 +8,10 @@
 //! bases, because nothing of the caller stands there, for references they are above the caller's frame.
 
 mod loops;
+mod tight;
 
 use loops::OpenLoop;
+use tight::TightLoop;
 
 use crate::emit::{Emit, Helper, TRUSTED, UNALIGNED};
 use crate::shared::function_signature;
@@ -48,6 +50,16 @@ struct Function<'e, 'a> {
     fuel: Variable,
     /// What has been loaded of each reference since something may have moved it.
     refs: Vec<Option<Value>>,
+    /// The lengths of arrays that have been loaded, by reference register.
+    lens: Vec<Option<Value>>,
+    /// The tags that objects are known to have, by reference register.
+    tags: Vec<Option<u16>>,
+    /// Loops in which no reference changes and nothing allocates, by the position of their head.
+    tight: BTreeMap<u32, TightLoop>,
+    /// The one that is being written.
+    inside: Option<TightLoop>,
+    /// The integer register whose value is known to be inside of the arrays that are read there.
+    unchecked: Option<u16>,
     /// The blocks that stream positions begin.
     blocks: BTreeMap<u32, Block>,
     context: Value,
@@ -99,6 +111,11 @@ impl<'e, 'a> Function<'e, 'a> {
             ints,
             fuel,
             refs: vec![None; stream.refs],
+            lens: vec![None; stream.refs],
+            tags: vec![None; stream.refs],
+            tight: tight::loops(stream, &blocks),
+            inside: None,
+            unchecked: None,
             blocks,
             context: params[0],
             bases: Bases { reals: params[1], words: params[2], ints: params[3], refs: params[4] },
@@ -120,7 +137,7 @@ impl<'e, 'a> Function<'e, 'a> {
                     self.emit.b.ins().jump(block, &[]);
                 }
                 self.emit.b.switch_to_block(block);
-                self.forget_refs();
+                self.enter_block();
                 open = true;
             }
             if open {
@@ -297,13 +314,28 @@ impl<'e, 'a> Function<'e, 'a> {
         }
     }
 
+    /// The length of an array. Arrays don't change, so it is loaded once per block.
+    fn len(&mut self, register: u16) -> Value {
+        let index = usize::from(register);
+        match self.lens[index] {
+            Some(len) => len,
+            None => {
+                let array = self.reference(register);
+                let len = self.emit.load(I64, array, cell(LEN));
+                self.lens[index] = Some(len);
+                len
+            }
+        }
+    }
+
     fn set_reference(&mut self, register: u16, value: Value) {
         let index = usize::from(register);
         self.emit.store(value, self.bases.refs, cell(index));
         self.refs[index] = Some(value);
+        (self.lens[index], self.tags[index]) = (None, None);
     }
 
-    /// After this, references are loaded again.
+    /// After this, references are loaded again: their objects may have moved.
     fn forget_refs(&mut self) {
         self.refs.fill(None);
     }
@@ -371,13 +403,13 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Op::Jump | Op::BackJump => {
                 self.charge(inst.high());
-                let target = self.blocks[&inst.low()];
+                let target = self.target(inst.low());
                 self.emit.b.ins().jump(target, &[]);
             }
             Op::Branch | Op::BackBranch => {
                 self.charge(u32::from(inst.b) | u32::from(inst.c) << 16);
                 let condition = self.int(inst.a);
-                let (then, other) = (self.blocks[&inst.low()], self.blocks[&inst.high()]);
+                let (then, other) = (self.target(inst.low()), self.target(inst.high()));
                 self.emit.b.ins().brif(condition, then, &[], other, &[]);
             }
             Op::Switch => self.switch(inst),
@@ -416,13 +448,7 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Op::Field | Op::IField | Op::PField => self.field(inst, Op::Field, Op::IField),
             Op::Payload | Op::IPayload | Op::PPayload => {
-                let object = self.reference(inst.b);
-                let found = self.emit.b.ins().uload32(TRUSTED, object, 4);
-                let wrong = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, found, i64::from(inst.c));
-                self.trap_if(wrong, |this| {
-                    let expected = this.emit.int(i64::from(inst.c));
-                    this.emit.call(Helper::TrapTag, &[this.context, expected, found]);
-                });
+                self.check_tag(inst.b, inst.c);
                 self.field(inst, Op::Payload, Op::IPayload);
             }
             Op::VariantTag => {
@@ -431,8 +457,7 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.set_int(inst.a, tag);
             }
             Op::Len => {
-                let array = self.reference(inst.b);
-                let len = self.emit.load(I64, array, cell(LEN));
+                let len = self.len(inst.b);
                 self.set_int(inst.a, len);
             }
             Op::Elem | Op::IElem | Op::PElem | Op::PrimalElem => self.element(inst),
@@ -838,6 +863,21 @@ impl<'e, 'a> Function<'e, 'a> {
         self.set_reference(result, array);
     }
 
+    /// Stops if an object has another tag than `expected`.
+    fn check_tag(&mut self, register: u16, expected: u16) {
+        if self.tags[usize::from(register)] == Some(expected) {
+            return;
+        }
+        let object = self.reference(register);
+        let found = self.emit.b.ins().uload32(TRUSTED, object, 4);
+        let wrong = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, found, i64::from(expected));
+        self.trap_if(wrong, |this| {
+            let expected = this.emit.int(i64::from(expected));
+            this.emit.call(Helper::TrapTag, &[this.context, expected, found]);
+        });
+        self.tags[usize::from(register)] = Some(expected);
+    }
+
     /// Reads a field; the offsets are resolved.
     fn field(&mut self, inst: &Inst, real: Op, int: Op) {
         let object = self.reference(inst.b);
@@ -861,11 +901,13 @@ impl<'e, 'a> Function<'e, 'a> {
     fn element(&mut self, inst: &Inst) {
         let array = self.reference(inst.b);
         let index = self.int(inst.c);
-        let len = self.emit.load(I64, array, cell(LEN));
-        let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
-        self.trap_if(outside, |this| {
-            this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
-        });
+        if self.unchecked != Some(inst.c) {
+            let len = self.len(inst.b);
+            let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
+            self.trap_if(outside, |this| {
+                this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
+            });
+        }
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
         let place = self.emit.b.ins().iadd(array, offset);
         match inst.op {

@@ -7,11 +7,14 @@ use crate::emit::{Emit, TRUSTED, UNALIGNED};
 use crate::segment::{Registers, branch_on_nan, lenient_products};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Inst, Op, Role};
 use dualvm_vm::native::{LoopCode, LoopRun};
 use std::mem::offset_of;
+
+/// Iterations that run together.
+const GROUP: i64 = 4;
 
 /// The number of a register by bank.
 fn written(inst: &Inst) -> (Bank, u16) {
@@ -67,7 +70,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
             let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * (inputs + n));
             let (none, all) = (emit.int(0), emit.int(-1));
             let mask = emit.select(first, all, none);
-            (first, mask)
+            let offset = emit.b.ins().ishl_imm_u(first, 3);
+            (emit.b.ins().iadd(adjoints, offset), mask)
         })
         .collect();
     let pushed = code.pushed.map(|register| {
@@ -77,86 +81,30 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let zero = emit.int(0);
     let (done, at) = (variable(emit, zero), variable(emit, entries_end));
 
-    let (head, iteration, exit) = (emit.b.create_block(), emit.b.create_block(), emit.b.create_block());
+    let iteration = Iteration { code, lasting: &lasting, arrays: &arrays, pushed, adjoints, last, done, at };
     let failed = emit.cold_block();
+    let (head, group, single) = (emit.b.create_block(), emit.b.create_block(), emit.b.create_block());
+    let (one, exit) = (emit.b.create_block(), emit.b.create_block());
     emit.b.ins().jump(head, &[]);
+
+    // Groups of iterations, as long as there are enough, then one by one.
     emit.b.switch_to_block(head);
     let finished = emit.b.use_var(done);
-    let more = emit.b.ins().icmp(IntCC::UnsignedLessThan, finished, count);
-    emit.b.ins().brif(more, iteration, &[], exit, &[]);
-
-    emit.b.switch_to_block(iteration);
-    for &(bank, n, variable) in &lasting {
-        let value = Some(emit.b.use_var(variable));
-        match bank {
-            Bank::Real => registers.reals[n] = value,
-            _ => registers.ints[n] = value,
-        }
+    let left = emit.b.ins().isub(count, finished);
+    let enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, GROUP);
+    emit.b.ins().brif(enough, group, &[], single, &[]);
+    emit.b.switch_to_block(group);
+    for _ in 0..GROUP {
+        iteration.write(emit, registers.clone(), failed);
     }
-    if let Some((register, first)) = pushed {
-        let back = emit.b.ins().isub(last, finished);
-        let slot = emit.b.ins().iadd(first, back);
-        let offset = emit.b.ins().ishl_imm_u(slot, 3);
-        let address = emit.b.ins().iadd(adjoints, offset);
-        let address = emit.b.ins().iadd_imm_s(address, -8);
-        // Without slots of their own, the constants' adjoint would be read: it is 0 for them.
-        let address = emit.select(first, address, adjoints);
-        let adjoint = emit.load(F64, address, 0);
-        let none = emit.b.ins().f64const(0.0);
-        registers.reals[usize::from(register)] = Some(emit.select(first, adjoint, none));
-    }
-    let entry_bytes = code.entry_bytes() as i64;
-    let entries = emit.b.use_var(at);
-    let entries = emit.b.ins().iadd_imm_s(entries, -entry_bytes);
-    for n in 0..code.entry_reals as usize {
-        let value = emit.b.ins().load(F64, UNALIGNED, entries, 8 * n as i32);
-        registers.reals[cleared + once_reals + n] = Some(value);
-    }
-    for n in 0..code.entry_ints as usize {
-        let offset = 8 * (code.entry_reals as usize + n) as i32;
-        registers.ints[once_ints + n] = Some(emit.b.ins().load(I64, UNALIGNED, entries, offset));
-    }
-    let lenient = lenient_products(code.reals, code.body.iter());
-    for (inst, &lenient) in code.body.iter().zip(&lenient) {
-        registers.run(emit, inst, lenient);
-    }
-    if lenient.contains(&true) {
-        let mut results: Vec<u16> = code.elements.iter().map(|element| element.contribution).collect();
-        results.extend(code.moves.iter().filter(|inst| inst.op == Op::Mov).map(|inst| inst.b));
-        results.extend(
-            code.body
-                .iter()
-                .map(written)
-                .filter(|&(bank, n)| bank == Bank::Real && n < code.cleared as u16)
-                .map(|(_, n)| n),
-        );
-        results.sort_unstable();
-        results.dedup();
-        let results: Vec<Value> = results.into_iter().filter_map(|n| registers.reals[usize::from(n)]).collect();
-        branch_on_nan(emit, &results, failed);
-    }
-    for element in &code.elements {
-        let (first, mask) = arrays[usize::from(element.array)];
-        let index = registers.int(element.index);
-        let index = emit.b.ins().band(index, mask);
-        let slot = emit.b.ins().iadd(first, index);
-        let offset = emit.b.ins().ishl_imm_u(slot, 3);
-        let address = emit.b.ins().iadd(adjoints, offset);
-        let sum = emit.load(F64, address, 0);
-        let sum = emit.b.ins().fadd(sum, registers.real(element.contribution));
-        emit.store(sum, address, 0);
-    }
-    for inst in &code.moves {
-        registers.run(emit, inst, false);
-    }
-    for &(bank, n, variable) in &lasting {
-        let value = if bank == Bank::Real { registers.real(n as u16) } else { registers.int(n as u16) };
-        emit.b.def_var(variable, value);
-    }
-    emit.b.def_var(at, entries);
-    let next = emit.b.ins().iadd_imm_s(finished, 1);
-    emit.b.def_var(done, next);
     emit.b.ins().jump(head, &[]);
+    emit.b.switch_to_block(single);
+    let finished = emit.b.use_var(done);
+    let more = emit.b.ins().icmp(IntCC::UnsignedLessThan, finished, count);
+    emit.b.ins().brif(more, one, &[], exit, &[]);
+    emit.b.switch_to_block(one);
+    iteration.write(emit, registers, failed);
+    emit.b.ins().jump(single, &[]);
 
     // After the test failed the variables still are as the iteration found them.
     emit.b.switch_to_block(failed);
@@ -175,4 +123,98 @@ fn variable(emit: &mut Emit<'_>, value: Value) -> Variable {
     let variable = emit.b.declare_var(ty);
     emit.b.def_var(variable, value);
     variable
+}
+
+/// What writing an iteration takes.
+struct Iteration<'a> {
+    code: &'a LoopCode,
+    /// Registers that change and last: bank, number, variable.
+    lasting: &'a [(Bank, usize, Variable)],
+    /// For each array where its adjoints begin, and what its indices are masked with.
+    arrays: &'a [(Value, Value)],
+    /// The register of what was pushed, and the first slot.
+    pushed: Option<(u16, Value)>,
+    adjoints: Value,
+    last: Value,
+    done: Variable,
+    at: Variable,
+}
+
+impl Iteration<'_> {
+    /// Writes one iteration. `registers` hold what doesn't change in the loop.
+    fn write(&self, emit: &mut Emit<'_>, mut registers: Registers, failed: Block) {
+        let Iteration { code, lasting, arrays, pushed, adjoints, last, done, at } = *self;
+        let (cleared, once_reals, once_ints) =
+            (code.cleared as usize, code.once_reals as usize, code.once_ints as usize);
+        let finished = emit.b.use_var(done);
+        for &(bank, n, variable) in lasting {
+            let value = Some(emit.b.use_var(variable));
+            match bank {
+                Bank::Real => registers.reals[n] = value,
+                _ => registers.ints[n] = value,
+            }
+        }
+        if let Some((register, first)) = pushed {
+            let back = emit.b.ins().isub(last, finished);
+            let slot = emit.b.ins().iadd(first, back);
+            let offset = emit.b.ins().ishl_imm_u(slot, 3);
+            let address = emit.b.ins().iadd(adjoints, offset);
+            let address = emit.b.ins().iadd_imm_s(address, -8);
+            // Without slots of their own, the constants' adjoint would be read: it is 0 for them.
+            let address = emit.select(first, address, adjoints);
+            let adjoint = emit.load(F64, address, 0);
+            let none = emit.b.ins().f64const(0.0);
+            registers.reals[usize::from(register)] = Some(emit.select(first, adjoint, none));
+        }
+        let entry_bytes = code.entry_bytes() as i64;
+        let entries = emit.b.use_var(at);
+        let entries = emit.b.ins().iadd_imm_s(entries, -entry_bytes);
+        for n in 0..code.entry_reals as usize {
+            let value = emit.b.ins().load(F64, UNALIGNED, entries, 8 * n as i32);
+            registers.reals[cleared + once_reals + n] = Some(value);
+        }
+        for n in 0..code.entry_ints as usize {
+            let offset = 8 * (code.entry_reals as usize + n) as i32;
+            registers.ints[once_ints + n] = Some(emit.b.ins().load(I64, UNALIGNED, entries, offset));
+        }
+        let lenient = lenient_products(code.reals, code.body.iter());
+        for (inst, &lenient) in code.body.iter().zip(&lenient) {
+            registers.run(emit, inst, lenient);
+        }
+        if lenient.contains(&true) {
+            let mut results: Vec<u16> = code.elements.iter().map(|element| element.contribution).collect();
+            results.extend(code.moves.iter().filter(|inst| inst.op == Op::Mov).map(|inst| inst.b));
+            results.extend(
+                code.body
+                    .iter()
+                    .map(written)
+                    .filter(|&(bank, n)| bank == Bank::Real && n < code.cleared as u16)
+                    .map(|(_, n)| n),
+            );
+            results.sort_unstable();
+            results.dedup();
+            let results: Vec<Value> = results.into_iter().filter_map(|n| registers.reals[usize::from(n)]).collect();
+            branch_on_nan(emit, &results, failed);
+        }
+        for element in &code.elements {
+            let (base, mask) = arrays[usize::from(element.array)];
+            let index = registers.int(element.index);
+            let index = emit.b.ins().band(index, mask);
+            let offset = emit.b.ins().ishl_imm_u(index, 3);
+            let address = emit.b.ins().iadd(base, offset);
+            let sum = emit.load(F64, address, 0);
+            let sum = emit.b.ins().fadd(sum, registers.real(element.contribution));
+            emit.store(sum, address, 0);
+        }
+        for inst in &code.moves {
+            registers.run(emit, inst, false);
+        }
+        for &(bank, n, variable) in lasting {
+            let value = if bank == Bank::Real { registers.real(n as u16) } else { registers.int(n as u16) };
+            emit.b.def_var(variable, value);
+        }
+        emit.b.def_var(at, entries);
+        let next = emit.b.ins().iadd_imm_s(finished, 1);
+        emit.b.def_var(done, next);
+    }
 }

@@ -92,6 +92,7 @@ pub(crate) fn branch_on_nan(emit: &mut Emit<'_>, values: &[Value], target: Block
 }
 
 /// The values of derived code's registers.
+#[derive(Clone)]
 pub(crate) struct Registers {
     pub(crate) reals: Vec<Option<Value>>,
     pub(crate) ints: Vec<Option<Value>>,

@@ -79,25 +79,58 @@ impl Function<'_, '_> {
     pub(super) fn loop_step(&mut self, inst: &Inst) {
         let site = &self.stream.loops[inst.imm as usize];
         let open = self.open_loop;
-        self.add(open.iterations, 1);
         if site.entry_bytes > 0 {
             let active = self.emit.b.use_var(open.active);
             let (save, done) = (self.emit.b.create_block(), self.emit.b.create_block());
             self.emit.b.ins().brif(active, save, &[], done, &[]);
             self.emit.b.switch_to_block(save);
             self.loop_room(site.entry_bytes as usize + STRIP_BYTES);
-            let top = self.emit.b.use_var(open.top);
-            self.store_numbers(top, 0, &site.entry_reals, &site.entry_ints);
+            self.store_entry(site, 0);
             self.add(open.top, i64::from(site.entry_bytes));
             self.add(open.entries, 1);
             self.emit.b.ins().jump(done, &[]);
             self.emit.b.switch_to_block(done);
         }
+        self.add(open.iterations, 1);
         self.charge(site.cost);
         let condition = self.int(inst.a);
-        let (body, end) = (self.blocks[&site.body], self.blocks[&site.end]);
+        let (body, end) = (self.target(site.body), self.blocks[&site.end]);
         let (then, other) = if site.while_true { (body, end) } else { (end, body) };
         self.emit.b.ins().brif(condition, then, &[], other, &[]);
+    }
+
+    /// Whether `room` is there, and also room for the entries of so many iterations of a loop that gets a record.
+    pub(super) fn room_for_entries(&mut self, site: &LoopSite, iterations: i64, room: Value) -> Value {
+        if site.entry_bytes == 0 {
+            return room;
+        }
+        let open = self.open_loop;
+        let (top, end) = (self.emit.b.use_var(open.top), self.emit.b.use_var(open.end));
+        let free = self.emit.b.ins().isub(end, top);
+        let needed = iterations * i64::from(site.entry_bytes) + STRIP_BYTES as i64;
+        let fits = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, free, needed);
+        let active = self.emit.b.use_var(open.active);
+        let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, active, 0);
+        let both = self.emit.b.ins().band(fits, active);
+        self.emit.b.ins().band(room, both)
+    }
+
+    /// Writes the entry of an iteration, the `n`-th of those for which there is room.
+    pub(super) fn store_entry(&mut self, site: &LoopSite, n: i64) {
+        if site.entry_bytes > 0 {
+            let top = self.emit.b.use_var(self.open_loop.top);
+            let at = n as i32 * site.entry_bytes as i32;
+            self.store_numbers(top, at, &site.entry_reals, &site.entry_ints);
+        }
+    }
+
+    /// Counts iterations whose entries have been written.
+    pub(super) fn count_entries(&mut self, site: &LoopSite, iterations: i64) {
+        self.add(self.open_loop.iterations, iterations);
+        if site.entry_bytes > 0 {
+            self.add(self.open_loop.top, iterations * i64::from(site.entry_bytes));
+            self.add(self.open_loop.entries, iterations);
+        }
     }
 
     fn add(&mut self, variable: Variable, amount: i64) {

@@ -7,6 +7,7 @@ use crate::program::Program;
 use crate::record::SegmentCode;
 use crate::tape::LOOP;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -112,6 +113,7 @@ struct Compiling {
     loops: HashMap<(u32, bool, u32), Option<Code>>,
     log: Vec<CompiledCode>,
     failures: Vec<String>,
+    broken: bool,
 }
 
 // SAFETY: the addresses lead to code that the unit owns and that does not change.
@@ -144,6 +146,7 @@ impl Tier {
                 loops: HashMap::new(),
                 log: Vec::new(),
                 failures: Vec::new(),
+                broken: false,
             }),
         }
     }
@@ -346,8 +349,13 @@ impl Tier {
 impl Compiling {
     /// Asks the unit for something, on a stack of its own.
     fn with_unit<T>(&mut self, ask: impl FnOnce(&mut dyn Unit) -> Result<T, Refusal>) -> Result<T, Refusal> {
-        let unit = self.unit.as_deref_mut().ok_or(Refusal::Unsupported)?;
-        stacker::grow(COMPILER_STACK, || ask(unit))
+        let unit = self.unit.as_deref_mut().filter(|_| !self.broken).ok_or(Refusal::Unsupported)?;
+        // A generator that panics is broken, and what it works on may be; the code that it has made is good.
+        let asked = stacker::grow(COMPILER_STACK, || catch_unwind(AssertUnwindSafe(|| ask(unit))));
+        asked.unwrap_or_else(|_| {
+            self.broken = true;
+            Err(Refusal::Failed("the generator panicked".to_owned()))
+        })
     }
 
     fn function(&mut self, request: &FunctionRequest<'_>) -> Option<Code> {
