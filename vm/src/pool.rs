@@ -15,6 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The size of a slab.
 pub(crate) const SLAB_BYTES: usize = 64 << 10;
+/// The size of a large page. A pool of more than this grows by large pages, if the system has any: who uses so much
+/// memory would spend a good part of the time on finding its pages. Smaller ones would pay for clearing what they
+/// don't use.
+const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// Free blocks that a pool keeps, in bytes.
 pub(crate) const KEPT_BYTES_MAX: usize = 256 << 20;
 /// The binary logarithm of the number of block sizes between two powers of two.
@@ -88,6 +92,21 @@ struct Inner {
 }
 
 impl Inner {
+    /// A slab from a new large page; its other slabs are free then.
+    fn take_large_page(&mut self) -> Option<Slab> {
+        let layout = Layout::from_size_align(LARGE_PAGE_BYTES, LARGE_PAGE_BYTES).ok()?;
+        let start: NonNull<u8> = self.arena.try_alloc_layout(layout).ok()?;
+        #[cfg(target_os = "linux")]
+        // SAFETY: the memory is the arena's, in whole pages. It is advice: a refusal changes nothing.
+        unsafe {
+            libc::madvise(start.as_ptr().cast(), LARGE_PAGE_BYTES, libc::MADV_HUGEPAGE);
+        }
+        // SAFETY: inside of the page. The last one is handed out first, so that the first is now.
+        let slabs = (0..LARGE_PAGE_BYTES / SLAB_BYTES).rev().map(|n| Slab(unsafe { start.add(n * SLAB_BYTES) }.cast()));
+        self.free.extend(slabs);
+        self.free.pop()
+    }
+
     /// Frees blocks, the smallest first, until `bytes` more may be kept.
     fn make_room(&mut self, bytes: usize) {
         for class in &mut self.blocks {
@@ -119,6 +138,11 @@ impl SlabPool {
     pub(crate) fn take(&self) -> Option<Slab> {
         let mut inner = self.lock();
         if let Some(slab) = inner.free.pop() {
+            return Some(slab);
+        }
+        if inner.arena.allocated_bytes() >= LARGE_PAGE_BYTES
+            && let Some(slab) = inner.take_large_page()
+        {
             return Some(slab);
         }
         let layout = Layout::from_size_align(SLAB_BYTES, align_of::<u64>()).ok()?;

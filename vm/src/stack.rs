@@ -18,17 +18,40 @@ const MARGIN: usize = 1 << 16;
 /// The part of a native stack that is left to calls out of native code: the heap's evacuation, the interpreter.
 pub(crate) const RED_ZONE: usize = 256 << 10;
 
+/// What is used of a stack first, in pages of the usual size.
+const SMALL_PAGES_BYTES: usize = 2 << 20;
+
+/// Where a stack begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Upwards,
+    Downwards,
+}
+
 /// Reserves address space, half as much as before while the system refuses.
-fn reserve() -> Option<MmapMut> {
+fn reserve(direction: Direction) -> Option<MmapMut> {
     let mut bytes = RESERVED_BYTES;
     while bytes >= RESERVED_BYTES_MIN {
         if let Ok(map) = MmapOptions::new().len(bytes).no_reserve_swap().map_anon() {
+            prefer_large_pages(&map, direction);
             return Some(map);
         }
         bytes /= 2;
     }
     None
 }
+
+/// Deep recursions take large pages, if the system has any: they touch so much memory that most of the time would go
+/// into finding its pages. The beginning of a stack doesn't, because small runs would pay for clearing it.
+#[cfg(target_os = "linux")]
+fn prefer_large_pages(map: &MmapMut, direction: Direction) {
+    let offset = if direction == Direction::Upwards { SMALL_PAGES_BYTES } else { 0 };
+    // It is advice: a refusal changes nothing.
+    _ = map.advise_range(memmap2::Advice::HugePage, offset, map.len() - SMALL_PAGES_BYTES);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn prefer_large_pages(_: &MmapMut, _: Direction) {}
 
 /// The stack of a bank: cells that hold any bit pattern.
 #[derive(Debug)]
@@ -50,7 +73,7 @@ impl<T: Copy> Stack<T> {
     pub(crate) fn begin(&mut self) {
         self.room = 0;
         if self.map.is_none() {
-            self.map = reserve();
+            self.map = reserve(Direction::Upwards);
             if let Some(map) = &mut self.map {
                 self.start = map.as_mut_ptr().cast();
             }
@@ -136,7 +159,7 @@ impl NativeStack {
     /// If the system gives no address space.
     pub(crate) fn enter<R>(&mut self, body: impl FnOnce() -> R) -> Result<R, Limit> {
         if self.map.is_none() {
-            self.map = Some(reserve().ok_or(Limit::LiveBytes)?);
+            self.map = Some(reserve(Direction::Downwards).ok_or(Limit::LiveBytes)?);
         }
         self.limit = self.top();
         let map = self.map.as_mut().ok_or(Limit::LiveBytes)?;
