@@ -277,8 +277,8 @@ impl Engine {
     }
 
     /// Bytes of heap and tape that the engine keeps for runs to come. It keeps what its runs held at one time: slabs of
-    /// 64 KiB until it is dropped, and blocks for single objects of more than 16 KiB up to 256 MiB together. Not counted
-    /// are stacks and adjoints, and two slabs for each run that there was at one time.
+    /// 64 KiB until it is dropped, and blocks for single objects of more than 16 KiB up to 256 MiB together. Not
+    /// counted are stacks and adjoints, and two slabs for each run that there was at one time.
     ///
     /// ```
     /// # use dualvm_vm::engine::Engine;

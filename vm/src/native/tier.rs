@@ -255,7 +255,8 @@ impl Tier {
         Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(code.0.as_ptr()) })
     }
 
-    /// Counts the iterations of a loop whose record the sweep has met. Returns the code of its adjoint, if there is any.
+    /// Counts the iterations of a loop whose record the sweep has met. Returns the code of its adjoint, if there is
+    /// any.
     #[inline(always)]
     pub(crate) fn recorded_loop(&self, id: u32, code: &LoopCode, iterations: u64) -> Option<LoopFn> {
         let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
