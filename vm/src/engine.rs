@@ -362,7 +362,7 @@ impl Module {
         self.program.tier.as_ref().map_or_else(Vec::new, Tier::failures)
     }
 
-    /// What the native code of a function looks like, in plain or in recording runs. `None` if the module has no
+    /// What the native code of a function looks like, in primal or in recording runs. `None` if the module has no
     /// native code.
     pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
         let tier = self.program.tier.as_ref()?;
