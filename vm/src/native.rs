@@ -1,8 +1,8 @@
 //! The seam between the virtual machine and a generator of native code.
 //!
 //! The machine knows no code generator. A host installs one into an engine ([`crate::engine::Config::generator`]); it
-//! is given what the interpreter runs, a function's stream in one mode or the adjoint of a segment, and gives back
-//! code. When to compile is decided here: functions count their calls, loops their rounds.
+//! is given what the interpreter runs, a function's stream in one mode or the adjoint of a segment or a loop, and
+//! gives back code. When to compile is decided here: functions count their calls, loops their rounds.
 //!
 //! **What native code must keep.** It has the interpreter's meaning to the last bit: values, words, traps, fuel,
 //! records, addresses of roots. A function's code gets the context and the first registers of its frame in each bank,
