@@ -18,8 +18,9 @@ the smallest call; latency has every example, from its source text to its first 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand, on all tiers in turn.
 Arguments and results cross the host's border in every call; the second table has the parts of calls without that: the
-forward run, and forward run and sweeps, by the engine's own clock. Times are medians for one run. Where the
-result is not one Real, the gradient is the Jacobian.
+forward run, and forward run and sweeps, by the engine's own clock. A third table has the gradient per element, for
+programs that the paper gives so. Times are medians for one run. Where the result is not one Real, the gradient is
+the Jacobian.
 
 The tiers: \"interpreter\" is --jit off; \"native\" is --jit auto, as engines are by default, where what runs often is
 compiled, and is by the end of the warm-up; \"always native\" is --jit always. In the suite latency nothing is warm: auto
@@ -38,8 +39,8 @@ pub(crate) struct Bench {
     /// Which programs
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(suites()))]
     suite: String,
-    /// When code is compiled; a tier for each
-    #[arg(long, value_enum, value_name = "WHEN", value_delimiter = ',', default_values_t = [When::Off, When::Auto])]
+    /// When code is compiled; several with commas between them are measured side by side
+    #[arg(long, value_enum, value_name = "WHEN", value_delimiter = ',', default_value = "off,auto")]
     jit: Vec<When>,
     /// How the results are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
