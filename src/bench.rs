@@ -11,14 +11,11 @@ pub(crate) mod latency;
 mod measure;
 mod report;
 
-pub(crate) use cases::{SUITES, Suite, Unsound};
+pub(crate) use cases::{SUITES, Suite, Tier, Unsound};
 pub(crate) use measure::Effort;
 pub(crate) use report::Report;
 
-use dualvm::Engine;
-
-/// Which code of dualvm ran: reports carry it, so that one engine may be compared with another.
-const TIER: &str = "interpreter";
+use cases::{Case, Measure};
 
 /// How many threads a call uses.
 const THREADS: u64 = 1;
@@ -30,25 +27,32 @@ pub(crate) struct BenchError {
     pub(crate) cause: Unsound,
 }
 
-/// Checks and measures the cases of a suite on an engine, one after the other. `round` hears of each round, with the
-/// name of the case; there are [`rounds`] of them.
+/// Checks and measures the cases of a suite, one after the other, each on all tiers side by side. `round` hears of each
+/// round, with the name of the case; there are [`rounds`] of them.
 pub(crate) fn run(
     suite: &'static Suite,
-    engine: &Engine,
+    tiers: &[Tier],
     effort: &Effort,
     mut round: impl FnMut(&'static str),
 ) -> Result<Report, BenchError> {
-    let cases = (suite.cases)(engine);
-    let measured = cases.iter().map(|case| {
-        let failed = |cause| BenchError { case: case.name, cause };
-        let stats = case.check().map_err(failed)?;
-        let medians = measure::medians(case, effort, || round(case.name)).map_err(|error| failed(error.into()))?;
-        Ok(report::Row::new(case, TIER, &stats, medians))
-    });
-    Ok(Report { suite: suite.name, tier: TIER, rounds: effort.rounds, rows: measured.collect::<Result<_, _>>()? })
+    let engines: Vec<_> = tiers.iter().map(|tier| tier.engine()).collect();
+    let mut rows = Vec::new();
+    for make in suite.cases {
+        let cases: Vec<Case> = engines.iter().map(make).collect();
+        let name = cases[0].name;
+        let failed = |cause| BenchError { case: name, cause };
+        let stats = cases.iter().map(Case::check).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        // By hand it is the same whatever runs beside it.
+        let by_hand = Measure::BY_HAND.map(|measure| (&cases[0], measure));
+        let measured = cases.iter().flat_map(|case| Measure::OF_A_TIER.map(|measure| (case, measure)));
+        let measured: Vec<(&Case, Measure)> = by_hand.into_iter().chain(measured).collect();
+        let medians = measure::medians(&measured, effort, || round(name)).map_err(|error| failed(error.into()))?;
+        rows.push(report::Row::new(tiers, &cases, &stats, &medians));
+    }
+    Ok(Report { suite: suite.name, tiers: tiers.to_vec(), rounds: effort.rounds, rows })
 }
 
 /// Rounds in a run of a suite.
-pub(crate) fn rounds(suite: &Suite, engine: &Engine, effort: &Effort) -> usize {
-    (suite.cases)(engine).len() * effort.rounds
+pub(crate) fn rounds(suite: &Suite, effort: &Effort) -> usize {
+    suite.cases.len() * effort.rounds
 }

@@ -214,7 +214,8 @@ impl Function {
     }
 
     /// The function, to be called with these types, without [`Value`]s and without serde: the cheapest way to call
-    /// small functions often, and to hand over large arrays. [`typed`](crate::vm::typed) says which type stands for what.
+    /// small functions often, and to hand over large arrays. [`typed`](crate::vm::typed) says which type stands for
+    /// what.
     ///
     /// ```
     /// use dualvm::{Engine, Error, Module};

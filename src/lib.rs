@@ -135,6 +135,22 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! # Native code
+//! What runs often is compiled while the program runs, unless [`Config::jit`] says otherwise. It changes the time that
+//! calls take and nothing else: values, derivatives, traps and the use of fuel and tape are the same to the last bit,
+//! and all limits hold.
+//!
+//! ```
+//! # use dualvm::{Config, Engine, Error, Jit, Mode, Module};
+//! let mut config = Config::default();
+//! config.jit = Jit::Always;
+//! let module = Module::from_source(&Engine::new(config), "sq.dual", "def sq (x : Real) : Real = x * x")?;
+//! assert_eq!(module.function("sq")?.call(&[3.0.into()])?, 9.0.into());
+//! let compiled = module.compiled();
+//! assert_eq!((compiled[0].name.as_str(), compiled[0].mode), ("sq", Mode::Primal));
+//! # Ok::<(), Error>(())
+//! ```
+//!
 //! # Limits and cancellation
 //! Every run has limits on fuel, time, memory and depth of calls. [`Config::limits`] are those of an engine,
 //! [`CallOptions`] those of one call. A limit is an error like any other; the engine, the module and the function stay

@@ -158,8 +158,8 @@ impl Module {
         self.verified.compile_failures()
     }
 
-    /// What the native code of a function looks like, in plain or in recording runs. `None` if there is no native code on
-    /// this machine, or the engine's configuration turns it off.
+    /// What the native code of a function looks like, in primal or in recording runs. `None` if there is no native
+    /// code on this machine, or the engine's configuration turns it off.
     pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
         self.verified.native_listing(func, recording)
     }

@@ -101,8 +101,8 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     }
 
     /// Writes the gradient over an earlier one and returns the function's value. The vectors in `gradient` keep their
-    /// memory, so that repeated calls with arrays allocate nothing either: new vectors of a million reals take longer to
-    /// get from the system than to fill. On an error `gradient` stays as it was.
+    /// memory, so that repeated calls with arrays allocate nothing either: new vectors of a million reals take longer
+    /// to get from the system than to fill. On an error `gradient` stays as it was.
     ///
     /// # Errors
     /// As [`TypedFunction::call`].

@@ -1,7 +1,8 @@
 //! The second and later gradient calls of a function allocate nothing from the system but the result: everything else
-//! is kept by the engine. An allocator that counts stands in for the system's.
+//! is kept by the engine. So it is in the interpreter, and in native code: compiling allocates, but what the first call
+//! has compiled is never compiled again. An allocator that counts stands in for the system's.
 
-use dualvm::{CallOptions, Engine, Function, Module, Value};
+use dualvm::{CallOptions, Config, Engine, Function, Jit, Module, Value};
 use serde::de::DeserializeSeed;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -59,6 +60,15 @@ fn assert_only_the_result_is_allocated<T: Clone>(name: &str, mut run: impl FnMut
     }
 }
 
+/// Engines that compile nothing, or all that a call runs in the first one.
+fn engines() -> [Engine; 2] {
+    [Jit::Off, Jit::Always].map(|jit| {
+        let mut config = Config::default();
+        config.jit = jit;
+        Engine::new(config)
+    })
+}
+
 fn example(engine: &Engine, file: &str, function: &str) -> Function {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(file).with_extension("dual");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -105,8 +115,9 @@ fn with_long(json: &str) -> String {
 
 #[test]
 fn only_the_gradient_is_allocated() {
-    for (file, name, json) in EXAMPLES {
-        let function = example(&Engine::default(), file, name);
+    let cases = EXAMPLES.into_iter().flat_map(|case| engines().map(|engine| (case, engine)));
+    for ((file, name, json), engine) in cases {
+        let function = example(&engine, file, name);
         let args = arguments(&function, &with_long(json));
         let options = CallOptions::default();
         assert_only_the_result_is_allocated(name, || function.call(&args).expect("examples run"));
@@ -118,24 +129,28 @@ fn only_the_gradient_is_allocated() {
 
 #[test]
 fn functions_of_an_engine_share_what_it_keeps() {
-    let engine = Engine::default();
-    let functions = EXAMPLES.map(|(file, name, json)| {
-        let function = example(&engine, file, name);
-        let args = arguments(&function, &with_long(json));
-        (function, args)
-    });
-    let run_all = || functions.iter().map(|(f, args)| f.call(args).expect("examples run")).collect::<Vec<Value>>();
-    assert_only_the_result_is_allocated("all", run_all);
+    for engine in engines() {
+        let functions = EXAMPLES.map(|(file, name, json)| {
+            let function = example(&engine, file, name);
+            let args = arguments(&function, &with_long(json));
+            (function, args)
+        });
+        let run_all = || functions.iter().map(|(f, args)| f.call(args).expect("examples run")).collect::<Vec<Value>>();
+        assert_only_the_result_is_allocated("all", run_all);
+    }
 }
 
 #[test]
 fn typed_scalars_allocate_nothing() {
-    let engine = Engine::default();
-    let mult = example(&engine, "mult", "mult").typed::<(f64, f64), f64>().expect("its types");
-    let newton = example(&engine, "newton", "newton").typed::<(f64, f64), f64>().expect("its types");
+    engines().iter().for_each(assert_typed_scalars_allocate_nothing);
+}
+
+fn assert_typed_scalars_allocate_nothing(engine: &Engine) {
+    let mult = example(engine, "mult", "mult").typed::<(f64, f64), f64>().expect("its types");
+    let newton = example(engine, "newton", "newton").typed::<(f64, f64), f64>().expect("its types");
     type Pair = (f64, f64);
-    let spring = example(&engine, "spring", "spring").typed::<(i64, Pair, Pair), f64>().expect("its types");
-    let rotate = example(&engine, "rotate_vec_by_quat", "rotate_vec_by_quat");
+    let spring = example(engine, "spring", "spring").typed::<(i64, Pair, Pair), f64>().expect("its types");
+    let rotate = example(engine, "rotate_vec_by_quat", "rotate_vec_by_quat");
     let rotate = rotate.typed::<([f64; 3], [f64; 4]), [f64; 3]>().expect("its types");
     let run = || {
         let products = (mult.call((3.0, 4.0)).expect("runs"), mult.value_and_grad((3.0, 4.0)).expect("runs"));
@@ -149,9 +164,9 @@ fn typed_scalars_allocate_nothing() {
 
 #[test]
 fn typed_arrays_allocate_their_gradient_once_or_not_at_all() {
-    let engine = Engine::default();
     let xs: Vec<f64> = (0..LONG).map(|n| n as f64).collect();
-    for name in ["dotprod", "dotprod_list"] {
+    let cases = ["dotprod", "dotprod_list"].into_iter().flat_map(|name| engines().map(|engine| (name, engine)));
+    for (name, engine) in cases {
         let dot = example(&engine, "dotprod", name).typed::<(&[f64], &[f64]), f64>().expect("its types");
         assert_only_the_result_is_allocated(name, || dot.call((&xs, &xs)).expect("runs"));
         assert_only_the_result_is_allocated(name, || dot.value_and_grad((&xs, &xs)).expect("runs"));

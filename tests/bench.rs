@@ -12,8 +12,17 @@ use serde_json::Value as Json;
 
 const CORE: [&str; 7] = ["mult", "dotprod", "summatvec", "rosenbrock", "newton", "newton_sweep", "spring"];
 
-const TABLE_1: [&str; 8] =
-    ["mult", "dotprod", "dotprod_list", "summatvec", "summatvec_list", "rotate_vec_by_quat", "neural", "particles"];
+const TABLE_1: [&str; 9] = [
+    "mult",
+    "mult_typed",
+    "dotprod",
+    "dotprod_list",
+    "summatvec",
+    "summatvec_list",
+    "rotate_vec_by_quat",
+    "neural",
+    "particles",
+];
 
 const NATIVE: [&str; 9] = [
     "particles",
@@ -28,11 +37,30 @@ const NATIVE: [&str; 9] = [
 ];
 
 fn results(suite: &str) -> Vec<Json> {
-    let w = Workspace::new(&format!("bench_{suite}"));
-    let text = w.stdout(&["bench", "--suite", suite, "--quick", "--format", "json"]);
+    results_with(suite, &[], &["interpreter", "native"])
+}
+
+/// What a suite finds on these tiers, which the flags ask for.
+fn results_with(suite: &str, flags: &[&str], tiers: &[&str]) -> Vec<Json> {
+    let w = Workspace::new(&format!("bench_{suite}_{}", flags.len()));
+    let text = w.stdout(&[&["bench", "--suite", suite, "--quick", "--format", "json"], flags].concat());
     let report: Json = serde_json::from_str(&text).expect("one JSON object");
     assert_eq!(report["suite"], suite);
-    report["results"].as_array().expect("a list of results").clone()
+    assert_eq!(report["tiers"], serde_json::json!(tiers));
+    let results = report["results"].as_array().expect("a list of results");
+    // One after the other: all tiers of a case.
+    for (n, row) in results.iter().enumerate() {
+        assert_eq!(row["tier"], tiers[n % tiers.len()], "{row}");
+        assert_eq!(row["case"], results[n - n % tiers.len()]["case"], "{row}");
+    }
+    results.clone()
+}
+
+/// The cases of results, each once.
+fn cases_of(results: &[Json]) -> Vec<String> {
+    let mut found: Vec<String> = results.iter().filter_map(|row| row["case"].as_str()).map(str::to_owned).collect();
+    found.dedup();
+    found
 }
 
 #[track_caller]
@@ -41,10 +69,11 @@ fn assert_complete(suite: &str, cases: &[&str]) -> Vec<Json> {
         ["primal_ns", "gradient_ns", "primal_run_ns", "gradient_run_ns", "hand_primal_ns", "hand_gradient_ns"];
     const COUNTS: [&str; 5] = ["threads", "tape_bytes", "records", "slots", "ops"];
     let results = results(suite);
-    let found: Vec<&str> = results.iter().filter_map(|row| row["case"].as_str()).collect();
-    assert_eq!(found, cases);
+    assert_eq!(cases_of(&results), cases);
     for row in &results {
-        assert_eq!(row["tier"], "interpreter", "{row}");
+        let compiled = row["compiled"].as_u64().expect("a count");
+        assert_eq!(compiled > 0, row["tier"] == "native", "{row}");
+        assert!(row.get("elements").is_some(), "{row}");
         assert!(row.get("paper_gradient_ns").is_some(), "{row}");
         for field in TIMES {
             assert!(row[field].as_f64().is_some_and(|ns| ns > 0.0), "{field} in {row}");
@@ -68,6 +97,18 @@ fn table_1_has_all_cases_and_the_paper_s_times() {
 }
 
 #[test]
+fn all_tiers_record_the_same() {
+    let tiers = ["always native", "interpreter", "native"];
+    // A tier that is asked for twice is measured once.
+    let rows = results_with("core", &["--jit", "always,off", "--jit", "auto,off"], &tiers);
+    for rows in rows.chunks(tiers.len()) {
+        for field in ["tape_bytes", "records", "slots", "ops"] {
+            assert!(rows.iter().all(|row| row[field] == rows[0][field]), "{field} in {rows:#?}");
+        }
+    }
+}
+
+#[test]
 fn native_has_exactly_its_cases_and_none_of_the_paper_s_times_for_other_sizes() {
     let rows = assert_complete("native", &NATIVE);
     for row in &rows {
@@ -78,8 +119,8 @@ fn native_has_exactly_its_cases_and_none_of_the_paper_s_times_for_other_sizes() 
 
 #[test]
 fn latency_has_every_example_and_its_stages_add_up() {
-    let rows = results("latency");
-    let mut found: Vec<String> = rows.iter().filter_map(|row| row["case"].as_str()).map(str::to_owned).collect();
+    let rows = results_with("latency", &["--jit", "off,always"], &["interpreter", "always native"]);
+    let mut found = cases_of(&rows);
     assert_eq!(found[0], "rosenbrock");
     found.sort();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -97,7 +138,32 @@ fn latency_has_every_example_and_its_stages_add_up() {
         // Medians don't add up exactly.
         let total = row["total_ns"].as_f64().expect("a time");
         assert!(stages.iter().sum::<f64>() < 2.0 * total, "{row}");
+        let native = row["native_ns"].as_f64().expect("a time");
+        assert_eq!(native > 0.0, row["tier"] == "always native", "{row}");
+        assert!(native < total, "{row}");
     }
+}
+
+#[test]
+fn latency_says_what_is_compiled_and_how_long_it_takes() {
+    let rows = results_with("latency", &["--jit", "always"], &["always native"]);
+    for row in &rows {
+        let compiled = row["compiled"].as_array().expect("a list");
+        for mode in ["primal", "recording", "adjoint"] {
+            assert!(compiled.iter().any(|piece| piece["mode"] == mode), "{mode} in {row}");
+        }
+        for piece in compiled {
+            assert!(piece["ns"].as_f64().is_some_and(|ns| ns > 0.0), "{piece}");
+            assert!(piece["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{piece}");
+        }
+    }
+    let text = Workspace::new("bench_latency_text").stdout(&["bench", "--suite", "latency", "--quick"]);
+    assert!(text.starts_with("suite latency: interpreter, native, 1 thread"), "{text}");
+    let w = Workspace::new("bench_latency_compiled");
+    let text = w.stdout(&["bench", "--suite", "latency", "--quick", "--jit", "always"]);
+    let after = text.split("\nalways native: ").nth(1).unwrap_or_else(|| panic!("{text}"));
+    let modes: Vec<&str> = after.lines().skip(2).filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(modes, ["primal", "recording", "adjoint"]);
 }
 
 #[test]
@@ -105,13 +171,21 @@ fn text_has_a_row_for_each_case_and_is_silent_otherwise() {
     let w = Workspace::new("bench_text");
     let finished = w.run(&["bench", "--suite", "core", "--quick"]);
     assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""));
-    let lines: Vec<&str> = finished.stdout.lines().collect();
-    assert!(lines[0].starts_with("suite core: "), "{lines:#?}");
-    let rows = &lines[2..2 + CORE.len()];
-    let names: Vec<&str> = rows.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(names, CORE);
-    let width = lines[1].chars().count();
-    assert!(rows.iter().all(|row| row.chars().count() == width), "{lines:#?}");
+    let blocks: Vec<Vec<&str>> = finished.stdout.split("\n\n").map(|block| block.lines().collect()).collect();
+    assert_eq!(blocks[0], ["suite core: interpreter, native, 1 thread, medians of 9 rounds"]);
+    // Calls, then runs: a title, two lines of heads, a row for each case.
+    for block in &blocks[1..3] {
+        assert!(block[1].contains("by hand") && block[1].contains("interpreter") && block[1].contains("native"));
+        let rows = &block[3..];
+        let names: Vec<&str> = rows.iter().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(names, CORE);
+        let width = block[2].chars().count();
+        assert!(rows.iter().all(|row| row.chars().count() == width), "{block:#?}");
+    }
+    // Time per element, where the paper has it.
+    let names: Vec<&str> = blocks[3][2..].iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, ["dotprod", "summatvec"]);
+    assert!(blocks[3][2..].iter().all(|row| row.matches(" ns").count() == 4), "{blocks:#?}");
 }
 
 #[test]

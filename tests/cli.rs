@@ -148,6 +148,66 @@ fn stats_are_beside_the_result() {
 }
 
 #[test]
+fn native_code_changes_no_result_and_no_count() {
+    let w = workspace("jit");
+    w.write("sum.dual", "def sum (n : Int) (x : Real) : Real = loop s = 0.0 for i < n do s + sin (s * x)\n");
+    let run = |jit: &str| {
+        let printed = w.stdout(&["grad", "sum.dual", "20000", "0.5", "--jit", jit, "--stats", "--format", "json"]);
+        let mut parsed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let stats = parsed["stats"].as_object_mut().unwrap();
+        // What is an engine's own.
+        for key in ["forward_seconds", "sweep_seconds", "heap_peak_bytes"] {
+            stats.remove(key).unwrap();
+        }
+        let (tier, compiled) = (stats.remove("tier").unwrap(), stats.remove("compiled").unwrap());
+        (parsed, tier, compiled.as_array().unwrap().clone())
+    };
+    let (expected, tier, compiled) = run("off");
+    assert_eq!((tier, compiled.len()), ("interpreter".into(), 0));
+    for jit in ["auto", "always"] {
+        let (found, tier, compiled) = run(jit);
+        assert_eq!(found, expected, "{jit}");
+        assert_eq!(tier, "native", "{jit}");
+        // The loop was entered in the middle, unless the function was compiled before it ran.
+        let recording = compiled.iter().find(|code| code["mode"] == "recording").unwrap();
+        assert_eq!(recording["loop"].is_null(), jit == "always", "{recording}");
+        assert!(compiled.iter().any(|code| code["mode"] == "adjoint"), "{compiled:#?}");
+    }
+    // Too short to be worth it.
+    let finished = w.run(&["grad", "sum.dual", "20", "0.5", "--stats"]);
+    assert!(finished.stderr.contains("tier            = interpreter\n"), "{finished:#?}");
+    let finished = w.run(&["run", "sum.dual", "20", "0.5", "--stats", "--jit", "always"]);
+    assert!(finished.stderr.contains("tier            = native\n  compiled sum (primal): "), "{finished:#?}");
+    assert_eq!(w.run(&["run", "sum.dual", "20", "0.5", "--jit", "sometimes"]).code, Some(2));
+}
+
+#[test]
+fn limits_hold_in_native_code() {
+    let w = workspace("jit_limits");
+    w.write("long.dual", "def long (x : Real) : Real = loop y = x for i < 1000000 do sin y\n");
+    w.write("deep.dual", "def deep (n : Int) : Real = if n == 0 then 0.0 else 1.0 + deep (n - 1)\n");
+    let cases: [&[&str]; 5] = [
+        &["run", "long.dual", "1", "--fuel", "123456"],
+        &["run", "long.dual", "1", "--deadline", "0"],
+        &["grad", "long.dual", "1", "--max-tape", "100k"],
+        &["run", "deep.dual", "1000000", "--max-depth", "1000"],
+        &["run", "deep.dual", "1000000", "--max-heap", "64Ki"],
+    ];
+    for args in cases {
+        let stopped = ["off", "always"].map(|jit| {
+            let finished = w.run(&[args, &["--jit", jit]].concat());
+            assert_eq!((finished.code, finished.stdout.as_str()), (Some(1), ""), "{args:?}, {jit}: {finished:#?}");
+            assert!(finished.stderr.contains(&format!("{} sets this limit", args[args.len() - 2])), "{finished:#?}");
+            finished.stderr
+        });
+        // How much memory frames take is an engine's own, and so is where time or memory ends.
+        if !args.contains(&"--max-heap") && !args.contains(&"--deadline") {
+            assert_eq!(stopped[0], stopped[1], "{args:?}");
+        }
+    }
+}
+
+#[test]
 fn kinds_are_told_apart_whatever_the_name() {
     let w = workspace("kinds");
     w.stdout(&["build", "record.dvs", "-o", "binary.dual"]);
@@ -191,6 +251,34 @@ fn disasm_shows_one_function() {
     let finished = w.run(&["disasm", "record.dvs", "nothing"]);
     assert_eq!(finished.code, Some(2));
     assert!(finished.stderr.contains("weighted, echo, hidden"), "{finished:#?}");
+}
+
+#[test]
+fn disasm_shows_native_code() {
+    let w = workspace("disasm_native");
+    let bytecode = w.stdout(&["disasm", "record.dvs", "weighted"]);
+    let shown = w.stdout(&["disasm", "--native", "record.dvs", "weighted"]);
+    let rest = shown.strip_prefix(&bytecode).unwrap_or_else(|| panic!("{shown}"));
+    let titles: Vec<&str> = rest.lines().filter(|line| line.starts_with("; ")).collect();
+    assert_eq!(
+        titles,
+        [
+            "; primal runs: Cranelift IR",
+            "; primal runs: machine code",
+            "; recording runs: Cranelift IR",
+            "; recording runs: machine code"
+        ]
+    );
+    assert_eq!(rest.matches("function u0:0(").count(), 2, "{rest}");
+    // The same from stdin, which can be read once.
+    let finished = w.run_with_stdin(&["disasm", "--native", "-", "weighted"], RECORD.as_bytes());
+    assert_eq!(finished.stdout, shown, "{finished:#?}");
+    // All functions at once would be long; what can't be run has no native code.
+    assert_eq!(w.run(&["disasm", "--native", "record.dvs"]).code, Some(2));
+    w.write("bad.dvs", "func f0 \"f\" () -> (real)\n  regs 1 real\n{\n  ret (r0)\n}\n");
+    let finished = w.run(&["disasm", "--native", "bad.dvs", "f"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.contains("instruction 0 (`ret (r0)`)"), "{finished:#?}");
 }
 
 #[test]

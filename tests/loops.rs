@@ -108,16 +108,13 @@ impl Case {
             return Ok(recorded.stats);
         }
         compare("reverse mode", &taped.gradient, &found, &taped)?;
-        for n in 0..found.len() {
+        for (n, &found) in found.iter().enumerate() {
             let (result, _) = self
                 .reference(|at, primal| Forward { primal, tangent: f64::from(u8::from(at == n)) })
                 .map_err(|stop| format!("{stop:?}"))?;
             let scale = taped.magnitude[n];
-            if (result.tangent - found[n]).abs() > 1e-10 * scale + 1e-290 {
-                return Err(format!(
-                    "forward mode, derivative {n}: expected {:e}, found {:e}",
-                    result.tangent, found[n]
-                ));
+            if (result.tangent - found).abs() > 1e-10 * scale + 1e-290 {
+                return Err(format!("forward mode, derivative {n}: expected {:e}, found {found:e}", result.tangent));
             }
         }
         Ok(recorded.stats)

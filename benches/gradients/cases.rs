@@ -5,45 +5,95 @@
 //! is measured too. Cases are made for an engine: whatever its configuration says about how code runs is measured.
 
 use super::hand;
-use dualvm::{CallOptions, Engine, Error, Function, HostType, Module, Stats, TypedFunction, Value};
+use dualvm::{CallOptions, Config, Engine, Error, Function, HostType, Jit, Module, Stats, TypedFunction, Value};
 use std::fmt;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+/// Which code of dualvm runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tier {
+    /// Everything is interpreted.
+    Interpreter,
+    /// What runs often is compiled, as in an engine by default. The warm-up is often enough.
+    Native,
+    /// Everything is compiled before it runs.
+    AlwaysNative,
+}
+
+impl Tier {
+    /// As reports have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Tier::Interpreter => "interpreter",
+            Tier::Native => "native",
+            Tier::AlwaysNative => "always native",
+        }
+    }
+
+    /// An engine on which code runs so.
+    pub(crate) fn engine(self) -> Engine {
+        let mut config = Config::default();
+        config.jit = match self {
+            Tier::Interpreter => Jit::Off,
+            Tier::Native => Jit::Auto,
+            Tier::AlwaysNative => Jit::Always,
+        };
+        Engine::new(config)
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// Programs that are measured together.
 pub(crate) struct Suite {
     /// What `--suite` takes.
     pub(crate) name: &'static str,
-    /// Makes the cases for an engine, in the order of the report.
-    pub(crate) cases: fn(&Engine) -> Vec<Case>,
+    /// Each makes a case for an engine; in the order of the report.
+    pub(crate) cases: &'static [fn(&Engine) -> Case],
 }
 
 /// All suites.
 pub(crate) const SUITES: [Suite; 3] = [
-    Suite { name: "table1", cases: table1 },
-    Suite { name: "core", cases: core },
-    Suite { name: "native", cases: native },
+    // The programs of table 1 of Smeding and Vákár (2024), with its arguments. Where the program there is about lists,
+    // the same with arrays stands before it.
+    Suite {
+        name: "table1",
+        cases: &[
+            mult,
+            mult_typed,
+            dotprod,
+            dotprod_list,
+            summatvec,
+            summatvec_list,
+            rotate_vec_by_quat,
+            neural,
+            particles,
+        ],
+    },
+    // Programs of numbers and arrays.
+    Suite { name: "core", cases: &[mult, dotprod, summatvec, rosenbrock, newton, newton_sweep, spring] },
+    // Programs that show what the code of a run is worth: long loops, branches, large data, and the smallest call.
+    Suite {
+        name: "native",
+        cases: &[
+            particles,
+            rotations,
+            neural,
+            dotprod_1e6,
+            summatvec_1e6,
+            dotprod_list_1e5,
+            branchy,
+            newton,
+            mult_typed,
+        ],
+    },
 ];
-
-/// The programs of table 1 of Smeding and Vákár (2024), with its arguments. Where the program there is about lists,
-/// the same with arrays stands before it.
-fn table1(engine: &Engine) -> Vec<Case> {
-    let cases = [mult, dotprod, dotprod_list, summatvec, summatvec_list, rotate_vec_by_quat, neural, particles];
-    cases.map(|case| case(engine)).into()
-}
-
-/// Programs of numbers and arrays.
-fn core(engine: &Engine) -> Vec<Case> {
-    [mult, dotprod, summatvec, rosenbrock, newton, newton_sweep, spring].map(|case| case(engine)).into()
-}
-
-/// Programs that show what the code of a run is worth: long loops, branches, large data, and the smallest call.
-fn native(engine: &Engine) -> Vec<Case> {
-    let cases =
-        [particles, rotations, neural, dotprod_1e6, summatvec_1e6, dotprod_list_1e5, branchy, newton, mult_typed];
-    cases.map(|case| case(engine)).into()
-}
 
 /// A program with arguments.
 pub(crate) struct Case {
@@ -56,6 +106,8 @@ pub(crate) struct Case {
     /// in the text), powers, `min`, `max` and elementary functions count one each; comparisons, loads and operations on
     /// integers don't count.
     pub(crate) ops: u64,
+    /// How many numbers it goes through, where time per element says more than time.
+    pub(crate) elements: Option<u64>,
     /// Time of value and gradient in nanoseconds in table 1 of Smeding and Vákár (2024), on their machine.
     pub(crate) paper_gradient_ns: Option<f64>,
     hand: Hand,
@@ -75,15 +127,12 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// In the order in which a round takes them, and of their places in an array.
-    pub(crate) const ALL: [Measure; 6] = [
-        Measure::Primal,
-        Measure::Gradient,
-        Measure::PrimalRun,
-        Measure::GradientRun,
-        Measure::HandPrimal,
-        Measure::HandGradient,
-    ];
+    /// Those that are the same in every tier.
+    pub(crate) const BY_HAND: [Measure; 2] = [Measure::HandPrimal, Measure::HandGradient];
+
+    /// Those that a tier has of its own.
+    pub(crate) const OF_A_TIER: [Measure; 4] =
+        [Measure::Primal, Measure::Gradient, Measure::PrimalRun, Measure::GradientRun];
 }
 
 impl fmt::Display for Measure {
@@ -174,7 +223,12 @@ impl Case {
     fn new(engine: &Engine, name: &'static str, source: &str, args: Vec<Value>, ops: u64, hand: Hand) -> Case {
         let module = Module::from_source(engine, name, source).expect("the examples compile");
         let function = module.function(name).expect("an example defines the function that it is measured by");
-        Case { name, function, args, typed: None, ops, paper_gradient_ns: None, hand }
+        Case { name, function, args, typed: None, ops, elements: None, paper_gradient_ns: None, hand }
+    }
+
+    /// Pieces of native code that there are by now.
+    pub(crate) fn compiled(&self) -> usize {
+        self.function.compiled().len()
     }
 
     /// Compares value and gradient with the hand-written ones; gives what the gradient used.
@@ -349,7 +403,7 @@ fn dotprod_of(engine: &Engine, name: &'static str, elements: usize) -> Case {
     );
     // A product and a sum for each element. The paper gives a time per element.
     let case = Case::new(engine, name, include_str!("../../examples/dotprod.dual"), args, 2 * elements as u64, hand);
-    Case { paper_gradient_ns: Some(950.0 * elements as f64), ..case }
+    Case { elements: Some(elements as u64), paper_gradient_ns: Some(950.0 * elements as f64), ..case }
 }
 
 /// Rows and columns of the matrix.
@@ -381,7 +435,8 @@ fn summatvec_of(engine: &Engine, name: &'static str, side: usize) -> Case {
     // For each row a dot product, and its sum with the others. The paper gives a time per element of the matrix.
     let ops = side * (2 * side + 1);
     let case = Case::new(engine, name, include_str!("../../examples/summatvec.dual"), args, ops as u64, hand);
-    Case { paper_gradient_ns: Some(590.0 * (side * side) as f64), ..case }
+    let elements = side * side;
+    Case { elements: Some(elements as u64), paper_gradient_ns: Some(590.0 * elements as f64), ..case }
 }
 
 fn rosenbrock(engine: &Engine) -> Case {

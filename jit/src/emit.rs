@@ -85,9 +85,9 @@ helpers! {
     TrapMessage "trap_message" (I64, I64);
 }
 
-/// Helpers that are called rarely, in the middle of code that runs often. They are called through stubs that preserve all
-/// registers, so that the rest doesn't pay for them: no register has to be saved around such a call elsewhere. What they
-/// return goes through the context.
+/// Helpers that are called rarely, in the middle of code that runs often. They are called through stubs that preserve
+/// all registers, so that the rest doesn't pay for them: no register has to be saved around such a call elsewhere.
+/// What they return goes through the context.
 pub(crate) const COLD: [Helper; 4] = [Helper::Refill, Helper::OpenChunk, Helper::NextStrip, Helper::Allocate];
 
 /// The symbol of a cold helper's stub.

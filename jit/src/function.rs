@@ -4,8 +4,8 @@
 //! frame, where the heap's evacuation finds and changes them; what was loaded of one is used again until something may
 //! allocate. Fuel is a variable, too, and goes back to the context before every call and at the end.
 //!
-//! A call hands its arguments over in the first cells above the bases: for reals and integers those are the caller's own
-//! bases, because nothing of the caller stands there, for references they are above the caller's frame.
+//! A call hands its arguments over in the first cells above the bases: for reals and integers those are the caller's
+//! own bases, because nothing of the caller stands there, for references they are above the caller's frame.
 
 mod loops;
 mod tight;
@@ -515,8 +515,8 @@ impl<'e, 'a> Function<'e, 'a> {
         }
     }
 
-    /// A scalar instruction that may trap. Where this file knows when it does, the instruction's function is called only
-    /// to say why, so that nothing has to be kept in memory over the call; else it computes the result, too.
+    /// A scalar instruction that may trap. Where this file knows when it does, the instruction's function is called
+    /// only to say why, so that nothing has to be kept in memory over the call; else it computes the result, too.
     fn trapping_scalar(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
         match op {
             Op::IDiv | Op::IRem => self.division(op, args[0], args[1]),

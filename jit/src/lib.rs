@@ -1,8 +1,9 @@
 //! Native code for dualvm, by Cranelift.
 //!
 //! The virtual machine hands over what its interpreter runs, the stream of a function in one mode or the adjoint of a
-//! segment, and this crate makes machine code of it that has the same meaning to the last bit. When to do that is
-//! decided by the machine ([`dualvm_vm::native`]); a host installs a [`Cranelift`] into the engine's configuration:
+//! segment or a loop, and this crate makes machine code of it that has the same meaning to the last bit. When to do
+//! that is decided by the machine ([`dualvm_vm::native`]); a host installs a [`Cranelift`] into the engine's
+//! configuration:
 //!
 //! ```
 //! use dualvm_jit::Cranelift;

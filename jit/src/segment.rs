@@ -141,8 +141,8 @@ fn operands(inst: &Inst) -> impl Iterator<Item = (Bank, u16)> {
     })
 }
 
-/// For each instruction, whether it is a strong product whose NaN would show in the results, and which may be written as
-/// a plain product therefore. A NaN shows if everything between it and the results hands NaN on, or leaves it out
+/// For each instruction, whether it is a strong product whose NaN would show in the results, and which may be written
+/// as a plain product therefore. A NaN shows if everything between it and the results hands NaN on, or leaves it out
 /// altogether as a selection does.
 pub(crate) fn lenient_products<'c>(
     registers: usize,

@@ -1,10 +1,11 @@
 //! From source text to the first value and the first gradient: what a host waits for when its user changes a program.
-//! Each round starts from nothing, with an engine of its own, and splits the time by stage.
+//! Each round starts from nothing, with an engine of its own, and splits the time by stage. What was compiled to native
+//! code on the way is listed by function and mode.
 
-use super::TIER;
+use super::cases::Tier;
 use super::measure::{Effort, median};
-use super::report::{align, time};
-use dualvm::{CallOptions, Engine, Error, ErrorKind, HostType, Module, frontend};
+use super::report::{align, names, time};
+use dualvm::{CallOptions, CompiledCode, Error, ErrorKind, HostType, Mode, Module, frontend};
 use serde::de::DeserializeSeed;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -46,8 +47,8 @@ const PROGRAMS: [Program; 14] = programs! {
     "summatvec" "[[[1, 2], [3, 4]], [3, 5]]"
 };
 
-/// The stages in their order: the name in the table, and the field in JSON. What generates native code comes after the
-/// verifier, as a stage of its own.
+/// The stages in their order: the name in the table, and the field in JSON. Native code is generated when something has
+/// run often enough, or is about to run, and so is part of the first value and gradient.
 const STAGES: [(&str, &str); 6] = [
     ("parse", "parse_ns"),
     ("check", "check_ns"),
@@ -62,18 +63,72 @@ type Stages = [f64; STAGES.len()];
 
 /// The results of the suite. Times are medians.
 pub(crate) struct Report {
-    tier: &'static str,
+    tiers: Vec<Tier>,
     rounds: usize,
     rows: Vec<Row>,
 }
 
 struct Row {
     program: &'static str,
+    tier: Tier,
     /// Characters of the source.
     chars: usize,
     stages: Stages,
+    /// What of value and gradient it took to generate native code.
+    native_ns: f64,
     /// From nothing to value and gradient.
     total_ns: f64,
+    compiled: Vec<Piece>,
+}
+
+/// A function in one mode, or an adjoint, that was compiled in a round.
+struct Piece {
+    /// As the first round has it.
+    code: CompiledCode,
+    /// Nanoseconds of compiling in each round.
+    samples: Vec<f64>,
+}
+
+impl Piece {
+    fn ns(&self) -> f64 {
+        median(self.samples.clone())
+    }
+}
+
+/// What has been measured of a program in a tier.
+#[derive(Default)]
+struct Samples {
+    stages: [Vec<f64>; STAGES.len()],
+    native: Vec<f64>,
+    totals: Vec<f64>,
+    compiled: Vec<Piece>,
+}
+
+impl Samples {
+    fn add(&mut self, start: Start) {
+        self.stages.iter_mut().zip(start.stages).for_each(|(samples, stage)| samples.push(stage));
+        self.totals.push(start.total_ns);
+        self.native.push(start.compiled.iter().fold(0.0, |sum, code| sum + ns(code.time)));
+        for code in start.compiled {
+            let key = |code: &CompiledCode| (code.name.clone(), code.mode, code.entry);
+            match self.compiled.iter_mut().find(|piece| key(&piece.code) == key(&code)) {
+                Some(piece) => piece.samples.push(ns(code.time)),
+                None => self.compiled.push(Piece { samples: vec![ns(code.time)], code }),
+            }
+        }
+    }
+
+    fn row(self, program: &Program, tier: Tier) -> Row {
+        Row {
+            program: program.name,
+            tier,
+            chars: program.source.chars().count(),
+            stages: self.stages.map(median),
+            native_ns: median(self.native),
+            total_ns: median(self.totals),
+            compiled: self.compiled,
+        }
+    }
 }
 
 /// Rounds in a run of the suite.
@@ -81,30 +136,46 @@ pub(crate) fn rounds(effort: &Effort) -> usize {
     PROGRAMS.len() * effort.rounds
 }
 
-/// Measures all programs. `round` hears of each round, with the program's name. An error comes with the program's name.
-pub(crate) fn run(effort: &Effort, mut round: impl FnMut(&'static str)) -> Result<Report, (&'static str, Error)> {
-    let measured = PROGRAMS.iter().map(|program| {
+/// Measures all programs on all tiers. `round` hears of each round, with the program's name. An error comes with the
+/// program's name.
+pub(crate) fn run(
+    tiers: &[Tier],
+    effort: &Effort,
+    mut round: impl FnMut(&'static str),
+) -> Result<Report, (&'static str, Error)> {
+    let mut rows = Vec::new();
+    for program in &PROGRAMS {
         let failed = |error| (program.name, error);
-        start(program).map_err(failed)?;
-        let mut samples = [const { Vec::new() }; STAGES.len()];
-        let mut totals = Vec::new();
+        for &tier in tiers {
+            start(program, tier).map_err(failed)?;
+        }
+        let mut samples: Vec<Samples> = tiers.iter().map(|_| Samples::default()).collect();
         for _ in 0..effort.rounds {
-            let (stages, total) = start(program).map_err(failed)?;
-            samples.iter_mut().zip(stages).for_each(|(samples, stage)| samples.push(stage));
-            totals.push(total);
+            for (samples, &tier) in samples.iter_mut().zip(tiers) {
+                samples.add(start(program, tier).map_err(failed)?);
+            }
             round(program.name);
         }
-        let (program, chars) = (program.name, program.source.chars().count());
-        Ok(Row { program, chars, stages: samples.map(median), total_ns: median(totals) })
-    });
-    Ok(Report { tier: TIER, rounds: effort.rounds, rows: measured.collect::<Result<_, _>>()? })
+        rows.extend(samples.into_iter().zip(tiers).map(|(samples, &tier)| samples.row(program, tier)));
+    }
+    Ok(Report { tiers: tiers.to_vec(), rounds: effort.rounds, rows })
 }
 
-/// From nothing to value and gradient, once: the time of each stage, and of all.
-fn start(program: &Program) -> Result<(Stages, f64), Error> {
-    let ns = |time: Duration| time.as_secs_f64() * 1e9;
+fn ns(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e9
+}
+
+/// The times of one round.
+struct Start {
+    stages: Stages,
+    total_ns: f64,
+    compiled: Vec<CompiledCode>,
+}
+
+/// From nothing to value and gradient, once.
+fn start(program: &Program, tier: Tier) -> Result<Start, Error> {
     let began = Instant::now();
-    let engine = Engine::default();
+    let engine = tier.engine();
     let compiled = frontend::compile_program(program.name, program.source).map_err(ErrorKind::Source)?;
     let times = compiled.times;
     let compiled_at = Instant::now();
@@ -130,14 +201,18 @@ fn start(program: &Program) -> Result<(Stages, f64), Error> {
     }
     let gradient = called.elapsed();
     let total = began.elapsed() - read;
-    Ok(([times.parse, times.check, times.compile, verify, value, gradient].map(ns), ns(total)))
+    Ok(Start {
+        stages: [times.parse, times.check, times.compile, verify, value, gradient].map(ns),
+        total_ns: ns(total),
+        compiled: module.compiled(),
+    })
 }
 
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut report = serializer.serialize_struct("Report", 4)?;
         report.serialize_field("suite", NAME)?;
-        report.serialize_field("tier", self.tier)?;
+        report.serialize_field("tiers", &names(&self.tiers))?;
         report.serialize_field("rounds", &self.rounds)?;
         report.serialize_field("results", &self.rows)?;
         report.end()
@@ -146,27 +221,74 @@ impl Serialize for Report {
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Row", 3 + STAGES.len())?;
+        let mut row = serializer.serialize_struct("Row", 6 + STAGES.len())?;
         row.serialize_field("case", self.program)?;
+        row.serialize_field("tier", self.tier.name())?;
         row.serialize_field("chars", &self.chars)?;
         for ((_, field), ns) in STAGES.iter().zip(&self.stages) {
             row.serialize_field(field, ns)?;
         }
+        row.serialize_field("native_ns", &self.native_ns)?;
         row.serialize_field("total_ns", &self.total_ns)?;
+        row.serialize_field("compiled", &self.compiled)?;
         row.end()
+    }
+}
+
+impl Serialize for Piece {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut piece = serializer.serialize_struct("Piece", 4)?;
+        piece.serialize_field("name", &self.code.name)?;
+        piece.serialize_field("mode", &self.code.mode.to_string())?;
+        piece.serialize_field("bytes", &self.code.bytes)?;
+        piece.serialize_field("ns", &self.ns())?;
+        piece.end()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "suite {NAME}: {}, 1 thread, medians of {} rounds", self.tier, self.rounds)?;
-        let heads = ["program", "chars"].into_iter().chain(STAGES.map(|(name, _)| name)).chain(["total"]);
+        let tiers = names(&self.tiers).join(", ");
+        writeln!(f, "suite {NAME}: {tiers}, 1 thread, medians of {} rounds", self.rounds)?;
+        let heads = ["program", "tier", "chars"].into_iter().chain(STAGES.map(|(name, _)| name));
+        let heads = heads.chain(["total", "native code"]);
         let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
         for row in &self.rows {
-            let times = row.stages.iter().chain([&row.total_ns]).map(|&ns| time(ns));
-            lines.push([row.program.to_owned(), row.chars.to_string()].into_iter().chain(times).collect());
+            let mut line = vec![row.program.to_owned(), row.tier.to_string(), row.chars.to_string()];
+            line.extend(row.stages.iter().chain([&row.total_ns]).map(|&ns| time(ns)));
+            line.push(if row.compiled.is_empty() { "-".to_owned() } else { time(row.native_ns) });
+            lines.push(line);
         }
-        let lines: Vec<&[String]> = lines.iter().map(Vec::as_slice).collect();
+        writeln!(f, "native code: what of value and gradient it took to generate it")?;
+        align(f, &lines)?;
+        self.tiers.iter().try_for_each(|&tier| self.compiled(f, tier))
+    }
+}
+
+impl Report {
+    /// Medians and maxima over all that a tier has compiled.
+    fn compiled(&self, f: &mut fmt::Formatter<'_>, tier: Tier) -> fmt::Result {
+        let pieces = || self.rows.iter().filter(|row| row.tier == tier).flat_map(|row| &row.compiled);
+        if pieces().next().is_none() {
+            return Ok(());
+        }
+        let heads = ["compiled for", "pieces", "bytes", "most", "time", "most"];
+        let mut lines = vec![heads.map(str::to_owned).to_vec()];
+        for mode in [Mode::Primal, Mode::Recording, Mode::Adjoint] {
+            let of_mode = || pieces().filter(|piece| piece.code.mode == mode);
+            let count = of_mode().count();
+            if count == 0 {
+                continue;
+            }
+            let bytes: Vec<f64> = of_mode().map(|piece| piece.code.bytes as f64).collect();
+            let times: Vec<f64> = of_mode().map(Piece::ns).collect();
+            let most = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
+            let (most_bytes, most_time) = (most(&bytes), most(&times));
+            let size = |bytes: f64| format!("{bytes:.0}");
+            let cells = [size(median(bytes)), size(most_bytes), time(median(times)), time(most_time)];
+            lines.push([mode.to_string(), count.to_string()].into_iter().chain(cells).collect());
+        }
+        writeln!(f, "\n{tier}: a piece is a function in one mode, or the adjoint of a segment or a loop")?;
         align(f, &lines)
     }
 }

@@ -25,24 +25,22 @@ impl Effort {
         Effort { warm_up: Duration::from_millis(10), sample: Duration::from_millis(1), rounds: 9 };
 }
 
-/// Medians of the time of one run in nanoseconds, in the order of [`Measure::ALL`].
+/// Medians of the time of one run in nanoseconds, in the order of what is measured.
 pub(crate) fn medians(
-    case: &Case,
+    measured: &[(&Case, Measure)],
     effort: &Effort,
     mut round: impl FnMut(),
-) -> Result<[f64; Measure::ALL.len()], Error> {
-    let mut repeats = [1; Measure::ALL.len()];
-    for (measure, repeats) in Measure::ALL.into_iter().zip(&mut repeats) {
-        *repeats = warm_up(case, measure, effort)?;
-    }
-    let mut samples = [const { Vec::new() }; Measure::ALL.len()];
+) -> Result<Vec<f64>, Error> {
+    let repeats = measured.iter().map(|&(case, measure)| warm_up(case, measure, effort));
+    let repeats = repeats.collect::<Result<Vec<u64>, Error>>()?;
+    let mut samples = vec![Vec::new(); measured.len()];
     for _ in 0..effort.rounds {
-        for ((measure, samples), &times) in Measure::ALL.into_iter().zip(&mut samples).zip(&repeats) {
+        for ((&(case, measure), samples), &times) in measured.iter().zip(&mut samples).zip(&repeats) {
             samples.push(case.time(measure, times)?.as_secs_f64() * 1e9 / times as f64);
         }
         round();
     }
-    Ok(samples.map(median))
+    Ok(samples.into_iter().map(median).collect())
 }
 
 /// Runs until the warm-up is over; gives how many runs fill a sample. What was held up by something else looks long

@@ -1,7 +1,7 @@
-//! What a run of a suite found: as JSON through serde, as a table through `Display`.
+//! What a run of a suite found: as JSON through serde, as tables through `Display`.
 
 use super::THREADS;
-use super::cases::{Case, Measure};
+use super::cases::{Case, Tier};
 use dualvm::Stats;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -10,47 +10,65 @@ use std::fmt;
 pub(crate) struct Report {
     pub(crate) suite: &'static str,
     /// Which code of dualvm ran.
-    pub(crate) tier: &'static str,
+    pub(crate) tiers: Vec<Tier>,
     /// Samples that each median is of.
     pub(crate) rounds: usize,
     pub(crate) rows: Vec<Row>,
 }
 
-/// The results of a case. Times are medians in nanoseconds for one run.
+/// Medians of primal and gradient in nanoseconds for one run.
+#[derive(Clone, Copy)]
+struct Times {
+    primal: f64,
+    gradient: f64,
+}
+
+/// The results of a case.
 pub(crate) struct Row {
     case: &'static str,
-    tier: &'static str,
-    primal_ns: f64,
-    gradient_ns: f64,
-    primal_run_ns: f64,
-    gradient_run_ns: f64,
-    hand_primal_ns: f64,
-    hand_gradient_ns: f64,
+    ops: u64,
+    elements: Option<u64>,
+    hand: Times,
     paper_gradient_ns: Option<f64>,
+    tiers: Vec<TierResult>,
+}
+
+/// The results of a case in one tier.
+struct TierResult {
+    tier: Tier,
+    /// Whole calls.
+    call: Times,
+    /// The parts of calls that run code.
+    run: Times,
     tape_bytes: u64,
     records: u64,
     slots: u64,
-    ops: u64,
+    /// Pieces of native code that the module has after the measurements.
+    compiled: usize,
 }
 
 impl Row {
-    /// `stats` are those of the gradient; the medians stand in the order of `Measure::ALL`.
-    pub(crate) fn new(case: &Case, tier: &'static str, stats: &Stats, medians: [f64; Measure::ALL.len()]) -> Row {
-        let [primal_ns, gradient_ns, primal_run_ns, gradient_run_ns, hand_primal_ns, hand_gradient_ns] = medians;
-        Row {
-            case: case.name,
+    /// `cases` and `stats`, those of the gradient, are by tier. The medians are those by hand, then those of each tier,
+    /// in the order of `Measure`.
+    pub(crate) fn new(tiers: &[Tier], cases: &[Case], stats: &[Stats], medians: &[f64]) -> Row {
+        let times = |pair: &[f64]| Times { primal: pair[0], gradient: pair[1] };
+        let of_tier = |(((&tier, case), stats), medians): (((&Tier, &Case), &Stats), &[f64])| TierResult {
             tier,
-            primal_ns,
-            gradient_ns,
-            primal_run_ns,
-            gradient_run_ns,
-            hand_primal_ns,
-            hand_gradient_ns,
-            paper_gradient_ns: case.paper_gradient_ns,
+            call: times(&medians[..2]),
+            run: times(&medians[2..]),
             tape_bytes: stats.tape_bytes,
             records: stats.records,
             slots: stats.slots,
-            ops: case.ops,
+            compiled: case.compiled(),
+        };
+        let Case { name, ops, elements, paper_gradient_ns, .. } = cases[0];
+        Row {
+            case: name,
+            ops,
+            elements,
+            hand: times(&medians[..2]),
+            paper_gradient_ns,
+            tiers: tiers.iter().zip(cases).zip(stats).zip(medians[2..].chunks(4)).map(of_tier).collect(),
         }
     }
 }
@@ -59,95 +77,139 @@ impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut report = serializer.serialize_struct("Report", 4)?;
         report.serialize_field("suite", self.suite)?;
-        report.serialize_field("tier", self.tier)?;
+        report.serialize_field("tiers", &names(&self.tiers))?;
         report.serialize_field("rounds", &self.rounds)?;
-        report.serialize_field("results", &self.rows)?;
+        let results = self.rows.iter().flat_map(|row| row.tiers.iter().map(move |tier| Flat { row, tier }));
+        report.serialize_field("results", &results.collect::<Vec<_>>())?;
         report.end()
     }
 }
 
-impl Serialize for Row {
+pub(super) fn names(tiers: &[Tier]) -> Vec<&'static str> {
+    tiers.iter().map(|tier| tier.name()).collect()
+}
+
+/// A case in a tier, as JSON has it.
+struct Flat<'a> {
+    row: &'a Row,
+    tier: &'a TierResult,
+}
+
+impl Serialize for Flat<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Row", 14)?;
-        row.serialize_field("case", self.case)?;
-        row.serialize_field("tier", self.tier)?;
-        row.serialize_field("threads", &THREADS)?;
-        row.serialize_field("primal_ns", &self.primal_ns)?;
-        row.serialize_field("gradient_ns", &self.gradient_ns)?;
-        row.serialize_field("primal_run_ns", &self.primal_run_ns)?;
-        row.serialize_field("gradient_run_ns", &self.gradient_run_ns)?;
-        row.serialize_field("hand_primal_ns", &self.hand_primal_ns)?;
-        row.serialize_field("hand_gradient_ns", &self.hand_gradient_ns)?;
-        row.serialize_field("tape_bytes", &self.tape_bytes)?;
-        row.serialize_field("records", &self.records)?;
-        row.serialize_field("slots", &self.slots)?;
-        row.serialize_field("ops", &self.ops)?;
-        row.serialize_field("paper_gradient_ns", &self.paper_gradient_ns)?;
-        row.end()
+        let Flat { row, tier } = self;
+        let mut flat = serializer.serialize_struct("Row", 16)?;
+        flat.serialize_field("case", row.case)?;
+        flat.serialize_field("tier", tier.tier.name())?;
+        flat.serialize_field("threads", &THREADS)?;
+        flat.serialize_field("primal_ns", &tier.call.primal)?;
+        flat.serialize_field("gradient_ns", &tier.call.gradient)?;
+        flat.serialize_field("primal_run_ns", &tier.run.primal)?;
+        flat.serialize_field("gradient_run_ns", &tier.run.gradient)?;
+        flat.serialize_field("hand_primal_ns", &row.hand.primal)?;
+        flat.serialize_field("hand_gradient_ns", &row.hand.gradient)?;
+        flat.serialize_field("tape_bytes", &tier.tape_bytes)?;
+        flat.serialize_field("records", &tier.records)?;
+        flat.serialize_field("slots", &tier.slots)?;
+        flat.serialize_field("ops", &row.ops)?;
+        flat.serialize_field("elements", &row.elements)?;
+        flat.serialize_field("compiled", &tier.compiled)?;
+        flat.serialize_field("paper_gradient_ns", &row.paper_gradient_ns)?;
+        flat.end()
     }
 }
 
-/// The last column is left out where no case stands in the paper.
-const HEADS: [&str; 11] = [
-    "case",
-    "primal",
-    "gradient",
-    "primal run",
-    "gradient run",
-    "hand primal",
-    "hand gradient",
-    "gradient/primal",
-    "gradient/hand",
-    "bytes/op",
-    "paper",
-];
-
 const PAPER: &str = "\
 paper: value and gradient in table 1 of Smeding and Vákár (2024), on another machine and one thread; their times per
-element are multiplied by the number of elements.";
+element are multiplied by the number of elements in the first table.";
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = if THREADS == 1 { "1 thread".to_owned() } else { format!("{THREADS} threads") };
-        writeln!(f, "suite {}: {}, {threads}, medians of {} rounds", self.suite, self.tier, self.rounds)?;
-        let with_paper = self.rows.iter().any(|row| row.paper_gradient_ns.is_some());
-        let columns = if with_paper { HEADS.len() } else { HEADS.len() - 1 };
-        let mut lines = vec![HEADS.map(str::to_owned)];
-        lines.extend(self.rows.iter().map(Row::cells));
-        let lines: Vec<&[String]> = lines.iter().map(|cells| &cells[..columns]).collect();
+        let tiers = names(&self.tiers).join(", ");
+        writeln!(f, "suite {}: {tiers}, {threads}, medians of {} rounds", self.suite, self.rounds)?;
+        writeln!(f, "\nwhole calls; / hand and / primal are ratios of times")?;
+        self.calls(f)?;
+        writeln!(f, "\nwithout the conversion of arguments and results")?;
+        let lines = self.times(|tier| tier.run);
         align(f, &lines)?;
-        if with_paper { writeln!(f, "\n{PAPER}") } else { Ok(()) }
+        if self.rows.iter().any(|row| row.elements.is_some()) {
+            writeln!(f, "\nvalue and gradient, per element")?;
+            self.per_element(f)?;
+        }
+        if self.is_in_the_paper() { writeln!(f, "\n{PAPER}") } else { Ok(()) }
     }
 }
 
-impl Row {
-    fn cells(&self) -> [String; HEADS.len()] {
-        [
-            self.case.to_owned(),
-            time(self.primal_ns),
-            time(self.gradient_ns),
-            time(self.primal_run_ns),
-            time(self.gradient_run_ns),
-            time(self.hand_primal_ns),
-            time(self.hand_gradient_ns),
-            format!("{:.2}", self.gradient_ns / self.primal_ns),
-            format!("{:.1}", self.gradient_ns / self.hand_gradient_ns),
-            format!("{:.1}", self.tape_bytes as f64 / self.ops as f64),
-            self.paper_gradient_ns.map_or_else(|| "-".to_owned(), time),
-        ]
+impl Report {
+    /// Whether any case stands in the paper.
+    fn is_in_the_paper(&self) -> bool {
+        self.rows.iter().any(|row| row.paper_gradient_ns.is_some())
+    }
+
+    /// Lines with a group of columns by hand and one for each tier; the first two are heads.
+    fn times(&self, part: impl Fn(&TierResult) -> Times) -> Vec<Vec<String>> {
+        let mut groups = vec!["", "by hand", ""];
+        let mut heads = vec!["case", "primal", "gradient"];
+        for tier in &self.tiers {
+            groups.extend([tier.name(), "", "", "", ""]);
+            heads.extend(["primal", "/ hand", "gradient", "/ hand", "/ primal"]);
+        }
+        let mut lines = [groups, heads].map(|line| line.into_iter().map(str::to_owned).collect()).to_vec();
+        for Row { case, hand, tiers, .. } in &self.rows {
+            let mut line: Vec<String> = vec![(*case).to_owned(), time(hand.primal), time(hand.gradient)];
+            for Times { primal, gradient } in tiers.iter().map(&part) {
+                line.extend([time(primal), ratio(primal / hand.primal)]);
+                line.extend([time(gradient), ratio(gradient / hand.gradient), ratio(gradient / primal)]);
+            }
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn calls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.times(|tier| tier.call);
+        lines[0].push("tape".to_owned());
+        lines[1].push("bytes/op".to_owned());
+        for (line, row) in lines[2..].iter_mut().zip(&self.rows) {
+            // Records are the same in all tiers.
+            line.push(format!("{:.1}", row.tiers[0].tape_bytes as f64 / row.ops as f64));
+        }
+        if self.is_in_the_paper() {
+            lines[0].push("paper".to_owned());
+            lines[1].push("gradient".to_owned());
+            for (line, row) in lines[2..].iter_mut().zip(&self.rows) {
+                line.push(row.paper_gradient_ns.map_or_else(|| "-".to_owned(), time));
+            }
+        }
+        align(f, &lines)
+    }
+
+    fn per_element(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let heads = ["case", "elements", "by hand"].into_iter().chain(names(&self.tiers)).chain(["paper"]);
+        let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
+        for row in &self.rows {
+            let Some(elements) = row.elements else { continue };
+            let each = |ns: f64| format!("{:.2} ns", ns / elements as f64);
+            let mut line = vec![row.case.to_owned(), elements.to_string(), each(row.hand.gradient)];
+            line.extend(row.tiers.iter().map(|tier| each(tier.call.gradient)));
+            line.push(row.paper_gradient_ns.map_or_else(|| "-".to_owned(), each));
+            lines.push(line);
+        }
+        align(f, &lines)
     }
 }
 
 /// Writes lines of cells; the first column stands left, the others right.
-pub(super) fn align(f: &mut fmt::Formatter<'_>, lines: &[&[String]]) -> fmt::Result {
+pub(super) fn align(f: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
     let width = |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     for cells in lines {
-        write!(f, "{:<1$}", cells[0], widths[0])?;
+        let mut line = format!("{:<1$}", cells[0], widths[0]);
         for (cell, width) in cells.iter().zip(&widths).skip(1) {
-            write!(f, "  {cell:>width$}")?;
+            line += &format!("  {cell:>width$}");
         }
-        writeln!(f)?;
+        writeln!(f, "{}", line.trim_end())?;
     }
     Ok(())
 }
@@ -164,6 +226,11 @@ pub(super) fn time(ns: f64) -> String {
         _ => 2,
     };
     format!("{x:.decimals$} {unit}")
+}
+
+/// Two digits or more.
+fn ratio(x: f64) -> String {
+    if x >= 99.5 { format!("{x:.0}") } else { format!("{x:.1}") }
 }
 
 #[cfg(test)]

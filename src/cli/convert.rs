@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::input::{load, read_module, shown};
 use super::{native, output};
-use dualvm::vm::module::ModuleDef;
+use dualvm::vm::module::FuncId;
 use dualvm::vm::{binary, text};
 use dualvm::{Config, ErrorKind, FileKind, read_def};
 use std::path::{Path, PathBuf};
@@ -54,25 +54,25 @@ pub(crate) fn disasm(file: &Path, function: Option<&str>, native: bool) -> Outco
     let (name, bytes) = (shown(file), read_module(file)?);
     let def = read_def(&name, &bytes).map_err(|error| Failure::load(&name, &error))?;
     let printed = text::print(&def);
-    let shown = match function {
-        None => printed.as_str(),
-        Some(wanted) => function_text(&def, &printed, wanted).ok_or_else(|| {
-            let names: Vec<&str> = def.functions.iter().map(|function| function.name.as_str()).collect();
-            let help = format!("the module's functions are {}", names.join(", "));
-            Failure::bad_input(format_args!("{name}: there is no function `{wanted}`"), help)
-        })?,
+    let Some(wanted) = function else {
+        return output::with_stdout(|out| out.write_all(printed.as_bytes()));
     };
-    match function {
-        Some(name) if native => native::listing(file, name, shown),
-        _ => output::with_stdout(|out| out.write_all(shown.as_bytes())),
+    let Some((func, _)) = def.function(wanted) else {
+        let names: Vec<&str> = def.functions.iter().map(|function| function.name.as_str()).collect();
+        let help = format!("the module's functions are {}", names.join(", "));
+        return Err(Failure::bad_input(format_args!("{name}: there is no function `{wanted}`"), help));
+    };
+    let shown = function_text(&printed, func).expect("all functions are printed");
+    if native {
+        return native::listing(&name, def, func, shown);
     }
+    output::with_stdout(|out| out.write_all(shown.as_bytes()))
 }
 
 /// The part of a printed module that is one function. Only the start of a function stands at the start of a line with
 /// `func`, and only its end is a line with `}`: strings have no line breaks in them.
-fn function_text<'t>(def: &ModuleDef, printed: &'t str, name: &str) -> Option<&'t str> {
-    let (id, _) = def.function(name)?;
-    let head = format!("func f{} ", id.0);
+fn function_text(printed: &str, func: FuncId) -> Option<&str> {
+    let head = format!("func f{} ", func.0);
     let start = if printed.starts_with(&head) { 0 } else { printed.find(&format!("\n{head}"))? + 1 };
     let len = printed[start..].find("\n}\n")? + 3;
     Some(&printed[start..start + len])

@@ -1,6 +1,6 @@
 //! Values in JSON.
 
-use dualvm::{Stats, Value};
+use dualvm::{CompiledCode, Stats, Value};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 
 /// A value: tuples, arrays and lists are lists, records are objects, a constructor is its name or an object from its
@@ -64,7 +64,8 @@ impl Serialize for Number {
 pub(crate) struct Report<'a> {
     pub(crate) value: &'a Value,
     pub(crate) gradient: Option<&'a [Value]>,
-    pub(crate) stats: Option<&'a Stats>,
+    /// What the call used, and what is compiled by now.
+    pub(crate) stats: Option<(&'a Stats, &'a [CompiledCode])>,
 }
 
 impl Serialize for Report<'_> {
@@ -75,19 +76,22 @@ impl Serialize for Report<'_> {
         if let Some(gradient) = self.gradient {
             report.serialize_field("gradient", &gradient.iter().map(Json).collect::<Vec<_>>())?;
         }
-        if let Some(stats) = self.stats {
-            report.serialize_field("stats", &Used(stats))?;
+        if let Some((stats, compiled)) = self.stats {
+            report.serialize_field("stats", &Used { stats, compiled })?;
         }
         report.end()
     }
 }
 
-struct Used<'a>(&'a Stats);
+struct Used<'a> {
+    stats: &'a Stats,
+    compiled: &'a [CompiledCode],
+}
 
 impl Serialize for Used<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let stats = self.0;
-        let mut used = serializer.serialize_struct("Stats", 8)?;
+        let Used { stats, compiled } = self;
+        let mut used = serializer.serialize_struct("Stats", 10)?;
         used.serialize_field("instructions", &stats.instructions)?;
         used.serialize_field("records", &stats.records)?;
         used.serialize_field("slots", &stats.slots)?;
@@ -96,6 +100,28 @@ impl Serialize for Used<'_> {
         used.serialize_field("heap_peak_bytes", &stats.heap_peak_bytes)?;
         used.serialize_field("forward_seconds", &stats.forward.as_secs_f64())?;
         used.serialize_field("sweep_seconds", &stats.sweep.as_secs_f64())?;
+        used.serialize_field("tier", tier(compiled))?;
+        used.serialize_field("compiled", &compiled.iter().map(Compiled).collect::<Vec<_>>())?;
         used.end()
+    }
+}
+
+/// Which engine a module's functions run on by now.
+pub(crate) fn tier(compiled: &[CompiledCode]) -> &'static str {
+    if compiled.is_empty() { "interpreter" } else { "native" }
+}
+
+struct Compiled<'a>(&'a CompiledCode);
+
+impl Serialize for Compiled<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let CompiledCode { name, mode, entry, bytes, time } = self.0;
+        let mut compiled = serializer.serialize_struct("Compiled", 5)?;
+        compiled.serialize_field("name", name)?;
+        compiled.serialize_field("mode", &mode.to_string())?;
+        compiled.serialize_field("loop", entry)?;
+        compiled.serialize_field("bytes", bytes)?;
+        compiled.serialize_field("seconds", &time.as_secs_f64())?;
+        compiled.end()
     }
 }

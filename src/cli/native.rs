@@ -1,13 +1,13 @@
 //! Native code on the command line: when it is made, what it looks like, what it took.
 
 use super::failure::{Failure, Outcome};
-use super::input::{load, shown};
+use super::json::tier;
 use super::output;
 use clap::ValueEnum;
-use dualvm::{Config, Function, Jit, Mode};
+use dualvm::vm::module::{FuncId, ModuleDef};
+use dualvm::{CompiledCode, Engine, Jit, Mode, Module};
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::Path;
 
 /// When functions are compiled to native code. It changes the time that a call takes and nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -31,14 +31,12 @@ impl From<When> for Jit {
     }
 }
 
-/// Prints the bytecode of a function, given as text, with its native code for plain and for recording runs.
-pub(crate) fn listing(file: &Path, name: &str, bytecode: &str) -> Outcome {
-    let module = load(file, Config::default())?;
-    let Some((func, _)) = module.def().function(name) else {
-        return Err(Failure::bad_input(format_args!("{}: there is no function `{name}`", shown(file)), "see `disasm`"));
-    };
+/// Prints the bytecode of a function, given as text, and its native code for primal and for recording runs.
+pub(crate) fn listing(file: &str, def: ModuleDef, func: FuncId, bytecode: &str) -> Outcome {
+    let name = def.functions[func.0 as usize].name.clone();
+    let module = Module::new(&Engine::default(), def).map_err(|error| Failure::load(file, &error))?;
     let mut text = bytecode.to_owned();
-    for (runs, recording) in [("plain", false), ("recording", true)] {
+    for (runs, recording) in [(Mode::Primal, false), (Mode::Recording, true)] {
         let refused = |cause: &dyn Display| {
             Failure::bad_input(format_args!("no native code for `{name}`: {cause}"), "it is always interpreted")
         };
@@ -52,21 +50,12 @@ pub(crate) fn listing(file: &Path, name: &str, bytecode: &str) -> Outcome {
     output::with_stdout(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes what has been compiled of a function's module.
-pub(crate) fn statistics(out: &mut dyn Write, function: &Function) -> io::Result<()> {
-    let compiled = function.compiled();
-    if compiled.is_empty() {
-        return writeln!(out, "tier            = interpreter");
-    }
-    writeln!(out, "tier            = native, compiled:")?;
+/// Writes which engine has run, and what is compiled by now.
+pub(crate) fn statistics(out: &mut dyn Write, compiled: &[CompiledCode]) -> io::Result<()> {
+    writeln!(out, "tier            = {}", tier(compiled))?;
     for code in compiled {
-        let what = match code.mode {
-            Mode::Adjoint => "sweep",
-            Mode::Primal => "plain",
-            Mode::Recording => "recording",
-        };
         let place = code.entry.map_or_else(String::new, |at| format!(" from the loop at {at}"));
-        writeln!(out, "  {} ({what}{place}): {} bytes in {:?}", code.name, code.bytes, code.time)?;
+        writeln!(out, "  compiled {} ({}{place}): {} bytes in {:?}", code.name, code.mode, code.bytes, code.time)?;
     }
     Ok(())
 }

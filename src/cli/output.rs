@@ -17,10 +17,10 @@ pub(crate) fn report(function: &Function, report: &Report<'_>, format: Format) -
             writeln!(out)
         }
     });
-    if let (Some(stats), Format::Text) = (report.stats, format) {
+    if let (Some((stats, compiled)), Format::Text) = (report.stats, format) {
         // Where stderr can't be written there is nobody to tell.
         let mut to = io::stderr().lock();
-        _ = statistics(&mut to, stats).and_then(|()| native::statistics(&mut to, function));
+        _ = statistics(&mut to, stats).and_then(|()| native::statistics(&mut to, compiled));
     }
     written
 }

@@ -12,7 +12,8 @@ pub(crate) fn run(call: &Call) -> Outcome {
     let (value, stats) = function
         .call_with(&args, &CallOptions::default())
         .map_err(|error| Failure::call(&shown(&call.file), &function, &error))?;
-    let report = Report { value: &value, gradient: None, stats: call.stats.then_some(&stats) };
+    let compiled = function.compiled();
+    let report = Report { value: &value, gradient: None, stats: call.stats.then_some((&stats, &compiled)) };
     output::report(&function, &report, call.format)
 }
 
@@ -21,10 +22,11 @@ pub(crate) fn grad(call: &Call) -> Outcome {
     let result = function
         .grad_with(&args, &CallOptions::default())
         .map_err(|error| Failure::call(&shown(&call.file), &function, &error))?;
+    let compiled = function.compiled();
     let report = Report {
         value: &Value::Real(result.value),
         gradient: Some(&result.gradient),
-        stats: call.stats.then_some(&result.stats),
+        stats: call.stats.then_some((&result.stats, &compiled)),
     };
     output::report(&function, &report, call.format)
 }

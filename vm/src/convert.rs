@@ -1,8 +1,8 @@
 //! Host values to registers and heap objects, and back.
 //!
-//! `write` turns arguments into registers and objects, which `store` makes, `read` turns results into values, `gradient`
-//! gives adjoints the arguments' shape. All follow the host type, which the verifier has matched with the heap types.
-//! [`crate::typed`] does the same for types of Rust in place of values.
+//! `write` turns arguments into registers and objects, which `store` makes, `read` turns results into values,
+//! `gradient` gives adjoints the arguments' shape. All follow the host type, which the verifier has matched with the
+//! heap types. [`crate::typed`] does the same for types of Rust in place of values.
 //!
 //! What is in order costs what it weighs: arrays of reals are copied as a whole, places are put together when an error
 //! needs one, and nothing is allocated but objects and the values that are handed out.

@@ -277,8 +277,8 @@ impl Engine {
     }
 
     /// Bytes of heap and tape that the engine keeps for runs to come. It keeps what its runs held at one time: slabs of
-    /// 64 KiB until it is dropped, and blocks for single objects of more than 16 KiB up to 256 MiB together. Not counted
-    /// are stacks and adjoints, and two slabs for each run that there was at one time.
+    /// 64 KiB until it is dropped, and blocks for single objects of more than 16 KiB up to 256 MiB together. Not
+    /// counted are stacks and adjoints, and two slabs for each run that there was at one time.
     ///
     /// ```
     /// # use dualvm_vm::engine::Engine;
@@ -362,7 +362,7 @@ impl Module {
         self.program.tier.as_ref().map_or_else(Vec::new, Tier::failures)
     }
 
-    /// What the native code of a function looks like, in plain or in recording runs. `None` if the module has no
+    /// What the native code of a function looks like, in primal or in recording runs. `None` if the module has no
     /// native code.
     pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
         let tier = self.program.tier.as_ref()?;

@@ -1,9 +1,9 @@
 //! The interpreter: runs the streams of [`crate::prepare`], in primal and in recording mode.
 //!
 //! Frames live on stacks of the VM ([`crate::stack`]), one per bank, so that the native stack doesn't grow with the
-//! program's recursion. Registers are addressed through raw pointers without checks: the verifier has checked every register,
-//! target, field and function of the code, and each call makes room for the callee's frame. The two modes are two
-//! instances of one function; the recording one also moves words and writes records.
+//! program's recursion. Registers are addressed through raw pointers without checks: the verifier has checked every
+//! register, target, field and function of the code, and each call makes room for the callee's frame. The two modes
+//! are two instances of one function; the recording one also moves words and writes records.
 
 mod loops;
 mod recording;

@@ -2,8 +2,9 @@
 //!
 //! A program is a [`module::ModuleDef`]: made with the [`builder`], read from [`text`] or from [`binary`], and refused
 //! by the [`verify`]er unless it is safe to run. An [`engine::Module`] is verified code. Calling a function runs it in
-//! the interpreter; asking for a gradient runs it while recording, one tape record per straight-line segment of real
-//! arithmetic, and then sweeps the tape backwards with code that was derived from the segments.
+//! the interpreter, or as native code where a host has installed a generator; asking for a gradient runs it while
+//! recording, one tape record per straight-line segment of real arithmetic or innermost loop, and then sweeps the tape
+//! backwards with code that was derived from the segments.
 //!
 //! ```
 //! use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
@@ -32,10 +33,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The crate knows neither the language nor native code. `isa` holds the one declaration of every instruction; the
-//! files behind it, in the order in which a gradient passes through them: `prepare` (streams for the interpreter),
-//! `rename`, `liveness`, `loops` and `segment` (what is recorded as one), `graph` and `derive` (adjoints), `record` and
-//! `loop_record`, `interp`, `heap`, `tape`, `sweep`, `convert`.
+//! The crate knows neither the language nor a code generator ([`native`] is where one is installed). `isa` holds the
+//! one declaration of every instruction; the files behind it, in the order in which a gradient passes through them:
+//! `prepare` (streams for the interpreter), `rename`, `liveness`, `loops` and `segment` (what is recorded as one),
+//! `graph` and `derive` (adjoints), `record` and `loop_record`, `interp`, `heap`, `tape`, `sweep`, `convert`.
 
 pub mod binary;
 pub mod builder;

@@ -24,34 +24,40 @@ use std::cell::RefCell;
 /// place of the branch that ends an iteration, `LoopEnd` after the last.
 #[derive(Debug)]
 pub struct LoopSite {
-    /// The loop's number in the module, [`tape::LOOP`] included.
+    /// The loop's number in the module, with the bit that tells loops from segments.
     pub id: u32,
     /// Real registers whose words the loop depends on. Words stand still while the loop runs, so they can be read
     /// before it and after it alike.
     pub inputs: Box<[u16]>,
     /// Reference registers of the arrays whose elements it depends on. Activity masks count them after the inputs.
     pub arrays: Box<[u16]>,
-    /// What is saved when an iteration ends.
+    /// Real registers that are saved when an iteration ends.
     pub entry_reals: Box<[u16]>,
+    /// Integer registers that are saved when an iteration ends, after the reals.
     pub entry_ints: Box<[u16]>,
+    /// The size of what is saved of an iteration.
     pub entry_bytes: u32,
-    /// What is saved when the loop ends: reals that it doesn't change; induction registers and integers that it doesn't
-    /// change.
+    /// Real registers that are saved when the loop ends: those that it doesn't change.
     pub once_reals: Box<[u16]>,
+    /// Integer registers that are saved when the loop ends: induction registers, then those that it doesn't change.
     pub once_ints: Box<[u16]>,
     /// Bytes of a record without its entries.
     pub tail_bytes: u32,
     /// The registers that have a word when the loop ends; never a `Copy`. Masks cover the inputs, then the arrays.
     pub outputs: Box<[(u16, OutputWord)]>,
+    /// How many slots the outputs take, without what is pushed.
     pub slots: u32,
+    /// What each iteration pushes, if anything.
     pub push: Option<PushSite>,
-    /// Instructions that the sweep runs per iteration, and once per record.
+    /// Instructions that the sweep runs per iteration.
     pub iteration_cost: u32,
+    /// Instructions that the sweep runs once per record.
     pub once_cost: u32,
-    /// Where the stream goes on: with the next iteration if the condition is not 0 (if `while_true`, else if it is 0),
-    /// else at `end`, where `LoopEnd` stands.
+    /// Whether a condition that is not 0 leads to the next iteration; if not, 0 does.
     pub while_true: bool,
+    /// The stream position of the next iteration.
     pub body: u32,
+    /// The stream position after the last iteration, where `LoopEnd` stands.
     pub end: u32,
     /// Fuel of what `LoopStep` ends.
     pub cost: u32,
@@ -60,6 +66,7 @@ pub struct LoopSite {
 /// A builder that each iteration appends a real to. When the loop ends, the appended elements get consecutive slots.
 #[derive(Clone, Copy, Debug)]
 pub struct PushSite {
+    /// The builder's reference register.
     pub builder: u16,
     /// The inputs and arrays that the elements depend on. If it is empty, they are constants, and the record doesn't
     /// say where their slots begin.
@@ -74,7 +81,9 @@ pub struct PushSite {
 /// groups of reals, and what was saved once and computed by the prologue, last from one iteration to the next.
 #[derive(Debug)]
 pub struct LoopCode {
+    /// Real registers of the frame.
     pub reals: usize,
+    /// Integer registers of the frame.
     pub ints: usize,
     /// Runs once per record, after what is saved once was loaded: what doesn't change in the loop.
     pub prologue: Vec<Inst>,
@@ -89,10 +98,15 @@ pub struct LoopCode {
     pub cleared: u32,
     /// For each slot of the outputs, the register of the state that begins with its adjoint.
     pub outputs: Box<[u16]>,
+    /// How many reals are saved once.
     pub once_reals: u32,
+    /// How many integers are saved once.
     pub once_ints: u32,
+    /// How many reals are saved per iteration.
     pub entry_reals: u32,
+    /// How many integers are saved per iteration.
     pub entry_ints: u32,
+    /// How many arrays the record has first slots of.
     pub arrays: u32,
     /// The real register that begins each iteration with the adjoint of what it pushed. The record then has the first
     /// of these slots behind the arrays'; 0 if all are constants.

@@ -1,15 +1,16 @@
 //! The seam between the virtual machine and a generator of native code.
 //!
 //! The machine knows no code generator. A host installs one into an engine ([`crate::engine::Config::generator`]); it
-//! is given what the interpreter runs, a function's stream in one mode or the adjoint of a segment, and gives back code.
-//! When to compile is decided here ([`Tier`]): functions count their calls, loops their rounds.
+//! is given what the interpreter runs, a function's stream in one mode or the adjoint of a segment or a loop, and
+//! gives back code. When to compile is decided here: functions count their calls, loops their rounds.
 //!
-//! **What native code must keep.** It has the interpreter's meaning to the last bit: values, words, traps, fuel, records,
-//! addresses of roots. A function's code gets the context and the first registers of its frame in each bank, with the
-//! arguments in them, and leaves its results in the first registers of the same banks ([`FunctionCode`]). What lives in
-//! machine registers in between is its own business, except references: they stand in the frame whenever something may
-//! allocate, because the heap is evacuated with the frames as roots. Frames of reals and integers take no room while
-//! native code runs; what is handed to a callee is written above the caller's base and may be overwritten by it.
+//! **What native code must keep.** It has the interpreter's meaning to the last bit: values, words, traps, fuel,
+//! records, addresses of roots. A function's code gets the context and the first registers of its frame in each bank,
+//! with the arguments in them, and leaves its results in the first registers of the same banks ([`FunctionCode`]).
+//! What lives in machine registers in between is its own business, except references: they stand in the frame
+//! whenever something may allocate, because the heap is evacuated with the frames as roots. Frames of reals and
+//! integers take no room while native code runs; what is handed to a callee is written above the caller's base and
+//! may be overwritten by it.
 //!
 //! This module is for code generators. Unlike the rest of the crate it follows the virtual machine's inside, and
 //! changes with it.

@@ -6,8 +6,8 @@
 //! ([`crate::loops`]). Both are made on first use and belong to the module.
 //!
 //! In a stream, `imm` (and spare 16-bit operands) mean:
-//! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `BackJump` and `BackBranch`
-//!   are the same where a target is not further on.
+//! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `BackJump` and
+//!   `BackBranch` are the same where a target is not further on.
 //! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`, `LoopBegin`, `LoopStep`, `LoopEnd`: an index into the
 //!   stream's table of that name. `LoopStep`: condition in `a`.
 //! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads:
@@ -92,7 +92,6 @@ pub struct Stream {
     pub objects: Vec<ObjectSite>,
     /// Ends of segments.
     pub segments: Vec<SegmentSite>,
-    /// Loops that are recorded as one.
     /// Loops that are recorded as one.
     pub loops: Vec<LoopSite>,
     /// Real registers of a frame.

@@ -1,8 +1,8 @@
 //! Loops that are recorded as one: while such a loop runs, its record is open, and what is known of it, the number of
 //! iterations and entries and where the next entry goes, is in machine registers.
 //!
-//! In between, at a loop's head, all of it may also stand in the context: that is where the interpreter leaves a loop to
-//! native code ([`Function::fetch_open_loop`]).
+//! In between, at a loop's head, all of it may also stand in the context: that is where the interpreter leaves a loop
+//! to native code ([`Function::fetch_open_loop`]).
 
 use super::{Function, cell};
 use crate::emit::{Helper, UNALIGNED};
@@ -225,8 +225,8 @@ impl Function<'_, '_> {
         }
     }
 
-    /// Writes what follows the entries of a loop's record. Returns the first output slot, and the first slot of what was
-    /// pushed if that depends on anything.
+    /// Writes what follows the entries of a loop's record. Returns the first output slot, and the first slot of what
+    /// was pushed if that depends on anything.
     fn complete_record(&mut self, site: &LoopSite, inputs: &[Value]) -> (Value, Option<Value>) {
         let open = self.open_loop;
         self.loop_room(site.tail_bytes as usize);

@@ -7,6 +7,7 @@ use crate::program::Program;
 use crate::record::SegmentCode;
 use crate::tape::LOOP;
 use std::collections::HashMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -39,12 +40,22 @@ impl Thresholds {
 /// What a function is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Mode {
-    /// Plain runs.
+    /// Runs that record nothing.
     Primal,
     /// Runs that record.
     Recording,
-    /// The sweep: the code is that of a segment of the function.
+    /// The sweep: the code is the adjoint of a segment or of a loop.
     Adjoint,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mode::Primal => "primal",
+            Mode::Recording => "recording",
+            Mode::Adjoint => "adjoint",
+        })
+    }
 }
 
 /// A piece of native code of a module.
@@ -255,7 +266,8 @@ impl Tier {
         Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(code.0.as_ptr()) })
     }
 
-    /// Counts the iterations of a loop whose record the sweep has met. Returns the code of its adjoint, if there is any.
+    /// Counts the iterations of a loop whose record the sweep has met. Returns the code of its adjoint, if there is
+    /// any.
     #[inline(always)]
     pub(crate) fn recorded_loop(&self, id: u32, code: &LoopCode, iterations: u64) -> Option<LoopFn> {
         let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
