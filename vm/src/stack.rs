@@ -18,6 +18,8 @@ const MARGIN: usize = 1 << 16;
 /// The part of a native stack that is left to calls out of native code: the heap's evacuation, the interpreter.
 pub(crate) const RED_ZONE: usize = 256 << 10;
 
+/// The part of a native stack that doesn't count towards the limit on live memory.
+const FREE_BYTES: usize = 256 << 10;
 /// What is used of a stack first, in pages of the usual size.
 const SMALL_PAGES_BYTES: usize = 2 << 20;
 
@@ -129,9 +131,9 @@ impl NativeStack {
         self.map.as_ref().map_or(usize::MAX, |map| map.as_ptr() as usize + map.len())
     }
 
-    /// What a run may use, without the red zone.
+    /// What counts of the room as memory of the run: the first part is there whether a program recurses or not.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.top() - self.limit) as u64
+        (self.top() - self.limit).saturating_sub(FREE_BYTES) as u64
     }
 
     /// The address that native frames have to stay above.
@@ -148,7 +150,7 @@ impl NativeStack {
             return Err(Limit::LiveBytes);
         }
         let used = self.top() - address;
-        let room = used.max(2 * (self.top() - self.limit)).max(64 << 10);
+        let room = used.max(2 * (self.top() - self.limit)).max(FREE_BYTES);
         self.limit = self.top().saturating_sub(room).max(lowest);
         Ok(())
     }
