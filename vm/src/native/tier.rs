@@ -141,7 +141,16 @@ pub(crate) struct Tier {
     compiling: Mutex<Compiling>,
 }
 
-/// Stack for the code generator: native stacks of a run may have little room left.
+/// Whose stack it is that something is compiled on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// A thread of the host, whose stack is known.
+    Host,
+    /// A run, which may have left little of its native stack.
+    Run,
+}
+
+/// Stack for the code generator.
 const COMPILER_STACK: usize = 4 << 20;
 
 impl Tier {
@@ -310,7 +319,7 @@ impl Tier {
             return Some(Code(code));
         }
         let began = Instant::now();
-        let result = compiling.with_unit(ask);
+        let result = compiling.with_unit(Caller::Host, ask);
         let code = compiling.log(name(), Mode::Adjoint, None, began, result);
         match code {
             Some(code) => native.code.store(code.0.as_ptr(), Ordering::Release),
@@ -354,16 +363,24 @@ impl Tier {
     pub(crate) fn listing(&self, program: &Program, func: u32, recording: bool) -> Result<Listing, Refusal> {
         let mut compiling = self.compiling();
         let request = self.request(program, func, recording, None);
-        compiling.with_unit(|unit| unit.listing(&request))
+        compiling.with_unit(Caller::Host, |unit| unit.listing(&request))
     }
 }
 
 impl Compiling {
     /// Asks the unit for something, on a stack of its own.
-    fn with_unit<T>(&mut self, ask: impl FnOnce(&mut dyn Unit) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    fn with_unit<T>(
+        &mut self,
+        caller: Caller,
+        ask: impl FnOnce(&mut dyn Unit) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         let unit = self.unit.as_deref_mut().filter(|_| !self.broken).ok_or(Refusal::Unsupported)?;
         // A generator that panics is broken, and what it works on may be; the code that it has made is good.
-        let asked = stacker::grow(COMPILER_STACK, || catch_unwind(AssertUnwindSafe(|| ask(unit))));
+        let ask = || catch_unwind(AssertUnwindSafe(|| ask(unit)));
+        let asked = match caller {
+            Caller::Host => stacker::maybe_grow(COMPILER_STACK / 4, COMPILER_STACK, ask),
+            Caller::Run => stacker::grow(COMPILER_STACK, ask),
+        };
         asked.unwrap_or_else(|_| {
             self.broken = true;
             Err(Refusal::Failed("the generator panicked".to_owned()))
@@ -372,7 +389,7 @@ impl Compiling {
 
     fn function(&mut self, request: &FunctionRequest<'_>) -> Option<Code> {
         let began = Instant::now();
-        let result = self.with_unit(|unit| unit.function(request));
+        let result = self.with_unit(Caller::Run, |unit| unit.function(request));
         let mode = if request.recording { Mode::Recording } else { Mode::Primal };
         self.log(request.name.to_owned(), mode, request.entry, began, result)
     }
