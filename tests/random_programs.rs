@@ -2,7 +2,8 @@
 //! derivative, and at limits.
 //!
 //! `DUALVM_SEEDS=n` runs n seeds of each style instead of some hundreds, `DUALVM_FIRST_SEED=s` begins at another one. A
-//! failure prints the seed and the program.
+//! failure prints the seed and the program. With so many seeds every engine runs every program; with
+//! `DUALVM_ENGINES=turns` those that compile take turns, which is several times as fast.
 
 mod support;
 
@@ -86,7 +87,8 @@ fn recursive_programs_agree_with_the_reference() {
     let counts = check_style(Style::Recursive, 100);
     let calls = ["tail call", "tail call of itself", "tail call of a closure", "call", "call of a closure"];
     assert_common(&counts, 10, &calls);
-    assert_common(&counts, 50, &["many parameters"]);
+    // About one in fifty has.
+    assert_common(&counts, 100, &["many parameters"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! how these call the interpreter.
 
 use crate::emit::{COLD, Helper, TRUSTED, import, stub_symbol};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
@@ -141,7 +142,7 @@ fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_modul
     b.finalize(module.target_config());
     module.define_function(enter, &mut context)?;
 
-    // To the interpreter: the same parameters under the other convention.
+    // To the interpreter: the same parameters under the other convention. It may say where to go on.
     module.clear_context(&mut context);
     let interpret = module.declare_function("interpret", Linkage::Local, &function_signature())?;
     let (params, result) = Helper::Interpret.signature();
@@ -155,7 +156,14 @@ fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_modul
     let params = b.block_params(entry).to_vec();
     let call = b.ins().call(helper, &params);
     let status = b.inst_results(call)[0];
+    let (end, rest) = (b.create_block(), b.create_block());
+    let ended = b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, status, 1);
+    b.ins().brif(ended, end, &[], rest, &[]);
+    b.switch_to_block(end);
     b.ins().return_(&[status]);
+    b.switch_to_block(rest);
+    let callee = b.import_signature(function_signature());
+    b.ins().return_call_indirect(callee, status, &params);
     b.seal_all_blocks();
     b.finalize(module.target_config());
     module.define_function(interpret, &mut context)?;

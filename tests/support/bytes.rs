@@ -53,7 +53,7 @@ fn in_all_modes(loaded: &Loaded, name: &str, args: &[Value]) -> Result<(), Strin
 }
 
 /// An argument of a type, if one is found that isn't too deep.
-fn argument(ty: &HostType, data: &[DataDef], dice: &mut Dice, depth: u32) -> Option<Value> {
+pub(crate) fn argument(ty: &HostType, data: &[DataDef], dice: &mut Dice, depth: u32) -> Option<Value> {
     if depth > 20 {
         return None;
     }

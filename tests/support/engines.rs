@@ -146,10 +146,16 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// All of them on every program if so many seeds are run that time is no matter, or `DUALVM_ENGINES=all`.
+    /// `DUALVM_ENGINES=all`: all of them on every program. `DUALVM_ENGINES=turns`: those that compile take turns. If it
+    /// isn't set, all of them where `DUALVM_SEEDS` is.
     pub(crate) fn new() -> Self {
-        let asked = ["DUALVM_SEEDS", "DUALVM_ENGINES"].iter().any(|name| std::env::var_os(name).is_some());
-        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all: asked, turn: 0 }
+        let all = match std::env::var("DUALVM_ENGINES").as_deref() {
+            Ok("all") => true,
+            Ok("turns") => false,
+            Ok(other) => panic!("DUALVM_ENGINES must be `all` or `turns`, found {other:?}"),
+            Err(_) => std::env::var_os("DUALVM_SEEDS").is_some(),
+        };
+        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all, turn: 0 }
     }
 
     /// Verifies a module for every engine whose turn it is.

@@ -295,13 +295,14 @@ impl Interp {
             Some(tier) => self.native_stack.enter(|| unsafe {
                 let interp = &mut *interp;
                 interp.native_limit = interp.native_stack.limit();
-                match tier.called(program, func, recording) {
-                    Some(code) => interp.enter(tier, code, base, remaining),
-                    None => interp.activate(func, base, remaining),
-                }
+                let code = match tier.called(program, func, recording) {
+                    Some(code) => Some(code),
+                    None => interp.activate(func, base, remaining)?,
+                };
+                code.map_or(Ok(()), |code| interp.enter(tier, code, base, remaining))
             })?,
             // SAFETY: promised by the caller.
-            None => unsafe { self.activate(func, base, remaining) },
+            None => unsafe { self.activate(func, base, remaining) }.map(|_| ()),
         }
     }
 
@@ -317,11 +318,18 @@ impl Interp {
         }
     }
 
-    /// Interprets a function whose arguments are its first registers, until it returns.
+    /// Interprets a function whose arguments are its first registers, until it returns; or until native code can do the
+    /// rest, which the caller is to enter with the same registers. If it were entered from here, functions that call
+    /// each other in tail position, some native and some not, would nest.
     ///
     /// # Safety
     /// The arguments are of the parameters' types. There is room for them.
-    pub(crate) unsafe fn activate(&mut self, func: u32, base: Registers, remaining: usize) -> Result<(), TrapKind> {
+    pub(crate) unsafe fn activate(
+        &mut self,
+        func: u32,
+        base: Registers,
+        remaining: usize,
+    ) -> Result<Option<Code>, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
             if self.recording {
@@ -384,7 +392,7 @@ macro_rules! define_execute {
                 entry: u32,
                 base: Registers,
                 remaining: usize,
-            ) -> Result<(), TrapKind> {
+            ) -> Result<Option<Code>, TrapKind> {
                 // SAFETY: `run` has set the pointers for the time of the run.
                 let (program, meter) = unsafe { (&*self.program, &mut *self.meter) };
                 let tier = program.tier.as_ref();
@@ -424,7 +432,7 @@ macro_rules! define_execute {
                             return Err(kind);
                         }
                         if self.frames.len() == floor {
-                            return Ok(());
+                            return Ok(None);
                         }
                         let from = frame.base;
                         frame = self.frames.pop().unwrap_unchecked();
@@ -438,6 +446,16 @@ macro_rules! define_execute {
                         continue;
                     }};
                 }
+                // Native code takes over the current frame.
+                macro_rules! take_over {
+                    ($tier:expr, $code:expr) => {{
+                        self.fuel = fuel;
+                        if self.frames.len() == floor {
+                            return Ok(Some($code));
+                        }
+                        leave!(self.enter($tier, $code, frame.base, remaining));
+                    }};
+                }
                 // Counts a round of a loop whose head `pc` has gone to, and goes on natively if it is worth it.
                 macro_rules! back_edge {
                     () => {{
@@ -447,8 +465,7 @@ macro_rules! define_execute {
                             if let Some(tier) = tier {
                                 let header = pc.offset_from(stream.code.as_ptr()) as u32;
                                 if let Some(code) = tier.looped(program, frame.func, RECORD, header) {
-                                    self.fuel = fuel;
-                                    leave!(self.enter(tier, code, frame.base, remaining));
+                                    take_over!(tier, code);
                                 }
                             }
                         }
@@ -642,8 +659,7 @@ macro_rules! define_execute {
                                 if let Some(tier) = tier
                                     && let Some(code) = tier.called(program, func, RECORD)
                                 {
-                                    self.fuel = fuel;
-                                    leave!(self.enter(tier, code, frame.base, remaining));
+                                    take_over!(tier, code);
                                 }
                                 frame.func = func;
                                 stream = callee;
@@ -660,7 +676,7 @@ macro_rules! define_execute {
                                     gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
                                     scatter::<RECORD>(&self.scratch, frame.base);
                                     self.fuel = fuel;
-                                    return Ok(());
+                                    return Ok(None);
                                 }
                                 let from = frame.base;
                                 frame = self.frames.pop().unwrap_unchecked();

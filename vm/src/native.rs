@@ -75,7 +75,7 @@ pub struct SharedCode {
     /// Enters a function's code from Rust: an `extern "C"` function ([`EnterFn`]).
     pub enter: EnterFn,
     /// What stands in the table of entries for a function without code: calls [`helpers::interpret`], with the calling
-    /// convention of a function's code.
+    /// convention of a function's code, and goes on where that says.
     pub interpret: *const u8,
 }
 

@@ -7,6 +7,7 @@ use crate::heap::{self, FIRST, LEN, OWNER, Ref};
 use crate::interp::{CONTEXT, Interp, Registers, roots, unpack_captures};
 use crate::isa::{Bank, Op, for_each_instruction};
 use crate::math;
+use crate::native::Code;
 use crate::trap::{Limit, TrapKind};
 
 const OK: u64 = 0;
@@ -54,7 +55,8 @@ fn status<E: Into<TrapKind>>(interp: &mut Interp, result: Result<(), E>) -> u64 
     }
 }
 
-/// Runs the function [`crate::native::layout::CALLEE`], for which there is no code yet.
+/// Runs the function [`crate::native::layout::CALLEE`], for which there is no code yet. Returns a status, or the
+/// address of code that does the rest: the caller is to jump there, with the same parameters.
 ///
 /// # Safety
 /// As for a function's native code.
@@ -78,11 +80,13 @@ pub unsafe extern "C" fn interpret(
         }
         let program = &*interp.program;
         let code = program.tier.as_ref().and_then(|tier| tier.called(program, interp.callee, interp.recording));
-        if let (Some(code), Some(tier)) = (code, &program.tier) {
-            return tier.enter(code, interp, base, remaining) as u64;
+        if let Some(code) = code {
+            return code.address();
         }
-        let result = interp.activate(interp.callee, base, remaining);
-        status(interp, result)
+        match interp.activate(interp.callee, base, remaining) {
+            Ok(rest) => rest.map_or(OK, Code::address),
+            Err(kind) => stop(interp, kind),
+        }
     }
 }
 

@@ -77,6 +77,13 @@ pub struct CompiledCode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Code(NonNull<u8>);
 
+impl Code {
+    /// The address, for native code to go on at.
+    pub(crate) fn address(self) -> u64 {
+        self.0.as_ptr() as u64
+    }
+}
+
 /// How native code has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
