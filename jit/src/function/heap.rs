@@ -1,0 +1,276 @@
+//! Objects: making them in the current slab, reading fields and elements, appending to builders.
+
+use super::{Function, cell};
+use crate::emit::{Helper, TRUSTED};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F64, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use dualvm_vm::isa::{Bank, Inst, Op};
+use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
+use dualvm_vm::native::{ObjectSite, RegList};
+
+impl Function<'_, '_> {
+    /// The end of the frame's references, and of all that are in use.
+    pub(super) fn roots(&mut self) -> Value {
+        self.emit.b.ins().iadd_imm_s(self.bases.refs, 8 * self.stream.refs as i64)
+    }
+
+    pub(super) fn stop_if_null(&mut self, object: Value) {
+        let null = self.emit.is_zero(object);
+        self.trap_if(null, |_| ());
+    }
+
+    /// Memory for an object: from the current slab, or else by the heap itself.
+    pub(super) fn allocate(&mut self, header: u64, words: usize) -> Value {
+        let bytes = 8 * words as i64;
+        let header = self.emit.int(header as i64);
+        let done = self.emit.b.create_block();
+        let object = self.emit.b.append_block_param(done, I64);
+        let slow = if words > layout::LARGE_WORDS { self.emit.b.create_block() } else { self.emit.cold_block() };
+        if words > layout::LARGE_WORDS {
+            self.emit.b.ins().jump(slow, &[]);
+        } else {
+            let top = self.emit.load(I64, self.context, layout::HEAP_TOP);
+            let end = self.emit.load(I64, self.context, layout::HEAP_END);
+            let free = self.emit.b.ins().isub(end, top);
+            let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
+            let allocated = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED);
+            let allocated = self.emit.b.ins().iadd_imm_s(allocated, bytes);
+            let most = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED_MAX);
+            let beyond = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, allocated, most);
+            let either = self.emit.b.ins().bor(full, beyond);
+            self.emit.branch_away(either, slow);
+            self.emit.store(allocated, self.context, layout::HEAP_ALLOCATED);
+            let new_top = self.emit.b.ins().iadd_imm_s(top, bytes);
+            self.emit.store(new_top, self.context, layout::HEAP_TOP);
+            self.emit.store(header, top, 0);
+            let constant = self.emit.int(0);
+            self.emit.store(constant, top, cell(OWNER));
+            self.emit.b.ins().jump(done, &[top.into()]);
+        }
+        self.emit.b.switch_to_block(slow);
+        let size = self.emit.int(words as i64);
+        let roots = self.roots();
+        let made = self.emit.call_cold(Helper::Allocate, &[self.context, header, size, roots]);
+        self.stop_if_null(made);
+        self.emit.b.ins().jump(done, &[made.into()]);
+        self.emit.b.switch_to_block(done);
+        self.forget_refs();
+        object
+    }
+
+    /// Marks an object as not constant if the value is not 0.
+    pub(super) fn set_owner(&mut self, object: Value, activity: Value) {
+        let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, activity, 0);
+        let active = self.emit.truth(active);
+        debug_assert_eq!(layout::CONTEXT, 1);
+        self.emit.store(active, object, cell(OWNER));
+    }
+
+    /// The owners of objects, or-ed.
+    pub(super) fn owners(&mut self, refs: &[u16], mut activity: Option<Value>) -> Option<Value> {
+        for &register in refs {
+            let object = self.reference(register);
+            let owner = self.emit.load(I64, object, cell(OWNER));
+            activity = Some(self.either(activity, owner));
+        }
+        activity
+    }
+
+    pub(super) fn either(&mut self, a: Option<Value>, b: Value) -> Value {
+        a.map_or(b, |a| self.emit.b.ins().bor(a, b))
+    }
+
+    pub(super) fn object(&mut self, result: u16, site: &ObjectSite) {
+        let RegList { reals, ints, refs } = &site.uses;
+        // Reals, their words, integers, references.
+        let words = layout::OBJECT_HEADER + 2 * reals.len() + ints.len() + refs.len();
+        let object = self.allocate(site.header, words);
+        let mut at = layout::OBJECT_HEADER;
+        for &register in reals {
+            let value = self.real(register);
+            self.emit.store(value, object, cell(at));
+            at += 1;
+        }
+        let mut activity = None;
+        if self.request.recording {
+            for &register in reals {
+                let word = self.word(register);
+                self.emit.store(word, object, cell(at));
+                activity = Some(self.either(activity, word));
+                at += 1;
+            }
+        } else {
+            at += reals.len();
+        }
+        for &register in ints {
+            let value = self.int(register);
+            self.emit.store(value, object, cell(at));
+            at += 1;
+        }
+        for &register in refs {
+            let value = self.reference(register);
+            self.emit.store(value, object, cell(at));
+            at += 1;
+        }
+        if self.request.recording {
+            activity = self.owners(refs, activity);
+            if let Some(activity) = activity {
+                self.set_owner(object, activity);
+            }
+        }
+        self.set_reference(result, object);
+    }
+
+    pub(super) fn pack(&mut self, result: u16, site: &ObjectSite) {
+        let RegList { reals, ints, refs } = &site.uses;
+        let len = reals.len() + ints.len() + refs.len();
+        let array = self.allocate(site.header, ARRAY_HEADER + len);
+        let count = self.emit.int(len as i64);
+        self.emit.store(count, array, cell(LEN));
+        let none = self.emit.int(0);
+        self.emit.store(none, array, cell(FIRST));
+        let values = reals.iter().map(|&r| (Bank::Real, r));
+        let values = values.chain(ints.iter().map(|&r| (Bank::Int, r))).chain(refs.iter().map(|&r| (Bank::Ref, r)));
+        for (n, (bank, register)) in values.enumerate() {
+            let value = self.operand(bank, register);
+            self.emit.store(value, array, cell(ARRAY_HEADER + n));
+        }
+        if self.request.recording {
+            match site.element {
+                Bank::Real => {
+                    // The words go where a callee's would.
+                    for (n, &register) in reals.iter().enumerate() {
+                        let word = self.word(register);
+                        self.emit.store(word, self.bases.words, cell(n));
+                    }
+                    let status = self.emit.value_of(Helper::Pack, &[self.context, array, self.bases.words]);
+                    self.trap_if(status, |_| ());
+                }
+                Bank::Int => {}
+                Bank::Ref => {
+                    if let Some(activity) = self.owners(refs, None) {
+                        self.set_owner(array, activity);
+                    }
+                }
+            }
+        }
+        self.set_reference(result, array);
+    }
+
+    /// Stops if an object has another tag than `expected`.
+    pub(super) fn check_tag(&mut self, register: u16, expected: u16) {
+        if self.tags[usize::from(register)] == Some(expected) {
+            return;
+        }
+        let object = self.reference(register);
+        let found = self.emit.b.ins().uload32(TRUSTED, object, 4);
+        let wrong = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, found, i64::from(expected));
+        self.trap_if(wrong, |this| {
+            let expected = this.emit.int(i64::from(expected));
+            this.emit.call(Helper::TrapTag, &[this.context, expected, found]);
+        });
+        self.tags[usize::from(register)] = Some(expected);
+    }
+
+    /// Reads a field; the offsets are resolved.
+    pub(super) fn field(&mut self, inst: &Inst, real: Op, int: Op) {
+        let object = self.reference(inst.b);
+        let at = 8 * inst.low() as i32;
+        if inst.op == real {
+            let value = self.emit.load(F64, object, at);
+            self.set_real(inst.a, value);
+            if self.request.recording {
+                let word = self.emit.load(I64, object, 8 * inst.high() as i32);
+                self.set_word(inst.a, word);
+            }
+        } else if inst.op == int {
+            let value = self.emit.load(I64, object, at);
+            self.set_int(inst.a, value);
+        } else {
+            let value = self.emit.load(I64, object, at);
+            self.set_reference(inst.a, value);
+        }
+    }
+
+    pub(super) fn element(&mut self, inst: &Inst) {
+        let array = self.reference(inst.b);
+        let index = self.int(inst.c);
+        if self.unchecked != Some(inst.c) {
+            let len = self.len(inst.b);
+            let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
+            self.trap_if(outside, |this| {
+                this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
+            });
+        }
+        let offset = self.emit.b.ins().ishl_imm_u(index, 3);
+        let place = self.emit.b.ins().iadd(array, offset);
+        match inst.op {
+            Op::Elem | Op::PrimalElem => {
+                let value = self.emit.load(F64, place, cell(ARRAY_HEADER));
+                self.set_real(inst.a, value);
+                if self.request.recording && inst.op == Op::Elem {
+                    let first = self.emit.load(I64, array, cell(FIRST));
+                    let slot = self.emit.b.ins().iadd(first, index);
+                    let constant = self.emit.int(0);
+                    let word = self.emit.select(first, slot, constant);
+                    self.set_word(inst.a, word);
+                }
+            }
+            Op::IElem => {
+                let value = self.emit.load(I64, place, cell(ARRAY_HEADER));
+                self.set_int(inst.a, value);
+            }
+            _ => {
+                let value = self.emit.load(I64, place, cell(ARRAY_HEADER));
+                self.set_reference(inst.a, value);
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, inst: &Inst) {
+        let builder = self.reference(inst.a);
+        let header = self.emit.load(I64, builder, 0);
+        let kind = self.emit.b.ins().band_imm_u(header, layout::KIND as i64);
+        let finished = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, kind, layout::BUILDER as i64);
+        self.trap_if(finished, |this| {
+            this.emit.call(Helper::TrapFinished, &[this.context]);
+        });
+        let len = self.emit.load(I64, builder, cell(LEN));
+        let capacity = self.emit.load(I64, builder, cell(CAPACITY));
+        let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
+        self.trap_if(full, |this| {
+            this.emit.call(Helper::TrapFull, &[this.context, capacity]);
+        });
+        let offset = self.emit.b.ins().ishl_imm_u(len, 3);
+        let place = self.emit.b.ins().iadd(builder, offset);
+        match inst.op {
+            Op::Push => {
+                let value = self.real(inst.b);
+                self.emit.store(value, place, cell(ARRAY_HEADER));
+                if self.request.recording {
+                    let word = self.word(inst.b);
+                    let elements = self.emit.b.ins().ishl_imm_u(capacity, 3);
+                    let place = self.emit.b.ins().iadd(place, elements);
+                    self.emit.store(word, place, cell(ARRAY_HEADER));
+                }
+            }
+            Op::IPush => {
+                let value = self.int(inst.b);
+                self.emit.store(value, place, cell(ARRAY_HEADER));
+            }
+            _ => {
+                let value = self.reference(inst.b);
+                self.emit.store(value, place, cell(ARRAY_HEADER));
+                if self.request.recording {
+                    let owner = self.emit.load(I64, value, cell(OWNER));
+                    let before = self.emit.load(I64, builder, cell(OWNER));
+                    let after = self.emit.b.ins().bor(owner, before);
+                    self.set_owner(builder, after);
+                }
+            }
+        }
+        let len = self.emit.b.ins().iadd_imm_s(len, 1);
+        self.emit.store(len, builder, cell(LEN));
+    }
+}

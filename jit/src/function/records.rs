@@ -1,0 +1,114 @@
+//! The ends of segments: records on the tape, words of the outputs.
+
+use super::Function;
+use crate::emit::{Helper, UNALIGNED};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use dualvm_vm::native::layout;
+use dualvm_vm::native::{OutputWord, SegmentSite};
+
+impl Function<'_, '_> {
+    /// Ends a segment: writes its record if an input is active, and gives the outputs their words.
+    pub(super) fn segment_end(&mut self, site: &SegmentSite) {
+        let inputs: Vec<Value> = site.inputs.iter().map(|&register| self.word(register)).collect();
+        let outputs = &site.outputs;
+        let copies: Vec<Option<Value>> = outputs
+            .iter()
+            .map(|&(_, output)| match output {
+                OutputWord::Copy(from) => Some(self.word(from)),
+                _ => None,
+            })
+            .collect();
+        let mut activity = None;
+        for &word in &inputs {
+            activity = Some(self.either(activity, word));
+        }
+        let zero = self.emit.int(0);
+        let Some(activity) = activity else {
+            for (&(register, _), copy) in outputs.iter().zip(copies) {
+                self.set_word(register, copy.unwrap_or(zero));
+            }
+            return;
+        };
+        // The new words are parameters of the block where both ways meet.
+        let (record, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let slots: Vec<(u16, u32, u64)> = outputs
+            .iter()
+            .filter_map(|&(register, output)| match output {
+                OutputWord::Slot { offset, mask } => Some((register, offset, mask)),
+                _ => None,
+            })
+            .collect();
+        let constants = vec![zero.into(); slots.len()];
+        let params: Vec<Value> = slots.iter().map(|_| self.emit.b.append_block_param(done, I64)).collect();
+        self.emit.b.ins().brif(activity, record, &[], done, &constants);
+
+        self.emit.b.switch_to_block(record);
+        let first = self.append_record(site, &inputs);
+        let words: Vec<_> = slots
+            .iter()
+            .map(|&(_, offset, mask)| {
+                let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
+                self.word_if_active(&inputs, mask, slot).into()
+            })
+            .collect();
+        self.emit.b.ins().jump(done, &words);
+
+        self.emit.b.switch_to_block(done);
+        for (&(register, _, _), word) in slots.iter().zip(params) {
+            self.set_word(register, word);
+        }
+        for (&(register, output), copy) in outputs.iter().zip(copies) {
+            match output {
+                OutputWord::Copy(_) => self.set_word(register, copy.unwrap_or(zero)),
+                OutputWord::Zero => self.set_word(register, zero),
+                OutputWord::Slot { .. } => {}
+            }
+        }
+    }
+
+    /// Room on the tape for a record. Returns its address.
+    pub(super) fn record_room(&mut self, bytes: i64) -> Value {
+        let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
+        let end = self.emit.load(I64, self.context, layout::TAPE_END);
+        let free = self.emit.b.ins().isub(end, top);
+        let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
+        let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
+        let start = self.emit.b.append_block_param(ready, I64);
+        self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
+        self.emit.b.switch_to_block(slow);
+        let status = self.emit.call_cold(Helper::OpenChunk, &[self.context]);
+        self.trap_if(status, |_| ());
+        let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
+        self.emit.b.ins().jump(ready, &[top.into()]);
+        self.emit.b.switch_to_block(ready);
+        let new_top = self.emit.b.ins().iadd_imm_s(start, bytes);
+        self.emit.store(new_top, self.context, layout::TAPE_TOP);
+        start
+    }
+
+    pub(super) fn add_to_counter(&mut self, offset: i32, amount: i64) -> Value {
+        let before = self.emit.load(I64, self.context, offset);
+        let after = self.emit.b.ins().iadd_imm_s(before, amount);
+        self.emit.store(after, self.context, offset);
+        before
+    }
+
+    /// Writes a segment's record. Returns its first output slot.
+    pub(super) fn append_record(&mut self, site: &SegmentSite, inputs: &[Value]) -> Value {
+        let start = self.record_room(i64::from(site.record_bytes));
+        let first = self.add_to_counter(layout::TAPE_NEXT_SLOT, i64::from(site.slots));
+        self.add_to_counter(layout::TAPE_RECORDS, 1);
+        self.add_to_counter(layout::TAPE_SWEEP_COST, i64::from(site.sweep_cost));
+        let mut at = self.store_numbers(start, 0, &site.saved_reals, &site.saved_ints);
+        for &word in inputs {
+            self.emit.b.ins().istore32(UNALIGNED, word, start, at);
+            at += 4;
+        }
+        let id = self.emit.b.ins().iconst(I32, i64::from(site.id));
+        self.emit.b.ins().store(UNALIGNED, id, start, at);
+        self.emit.b.ins().istore32(UNALIGNED, first, start, at + 4);
+        first
+    }
+}
