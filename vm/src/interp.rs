@@ -422,6 +422,18 @@ macro_rules! define_execute {
                         return Err(kind);
                     }};
                 }
+                // Makes the caller's frame the current one again. The call site says where results go.
+                macro_rules! resume_caller {
+                    () => {{
+                        frame = self.frames.pop().unwrap_unchecked();
+                        remaining += 1;
+                        stream = program.stream(frame.func, RECORD);
+                        enter!();
+                        pc = stream.code.as_ptr().add(frame.pc as usize);
+                        let call = &*pc.sub(1);
+                        &*stream.calls.as_ptr().add(call.imm as usize)
+                    }};
+                }
                 // Goes on in the caller after native code has run the current frame to its end.
                 macro_rules! leave {
                     ($outcome:expr) => {{
@@ -435,13 +447,7 @@ macro_rules! define_execute {
                             return Ok(None);
                         }
                         let from = frame.base;
-                        frame = self.frames.pop().unwrap_unchecked();
-                        remaining += 1;
-                        stream = program.stream(frame.func, RECORD);
-                        enter!();
-                        pc = stream.code.as_ptr().add(frame.pc as usize);
-                        let call = &*pc.sub(1);
-                        let results = &*stream.calls.as_ptr().add(call.imm as usize);
+                        let results = resume_caller!();
                         unpack_results::<RECORD>(from, &results.defs, frame.base);
                         continue;
                     }};
@@ -679,13 +685,7 @@ macro_rules! define_execute {
                                     return Ok(None);
                                 }
                                 let from = frame.base;
-                                frame = self.frames.pop().unwrap_unchecked();
-                                remaining += 1;
-                                stream = program.stream(frame.func, RECORD);
-                                enter!();
-                                pc = stream.code.as_ptr().add(frame.pc as usize);
-                                let call = &*pc.sub(1);
-                                let results = &*stream.calls.as_ptr().add(call.imm as usize);
+                                let results = resume_caller!();
                                 return_registers::<RECORD>(&site.uses, from, &results.defs, frame.base);
                                 continue;
                             }
