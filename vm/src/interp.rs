@@ -689,6 +689,7 @@ macro_rules! define_execute {
                                 return_registers::<RECORD>(&site.uses, from, &results.defs, frame.base);
                                 continue;
                             }
+                            Op::Fork | Op::Task | Op::ParallelMap => trap!(TrapKind::Cancelled),
                             Op::Trap => trap!(TrapKind::Message(program.message(inst.low()).to_owned())),
 
                             Op::StructNew | Op::VariantNew | Op::ClosureNew => {

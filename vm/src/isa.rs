@@ -406,6 +406,18 @@ macro_rules! for_each_instruction {
             0x98 PPush ppush (builder(use ref), value(use ref));
             /// Turns a builder into an array of the elements pushed so far. Traps if it is finished already.
             0x99 Finish finish (dst(def ref), builder(use ref));
+
+            /// Runs the calls of the following `task` instructions, `count` of them, as tasks that may run at the same
+            /// time. All arguments are read before any task begins, and results are there when all have ended. The
+            /// outcome is that of running them one after the other: if several trap, the first one's trap counts.
+            0xa0 Fork fork (count(int));
+            /// A task of the `fork` before it: calls a function. It stands nowhere else.
+            0xa1 Task task (func(func), args(uses), results(defs));
+            /// Builds an array in parallel. Splits the numbers from 0 below `count` into ranges, at most 256, that
+            /// depend on `count` only; calls the function once for each range, as a task, with the range's start, its
+            /// end (which is not part of it) and the arguments; joins the arrays that the calls return to one. Traps
+            /// if `count` is negative.
+            0xa2 ParallelMap pmap (dst(def ref), func(func), count(use int), args(uses));
         }
         internal {
             /// Ends a segment in a recording stream: appends its record and gives its outputs their words.
@@ -575,6 +587,11 @@ impl Op {
     /// Whether control never reaches the next instruction.
     pub const fn is_terminator(self) -> bool {
         matches!(self, Op::Jump | Op::Branch | Op::Switch | Op::TailCall | Op::TailCallClosure | Op::Ret | Op::Trap)
+    }
+
+    /// Whether an instruction runs other functions and then goes on with the next instruction.
+    pub const fn calls(self) -> bool {
+        matches!(self, Op::Call | Op::CallClosure | Op::Fork | Op::Task | Op::ParallelMap)
     }
 
     /// Whether a scalar instruction makes a real out of no real: its result is a constant whatever is recorded.

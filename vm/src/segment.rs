@@ -118,7 +118,7 @@ impl Cutter<'_> {
     fn disturbs(&self, at: u32) -> bool {
         let Some(open) = &self.open else { return false };
         let inst = &self.body.code[at as usize];
-        let calls = matches!(inst.op, Op::Call | Op::CallClosure);
+        let calls = inst.op.calls();
         if calls || inst.op.is_terminator() {
             return true;
         }

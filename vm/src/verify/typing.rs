@@ -35,12 +35,13 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
     match structural {
         // Roles say everything.
         Structural::Mov | Structural::IMov | Structural::Const | Structural::IConst => Ok(()),
+        Structural::Fork | Structural::ParallelMap => Ok(()),
         Structural::Jump | Structural::Branch | Structural::Switch | Structural::Trap => Ok(()),
 
         Structural::PMov => view.same_type(0, 1),
         Structural::PSelect => view.same_type(0, 2).and_then(|()| view.same_type(0, 3)),
 
-        Structural::Call => {
+        Structural::Call | Structural::Task => {
             let callee = view.callee(0);
             view.list(Rule::Arguments, 1, &callee.params)?;
             view.list(Rule::Results, 2, &callee.results)
