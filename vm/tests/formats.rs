@@ -290,10 +290,21 @@ fn carets_point_at_the_place_in_long_lines_and_after_tabs() {
 fn decode_errors_say_where_and_what() {
     let bytes = encode(&verified()).expect("lists are in their pools");
     let sections = &bytes[..bytes.len() - 1];
-    let cases: [(Vec<u8>, &str); 7] = [
+    let cases: [(Vec<u8>, &str); 10] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
-        (b"DVBC\x02\0".to_vec(), "byte 4 (format version): expected version 1, found version 2"),
+        (b"DVBC\x03\0".to_vec(), "byte 4 (format version): expected version 1 to 2, found version 3"),
+        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 2, found version 0"),
+        (
+            b"DVBC\x02\0\0".to_vec(),
+            "byte 4 (format version): expected version 1, the first with all instructions of the module, \
+             found version 2",
+        ),
+        (
+            [b"DVBC\x01\0", &bytes[6..]].concat(),
+            "byte 4 (format version): expected version 2, the first with all instructions of the module, \
+             found version 1",
+        ),
         (
             [sections, &[6, 0]].concat(),
             &format!("byte {} (section): expected one that comes after debug, found code 6", sections.len()),
