@@ -181,12 +181,12 @@ pub(crate) fn assert_limit<T: std::fmt::Debug>(outcome: Result<T, RunError>, lim
 }
 
 /// The module with a jump to the next instruction before each instruction for which `cut` says so, by function and
-/// instruction. Jumps end blocks, so the engine must cut its segments there.
+/// instruction, but for tasks, which stay with their fork. Jumps end blocks, so the engine must cut its segments there.
 pub(crate) fn with_jumps(def: &ModuleDef, mut cut: impl FnMut(usize, usize) -> bool) -> ModuleDef {
     let mut def = def.clone();
     for (index, function) in def.functions.iter_mut().enumerate() {
         let Body { code, targets, locations, .. } = &mut function.body;
-        let cuts: Vec<bool> = (0..code.len()).map(|at| cut(index, at)).collect();
+        let cuts: Vec<bool> = (0..code.len()).map(|at| cut(index, at) && code[at].op != Op::Task).collect();
         // Where the instruction, or the jump before it, goes.
         let mut place = Vec::with_capacity(code.len());
         let mut next = 0u32;

@@ -27,10 +27,10 @@
 //! different, there are no subtypes. Operand roles say all about scalar instructions; rules of the others are in one
 //! `match` (`verify/typing.rs`).
 //!
-//! **Forks.** As many tasks as a fork says, 1 to 256, follow it without anything between them; tasks stand nowhere else,
-//! and no jump leads to one. The tasks of a fork return to different registers and take no result of an earlier one of
-//! them, so that looking at them one after the other shows what they do together. Their functions, and those of `pmap`,
-//! neither take nor return builders: an object that changes is in one task only.
+//! **Forks.** As many tasks as a fork says, 1 to 256, follow it without anything between them; tasks stand nowhere
+//! else, and no jump leads to one. The tasks of a fork return to different registers and take no result of an earlier
+//! one of them, so that looking at them one after the other shows what they do together. Their functions, and those of
+//! `pmap`, neither take nor return builders: an object that changes is in one task only.
 //!
 //! **Assignment.** On every path from the start of a function to a read of a register, a write to it comes first, or it
 //! holds a parameter. Instructions that no path reaches obey all other rules, and for this one they count as
@@ -166,7 +166,7 @@ define_rules! {
     SameType "the types differ";
     /// A closure's function takes captures and then arguments, and returns what the closure type says.
     ClosureSignature "the function doesn't fit the closure";
-    /// The function of a `pmap` takes two integers before the arguments, and returns an array of the result's type only.
+    /// The function of a `pmap` takes two integers before the arguments, and returns an array of the result's type.
     MapSignature "the function doesn't fit the parallel map";
     /// The functions of tasks and of `pmap` neither take nor return builders.
     TaskBuilder "a builder goes to a task or comes from one";
