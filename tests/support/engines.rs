@@ -146,6 +146,11 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
+    /// All of them on every program, whatever the environment says.
+    pub(crate) fn all() -> Self {
+        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all: true, turn: 0 }
+    }
+
     /// `DUALVM_ENGINES=all`: all of them on every program. `DUALVM_ENGINES=turns`: those that compile take turns. If it
     /// isn't set, all of them where `DUALVM_SEEDS` is.
     pub(crate) fn new() -> Self {
@@ -155,7 +160,7 @@ impl Engines {
             Ok(other) => panic!("DUALVM_ENGINES must be `all` or `turns`, found {other:?}"),
             Err(_) => std::env::var_os("DUALVM_SEEDS").is_some(),
         };
-        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all, turn: 0 }
+        Engines { all, ..Engines::all() }
     }
 
     /// Verifies a module for every engine whose turn it is.
