@@ -128,6 +128,15 @@ fn instructions_print_alone() {
     let module = verified();
     assert_eq!(print_inst(&module, FuncId(2), 2), "switch i1, [L3, L4], L5");
     assert_eq!(print_inst(&module, FuncId(3), 0), "call f2 (i0, r0, i0) -> (r1)");
+    let parallel: Vec<String> = (0..5).map(|inst| print_inst(&module, FuncId(8), inst)).collect();
+    let expected = [
+        "fork 3",
+        "task f2 (i0, r0, i0) -> (r1)",
+        "task f7 (i0, i0, r0) -> (p1)",
+        "task f2 (i0, r0, i0) -> (r2)",
+        "pmap p1, f7, i0 (r1)",
+    ];
+    assert_eq!(parallel, expected);
     assert_eq!(print_inst(&module, FuncId(3), 99), "<no instruction 99 in f3>");
     assert_eq!(print_inst(&module, FuncId(99), 0), "<no instruction 0 in f99>");
 }
@@ -210,6 +219,13 @@ fn syntax_errors_say_what_was_expected_and_where() {
         ("trap \"\\q\"", 9, "this escape means nothing", None),
         ("call f0 (r0 r1) -> ()", 15, "expected `,` or `)`, found `r1`", None),
         ("call f0 (r0) (r1)", 16, "expected `->`, found `(`", None),
+        ("fork", 7, "expected operand `count`, found the end of the line", None),
+        ("fork r0", 8, "expected an integer of 64 bits, found `r0`", None),
+        ("task (r0) -> (r0)", 8, "expected a function: `f0` or its name in quotes, found `(`", None),
+        ("task \"g\" () -> ()", 8, "there is no function `\"g\"`", Some("did you mean \"f\"?")),
+        ("pmap p0, f0 (r0)", 15, "expected `,`, found `(`", None),
+        ("pmap p0, f0, r0 ()", 16, "expected an integer register, such as `i0`, found `r0`", None),
+        ("pmap p0, f0, i0", 18, "expected operand `args`, found the end of the line", None),
         ("@1 ret ()", 6, "expected `:`, found `ret`", None),
         ("L1: L1: ret ()", 7, "label `L1` stands twice in this function", None),
         ("$", 3, "expected an instruction, a label or `}`, found `$`", None),
