@@ -135,7 +135,11 @@ pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
         Style::Tame | Style::Long | Style::Wasteful => false,
     };
     let mut notes = Vec::new();
-    let mut long_loops = u32::from(style == Style::Loops && dice.one_in(3));
+    let mut long_loops = match style {
+        Style::Loops => u32::from(dice.one_in(3)),
+        Style::Parallel => u32::from(dice.one_in(4)),
+        _ => 0,
+    };
     for (n, signature) in signatures.iter().chain(&ranges).enumerate() {
         let mut function = Writer {
             out: FunctionBuilder::new(&name(n), &signature.params, &signature.results),

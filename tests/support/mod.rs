@@ -217,6 +217,23 @@ pub(crate) fn with_jumps(def: &ModuleDef, mut cut: impl FnMut(usize, usize) -> b
     def
 }
 
+/// The module with each fork replaced by calls in turn: a jump to the next instruction, and a call for each task. No
+/// task takes a result of another one, so this is what a fork means. Parallel maps stay.
+pub(crate) fn with_calls(def: &ModuleDef) -> ModuleDef {
+    let mut def = def.clone();
+    for function in &mut def.functions {
+        for (at, inst) in function.body.code.iter_mut().enumerate() {
+            match inst.op {
+                Op::Fork => *inst = Inst { op: Op::Jump, a: 0, b: 0, c: 0, imm: at as u64 + 1 },
+                // The table packs both alike.
+                Op::Task => inst.op = Op::Call,
+                _ => {}
+            }
+        }
+    }
+    def
+}
+
 /// A number from the environment, for longer runs.
 pub(crate) fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

@@ -185,6 +185,18 @@ fn the_example_in_the_documentation_is_accepted() {
     assert_survives(&module);
 }
 
+#[test]
+fn the_parallel_example_in_the_documentation_is_accepted() {
+    let page = include_str!("../../docs/bytecode.md");
+    let example = page.split("\nA whole module,").nth(1).expect("the page has the example");
+    let lines = example.lines().skip_while(|line| !line.starts_with("    "));
+    let module =
+        read(&lines.take_while(|line| line.is_empty() || line.starts_with("    ")).collect::<Vec<_>>().join("\n"));
+    assert_eq!(module.functions[2].name, "main");
+    assert_eq!(verify(&module), Ok(()));
+    assert_survives(&module);
+}
+
 /// The message, line and column, and help of each error.
 fn errors(text: &str) -> Vec<(String, u32, u32, Option<String>)> {
     let errors = parse(text, "test.dvs").expect_err("the text has errors");
