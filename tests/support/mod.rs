@@ -10,6 +10,7 @@ pub(crate) mod generate;
 pub(crate) mod numbers;
 pub(crate) mod reference;
 pub(crate) mod sources;
+pub(crate) mod tasks;
 
 use dualvm_vm::builder::FunctionBuilder;
 use dualvm_vm::engine::{Engine, Function, Module, RunError};
