@@ -36,7 +36,7 @@ fn is_pure_node(kind: &ExprKind) -> bool {
 }
 
 /// What computing a tree of pure nodes costs, in additions; `None` if it is not pure or costs more than `limit`.
-fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
+pub(crate) fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
     let mut cost = 0;
     let mut pending = vec![root];
     while let Some(expr) = pending.pop() {
