@@ -110,7 +110,10 @@ impl<'c> Copier<'c> {
                 ExprKind::CallClosure(callee, args)
             }
             ExprKind::Fork(tasks) => return self.fork(tasks, node.types, node.span),
-            ExprKind::ParallelMap(function, args) => ExprKind::ParallelMap(*function, self.list(args)),
+            ExprKind::ParallelMap(function, args) => {
+                let args = self.list(args);
+                ExprKind::ParallelMap(*function, self.flat(&args))
+            }
             ExprKind::Real(value) => ExprKind::Real(*value),
             ExprKind::Int(value) => ExprKind::Int(*value),
             ExprKind::Trap(message) => ExprKind::Trap(message.clone()),
@@ -262,13 +265,26 @@ impl<'c> Copier<'c> {
                 let mut values = Vec::new();
                 args.iter().for_each(|&arg| self.body.name_values(arg, self.lists, &mut bindings, &mut values));
                 let args = self.inside(function, &values, |copier| copier.list(inner));
-                copied.push(Task { function: *callee, args, ..*task });
+                copied.push(Task { function: *callee, args: self.flat(&args), ..*task });
             } else {
-                copied.push(Task { args, ..*task });
+                copied.push(Task { args: self.flat(&args), ..*task });
             }
         }
         let fork = self.make(ExprKind::Fork(copied.into()), types, span);
         self.block(bindings, fork)
+    }
+
+    /// Expressions with what stands side by side in them one by one.
+    fn flat(&self, exprs: &[ExprId]) -> Box<[ExprId]> {
+        let mut flat = Vec::with_capacity(exprs.len());
+        let mut pending: Vec<ExprId> = exprs.iter().rev().copied().collect();
+        while let Some(expr) = pending.pop() {
+            match &self.body.exprs[expr].kind {
+                ExprKind::Values(parts) => pending.extend(parts.iter().rev()),
+                _ => flat.push(expr),
+            }
+        }
+        flat.into()
     }
 
     fn repeat(&mut self, repeat: &Loop) -> Loop {

@@ -68,6 +68,33 @@ fn no_result_of_a_task_is_an_argument_of_a_later_one() {
 }
 
 #[test]
+fn tasks_are_handed_the_registers_that_they_read() {
+    let text = "def f (p : { x : Real, y : Real, z : Real }) (n : Int) =
+  let q = (n, p) in
+  let scale k = k * p.y in
+  par (p.x, scale (to_real (fst q)), pbuild n (\\i -> (snd q).z))";
+    let found = codes(text, &["f", "f.task#3"]);
+    assert_eq!(found[0][1..4], ["task f1 (r0) -> (r3)", "task f2 (i0, r1) -> (r4)", "task f3 (i0, r2) -> (p0)"]);
+    assert!(found[1].contains(&"pmap p0, f4, i0 (r0)".to_owned()), "{:?}", found[1]);
+}
+
+#[test]
+fn arguments_of_tasks_that_begin_together_are_bounded() {
+    let tuple = vec!["Real"; 100].join(", ");
+    let program = |tasks: usize| {
+        let branches: Vec<String> = (0..tasks).map(|n| format!("g (t, {n})")).collect();
+        format!(
+            "def g (t : (({tuple}), Int)) : Real = if snd t == 0 then 1 else g (fst t, snd t - 1)
+def f (t : ({tuple})) = par ({})",
+            branches.join(", ")
+        )
+    };
+    assert!(compile("test.dual", &program(163)).is_ok());
+    let errors = compile("test.dual", &program(164)).expect_err("16,400 arguments").to_string();
+    assert!(errors.contains("more than 16384 arguments of tasks that begin together"), "{errors}");
+}
+
+#[test]
 fn tasks_that_do_nothing_are_left_in_as_calls_are() {
     let code = code("def f (x : Real) = let (_, b) = error \"no\" |*| x in b", "f");
     assert_eq!(code, ["fork 2", "task f1 () -> ()", "task f2 (r0) -> (r1)", "ret (r1)"]);
