@@ -3,11 +3,11 @@
 //! An engine owns the memory that runs reuse. A module is verified code; a function of it can be called from any number
 //! of threads at a time. Nothing that a program does panics or aborts the host: every failure is a [`RunError`].
 
-use crate::convert::{self, Store};
+use crate::convert::{self, Seed, Store};
 use crate::heap::{Heap, HeapLimits};
 use crate::idle::Idle;
-use crate::interp::{Arguments, Interp};
-use crate::meter::Meter;
+use crate::interp::{Arguments, Crew, Interp};
+use crate::meter::{Account, Meter};
 use crate::module::{DataDef, FuncId, HostType, Interface, ModuleDef};
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Thresholds, Tier};
 use crate::pool::SlabPool;
@@ -18,7 +18,7 @@ use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
 use crate::value::{ArgumentError, VALUE_DEPTH_MAX, Value};
 use crate::verify::{VerifyError, verify};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use crate::meter::CancelHandle;
@@ -70,6 +70,11 @@ pub struct Config {
     pub jit: Jit,
     /// What makes native code. The crate `dualvm` brings one where there is none here.
     pub generator: Option<Arc<dyn Generator>>,
+    /// How many threads run the tasks of forks and their sweeps; 0, the default: one per core. 1: the thread that calls.
+    /// Results are the same bits for any number. The threads are started by the first call of a function that forks.
+    pub threads: usize,
+    /// The threads to use, in place of threads of the engine's own.
+    pub pool: Option<Arc<rayon::ThreadPool>>,
 }
 
 /// When functions are compiled to native code. Results, traps and fuel are the same in any case.
@@ -136,6 +141,16 @@ pub struct Stats {
     pub allocated_bytes: u64,
     /// The most memory that heap and frames held at one time, in bytes.
     pub heap_peak_bytes: u64,
+    /// Tasks: the call itself, and what its forks ran.
+    pub tasks: u64,
+    /// Reals and ranges of reals that tasks took over from other tasks' tapes.
+    pub imports: u64,
+    /// Instructions along the longest way through the forks, which no number of threads can run side by side.
+    /// [`Stats::instructions`] by this is the number of threads that the program can keep busy.
+    pub span: u64,
+    /// The most memory that arrays of adjoints held at one time, in bytes: those of tasks that were being swept or
+    /// waited for tasks of theirs, and those of ranges on their way to another task. Small ones don't count.
+    pub sweep_peak_bytes: u64,
     /// Time of the forward run, without the conversion of arguments and results.
     pub forward: Duration,
     /// Time of the sweep, without the conversion of the gradient.
@@ -221,6 +236,7 @@ pub(crate) struct RunState {
     pub(crate) interp: Interp,
     pub(crate) sweep: Sweep,
     args: Arguments,
+    account: Account,
 }
 
 // SAFETY: the references in it lead to objects of its own heap.
@@ -232,6 +248,8 @@ struct EngineInner {
     // Declared before the pool: states give their slabs back when they are dropped.
     idle: Idle<RunState>,
     pool: Arc<SlabPool>,
+    /// The threads of parallel runs; `None` if there is only the calling one.
+    threads: OnceLock<Option<Arc<rayon::ThreadPool>>>,
 }
 
 /// Runs programs. Cheap to clone; clones share memory and configuration. `Send` and `Sync`.
@@ -268,7 +286,8 @@ impl Default for Engine {
 impl Engine {
     /// An engine with this configuration.
     pub fn new(config: Config) -> Self {
-        Engine(Arc::new(EngineInner { config, idle: Idle::default(), pool: Arc::default() }))
+        let inner = EngineInner { config, idle: Idle::default(), pool: Arc::default(), threads: OnceLock::new() };
+        Engine(Arc::new(inner))
     }
 
     /// The limits of calls that bring none of their own.
@@ -288,15 +307,51 @@ impl Engine {
         self.0.pool.free_bytes()
     }
 
-    fn state(&self) -> Box<RunState> {
+    /// How many threads run the tasks of forks.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::{Config, Engine};
+    /// let mut config = Config::default();
+    /// config.threads = 3;
+    /// assert_eq!(Engine::new(config).threads(), 3);
+    /// ```
+    pub fn threads(&self) -> usize {
+        let config = &self.0.config;
+        match &config.pool {
+            Some(pool) => pool.current_num_threads(),
+            None if config.threads == 0 => std::thread::available_parallelism().map_or(1, usize::from),
+            None => config.threads,
+        }
+    }
+
+    /// The threads that run tasks, if there are several. Those of the engine's own are started on first use; if the
+    /// system gives none, the calling thread does everything.
+    fn pool(&self) -> Option<&rayon::ThreadPool> {
+        let make = || {
+            let config = &self.0.config;
+            let own = || {
+                let builder = rayon::ThreadPoolBuilder::new().num_threads(self.threads());
+                builder.thread_name(|n| format!("dualvm-{n}")).build().ok().map(Arc::new)
+            };
+            (self.threads() > 1).then(|| config.pool.clone().or_else(own)).flatten()
+        };
+        self.0.threads.get_or_init(make).as_deref()
+    }
+
+    pub(crate) fn state(&self) -> Box<RunState> {
         self.0.idle.take().unwrap_or_else(|| {
             let pool = &self.0.pool;
             let interp = Interp::new(Heap::new(pool.clone()), Tape::new(pool.clone()));
-            Box::new(RunState { interp, sweep: Sweep::default(), args: Arguments::default() })
+            Box::new(RunState {
+                interp,
+                sweep: Sweep::default(),
+                args: Arguments::default(),
+                account: Account::default(),
+            })
         })
     }
 
-    fn put_back(&self, mut state: Box<RunState>) {
+    pub(crate) fn put_back(&self, mut state: Box<RunState>) {
         state.interp.heap.release();
         state.interp.tape.release();
         self.0.idle.put(state);
@@ -458,7 +513,7 @@ impl Function {
         run.timed = timed;
         run.forward(args, true)?;
         let value = run.sweep_of_scalar()?;
-        let gradient = convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints);
+        let gradient = convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints());
         Ok(Gradient { value, gradient, stats: run.stats })
     }
 
@@ -499,7 +554,7 @@ impl Function {
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep(slot)?;
-            rows.push(convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints));
+            rows.push(convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints()));
         }
         Ok(Jacobian { value, rows, stats: run.stats })
     }
@@ -510,7 +565,6 @@ pub(crate) struct Run<'a> {
     function: &'a Function,
     pub(crate) limits: &'a Limits,
     pub(crate) state: std::mem::ManuallyDrop<Box<RunState>>,
-    meter: Meter,
     /// Whether the times in the statistics are asked for: a look at the clock takes as long as a small program.
     timed: bool,
     pub(crate) stats: Stats,
@@ -521,14 +575,9 @@ impl<'a> Run<'a> {
         let engine = &function.module.engine;
         let limits = options.limits.as_ref().unwrap_or(engine.limits());
         let deadline = limits.deadline.and_then(|after| Instant::now().checked_add(after));
-        Run {
-            function,
-            limits,
-            state: std::mem::ManuallyDrop::new(engine.state()),
-            meter: Meter::new(limits.fuel, deadline, options.cancel.clone()),
-            timed: false,
-            stats: Stats::default(),
-        }
+        let mut state = engine.state();
+        state.account.begin(limits.fuel, deadline, options.cancel.clone());
+        Run { function, limits, state: std::mem::ManuallyDrop::new(state), timed: false, stats: Stats::default() }
     }
 
     /// The same run, whose parts are timed.
@@ -573,16 +622,38 @@ impl<'a> Run<'a> {
         written
     }
 
+    /// The threads that run tasks, if the function has any and there are several.
+    fn pool(&self) -> Option<&'a rayon::ThreadPool> {
+        let Module { engine, program } = &self.function.module;
+        program.forks(self.function.func.0).then(|| engine.pool()).flatten()
+    }
+
     /// Runs the function with the arguments that were written.
     pub(crate) fn execute(&mut self, recording: bool) -> Result<(), RunError> {
         let began = self.clock();
-        let RunState { interp, args: arguments, .. } = &mut **self.state;
-        let program = &self.function.module.program;
-        let outcome = interp.run(program, self.function.func.0, arguments, recording, &mut self.meter);
-        self.stats.instructions = self.meter.used(interp.fuel);
-        self.stats.records = interp.tape.records();
-        self.stats.slots = interp.tape.slots();
-        self.stats.tape_bytes = interp.tape.bytes();
+        let pool = self.pool();
+        let RunState { interp, args: arguments, account, .. } = &mut **self.state;
+        let Module { engine, program } = &self.function.module;
+        let func = self.function.func.0;
+        let crew = Crew::new(engine, account, program, self.limits, pool.is_some());
+        let outcome = match pool {
+            None => interp.run(program, func, arguments, recording, &crew),
+            Some(pool) => {
+                let handed = Handed((&mut *interp, &*arguments, &crew));
+                pool.install(move || {
+                    let (interp, arguments, crew) = handed.take();
+                    interp.run(program, func, arguments, recording, crew)
+                })
+            }
+        };
+        let totals = interp.tape.finish().totals;
+        self.stats.instructions = account.used(interp.fuel);
+        self.stats.records = totals.records;
+        self.stats.slots = totals.slots;
+        self.stats.tape_bytes = totals.bytes;
+        self.stats.imports = totals.imports;
+        self.stats.tasks = interp.tasks + 1;
+        self.stats.span = interp.whole_span;
         self.stats.allocated_bytes = interp.heap.allocated();
         self.stats.heap_peak_bytes = interp.heap.peak() + interp.stack_bytes();
         self.stats.forward = began.map_or(Duration::ZERO, |began| began.elapsed());
@@ -593,24 +664,36 @@ impl<'a> Run<'a> {
     pub(crate) fn sweep_of_scalar(&mut self) -> Result<f64, RunError> {
         let results = &self.state.interp.results;
         let (value, slot) = (results.reals[0], crate::word::slot(results.words[0]));
-        self.sweep(slot)?;
+        self.sweep((0, slot))?;
         Ok(value)
     }
 
-    /// Sweeps the tape from the slot of the result; 0 if the result is constant.
-    pub(crate) fn sweep(&mut self, slot: u32) -> Result<(), RunError> {
+    /// Sweeps the tape from a real of the result.
+    pub(crate) fn sweep(&mut self, seed: Seed) -> Result<(), RunError> {
+        /// Instructions of a sweep that other threads are asked to help with.
+        const SHARED_MIN: u64 = 50_000;
         let began = self.clock();
-        let RunState { interp, sweep, .. } = &mut **self.state;
-        let cost = interp.tape.sweep_cost() + interp.tape.slots();
-        let left = interp.fuel.saturating_sub_unsigned(cost);
-        self.stats.instructions = self.meter.used(left);
-        interp.fuel = self.meter.refill(left).map_err(outside_of_code)?;
-        sweep.begin(interp.tape.slots()).map_err(|limit| outside_of_code(limit.into()))?;
-        if slot != 0 {
-            sweep.adjoints[slot as usize] = 1.0;
-            let program = &self.function.module.program;
-            sweep.run(&interp.tape, program, &self.meter).map_err(outside_of_code)?;
-        }
+        let pool = self.pool();
+        let RunState { interp, sweep, account, .. } = &mut **self.state;
+        let Module { engine, program } = &self.function.module;
+        let root = interp.tape.root();
+        // SAFETY: the run has ended, and its tapes are there.
+        let totals = unsafe { (*root).totals };
+        let left = interp.fuel.saturating_sub_unsigned(totals.sweep_work);
+        self.stats.instructions = account.used(left);
+        interp.fuel = Meter::new(account, None).refill(left).map_err(outside_of_code)?;
+        let swept = match pool {
+            Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
+                let handed = Handed(root);
+                // SAFETY: as above.
+                pool.install(move || unsafe { sweep.run(handed.take(), seed, program, account, Some(engine)) })
+            }
+            // SAFETY: as above.
+            _ => unsafe { sweep.run(root, seed, program, account, None) },
+        };
+        let peak = swept.map_err(outside_of_code)?;
+        self.stats.sweep_peak_bytes = self.stats.sweep_peak_bytes.max(peak);
+        self.stats.span += totals.sweep_span;
         self.stats.sweep += began.map_or(Duration::ZERO, |began| began.elapsed());
         Ok(())
     }
@@ -638,6 +721,18 @@ impl Drop for Run<'_> {
         // SAFETY: the state is taken here only, and the run is not used afterwards.
         let state = unsafe { std::mem::ManuallyDrop::take(&mut self.state) };
         self.function.module.engine.put_back(state);
+    }
+}
+
+/// What is handed to a thread of the pool while this one waits.
+struct Handed<T>(T);
+
+// SAFETY: who hands it on waits until the other thread is done.
+unsafe impl<T> Send for Handed<T> {}
+
+impl<T> Handed<T> {
+    fn take(self) -> T {
+        self.0
     }
 }
 

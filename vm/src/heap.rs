@@ -9,15 +9,20 @@
 //!
 //! The layout is the same in all modes. Small objects live in slabs and move when the heap is evacuated (Cheney's
 //! algorithm; the roots are the run's reference registers); large ones have memory of their own and stay.
+//!
+//! A heap belongs to a strand. What was there before a task began may be in use by other tasks, so it stays: the
+//! task's [`Floor`] says how much that is, and only objects above it are moved or freed. Every slab and every large
+//! object says which heap it belongs to and when that got it.
 
-use crate::interp::CONTEXT;
 use crate::isa::Bank;
+use crate::meter::Account;
 use crate::module::ValueType;
 use crate::pool::{Block, SLAB_BYTES, Slab, SlabPool};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
 use std::mem::offset_of;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A reference register's content: an object, or null before the first assignment.
 pub(crate) type Ref = *mut u64;
@@ -143,13 +148,61 @@ pub(crate) fn fields_of(header: u64) -> Fields {
     Fields::of_header(header)
 }
 
+/// Words at the start of a slab, and before a large object: the heap's number, and the serial number of the slab or the
+/// object in it.
+const PREFIX: usize = 2;
+
+/// A slab of objects.
+#[derive(Debug)]
+struct HeapSlab {
+    slab: Slab,
+    serial: u64,
+}
+
+impl HeapSlab {
+    /// The first object.
+    fn objects(&self) -> *mut u64 {
+        // SAFETY: a slab is larger than its prefix.
+        unsafe { self.slab.start().cast::<u64>().add(PREFIX) }
+    }
+
+    /// The end of the memory for objects.
+    fn end(&self) -> *mut u64 {
+        // SAFETY: one past the slab's memory.
+        unsafe { self.slab.start().add(SLAB_BYTES).cast() }
+    }
+}
+
 /// An object with memory of its own.
 #[derive(Debug)]
 struct Large {
     block: Block,
     /// Words that were asked for: the block may be larger.
     words: usize,
+    serial: u64,
 }
+
+impl Large {
+    fn object(&self) -> Ref {
+        // SAFETY: the block has room for the prefix and the object.
+        unsafe { self.block.start().add(PREFIX) }
+    }
+}
+
+/// What a heap held when a task began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Floor {
+    /// The serial number of the last slab, and how much of it was in use.
+    slab: u64,
+    top: *mut u64,
+    /// The serial number of the last large object.
+    large: u64,
+}
+
+const GROUND: Floor = Floor { slab: 0, top: std::ptr::null_mut(), large: 0 };
+
+/// Numbers heaps.
+static HEAPS: AtomicU64 = AtomicU64::new(1);
 
 /// Limits of a heap.
 #[derive(Clone, Copy, Debug)]
@@ -158,14 +211,22 @@ pub(crate) struct HeapLimits {
     pub(crate) live_bytes: u64,
 }
 
-/// The heap of one run.
+/// The heap of a strand.
 #[derive(Debug)]
 pub(crate) struct Heap {
     pool: Arc<SlabPool>,
     limits: HeapLimits,
     top: *mut u64,
     end: *mut u64,
-    slabs: Vec<Slab>,
+    number: u64,
+    /// In the order of their serial numbers; objects are made in the last one.
+    slabs: Vec<HeapSlab>,
+    /// The serial number of the youngest slab and of the youngest large object.
+    slab_serial: u64,
+    large_serial: u64,
+    floor: Floor,
+    /// Shared with other strands, while there are any.
+    account: *const Account,
     /// Kept from the last run, for the first slab of the next: small runs leave the pool alone.
     spare: Option<Slab>,
     large: Vec<Large>,
@@ -198,7 +259,12 @@ impl Heap {
             limits: HeapLimits { allocated_bytes: u64::MAX, live_bytes: u64::MAX },
             top: std::ptr::null_mut(),
             end: std::ptr::null_mut(),
+            number: HEAPS.fetch_add(1, Ordering::Relaxed),
             slabs: Vec::new(),
+            slab_serial: 0,
+            large_serial: 0,
+            floor: GROUND,
+            account: std::ptr::null(),
             spare: None,
             large: Vec::new(),
             large_bytes: 0,
@@ -222,14 +288,113 @@ impl Heap {
     /// Frees all objects.
     pub(crate) fn release(&mut self) {
         if self.spare.is_none() {
-            self.spare = self.slabs.pop();
+            self.spare = self.slabs.pop().map(|last| last.slab);
         }
-        self.pool.give_back(self.slabs.drain(..));
+        self.pool.give_back(self.slabs.drain(..).map(|one| one.slab));
         for large in self.large.drain(..) {
             self.pool.give_back_block(large.block);
         }
         self.large_bytes = 0;
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        (self.slab_serial, self.large_serial, self.floor) = (0, 0, GROUND);
+        self.account = std::ptr::null();
+    }
+
+    /// Begins a task: what is there now stays where it is. Returns the floor to be restored when it ends.
+    #[inline]
+    pub(crate) fn raise_floor(&mut self) -> Floor {
+        let floor = self.top_floor();
+        std::mem::replace(&mut self.floor, floor)
+    }
+
+    /// A floor with everything below that is there now.
+    #[inline]
+    pub(crate) fn top_floor(&self) -> Floor {
+        // Without a slab to make objects in, the last one gets no more of them.
+        let top = if self.top.is_null() { std::ptr::without_provenance_mut(usize::MAX) } else { self.top };
+        Floor { slab: self.slab_serial, top, large: self.large_serial }
+    }
+
+    /// Ends a task: its objects are the outer task's now.
+    #[inline]
+    pub(crate) fn restore_floor(&mut self, floor: Floor) {
+        self.floor = floor;
+    }
+
+    /// Frees all objects that were made since the heap had this floor, and forgets that they were allocated. Nothing
+    /// refers to them.
+    pub(crate) fn cut(&mut self, floor: &Floor, allocated: u64) {
+        let young = self.slabs.partition_point(|one| one.serial <= floor.slab);
+        self.pool.give_back(self.slabs.drain(young..).map(|one| one.slab));
+        let first = self.large.partition_point(|large| large.serial <= floor.large);
+        for large in self.large.drain(first..) {
+            self.large_bytes -= 8 * large.words as u64;
+            self.pool.give_back_block(large.block);
+        }
+        let null = std::ptr::null_mut();
+        (self.top, self.end) = match self.slabs.last() {
+            Some(last) if last.serial == floor.slab && floor.top <= last.end() => (floor.top, last.end()),
+            _ => (null, null),
+        };
+        self.allocated = allocated;
+        self.count_from_here();
+    }
+
+    /// Begins or ends a stretch in which other strands run.
+    pub(crate) fn share(&mut self, account: *const Account) {
+        self.account = account;
+    }
+
+    /// Takes all objects of a strand that has ended, and what it counted.
+    pub(crate) fn absorb(&mut self, other: &mut Heap) {
+        self.peak = self.peak.max(self.held() + other.peak());
+        // What the strand left may be garbage, all of it.
+        let since = self.allocated - self.evacuated_at + other.held();
+        self.allocated += other.allocated;
+        self.evacuated_at = self.allocated.saturating_sub(since);
+        for mut one in other.slabs.drain(..) {
+            self.slab_serial += 1;
+            one.serial = self.slab_serial;
+            self.slabs.push(one);
+            let last = self.slabs.len() - 1;
+            self.stamp(last);
+            // The last slab is the one that objects are made in, because floors go by the order of slabs.
+            (self.top, self.end) = (other.top, other.end);
+        }
+        for mut large in other.large.drain(..) {
+            self.large_serial += 1;
+            large.serial = self.large_serial;
+            // SAFETY: the prefix belongs to the block.
+            unsafe { write_prefix(large.block.start(), self.number, large.serial) };
+            self.large.push(large);
+        }
+        self.large_bytes += std::mem::take(&mut other.large_bytes);
+        (other.top, other.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+    }
+
+    /// Writes the prefix of a slab.
+    fn stamp(&mut self, index: usize) {
+        let one = &self.slabs[index];
+        // SAFETY: the prefix belongs to the slab.
+        unsafe { write_prefix(one.slab.start().cast(), self.number, one.serial) };
+    }
+
+    /// Whether an object was made since the task began: only such ones are moved or freed.
+    ///
+    /// # Safety
+    /// `object` is an object of this heap or of another one, with this header or a forwarding mark.
+    unsafe fn is_young(&self, object: Ref, header: u64) -> bool {
+        // SAFETY: every slab begins with a prefix, and one stands before every large object.
+        unsafe {
+            if header & LARGE != 0 {
+                let prefix = object.sub(PREFIX);
+                return *prefix == self.number && *prefix.add(1) > self.floor.large;
+            }
+            let prefix = object.map_addr(|address| address & !(SLAB_BYTES - 1));
+            let serial = *prefix.add(1);
+            *prefix == self.number
+                && (serial > self.floor.slab || (serial == self.floor.slab && object >= self.floor.top))
+        }
     }
 
     /// Evacuates nothing until [`Heap::resume`].
@@ -258,8 +423,39 @@ impl Heap {
         self.peak.max(self.held())
     }
 
-    fn held(&self) -> u64 {
+    /// Bytes that the heap holds, in whole slabs.
+    pub(crate) fn held(&self) -> u64 {
         (self.slabs.len() * SLAB_BYTES) as u64 + self.large_bytes
+    }
+
+    /// Bytes that all strands hold.
+    fn held_by_all(&self) -> u64 {
+        // SAFETY: the account outlives the stretch in which it is shared.
+        unsafe { self.account.as_ref() }.map_or(self.held(), |account| account.live_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Tells the other strands that this one holds more or less.
+    pub(crate) fn changed(&self, bytes: i64) {
+        // SAFETY: as above.
+        if let Some(account) = unsafe { self.account.as_ref() } {
+            account.live_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn limits(&mut self) -> &mut HeapLimits {
+        &mut self.limits
+    }
+
+    /// Gets leave to have allocated as much as it has.
+    fn check_allocated(&mut self) -> Result<(), Limit> {
+        let over = self.allocated.saturating_sub(self.limits.allocated_bytes);
+        if over == 0 {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        let account = unsafe { self.account.as_ref() }.ok_or(Limit::AllocatedBytes)?;
+        self.limits.allocated_bytes += account.draw_allocation(over).ok_or(Limit::AllocatedBytes)?;
+        Ok(())
     }
 
     /// Memory for an object of `words` words; word 0 is `header`, the owner is 0, the rest is arbitrary. `roots` are
@@ -294,11 +490,11 @@ impl Heap {
     fn allocate_slowly(&mut self, header: u64, words: usize, reserved: u64, roots: &mut [Ref]) -> Result<Ref, Limit> {
         let bytes = (words as u64).checked_mul(8).ok_or(Limit::LiveBytes)?;
         self.allocated = self.allocated.checked_add(bytes).ok_or(Limit::AllocatedBytes)?;
-        if self.allocated > self.limits.allocated_bytes {
-            return Err(Limit::AllocatedBytes);
-        }
+        self.check_allocated()?;
+        // The account knows the stacks of all strands.
+        let reserved = if self.account.is_null() { reserved } else { 0 };
         let needed = reserved.saturating_add(bytes.max(SLAB_BYTES as u64));
-        let too_much = |heap: &Self| heap.held().saturating_add(needed) > heap.limits.live_bytes;
+        let too_much = |heap: &Self| heap.held_by_all().saturating_add(needed) > heap.limits.live_bytes;
         let since = self.allocated - self.evacuated_at;
         if !self.paused && (too_much(self) || since > self.threshold) {
             if too_much(self) && self.evacuated && since < self.held() / 16 {
@@ -311,16 +507,20 @@ impl Heap {
             return Err(Limit::LiveBytes);
         }
         if words > LARGE_WORDS {
-            let block = self.pool.take_block(words).ok_or(Limit::LiveBytes)?;
-            let start = block.start();
-            self.large.push(Large { block, words });
-            self.large_bytes += bytes;
-            // SAFETY: the object has at least two words.
+            let block = self.pool.take_block(words + PREFIX).ok_or(Limit::LiveBytes)?;
+            self.large_serial += 1;
+            let large = Large { block, words, serial: self.large_serial };
+            let object = large.object();
+            // SAFETY: the block has room for the prefix and for the object, which has at least two words.
             unsafe {
-                *start = header | LARGE;
-                *start.add(OWNER) = 0;
+                write_prefix(large.block.start(), self.number, large.serial);
+                *object = header | LARGE;
+                *object.add(OWNER) = 0;
             }
-            return Ok(start);
+            self.large.push(large);
+            self.large_bytes += bytes;
+            self.changed(bytes as i64);
+            return Ok(object);
         }
         if words > (self.end as usize - self.top as usize) / 8 {
             self.open_slab()?;
@@ -337,59 +537,62 @@ impl Heap {
 
     fn open_slab(&mut self) -> Result<(), Limit> {
         let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::LiveBytes)?;
-        self.top = slab.start().cast();
-        // SAFETY: the end of the slab's memory.
-        self.end = unsafe { self.top.add(SLAB_BYTES / 8) };
-        self.slabs.push(slab);
+        self.slab_serial += 1;
+        let one = HeapSlab { slab, serial: self.slab_serial };
+        (self.top, self.end) = (one.objects(), one.end());
+        self.slabs.push(one);
+        self.stamp(self.slabs.len() - 1);
+        self.changed(SLAB_BYTES as i64);
         Ok(())
     }
 
-    /// Copies what `roots` reach to new slabs and frees the rest.
+    /// Copies the young objects that `roots` reach to new slabs and frees the other young ones.
     fn evacuate(&mut self, roots: &mut [Ref]) -> Result<(), Limit> {
         self.peak = self.peak();
-        let old = std::mem::take(&mut self.slabs);
+        let young = self.slabs.partition_point(|one| one.serial <= self.floor.slab);
+        let filled = self.slabs.len();
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let result = self.copy_reachable(roots);
-        if result.is_err() {
-            // Out of memory half-way: the run is over, its objects are freed together.
-            self.slabs.extend(old);
-            return result;
-        }
-        self.pool.give_back(old.into_iter());
-        let dead = self.large.extract_if(.., |large| {
+        // Out of memory half-way: the run is over, its objects are freed together.
+        self.copy_reachable(roots, filled)?;
+        self.changed(-(((filled - young) * SLAB_BYTES) as i64));
+        self.pool.give_back(self.slabs.drain(young..filled).map(|one| one.slab));
+        let first = self.large.partition_point(|large| large.serial <= self.floor.large);
+        let mut freed = 0;
+        let dead = self.large.extract_if(first.., |large| {
             // SAFETY: large objects live until they are removed from the list.
-            let header = unsafe { &mut *large.block.start() };
+            let header = unsafe { &mut *large.object() };
             let marked = *header & MARKED != 0;
             *header &= !MARKED;
             !marked
         });
         for large in dead {
-            self.large_bytes -= 8 * large.words as u64;
+            freed += 8 * large.words as u64;
             self.pool.give_back_block(large.block);
         }
+        self.large_bytes -= freed;
+        self.changed(-(freed as i64));
         self.evacuated = true;
         self.count_from_here();
         Ok(())
     }
 
-    fn copy_reachable(&mut self, roots: &mut [Ref]) -> Result<(), Limit> {
+    /// `filled` is the number of slabs with objects; what is copied goes to slabs after them.
+    fn copy_reachable(&mut self, roots: &mut [Ref], filled: usize) -> Result<(), Limit> {
         let mut large: Vec<Ref> = Vec::new();
         for root in roots {
             *root = self.moved(*root, &mut large)?;
         }
-        // The slabs opened since are scanned in order; `filled` remembers where each ended when the next was opened.
-        let (mut slab, mut at) = (0, std::ptr::null_mut::<u64>());
+        let (mut slab, mut at) = (filled, std::ptr::null_mut::<u64>());
         loop {
             while let Some(object) = large.pop() {
                 self.scan(object, &mut large)?;
             }
             let Some(current) = self.slabs.get(slab) else { return Ok(()) };
             if at.is_null() {
-                at = current.start().cast();
+                at = current.objects();
             }
             let last = slab + 1 == self.slabs.len();
-            // SAFETY: inside the slab's memory, or one past it.
-            let limit = if last { self.top } else { unsafe { current.start().cast::<u64>().add(SLAB_BYTES / 8) } };
+            let limit = if last { self.top } else { current.end() };
             // SAFETY: `at` is inside the slab when it is compared with a word.
             if at < limit && (last || unsafe { *at } != 0) {
                 // SAFETY: `at` is an object that was copied to this slab.
@@ -422,9 +625,12 @@ impl Heap {
         if object.is_null() {
             return Ok(object);
         }
-        // SAFETY: `object` is an object of this heap: in an old slab, in a new one, or large.
+        // SAFETY: `object` is an object: of this heap in an old slab, in a new one, or large; or of another heap.
         unsafe {
             let header = *object;
+            if !self.is_young(object, header) {
+                return Ok(object);
+            }
             if header & FORWARDED != 0 {
                 return Ok(*object.add(1) as Ref);
             }
@@ -506,12 +712,24 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
         if has_words(header) {
             let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
             first = tape.pack(words)?;
-            *array.add(OWNER) = if first == 0 { 0 } else { CONTEXT };
+            *array.add(OWNER) = if first == 0 { 0 } else { tape.owner };
         }
         *array = finished(header);
         *array.add(FIRST) = u64::from(first);
     }
     Ok(())
+}
+
+/// Writes what stands before the objects of a slab and before a large object.
+///
+/// # Safety
+/// `at` is the start of a slab, or of a large object's block.
+unsafe fn write_prefix(at: *mut u64, heap: u64, serial: u64) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        *at = heap;
+        *at.add(1) = serial;
+    }
 }
 
 /// An object's size in words.

@@ -8,13 +8,16 @@
 mod loops;
 mod recording;
 mod registers;
+mod tasks;
 
-pub(crate) use loops::give_pushed_words;
+pub(crate) use loops::{give_pushed_words, import_arrays};
 use loops::{loop_begin, loop_end, loop_step};
+pub(crate) use recording::{element_word, load_word};
 use recording::{is_active, segment_end};
 pub(crate) use registers::Registers;
 pub(crate) use registers::unpack_captures;
 use registers::{copy_registers, gather, return_registers, scatter, unpack_results};
+pub(crate) use tasks::Crew;
 
 use crate::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref};
 use crate::isa::{Bank, Inst, Op, for_each_instruction};
@@ -28,9 +31,6 @@ use crate::sweep::{read, scalar_arm};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
 use crate::word::CONSTANT;
-
-/// The context of a run that records: what owns objects that are not constant.
-pub(crate) const CONTEXT: u64 = 1;
 
 /// What a caller needs to go on.
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +87,21 @@ pub(crate) struct Interp {
     /// Why native code has stopped.
     pub(crate) trap: Option<TrapKind>,
     pub(crate) program: *const Program,
-    pub(crate) meter: *mut Meter,
+    pub(crate) meter: *mut Meter<'static>,
+    crew: *const Crew<'static>,
     pub(crate) recording: bool,
+    /// Whether this strand is inside of a fork, of which other strands run a part.
+    forked: bool,
+    /// Where the references of the task's frames begin.
+    pub(crate) roots: *mut Ref,
+    /// The first slot of the array that a parallel map has made.
+    map_first: u32,
+    /// Tasks that have begun, on this strand and on those that it has absorbed.
+    pub(crate) tasks: u64,
+    /// What the strand's fuel would be at the task's beginning if its forks took only as long as their longest tasks.
+    span_start: i64,
+    /// Instructions of the run along the longest way through its forks, when it has ended.
+    pub(crate) whole_span: u64,
 }
 
 // SAFETY: the references lead to objects of the heap, which belongs to the same value; program and meter are set for
@@ -120,7 +133,14 @@ impl Interp {
             trap: None,
             program: std::ptr::null(),
             meter: std::ptr::null_mut(),
+            crew: std::ptr::null(),
             recording: false,
+            forked: false,
+            roots: std::ptr::null_mut(),
+            map_first: 0,
+            tasks: 0,
+            span_start: 0,
+            whole_span: 0,
         }
     }
 
@@ -135,6 +155,7 @@ impl Interp {
         self.refs.begin();
         self.native_stack.begin();
         (self.refs_end, self.native_limit) = (self.refs.end(), usize::MAX);
+        (self.roots, self.forked, self.tasks, self.span_start, self.map_first) = (self.refs.start(), false, 0, 0, 0);
     }
 
     /// Bytes of the stacks that this run has used.
@@ -207,7 +228,9 @@ impl Interp {
     }
 
     fn check_stacks(&mut self) -> Result<(), Limit> {
-        self.stack_bytes = self.measure_stacks();
+        let bytes = self.measure_stacks();
+        let before = std::mem::replace(&mut self.stack_bytes, bytes);
+        self.heap.changed(self.stack_bytes.wrapping_sub(before) as i64);
         if self.stack_bytes > self.live_bytes_max { Err(Limit::LiveBytes) } else { Ok(()) }
     }
 
@@ -228,11 +251,14 @@ impl Interp {
         func: u32,
         args: &Arguments,
         recording: bool,
-        meter: &mut Meter,
+        crew: &Crew<'_>,
     ) -> Result<(), TrapKind> {
-        (self.program, self.meter, self.recording) = (program, meter, recording);
+        let mut meter = Meter::new(crew.account, None);
+        (self.program, self.recording) = (program, recording);
+        (self.meter, self.crew) = ((&raw mut meter).cast(), (&raw const *crew).cast());
         let outcome = self.run_function(program, func, args, recording);
-        (self.program, self.meter) = (std::ptr::null(), std::ptr::null_mut());
+        self.whole_span = self.span() as u64;
+        (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
         if outcome.is_err() && self.trace.is_empty() {
             // Not even the first frame had room, or no fuel.
             self.trace.push((func, 0));
@@ -259,7 +285,7 @@ impl Interp {
             } else {
                 scatter::<false>(args, base);
             }
-            self.run_at(program, func, base, recording)?;
+            self.run_at(program, func, base)?;
             let results = &program.def.functions[func as usize].results;
             let count = |bank| results.iter().filter(|ty| ty.bank() == bank).count();
             let reals = count(Bank::Real);
@@ -281,29 +307,19 @@ impl Interp {
     ///
     /// # Safety
     /// There is room for the frame, and the arguments are of the parameters' types.
-    unsafe fn run_at(
-        &mut self,
-        program: &Program,
-        func: u32,
-        base: Registers,
-        recording: bool,
-    ) -> Result<(), TrapKind> {
+    unsafe fn run_at(&mut self, program: &Program, func: u32, base: Registers) -> Result<(), TrapKind> {
         let remaining = self.depth_max.saturating_sub(1);
-        let interp: *mut Interp = self;
-        match &program.tier {
-            // SAFETY: promised by the caller; the closure is the only user of `interp` while it runs.
-            Some(tier) => self.native_stack.enter(|| unsafe {
-                let interp = &mut *interp;
-                interp.native_limit = interp.native_stack.limit();
-                let code = match tier.called(program, func, recording) {
-                    Some(code) => Some(code),
-                    None => interp.activate(func, base, remaining)?,
-                };
-                code.map_or(Ok(()), |code| interp.enter(tier, code, base, remaining))
-            })?,
+        if program.tier.is_none() && !program.forks(func) {
             // SAFETY: promised by the caller.
-            None => unsafe { self.activate(func, base, remaining) }.map(|_| ()),
+            return unsafe { self.activate(func, base, remaining) }.map(|_| ());
         }
+        let interp: *mut Interp = self;
+        // SAFETY: promised by the caller; the closure is the only user of `interp` while it runs.
+        self.native_stack.enter(|| unsafe {
+            let interp = &mut *interp;
+            interp.native_limit = interp.native_stack.limit();
+            interp.run_callee(func, base, remaining)
+        })?
     }
 
     /// Runs native code.
@@ -503,11 +519,22 @@ macro_rules! define_execute {
                         continue;
                     }};
                 }
+                // The first places above the current frame.
+                macro_rules! window {
+                    () => {
+                        Registers {
+                            reals: reals.add(stream.reals),
+                            words: if RECORD { words.add(stream.reals) } else { words },
+                            ints: ints.add(stream.ints),
+                            refs: refs.add(stream.refs),
+                        }
+                    };
+                }
                 macro_rules! allocate {
                     ($header:expr, $words:expr) => {{
                         let reserved = self.stack_bytes;
                         // The references of all frames are initialised; `refs` is not used while the slice lives.
-                        let roots = roots(self.refs.start(), refs.add(stream.refs));
+                        let roots = roots(self.roots, refs.add(stream.refs));
                         limit!(self.heap.allocate($header, $words, reserved, roots))
                     }};
                 }
@@ -573,7 +600,7 @@ macro_rules! define_execute {
                             }
                             Op::LoopEnd => {
                                 let site = &*stream.loops.as_ptr().add(inst.imm as usize);
-                                limit!(loop_end(site, &mut self.tape, Registers { reals, words, ints, refs }));
+                                limit!(loop_end(program, site, &mut self.tape, Registers { reals, words, ints, refs }));
                             }
 
                             Op::Jump => {
@@ -615,14 +642,9 @@ macro_rules! define_execute {
                                 if remaining == 0 {
                                     trap!(TrapKind::Limit(Limit::Depth));
                                 }
-                                let window = Registers {
-                                    reals: reals.add(stream.reals),
-                                    words: if RECORD { words.add(stream.reals) } else { words },
-                                    ints: ints.add(stream.ints),
-                                    refs: refs.add(stream.refs),
-                                };
+                                let window = window!();
                                 // What is handed on fits in the margin above the room.
-                                let to = unpack_captures::<RECORD>(closure, window);
+                                let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.tape));
                                 copy_registers::<RECORD>(&site.uses, frame.base, to);
                                 if let Some(tier) = tier
                                     && let Some(code) = tier.called(program, func, RECORD)
@@ -660,7 +682,7 @@ macro_rules! define_execute {
                                 gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
                                 let callee = program.stream(func, RECORD);
                                 limit!(self.reserve::<RECORD>(&frame.base, callee));
-                                let to = unpack_captures::<RECORD>(closure, frame.base);
+                                let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
                                 scatter::<RECORD>(&self.scratch, to);
                                 if let Some(tier) = tier
                                     && let Some(code) = tier.called(program, func, RECORD)
@@ -689,7 +711,45 @@ macro_rules! define_execute {
                                 return_registers::<RECORD>(&site.uses, from, &results.defs, frame.base);
                                 continue;
                             }
-                            Op::Fork | Op::Task | Op::ParallelMap => trap!(TrapKind::Cancelled),
+                            Op::Fork => {
+                                let site = &*stream.forks.as_ptr().add(inst.imm as usize);
+                                charge!(site.cost);
+                                if remaining == 0 {
+                                    trap!(TrapKind::Limit(Limit::Depth));
+                                }
+                                let args = window!();
+                                for task in &site.tasks {
+                                    copy_registers::<RECORD>(&task.uses, frame.base, args.after(&task.args_at));
+                                }
+                                self.fuel = fuel;
+                                let outcome = self.fork(site, args, remaining - 1);
+                                fuel = self.fuel;
+                                if let Err(kind) = outcome {
+                                    trap!(kind);
+                                }
+                                let results = args.after(&site.args);
+                                for task in &site.tasks {
+                                    let from = results.after(&task.results_at);
+                                    unpack_results::<RECORD>(from, &task.defs, frame.base);
+                                }
+                            }
+                            Op::ParallelMap => {
+                                let site = &*stream.maps.as_ptr().add(inst.imm as usize);
+                                charge!(site.cost);
+                                if remaining == 0 {
+                                    trap!(TrapKind::Limit(Limit::Depth));
+                                }
+                                let args = window!();
+                                copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                self.fuel = fuel;
+                                let outcome = self.parallel_map(site, *ints.add(inst.b as usize), args, remaining - 1);
+                                fuel = self.fuel;
+                                match outcome {
+                                    Ok(array) => *refs.add(inst.a as usize) = array,
+                                    Err(kind) => trap!(kind),
+                                }
+                            }
+                            Op::Task => unreachable!("a task stands in its fork's site"),
                             Op::Trap => trap!(TrapKind::Message(program.message(inst.low()).to_owned())),
 
                             Op::StructNew | Op::VariantNew | Op::ClosureNew => {
@@ -704,7 +764,7 @@ macro_rules! define_execute {
                                 };
                                 copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
                                 if RECORD && is_active(object, fields) {
-                                    *object.add(OWNER) = CONTEXT;
+                                    *object.add(OWNER) = self.tape.owner;
                                 }
                                 *refs.add(inst.a as usize) = object;
                             }
@@ -712,7 +772,8 @@ macro_rules! define_execute {
                                 let object = *refs.add(inst.b as usize);
                                 *reals.add(inst.a as usize) = *object.add(inst.low() as usize).cast();
                                 if RECORD {
-                                    *words.add(inst.a as usize) = *object.add(inst.high() as usize);
+                                    let word = *object.add(inst.high() as usize);
+                                    *words.add(inst.a as usize) = limit!(load_word(&mut self.tape, object, word));
                                 }
                             }
                             Op::IField => *ints.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize) as i64,
@@ -731,7 +792,9 @@ macro_rules! define_execute {
                                     Op::Payload => {
                                         *reals.add(inst.a as usize) = *value.cast();
                                         if RECORD {
-                                            *words.add(inst.a as usize) = *object.add(inst.high() as usize);
+                                            let word = *object.add(inst.high() as usize);
+                                            *words.add(inst.a as usize) =
+                                                limit!(load_word(&mut self.tape, object, word));
                                         }
                                     }
                                     Op::IPayload => *ints.add(inst.a as usize) = *value as i64,
@@ -751,8 +814,8 @@ macro_rules! define_execute {
                                     Op::Elem => {
                                         *reals.add(inst.a as usize) = *value.cast();
                                         if RECORD {
-                                            let first = *array.add(FIRST);
-                                            *words.add(inst.a as usize) = if first == 0 { CONSTANT } else { first + index as u64 };
+                                            *words.add(inst.a as usize) =
+                                                limit!(element_word(&mut self.tape, array, index as u64));
                                         }
                                     }
                                     Op::PrimalElem => *reals.add(inst.a as usize) = *value.cast(),
@@ -787,12 +850,12 @@ macro_rules! define_execute {
                                         Bank::Int => false,
                                         Bank::Ref => (0..len).any(|n| *(*elements.add(n) as Ref).add(OWNER) != 0),
                                     };
-                                    *array.add(OWNER) = if active { CONTEXT } else { 0 };
+                                    *array.add(OWNER) = if active { self.tape.owner } else { 0 };
                                 }
                             }
                             Op::Build => {
                                 let capacity = *ints.add(inst.b as usize);
-                                let roots = roots(self.refs.start(), refs.add(stream.refs));
+                                let roots = roots(self.roots, refs.add(stream.refs));
                                 let element = u64::from(inst.c);
                                 let built = heap::build(&mut self.heap, capacity, element, RECORD, self.stack_bytes, roots);
                                 match built {
@@ -822,7 +885,7 @@ macro_rules! define_execute {
                                         let object = *refs.add(inst.b as usize);
                                         *to = object as u64;
                                         if RECORD && *object.add(OWNER) != 0 {
-                                            *builder.add(OWNER) = CONTEXT;
+                                            *builder.add(OWNER) = self.tape.owner;
                                         }
                                     }
                                 }

@@ -594,6 +594,11 @@ impl Op {
         matches!(self, Op::Call | Op::CallClosure | Op::Fork | Op::Task | Op::ParallelMap)
     }
 
+    /// Whether a function is one of the operands.
+    pub const fn names_function(self) -> bool {
+        matches!(self, Op::Call | Op::TailCall | Op::ClosureNew | Op::Task | Op::ParallelMap)
+    }
+
     /// Whether a scalar instruction makes a real out of no real: its result is a constant whatever is recorded.
     pub const fn makes_constant(self) -> bool {
         matches!(self, Op::ToReal)
@@ -677,6 +682,14 @@ mod tests {
             assert_eq!(Op::from_code(op.code()), Some(op));
             assert_eq!(Op::from_mnemonic(op.info().mnemonic), Some(op));
             assert!(!op.info().doc.trim().is_empty());
+        }
+    }
+
+    #[test]
+    fn who_names_a_function_says_so() {
+        for &op in Op::ALL {
+            let names = op.info().operands.iter().any(|operand| operand.role == Role::Func);
+            assert_eq!(op.names_function(), names, "{op:?}");
         }
     }
 

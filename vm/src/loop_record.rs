@@ -129,6 +129,35 @@ impl LoopCode {
     }
 }
 
+/// The parts of a loop's record but its entries, found from its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoopTail {
+    pub(crate) iterations: u64,
+    /// Entries in the same slab, which stand before the reals.
+    pub(crate) entries: u32,
+    pub(crate) reals: *const f64,
+    pub(crate) ints: *const i64,
+    /// Slots of inputs, first slots of arrays, first slot of what was pushed. Nothing of this is aligned.
+    pub(crate) slots: *const u32,
+}
+
+impl LoopTail {
+    /// # Safety
+    /// `trailer` is that of a record of this loop.
+    pub(crate) unsafe fn read(code: &LoopCode, trailer: *const u32) -> LoopTail {
+        // SAFETY: the record's parts stand in this order before the trailer.
+        unsafe {
+            let counts = trailer.sub(3);
+            let [low, high, entries] = [0, 1, 2].map(|n| counts.add(n).read_unaligned());
+            let pushed = usize::from(code.pushed.is_some());
+            let slots = counts.sub(code.contributions.len() + code.arrays as usize + pushed);
+            let ints = slots.cast::<i64>().sub(code.once_ints as usize);
+            let reals = ints.cast::<f64>().sub(code.once_reals as usize);
+            LoopTail { iterations: u64::from(low) | u64::from(high) << 32, entries, reals, ints, slots }
+        }
+    }
+}
+
 /// A contribution to an element of an array.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementCode {
@@ -138,6 +167,8 @@ pub struct ElementCode {
     pub index: u16,
     /// The real register that holds what is added.
     pub contribution: u16,
+    /// Whether the index changes by the same amount from iteration to iteration.
+    pub linear: bool,
 }
 
 /// A value that is saved but overwritten before its iteration ends: it is copied first.
@@ -473,6 +504,25 @@ impl Classes {
         Classes { unchanged, inductions }
     }
 
+    /// For each node, whether it is an integer that changes by the same amount from iteration to iteration.
+    fn linear(&self, graph: &Graph) -> Vec<bool> {
+        let mut linear = vec![false; graph.len()];
+        for (id, node) in graph.iter() {
+            let all = |linear: &[bool]| graph.args(id).all(|arg| linear[arg.index()]);
+            linear[id.index()] = self.unchanged[id.index()]
+                || self.is_induction(id)
+                || match node {
+                    Node::Op(Op::IAdd | Op::ISub | Op::INeg, _) => all(&linear),
+                    Node::Op(Op::IMul, [a, b, _]) => {
+                        let unchanged = self.unchanged[a.index()] || self.unchanged[b.index()];
+                        unchanged && all(&linear)
+                    }
+                    _ => false,
+                };
+        }
+        linear
+    }
+
     fn is_induction(&self, id: NodeId) -> bool {
         self.inductions.iter().any(|induction| induction.start == id)
     }
@@ -641,11 +691,13 @@ impl<'a> Assembler<'a> {
             }
         }
         let contributions = this.sums(interface, states);
+        let linear = classes.linear(graph);
         let element = |element: &ElementAdjoint| ElementCode {
             array: interface.arrays.iter().position(|&array| array == element.array).expect("every array is listed")
                 as u16,
             index: this.registers[element.index.index()],
             contribution: this.registers[element.contribution.index()],
+            linear: linear[element.index.index()],
         };
         let elements = interface.elements.iter().map(element).collect();
         let moves = this.moves(interface);

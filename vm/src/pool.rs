@@ -1,6 +1,6 @@
 //! The memory that heaps and tapes are made of: slabs, and blocks for objects that are too large for a slab.
 //!
-//! A slab is [`SLAB_BYTES`] of memory at a fixed address. Slabs come from a bump arena that is never reset and go back
+//! A slab is [`SLAB_BYTES`] of memory at a fixed address, a multiple of its size. Slabs come from a bump arena that is never reset and go back
 //! to a free list, so that a second run reuses memory that is already mapped: the first touch of a fresh page costs an
 //! order of magnitude more than writing a record.
 //!
@@ -32,7 +32,7 @@ pub(crate) struct Slab(NonNull<u64>);
 unsafe impl Send for Slab {}
 
 impl Slab {
-    /// The first byte, aligned to 8.
+    /// The first byte, aligned to the slab's size.
     pub(crate) fn start(&self) -> *mut u8 {
         self.0.as_ptr().cast()
     }
@@ -145,7 +145,7 @@ impl SlabPool {
         {
             return Some(slab);
         }
-        let layout = Layout::from_size_align(SLAB_BYTES, align_of::<u64>()).ok()?;
+        let layout = Layout::from_size_align(SLAB_BYTES, SLAB_BYTES).ok()?;
         inner.arena.try_alloc_layout(layout).ok().map(|start| Slab(start.cast()))
     }
 

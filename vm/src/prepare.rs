@@ -8,8 +8,9 @@
 //! In a stream, `imm` (and spare 16-bit operands) mean:
 //! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `BackJump` and
 //!   `BackBranch` are the same where a target is not further on.
-//! - `Switch`, calls, `Ret`, object instructions, `SegmentEnd`, `LoopBegin`, `LoopStep`, `LoopEnd`: an index into the
-//!   stream's table of that name. `LoopStep`: condition in `a`.
+//! - `Switch`, calls, `Ret`, `Fork`, `ParallelMap`, object instructions, `SegmentEnd`, `LoopBegin`, `LoopStep`,
+//!   `LoopEnd`: an index into the stream's table of that name. `LoopStep`: condition in `a`. A fork's site holds its
+//!   tasks, so there is no `Task` in a stream. `ParallelMap`: count in `b`.
 //! - `Field`: word offset of the primal low, of the derivative word high. `IField`, `PField`: word offset. Payloads:
 //!   the same, tag in `c`.
 //! - `Build`: element bank in `c`. `PrimalMov`, `PrimalConst`, `PrimalToReal`, `PrimalElem`: like `Mov` and so on.
@@ -40,6 +41,11 @@ impl RegList {
         let of = |bank| regs.iter().filter(|reg| reg.bank == bank).map(|reg| reg.index).collect();
         RegList { reals: of(Bank::Real), ints: of(Bank::Int), refs: of(Bank::Ref) }
     }
+
+    /// How many registers there are.
+    pub fn counts(&self) -> Counts {
+        Counts { reals: self.reals.len(), ints: self.ints.len(), refs: self.refs.len() }
+    }
 }
 
 /// A call, a tail call or a return.
@@ -51,6 +57,68 @@ pub struct CallSite {
     pub uses: RegList,
     /// The registers that take the results.
     pub defs: RegList,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
+}
+
+/// Numbers of registers by bank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Real registers.
+    pub reals: usize,
+    /// Integer registers.
+    pub ints: usize,
+    /// Reference registers.
+    pub refs: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.reals += other.reals;
+        self.ints += other.ints;
+        self.refs += other.refs;
+    }
+}
+
+/// A task of a fork.
+#[derive(Debug)]
+pub struct TaskSite {
+    /// The function that is called.
+    pub func: u32,
+    /// Arguments.
+    pub uses: RegList,
+    /// The registers that take the results.
+    pub defs: RegList,
+    /// Where the arguments begin among those of all tasks.
+    pub args_at: Counts,
+    /// Where the results begin among those of all tasks.
+    pub results_at: Counts,
+}
+
+/// A fork. Arguments of all tasks are handed over side by side, and so are the results, behind them.
+#[derive(Debug)]
+pub struct ForkSite {
+    /// The tasks in order.
+    pub tasks: Box<[TaskSite]>,
+    /// Arguments of all tasks.
+    pub args: Counts,
+    /// Results of all tasks.
+    pub results: Counts,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
+}
+
+/// A parallel map.
+#[derive(Debug)]
+pub struct MapSite {
+    /// The function that is called for each range.
+    pub func: u32,
+    /// Arguments that all calls get after the range.
+    pub uses: RegList,
+    /// How many there are.
+    pub args: Counts,
+    /// The bank of the elements.
+    pub element: Bank,
     /// Fuel of the stretch of code that ends here.
     pub cost: u32,
 }
@@ -86,6 +154,10 @@ pub struct Stream {
     pub origin: Vec<u32>,
     /// Calls and returns.
     pub calls: Vec<CallSite>,
+    /// Forks.
+    pub forks: Vec<ForkSite>,
+    /// Parallel maps.
+    pub maps: Vec<MapSite>,
     /// Jumps by index.
     pub switches: Vec<SwitchSite>,
     /// Instructions that make objects of registers.
@@ -215,9 +287,13 @@ impl<'a> Emitter<'a> {
     /// Emits one instruction outside of a segment's body.
     fn inst(&mut self, at: u32) {
         self.position[at as usize] = self.stream.code.len() as u32;
-        self.cost += 1;
         let body = self.body;
         let mut inst = body.code[at as usize];
+        if inst.op == Op::Task {
+            // Its fork has it.
+            return;
+        }
+        self.cost += 1;
         match inst.op {
             Op::Jump => inst.imm = u64::from(inst.low()) | u64::from(self.cost) << 32,
             Op::Branch => (inst.b, inst.c) = (self.cost as u16, (self.cost >> 16) as u16),
@@ -238,12 +314,41 @@ impl<'a> Emitter<'a> {
                 }
                 inst.imm = self.stream.calls.len() as u64 - 1;
             }
+            Op::Fork => {
+                self.fork(at, inst.imm as u32);
+                inst.imm = self.stream.forks.len() as u64 - 1;
+            }
+            Op::ParallelMap => {
+                let (uses, _) = body.reg_lists(&inst);
+                let uses = RegList::new(uses);
+                let (args, element) = (uses.counts(), self.element(inst.a));
+                self.stream.maps.push(MapSite { func: inst.low(), uses, args, element, cost: self.cost });
+                self.cost = 0;
+                inst.imm = self.stream.maps.len() as u64 - 1;
+            }
             Op::StructNew | Op::VariantNew | Op::ClosureNew | Op::Pack => self.object(&mut inst),
             Op::Field | Op::IField | Op::PField | Op::Payload | Op::IPayload | Op::PPayload => self.field(&mut inst),
             Op::Build => inst.c = self.element(inst.a) as u16,
             _ => {}
         }
         self.push(at, inst);
+    }
+
+    /// Makes the site of a fork from the instructions of its tasks.
+    fn fork(&mut self, at: u32, count: u32) {
+        let body = self.body;
+        let (mut args, mut results) = (Counts::default(), Counts::default());
+        let task = |inst: &Inst| {
+            let (uses, defs) = body.reg_lists(inst);
+            let (uses, defs) = (RegList::new(uses), RegList::new(defs));
+            let site = TaskSite { func: inst.low(), uses, defs, args_at: args, results_at: results };
+            args.add(site.uses.counts());
+            results.add(site.defs.counts());
+            site
+        };
+        let tasks: Box<[TaskSite]> = body.code[at as usize + 1..][..count as usize].iter().map(task).collect();
+        self.stream.forks.push(ForkSite { tasks, args, results, cost: self.cost + count });
+        self.cost = 0;
     }
 
     fn type_of(&self, reference: u16) -> &'a TypeDef {

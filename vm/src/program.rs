@@ -1,5 +1,6 @@
 //! A verified program with everything that is derived from it on demand: streams, segments and loops.
 
+use crate::isa::{Op, Operand};
 use crate::loop_record::LoopCode;
 use crate::module::ModuleDef;
 use crate::native::Tier;
@@ -17,6 +18,8 @@ pub(crate) struct Program {
     recording: Vec<OnceLock<Stream>>,
     segments: boxcar::Vec<SegmentCode>,
     loops: boxcar::Vec<LoopCode>,
+    /// For each function, whether it or one that it may call runs tasks.
+    forks: Box<[bool]>,
     /// Native code; `None` if everything is interpreted.
     pub(crate) tier: Option<Tier>,
 }
@@ -30,6 +33,7 @@ impl Program {
             recording: empty(),
             segments: boxcar::Vec::new(),
             loops: boxcar::Vec::new(),
+            forks: forking_functions(&def),
             tier,
             def,
         }
@@ -52,6 +56,11 @@ impl Program {
         }
     }
 
+    /// Whether a run of a function may run tasks.
+    pub(crate) fn forks(&self, func: u32) -> bool {
+        self.forks[func as usize]
+    }
+
     /// A segment's code by the number that its records carry.
     #[inline]
     pub(crate) fn segment(&self, id: u32) -> &SegmentCode {
@@ -68,4 +77,36 @@ impl Program {
     pub(crate) fn message(&self, number: u32) -> &str {
         &self.def.messages[number as usize]
     }
+}
+
+/// For each function, whether it has a fork or names a function that has: a closure is called by code that was called
+/// by who made it, or by its maker's callers.
+fn forking_functions(def: &ModuleDef) -> Box<[bool]> {
+    let mut forks = vec![false; def.functions.len()];
+    let mut named_by = vec![Vec::new(); def.functions.len()];
+    let mut found = Vec::new();
+    for (index, function) in def.functions.iter().enumerate() {
+        for inst in &function.body.code {
+            if matches!(inst.op, Op::Fork | Op::ParallelMap) && !forks[index] {
+                forks[index] = true;
+                found.push(index);
+            }
+            if inst.op.names_function() {
+                let operands = function.body.operands(inst).unwrap_or_default();
+                let names = operands.iter().filter_map(|operand| match operand {
+                    Operand::Func(func) => Some(*func as usize),
+                    _ => None,
+                });
+                names.for_each(|func| named_by[func].push(index));
+            }
+        }
+    }
+    while let Some(func) = found.pop() {
+        for caller in std::mem::take(&mut named_by[func]) {
+            if !std::mem::replace(&mut forks[caller], true) {
+                found.push(caller);
+            }
+        }
+    }
+    forks.into()
 }

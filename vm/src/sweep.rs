@@ -3,64 +3,227 @@
 //! Records are read backwards, each once. A segment's record gives its saved primals and the adjoints of its outputs to
 //! the derived code, and the contributions that come back are added one after the other, because two inputs may hold
 //! the same slot. This is the loop that Smeding and Vákár (2024, section 10) arrive at, with a segment in place of a
-//! scalar operation.
+//! scalar operation. Where tasks were forked, their tapes are swept in turn ([`tasks`]).
 
+mod debts;
 mod loops;
+mod tasks;
 
+use debts::{Debts, Inboxes};
 use loops::OpenLoop;
+use tasks::Run;
 
+use crate::engine::Engine;
 use crate::isa::{Inst, Op, for_each_instruction};
 use crate::math;
-use crate::meter::Meter;
+use crate::meter::Account;
 use crate::program::Program;
 use crate::record::SegmentCode;
-use crate::tape::{LOOP, PACK, STRIP, TRAILER_BYTES, Tape};
+use crate::stack::Stack;
+use crate::tape::{
+    FORK, ForkNode, IMPORT, IMPORT_RANGE, LINK, LOOP, LOOP_IMPORT, LOOP_SCATTER, PACK, STRIP, TRAILER_BYTES, TaskNode,
+    number,
+};
 use crate::trap::{Limit, TrapKind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The memory of a sweep, kept between runs.
+/// Adjoints and debts of ranges that were in memory at one time, in bytes. Small arrays don't count.
 #[derive(Debug, Default)]
-pub(crate) struct Sweep {
+pub(crate) struct Buffers {
+    now: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Buffers {
+    /// Arrays of fewer reals don't count.
+    const LEN_MIN: usize = 512;
+
+    fn opened(&self, len: usize) {
+        if len >= Buffers::LEN_MIN {
+            let bytes = 8 * len as u64;
+            let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.peak.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    fn closed(&self, len: usize) {
+        if len >= Buffers::LEN_MIN {
+            self.now.fetch_sub(8 * len as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The most that there was at one time.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+}
+
+/// A task that is being swept.
+#[derive(Debug)]
+struct Frame<'a> {
+    node: &'a TaskNode,
     /// The adjoint of each slot.
-    pub(crate) adjoints: Vec<f64>,
+    adjoints: *mut f64,
+    len: usize,
+    debts: Debts<'a>,
+}
+
+impl Frame<'_> {
+    fn adjoints(&self) -> &[f64] {
+        // SAFETY: the frame has so many cells.
+        unsafe { std::slice::from_raw_parts(self.adjoints, self.len) }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, slot: u32, value: f64) {
+        debug_assert!((slot as usize) < self.len);
+        // SAFETY: all slots of a task are below the number of its frame's cells.
+        unsafe { *self.adjoints.add(slot as usize) += value };
+    }
+
+    fn add_range(&mut self, first: u32, values: &[f64]) {
+        debug_assert!(first as usize + values.len() <= self.len);
+        // SAFETY: as above; the values are elsewhere.
+        let sums = unsafe { std::slice::from_raw_parts_mut(self.adjoints.add(first as usize), values.len()) };
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum += value;
+        }
+    }
+}
+
+/// An array of another task that the next loop reads here and there.
+#[derive(Clone, Copy, Debug)]
+struct Scattered {
+    owner: *const TaskNode,
+    first: u32,
+    /// Which of the loop's arrays.
+    array: u32,
+}
+
+/// A range that was imported for the next loop: owner, its first slot, length, local slot.
+type LoopImport = (*const TaskNode, u32, u32, u32);
+
+/// The memory of a strand of a sweep, kept between runs.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    /// Adjoints of the tasks that are being swept, the innermost last.
+    cells: Stack<f64>,
+    used: usize,
+    /// Slots of the run's own task.
+    root_len: usize,
     reals: Vec<f64>,
     ints: Vec<i64>,
+    scattered: Vec<Scattered>,
+    loop_imports: Vec<LoopImport>,
+}
+
+// SAFETY: pointers to tasks are of use only while a sweep runs.
+unsafe impl Send for Sweep {}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Sweep {
+            cells: Stack::new(),
+            used: 0,
+            root_len: 0,
+            reals: Vec::new(),
+            ints: Vec::new(),
+            scattered: Vec::new(),
+            loop_imports: Vec::new(),
+        }
+    }
 }
 
 impl Sweep {
-    /// Sets all adjoints to zero, for a tape of `slots` slots.
-    pub(crate) fn begin(&mut self, slots: u64) -> Result<(), Limit> {
-        let len = slots as usize + 1;
-        self.adjoints.clear();
-        self.adjoints.try_reserve_exact(len).map_err(|_| Limit::TapeBytes)?;
-        self.adjoints.resize(len, 0.0);
-        Ok(())
-    }
-
-    /// Sweeps the tape. The fuel was charged for before; `meter` is asked for deadline and cancellation now and then.
-    pub(crate) fn run(&mut self, tape: &Tape, program: &Program, meter: &Meter) -> Result<(), TrapKind> {
-        let mut open = None;
-        for (start, len) in tape.chunks().rev() {
-            meter.poll()?;
-            // SAFETY: a chunk holds complete records only; a loop's strips are followed by its record.
-            unsafe { self.chunk(start, start.add(len), program, &mut open, meter)? };
+    /// Memory for `count` cells, whose content is arbitrary.
+    fn open_cells(&mut self, count: usize) -> Result<*mut f64, TrapKind> {
+        let start = self.cells.start().wrapping_add(self.used);
+        let end = start.wrapping_add(count);
+        if end > self.cells.end() {
+            if self.used == 0 {
+                self.cells.begin();
+                return self.open_grown(count);
+            }
+            self.cells.grow(end).map_err(|_| Limit::TapeBytes)?;
         }
-        Ok(())
+        self.used += count;
+        Ok(start)
     }
 
-    /// Sweeps the records between `start` and `at`.
+    #[cold]
+    fn open_grown(&mut self, count: usize) -> Result<*mut f64, TrapKind> {
+        let start = self.cells.start();
+        self.cells.grow(start.wrapping_add(count)).map_err(|_| Limit::TapeBytes)?;
+        self.used = count;
+        Ok(start)
+    }
+
+    fn close_cells(&mut self, count: usize) {
+        self.used -= count;
+    }
+
+    /// The adjoints of the run's own task after a sweep.
+    pub(crate) fn adjoints(&self) -> &[f64] {
+        // SAFETY: the first cells are those of the run's own task.
+        unsafe { std::slice::from_raw_parts(self.cells.start(), self.root_len) }
+    }
+
+    /// Sweeps a run that has ended, from the adjoint 1 of a slot of `owner`; 0 if the result is constant. The fuel was
+    /// charged for before; the account is asked for deadline and cancellation now and then. With an engine, it takes
+    /// memory for other threads from there: it is in their pool then.
     ///
     /// # Safety
-    /// Complete records stand between the two, all slots in them are below the number given to [`Sweep::begin`]. If the
-    /// first ones are the last strip of a loop, it is `open`.
-    unsafe fn chunk<'a>(
+    /// `root` is the tree of tapes of the run, `owner` a task of it.
+    pub(crate) unsafe fn run(
         &mut self,
-        start: *const u8,
-        mut at: *const u8,
-        program: &'a Program,
-        open: &mut Option<OpenLoop<'a>>,
-        meter: &Meter,
-    ) -> Result<(), TrapKind> {
-        while at > start {
+        root: *mut TaskNode,
+        (owner, slot): (u64, u32),
+        program: &Program,
+        account: &Account,
+        engine: Option<&Engine>,
+    ) -> Result<u64, TrapKind> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let own = owner == 0 || owner == root.expose_provenance() as u64;
+            let totals = (*root).totals;
+            let inboxes = if totals.imports > 0 || !own {
+                number(root);
+                Inboxes::new(totals.tasks as usize)
+            } else {
+                Inboxes::default()
+            };
+            let buffers = Buffers::default();
+            let run = Run { program, account, inboxes, buffers: &buffers, engine };
+            self.used = 0;
+            let node = &*root;
+            let mut frame = self.open_frame(node, &buffers)?;
+            self.root_len = frame.len;
+            if slot == 0 {
+                self.close_frame(frame, &buffers);
+                return Ok(0);
+            }
+            if own {
+                frame.add(slot, 1.0);
+            } else {
+                let owner: *const TaskNode = std::ptr::with_exposed_provenance(owner as usize);
+                run.inboxes.leave((*owner).index, slot, 1.0);
+            }
+            let swept = self.records(&run, &mut frame);
+            let debts = self.close_frame(frame, &buffers);
+            debug_assert!(swept.is_err() || debts.pending.is_empty(), "nobody is above the run");
+            swept.map(|()| buffers.peak())
+        }
+    }
+
+    /// Sweeps the records of a task.
+    ///
+    /// # Safety
+    /// The frame is that of a task that has ended.
+    unsafe fn records<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>) -> Result<(), TrapKind> {
+        let program = run.program;
+        let mut open: Option<OpenLoop<'_>> = None;
+        let mut at = frame.node.end;
+        while !at.is_null() {
             // SAFETY: `at` is the end of a record, which ends with its number and its first slot.
             unsafe {
                 let trailer: *const u32 = at.sub(TRAILER_BYTES).cast();
@@ -69,35 +232,83 @@ impl Sweep {
                     let code = program.segment(id);
                     let native = program.tier.as_ref().and_then(|tier| tier.segment(id, code));
                     match native {
-                        Some(native) if native(trailer, self.adjoints.as_mut_ptr()) == 0 => record_start(trailer, code),
-                        _ => self.segment(trailer, first, code),
+                        Some(native) if native(trailer, frame.adjoints) == 0 => record_start(trailer, code),
+                        _ => self.segment(frame, trailer, first, code),
                     }
-                } else if id == PACK {
-                    self.pack(trailer, first)
-                } else if id == STRIP {
-                    self.strip(trailer, open, meter)?
                 } else {
-                    self.recorded_loop(trailer, program, open, meter)?
+                    match id {
+                        PACK => pack(frame, trailer, first),
+                        STRIP => self.strip(run, frame, trailer, &mut open)?,
+                        LINK | FORK => self.stretch(run, frame, trailer, id)?,
+                        IMPORT | IMPORT_RANGE | LOOP_IMPORT | LOOP_SCATTER => self.import(run, frame, trailer, id),
+                        _ => self.recorded_loop(run, frame, trailer, &mut open)?,
+                    }
                 };
             }
         }
         Ok(())
     }
 
-    /// Hands the adjoints of a pack's elements back to the slots that they came from. Returns the record's start.
+    /// Goes on where a stretch of records is linked to; sweeps the tasks that ran in between. Returns where.
     ///
     /// # Safety
-    /// `trailer` is that of a pack.
-    unsafe fn pack(&mut self, trailer: *const u32, first: u32) -> *const u8 {
-        // SAFETY: the count stands before the trailer, the elements before the count.
+    /// `trailer` is that of a link or a fork.
+    #[cold]
+    unsafe fn stretch<'a>(
+        &mut self,
+        run: &Run<'a>,
+        frame: &mut Frame<'a>,
+        trailer: *const u32,
+        id: u32,
+    ) -> Result<*const u8, TrapKind> {
+        // SAFETY: promised by the caller: an address stands before the trailer.
         unsafe {
-            let count = trailer.sub(1).read_unaligned() as usize;
-            let slots = trailer.sub(1 + count);
-            for n in 0..count {
-                let adjoint = self.adjoints[first as usize + n];
-                self.adjoints[slots.add(n).read_unaligned() as usize] += adjoint;
+            let address = trailer.cast::<u64>().sub(1).read_unaligned() as usize;
+            if id == LINK {
+                run.account.poll()?;
+                return Ok(std::ptr::with_exposed_provenance(address));
             }
-            slots.cast()
+            let fork = &*std::ptr::with_exposed_provenance::<ForkNode>(address);
+            self.fork(run, frame, fork)?;
+            Ok(fork.before)
+        }
+    }
+
+    /// Owes the adjoints of what was imported. Returns the record's start.
+    ///
+    /// # Safety
+    /// `trailer` is that of a record of this kind.
+    unsafe fn import<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>, trailer: *const u32, id: u32) -> *const u8 {
+        let numbers = if id == IMPORT { 1 } else { 2 };
+        // SAFETY: the record's parts stand before the trailer; imported slots are slots of the frame's task.
+        unsafe {
+            let at = trailer.sub(numbers);
+            let start = at.cast::<u64>().sub(1);
+            let owner = std::ptr::with_exposed_provenance(start.read_unaligned() as usize);
+            let (slot, local) = (at.read_unaligned(), trailer.add(1).read_unaligned());
+            match id {
+                IMPORT => {
+                    let value = *frame.adjoints.add(local as usize);
+                    if value != 0.0 {
+                        frame.debts.owe(frame.node, owner, slot, value, &run.inboxes);
+                    }
+                }
+                IMPORT_RANGE => pay_range(run, frame, (owner, slot, at.add(1).read_unaligned(), local)),
+                LOOP_IMPORT => self.loop_imports.push((owner, slot, at.add(1).read_unaligned(), local)),
+                _ => self.scattered.push(Scattered { owner, first: slot, array: at.add(1).read_unaligned() }),
+            }
+            start.cast()
+        }
+    }
+
+    /// Owes the adjoints of the ranges that the loop has read which was swept last.
+    ///
+    /// # Safety
+    /// They are ranges of slots of the frame's task.
+    unsafe fn pay_loop_imports<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>) {
+        for import in self.loop_imports.drain(..) {
+            // SAFETY: promised by the caller.
+            unsafe { pay_range(run, frame, import) };
         }
     }
 
@@ -106,7 +317,14 @@ impl Sweep {
     /// # Safety
     /// `trailer` is that of a record of this segment.
     #[inline(always)]
-    unsafe fn segment(&mut self, trailer: *const u32, first: u32, code: &SegmentCode) -> *const u8 {
+    unsafe fn segment(
+        &mut self,
+        frame: &mut Frame<'_>,
+        trailer: *const u32,
+        first: u32,
+        code: &SegmentCode,
+    ) -> *const u8 {
+        let task = frame;
         let (saved_reals, saved_ints) = (code.saved_reals as usize, code.saved_ints as usize);
         let inputs = code.contributions.len();
         // SAFETY: the record's parts stand in this order before the trailer.
@@ -115,7 +333,7 @@ impl Sweep {
             let ints = slots.cast::<i64>().sub(saved_ints);
             (slots, ints, ints.cast::<f64>().sub(saved_reals))
         };
-        let outputs = &self.adjoints[first as usize..first as usize + code.slots as usize];
+        let outputs = &task.adjoints()[first as usize..first as usize + code.slots as usize];
         // One level is open, so every adjoint is a constant: all zero means that nothing flows back.
         if outputs.iter().all(|&adjoint| adjoint == 0.0) {
             return reals.cast();
@@ -137,14 +355,42 @@ impl Sweep {
                 *register = ints.add(n).read_unaligned();
             }
             run_straight(&code.adjoint.code, frame.as_mut_ptr(), self.ints.as_mut_ptr());
-            let adjoints = self.adjoints.as_mut_ptr();
             for (n, &register) in code.contributions.iter().enumerate() {
-                let slot = slots.add(n).read_unaligned() as usize;
-                debug_assert!(slot < self.adjoints.len());
-                *adjoints.add(slot) += *self.reals.as_ptr().add(usize::from(register));
+                task.add(slots.add(n).read_unaligned(), *self.reals.as_ptr().add(usize::from(register)));
             }
         }
         reals.cast()
+    }
+}
+
+/// Owes the adjoints of a range, unless they are zero.
+///
+/// # Safety
+/// It is a range of slots of the frame's task.
+unsafe fn pay_range<'a>(run: &Run<'a>, frame: &mut Frame<'a>, (owner, first, len, local): LoopImport) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let values = std::slice::from_raw_parts(frame.adjoints.add(local as usize), len as usize);
+        if values.iter().any(|&value| value != 0.0) {
+            frame.debts.owe_range(frame.node, owner, first, values, &run.inboxes, run.buffers);
+        }
+    }
+}
+
+/// Hands the adjoints of a pack's elements back to the slots that they came from. Returns the record's start.
+///
+/// # Safety
+/// `trailer` is that of a pack.
+unsafe fn pack(frame: &mut Frame<'_>, trailer: *const u32, first: u32) -> *const u8 {
+    // SAFETY: the count stands before the trailer, the elements before the count.
+    unsafe {
+        let count = trailer.sub(1).read_unaligned() as usize;
+        let slots = trailer.sub(1 + count);
+        for n in 0..count {
+            let adjoint = *frame.adjoints.add(first as usize + n);
+            frame.add(slots.add(n).read_unaligned(), adjoint);
+        }
+        slots.cast()
     }
 }
 
@@ -220,7 +466,7 @@ macro_rules! define_run_straight {
         ///
         /// # Safety
         /// The frames have the registers that the code names.
-        unsafe fn run_straight(code: &[Inst], reals: *mut f64, ints: *mut i64) {
+        pub(crate) unsafe fn run_straight(code: &[Inst], reals: *mut f64, ints: *mut i64) {
             for inst in code {
                 let inst: &Inst = inst;
                 // SAFETY: derived code names registers of its frame only.

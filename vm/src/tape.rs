@@ -29,19 +29,56 @@
 //! entries of the iterations │ entries here (4) │ STRIP (4) │ 0 (4)
 //! ```
 //!
+//! A task that uses a real of another task *imports* it ([`imports`]): a single slot, or a range of slots of an array;
+//! or a loop does, whose record then stands before that of the import:
+//!
+//! ```text
+//! owner (8) │ the owner's slot (4) │ IMPORT (4) │ slot (4)
+//! owner (8) │ the owner's first slot (4) │ count (4) │ IMPORT_RANGE or LOOP_IMPORT (4) │ first slot (4)
+//! owner (8) │ the array's first slot (4) │ its number in the loop's record (4) │ LOOP_SCATTER (4) │ 0 (4)
+//! ```
+//!
+//! The records of a task stand in stretches, in one slab or several. A stretch begins with a record that leads to the
+//! one before it: [`LINK`], which holds the address of its end (null at the beginning of the task), or [`FORK`], which
+//! holds that of a [`ForkNode`]: between the two stretches, other tasks ran ([`tree`]).
+//!
+//! ```text
+//! address (8) │ LINK or FORK (4) │ 0 (4)
+//! ```
+//!
 //! Records are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to
 //! constants: whatever is added to its adjoint is never read.
 
+mod imports;
+mod tree;
+
+pub(crate) use imports::{ForeignArray, Imported, Imports, Reads};
+pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
+
+use crate::meter::Account;
 use crate::pool::{SLAB_BYTES, Slab, SlabPool};
 use crate::trap::Limit;
 use std::mem::offset_of;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Stands in place of a segment's number in a pack.
 pub(crate) const PACK: u32 = u32::MAX;
 /// Stands in place of a segment's number in a strip.
 pub(crate) const STRIP: u32 = u32::MAX - 1;
-/// Set in the number of a loop, as in [`PACK`] and [`STRIP`], and in no number of a segment.
+/// Leads to the stretch before.
+pub(crate) const LINK: u32 = u32::MAX - 2;
+/// Leads to the stretch before, and to the tasks that ran in between.
+pub(crate) const FORK: u32 = u32::MAX - 3;
+/// The import of a slot.
+pub(crate) const IMPORT: u32 = u32::MAX - 4;
+/// The import of a range.
+pub(crate) const IMPORT_RANGE: u32 = u32::MAX - 5;
+/// The import of a range for the loop before it.
+pub(crate) const LOOP_IMPORT: u32 = u32::MAX - 6;
+/// The loop before reads an array here and there.
+pub(crate) const LOOP_SCATTER: u32 = u32::MAX - 7;
+/// Set in the number of a loop, as in all of the above, and in no number of a segment.
 pub(crate) const LOOP: u32 = 1 << 31;
 /// A pack record has at most this many elements; longer arrays take several.
 pub(crate) const PACK_MAX: usize = 4096;
@@ -49,8 +86,15 @@ pub(crate) const PACK_MAX: usize = 4096;
 pub const TRAILER_BYTES: usize = 8;
 /// Bytes of a strip but its entries.
 pub const STRIP_BYTES: usize = 4 + TRAILER_BYTES;
-/// Slots that may be given out between two checks.
-const SLOTS_RESERVE: u64 = 1 << 24;
+/// Bytes of a record that leads to another stretch.
+const LINK_BYTES: usize = 8 + TRAILER_BYTES;
+/// Lists of more bytes than this get memory of their own.
+const LIST_BYTES_MAX: usize = SLAB_BYTES / 4;
+/// A rest of a slab of fewer bytes than this is not worth keeping.
+const REST_BYTES_MIN: usize = 2 << 10;
+/// The slots of a task, less those that may be given out between two checks. Native code adds indices to 32-bit numbers
+/// with a sign.
+const SLOTS_MAX: u64 = (1 << 31) - (1 << 24);
 
 /// The size of a segment's record.
 pub(crate) fn record_bytes(saved_reals: usize, saved_ints: usize, inputs: usize) -> u32 {
@@ -74,29 +118,54 @@ pub(crate) struct OpenLoop {
     pub(crate) entries: u32,
 }
 
-/// A slab of records.
+/// What a suspended task goes on with.
 #[derive(Debug)]
-struct Chunk {
-    slab: Slab,
-    /// Bytes in use, for every chunk but the last.
-    used: usize,
+pub(crate) struct Suspended {
+    task: *mut TaskNode,
+    next_slot: u64,
+    records: u64,
+    import_count: u64,
+    sweep_cost: u64,
+    bytes: u64,
+    imports: Option<Box<Imports>>,
+    below: Totals,
 }
 
-/// The records of a run, in order.
+/// The tapes that a strand writes: one at a time, that of the task that runs.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pool: Arc<SlabPool>,
-    chunks: Vec<Chunk>,
-    /// Kept from the last run, for the first chunk of the next: small runs leave the pool alone.
+    /// All slabs that the strand has written to.
+    slabs: Vec<Slab>,
+    /// Lists that are too long for a slab.
+    lists: Vec<Box<[u64]>>,
+    /// Kept from the last run, for the first slab of the next: small runs leave the pool alone.
     spare: Option<Slab>,
     top: *mut u8,
     end: *mut u8,
+    /// Where the current stretch begins.
+    stretch: *mut u8,
     bytes_max: u64,
+    /// Bytes of adjoints of tasks that this strand has run to their end.
+    ended_bytes: u64,
+    /// What other strands know of this one's bytes.
+    published: u64,
+    account: *const Account,
     next_slot: u64,
     records: u64,
-    /// Instructions that a sweep of this tape runs.
+    import_count: u64,
+    /// Instructions that a sweep of the task runs.
     sweep_cost: u64,
+    /// Bytes of the task's records in earlier stretches.
+    bytes: u64,
     pub(crate) open_loop: OpenLoop,
+    /// The task, as the owner of objects.
+    pub(crate) owner: u64,
+    task: *mut TaskNode,
+    imports: Option<Box<Imports>>,
+    /// The tasks that this one has run.
+    below: Totals,
+    root: Box<TaskNode>,
 }
 
 // SAFETY: a tape owns the slabs that its pointers lead to.
@@ -109,22 +178,36 @@ impl Tape {
     pub(crate) const NEXT_SLOT: usize = offset_of!(Tape, next_slot);
     pub(crate) const RECORDS: usize = offset_of!(Tape, records);
     pub(crate) const SWEEP_COST: usize = offset_of!(Tape, sweep_cost);
+    pub(crate) const OWNER: usize = offset_of!(Tape, owner);
     pub(crate) const LOOP_ACTIVE: usize = offset_of!(Tape, open_loop.active);
     pub(crate) const LOOP_ITERATIONS: usize = offset_of!(Tape, open_loop.iterations);
     pub(crate) const LOOP_ENTRIES: usize = offset_of!(Tape, open_loop.entries);
 
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
+        let null = std::ptr::null_mut();
         Tape {
             pool,
-            chunks: Vec::new(),
+            slabs: Vec::new(),
+            lists: Vec::new(),
             spare: None,
-            top: std::ptr::null_mut(),
-            end: std::ptr::null_mut(),
+            top: null,
+            end: null,
+            stretch: null,
             bytes_max: u64::MAX,
+            ended_bytes: 0,
+            published: 0,
+            account: std::ptr::null(),
             next_slot: 1,
             records: 0,
+            import_count: 0,
             sweep_cost: 0,
+            bytes: 0,
             open_loop: OpenLoop::default(),
+            owner: 0,
+            task: std::ptr::null_mut(),
+            imports: None,
+            below: Totals::default(),
+            root: Box::new(TaskNode::new(std::ptr::null())),
         }
     }
 
@@ -132,39 +215,316 @@ impl Tape {
     pub(crate) fn begin(&mut self, bytes_max: u64) {
         self.release();
         self.bytes_max = bytes_max;
+        *self.root = TaskNode::new(std::ptr::null());
+        self.task = &raw mut *self.root;
+        self.owner = self.task.expose_provenance() as u64;
     }
 
     /// Forgets all records and gives all memory back but a slab.
     pub(crate) fn release(&mut self) {
         if self.spare.is_none() {
-            self.spare = self.chunks.pop().map(|chunk| chunk.slab);
+            self.spare = self.slabs.pop();
         }
-        self.pool.give_back(self.chunks.drain(..).map(|chunk| chunk.slab));
-        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
-        (self.next_slot, self.records, self.sweep_cost) = (1, 0, 0);
+        self.pool.give_back(self.slabs.drain(..));
+        self.lists.clear();
+        let null = std::ptr::null_mut();
+        (self.top, self.end, self.stretch) = (null, null, null);
+        (self.ended_bytes, self.published, self.account) = (0, 0, std::ptr::null());
+        (self.next_slot, self.records, self.import_count, self.sweep_cost, self.bytes) = (1, 0, 0, 0, 0);
+        self.imports = None;
+        self.below = Totals::default();
     }
 
-    pub(crate) fn records(&self) -> u64 {
-        self.records
+    /// Ends the run. The tree is complete then.
+    pub(crate) fn finish(&mut self) -> &TaskNode {
+        let node = self.task;
+        self.close_task(node);
+        &self.root
     }
 
-    /// Slots given out, the constants' slot not counted.
-    pub(crate) fn slots(&self) -> u64 {
-        self.next_slot - 1
+    /// The run's own task.
+    pub(crate) fn root(&mut self) -> *mut TaskNode {
+        &raw mut *self.root
     }
 
-    pub(crate) fn sweep_cost(&self) -> u64 {
-        self.sweep_cost
+    /// The number of slots and the instructions of a sweep so far, for the task that runs and those below.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = self.below;
+        let slots = self.next_slot - 1;
+        totals.add(&Totals {
+            tasks: 1,
+            imports: self.import_count,
+            records: self.records,
+            slots,
+            bytes: self.bytes + self.stretch_bytes(),
+            sweep_work: self.sweep_cost + slots,
+            sweep_span: 0,
+        });
+        totals.sweep_span += self.sweep_cost + slots;
+        totals
     }
 
-    /// Bytes of records.
-    pub(crate) fn bytes(&self) -> u64 {
-        let full: usize = self.chunks.iter().rev().skip(1).map(|chunk| chunk.used).sum();
-        (full + self.last_used()) as u64
+    fn stretch_bytes(&self) -> u64 {
+        (self.top as usize - self.stretch as usize) as u64
     }
 
-    fn last_used(&self) -> usize {
-        self.chunks.last().map_or(0, |chunk| self.top as usize - chunk.slab.start() as usize)
+    /// Ends the current stretch. Returns its end.
+    fn close_stretch(&mut self) -> *mut u8 {
+        self.bytes += self.stretch_bytes();
+        self.stretch = self.top;
+        self.top
+    }
+
+    /// Begins a stretch that leads to `address`.
+    fn open_stretch(&mut self, address: *const u8, kind: u32) -> Result<(), Limit> {
+        if LINK_BYTES > self.end as usize - self.top as usize {
+            self.open_slab()?;
+        }
+        // SAFETY: there is room for the record.
+        unsafe {
+            self.top.cast::<u64>().write_unaligned(address.expose_provenance() as u64);
+            let trailer = self.top.add(8).cast::<u32>();
+            trailer.write_unaligned(kind);
+            trailer.add(1).write_unaligned(0);
+            self.top = self.top.add(LINK_BYTES);
+        }
+        self.stretch = self.top;
+        Ok(())
+    }
+
+    /// Memory for `count` values between two stretches.
+    fn list<T>(&mut self, count: usize) -> Result<*mut T, Limit> {
+        const { assert!(align_of::<T>() <= 8) };
+        let bytes = (count * size_of::<T>()).next_multiple_of(8);
+        if bytes > LIST_BYTES_MAX {
+            self.lists.push(vec![0; bytes / 8].into_boxed_slice());
+            self.ended_bytes += bytes as u64;
+            return Ok(self.lists.last_mut().map_or(std::ptr::null_mut(), |list| list.as_mut_ptr().cast()));
+        }
+        let padding = self.top.align_offset(8);
+        if bytes + padding > self.end as usize - self.top as usize {
+            self.open_slab()?;
+            return self.list(count);
+        }
+        // SAFETY: there is room.
+        unsafe {
+            let start = self.top.add(padding);
+            self.top = start.add(bytes);
+            self.stretch = self.top;
+            Ok(start.cast())
+        }
+    }
+
+    /// Suspends the task for a fork with `count` tasks. Returns what it goes on with, and the fork.
+    pub(crate) fn suspend(&mut self, count: usize) -> Result<(Suspended, *mut ForkNode), Limit> {
+        let before = self.close_stretch();
+        let fork: *mut ForkNode = self.list(1)?;
+        let tasks: *mut TaskNode = self.list(count)?;
+        let below = std::mem::take(&mut self.below);
+        let suspended = Suspended {
+            task: self.task,
+            next_slot: self.next_slot,
+            records: self.records,
+            import_count: self.import_count,
+            sweep_cost: self.sweep_cost,
+            bytes: self.bytes,
+            imports: self.imports.take(),
+            below,
+        };
+        self.ended_bytes += 8 * self.next_slot;
+        // SAFETY: the lists have room for the fork and its tasks.
+        unsafe {
+            let previous = (*self.task).last_fork;
+            let count = count as u32;
+            fork.write(ForkNode { before, previous, tasks, count, records_before: self.records });
+            for n in 0..count as usize {
+                tasks.add(n).write(TaskNode::new(self.task));
+            }
+        }
+        Ok((suspended, fork))
+    }
+
+    /// Begins a task. `words` are those of its real arguments, `parents` what they are in its parent: active ones
+    /// become the first slots.
+    ///
+    /// # Safety
+    /// Both lists have `count` entries; the node is one of a fork that this run has begun.
+    pub(crate) unsafe fn begin_task(
+        &mut self,
+        node: *mut TaskNode,
+        parents: *const u64,
+        words: *mut u64,
+        count: usize,
+    ) -> Result<(), Limit> {
+        (self.next_slot, self.records, self.import_count, self.sweep_cost, self.bytes) = (1, 0, 0, 0, 0);
+        self.below = Totals::default();
+        self.imports = None;
+        self.task = node;
+        self.owner = node.expose_provenance() as u64;
+        // SAFETY: promised by the caller.
+        unsafe {
+            let parent = |n: usize| crate::word::slot(*parents.add(n));
+            let active = (0..count).filter(|&n| parent(n) != 0).count();
+            if active > 0 {
+                let captures: *mut u32 = self.list(active)?;
+                let mut next = 0;
+                for n in 0..count {
+                    let slot = parent(n);
+                    if slot != 0 {
+                        *captures.add(next) = slot;
+                        next += 1;
+                    }
+                    *words.add(n) = if slot == 0 { 0 } else { next as u64 };
+                }
+                ((*node).captures, (*node).captures_len) = (captures, active as u32);
+                self.next_slot += active as u64;
+            } else {
+                for n in 0..count {
+                    *words.add(n) = 0;
+                }
+            }
+        }
+        self.open_stretch(std::ptr::null(), LINK)
+    }
+
+    /// Ends the task.
+    pub(crate) fn end_task(&mut self) -> Result<(), Limit> {
+        let node = self.task;
+        self.close_task(node);
+        self.ended_bytes += 8 * (self.next_slot - 1);
+        Ok(())
+    }
+
+    fn close_task(&mut self, node: *mut TaskNode) {
+        let totals = self.totals();
+        let end = self.close_stretch();
+        // SAFETY: the node is that of the task that runs.
+        unsafe {
+            (*node).end = end;
+            (*node).slots = self.next_slot as u32;
+            (*node).totals = totals;
+        }
+        self.imports = None;
+    }
+
+    /// Goes on with a suspended task.
+    pub(crate) fn resume(&mut self, suspended: Suspended) {
+        let Suspended { task, next_slot, records, import_count, sweep_cost, bytes, imports, below } = suspended;
+        self.ended_bytes = self.ended_bytes.saturating_sub(8 * next_slot);
+        (self.task, self.owner) = (task, task.expose_provenance() as u64);
+        (self.next_slot, self.records, self.import_count) = (next_slot, records, import_count);
+        (self.sweep_cost, self.bytes, self.imports, self.below) = (sweep_cost, bytes, imports, below);
+        self.stretch = self.top;
+    }
+
+    /// Puts a fork on the tape of the task that ran it, whose results have become slots of it.
+    ///
+    /// # Safety
+    /// All tasks of the fork have ended, and their strands were absorbed.
+    pub(crate) unsafe fn join(&mut self, fork: *mut ForkNode) -> Result<(), Limit> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let mut longest = 0;
+            for task in (*fork).tasks() {
+                self.below.add(&task.totals);
+                longest = longest.max(task.totals.sweep_span);
+            }
+            self.below.sweep_span += longest;
+            (*self.task).last_fork = fork;
+        }
+        self.open_stretch(fork.cast_const().cast(), FORK)
+    }
+
+    /// A slot for each active result of a task, whose words are those of the task. Called before the fork is on the
+    /// tape.
+    ///
+    /// # Safety
+    /// The task has ended; there are `count` words.
+    pub(crate) unsafe fn take_results(
+        &mut self,
+        task: *mut TaskNode,
+        words: *mut u64,
+        count: usize,
+    ) -> Result<(), Limit> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let active = (0..count).filter(|&n| *words.add(n) != 0).count();
+            if active == 0 {
+                return Ok(());
+            }
+            let results: *mut [u32; 2] = self.list(active)?;
+            let mut next = 0;
+            for n in 0..count {
+                let word = &mut *words.add(n);
+                if *word != 0 {
+                    let slot = self.next_slot as u32;
+                    self.next_slot += 1;
+                    *results.add(next) = [crate::word::slot(*word), slot];
+                    *word = u64::from(slot);
+                    next += 1;
+                }
+            }
+            ((*task).results, (*task).results_len) = (results, active as u32);
+        }
+        Ok(())
+    }
+
+    /// Takes over what a strand that has ended has written.
+    pub(crate) fn absorb(&mut self, other: &mut Tape) {
+        self.slabs.append(&mut other.slabs);
+        self.lists.append(&mut other.lists);
+        self.ended_bytes += std::mem::take(&mut other.ended_bytes);
+        self.published += std::mem::take(&mut other.published);
+        let null = std::ptr::null_mut();
+        (other.top, other.end, other.stretch) = (null, null, null);
+    }
+
+    /// Begins a strand, in the rest of a slab of one that has ended, if there is one.
+    pub(crate) fn begin_strand(&mut self, account: &Account, bytes_max: u64) {
+        self.release();
+        self.bytes_max = bytes_max;
+        (self.account, self.published) = (account, self.held());
+        if let Some((top, end)) = account.take_rest() {
+            (self.top, self.end, self.stretch) = (top, end, top);
+        }
+    }
+
+    /// Ends a strand.
+    pub(crate) fn end_strand(&mut self, account: &Account) {
+        if self.end as usize - self.top as usize >= REST_BYTES_MIN {
+            account.leave_rest(self.top, self.end);
+        }
+    }
+
+    /// The state of the memory, to which [`Tape::cut`] goes back.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            slabs: self.slabs.len(),
+            lists: self.lists.len(),
+            top: self.top,
+            end: self.end,
+            ended_bytes: self.ended_bytes,
+        }
+    }
+
+    /// Frees what was written since, all of it by tasks that were given up.
+    pub(crate) fn cut(&mut self, mark: &Mark) {
+        self.pool.give_back(self.slabs.drain(mark.slabs..));
+        self.lists.truncate(mark.lists);
+        (self.top, self.end, self.stretch) = (mark.top, mark.end, mark.top);
+        self.ended_bytes = mark.ended_bytes;
+    }
+
+    /// Begins or ends a stretch of time in which other strands run.
+    pub(crate) fn share(&mut self, account: *const Account) {
+        self.account = account;
+        self.published = self.held();
+    }
+
+    /// Bytes of slabs and adjoints of this strand.
+    pub(crate) fn held(&self) -> u64 {
+        let slabs = (self.slabs.len() * SLAB_BYTES) as u64;
+        slabs.saturating_add(self.ended_bytes).saturating_add(self.next_slot.saturating_mul(8))
     }
 
     /// Gives out consecutive slots, all at once. Returns the first.
@@ -175,10 +535,15 @@ impl Tape {
         Ok(first as u32)
     }
 
-    fn check(&self) -> Result<(), Limit> {
-        let held = (self.chunks.len() * SLAB_BYTES) as u64;
-        let adjoints = self.next_slot.saturating_mul(8);
-        if self.next_slot > u64::from(u32::MAX) - SLOTS_RESERVE || held.saturating_add(adjoints) > self.bytes_max {
+    fn check(&mut self) -> Result<(), Limit> {
+        let mut held = self.held();
+        // SAFETY: the account outlives the time in which it is shared.
+        if let Some(account) = unsafe { self.account.as_ref() } {
+            let more = held.wrapping_sub(self.published);
+            self.published = held;
+            held = account.tape_bytes.fetch_add(more, Ordering::Relaxed).wrapping_add(more);
+        }
+        if self.next_slot > SLOTS_MAX || held > self.bytes_max {
             return Err(Limit::TapeBytes);
         }
         Ok(())
@@ -213,6 +578,11 @@ impl Tape {
         Ok(start)
     }
 
+    /// The trailer of the record that was written last.
+    pub(crate) fn last_trailer(&self) -> *const u32 {
+        self.top.wrapping_sub(TRAILER_BYTES).cast_const().cast()
+    }
+
     /// Ends a strip of the open loop, if there are entries, and goes on in a new slab.
     #[cold]
     #[inline(never)]
@@ -241,18 +611,24 @@ impl Tape {
         self.record(bytes, slots, 0)
     }
 
+    /// Goes on in another slab, with a record that leads back.
     #[cold]
     #[inline(never)]
     pub(crate) fn open_chunk(&mut self) -> Result<(), Limit> {
-        let used = self.last_used();
-        if let Some(last) = self.chunks.last_mut() {
-            last.used = used;
-        }
+        let before = self.close_stretch();
+        let begun = !before.is_null();
+        self.open_slab()?;
+        self.open_stretch(if begun { before } else { std::ptr::null() }, LINK)
+    }
+
+    #[cold]
+    fn open_slab(&mut self) -> Result<(), Limit> {
         let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::TapeBytes)?;
         self.top = slab.start();
         // SAFETY: one past the slab's memory.
         self.end = unsafe { self.top.add(SLAB_BYTES) };
-        self.chunks.push(Chunk { slab, used: 0 });
+        self.stretch = self.top;
+        self.slabs.push(slab);
         self.check()
     }
 
@@ -282,14 +658,16 @@ impl Tape {
         }
         Ok(first)
     }
+}
 
-    /// The filled parts of the slabs, first to last, as start and length in bytes.
-    pub(crate) fn chunks(&self) -> impl DoubleEndedIterator<Item = (*const u8, usize)> + '_ {
-        let last = self.chunks.len().wrapping_sub(1);
-        self.chunks.iter().enumerate().map(move |(index, chunk)| {
-            (chunk.slab.start().cast_const(), if index == last { self.last_used() } else { chunk.used })
-        })
-    }
+/// How much memory a tape uses, and where it goes on.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    slabs: usize,
+    lists: usize,
+    top: *mut u8,
+    end: *mut u8,
+    ended_bytes: u64,
 }
 
 impl Drop for Tape {

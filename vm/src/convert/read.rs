@@ -1,12 +1,15 @@
 //! Registers and heap objects to values.
 
 use super::registers;
-use crate::heap::{self, ARRAY_HEADER, FIRST, LEN, Ref};
+use crate::heap::{self, ARRAY_HEADER, FIRST, LEN, OWNER, Ref};
 use crate::interp::Results;
 use crate::module::{DataDef, DataId, HostType, ModuleDef};
 use crate::trap::Limit;
 use crate::value::{VALUE_DEPTH_MAX, Value};
 use crate::word;
+
+/// A real of a result: the task whose slot it has, and the slot; 0 for constants.
+pub(crate) type Seed = (u64, u32);
 
 /// Why a result can't become a value.
 pub enum ReadError {
@@ -34,7 +37,7 @@ pub(crate) fn read_recorded(
     ty: &HostType,
     results: &Results,
     bytes_max: u64,
-) -> Result<(Value, Vec<u32>), ReadError> {
+) -> Result<(Value, Vec<Seed>), ReadError> {
     let mut reader = Reader::new(&module.data, bytes_max, true);
     let value = reader.read(ty, &mut Cursor::of_results(results))?;
     Ok((value, reader.into_slots()))
@@ -47,13 +50,16 @@ pub struct Cursor<'a> {
     words: &'a [u64],
     ints: &'a [i64],
     refs: &'a [Ref],
+    /// The task whose slots the words are; 0: the run's own.
+    owner: u64,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn of_results(results: &'a Results) -> Self {
         let Results { reals, words, ints, refs } = results;
-        Cursor { reals, words, ints, refs }
+        Cursor { reals, words, ints, refs, owner: 0 }
     }
+
     /// The fields of an object.
     ///
     /// # Safety
@@ -70,6 +76,7 @@ impl<'a> Cursor<'a> {
                 ),
                 ints: std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints),
                 refs: std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), fields.refs),
+                owner: *object.add(OWNER),
             }
         }
     }
@@ -94,7 +101,7 @@ pub struct Reader<'m> {
     /// How many parts deep in the result.
     steps: usize,
     /// The slots of the reals so far, in a recording run.
-    slots: Option<Vec<u32>>,
+    slots: Option<Vec<Seed>>,
 }
 
 impl<'m> Reader<'m> {
@@ -104,7 +111,7 @@ impl<'m> Reader<'m> {
     }
 
     /// The slots of all reals that were read, in their order.
-    pub(crate) fn into_slots(self) -> Vec<u32> {
+    pub(crate) fn into_slots(self) -> Vec<Seed> {
         self.slots.unwrap_or_default()
     }
 
@@ -130,18 +137,18 @@ impl<'m> Reader<'m> {
         if self.slots.is_some() {
             let slot = word::slot(from.words[0]);
             from.words = &from.words[1..];
-            self.take_slots(slot, 1)?;
+            self.take_slots(from.owner, slot, 1)?;
         }
         Ok(x)
     }
 
     /// Notes the slots of reals that follow each other; 0 stands for constants.
-    fn take_slots(&mut self, first: u32, count: usize) -> Result<(), ReadError> {
+    fn take_slots(&mut self, owner: u64, first: u32, count: usize) -> Result<(), ReadError> {
         if self.slots.is_some() {
-            self.take_bytes(count, size_of::<u32>())?;
+            self.take_bytes(count, size_of::<Seed>())?;
         }
         if let Some(slots) = &mut self.slots {
-            slots.extend((0..count as u32).map(|n| if first == 0 { 0 } else { first + n }));
+            slots.extend((0..count as u32).map(|n| (owner, if first == 0 { 0 } else { first + n })));
         }
         Ok(())
     }
@@ -237,7 +244,7 @@ impl<'m> Reader<'m> {
         unsafe {
             let len = *array.add(LEN) as usize;
             self.take_bytes(len, size_of::<f64>())?;
-            self.take_slots(*array.add(FIRST) as u32, len)?;
+            self.take_slots(*array.add(OWNER), *array.add(FIRST) as u32, len)?;
             Ok(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len).to_vec())
         }
     }
@@ -266,6 +273,7 @@ impl<'m> Reader<'m> {
                         words: std::slice::from_ref(&word),
                         ints: std::slice::from_raw_parts(cell.cast(), fields.ints),
                         refs: std::slice::from_raw_parts(cell.cast(), fields.refs),
+                        owner: *array.add(OWNER),
                     }
                 } else {
                     Cursor::of(*cell as Ref, self.slots.is_some())

@@ -19,6 +19,8 @@ pub struct Store<'a> {
     pub(super) heap: &'a mut Heap,
     pub(super) tape: Option<&'a mut Tape>,
     pub(super) to: &'a mut Arguments,
+    /// The owner of what is active: the run's own task.
+    owner: u64,
 }
 
 /// A list that is being written, first cell first.
@@ -47,7 +49,12 @@ impl<'a> Store<'a> {
         to.words.clear();
         to.ints.clear();
         to.refs.clear();
-        Store { heap, tape, to }
+        let owner = tape.as_ref().map_or(0, |tape| tape.owner);
+        Store { heap, tape, to, owner }
+    }
+
+    fn owner_if(&self, active: bool) -> u64 {
+        if active { self.owner } else { 0 }
     }
 
     fn slots(&mut self, count: usize) -> Result<u32, Limit> {
@@ -83,7 +90,7 @@ impl<'a> Store<'a> {
         // SAFETY: the array's header and elements are part of it.
         unsafe {
             *array.add(FIRST) = u64::from(first);
-            *array.add(OWNER) = u64::from(first != 0);
+            *array.add(OWNER) = self.owner_if(first != 0);
             self.to.refs.push(array);
             Ok(array.add(ARRAY_HEADER).cast())
         }
@@ -96,7 +103,7 @@ impl<'a> Store<'a> {
         mut element: impl FnMut(usize) -> Result<f64, E>,
     ) -> Result<(), E> {
         let first = u64::from(self.slots(len)?);
-        let owner = u64::from(first != 0);
+        let owner = self.owner_if(first != 0);
         let header = heap::object_header(REAL_CELL, 1);
         let mut cells = Cells::new(REAL_CELL);
         for n in 0..len {
@@ -142,7 +149,7 @@ impl<'a> Store<'a> {
             *cells.last.add(rest) = empty as u64;
             let mut cell = cells.first;
             while cells.mixed && cell != cells.active {
-                *cell.add(OWNER) = 1;
+                *cell.add(OWNER) = self.owner;
                 cell = *cell.add(rest) as Ref;
             }
         }
@@ -167,7 +174,7 @@ impl<'a> Store<'a> {
         unsafe {
             let words_active = words[real..].iter().any(|&word| word != 0);
             let refs_active = refs[reference..].iter().any(|object| *object.add(OWNER) != 0);
-            *object.add(OWNER) = u64::from(words_active || refs_active);
+            *object.add(OWNER) = if words_active || refs_active { self.owner } else { 0 };
             copy(&reals[real..], object.add(fields.real_at(0)).cast());
             copy(&words[real..], object.add(fields.word_at(0)));
             copy(&ints[int..], object.add(fields.int_at(0)).cast());
@@ -193,7 +200,7 @@ impl<'a> Store<'a> {
                     copy(&reals[at..], elements.cast());
                     // Reals that were written one after the other have consecutive slots.
                     *array.add(FIRST) = words.get(at).copied().unwrap_or(0);
-                    *array.add(OWNER) = u64::from(*array.add(FIRST) != 0);
+                    *array.add(OWNER) = if *array.add(FIRST) == 0 { 0 } else { self.owner };
                     reals.truncate(at);
                     words.truncate(at);
                 }
@@ -204,7 +211,8 @@ impl<'a> Store<'a> {
                 }
                 Bank::Ref => {
                     let at = refs.len() - len;
-                    *array.add(OWNER) = u64::from(refs[at..].iter().any(|object| *object.add(OWNER) != 0));
+                    let active = refs[at..].iter().any(|object| *object.add(OWNER) != 0);
+                    *array.add(OWNER) = if active { self.owner } else { 0 };
                     copy(&refs[at..], elements.cast());
                     refs.truncate(at);
                 }

@@ -1,10 +1,13 @@
-//! What a recording run does for a loop that is recorded as one: opens its record, saves entries, completes the record.
+//! What a recording run does for a loop that is recorded as one: opens its record, saves entries, completes the record,
+//! and imports what the loop has read of other tasks' arrays.
 
 use super::registers::Registers;
-use crate::heap::{ARRAY_HEADER, CAPACITY, FIRST, LEN, Ref};
-use crate::loop_record::{LoopSite, PushSite};
+use crate::heap::{ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER, Ref};
+use crate::loop_record::{LoopCode, LoopSite, LoopTail, PushSite};
+use crate::program::Program;
 use crate::record::OutputWord;
-use crate::tape::{OpenLoop, Tape};
+use crate::sweep::run_straight;
+use crate::tape::{ForeignArray, Imported, OpenLoop, Reads, Tape};
 use crate::trap::Limit;
 use crate::word::{CONSTANT, slot};
 
@@ -103,7 +106,12 @@ pub(crate) unsafe fn give_pushed_words(builder: Ref, first: u64, count: usize) {
 ///
 /// # Safety
 /// The pointers are to a frame that has the site's registers; the arrays are complete.
-pub(super) unsafe fn loop_end(site: &LoopSite, tape: &mut Tape, frame: Registers) -> Result<(), Limit> {
+pub(super) unsafe fn loop_end(
+    program: &Program,
+    site: &LoopSite,
+    tape: &mut Tape,
+    frame: Registers,
+) -> Result<(), Limit> {
     // SAFETY: promised by the caller; words have not changed since the loop began. The record has the size that the
     // site's lists add up to.
     unsafe {
@@ -130,6 +138,9 @@ pub(super) unsafe fn loop_end(site: &LoopSite, tape: &mut Tape, frame: Registers
                 at.write_unaligned(value);
                 at = at.add(1);
             }
+            if site.arrays.iter().any(|&reg| is_foreign(*frame.refs.add(usize::from(reg)), tape.owner)) {
+                import_arrays(program, site, tape, frame.refs)?;
+            }
         }
         if let Some(push) = site.push {
             let builder = *frame.refs.add(usize::from(push.builder));
@@ -145,3 +156,103 @@ pub(super) unsafe fn loop_end(site: &LoopSite, tape: &mut Tape, frame: Registers
     }
     Ok(())
 }
+
+/// Whether an array has slots of another task.
+///
+/// # Safety
+/// `array` is a complete array of reals.
+unsafe fn is_foreign(array: Ref, owner: u64) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { *array.add(FIRST) != 0 && *array.add(OWNER) != owner }
+}
+
+/// Imports the elements that a loop has read of arrays of other tasks: the loop's record, the last
+/// one to be written, names them by slots of this task from now on.
+///
+/// # Safety
+/// The record is complete and names the arrays' own slots; `refs` is a frame that has the site's registers.
+#[cold]
+pub(crate) unsafe fn import_arrays(
+    program: &Program,
+    site: &LoopSite,
+    tape: &mut Tape,
+    refs: *const Ref,
+) -> Result<(), Limit> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let code = program.recorded_loop(site.id);
+        let record = LoopTail::read(code, tape.last_trailer());
+        let reads = reads(code, &record);
+        let firsts = record.slots.add(code.contributions.len()).cast_mut();
+        let (mut ranges, mut scattered) = (Vec::new(), Vec::new());
+        for (n, (&reg, &reads)) in site.arrays.iter().zip(&reads).enumerate() {
+            let array = *refs.add(usize::from(reg));
+            if !is_foreign(array, tape.owner) {
+                continue;
+            }
+            let (owner, len) = (*array.add(OWNER), *array.add(LEN) as u32);
+            let array = ForeignArray { owner, first: slot(*array.add(FIRST)), len };
+            let first = match tape.import_for_loop(array, reads)? {
+                Imported::Based { base, new } => {
+                    ranges.extend(new.map(|range| (owner, range)));
+                    base
+                }
+                Imported::Scattered => {
+                    scattered.push((array, n as u32));
+                    0
+                }
+            };
+            firsts.add(n).write_unaligned(first);
+        }
+        for (owner, range) in ranges {
+            tape.record_loop_import(owner, range)?;
+        }
+        for (array, number) in scattered {
+            let count = code.elements.iter().filter(|element| u32::from(element.array) == number).count() as u64;
+            tape.record_scattered(array, number, record.iterations.saturating_mul(count))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a loop has read of each of its arrays. Where all indices change by the same amount from iteration to iteration,
+/// the last two iterations tell all others.
+///
+/// # Safety
+/// `record` is one of the loop.
+unsafe fn reads(code: &LoopCode, record: &LoopTail) -> Vec<Reads> {
+    let (mut reals, mut ints) = (vec![0.0; code.reals], vec![0; code.ints]);
+    // SAFETY: promised by the caller; derived code stays in its frame. Reals that it reads are of no interest here.
+    unsafe {
+        for (n, register) in ints[..code.once_ints as usize].iter_mut().enumerate() {
+            *register = record.ints.add(n).read_unaligned();
+        }
+        let indices = |ints: &[i64]| -> Vec<i64> {
+            code.elements.iter().map(|element| ints[usize::from(element.index)]).collect()
+        };
+        run_straight(&code.prologue, reals.as_mut_ptr(), ints.as_mut_ptr());
+        run_straight(&code.body, reals.as_mut_ptr(), ints.as_mut_ptr());
+        let last = indices(&ints);
+        run_straight(&code.body, reals.as_mut_ptr(), ints.as_mut_ptr());
+        let before = indices(&ints);
+        let array_reads = |array: u32| {
+            let elements = || (0..last.len()).filter(move |&n| u32::from(code.elements[n].array) == array);
+            let count = record.iterations.saturating_mul(elements().count() as u64);
+            if elements().any(|n| !code.elements[n].linear) {
+                return Reads::Scattered(count);
+            }
+            let first = |n: usize| {
+                let step = last[n].wrapping_sub(before[n]);
+                last[n].wrapping_sub(step.wrapping_mul(record.iterations as i64 - 1))
+            };
+            let ends = || elements().flat_map(|n| [last[n], first(n)]);
+            let (low, high) = (ends().min().unwrap_or(0), ends().max().unwrap_or(0));
+            let len = (high - low + 1) as u64;
+            if len / RANGE_READS_MIN > count { Reads::Scattered(count) } else { Reads::Range(low as u32, len as u32) }
+        };
+        (0..code.arrays).map(array_reads).collect()
+    }
+}
+
+/// A range of slots is imported for a loop that reads at least one in so many of its elements.
+const RANGE_READS_MIN: u64 = 16;

@@ -1,10 +1,10 @@
-//! What a recording run does besides computing: records at the ends of segments, and owners of objects.
+//! What a recording run does besides computing: records at the ends of segments, owners of objects, imports.
 
-use crate::heap::{self, OWNER, Ref};
+use crate::heap::{self, FIRST, LEN, OWNER, Ref};
 use crate::record::{OutputWord, SegmentSite};
-use crate::tape::Tape;
+use crate::tape::{ForeignArray, Tape};
 use crate::trap::Limit;
-use crate::word::CONSTANT;
+use crate::word::{CONSTANT, slot};
 
 /// Whether an object holds anything that is not constant.
 ///
@@ -15,6 +15,40 @@ pub(super) unsafe fn is_active(object: Ref, fields: heap::Fields) -> bool {
     unsafe {
         (0..fields.reals).any(|n| *object.add(fields.word_at(n)) != CONSTANT)
             || (0..fields.refs).any(|n| *(*object.add(fields.ref_at(n)) as Ref).add(OWNER) != 0)
+    }
+}
+
+/// The word in the current task of a real that an object holds with this word.
+///
+/// # Safety
+/// `object` is an object.
+#[inline(always)]
+pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, word: u64) -> Result<u64, Limit> {
+    // SAFETY: promised by the caller.
+    let owner = unsafe { *object.add(OWNER) };
+    if word == CONSTANT || owner == tape.owner {
+        return Ok(word);
+    }
+    tape.import(owner, slot(word)).map(u64::from)
+}
+
+/// The word in the current task of an element of an array of reals.
+///
+/// # Safety
+/// `array` is a complete array that has the element.
+#[inline(always)]
+pub(crate) unsafe fn element_word(tape: &mut Tape, array: Ref, index: u64) -> Result<u64, Limit> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (first, owner) = (*array.add(FIRST), *array.add(OWNER));
+        if first == 0 {
+            return Ok(CONSTANT);
+        }
+        if owner == tape.owner {
+            return Ok(first + index);
+        }
+        let array = ForeignArray { owner, first: slot(first), len: *array.add(LEN) as u32 };
+        tape.import_element(array, index as u32).map(u64::from)
     }
 }
 

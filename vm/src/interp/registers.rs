@@ -1,8 +1,11 @@
 //! Moving values between frames, objects and lists of registers.
 
 use super::Results;
+use super::recording::load_word;
 use crate::heap::{self, Ref};
 use crate::prepare::RegList;
+use crate::tape::Tape;
+use crate::trap::Limit;
 
 /// Pointers to the first registers of a frame, or to the fields of an object.
 #[derive(Clone, Copy, Debug)]
@@ -123,29 +126,36 @@ pub(super) unsafe fn scatter<const RECORD: bool>(values: &Results, to: Registers
     }
 }
 
-/// Copies a closure's captures to consecutive registers. Returns where the arguments go. Null is not a closure.
+/// Copies a closure's captures to consecutive registers. Returns where the arguments go. Null is not a closure. Captured
+/// reals of other tasks are imported.
 ///
 /// # Safety
 /// `to` has room for the captures.
 #[inline(always)]
-pub(crate) unsafe fn unpack_captures<const RECORD: bool>(closure: Ref, to: Registers) -> Registers {
+pub(crate) unsafe fn unpack_captures<const RECORD: bool>(
+    closure: Ref,
+    to: Registers,
+    tape: &mut Tape,
+) -> Result<Registers, Limit> {
     if closure.is_null() {
-        return to;
+        return Ok(to);
     }
     // SAFETY: a closure's header counts its captures.
     unsafe {
         let fields = heap::fields_of(*closure);
         to.reals.copy_from_nonoverlapping(closure.add(fields.real_at(0)).cast(), fields.reals);
         if RECORD {
-            to.words.copy_from_nonoverlapping(closure.add(fields.word_at(0)), fields.reals);
+            for n in 0..fields.reals {
+                *to.words.add(n) = load_word(tape, closure, *closure.add(fields.word_at(n)))?;
+            }
         }
         to.ints.copy_from_nonoverlapping(closure.add(fields.int_at(0)).cast(), fields.ints);
         to.refs.copy_from_nonoverlapping(closure.add(fields.ref_at(0)).cast(), fields.refs);
-        Registers {
+        Ok(Registers {
             reals: to.reals.add(fields.reals),
             words: if RECORD { to.words.add(fields.reals) } else { to.words },
             ints: to.ints.add(fields.ints),
             refs: to.refs.add(fields.refs),
-        }
+        })
     }
 }

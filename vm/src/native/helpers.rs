@@ -4,7 +4,7 @@
 //! caller adds its place to the backtrace with [`unwind`] and returns 1. None of these functions unwinds.
 
 use crate::heap::{self, FIRST, LEN, OWNER, Ref};
-use crate::interp::{CONTEXT, Interp, Registers, roots, unpack_captures};
+use crate::interp::{Interp, Registers, element_word, import_arrays, load_word, roots, unpack_captures};
 use crate::isa::{Bank, Op, for_each_instruction};
 use crate::math;
 use crate::native::Code;
@@ -25,6 +25,11 @@ pub fn helpers() -> Vec<(&'static str, *const u8)> {
         grow,
         allocate,
         unpack,
+        import,
+        import_element,
+        import_loop,
+        fork,
+        parallel_map,
         open_chunk,
         next_strip,
         reserve_slots,
@@ -142,7 +147,7 @@ pub unsafe extern "C" fn allocate(context: *mut u8, header: u64, words: usize, r
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let roots = roots(interp.refs.start(), refs_end);
+        let roots = roots(interp.roots, refs_end);
         match interp.heap.allocate(header, words, interp.stack_bytes, roots) {
             Ok(object) => object,
             Err(limit) => {
@@ -153,7 +158,7 @@ pub unsafe extern "C" fn allocate(context: *mut u8, header: u64, words: usize, r
     }
 }
 
-/// Copies a closure's captures to the given registers.
+/// Copies a closure's captures to the given registers. Returns a status.
 ///
 /// # Safety
 /// There is room for them.
@@ -164,14 +169,123 @@ pub unsafe extern "C" fn unpack(
     words: *mut u64,
     ints: *mut i64,
     refs: *mut Ref,
-) {
+) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
         let to = Registers { reals, words, ints, refs };
-        if (*context.cast::<Interp>()).recording {
-            unpack_captures::<true>(closure, to);
+        let interp = &mut *context.cast::<Interp>();
+        let unpacked = if interp.recording {
+            unpack_captures::<true>(closure, to, &mut interp.tape)
         } else {
-            unpack_captures::<false>(closure, to);
+            unpack_captures::<false>(closure, to, &mut interp.tape)
+        };
+        status(interp, unpacked.map(|_| ()))
+    }
+}
+
+/// The word in the running task of a real that an object of another task holds with this word. Returns it, or
+/// [`NO_WORD`] if the run has to stop.
+///
+/// # Safety
+/// As [`refill`]; `object` is a complete object.
+pub unsafe extern "C" fn import(context: *mut u8, object: Ref, word: u64) -> u64 {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let word = load_word(&mut interp.tape, object, word);
+        word_or_stop(interp, word)
+    }
+}
+
+/// The word in the running task of an element of an array of another task. Returns as [`import`].
+///
+/// # Safety
+/// As [`refill`]; `array` is a complete array of reals and has the element.
+pub unsafe extern "C" fn import_element(context: *mut u8, array: Ref, index: u64) -> u64 {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let word = element_word(&mut interp.tape, array, index);
+        word_or_stop(interp, word)
+    }
+}
+
+/// What stands for no word.
+pub const NO_WORD: u64 = u64::MAX;
+
+fn word_or_stop(interp: &mut Interp, word: Result<u64, Limit>) -> u64 {
+    word.unwrap_or_else(|limit| {
+        stop(interp, limit.into());
+        NO_WORD
+    })
+}
+
+/// Imports what a recorded loop, the one of this number in the function, has read of other tasks' arrays. Its record is
+/// complete and was the last to be written, with the arrays' own slots. Returns a status.
+///
+/// # Safety
+/// As [`refill`]; `refs` is the function's frame.
+pub unsafe extern "C" fn import_loop(context: *mut u8, refs: *const Ref, func: u32, number: u32) -> u64 {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let program = &*interp.program;
+        let site = &program.stream(func, true).loops[number as usize];
+        let imported = import_arrays(program, site, &mut interp.tape, refs);
+        status(interp, imported)
+    }
+}
+
+/// Runs the fork of this number in the function. The arguments of its tasks stand at the given places, side by side; the
+/// results will stand behind them. Returns a status.
+///
+/// # Safety
+/// As for a function's native code; there is nothing above the arguments that is still in use.
+pub unsafe extern "C" fn fork(
+    context: *mut u8,
+    reals: *mut f64,
+    words: *mut u64,
+    ints: *mut i64,
+    refs: *mut Ref,
+    remaining: usize,
+    func: u32,
+    number: u32,
+) -> u64 {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let site = &(*interp.program).stream(func, interp.recording).forks[number as usize];
+        let outcome = interp.fork(site, Registers { reals, words, ints, refs }, remaining);
+        status(interp, outcome)
+    }
+}
+
+/// Runs the parallel map of this number in the function over the numbers below `count`. The arguments that all tasks get
+/// stand at the given places; references below them are roots. Returns null if the run has to stop.
+///
+/// # Safety
+/// As [`fork`].
+pub unsafe extern "C" fn parallel_map(
+    context: *mut u8,
+    reals: *mut f64,
+    words: *mut u64,
+    ints: *mut i64,
+    refs: *mut Ref,
+    remaining: usize,
+    func: u32,
+    number: u32,
+    count: i64,
+) -> Ref {
+    // SAFETY: as in `interpret`.
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        let site = &(*interp.program).stream(func, interp.recording).maps[number as usize];
+        match interp.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining) {
+            Ok(array) => array,
+            Err(kind) => {
+                stop(interp, kind);
+                std::ptr::null_mut()
+            }
         }
     }
 }
@@ -235,7 +349,7 @@ pub unsafe extern "C" fn pack(context: *mut u8, array: Ref, words: *const u64) -
         match interp.tape.pack(words) {
             Ok(first) => {
                 *array.add(FIRST) = u64::from(first);
-                *array.add(OWNER) = if first == 0 { 0 } else { CONTEXT };
+                *array.add(OWNER) = if first == 0 { 0 } else { interp.tape.owner };
                 OK
             }
             Err(limit) => stop(interp, limit.into()),
@@ -251,7 +365,7 @@ pub unsafe extern "C" fn build(context: *mut u8, capacity: i64, element: u64, re
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let roots = roots(interp.refs.start(), refs_end);
+        let roots = roots(interp.roots, refs_end);
         match heap::build(&mut interp.heap, capacity, element, interp.recording, interp.stack_bytes, roots) {
             Ok(builder) => builder,
             Err(kind) => {

@@ -48,5 +48,5 @@ pub const LOOP_ENTRIES: i32 = (offset_of!(Interp, tape) + Tape::LOOP_ENTRIES) as
 pub const KIND: u64 = heap::KIND;
 /// Objects of this kind and above are builders that are not finished.
 pub const BUILDER: u64 = heap::BUILDER;
-/// The owner of objects that are not constant.
-pub const CONTEXT: u64 = crate::interp::CONTEXT;
+/// The owner of objects that are not constant and that the task makes (`u64`).
+pub const TASK: i32 = (offset_of!(Interp, tape) + Tape::OWNER) as i32;

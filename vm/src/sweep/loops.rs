@@ -5,11 +5,10 @@
 //! doesn't change add up in registers, from the last iteration to the first. In the end the contributions to all inputs
 //! are added to their slots, one after the other: two of them may be one slot.
 
-use super::{Sweep, run_straight};
-use crate::loop_record::LoopCode;
-use crate::meter::Meter;
+use super::tasks::Run;
+use super::{Frame, Scattered, Sweep, run_straight};
+use crate::loop_record::{LoopCode, LoopTail};
 use crate::native::{LoopFn, LoopRun};
-use crate::program::Program;
 use crate::tape::STRIP_BYTES;
 use crate::trap::TrapKind;
 
@@ -39,6 +38,8 @@ pub(super) struct OpenLoop<'a> {
     /// Whether nothing flows back.
     idle: bool,
     native: Option<LoopFn>,
+    /// Arrays of other tasks that it reads here and there.
+    scattered: Vec<Scattered>,
 }
 
 impl Sweep {
@@ -49,29 +50,25 @@ impl Sweep {
     #[inline(never)]
     pub(super) unsafe fn recorded_loop<'a>(
         &mut self,
+        run: &Run<'a>,
+        frame: &mut Frame<'a>,
         trailer: *const u32,
-        program: &'a Program,
         open: &mut Option<OpenLoop<'a>>,
-        meter: &Meter,
     ) -> Result<*const u8, TrapKind> {
+        let program = run.program;
         // SAFETY: promised by the caller.
         let (id, first) = unsafe { (trailer.read_unaligned(), trailer.add(1).read_unaligned()) };
         let code = program.recorded_loop(id);
         let (once_reals, once_ints) = (code.once_reals as usize, code.once_ints as usize);
-        // SAFETY: the record's parts stand in this order before the trailer.
-        let (left, entries, slots, ints, reals) = unsafe {
-            let counts = trailer.sub(3);
-            let [low, high, entries] = [0, 1, 2].map(|n| counts.add(n).read_unaligned());
-            let pushed = usize::from(code.pushed.is_some());
-            let slots = counts.sub(code.contributions.len() + code.arrays as usize + pushed);
-            let ints = slots.cast::<i64>().sub(once_ints);
-            (u64::from(low) | u64::from(high) << 32, entries, slots, ints, ints.cast::<f64>().sub(once_reals))
-        };
-        let outputs = &self.adjoints[first as usize..first as usize + code.slots()];
+        // SAFETY: promised by the caller.
+        let LoopTail { iterations: left, entries, reals, ints, slots } = unsafe { LoopTail::read(code, trailer) };
+        let scattered = std::mem::take(&mut self.scattered);
+        let adjoints = frame.adjoints();
+        let outputs = &adjoints[first as usize..first as usize + code.slots()];
         // As for segments: all zero means that nothing flows back.
         // SAFETY: the record says where the slots of what was pushed begin, and so many were given out.
         let pushed = unsafe { pushed_slots(code, slots) };
-        let pushed = if pushed == 0 { &[] } else { &self.adjoints[pushed as usize..][..left as usize] };
+        let pushed = if pushed == 0 { &[] } else { &adjoints[pushed as usize..][..left as usize] };
         let idle = outputs.iter().chain(pushed).all(|&adjoint| adjoint == 0.0);
         if !idle {
             if self.reals.len() < code.reals {
@@ -96,9 +93,12 @@ impl Sweep {
                 run_straight(&code.prologue, self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
             }
         }
-        let native = program.tier.as_ref().and_then(|tier| tier.recorded_loop(id, code, left));
-        // SAFETY: the entries stand before the record's numbers.
-        unsafe { self.iterations(OpenLoop { code, left, slots, idle, native }, reals.cast(), entries, open, meter) }
+        let tier = program.tier.as_ref().filter(|_| scattered.is_empty());
+        let native = tier.and_then(|tier| tier.recorded_loop(id, code, left));
+        // The entries stand before the record's numbers.
+        let found = OpenLoop { code, left, slots, idle, native, scattered };
+        // SAFETY: as above.
+        unsafe { self.iterations(run, frame, found, (reals.cast(), entries), open) }
     }
 
     /// Sweeps a strip of the open loop. Returns its start.
@@ -106,18 +106,19 @@ impl Sweep {
     /// # Safety
     /// `trailer` is that of a strip, `open` the loop that it belongs to.
     #[cold]
-    pub(super) unsafe fn strip(
+    pub(super) unsafe fn strip<'a>(
         &mut self,
+        run: &Run<'a>,
+        frame: &mut Frame<'a>,
         trailer: *const u32,
-        open: &mut Option<OpenLoop<'_>>,
-        meter: &Meter,
+        open: &mut Option<OpenLoop<'a>>,
     ) -> Result<*const u8, TrapKind> {
         let found = open.take().expect("a strip is followed by more of its loop");
         // SAFETY: the number of entries stands before the trailer, the entries before that.
         unsafe {
             let entries = trailer.sub(1).read_unaligned();
             let end = trailer.cast::<u8>().add(super::TRAILER_BYTES).sub(STRIP_BYTES);
-            self.iterations(found, end, entries, open, meter)
+            self.iterations(run, frame, found, (end, entries), open)
         }
     }
 
@@ -128,11 +129,11 @@ impl Sweep {
     /// So many entries stand there; the frame is that of the loop.
     unsafe fn iterations<'a>(
         &mut self,
+        run: &Run<'a>,
+        frame: &mut Frame<'a>,
         mut found: OpenLoop<'a>,
-        end: *const u8,
-        entries: u32,
+        (end, entries): (*const u8, u32),
         open: &mut Option<OpenLoop<'a>>,
-        meter: &Meter,
     ) -> Result<*const u8, TrapKind> {
         let code = found.code;
         let count = if code.entry_bytes() == 0 { found.left } else { u64::from(entries) };
@@ -146,40 +147,52 @@ impl Sweep {
                 let last = found.left - (count - left);
                 // SAFETY: the frame has room for the code; so many entries are left.
                 let done = match found.native {
-                    Some(native) => self.native_batch(&found, native, at, last, batch),
+                    Some(native) => self.native_batch(frame, &found, native, at, last, batch),
                     None => 0,
                 };
                 // SAFETY: the frame has room for the code; so many entries are left.
                 at = unsafe {
                     let at = at.sub(code.entry_bytes() * done as usize);
-                    self.batch(&found, at, last - done, batch - done)
+                    self.batch(run, frame, &found, at, last - done, batch - done)
                 };
                 left -= batch;
                 if left > 0 {
-                    meter.poll()?;
+                    run.account.poll()?;
                 }
             }
         }
         found.left -= count;
         if found.left > 0 {
             *open = Some(found);
-        } else if !found.idle {
+            return Ok(start);
+        }
+        if !found.idle {
             for (n, &register) in code.contributions.iter().enumerate() {
                 // SAFETY: the record holds the slots of its inputs first.
                 let slot = unsafe { found.slots.add(n).read_unaligned() };
-                self.adjoints[slot as usize] += self.reals[usize::from(register)];
+                frame.add(slot, self.reals[usize::from(register)]);
             }
         }
+        // SAFETY: they were imported for this loop.
+        unsafe { self.pay_loop_imports(run, frame) };
         Ok(start)
     }
 
     /// Runs up to `count` iterations natively, as [`Sweep::batch`]. Returns how many.
-    fn native_batch(&mut self, found: &OpenLoop<'_>, native: LoopFn, at: *const u8, last: u64, count: u64) -> u64 {
+    fn native_batch(
+        &mut self,
+        frame: &mut Frame<'_>,
+        found: &OpenLoop<'_>,
+        native: LoopFn,
+        at: *const u8,
+        last: u64,
+        count: u64,
+    ) -> u64 {
         let run = LoopRun {
             reals: self.reals.as_mut_ptr(),
             ints: self.ints.as_mut_ptr(),
             slots: found.slots,
-            adjoints: self.adjoints.as_mut_ptr(),
+            adjoints: frame.adjoints,
             entries_end: at,
             last,
             count,
@@ -192,8 +205,16 @@ impl Sweep {
     ///
     /// # Safety
     /// As [`Sweep::iterations`].
-    unsafe fn batch(&mut self, found: &OpenLoop<'_>, mut at: *const u8, last: u64, count: u64) -> *const u8 {
-        let OpenLoop { code, slots, .. } = *found;
+    unsafe fn batch<'a>(
+        &mut self,
+        run: &Run<'a>,
+        frame: &mut Frame<'a>,
+        found: &OpenLoop<'_>,
+        mut at: *const u8,
+        last: u64,
+        count: u64,
+    ) -> *const u8 {
+        let OpenLoop { code, slots, ref scattered, .. } = *found;
         let (entry_reals, entry_ints) = (code.entry_reals as usize, code.entry_ints as usize);
         let entry_bytes = code.entry_bytes();
         let (reals, ints) = (self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
@@ -206,7 +227,7 @@ impl Sweep {
             for n in 0..count {
                 if let Some(register) = code.pushed {
                     let slot = pushed as usize + (last - 1 - n) as usize;
-                    let adjoint = if pushed == 0 { 0.0 } else { self.adjoints[slot] };
+                    let adjoint = if pushed == 0 { 0.0 } else { frame.adjoints()[slot] };
                     *reals.add(usize::from(register)) = adjoint;
                 }
                 at = at.sub(entry_bytes);
@@ -221,9 +242,15 @@ impl Sweep {
                 run_straight(&code.body, reals, ints);
                 for element in &code.elements {
                     let first = firsts.add(usize::from(element.array)).read_unaligned();
+                    let (index, value) =
+                        (*ints.add(usize::from(element.index)), *reals.add(usize::from(element.contribution)));
                     if first != 0 {
-                        let index = *ints.add(usize::from(element.index)) as usize;
-                        self.adjoints[first as usize + index] += *reals.add(usize::from(element.contribution));
+                        frame.add((i64::from(first as i32) + index) as u32, value);
+                    } else if let Some(found) = scattered.iter().find(|found| found.array == element.array.into()) {
+                        if value != 0.0 {
+                            let slot = found.first + index as u32;
+                            frame.debts.owe(frame.node, found.owner, slot, value, &run.inboxes);
+                        }
                     }
                 }
                 run_straight(&code.moves, reals, ints);

@@ -1,0 +1,596 @@
+//! Tasks: how forks and parallel maps run, on one thread or on many.
+//!
+//! A *strand* is what one [`Interp`] runs, with stacks, a heap and a tape writer of its own. A run begins with one. A
+//! fork hands halves of its tasks to rayon; a half that another thread takes becomes a strand of its own, whose heap
+//! and tapes the forking strand absorbs when both halves have ended, and all others run in the strand that forked, on
+//! the same stacks, one after the other. So what a task costs doesn't depend on how many threads there are, and a fork
+//! that nobody shares costs little more than calls.
+//!
+//! The outcome of a run is that of running all tasks from left to right:
+//! - A task has its own tape whether it runs in parallel or not, and how a parallel map is divided depends on its length
+//!   only. So the tree of tapes, and with it the order of all sums of the sweep, depends on the program alone.
+//! - A trap makes what is to its right meaningless, which is told so ([`Halt`]), and waits for what is to its left: the
+//!   leftmost trap counts.
+//! - Whether a limit is reached may depend on the schedule. If one is while there are several strands, all stop, and the
+//!   outermost fork runs again, on one strand. Programs are pure and a fork leaves no trace before it has ended, so
+//!   that is the outcome of the run from left to right.
+
+use super::{Interp, Registers};
+use crate::engine::{Engine, Limits, RunState};
+use crate::heap::{self, ARRAY_HEADER, FIRST, Floor, LEN, OWNER, Ref};
+use crate::isa::Bank;
+use crate::meter::{Account, Halt, Meter};
+use crate::prepare::{Counts, ForkSite, MapSite};
+use crate::program::Program;
+use crate::tape::{ForeignArray, ForkNode, Suspended, TaskNode};
+use crate::trap::{Limit, TrapKind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A parallel map has at most this many tasks.
+const MAP_TASKS_MAX: u64 = 256;
+
+/// What all strands of a run know.
+#[derive(Debug)]
+pub(crate) struct Crew<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) account: &'a Account,
+    pub(crate) program: &'a Program,
+    pub(crate) limits: &'a Limits,
+    /// Whether forks run in parallel.
+    parallel: AtomicBool,
+}
+
+impl<'a> Crew<'a> {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        account: &'a Account,
+        program: &'a Program,
+        limits: &'a Limits,
+        parallel: bool,
+    ) -> Self {
+        Crew { engine, account, program, limits, parallel: AtomicBool::new(parallel) }
+    }
+
+    fn is_parallel(&self) -> bool {
+        self.parallel.load(Ordering::Relaxed)
+    }
+}
+
+/// What a fork's tasks are.
+#[derive(Clone, Copy, Debug)]
+enum Tasks<'a> {
+    Fork(&'a ForkSite),
+    Map { site: &'a MapSite, count: u64, tasks: u64 },
+}
+
+/// A fork that is running, as its tasks see it.
+#[derive(Clone, Copy, Debug)]
+struct Fork<'a> {
+    tasks: Tasks<'a>,
+    /// Arguments of all tasks, side by side.
+    args: Registers,
+    /// Room for the results of all tasks, side by side.
+    results: Registers,
+    /// Where frames begin that stand on the same stacks.
+    above: Registers,
+    /// Frames that tasks may nest.
+    remaining: usize,
+    /// The tasks' tapes, if they are recorded.
+    nodes: *mut TaskNode,
+    recording: bool,
+}
+
+// SAFETY: tasks read their own arguments and write their own results and nodes.
+unsafe impl Send for Fork<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Fork<'_> {}
+
+impl Fork<'_> {
+    fn count(&self) -> usize {
+        match self.tasks {
+            Tasks::Fork(site) => site.tasks.len(),
+            Tasks::Map { tasks, .. } => tasks as usize,
+        }
+    }
+
+    /// The range of numbers of a task of a parallel map.
+    fn range(n: usize, count: u64, tasks: u64) -> [i64; 2] {
+        let at = |n: u64| (u128::from(n) * u128::from(count) / u128::from(tasks)) as i64;
+        [at(n as u64), at(n as u64 + 1)]
+    }
+
+    /// Where the arguments and the results of a task begin, and how many there are of each.
+    fn task(&self, n: usize) -> (u32, Registers, Counts, Registers, Counts) {
+        match self.tasks {
+            Tasks::Fork(site) => {
+                let task = &site.tasks[n];
+                let (args, results) = (task.uses.counts(), task.defs.counts());
+                (task.func, self.args.after(&task.args_at), args, self.results.after(&task.results_at), results)
+            }
+            Tasks::Map { site, .. } => {
+                let results = self.results.after(&Counts { refs: n, ..Counts::default() });
+                (site.func, self.args, site.args, results, Counts { refs: 1, ..Counts::default() })
+            }
+        }
+    }
+}
+
+/// Lets both halves of a fork run in the strand that forked.
+#[derive(Clone, Copy)]
+struct Here(*mut Interp);
+
+// SAFETY: the halves that use it run one after the other.
+unsafe impl Send for Here {}
+// SAFETY: as above.
+unsafe impl Sync for Here {}
+
+impl Here {
+    /// # Safety
+    /// Nobody else uses the strand at the same time.
+    unsafe fn get<'a>(self) -> &'a mut Interp {
+        // SAFETY: promised by the caller; the strand outlives the fork.
+        unsafe { &mut *self.0 }
+    }
+}
+
+impl Registers {
+    /// The places after so many registers.
+    pub(crate) fn after(&self, counts: &Counts) -> Registers {
+        Registers {
+            reals: self.reals.wrapping_add(counts.reals),
+            words: self.words.wrapping_add(counts.reals),
+            ints: self.ints.wrapping_add(counts.ints),
+            refs: self.refs.wrapping_add(counts.refs),
+        }
+    }
+
+    /// Copies consecutive registers.
+    ///
+    /// # Safety
+    /// There are so many at both places, which don't overlap.
+    #[inline]
+    unsafe fn copy_to(&self, to: &Registers, counts: &Counts, words: bool) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            to.reals.copy_from_nonoverlapping(self.reals, counts.reals);
+            if words {
+                to.words.copy_from_nonoverlapping(self.words, counts.reals);
+            }
+            to.ints.copy_from_nonoverlapping(self.ints, counts.ints);
+            to.refs.copy_from_nonoverlapping(self.refs, counts.refs);
+        }
+    }
+}
+
+/// A strand's state before its first fork, to which a run goes back that starts over.
+struct Before {
+    /// Fuel of the run and of the strand.
+    used: u64,
+    used_here: u64,
+    floor: Floor,
+    allocated: u64,
+    allocated_max: u64,
+    mark: crate::tape::Mark,
+    trace: usize,
+    tasks: u64,
+    span_start: i64,
+}
+
+impl Interp {
+    fn meter(&self) -> &Meter<'static> {
+        // SAFETY: `run` has set the pointer for the time of the run.
+        unsafe { &*self.meter }
+    }
+
+    fn crew<'a>(&self) -> &'a Crew<'static> {
+        // SAFETY: as above; the crew outlives the run.
+        unsafe { &*self.crew }
+    }
+
+    /// Instructions of the task that runs, along the longest way through its forks.
+    pub(crate) fn span(&self) -> i64 {
+        self.meter().used(self.fuel) as i64 - self.span_start
+    }
+
+    /// Runs a fork. The arguments of its tasks stand at `args`, side by side; the results will stand behind them.
+    ///
+    /// # Safety
+    /// The arguments are of the parameters' types; there is nothing above them that is still in use. `remaining` is how
+    /// many frames may nest above.
+    pub(crate) unsafe fn fork(&mut self, site: &ForkSite, args: Registers, remaining: usize) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller.
+        unsafe { self.run_fork(Tasks::Fork(site), args, &site.args, &site.results, remaining) }
+    }
+
+    /// Runs a parallel map over the numbers below `count`. The arguments that its tasks share stand at `args`.
+    ///
+    /// # Safety
+    /// As [`Interp::fork`]; references below the arguments are roots.
+    pub(crate) unsafe fn parallel_map(
+        &mut self,
+        site: &MapSite,
+        count: i64,
+        args: Registers,
+        remaining: usize,
+    ) -> Result<Ref, TrapKind> {
+        let count = u64::try_from(count).map_err(|_| TrapKind::BadCapacity(count))?;
+        let tasks = count.min(MAP_TASKS_MAX);
+        let results = Counts { refs: tasks as usize, ..Counts::default() };
+        if tasks > 0 {
+            // SAFETY: promised by the caller.
+            unsafe { self.run_fork(Tasks::Map { site, count, tasks }, args, &site.args, &results, remaining)? };
+        }
+        // SAFETY: the tasks have left arrays there, and everything below is initialised.
+        unsafe {
+            let arrays = args.after(&site.args).refs;
+            let len = (0..tasks as usize).map(|n| *(*arrays.add(n)).add(LEN) as usize).sum::<usize>();
+            let roots = super::roots(self.roots, arrays.add(tasks as usize));
+            let header = heap::array_header(site.element);
+            let array = self.heap.allocate(header, ARRAY_HEADER + len, self.stack_bytes, roots)?;
+            *array.add(LEN) = len as u64;
+            // The slots of the result were given out before the fork was put on the tape.
+            let first = std::mem::take(&mut self.map_first);
+            *array.add(FIRST) = u64::from(first);
+            let mut active = first != 0;
+            let mut to = array.add(ARRAY_HEADER);
+            for n in 0..tasks as usize {
+                let part = *arrays.add(n);
+                let len = *part.add(LEN) as usize;
+                to.copy_from_nonoverlapping(part.add(ARRAY_HEADER), len);
+                to = to.add(len);
+                active |= site.element == Bank::Ref && *part.add(OWNER) != 0;
+            }
+            if self.recording && active {
+                *array.add(OWNER) = self.tape.owner;
+            }
+            Ok(array)
+        }
+    }
+
+    /// Runs tasks. Their results stand behind the arguments.
+    unsafe fn run_fork(
+        &mut self,
+        tasks: Tasks<'_>,
+        args: Registers,
+        arg_counts: &Counts,
+        result_counts: &Counts,
+        remaining: usize,
+    ) -> Result<(), TrapKind> {
+        let results = args.after(arg_counts);
+        let above = results.after(result_counts);
+        let recording = self.recording;
+        // Frames have their room above what is handed over.
+        if above.reals > self.reals.end()
+            || above.ints > self.ints.end()
+            || above.refs > self.refs.end()
+            || (recording && above.words > self.words.end())
+        {
+            let words = if recording { above.words } else { std::ptr::null_mut() };
+            self.grow(&Registers { words, ..above })?;
+        }
+        let stack_pointer = psm::stack_pointer() as usize;
+        if stack_pointer < self.native_limit {
+            self.grow_native(stack_pointer)?;
+        }
+        let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), recording };
+        let crew = self.crew();
+        if self.forked || !crew.is_parallel() {
+            // SAFETY: promised by the caller.
+            return unsafe { self.attempt(fork) };
+        }
+        let before = self.open();
+        // SAFETY: promised by the caller.
+        let outcome = unsafe { self.attempt(fork) };
+        self.close(&before);
+        if !crew.account.is_stopped() {
+            return outcome;
+        }
+        if let Some(kind) = crew.account.abandoned() {
+            return Err(kind);
+        }
+        self.start_over(&before);
+        // SAFETY: promised by the caller; the arguments are still there.
+        unsafe { self.attempt(fork) }
+    }
+
+    /// Begins a stretch with several strands.
+    fn open(&mut self) -> Before {
+        let account = self.crew().account;
+        let allocated = self.heap.allocated();
+        let allocated_max = std::mem::replace(&mut self.heap.limits().allocated_bytes, allocated);
+        account.open(allocated_max - allocated, self.heap.held() + self.stack_bytes, self.tape.held());
+        self.heap.share(account);
+        self.tape.share(account);
+        self.forked = true;
+        Before {
+            used: account.used(self.fuel),
+            used_here: self.meter().used(self.fuel),
+            floor: self.heap.top_floor(),
+            allocated,
+            allocated_max,
+            mark: self.tape.mark(),
+            trace: self.trace.len(),
+            tasks: self.tasks,
+            span_start: self.span_start,
+        }
+    }
+
+    /// Ends a stretch with several strands.
+    fn close(&mut self, before: &Before) {
+        self.forked = false;
+        self.heap.share(std::ptr::null());
+        self.tape.share(std::ptr::null());
+        self.heap.limits().allocated_bytes = before.allocated_max;
+    }
+
+    /// Goes back to before the fork, and on without other strands.
+    #[cold]
+    fn start_over(&mut self, before: &Before) {
+        let crew = self.crew();
+        crew.parallel.store(false, Ordering::Relaxed);
+        crew.account.start_over(before.used);
+        self.fuel = 0;
+        // SAFETY: `run` has set the pointer for the time of the run.
+        unsafe { &mut *self.meter }.rewind(before.used_here);
+        self.heap.cut(&before.floor, before.allocated);
+        self.tape.cut(&before.mark);
+        self.trace.truncate(before.trace);
+        (self.tasks, self.span_start) = (before.tasks, before.span_start);
+    }
+
+    /// Runs tasks and puts the fork on the tape.
+    unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<(), TrapKind> {
+        let mut on_tape: Option<(Suspended, *mut ForkNode)> = None;
+        if fork.recording {
+            let (suspended, node) = self.tape.suspend(fork.count())?;
+            // SAFETY: the node was made just now.
+            fork.nodes = unsafe { (*node).tasks };
+            on_tape = Some((suspended, node));
+        }
+        let span = self.span();
+        // SAFETY: promised by the caller.
+        let outcome = unsafe { self.run_tasks(&fork, 0, fork.count(), fork.above) };
+        if let Some((suspended, node)) = on_tape {
+            self.tape.resume(suspended);
+            if outcome.is_ok() {
+                // SAFETY: all tasks have ended, and what their strands wrote was absorbed.
+                unsafe {
+                    self.take_results(&fork)?;
+                    self.tape.join(node)?;
+                }
+            }
+        }
+        let longest = outcome?;
+        self.span_start = self.meter().used(self.fuel) as i64 - (span + longest);
+        Ok(())
+    }
+
+    /// Gives the active results of tasks slots of the task that forked them.
+    unsafe fn take_results(&mut self, fork: &Fork<'_>) -> Result<(), Limit> {
+        // SAFETY: the tasks have left their results there, with words of their own tapes.
+        unsafe {
+            match fork.tasks {
+                Tasks::Fork(site) => {
+                    for (n, task) in site.tasks.iter().enumerate() {
+                        let words = fork.results.words.add(task.results_at.reals);
+                        self.tape.take_results(fork.nodes.add(n), words, task.defs.reals.len())?;
+                    }
+                }
+                Tasks::Map { site, tasks, .. } if site.element == Bank::Real => {
+                    let ranges = (0..tasks as usize).map(|n| &mut (*fork.nodes.add(n)).range);
+                    if ranges.clone().all(|range| range.child == 0) {
+                        return Ok(());
+                    }
+                    let len = ranges.clone().map(|range| u64::from(range.len)).sum();
+                    let first = self.tape.reserve_slots(len)?;
+                    let mut next = first;
+                    for range in ranges {
+                        range.parent = next;
+                        next += range.len;
+                    }
+                    self.map_first = first;
+                }
+                Tasks::Map { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the tasks from `start` to `end`, with frames from `base` on. Returns the instructions of the longest one.
+    unsafe fn run_tasks(
+        &mut self,
+        fork: &Fork<'_>,
+        start: usize,
+        end: usize,
+        base: Registers,
+    ) -> Result<i64, TrapKind> {
+        let crew = self.crew();
+        if end - start == 1 || !crew.is_parallel() {
+            let mut longest = 0;
+            for n in start..end {
+                // SAFETY: promised by the caller.
+                longest = longest.max(unsafe { self.run_task(fork, n, base) }?);
+            }
+            return Ok(longest);
+        }
+        let middle = start + (end - start) / 2;
+        let halt = Halt::new(self.meter().halt);
+        let here = Here(self);
+        let base = Place(base);
+        let (left, (right, strand)) = rayon::join_context(
+            |_| {
+                // SAFETY: the strand runs this half first; the other one runs in it afterwards or not at all.
+                let outcome = unsafe { here.get().run_tasks(fork, start, middle, base.get()) };
+                if outcome.is_err() {
+                    halt.halt();
+                }
+                outcome
+            },
+            |context| {
+                if halt.is_halted() || crew.account.is_stopped() {
+                    return (Err(TrapKind::Cancelled), None);
+                }
+                if !context.migrated() {
+                    // SAFETY: as above.
+                    return (unsafe { here.get().run_tasks(fork, middle, end, base.get()) }, None);
+                }
+                let mut strand = crew.engine.state();
+                // SAFETY: the arguments stay in their places until the fork has ended.
+                let outcome = unsafe { strand.interp.run_strand(crew, fork, middle, end, &halt) };
+                (outcome, Some(strand))
+            },
+        );
+        if let Some(strand) = strand {
+            self.absorb(strand, left.is_ok() && right.is_err());
+        }
+        Ok(left?.max(right?))
+    }
+
+    /// Runs tasks of another strand's fork as a strand.
+    unsafe fn run_strand(
+        &mut self,
+        crew: &Crew<'static>,
+        fork: &Fork<'_>,
+        start: usize,
+        end: usize,
+        halt: &Halt<'_>,
+    ) -> Result<i64, TrapKind> {
+        let (account, limits) = (crew.account, crew.limits);
+        self.begin(limits.live_bytes, limits.depth);
+        self.heap.begin(heap::HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes });
+        self.heap.share(account);
+        self.tape.begin_strand(account, limits.tape_bytes);
+        let mut meter = Meter::new(account, Some(halt));
+        (self.program, self.crew, self.recording) = (crew.program, crew, fork.recording);
+        self.meter = (&raw mut meter).cast();
+        (self.forked, self.tasks, self.roots) = (true, 0, self.refs.start());
+        let base = self.bottom();
+        let me = Here(self);
+        let outcome = self.native_stack.enter(|| {
+            // SAFETY: the closure is the only user of the strand while it runs.
+            unsafe {
+                let strand = me.get();
+                strand.native_limit = strand.native_stack.limit();
+                strand.run_tasks(fork, start, end, base)
+            }
+        });
+        let outcome = outcome.map_err(TrapKind::from).and_then(|outcome| outcome);
+        if let Err(kind) = &outcome {
+            account.stop_all(kind);
+        }
+        meter.settle(self.fuel);
+        account.return_allocation(self.heap.limits().allocated_bytes.saturating_sub(self.heap.allocated()));
+        self.heap.changed(-(self.stack_bytes as i64));
+        self.tape.end_strand(account);
+        (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+        outcome
+    }
+
+    /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
+    fn absorb(&mut self, mut strand: Box<RunState>, trapped: bool) {
+        let other = &mut strand.interp;
+        self.heap.absorb(&mut other.heap);
+        self.tape.absorb(&mut other.tape);
+        self.tasks += other.tasks;
+        if trapped {
+            self.trace.append(&mut other.trace);
+        }
+        self.crew().engine.put_back(strand);
+    }
+
+    /// Runs a task, with frames from `base` on. Returns how many instructions it takes along the longest way.
+    unsafe fn run_task(&mut self, fork: &Fork<'_>, n: usize, base: Registers) -> Result<i64, TrapKind> {
+        let (func, args, arg_counts, results, result_counts) = fork.task(n);
+        let floor = self.heap.raise_floor();
+        let roots = std::mem::replace(&mut self.roots, base.refs);
+        let now = self.meter().used(self.fuel) as i64;
+        let span_start = std::mem::replace(&mut self.span_start, now);
+        self.tasks += 1;
+        // SAFETY: promised by the caller; there is room for what is handed over behind the room of any frame.
+        let outcome = unsafe {
+            let mut to = base;
+            if let Tasks::Map { count, tasks, .. } = fork.tasks {
+                let range = Fork::range(n, count, tasks);
+                to.ints.cast::<[i64; 2]>().write(range);
+                to.ints = to.ints.add(range.len());
+            }
+            args.copy_to(&to, &arg_counts, false);
+            let node = fork.nodes.wrapping_add(n);
+            let begun = if fork.recording {
+                self.tape.begin_task(node, args.words, base.words, arg_counts.reals)
+            } else {
+                Ok(())
+            };
+            begun.map_err(TrapKind::from).and_then(|()| {
+                self.run_callee(func, base, fork.remaining)?;
+                if fork.recording {
+                    self.end_task(fork, node, base)?;
+                }
+                base.copy_to(&results, &result_counts, fork.recording);
+                Ok(self.span())
+            })
+        };
+        self.span_start = span_start;
+        self.roots = roots;
+        self.heap.restore_floor(floor);
+        if let Err(kind) = &outcome
+            && self.crew().is_parallel()
+        {
+            self.crew().account.stop_all(kind);
+        }
+        outcome
+    }
+
+    /// Ends the tape of a task whose results stand at `base`.
+    unsafe fn end_task(&mut self, fork: &Fork<'_>, node: *mut TaskNode, base: Registers) -> Result<(), Limit> {
+        // SAFETY: the task's function has returned.
+        unsafe {
+            if let Tasks::Map { site: MapSite { element: Bank::Real, .. }, .. } = fork.tasks {
+                let array = *base.refs;
+                let (owner, first, len) = (*array.add(OWNER), *array.add(FIRST) as u32, *array.add(LEN));
+                let local = if first == 0 || owner == self.tape.owner || len == 0 {
+                    if len == 0 { 0 } else { first }
+                } else {
+                    self.tape.import_array(ForeignArray { owner, first, len: len as u32 })?
+                };
+                ((*node).range.child, (*node).range.len) = (local, len as u32);
+            }
+            self.tape.end_task()?;
+            (*node).span = self.span() as u64;
+        }
+        Ok(())
+    }
+
+    /// Runs a function whose arguments are its first registers, natively or interpreted, on the stack that the strand
+    /// runs on.
+    ///
+    /// # Safety
+    /// The arguments are of the parameters' types.
+    pub(super) unsafe fn run_callee(&mut self, func: u32, base: Registers, remaining: usize) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller; `run` has set the pointer for the time of the run.
+        unsafe {
+            let program = &*self.program;
+            let Some(tier) = &program.tier else { return self.activate(func, base, remaining).map(|_| ()) };
+            let code = match tier.called(program, func, self.recording) {
+                Some(code) => Some(code),
+                None => self.activate(func, base, remaining)?,
+            };
+            code.map_or(Ok(()), |code| self.enter(tier, code, base, remaining))
+        }
+    }
+}
+
+/// Places of registers that both halves of a fork know.
+#[derive(Clone, Copy)]
+struct Place(Registers);
+
+// SAFETY: the halves that use it run one after the other.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Place {
+    fn get(&self) -> Registers {
+        self.0
+    }
+}

@@ -1,0 +1,303 @@
+//! What a sweep owes: adjoints of imports, on their way to the tapes that they were imported from.
+//!
+//! Only the sweep of a tape adds to the adjoints of that tape. A task that meets the record of an import knows the
+//! import's whole adjoint, because a slot has no use before its creation, and owes it to the owner. Where the owner is
+//! a task below, whose sweep has not begun, the debtor puts the debt into the owner's [`Inbox`]. Any other debt
+//! travels upwards, as the sweep leaves one task after the other, to the nearest common ancestor of debtor and owner
+//! ([`crate::tape::payer`]). If that is the owner, it adds the debt; if not, the owner is below an earlier fork of it,
+//! and gets it in its inbox. DESIGN: an inbox is emptied when its owner's sweep begins.
+//!
+//! Why this is right: a task's slot is visible to the task itself, to tasks that it forks later, and to what follows its
+//! end in its ancestors and in tasks that these fork. All of them come after the slot in the order of the program, and
+//! none runs in parallel to it. The sweep is the same graph reversed, so all of them are swept before it: every
+//! adjoint is complete when it is read, and an inbox has one writer at a time, an ancestor in control, below which
+//! nothing runs.
+//!
+//! Why the bits don't depend on the schedule: debts of one task are listed in the order of its sweep; lists and ranges of
+//! two halves of a fork are merged left before right, whichever was swept first; and inboxes are filled by tasks that
+//! come one after the other on one way to the root.
+//!
+//! What it costs: a debt of one slot is 16 bytes, added to a list once and taken once; lists meet in constant time. A
+//! range travels as a buffer, and where two of the same meet, they become one, so that there are as many buffers as
+//! there are halves of forks that are being swept or wait for their other half: with the heavier half first, the number
+//! of threads times the logarithm of the number of tasks. Finding the ancestor is logarithmic in the depth and done
+//! once for a row of imports with one owner.
+
+use super::{Buffers, Frame};
+use crate::tape::{Payer, TaskNode, payer};
+use std::cell::UnsafeCell;
+use std::collections::{BTreeMap, LinkedList};
+
+/// An adjoint that is owed to a slot of a task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Debt {
+    /// The owner's number in preorder.
+    owner: u32,
+    pub(super) slot: u32,
+    pub(super) value: f64,
+}
+
+/// Adjoints of a range of slots. Counted while it lives.
+#[derive(Debug)]
+pub(super) struct Buffer<'a> {
+    pub(super) values: Box<[f64]>,
+    buffers: &'a Buffers,
+}
+
+impl<'a> Buffer<'a> {
+    fn new(values: &[f64], buffers: &'a Buffers) -> Self {
+        buffers.opened(values.len());
+        Buffer { values: values.into(), buffers }
+    }
+
+    fn add(&mut self, other: &[f64]) {
+        for (sum, value) in self.values.iter_mut().zip(other) {
+            *sum += value;
+        }
+    }
+}
+
+impl Drop for Buffer<'_> {
+    fn drop(&mut self) {
+        self.buffers.closed(self.values.len());
+    }
+}
+
+/// What others owe to a task that waits for its sweep.
+#[derive(Debug, Default)]
+pub(super) struct Inbox<'a> {
+    debts: Vec<(u32, f64)>,
+    /// By first slot and length.
+    ranges: BTreeMap<(u32, u32), Buffer<'a>>,
+}
+
+impl<'a> Inbox<'a> {
+    fn take_range(&mut self, first: u32, buffer: Buffer<'a>) {
+        let key = (first, buffer.values.len() as u32);
+        if let Some(known) = self.ranges.get_mut(&key) {
+            known.add(&buffer.values);
+        } else {
+            self.ranges.insert(key, buffer);
+        }
+    }
+
+    /// Adds everything to the adjoints of the owner.
+    pub(super) fn empty(&mut self, frame: &mut Frame<'_>) {
+        for (slot, value) in std::mem::take(&mut self.debts) {
+            frame.add(slot, value);
+        }
+        for ((first, _), buffer) in std::mem::take(&mut self.ranges) {
+            frame.add_range(first, &buffer.values);
+        }
+    }
+}
+
+/// The inboxes of all tasks, by their numbers in preorder. None if nothing was imported.
+#[derive(Debug, Default)]
+pub(super) struct Inboxes<'a>(Box<[UnsafeCell<Inbox<'a>>]>);
+
+// SAFETY: see above: an inbox has one user at a time, and forks and joins order them.
+unsafe impl Sync for Inboxes<'_> {}
+
+impl<'a> Inboxes<'a> {
+    pub(super) fn new(tasks: usize) -> Self {
+        Inboxes((0..tasks).map(|_| UnsafeCell::default()).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// # Safety
+    /// The caller is the task itself, whose sweep begins, or an ancestor in control, below which nothing is swept.
+    #[expect(clippy::mut_from_ref, reason = "the protocol hands out one at a time")]
+    pub(super) unsafe fn of(&self, task: u32) -> &mut Inbox<'a> {
+        // SAFETY: promised by the caller.
+        unsafe { &mut *self.0[task as usize].get() }
+    }
+
+    /// Leaves an adjoint to a task.
+    ///
+    /// # Safety
+    /// As [`Inboxes::of`].
+    pub(super) unsafe fn leave(&self, task: u32, slot: u32, value: f64) {
+        // SAFETY: promised by the caller.
+        unsafe { self.of(task) }.debts.push((slot, value));
+    }
+}
+
+/// A range of slots that adjoints are owed to. Ordered by the payer's depth first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct RangeKey {
+    depth: u32,
+    owner: u32,
+    first: u32,
+    len: u32,
+}
+
+/// Debts on their way up, by the depth of the ancestor that hands them on.
+#[derive(Debug, Default)]
+pub(super) struct Pending<'a> {
+    debts: BTreeMap<u32, LinkedList<Vec<Debt>>>,
+    ranges: BTreeMap<RangeKey, Buffer<'a>>,
+}
+
+impl<'a> Pending<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.debts.is_empty() && self.ranges.is_empty()
+    }
+
+    /// Puts `later` behind these.
+    pub(super) fn merge(self, later: Pending<'a>) -> Pending<'a> {
+        if self.is_empty() {
+            return later;
+        }
+        if later.is_empty() {
+            return self;
+        }
+        // The smaller map goes into the larger one; lists keep their order.
+        let in_order = self.debts.len() >= later.debts.len();
+        let (mut debts, others) = if in_order { (self.debts, later.debts) } else { (later.debts, self.debts) };
+        for (depth, mut other) in others {
+            let list = debts.entry(depth).or_default();
+            if in_order {
+                list.append(&mut other);
+            } else {
+                other.append(list);
+                *list = other;
+            }
+        }
+        // Sums of two don't depend on their order.
+        let larger_first = self.ranges.len() >= later.ranges.len();
+        let (mut ranges, others) = if larger_first { (self.ranges, later.ranges) } else { (later.ranges, self.ranges) };
+        for (key, buffer) in others {
+            if let Some(known) = ranges.get_mut(&key) {
+                known.add(&buffer.values);
+            } else {
+                ranges.insert(key, buffer);
+            }
+        }
+        Pending { debts, ranges }
+    }
+
+    /// Hands on what a task has to: to itself or to tasks below its earlier forks.
+    ///
+    /// # Safety
+    /// The frame's task is in control, nothing below it is swept.
+    pub(super) unsafe fn settle(&mut self, frame: &mut Frame<'_>, inboxes: &Inboxes<'a>) {
+        let (me, depth) = (frame.node.index, frame.node.depth);
+        if let Some(lists) = self.debts.remove(&depth) {
+            for debt in lists.into_iter().flatten() {
+                if debt.owner == me {
+                    frame.add(debt.slot, debt.value);
+                } else {
+                    // SAFETY: promised by the caller.
+                    unsafe { inboxes.leave(debt.owner, debt.slot, debt.value) };
+                }
+            }
+        }
+        if self.ranges.is_empty() {
+            return;
+        }
+        for (key, buffer) in self.ranges.split_off(&RangeKey { depth, owner: 0, first: 0, len: 0 }) {
+            if key.owner == me {
+                frame.add_range(key.first, &buffer.values);
+            } else {
+                // SAFETY: promised by the caller.
+                unsafe { inboxes.of(key.owner) }.take_range(key.first, buffer);
+            }
+        }
+    }
+}
+
+/// What the task that is swept owes so far, and to whom it owed last.
+#[derive(Debug, Default)]
+pub(super) struct Debts<'a> {
+    pub(super) pending: Pending<'a>,
+    last: Option<(*const TaskNode, u32, Payer)>,
+    /// Debts for one payer, in a row.
+    row: Vec<Debt>,
+    row_depth: u32,
+}
+
+impl<'a> Debts<'a> {
+    /// Who pays for a debt of `debtor` to `owner`, and the owner's number.
+    ///
+    /// # Safety
+    /// The owner is a task of the run other than the debtor, and tasks are numbered.
+    unsafe fn payer(&mut self, debtor: &TaskNode, owner: *const TaskNode) -> (u32, Payer) {
+        match self.last {
+            Some((last, number, payer)) if last == owner => (number, payer),
+            _ => {
+                // SAFETY: promised by the caller.
+                let (number, payer) = unsafe { ((*owner).index, payer(debtor, &*owner)) };
+                self.last = Some((owner, number, payer));
+                (number, payer)
+            }
+        }
+    }
+
+    /// Owes an adjoint.
+    ///
+    /// # Safety
+    /// As [`Debts::payer`]; the debtor is in control.
+    pub(super) unsafe fn owe(
+        &mut self,
+        debtor: &TaskNode,
+        owner: *const TaskNode,
+        slot: u32,
+        value: f64,
+        inboxes: &Inboxes<'a>,
+    ) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            match self.payer(debtor, owner) {
+                (owner, Payer::Debtor) => inboxes.leave(owner, slot, value),
+                (owner, Payer::Ancestor(depth)) => {
+                    if depth != self.row_depth {
+                        self.end_row();
+                        self.row_depth = depth;
+                    }
+                    self.row.push(Debt { owner, slot, value });
+                }
+            }
+        }
+    }
+
+    /// Owes the adjoints of a range.
+    ///
+    /// # Safety
+    /// As [`Debts::owe`].
+    pub(super) unsafe fn owe_range(
+        &mut self,
+        debtor: &TaskNode,
+        owner: *const TaskNode,
+        first: u32,
+        values: &[f64],
+        inboxes: &Inboxes<'a>,
+        buffers: &'a Buffers,
+    ) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            match self.payer(debtor, owner) {
+                (owner, Payer::Debtor) => inboxes.of(owner).take_range(first, Buffer::new(values, buffers)),
+                (owner, Payer::Ancestor(depth)) => {
+                    let key = RangeKey { depth, owner, first, len: values.len() as u32 };
+                    if let Some(known) = self.pending.ranges.get_mut(&key) {
+                        known.add(values);
+                    } else {
+                        self.pending.ranges.insert(key, Buffer::new(values, buffers));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts the debts of the current row behind those before.
+    pub(super) fn end_row(&mut self) {
+        if !self.row.is_empty() {
+            let row = std::mem::take(&mut self.row);
+            self.pending.debts.entry(self.row_depth).or_default().push_back(row);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The tree of tapes of a recording run: one for each task, hung up at the fork that ran it.
+//!
+//! A task has a numbering of slots of its own and writes its own records, whether it runs in parallel or not, so that
+//! the tree depends on the program alone. What a tape says about others, it says with pointers to their [`TaskNode`]s:
+//! these outlive the objects that name them as their owner. Nodes live in the slabs of tapes and are written by the
+//! strand that runs the task or, before and after, by the one that runs the fork.
+//!
+//! This is the job graph of Smeding and Vákár (2024, section 12), with the jobs of a task that follow each other on one
+//! tape: they are totally ordered, so they can share a numbering.
+
+use std::ptr;
+
+/// What a task and all tasks below it amount to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Tasks, this one included.
+    pub(crate) tasks: u64,
+    /// Imports of single reals and of ranges.
+    pub(crate) imports: u64,
+    pub(crate) records: u64,
+    pub(crate) slots: u64,
+    pub(crate) bytes: u64,
+    /// Instructions that a sweep runs, a slot counted as one.
+    pub(crate) sweep_work: u64,
+    /// The same along the longest way through the forks.
+    pub(crate) sweep_span: u64,
+}
+
+impl Totals {
+    /// Adds those of a task below; the span is the caller's to add.
+    pub(crate) fn add(&mut self, other: &Totals) {
+        self.tasks += other.tasks;
+        self.imports += other.imports;
+        self.records += other.records;
+        self.slots += other.slots;
+        self.bytes += other.bytes;
+        self.sweep_work += other.sweep_work;
+    }
+}
+
+/// Slots of a child that become slots of its parent when the task ends: a range of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ResultRange {
+    pub(crate) child: u32,
+    pub(crate) parent: u32,
+    pub(crate) len: u32,
+}
+
+/// A task's tape.
+#[derive(Debug)]
+pub(crate) struct TaskNode {
+    /// The task that forked this one; null for the run itself.
+    pub(crate) parent: *const TaskNode,
+    /// The end of the records, which lead back to their beginning.
+    pub(crate) end: *const u8,
+    /// The last fork of this task.
+    pub(crate) last_fork: *const ForkNode,
+    /// Slots of the parent that are the first slots of this task, from 1 on.
+    pub(crate) captures: *const u32,
+    pub(crate) captures_len: u32,
+    /// The next slot to be given out, when the task has ended.
+    pub(crate) slots: u32,
+    /// Pairs of slots, of this task and of its parent: single results.
+    pub(crate) results: *const [u32; 2],
+    pub(crate) results_len: u32,
+    /// The elements of an array that is a part of the parent's.
+    pub(crate) range: ResultRange,
+    pub(crate) totals: Totals,
+    /// Instructions along the longest way through the task.
+    pub(crate) span: u64,
+    /// The number of the task in preorder; tasks below have the numbers up to `below`, not included. Set by
+    /// [`number`], as is what follows.
+    pub(crate) index: u32,
+    pub(crate) below: u32,
+    pub(crate) depth: u32,
+    /// A proper ancestor, or the node itself if it has none: jumps of skew-binary lengths.
+    jump: *const TaskNode,
+}
+
+impl TaskNode {
+    pub(crate) fn new(parent: *const TaskNode) -> Self {
+        TaskNode {
+            parent,
+            end: ptr::null(),
+            last_fork: ptr::null(),
+            captures: ptr::null(),
+            captures_len: 0,
+            slots: 1,
+            results: ptr::null(),
+            results_len: 0,
+            range: ResultRange::default(),
+            totals: Totals::default(),
+            span: 0,
+            index: 0,
+            below: 0,
+            depth: 0,
+            jump: ptr::null(),
+        }
+    }
+
+    /// # Safety
+    /// The task has ended, and the slabs of its tape are there.
+    pub(crate) unsafe fn captures(&self) -> &[u32] {
+        if self.captures_len == 0 {
+            return &[];
+        }
+        // SAFETY: promised by the caller; the list has this length.
+        unsafe { std::slice::from_raw_parts(self.captures, self.captures_len as usize) }
+    }
+
+    /// # Safety
+    /// As [`TaskNode::captures`]; the task's fork has ended.
+    pub(crate) unsafe fn results(&self) -> &[[u32; 2]] {
+        if self.results_len == 0 {
+            return &[];
+        }
+        // SAFETY: promised by the caller; the list has this length.
+        unsafe { std::slice::from_raw_parts(self.results, self.results_len as usize) }
+    }
+
+    /// The forks of the task, the last one first.
+    ///
+    /// # Safety
+    /// As [`TaskNode::captures`].
+    pub(crate) unsafe fn forks<'a>(&self) -> impl Iterator<Item = &'a ForkNode> + use<'a> {
+        // SAFETY: promised by the caller.
+        std::iter::successors(unsafe { self.last_fork.as_ref() }, |fork| unsafe { fork.previous.as_ref() })
+    }
+}
+
+/// A fork on the tape of the task that ran it.
+#[derive(Debug)]
+pub(crate) struct ForkNode {
+    /// Where the records before the fork end.
+    pub(crate) before: *const u8,
+    /// The fork before this one on the same tape.
+    pub(crate) previous: *const ForkNode,
+    pub(crate) tasks: *mut TaskNode,
+    pub(crate) count: u32,
+    /// Records of the same tape before the fork.
+    pub(crate) records_before: u64,
+}
+
+impl ForkNode {
+    /// # Safety
+    /// The fork has ended, and the slabs of its tasks' tapes are there.
+    pub(crate) unsafe fn tasks(&self) -> &[TaskNode] {
+        // SAFETY: promised by the caller.
+        unsafe { std::slice::from_raw_parts(self.tasks, self.count as usize) }
+    }
+}
+
+/// Numbers the tasks in preorder and gives them depths and jumps. Linear in the number of tasks.
+///
+/// # Safety
+/// The run has ended; nobody else reads or writes the nodes.
+pub(crate) unsafe fn number(root: *mut TaskNode) {
+    // SAFETY: promised by the caller; forks and tasks of a run that has ended are complete.
+    unsafe {
+        (*root).index = 0;
+        (*root).below = (*root).totals.tasks as u32;
+        (*root).depth = 0;
+        (*root).jump = root;
+        let mut waiting = vec![root];
+        while let Some(node) = waiting.pop() {
+            // From the last fork to the first, so numbers are given from the end.
+            let mut next = (*node).below;
+            let mut fork = (*node).last_fork;
+            while let Some(found) = fork.as_ref() {
+                for n in (0..found.count as usize).rev() {
+                    let task = found.tasks.add(n);
+                    (*task).below = next;
+                    next -= (*task).totals.tasks as u32;
+                    (*task).index = next;
+                    (*task).depth = (*node).depth + 1;
+                    let (jump, far) = ((*node).jump, (*(*node).jump).jump);
+                    let equal = (*node).depth - (*jump).depth == (*jump).depth - (*far).depth;
+                    (*task).jump = if equal && (*node).depth > 0 { far } else { node };
+                    if !(*task).last_fork.is_null() {
+                        waiting.push(task);
+                    }
+                }
+                fork = found.previous;
+            }
+            debug_assert_eq!(next, (*node).index + 1);
+        }
+    }
+}
+
+/// Who hands a debt on to its owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Payer {
+    /// The debtor itself: the owner is a task below it.
+    Debtor,
+    /// The nearest ancestor that debtor and owner have in common, named by its depth.
+    Ancestor(u32),
+}
+
+/// Who hands the debts of `debtor` on to `owner`, which is another task. Logarithmic in the debtor's depth.
+///
+/// # Safety
+/// Both nodes are numbered.
+pub(crate) unsafe fn payer(debtor: &TaskNode, owner: &TaskNode) -> Payer {
+    let holds = |node: &TaskNode| node.index <= owner.index && owner.index < node.below;
+    if holds(debtor) {
+        return Payer::Debtor;
+    }
+    // SAFETY: promised by the caller; the root holds every task, so the search ends there at the latest.
+    unsafe {
+        let mut at = &*debtor.parent;
+        while !holds(at) {
+            let jump = &*at.jump;
+            at = if holds(jump) { &*at.parent } else { jump };
+        }
+        Payer::Ancestor(at.depth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Trees by the numbers of their nodes' parents.
+    fn tree(parents: &[usize]) -> Vec<TaskNode> {
+        let mut nodes: Vec<TaskNode> = parents.iter().map(|_| TaskNode::new(ptr::null())).collect();
+        let base = nodes.as_mut_ptr();
+        for (n, &parent) in parents.iter().enumerate().skip(1) {
+            nodes[n].parent = unsafe { base.add(parent) };
+        }
+        nodes
+    }
+
+    #[test]
+    fn payers_are_the_nearest_common_ancestors() {
+        let mut dice = 1u64;
+        for round in 0..200 {
+            let size = 2 + round % 60;
+            let mut parents = vec![0];
+            for n in 1..size {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Deep trees and flat ones.
+                let span = if round % 2 == 0 { n } else { n.min(3) };
+                parents.push(n - 1 - (dice >> 33) as usize % span);
+            }
+            let mut nodes = tree(&parents);
+            let base = nodes.as_mut_ptr();
+            // Every task is the only one of its fork.
+            let mut forks: Vec<Box<ForkNode>> = Vec::new();
+            for n in (1..size).rev() {
+                let parent = unsafe { &mut *base.add(parents[n]) };
+                forks.push(Box::new(ForkNode {
+                    before: ptr::null(),
+                    previous: parent.last_fork,
+                    tasks: unsafe { base.add(n) },
+                    count: 1,
+                    records_before: 0,
+                }));
+                parent.last_fork = &raw const **forks.last().unwrap();
+            }
+            for n in (0..size).rev() {
+                unsafe {
+                    (*base.add(n)).totals.tasks += 1;
+                    if n > 0 {
+                        (*base.add(parents[n])).totals.tasks += (*base.add(n)).totals.tasks;
+                    }
+                    number(base);
+                }
+            }
+            let path = |mut n: usize| {
+                let mut path = vec![n];
+                while n > 0 {
+                    n = parents[n];
+                    path.push(n);
+                }
+                path.reverse();
+                path
+            };
+            for debtor in 0..size {
+                for owner in (0..size).filter(|&owner| owner != debtor) {
+                    let (a, b) = (path(debtor), path(owner));
+                    let common = a.iter().zip(&b).take_while(|(x, y)| x == y).count() - 1;
+                    let expected = if common + 1 == a.len() { Payer::Debtor } else { Payer::Ancestor(common as u32) };
+                    assert_eq!(unsafe { payer(&nodes[debtor], &nodes[owner]) }, expected);
+                }
+            }
+        }
+    }
+}
