@@ -5,8 +5,9 @@ use super::engines::{Engines, Loaded, Mode, Outcome, SMALL_HEAP, limits_within};
 use super::generate::Program;
 use super::numbers::{Forward, Naive, Taped, TapedGradient};
 use super::reference::{Covered, Number, Stop, Val, run, run_and_cover};
-use super::{flatten, from_environment, load_into, same, shifted, with_jumps};
+use super::{flatten, from_environment, load_into, same, shifted, with_calls, with_jumps};
 use dualvm_vm::engine::{Engine, Function, Limits, Stats};
+use dualvm_vm::isa::Op;
 use dualvm_vm::module::ModuleDef;
 use dualvm_vm::trap::{Limit, TrapKind};
 use dualvm_vm::value::Value;
@@ -161,14 +162,20 @@ fn whole_run(
         round_trips(program, &main, value)?;
     }
     let density = rng.usize(1..8);
-    let cut = with_jumps(&program.module, |_, _| rng.usize(..8) < density);
-    let (cut_value, found) = gradient_of(&main(&cut), &program.args).map_err(|error| format!("with jumps: {error}"))?;
-    if !same(cut_value, value) {
-        return Err(format!("with jumps: expected value {value:e}, found {cut_value:e}"));
+    let mut others = vec![("with jumps", with_jumps(&program.module, |_, _| rng.usize(..8) < density))];
+    if program.module.functions.iter().flat_map(|function| &function.body.code).any(|inst| inst.op == Op::Fork) {
+        others.push(("with calls for forks", with_calls(&program.module)));
     }
     let taped = taped(program)?;
-    if regular(&taped) {
-        compare("with jumps", &outcome.gradient(), &found, &taped)?;
+    for (what, other) in others {
+        let (other_value, found) =
+            gradient_of(&main(&other), &program.args).map_err(|error| format!("{what}: {error}"))?;
+        if !same(other_value, value) {
+            return Err(format!("{what}: expected value {value:e}, found {other_value:e}"));
+        }
+        if regular(&taped) {
+            compare(what, &outcome.gradient(), &found, &taped)?;
+        }
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 //!
 //! Compared are values, gradients, traps with their backtraces, and what a run used: instructions, records, slots, tape
 //! and allocated bytes. All NaN are one value. How much memory is live at a time and how long a run takes are an
-//! engine's own.
+//! engine's own. Where slabs of tape end depends on the number of threads, so tape bytes are compared between engines
+//! with the same number only.
 
 use super::flatten;
 use dualvm_jit::Cranelift;
@@ -27,11 +28,13 @@ struct Configuration {
     calls: u32,
     /// The bytes that may be live, if not as many as the call says.
     live_bytes: Option<u64>,
+    /// How many threads run tasks.
+    threads: usize,
 }
 
 /// Interpreted on a new engine.
 const INTERPRETER: Configuration =
-    Configuration { name: "interpreter", jit: Jit::Off, reused: false, calls: 1, live_bytes: None };
+    Configuration { name: "interpreter", jit: Jit::Off, reused: false, calls: 1, live_bytes: None, threads: 1 };
 
 const fn after(calls: u32, back_edges: u32, records: u32) -> Jit {
     Jit::After(Thresholds { calls, back_edges, records })
@@ -43,6 +46,10 @@ const CONFIGURATIONS: &[Configuration] = &[
     INTERPRETER,
     Configuration { name: "engine in use", reused: true, calls: 2, ..INTERPRETER },
     Configuration { name: "small heap", reused: true, live_bytes: Some(SMALL_HEAP), ..INTERPRETER },
+    Configuration { name: "two threads", threads: 2, reused: true, calls: 2, ..INTERPRETER },
+    Configuration { name: "three threads", threads: 3, reused: true, live_bytes: Some(SMALL_HEAP), ..INTERPRETER },
+    // More than a machine may have, so that tasks are stopped anywhere.
+    Configuration { name: "eight threads", threads: 8, reused: true, ..INTERPRETER },
     Configuration { name: "native", jit: Jit::Always, ..INTERPRETER },
     // Native code calls the interpreter and is called by it, and changes between one call and the next.
     Configuration { name: "mixed", jit: after(2, u32::MAX, 3), reused: true, calls: 2, ..INTERPRETER },
@@ -61,6 +68,7 @@ impl Configuration {
     fn engine(&self) -> Engine {
         let mut config = Config::default();
         config.jit = self.jit;
+        config.threads = self.threads;
         config.generator = Some(Arc::new(Cranelift));
         Engine::new(config)
     }
@@ -91,18 +99,23 @@ impl Outcome {
         }
     }
 
-    /// Everything that engines must agree on, as text.
-    fn exact(&self) -> String {
+    /// Whether the run came to this limit.
+    fn stopped_by(&self, limit: Limit) -> bool {
+        matches!(self, Outcome::Trap(trap) if trap.kind == TrapKind::Limit(limit))
+    }
+
+    /// Everything that engines must agree on, as text; the bytes of tape if they are to be compared.
+    fn exact(&self, tape: bool) -> String {
         match self {
             Outcome::Done { value, gradients, stats } => {
                 let mut out = String::new();
                 exact(value, &mut out);
                 gradients.iter().flatten().for_each(|value| exact(value, &mut out));
                 let Stats { instructions, records, slots, tape_bytes, allocated_bytes, .. } = stats;
-                out + &format!(
-                    "\ninstructions {instructions}, records {records}, slots {slots}, tape bytes {tape_bytes}, \
-                     allocated bytes {allocated_bytes}"
-                )
+                out += &format!(
+                    "\ninstructions {instructions}, records {records}, slots {slots}, allocated bytes {allocated_bytes}"
+                );
+                if tape { out + &format!(", tape bytes {tape_bytes}") } else { out }
             }
             Outcome::Trap(trap) => format!("{trap:?}"),
             Outcome::Other(error) => format!("{error:?}"),
@@ -146,6 +159,11 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
+    /// All of them on every program, whatever the environment says.
+    pub(crate) fn all() -> Self {
+        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all: true, turn: 0 }
+    }
+
     /// `DUALVM_ENGINES=all`: all of them on every program. `DUALVM_ENGINES=turns`: those that compile take turns. If it
     /// isn't set, all of them where `DUALVM_SEEDS` is.
     pub(crate) fn new() -> Self {
@@ -155,7 +173,7 @@ impl Engines {
             Ok(other) => panic!("DUALVM_ENGINES must be `all` or `turns`, found {other:?}"),
             Err(_) => std::env::var_os("DUALVM_SEEDS").is_some(),
         };
-        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all, turn: 0 }
+        Engines { all, ..Engines::all() }
     }
 
     /// Verifies a module for every engine whose turn it is.
@@ -201,18 +219,20 @@ impl Loaded {
             for time in 1..=configuration.calls {
                 let found = outcome(&function, args, mode, &options);
                 // How much is live at one time is not compared.
-                let live = matches!(&found, Outcome::Trap(trap) if trap.kind == TrapKind::Limit(Limit::LiveBytes));
+                let live = found.stopped_by(Limit::LiveBytes);
+                let tape = configuration.threads == CONFIGURATIONS[0].threads;
                 match &expected {
                     _ if live && configuration.live_bytes.is_some() => break,
                     None => expected = Some(found),
-                    Some(Outcome::Trap(trap)) if trap.kind == TrapKind::Limit(Limit::LiveBytes) => break,
-                    Some(expected) if expected.exact() == found.exact() => {}
+                    Some(expected) if expected.stopped_by(Limit::LiveBytes) => break,
+                    Some(expected) if !tape && [expected, &found].iter().any(|o| o.stopped_by(Limit::TapeBytes)) => {}
+                    Some(expected) if expected.exact(tape) == found.exact(tape) => {}
                     Some(expected) => {
                         return Err(format!(
                             "{mode:?} on `{}`, time {time}, {limits:?}:\nexpected {}\nfound {}",
                             configuration.name,
-                            expected.exact(),
-                            found.exact()
+                            expected.exact(tape),
+                            found.exact(tape)
                         ));
                     }
                 }

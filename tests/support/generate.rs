@@ -9,6 +9,7 @@
 
 mod calls;
 mod data;
+mod forks;
 mod loops;
 mod statements;
 mod values;
@@ -37,11 +38,21 @@ pub(crate) enum Style {
     Recursive,
     /// Structs, variants, lists, arrays and closures in each other.
     Data,
+    /// Forks and parallel maps: values of one task in others, forks in forks, and one fork in another many times.
+    Parallel,
 }
 
 impl Style {
-    pub(crate) const ALL: [Style; 7] =
-        [Style::Tame, Style::Wild, Style::Long, Style::Wasteful, Style::Loops, Style::Recursive, Style::Data];
+    pub(crate) const ALL: [Style; 8] = [
+        Style::Tame,
+        Style::Wild,
+        Style::Long,
+        Style::Wasteful,
+        Style::Loops,
+        Style::Recursive,
+        Style::Data,
+        Style::Parallel,
+    ];
 }
 
 /// A generated module with arguments for its function `main`.
@@ -103,9 +114,12 @@ pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
     let mut builder = ModuleBuilder::new();
     let types = declare_types(&mut builder);
     let signatures = signatures(&types, style, dice);
+    let ranges = if style == Style::Parallel { forks::ranges(&types, dice) } else { Vec::new() };
+    let deep = style == Style::Recursive || style == Style::Parallel && dice.one_in(4);
     let name = |n: usize| if n == 0 { "main".to_owned() } else { format!("f{n}") };
     let functions: Vec<FuncId> = signatures
         .iter()
+        .chain(&ranges)
         .enumerate()
         .map(|(n, signature)| builder.declare(&name(n), &signature.params, &signature.results))
         .collect();
@@ -117,18 +131,25 @@ pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
     let traps = match style {
         Style::Wild => true,
         Style::Loops | Style::Recursive | Style::Data => dice.one_in(5),
+        Style::Parallel => dice.one_in(4),
         Style::Tame | Style::Long | Style::Wasteful => false,
     };
     let mut notes = Vec::new();
-    let mut long_loops = u32::from(style == Style::Loops && dice.one_in(3));
-    for (n, signature) in signatures.iter().enumerate() {
+    let mut long_loops = match style {
+        Style::Loops => u32::from(dice.one_in(3)),
+        Style::Parallel => u32::from(dice.one_in(4)),
+        _ => 0,
+    };
+    for (n, signature) in signatures.iter().chain(&ranges).enumerate() {
         let mut function = Writer {
             out: FunctionBuilder::new(&name(n), &signature.params, &signature.results),
             dice: &mut *dice,
             style,
             traps,
+            deep,
             types: &types,
             signatures: &signatures,
+            ranges: &ranges,
             message,
             regs: [Vec::new(), Vec::new(), Vec::new()],
             ref_types: Vec::new(),
@@ -145,11 +166,15 @@ pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
         if n == 0 {
             function.out.export(interface(signature, &types));
         }
-        function.write(&signature.params);
+        if n < signatures.len() {
+            function.write(&signature.params);
+        } else {
+            function.write_range(&signature.params);
+        }
         let body = function.out.finish().expect("the generator builds what the builder accepts");
         builder.set_function(functions[n], body);
     }
-    let args = arguments(&signatures[0].params, &types, style, dice);
+    let args = arguments(&signatures[0].params, &types, style, deep, dice);
     let tame = style != Style::Wild;
     Program { module: builder.finish(), args, tame, notes, source: None }
 }
@@ -242,7 +267,7 @@ fn signatures(types: &Types, style: Style, dice: &mut Dice) -> Vec<Signature> {
             results: results.to_vec(),
         });
     }
-    for _ in 0..dice.usize(0..4) {
+    for _ in 0..if style == Style::Parallel { dice.usize(2..5) } else { dice.usize(0..4) } {
         let count = if dice.one_in(10) { dice.usize(50..90) } else { dice.usize(0..6) };
         let mut params: Vec<ValueType> = (0..count).map(|_| dice.pick(&any)).collect();
         params.push(Int);
@@ -269,15 +294,17 @@ fn interface(signature: &Signature, types: &Types) -> Interface {
     Interface { params: params.collect(), result: HostType::Real }
 }
 
-fn arguments(params: &[ValueType], types: &Types, style: Style, dice: &mut Dice) -> Vec<Value> {
-    let len = |dice: &mut Dice| if style == Style::Loops { dice.usize(0..20) } else { dice.usize(0..5) };
+fn arguments(params: &[ValueType], types: &Types, style: Style, deep: bool, dice: &mut Dice) -> Vec<Value> {
+    let loops = matches!(style, Style::Loops | Style::Parallel);
+    let len = |dice: &mut Dice| if loops { dice.usize(0..20) } else { dice.usize(0..5) };
     let mut args = Vec::new();
     for &ty in params {
         args.push(match ty {
             ValueType::Real => Value::Real(number(style, dice)),
             ValueType::Int => Value::Int(match style {
                 Style::Recursive if dice.one_in(8) => dice.i64(8_000..15_000),
-                Style::Recursive => dice.i64(0..60),
+                Style::Parallel if deep && dice.one_in(8) => dice.i64(300..1_500),
+                Style::Recursive | Style::Parallel if deep => dice.i64(0..60),
                 _ if dice.one_in(8) => 0,
                 _ => dice.i64(1..4),
             }),
@@ -303,8 +330,12 @@ struct Writer<'a> {
     style: Style,
     /// Whether instructions may trap.
     traps: bool,
+    /// Whether each function calls once, or forks with one task that isn't over soon.
+    deep: bool,
     types: &'a Types,
     signatures: &'a [Signature],
+    /// Those of the functions of parallel maps, which come after all others.
+    ranges: &'a [Signature],
     message: u32,
     /// Registers by bank.
     regs: [Vec<Reg>; 3],
@@ -333,15 +364,7 @@ impl Writer<'_> {
         if self.results.len() >= 8 {
             self.note("many results");
         }
-        for (n, &ty) in params.iter().enumerate() {
-            let reg = self.out.param(n);
-            self.adopt(ty, reg);
-            self.assigned.insert(reg);
-            if ty == ValueType::Int {
-                self.counter = reg;
-            }
-        }
-        self.protected.insert(self.counter);
+        self.parameters(params);
         self.registers();
         let zero = self.out.int_const(0);
         let cond = self.out.new_int();
@@ -351,7 +374,7 @@ impl Writer<'_> {
 
         self.out.bind(more);
         let before = self.assigned.clone();
-        if self.style == Style::Recursive {
+        if self.deep {
             self.recursion();
         } else {
             let size = self.dice.usize(1..16);
@@ -367,11 +390,24 @@ impl Writer<'_> {
         self.out.bind(leaf);
         self.assigned = before;
         self.may_call = false;
-        let size = if self.style == Style::Recursive { 3 } else { 10 };
+        let size = if self.deep { 3 } else { 10 };
         let size = self.dice.usize(0..size);
         if self.statements(size, 0) {
             self.leave();
         }
+    }
+
+    /// The registers of parameters. The last integer is the counter.
+    fn parameters(&mut self, params: &[ValueType]) {
+        for (n, &ty) in params.iter().enumerate() {
+            let reg = self.out.param(n);
+            self.adopt(ty, reg);
+            self.assigned.insert(reg);
+            if ty == ValueType::Int {
+                self.counter = reg;
+            }
+        }
+        self.protected.insert(self.counter);
     }
 
     /// The registers that the function begins with: few, or so many that they don't fit a machine's.

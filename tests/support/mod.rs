@@ -10,6 +10,7 @@ pub(crate) mod generate;
 pub(crate) mod numbers;
 pub(crate) mod reference;
 pub(crate) mod sources;
+pub(crate) mod tasks;
 
 use dualvm_vm::builder::FunctionBuilder;
 use dualvm_vm::engine::{Engine, Function, Module, RunError};
@@ -181,12 +182,12 @@ pub(crate) fn assert_limit<T: std::fmt::Debug>(outcome: Result<T, RunError>, lim
 }
 
 /// The module with a jump to the next instruction before each instruction for which `cut` says so, by function and
-/// instruction. Jumps end blocks, so the engine must cut its segments there.
+/// instruction, but for tasks, which stay with their fork. Jumps end blocks, so the engine must cut its segments there.
 pub(crate) fn with_jumps(def: &ModuleDef, mut cut: impl FnMut(usize, usize) -> bool) -> ModuleDef {
     let mut def = def.clone();
     for (index, function) in def.functions.iter_mut().enumerate() {
         let Body { code, targets, locations, .. } = &mut function.body;
-        let cuts: Vec<bool> = (0..code.len()).map(|at| cut(index, at)).collect();
+        let cuts: Vec<bool> = (0..code.len()).map(|at| cut(index, at) && code[at].op != Op::Task).collect();
         // Where the instruction, or the jump before it, goes.
         let mut place = Vec::with_capacity(code.len());
         let mut next = 0u32;
@@ -213,6 +214,23 @@ pub(crate) fn with_jumps(def: &ModuleDef, mut cut: impl FnMut(usize, usize) -> b
         targets.iter_mut().for_each(|target| *target = place[*target as usize]);
         *code = out;
         locations.clear();
+    }
+    def
+}
+
+/// The module with each fork replaced by calls in turn: a jump to the next instruction, and a call for each task. No
+/// task takes a result of another one, so this is what a fork means. Parallel maps stay.
+pub(crate) fn with_calls(def: &ModuleDef) -> ModuleDef {
+    let mut def = def.clone();
+    for function in &mut def.functions {
+        for (at, inst) in function.body.code.iter_mut().enumerate() {
+            match inst.op {
+                Op::Fork => *inst = Inst { op: Op::Jump, a: 0, b: 0, c: 0, imm: at as u64 + 1 },
+                // The table packs both alike.
+                Op::Task => inst.op = Op::Call,
+                _ => {}
+            }
+        }
     }
     def
 }

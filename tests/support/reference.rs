@@ -12,6 +12,7 @@ use dualvm_vm::module::{ModuleDef, TypeDef};
 use dualvm_vm::trap::TrapKind;
 use std::cell::RefCell;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What stands for a real.
@@ -178,6 +179,8 @@ impl<N: Number> Frame<N> {
 enum Next<N> {
     Inst,
     Target(u32),
+    /// The tasks of the fork that was executed, so many.
+    Tasks(u32),
     Tail(usize, Vec<Val<N>>),
     Return(Vec<Val<N>>),
 }
@@ -198,18 +201,16 @@ impl Machine<'_> {
             }
             let mut at = 0u32;
             loop {
-                self.steps += 1;
-                if self.steps > self.steps_max {
-                    return Err(Stop::TooLong);
-                }
-                if let Some(executed) = self.executed.get_mut(func) {
-                    executed[at as usize] = true;
-                }
+                self.count(func, at)?;
                 let inst = &body.code[at as usize];
                 let operands = body.operands(inst).expect("lists of verified code are inside the pools");
                 let types = |reg: Reg| &module.types[body.refs[usize::from(reg.index)].index()];
                 match self.step(&mut frame, inst.op, &operands, types)? {
                     Next::Inst => at += 1,
+                    Next::Tasks(count) => {
+                        self.tasks(&mut frame, func, at + 1..at + 1 + count)?;
+                        at += 1 + count;
+                    }
                     Next::Target(target) => at = target,
                     Next::Return(results) => return Ok(results),
                     Next::Tail(next, next_args) => {
@@ -219,6 +220,58 @@ impl Machine<'_> {
                 }
             }
         }
+    }
+
+    /// Counts an instruction that is about to be executed.
+    fn count(&mut self, func: usize, at: u32) -> Result<(), Stop> {
+        self.steps += 1;
+        if self.steps > self.steps_max {
+            return Err(Stop::TooLong);
+        }
+        if let Some(executed) = self.executed.get_mut(func) {
+            executed[at as usize] = true;
+        }
+        Ok(())
+    }
+
+    /// Calls the functions of tasks from left to right. No argument is a result of one of them.
+    fn tasks<N: Number>(&mut self, frame: &mut Frame<N>, func: usize, tasks: Range<u32>) -> Result<(), Stop> {
+        let body = &self.module.functions[func].body;
+        let mut calls = Vec::new();
+        for at in tasks {
+            let inst = &body.code[at as usize];
+            match (inst.op, body.operands(inst).as_deref()) {
+                (Op::Task, Some([Operand::Func(callee), Operand::Uses(args), Operand::Defs(results)])) => {
+                    calls.push((at, *callee as usize, frame.list(args), results.clone()));
+                }
+                (op, operands) => panic!("a task was expected, found {op:?} {operands:?}"),
+            }
+        }
+        let mut done = Vec::new();
+        for (at, callee, args, results) in calls {
+            self.count(func, at)?;
+            done.push((results, self.function(callee, args)?));
+        }
+        for (results, values) in done {
+            results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
+        }
+        Ok(())
+    }
+
+    /// The arrays that a function returns for the ranges of the numbers below `count`, as one.
+    fn parallel_map<N: Number>(&mut self, func: usize, count: i64, args: &[Val<N>]) -> Result<Val<N>, Stop> {
+        if count < 0 {
+            return Err(TrapKind::BadCapacity(count).into());
+        }
+        let tasks = count.min(256);
+        let bound = |task: i64| Val::Int((i128::from(task) * i128::from(count) / i128::from(tasks)) as i64);
+        let mut elements = Vec::new();
+        for task in 0..tasks {
+            let args = [bound(task), bound(task + 1)].into_iter().chain(args.iter().cloned()).collect();
+            let results = self.function(func, args)?;
+            elements.extend_from_slice(results[0].array());
+        }
+        Ok(Val::array_of(elements))
     }
 
     fn step<'t, N: Number>(
@@ -270,6 +323,11 @@ impl Machine<'_> {
             (Op::TailCallClosure, [Use(callee), Uses(args)]) => {
                 let (func, args) = closure_call(&frame.get(*callee), frame.list(args));
                 return Ok(Next::Tail(func, args));
+            }
+            (Op::Fork, [Int(count)]) => return Ok(Next::Tasks(*count as u32)),
+            (Op::ParallelMap, [Def(dst), Func(func), Use(count), Uses(args)]) => {
+                let array = self.parallel_map(*func as usize, frame.get(*count).int(), &frame.list(args))?;
+                frame.set(*dst, array);
             }
             (Op::Ret, [Uses(results)]) => return Ok(Next::Return(frame.list(results))),
             (Op::Trap, [Message(message)]) => {

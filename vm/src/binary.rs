@@ -5,6 +5,9 @@
 //! one way to write each module, and the decoder accepts no other, so that equal modules have equal bytes.
 //! `docs/bytecode.md` describes the format for other implementations.
 
+use crate::isa::Op;
+use crate::module::ModuleDef;
+
 mod decode;
 mod encode;
 mod wire;
@@ -15,8 +18,14 @@ pub use encode::{EncodeError, encode};
 /// The first bytes of every file.
 pub const MAGIC: [u8; 4] = *b"DVBC";
 
-/// The format version that [`encode()`] writes and the only one that [`decode()`] reads.
-pub const VERSION: u16 = 1;
+/// The last format version: [`encode()`] writes, and [`decode()`] reads, each from 1 to this.
+pub const VERSION: u16 = 2;
+
+/// The version of a module's file: the first one that has all of its instructions.
+fn version_of(module: &ModuleDef) -> u16 {
+    let mut code = module.functions.iter().flat_map(|function| &function.body.code);
+    if code.any(|inst| matches!(inst.op, Op::Fork | Op::Task | Op::ParallelMap)) { 2 } else { 1 }
+}
 
 /// Stands after the last section, so that a file that was cut short is found out.
 const END: u8 = 0;

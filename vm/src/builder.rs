@@ -384,6 +384,100 @@ impl FunctionBuilder {
         self.emit(Op::Call, &[Operand::Func(func.0), Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec())]);
     }
 
+    /// Calls functions as tasks that may run at the same time: a function, its arguments and the registers for its
+    /// results for each, 1 to 256 of them. All arguments are read before any task begins; no task can take what another
+    /// one of the same fork returns, and each result has a register of its own.
+    ///
+    /// ```
+    /// use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
+    /// use dualvm_vm::module::ValueType::Real;
+    /// use dualvm_vm::{text::print_inst, verify::verify};
+    ///
+    /// let mut module = ModuleBuilder::new();
+    /// let mut square = FunctionBuilder::new("square", &[Real], &[Real]);
+    /// let x = square.real_param(0);
+    /// let xx = square.mul(x, x);
+    /// square.ret(&[xx.into()]);
+    /// let square = module.define(square.finish()?);
+    ///
+    /// let mut f = FunctionBuilder::new("hypotenuse", &[Real, Real], &[Real]);
+    /// let (x, y) = (f.param(0), f.param(1));
+    /// let (xx, yy) = (f.new_real(), f.new_real());
+    /// f.fork(&[(square, &[x], &[xx.into()]), (square, &[y], &[yy.into()])]);
+    /// let sum = f.add(xx, yy);
+    /// let root = f.sqrt(sum);
+    /// f.ret(&[root.into()]);
+    /// let hypotenuse = module.define(f.finish()?);
+    ///
+    /// let module = module.finish();
+    /// assert_eq!(verify(&module), Ok(()));
+    /// let lines: Vec<String> = (0..3).map(|inst| print_inst(&module, hypotenuse, inst)).collect();
+    /// assert_eq!(lines, ["fork 2", "task f0 (r0) -> (r2)", "task f0 (r1) -> (r3)"]);
+    /// # Ok::<(), dualvm_vm::builder::BuildError>(())
+    /// ```
+    pub fn fork(&mut self, tasks: &[(FuncId, &[Reg], &[Reg])]) {
+        self.emit(Op::Fork, &[Operand::Int(tasks.len() as i64)]);
+        for (func, args, results) in tasks {
+            let (args, results) = (Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec()));
+            self.emit(Op::Task, &[Operand::Func(func.0), args, results]);
+        }
+    }
+
+    /// Builds an array of `dst`'s type in parallel. The function is called once for each of at most 256 ranges of
+    /// the numbers from 0 below `count`: it takes the range's start, its end (which is not part of it) and then `args`,
+    /// and returns an array; what the calls return stands in `dst` one after the other.
+    ///
+    /// ```
+    /// use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
+    /// use dualvm_vm::isa::{Op, Operand};
+    /// use dualvm_vm::module::TypeDef;
+    /// use dualvm_vm::module::ValueType::{Int, Real, Ref};
+    /// use dualvm_vm::{text::print_inst, verify::verify};
+    ///
+    /// let mut module = ModuleBuilder::new();
+    /// let array = module.intern_type(TypeDef::Array(Real));
+    /// let builder = module.intern_type(TypeDef::Builder(Real));
+    ///
+    /// // The multiples of `step` by the numbers from `low` below `high`.
+    /// let mut range = FunctionBuilder::new("range", &[Int, Int, Real], &[Ref(array)]);
+    /// let (low, high, step) = (range.int_param(0), range.int_param(1), range.real_param(2));
+    /// let (out, one) = (range.new_ref(builder), range.int_const(1));
+    /// // No range is empty.
+    /// let len = range.isub(high, low);
+    /// range.emit_regs(Op::Build, &[out.into(), len.into()]);
+    /// let (next, end) = (range.new_label(), range.new_label());
+    /// range.bind(next);
+    /// let x = range.to_real(low);
+    /// let x = range.mul(x, step);
+    /// range.emit_regs(Op::Push, &[out.into(), x.into()]);
+    /// range.emit_regs(Op::IAdd, &[low.into(), low.into(), one.into()]);
+    /// let more = range.ilt(low, high);
+    /// range.branch(more, next, end);
+    /// range.bind(end);
+    /// let done = range.new_ref(array);
+    /// range.emit_regs(Op::Finish, &[done.into(), out.into()]);
+    /// range.ret(&[done.into()]);
+    /// let range = module.define(range.finish()?);
+    ///
+    /// let mut f = FunctionBuilder::new("multiples", &[Int, Real], &[Ref(array)]);
+    /// let dst = f.new_ref(array);
+    /// f.pmap(dst, range, f.int_param(0), &[f.param(1)]);
+    /// f.ret(&[dst.into()]);
+    /// let multiples = module.define(f.finish()?);
+    ///
+    /// let module = module.finish();
+    /// assert_eq!(verify(&module), Ok(()));
+    /// assert_eq!(print_inst(&module, multiples, 0), "pmap p0, f0, i0 (r0)");
+    /// # Ok::<(), dualvm_vm::builder::BuildError>(())
+    /// ```
+    pub fn pmap(&mut self, dst: RefReg, func: FuncId, count: IntReg, args: &[Reg]) {
+        let args = Operand::Uses(args.to_vec());
+        self.emit(
+            Op::ParallelMap,
+            &[Operand::Def(dst.into()), Operand::Func(func.0), Operand::Use(count.into()), args],
+        );
+    }
+
     /// Calls a function and returns its results.
     pub fn tail_call(&mut self, func: FuncId, args: &[Reg]) {
         self.emit(Op::TailCall, &[Operand::Func(func.0), Operand::Uses(args.to_vec())]);

@@ -357,6 +357,8 @@ pub(crate) mod tests {
         none(&rotated("pack p1 (r0, r1)\n sin r0, r0"));
         none(&rotated("pmov p1, p0\n sin r0, r0"));
         none(&rotated("call f0 (r0, r1, p0, i1) -> (r0)"));
+        none(&rotated("fork 2\n task f0 (r0, r1, p0, i1) -> (r0)\n task f0 (r0, r1, p0, i1) -> (r1)"));
+        none(&rotated("sin r0, r0\n pmap p1, f0, i0 (r0)"));
         none(&rotated("branch i1, one, other\n one:\n sin r0, r0\n jump on\n other:\n cos r0, r0\n jump on\n on:"));
         none(&rotated("iadd i4, i1, i2"));
         none(&rotated(&"sin r0, r0\n".repeat(REAL_OPS_MAX + 1)));

@@ -228,3 +228,53 @@ impl Open {
         self.segment.end = at + 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::{blocks, live_out};
+    use crate::rename::rename_loads;
+
+    /// Start, end and output registers of the segments of a function on (real, real, array, int) with `code`.
+    fn segments_of(code: &str) -> Vec<(u32, u32, Vec<u16>)> {
+        let source = format!(
+            "type t0 = array real\nfunc f0 \"f\" (real, real, t0, int) -> (real)\n regs 8 real, 4 int, t0, t0\n{{\n{code}\n}}"
+        );
+        let def = crate::text::parse(&source, "test.dvs").expect("the code is well-formed");
+        let mut body = def.functions[0].body.clone();
+        let blocks = blocks(&body);
+        rename_loads(&mut body, &blocks);
+        let live = live_out(&body, &blocks).expect("the function is small");
+        let constants = constant_registers(&body, Bank::Real, 2);
+        let cut = blocks.iter().zip(&live).flat_map(|(&block, live)| cut(&body, block, Some(live), &constants));
+        cut.map(|segment| {
+            let outputs = segment.outputs.iter().map(|(reg, _)| *reg).collect();
+            (segment.start, segment.end, outputs)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_segment_ends_before_a_fork_and_gives_what_its_tasks_take() {
+        let found = segments_of(
+            "sin r2, r0\n cos r3, r1\n exp r4, r3\n fork 2\n task f0 (r0, r4, p0, i0) -> (r4)
+             task f0 (r2, r1, p0, i0) -> (r5)\n mul r4, r4, r5\n ret (r4)",
+        );
+        assert_eq!(found, [(0, 3, vec![2, 4]), (6, 7, vec![4])]);
+    }
+
+    #[test]
+    fn a_segment_ends_before_a_parallel_map() {
+        let found = segments_of("sin r2, r0\n cos r3, r1\n pmap p1, f0, i0 (r3)\n mul r2, r2, r1\n ret (r2)");
+        assert_eq!(found, [(0, 2, vec![2, 3]), (3, 4, vec![2])]);
+    }
+
+    #[test]
+    fn a_loaded_value_that_a_task_takes_keeps_its_register() {
+        let found = segments_of(
+            "elem r2, p0, i0\n sin r3, r2\n fork 1\n task f0 (r2, r3, p0, i0) -> (r4)\n elem r2, p0, i0
+             mul r4, r4, r2\n ret (r4)",
+        );
+        assert_eq!(found, [(1, 2, vec![3]), (5, 6, vec![4])]);
+    }
+}

@@ -27,6 +27,11 @@
 //! different, there are no subtypes. Operand roles say all about scalar instructions; rules of the others are in one
 //! `match` (`verify/typing.rs`).
 //!
+//! **Forks.** As many tasks as a fork says, 1 to 256, follow it without anything between them; tasks stand nowhere
+//! else, and no jump leads to one. The tasks of a fork return to different registers and take no result of an earlier
+//! one of them, so that looking at them one after the other shows what they do together. Their functions, and those of
+//! `pmap`, neither take nor return builders: an object that changes is in one task only.
+//!
 //! **Assignment.** On every path from the start of a function to a read of a register, a write to it comes first, or it
 //! holds a parameter. Instructions that no path reaches obey all other rules, and for this one they count as
 //! having everything assigned.
@@ -41,6 +46,7 @@
 //! a reference to a data type ends it, and each data type is checked once.
 
 mod assignment;
+mod forks;
 mod function;
 pub mod limits;
 mod types;
@@ -160,6 +166,25 @@ define_rules! {
     SameType "the types differ";
     /// A closure's function takes captures and then arguments, and returns what the closure type says.
     ClosureSignature "the function doesn't fit the closure";
+    /// The function of a `pmap` takes two integers before the arguments, and returns an array of the result's type.
+    MapSignature "the function doesn't fit the parallel map";
+    /// The functions of tasks and of `pmap` neither take nor return builders.
+    TaskBuilder "a builder goes to a task or comes from one";
+
+    /// A `fork` has 1 to [`limits::FORK_TASKS_MAX`] tasks.
+    ForkCount "the number of tasks is out of range";
+    /// As many `task` instructions as a `fork` says follow it.
+    ForkTasks "a fork has too few tasks";
+    /// A `task` stands among those that follow a `fork`.
+    TaskPlace "a task belongs to no fork";
+    /// Control enters a fork's tasks by way of the `fork`.
+    TaskTarget "a jump leads to a task";
+    /// The tasks of a fork have at most [`limits::FORK_REGISTERS_MAX`] arguments in each bank, and results.
+    ForkRegisters "the tasks of a fork take or give too many registers";
+    /// The tasks of a fork take nothing that an earlier one returns.
+    TaskArguments "a task takes a result of its own fork";
+    /// The tasks of a fork return to different registers.
+    TaskResults "a register takes results of two tasks";
 
     /// Registers are assigned before they are read.
     Assignment "a register is read that is not assigned on every path";

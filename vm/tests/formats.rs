@@ -128,6 +128,15 @@ fn instructions_print_alone() {
     let module = verified();
     assert_eq!(print_inst(&module, FuncId(2), 2), "switch i1, [L3, L4], L5");
     assert_eq!(print_inst(&module, FuncId(3), 0), "call f2 (i0, r0, i0) -> (r1)");
+    let parallel: Vec<String> = (0..5).map(|inst| print_inst(&module, FuncId(8), inst)).collect();
+    let expected = [
+        "fork 3",
+        "task f2 (i0, r0, i0) -> (r1)",
+        "task f7 (i0, i0, r0) -> (p1)",
+        "task f2 (i0, r0, i0) -> (r2)",
+        "pmap p1, f7, i0 (r1)",
+    ];
+    assert_eq!(parallel, expected);
     assert_eq!(print_inst(&module, FuncId(3), 99), "<no instruction 99 in f3>");
     assert_eq!(print_inst(&module, FuncId(99), 0), "<no instruction 0 in f99>");
 }
@@ -176,6 +185,18 @@ fn the_example_in_the_documentation_is_accepted() {
     assert_survives(&module);
 }
 
+#[test]
+fn the_parallel_example_in_the_documentation_is_accepted() {
+    let page = include_str!("../../docs/bytecode.md");
+    let example = page.split("\nA whole module,").nth(1).expect("the page has the example");
+    let lines = example.lines().skip_while(|line| !line.starts_with("    "));
+    let module =
+        read(&lines.take_while(|line| line.is_empty() || line.starts_with("    ")).collect::<Vec<_>>().join("\n"));
+    assert_eq!(module.functions[2].name, "main");
+    assert_eq!(verify(&module), Ok(()));
+    assert_survives(&module);
+}
+
 /// The message, line and column, and help of each error.
 fn errors(text: &str) -> Vec<(String, u32, u32, Option<String>)> {
     let errors = parse(text, "test.dvs").expect_err("the text has errors");
@@ -210,6 +231,13 @@ fn syntax_errors_say_what_was_expected_and_where() {
         ("trap \"\\q\"", 9, "this escape means nothing", None),
         ("call f0 (r0 r1) -> ()", 15, "expected `,` or `)`, found `r1`", None),
         ("call f0 (r0) (r1)", 16, "expected `->`, found `(`", None),
+        ("fork", 7, "expected operand `count`, found the end of the line", None),
+        ("fork r0", 8, "expected an integer of 64 bits, found `r0`", None),
+        ("task (r0) -> (r0)", 8, "expected a function: `f0` or its name in quotes, found `(`", None),
+        ("task \"g\" () -> ()", 8, "there is no function `\"g\"`", Some("did you mean \"f\"?")),
+        ("pmap p0, f0 (r0)", 15, "expected `,`, found `(`", None),
+        ("pmap p0, f0, r0 ()", 16, "expected an integer register, such as `i0`, found `r0`", None),
+        ("pmap p0, f0, i0", 18, "expected operand `args`, found the end of the line", None),
         ("@1 ret ()", 6, "expected `:`, found `ret`", None),
         ("L1: L1: ret ()", 7, "label `L1` stands twice in this function", None),
         ("$", 3, "expected an instruction, a label or `}`, found `$`", None),
@@ -290,10 +318,21 @@ fn carets_point_at_the_place_in_long_lines_and_after_tabs() {
 fn decode_errors_say_where_and_what() {
     let bytes = encode(&verified()).expect("lists are in their pools");
     let sections = &bytes[..bytes.len() - 1];
-    let cases: [(Vec<u8>, &str); 7] = [
+    let cases: [(Vec<u8>, &str); 10] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
-        (b"DVBC\x02\0".to_vec(), "byte 4 (format version): expected version 1, found version 2"),
+        (b"DVBC\x03\0".to_vec(), "byte 4 (format version): expected version 1 to 2, found version 3"),
+        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 2, found version 0"),
+        (
+            b"DVBC\x02\0\0".to_vec(),
+            "byte 4 (format version): expected version 1, the first with all instructions of the module, \
+             found version 2",
+        ),
+        (
+            [b"DVBC\x01\0", &bytes[6..]].concat(),
+            "byte 4 (format version): expected version 2, the first with all instructions of the module, \
+             found version 1",
+        ),
         (
             [sections, &[6, 0]].concat(),
             &format!("byte {} (section): expected one that comes after debug, found code 6", sections.len()),

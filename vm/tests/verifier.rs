@@ -144,6 +144,80 @@ const CODE_CASES: &[Case] = &[
         "expected no builder among the captures, found p3 of type t3, a builder",
     ),
     (
+        Rule::Arguments,
+        "fork 1\ntask f0 (r0, p1) -> (r1, i1)\nret (r0)",
+        "(`task f0 (r0, p1) -> (r1, i1)`): the arguments don't fit: expected t0 at position 1, found t1 in p1",
+    ),
+    (Rule::Results, "fork 1\ntask f0 (r0, p0) -> (r1)\nret (r0)", "expected 2 registers, found 1"),
+    (Rule::DuplicateResult, "fork 1\ntask f0 (r0, p0) -> (r1, r1)\nret (r0)", "found r1 twice"),
+    (
+        Rule::ForkCount,
+        "fork 0\nret (r0)",
+        "(`fork 0`): the number of tasks is out of range: expected 1 to 256 tasks, found 0",
+    ),
+    (Rule::ForkCount, "fork -1\ntask f1 (p1, r0) -> (i1)\nret (r0)", "expected 1 to 256 tasks, found -1"),
+    (Rule::ForkCount, "fork 257\ntask f1 (p1, r0) -> (i1)\nret (r0)", "expected 1 to 256 tasks, found 257"),
+    (Rule::ForkCount, "fork 9223372036854775807\nret (r0)", "found 9223372036854775807"),
+    (
+        Rule::ForkTasks,
+        "fork 2\ntask f1 (p1, r0) -> (i1)\nret (r0)",
+        "instruction 0 (`fork 2`): a fork has too few tasks: \
+         expected 2 `task` instructions right after the fork, found 1",
+    ),
+    (
+        Rule::ForkTasks,
+        "fork 2\ntask f1 (p1, r0) -> (i1)\nmov r1, r0\nret (r0)",
+        "expected 2 `task` instructions right after the fork, found 1",
+    ),
+    (Rule::ForkTasks, "fork 1\nfork 1\ntask f1 (p1, r0) -> (i1)\nret (r0)", "instruction 0 (`fork 1`)"),
+    (Rule::FallsOff, "fork 1\ntask f1 (p1, r0) -> (i1)", "expected a terminator as the last instruction, found `task`"),
+    (Rule::FallsOff, "ret (r0)\nfork 1", "expected a terminator as the last instruction, found `fork`"),
+    (
+        Rule::TaskPlace,
+        "task f1 (p1, r0) -> (i1)\nret (r0)",
+        "instruction 0 (`task f1 (p1, r0) -> (i1)`): a task belongs to no fork: \
+         expected tasks right after their fork only, found one task more",
+    ),
+    (
+        Rule::TaskPlace,
+        "fork 1\ntask f1 (p1, r0) -> (i1)\ntask f1 (p1, r0) -> (i0)\nret (r0)",
+        "instruction 2 (`task f1 (p1, r0) -> (i0)`): a task belongs to no fork",
+    ),
+    (
+        Rule::TaskTarget,
+        "jump 2\nfork 1\ntask f1 (p1, r0) -> (i1)\nret (r0)",
+        "instruction 0 (`jump L2`): a jump leads to a task: \
+         expected a target that is not inside of a group, found 2, a task",
+    ),
+    (Rule::TaskTarget, "branch i0, 1, 2\nfork 1\ntask f1 (p1, r0) -> (i1)\nret (r0)", "found 2, a task"),
+    (Rule::TaskTarget, "switch i0, [1, 2], 1\nfork 1\ntask f1 (p1, r0) -> (i1)\nret (r0)", "found 2, a task"),
+    (Rule::TaskTarget, "switch i0, [1, 1], 2\nfork 1\ntask f1 (p1, r0) -> (i1)\nret (r0)", "found 2, a task"),
+    (Rule::TaskTarget, "fork 1\ntask f1 (p1, r0) -> (i1)\njump 1", "instruction 2 (`jump L1`)"),
+    (
+        Rule::TaskArguments,
+        "fork 2\ntask f0 (r0, p0) -> (r1, i0)\ntask f1 (p1, r1) -> (i1)\nret (r0)",
+        "expected arguments that are there before the fork, found r1, a result of a task before it",
+    ),
+    (
+        Rule::TaskResults,
+        "fork 3\ntask f1 (p1, r0) -> (i1)\ntask f0 (r0, p0) -> (r1, i0)\ntask f1 (p1, r0) -> (i1)\nret (r0)",
+        "instruction 3 (`task f1 (p1, r0) -> (i1)`): a register takes results of two tasks: \
+         expected a register of its own for each result of a fork's tasks, found i1, which has one of a task before it",
+    ),
+    (
+        Rule::TaskBuilder,
+        "fork 1\ntask f2 (r0, i0, p0, p1, p2, p3, p4, p5) -> (r1)\nret (r0)",
+        "a builder goes to a task or comes from one: expected no builder among parameters and results, \
+         found t3, a builder",
+    ),
+    (Rule::ObjectKind, "pmap p6, f0, i0 ()\nret (r0)", "expected an array in p6, found a struct (t0)"),
+    (
+        Rule::MapSignature,
+        "pmap p7, f1, i0 (r0)\nret (r0)",
+        "(`pmap p7, f1, i0 (r0)`): the function doesn't fit the parallel map: \
+         expected parameters that begin with int, int, found (t1, real)",
+    ),
+    (
         Rule::Assignment,
         "ret (r1)",
         "(`ret (r1)`): a register is read that is not assigned on every path: \
@@ -330,6 +404,48 @@ const MODULE_CASES: &[Case] = &[
         "expected results (), found an interface that flattens to (real, int)",
     ),
     (
+        Rule::MapSignature,
+        "func \"g\" (int) -> (t1)\nregs 1 int, t1\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 ()\nret ()\n}",
+        "expected parameters that begin with int, int, found (int)",
+    ),
+    (
+        Rule::MapSignature,
+        "func \"g\" (int, int) -> (t2)\nregs 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 ()\nret ()\n}",
+        "expected t1 at position 0 of results, found t2",
+    ),
+    (
+        Rule::MapSignature,
+        "func \"g\" (int, int) -> (t1, real)\nregs 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 ()\nret ()\n}",
+        "expected 1 results, found 2",
+    ),
+    (
+        Rule::Arguments,
+        "func \"g\" (int, int, real) -> (t1)\nregs 1 real, 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 (i0)\nret ()\n}",
+        "expected real at position 0, found int in i0",
+    ),
+    (
+        Rule::TaskBuilder,
+        "func \"g\" (int, int, t3) -> (t1)\nregs 2 int, t3\n{ trap m0\n}
+         func \"f\" (int, t3) -> ()\nregs 1 int, t3, t1\n{\npmap p1, \"g\", i0 (p0)\nret ()\n}",
+        "expected no builder among parameters and results, found t3, a builder",
+    ),
+    (
+        Rule::TaskBuilder,
+        "func \"g\" () -> (t3)\n{ trap m0\n}
+         func \"f\" () -> ()\nregs t3\n{\nfork 1\ntask \"g\" () -> (p0)\nret ()\n}",
+        "expected no builder among parameters and results, found t3, a builder",
+    ),
+    (
+        Rule::Assignment,
+        "func \"g\" (int, int, real) -> (t1)\nregs 1 real, 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 real, 1 int, t1\n{\npmap p0, \"g\", i0 (r0)\nret ()\n}",
+        "expected a write to r0 on every path to here",
+    ),
+    (
         Rule::CodeLength,
         "func \"a\" () -> ()\n{ }",
         "function f0 \"a\": the number of instructions is out of range: expected 1 to 16777216 instructions, found 0",
@@ -429,6 +545,16 @@ fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
         (Rule::UnusedBits, unused(|body| body.code[1].imm |= 1 << 16), "imm: 65537 }"),
         (Rule::UnusedBits, unused(|body| body.code[3].imm |= 1 << 40), "zero in fields without an operand"),
         (Rule::Locations, unused(|body| body.locations.push(Location { inst: 1, line: 1, column: 0 })), "found 1:0"),
+        (
+            Rule::ForkRegisters,
+            wide_fork(5, 4096, 0),
+            "expected at most 16384 registers `r` as arguments of a fork's tasks, found more",
+        ),
+        (
+            Rule::ForkRegisters,
+            wide_fork(5, 0, 4096),
+            "expected at most 16384 registers `r` as results of a fork's tasks, found more",
+        ),
         (Rule::ListEntries, shared_lists(), "expected at most 67108864 entries in the function, found more"),
         (
             Rule::FlowLimit,
@@ -480,6 +606,32 @@ fn long_lives() -> ModuleDef {
     }
     push(body, Op::Ret, &[Operand::Uses(vec![])]);
     module
+}
+
+/// A fork of tasks with so many arguments and results each.
+fn wide_fork(tasks: usize, params: usize, results: usize) -> ModuleDef {
+    let regs = |start: usize, count: usize| (start..start + count).map(|n| Reg::real(n as u16)).collect::<Vec<_>>();
+    let callee = Function {
+        params: vec![ValueType::Real; params],
+        results: vec![ValueType::Real; results],
+        ..function("callee", |body| {
+            body.reals = 4096;
+            push(body, Op::Jump, &[Operand::Target(0)]);
+        })
+    };
+    let caller = Function {
+        params: vec![ValueType::Real; params],
+        ..function("caller", |body| {
+            body.reals = (params + tasks * results) as u32;
+            push(body, Op::Fork, &[Operand::Int(tasks as i64)]);
+            for task in 0..tasks {
+                let defs = regs(params + task * results, results);
+                push(body, Op::Task, &[Operand::Func(0), Operand::Uses(regs(0, params)), Operand::Defs(defs)]);
+            }
+            push(body, Op::Ret, &[Operand::Uses(vec![])]);
+        })
+    };
+    ModuleDef { functions: vec![callee, caller], ..ModuleDef::default() }
 }
 
 /// A data type without values.
@@ -561,6 +713,11 @@ fn sound_code_is_accepted() {
         "finish p7, p3\nlen i1, p7\nret (r0)",
         "closure_new p11, f1 (p1)\ncall_closure p11 (r0) -> (i1)\nret (r0)",
         "@1:1 mov r1, r0\n@2:7\nret (r1)",
+        // Tasks take what others return to: arguments are read before any task begins.
+        "fork 2\ntask f1 (p1, r0) -> (i1)\ntask f0 (r0, p0) -> (r0, i0)\nret (r0)",
+        "fork 1\ntask f0 (r0, p0) -> (r0, i0)\nfork 1\ntask f0 (r0, p0) -> (r0, i0)\nret (r0)",
+        // A loop may lead back to a fork, and locations may stand inside of a group.
+        "L: fork 1\n@1:1\ntask f0 (r0, p0) -> (r0, i0)\n@2:1\nbranch i0, L, E\nE: ret (r0)",
     ];
     for code in codes {
         if let Err(errors) = verify(&with_code(code)) {
@@ -588,6 +745,23 @@ fn the_largest_of_everything_is_accepted() {
         ..ModuleDef::default()
     };
     assert_eq!(verify(&module), Ok(()));
+    assert_eq!(verify(&wide_fork(limits::FORK_TASKS_MAX, 64, 0)), Ok(()));
+    assert_eq!(verify(&wide_fork(4, 4096, 4096)), Ok(()));
+}
+
+#[test]
+fn several_forks_are_looked_at_in_one_run() {
+    let task = "task f1 (p1, r0) -> (i1)";
+    let module = with_code(&format!("fork 0\n{task}\nfork 2\n{task}\n{task}\n{task}\nfork 3\n{task}\nret (r0)"));
+    let errors = verify(&module).unwrap_err();
+    let places: Vec<_> = errors.iter().map(|error| (error.rule, error.inst)).collect();
+    let expected = [
+        (Rule::ForkCount, Some(0)),
+        (Rule::TaskResults, Some(4)),
+        (Rule::TaskPlace, Some(5)),
+        (Rule::ForkTasks, Some(6)),
+    ];
+    assert_eq!(places, expected);
 }
 
 #[test]

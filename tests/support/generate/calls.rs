@@ -119,10 +119,14 @@ impl Writer<'_> {
         if self.one_in(3) && !self.conditional(2) {
             return;
         }
-        if self.one_in(2) {
+        if self.one_in(if self.style == Style::Parallel { 6 } else { 2 }) {
             return self.tail_call();
         }
-        self.call();
+        if self.style == Style::Parallel {
+            self.lopsided_fork();
+        } else {
+            self.call();
+        }
         for _ in 0..self.dice.usize(0..4) {
             self.straight();
         }

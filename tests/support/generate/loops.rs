@@ -54,9 +54,11 @@ impl Writer<'_> {
             7 => End::Half,
             _ => End::Data,
         };
-        if *self.long_loops > 0 && depth == 0 && self.index == 0 && self.one_in(2) {
+        // In a task as well, if there are any: its part of the tape begins anywhere.
+        let parallel = self.style == Style::Parallel;
+        if *self.long_loops > 0 && depth == 0 && (self.index == 0 || parallel) && self.one_in(2) {
             *self.long_loops -= 1;
-            end = End::Constant(self.dice.i64(2_000..8_000));
+            end = End::Constant(if parallel { self.dice.i64(1_000..3_000) } else { self.dice.i64(2_000..8_000) });
             self.note("loop of thousands of rounds");
         }
         let long = matches!(end, End::Constant(1_000..));

@@ -53,7 +53,9 @@ impl Writer<'_> {
         }
         let loops = if self.style == Style::Loops { 40 } else { 3 };
         let objects = if self.style == Style::Data { 60 } else { 6 };
-        match self.dice.u32(..100 + loops + objects) {
+        let forks = if self.style == Style::Parallel { 40 } else { 0 };
+        match self.dice.u32(..100 + loops + objects + forks) {
+            n if n >= 100 + loops + objects => self.parallel(),
             100.. if depth < 3 && self.dice.u32(..loops + objects) < loops => self.self_loop(depth),
             100.. => return self.objects(depth),
             0..40 => self.scalar(),

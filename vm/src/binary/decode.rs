@@ -1,7 +1,7 @@
 //! Reading modules.
 
 use super::wire::{Decoded, Reader};
-use super::{END, MAGIC, Section, VERSION, tag};
+use super::{END, MAGIC, Section, VERSION, tag, version_of};
 use crate::isa::{Bank, Op, Operand, Reg, Role};
 use crate::module::{
     Body, DataDef, DataId, Function, HostType, Interface, Location, ModuleDef, TypeDef, TypeId, ValueType, VariantDef,
@@ -38,14 +38,14 @@ impl std::error::Error for DecodeError {}
 ///
 /// ```
 /// let error = dualvm_vm::binary::decode(b"DVBC\x63\x00").unwrap_err();
-/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1, found version 99");
+/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 2, found version 99");
 /// ```
 ///
 /// # Errors
 /// The first thing that is not as `docs/bytecode.md` says.
 pub fn decode(bytes: &[u8]) -> Result<ModuleDef, DecodeError> {
     let mut file = Reader::new(bytes);
-    header(&mut file)?;
+    let version = header(&mut file)?;
     let mut module = ModuleDef::default();
     let mut last = None;
     while let Some((section, mut content)) = section(&mut file, last)? {
@@ -63,21 +63,27 @@ pub fn decode(bytes: &[u8]) -> Result<ModuleDef, DecodeError> {
             return Err(content.error(content.offset(), section.name(), "the end of the section", found));
         }
     }
+    let expected = version_of(&module);
+    if version != expected {
+        let expected = format!("version {expected}, the first with all instructions of the module");
+        return Err(file.error(MAGIC.len(), "format version", expected, format!("version {version}")));
+    }
     Ok(module)
 }
 
-fn header(file: &mut Reader) -> Decoded<()> {
+/// Reads the bytes before the sections. Returns the format version.
+fn header(file: &mut Reader) -> Decoded<u16> {
     let magic = file.take(MAGIC.len(), "magic number")?;
     if magic != MAGIC {
         return Err(file.error(0, "magic number", "`DVBC`", format!("`{}`", magic.escape_ascii())));
     }
     let at = file.offset();
     let version = u16::from_le_bytes(file.take(2, "format version")?.try_into().expect("two bytes were taken"));
-    if version != VERSION {
-        let (expected, found) = (format!("version {VERSION}"), format!("version {version}"));
+    if !(1..=VERSION).contains(&version) {
+        let (expected, found) = (format!("version 1 to {VERSION}"), format!("version {version}"));
         return Err(file.error(at, "format version", expected, found));
     }
-    Ok(())
+    Ok(version)
 }
 
 /// The next section, which must come after `last` in the order of sections; none at the end mark, where the file ends.

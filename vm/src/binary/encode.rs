@@ -1,7 +1,7 @@
 //! Writing modules.
 
 use super::wire::Writer;
-use super::{END, MAGIC, Section, VERSION, tag};
+use super::{END, MAGIC, Section, tag, version_of};
 use crate::isa::{Operand, Reg};
 use crate::module::{Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType};
 use std::fmt;
@@ -44,7 +44,7 @@ impl std::error::Error for EncodeError {}
 pub fn encode(module: &ModuleDef) -> Result<Vec<u8>, EncodeError> {
     let mut file = Writer::default();
     file.bytes.extend_from_slice(&MAGIC);
-    file.bytes.extend_from_slice(&VERSION.to_le_bytes());
+    file.bytes.extend_from_slice(&version_of(module).to_le_bytes());
     for section in Section::ALL {
         let mut content = Writer::default();
         match section {

@@ -1,6 +1,6 @@
 //! Rules on a function: its signature, its registers, and what operand roles say of its instructions.
 
-use super::{Fault, Report, Rule, assignment, limits, type_of, types, typing};
+use super::{Fault, Report, Rule, assignment, forks, limits, type_of, types, typing};
 use crate::isa::{Bank, Inst, Operand, Reg};
 use crate::module::{Body, Function, ValueType};
 
@@ -17,6 +17,9 @@ pub(super) fn check(function: &Function, report: &mut Report) {
         return;
     }
     check_instructions(function, report);
+    if report.errors.len() == errors {
+        forks::check(function, report);
+    }
     check_locations(&function.body, report);
     if report.errors.len() == errors {
         assignment::check(function, report);

@@ -26,6 +26,11 @@ pub const PARAMS_MAX: usize = 4096;
 pub const INSTRUCTIONS_MAX: usize = 1 << 24;
 /// Entries of all operand lists of a function together.
 pub const LIST_ENTRIES_MAX: usize = 1 << 26;
+/// Tasks of a fork.
+pub const FORK_TASKS_MAX: usize = 256;
+/// Registers of one bank that the tasks of a fork take together, and that they give. A `pmap` has at most
+/// [`PARAMS_MAX`] arguments.
+pub const FORK_REGISTERS_MAX: usize = 1 << 14;
 /// How deep host types nest; a type without parts has depth 1.
 pub const HOST_TYPE_DEPTH_MAX: usize = 64;
 /// Steps that following unassigned registers through the module's control flow may take. One step looks at one edge

@@ -35,7 +35,8 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
     match structural {
         // Roles say everything.
         Structural::Mov | Structural::IMov | Structural::Const | Structural::IConst => Ok(()),
-        Structural::Fork | Structural::ParallelMap => Ok(()),
+        // What a fork asks of the instructions after it is in `forks`.
+        Structural::Fork => Ok(()),
         Structural::Jump | Structural::Branch | Structural::Switch | Structural::Trap => Ok(()),
 
         Structural::PMov => view.same_type(0, 1),
@@ -44,8 +45,10 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
         Structural::Call | Structural::Task => {
             let callee = view.callee(0);
             view.list(Rule::Arguments, 1, &callee.params)?;
-            view.list(Rule::Results, 2, &callee.results)
+            view.list(Rule::Results, 2, &callee.results)?;
+            if op == Op::Task { view.no_builder(callee) } else { Ok(()) }
         }
+        Structural::ParallelMap => view.parallel_map(),
         Structural::TailCall => {
             let callee = view.callee(0);
             view.list(Rule::Arguments, 1, &callee.params)?;
@@ -253,6 +256,31 @@ impl<'a> View<'a> {
             Some(i) => {
                 let wanted = format!("{} at position {i} of {what}", name(expected[i]));
                 Err(Fault::new(rule, wanted, name(found[i])))
+            }
+        }
+    }
+
+    /// The function is called once for each range: with its start, its end and the arguments.
+    fn parallel_map(&self) -> Result<(), Fault> {
+        let (array, callee) = (self.ty(0), self.callee(1));
+        self.array(0)?;
+        let [ValueType::Int, ValueType::Int, params @ ..] = &callee.params[..] else {
+            let found = callee.params.iter().take(2).map(|&ty| name(ty)).collect::<Vec<_>>().join(", ");
+            return Err(Fault::new(Rule::MapSignature, "parameters that begin with int, int", format!("({found})")));
+        };
+        self.same_list(Rule::MapSignature, "results", &[array], &callee.results)?;
+        self.list(Rule::Arguments, 3, params)?;
+        self.no_builder(callee)
+    }
+
+    /// A function that may run at the same time as others shares no builder with them.
+    fn no_builder(&self, callee: &Function) -> Result<(), Fault> {
+        let mut types = callee.params.iter().chain(&callee.results);
+        match types.find(|&&ty| self.report.is_builder(ty)) {
+            None => Ok(()),
+            Some(&ty) => {
+                let found = format!("{}, a builder", name(ty));
+                Err(Fault::new(Rule::TaskBuilder, "no builder among parameters and results", found))
             }
         }
     }
