@@ -229,7 +229,7 @@ impl<'a> Meter<'a> {
         match granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant) {
             Ok(before) => {
                 let slice = slice(before.wrapping_sub(left as u64));
-                self.received = self.used(left) + slice;
+                self.received = self.used(left).wrapping_add(slice);
                 Ok(slice as i64)
             }
             Err(_) => Err(TrapKind::Limit(Limit::Fuel)),

@@ -263,9 +263,9 @@ mod tests {
                     if n > 0 {
                         (*base.add(parents[n])).totals.tasks += (*base.add(n)).totals.tasks;
                     }
-                    number(base);
                 }
             }
+            unsafe { number(base) };
             let path = |mut n: usize| {
                 let mut path = vec![n];
                 while n > 0 {
