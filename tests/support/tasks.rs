@@ -78,7 +78,7 @@ fn taped(value: &Value) -> Val<Taped> {
 #[track_caller]
 pub(crate) fn trap_at(code: &str, args: &[Value], limits: &Limits) -> Trap {
     let loaded = load(code);
-    let traps = [Mode::Call, Mode::Gradient].map(|mode| match outcome_at(&loaded, args, mode, limits) {
+    let traps = [Mode::Call, Mode::Jacobian].map(|mode| match outcome_at(&loaded, args, mode, limits) {
         Outcome::Trap(trap) => trap,
         other => panic!("expected a trap, found {other:?}"),
     });
