@@ -19,6 +19,8 @@ pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr
 pub(crate) const NESTING_MAX: u32 = 4_000;
 /// How many expressions a definition may have: what is longer is data, which belongs into an argument.
 pub(crate) const DEFINITION_NODES_MAX: usize = 500_000;
+/// How many tasks may run side by side in one `par`: as many as a `fork` of the bytecode has.
+pub(crate) const TASKS_MAX: usize = 256;
 
 id_types! {
     /// An expression.
@@ -115,6 +117,8 @@ pub(crate) enum ExprKind {
     Constructor(Name),
     /// `(a, b)`, or `()` without parts.
     Tuple(Vec<ExprId>),
+    /// `a |*| b` or `par (a, b, c)`: a tuple of two to [`TASKS_MAX`] parts, each evaluated as a task.
+    Par(Vec<ExprId>),
     /// `f a b`.
     Apply(ExprId, Vec<ExprId>),
     /// `-a`.
@@ -284,7 +288,11 @@ impl Ast {
             | ExprKind::Constructor(_)
             | ExprKind::Operator(_)
             | ExprKind::Fail(_) => {}
-            ExprKind::Tuple(parts) | ExprKind::Array(parts) | ExprKind::List(parts) | ExprKind::Append(parts) => {
+            ExprKind::Tuple(parts)
+            | ExprKind::Par(parts)
+            | ExprKind::Array(parts)
+            | ExprKind::List(parts)
+            | ExprKind::Append(parts) => {
                 parts.iter().copied().for_each(visit);
             }
             ExprKind::Apply(first, rest) => {

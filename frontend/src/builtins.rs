@@ -20,6 +20,8 @@ pub(crate) enum Builtin {
     Max,
     /// The number of elements of an array.
     Length,
+    /// An array of a function's values, built in parallel.
+    ParallelBuild,
     /// Negation of a Bool.
     Not,
     /// The constant π.
@@ -37,8 +39,10 @@ pub(crate) enum SignatureType {
     Bool,
     /// `Int` or `Real`, the same wherever it occurs in the signature.
     Number,
-    /// An array of anything.
+    /// An array of anything, the same wherever it occurs in the signature.
     AnyArray,
+    /// A function from an index to an element of that array.
+    ElementAt,
 }
 
 /// Parameter types and result type.
@@ -69,6 +73,7 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("min", Builtin::Min),
     ("max", Builtin::Max),
     ("length", Builtin::Length),
+    ("pbuild", Builtin::ParallelBuild),
     ("not", Builtin::Not),
     ("pi", Builtin::Pi),
 ];
@@ -86,7 +91,7 @@ impl Builtin {
 
     /// The type.
     pub(crate) fn signature(self) -> Signature {
-        use SignatureType::{AnyArray, Bool, Int, Number, Real};
+        use SignatureType::{AnyArray, Bool, ElementAt, Int, Number, Real};
         match self {
             Builtin::Scalar(op) => {
                 let mut types = op.info().operands.iter().map(|operand| match bank(operand.role) {
@@ -99,6 +104,7 @@ impl Builtin {
             Builtin::Abs | Builtin::Sign => (vec![Number], Number),
             Builtin::Min | Builtin::Max => (vec![Number, Number], Number),
             Builtin::Length => (vec![AnyArray], Int),
+            Builtin::ParallelBuild => (vec![Int, ElementAt], AnyArray),
             Builtin::Not => (vec![Bool], Bool),
             Builtin::Pi => (vec![], Real),
         }

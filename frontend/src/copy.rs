@@ -6,7 +6,7 @@
 use crate::arena::Id;
 use crate::core::{
     Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Join, Label, Loop, Range,
-    Repeat, Switch, TypeList, TypeLists, Var,
+    Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
 use crate::source::Span;
 use dualvm_vm::isa::{Op, Scalar, evaluate};
@@ -17,6 +17,8 @@ pub(crate) trait Chooser {
     /// The function to inline for a call of `callee`; `loops` is how many loops are around it in the caller, `grown`
     /// how many nodes the caller has so far.
     fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Option<&Function>;
+    /// A task's function, if all that it does is a call whose arguments take no time: the task can be that call.
+    fn forwards(&self, task: FunctionId) -> Option<&Function>;
 }
 
 /// Copies a function, inlining what the chooser says.
@@ -106,6 +108,11 @@ impl<'c> Copier<'c> {
                     return self.call(function, args, node.types, node.span);
                 }
                 ExprKind::CallClosure(callee, args)
+            }
+            ExprKind::Fork(tasks) => return self.fork(tasks, node.types, node.span),
+            ExprKind::ParallelMap(function, args) => {
+                let args = self.list(args);
+                ExprKind::ParallelMap(*function, self.flat(&args))
             }
             ExprKind::Real(value) => ExprKind::Real(*value),
             ExprKind::Int(value) => ExprKind::Int(*value),
@@ -246,6 +253,40 @@ impl<'c> Copier<'c> {
         self.make(ExprKind::Block(bindings.into(), value), types, span)
     }
 
+    fn fork(&mut self, tasks: &[Task], types: TypeList, span: Span) -> ExprId {
+        let chooser: &'c dyn Chooser = self.chooser;
+        let mut bindings = Vec::new();
+        let mut copied = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let args = self.list(&task.args);
+            if let Some(function) = chooser.forwards(task.function)
+                && let ExprKind::Call(callee, inner) = &function.body.exprs[function.root].kind
+            {
+                let mut values = Vec::new();
+                args.iter().for_each(|&arg| self.body.name_values(arg, self.lists, &mut bindings, &mut values));
+                let args = self.inside(function, &values, |copier| copier.list(inner));
+                copied.push(Task { function: *callee, args: self.flat(&args), ..*task });
+            } else {
+                copied.push(Task { args: self.flat(&args), ..*task });
+            }
+        }
+        let fork = self.make(ExprKind::Fork(copied.into()), types, span);
+        self.block(bindings, fork)
+    }
+
+    /// Expressions with what stands side by side in them one by one.
+    fn flat(&self, exprs: &[ExprId]) -> Box<[ExprId]> {
+        let mut flat = Vec::with_capacity(exprs.len());
+        let mut pending: Vec<ExprId> = exprs.iter().rev().copied().collect();
+        while let Some(expr) = pending.pop() {
+            match &self.body.exprs[expr].kind {
+                ExprKind::Values(parts) => pending.extend(parts.iter().rev()),
+                _ => flat.push(expr),
+            }
+        }
+        flat.into()
+    }
+
     fn repeat(&mut self, repeat: &Loop) -> Loop {
         let init = self.expr(repeat.init);
         let range = match repeat.iteration {
@@ -279,18 +320,24 @@ impl<'c> Copier<'c> {
             self.body.name_values(arg, self.lists, &mut bindings, &mut values);
             self.note_closure(&mut bindings);
         }
+        let value = self.inside(callee, &values, |copier| copier.expr(callee.root));
+        self.block(bindings, value)
+    }
+
+    /// Copies something of another function, whose parameters have these values.
+    fn inside<T>(&mut self, callee: &'c Function, values: &[Atom], copy: impl FnOnce(&mut Self) -> T) -> T {
         let mut atoms = vec![None; callee.body.vars.len()];
-        for (param, value) in callee.params.iter().zip(values) {
+        for (param, &value) in callee.params.iter().zip(values) {
             atoms[param.index()] = Some(value);
         }
         let labels = vec![None; callee.body.labels.len()];
         let caller = std::mem::replace(&mut self.from, callee);
         let caller_atoms = std::mem::replace(&mut self.atoms, atoms);
         let caller_labels = std::mem::replace(&mut self.labels, labels);
-        let value = self.expr(callee.root);
+        let copied = copy(self);
         self.from = caller;
         self.atoms = caller_atoms;
         self.labels = caller_labels;
-        self.block(bindings, value)
+        copied
     }
 }

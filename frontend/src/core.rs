@@ -128,6 +128,12 @@ pub(crate) enum ExprKind {
     Loop(Box<Loop>),
     /// A call; the values of the arguments, one after the other, are the parameters.
     Call(FunctionId, Box<[ExprId]>),
+    /// Calls that may run at the same time: the results of all, one after the other. All arguments are evaluated before
+    /// the first call begins.
+    Fork(Box<[Task]>),
+    /// An array built in parallel: the function gives the array for a part of the indices below the first argument, from
+    /// the part's first index, the index after its last, and the values of the other arguments.
+    ParallelMap(FunctionId, Box<[ExprId]>),
     /// The length of an array.
     Length(ExprId),
     /// The values of an array's element: array, index.
@@ -154,6 +160,19 @@ pub(crate) enum ExprKind {
     Jump(Label, Box<[ExprId]>),
     /// Stops the program.
     Trap(Box<str>),
+}
+
+/// A call of a [`ExprKind::Fork`].
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// What is called.
+    pub(crate) function: FunctionId,
+    /// The values of these, one after the other, are the parameters.
+    pub(crate) args: Box<[ExprId]>,
+    /// The types of its results.
+    pub(crate) results: TypeList,
+    /// Where it comes from.
+    pub(crate) span: Span,
 }
 
 /// A field of a payload.
@@ -274,10 +293,12 @@ impl Expr {
             ExprKind::Values(list)
             | ExprKind::Scalar(_, list)
             | ExprKind::Call(_, list)
+            | ExprKind::ParallelMap(_, list)
             | ExprKind::Pack(_, list)
             | ExprKind::Construct(_, list)
             | ExprKind::Closure(_, list)
             | ExprKind::Jump(_, list) => list.iter().copied().for_each(visit),
+            ExprKind::Fork(tasks) => tasks.iter().flat_map(|task| &task.args).copied().for_each(visit),
             ExprKind::CallClosure(callee, list) => {
                 visit(*callee);
                 list.iter().copied().for_each(visit);

@@ -15,6 +15,7 @@ mod expr;
 mod function;
 mod mismatch;
 mod operators;
+mod overload;
 mod pattern;
 mod record;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use std::collections::HashMap;
 
 pub(crate) use crate::exhaustive::Check;
 use mismatch::Why;
+use overload::Overloaded;
 use record::FieldUse;
 
 /// A polymorphic type of more nodes than this is refused: each use copies it, and copies of copies grow exponentially.
@@ -68,6 +70,8 @@ pub(crate) struct Inferred {
     /// For a mention of a polymorphic definition or function: what its variables are there. A mention in the own group
     /// has no entry: there the variables are themselves.
     pub(crate) instances: HashMap<ExprId, Vec<Ty>>,
+    /// For a mention of a definition that there is for lists and for arrays: which one it is.
+    pub(crate) overloads: HashMap<ExprId, DefId>,
 }
 
 /// Infers all types.
@@ -94,6 +98,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         datas: Table::default(),
         constructors: Table::default(),
         instances: HashMap::new(),
+        overloads: HashMap::new(),
     };
     let locals = Table::filled(inferred.types.error, resolved.locals.len());
     let mut infer = Infer {
@@ -105,6 +110,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         type_vars: HashMap::new(),
         aliases: Table::filled(None, ast.aliases.len()),
         fields: Vec::new(),
+        overloads: Vec::new(),
         checks: Vec::new(),
         group: Vec::new(),
         out: inferred,
@@ -133,6 +139,8 @@ struct Infer<'i> {
     aliases: Table<AliasId, Option<(Vec<Ty>, Ty)>>,
     /// The uses of fields of records that are not known yet.
     fields: Vec<FieldUse>,
+    /// The mentions of definitions that are overloaded and not told apart yet.
+    overloads: Vec<Overloaded>,
     /// The patterns to check once types are known.
     checks: Vec<Check>,
     /// The definitions that are being inferred.
@@ -172,6 +180,7 @@ impl Infer<'_> {
             type_vars[i] = std::mem::take(&mut self.type_vars);
         }
         self.solve_fields();
+        self.refuse_unknown_collections();
         self.refuse_unknown_records();
         for vars in type_vars {
             self.type_vars = vars;

@@ -8,6 +8,7 @@ use crate::arena::{Id, Table};
 use crate::copy::{Chooser, copy_function};
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
 use crate::graph;
+use crate::optimise::pure_cost;
 use crate::tail::repeat_tail_calls;
 
 /// Functions of at most this many nodes are inlined everywhere.
@@ -18,6 +19,9 @@ const LOOPED_NODES_MAX: usize = 400;
 const GROWN_NODES_MAX: usize = 20_000;
 /// A function grows by inlining other functions up to this size.
 const LOOPED_GROWN_NODES_MAX: usize = 4_000;
+
+/// What costs more than this, in additions, is computed in the task that needs it.
+const TASK_ARGUMENT_COST_MAX: u32 = 4;
 
 /// Inlines functions.
 pub(crate) fn inline(mut program: Program) -> Program {
@@ -69,6 +73,13 @@ impl Chooser for Policy<'_> {
         let pays = size <= SMALL_NODES_MAX || loops > 0 || is_only;
         (pays && grown < limit).then(|| &self.functions[callee])
     }
+
+    fn forwards(&self, task: FunctionId) -> Option<&Function> {
+        let function = &self.functions[task];
+        let ExprKind::Call(_, args) = &function.body.exprs[function.root].kind else { return None };
+        let is_cheap = |&arg: &ExprId| pure_cost(&function.body, arg, TASK_ARGUMENT_COST_MAX).is_some();
+        args.iter().all(is_cheap).then_some(function)
+    }
 }
 
 /// The nodes of a function's tree, parents before children, at most `limit`.
@@ -85,13 +96,14 @@ pub(crate) fn nodes(function: &Function, limit: usize) -> Vec<ExprId> {
     found
 }
 
-/// The functions that a function calls, once for each call, and those that it makes closures of.
+/// The functions that a function calls, once for each call, and those that it makes closures or tasks of.
 fn callees(function: &Function) -> (Vec<FunctionId>, Vec<FunctionId>) {
     let (mut callees, mut mentions) = (Vec::new(), Vec::new());
     for expr in nodes(function, usize::MAX) {
         match function.body.exprs[expr].kind {
             ExprKind::Call(callee, _) => callees.push(callee),
-            ExprKind::Closure(mentioned, _) => mentions.push(mentioned),
+            ExprKind::Closure(mentioned, _) | ExprKind::ParallelMap(mentioned, _) => mentions.push(mentioned),
+            ExprKind::Fork(ref tasks) => mentions.extend(tasks.iter().map(|task| task.function)),
             _ => {}
         }
     }
@@ -122,8 +134,14 @@ fn drop_unused(mut program: Program) -> Program {
         }
         function.id = renumbered[id];
         for expr in nodes(&function, usize::MAX) {
-            if let ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) = &mut function.body.exprs[expr].kind {
-                *callee = renumbered[*callee];
+            match &mut function.body.exprs[expr].kind {
+                ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) | ExprKind::ParallelMap(callee, _) => {
+                    *callee = renumbered[*callee];
+                }
+                ExprKind::Fork(tasks) => {
+                    tasks.iter_mut().for_each(|task| task.function = renumbered[task.function]);
+                }
+                _ => {}
             }
         }
         program.functions.push(function);

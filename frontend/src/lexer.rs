@@ -174,7 +174,7 @@ impl Lexer<'_> {
 
     fn symbol(&mut self, glued: bool) {
         let start = self.at;
-        for len in [2, 1] {
+        for len in [3, 2, 1] {
             let Some(text) = self.text.get(start..start + len) else { continue };
             if let Some(kind) = TokenKind::from_fixed(text) {
                 self.at += len;

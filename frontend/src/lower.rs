@@ -5,7 +5,7 @@
 //! moves. A register that holds a variable is reused after the variable's last use, also for the result of the very
 //! instruction that reads it.
 //!
-//! `lower/` holds registers, constants, parallel assignment, control flow, labels, loops, arrays and data.
+//! `lower/` holds registers, constants, parallel assignment, control flow, labels, loops, arrays, data and tasks.
 
 mod arrays;
 mod assign;
@@ -14,6 +14,7 @@ mod control;
 mod data;
 mod labels;
 mod loops;
+mod parallel;
 mod registers;
 
 use crate::arena::Id;
@@ -21,7 +22,7 @@ use crate::core::{Comparison, ExprId, ExprKind, Function, Program};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::liveness::Liveness;
 use crate::source::{Source, Span};
-use dualvm_vm::builder::{BuildError, FunctionBuilder, ModuleBuilder};
+use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{FuncId, ModuleDef, ValueType};
 
@@ -43,7 +44,7 @@ pub(crate) fn lower(program: Program, source: &Source, sink: &mut Sink) -> Modul
                 let place = function.body.exprs[function.root].span;
                 let message = format!("`{}` is too large to be compiled", function.name);
                 let help = "split it into smaller functions, or keep many numbers in an array";
-                sink.push(Diagnostic::error(place, message).label(error.to_string()).help(help));
+                sink.push(Diagnostic::error(place, message).label(error).help(help));
             }
         }
     }
@@ -55,7 +56,7 @@ fn lower_function(
     lists: &crate::core::TypeLists,
     module: &mut ModuleBuilder,
     source: &Source,
-) -> Result<dualvm_vm::module::Function, BuildError> {
+) -> Result<dualvm_vm::module::Function, String> {
     let params: Vec<ValueType> = function.params.iter().map(|&var| function.body.vars[var]).collect();
     let mut out = FunctionBuilder::new(&function.name, &params, lists.get(function.results));
     if let Some(interface) = &function.interface {
@@ -70,10 +71,14 @@ fn lower_function(
         registers: Registers::new(&function.body.vars),
         constants: Constants::default(),
         flow: Flow::default(),
+        is_fork_too_wide: false,
         out,
     };
     lowerer.body();
-    lowerer.out.finish()
+    if lowerer.is_fork_too_wide {
+        return Err(format!("more than {} arguments of tasks that begin together", parallel::ARGUMENTS_MAX));
+    }
+    lowerer.out.finish().map_err(|error| error.to_string())
 }
 
 struct Lowerer<'l> {
@@ -85,6 +90,8 @@ struct Lowerer<'l> {
     registers: Registers<'l>,
     constants: Constants,
     flow: Flow,
+    /// Whether the tasks of a fork have too many arguments.
+    is_fork_too_wide: bool,
     out: FunctionBuilder,
 }
 
@@ -126,7 +133,10 @@ impl<'l> Lowerer<'l> {
 
     /// Says where the next instruction comes from.
     fn set_place(&mut self, place: ExprId) {
-        let span = self.function.body.exprs[place].span;
+        self.set_span(self.function.body.exprs[place].span);
+    }
+
+    fn set_span(&mut self, span: Span) {
         if span != Span::default() && self.source.contains(span) {
             let (line, column) = self.source.line_and_column(span.start);
             self.out.at(line, column);
@@ -172,6 +182,7 @@ impl<'l> Lowerer<'l> {
             | ExprKind::Construct(..)
             | ExprKind::Payload(..)
             | ExprKind::Closure(..)
+            | ExprKind::ParallelMap(..)
             | ExprKind::Collect(..) => Held::Temp(self.compute(expr, None), self.type_of(expr)),
             ExprKind::Element(array, _) if array.boxed.is_none() => {
                 Held::Temp(self.compute(expr, None), self.type_of(expr))
@@ -234,6 +245,7 @@ impl<'l> Lowerer<'l> {
                 let func = FuncId(function.index() as u32);
                 self.emit(expr, Op::Call, &[Operand::Func(func.0), Operand::Uses(args), Operand::Defs(results)]);
             }
+            ExprKind::Fork(tasks) => self.fork(expr, tasks, targets),
             ExprKind::Element(array, pair) if array.boxed.is_some() => {
                 self.element_fields(expr, *array, *pair, targets)
             }
@@ -342,6 +354,14 @@ impl<'l> Lowerer<'l> {
                 let dst = self.destination(expr, dst);
                 let func = Operand::Func(function.index() as u32);
                 self.emit(expr, Op::ClosureNew, &[Operand::Def(dst), func, Operand::Uses(captures)]);
+                return dst;
+            }
+            ExprKind::ParallelMap(function, args) => {
+                let mut args = self.arguments(args);
+                let count = args.remove(0);
+                let dst = self.destination(expr, dst);
+                let func = Operand::Func(function.index() as u32);
+                self.emit(expr, Op::ParallelMap, &[Operand::Def(dst), func, Operand::Use(count), Operand::Uses(args)]);
                 return dst;
             }
             ExprKind::Pack(array, parts) => return self.pack(expr, *array, parts, dst),

@@ -1,11 +1,12 @@
 //! Improves functions after inlining, each by itself: branches in loops become selections, what doesn't change leaves
-//! loops, and what nobody reads is dropped.
+//! loops, and what nobody reads is dropped. At last tasks lose the parameters that they don't read.
 //!
-//! All three move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a
+//! All of them move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a
 //! program does is moved, and the zero rule of derivatives makes a value that is computed but not chosen harmless.
 
 mod dead;
 mod hoist;
+mod params;
 mod select;
 
 use crate::core::{Body, ExprId, ExprKind, Program};
@@ -20,6 +21,10 @@ pub(crate) fn optimise(mut program: Program) -> Program {
         select::select(function, lists);
         hoist::hoist(function, lists);
         dead::drop_unused(function);
+    }
+    if params::drop_unread(&mut program) {
+        // What was computed for them goes too.
+        program.functions.ids().for_each(|id| dead::drop_unused(&mut program.functions[id]));
     }
     program
 }
@@ -36,7 +41,7 @@ fn is_pure_node(kind: &ExprKind) -> bool {
 }
 
 /// What computing a tree of pure nodes costs, in additions; `None` if it is not pure or costs more than `limit`.
-fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
+pub(crate) fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
     let mut cost = 0;
     let mut pending = vec![root];
     while let Some(expr) = pending.pop() {

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 pub(crate) const FILES: &[&str] = &[
     include_str!("../prelude/lists.dual"),
     include_str!("../prelude/arrays.dual"),
+    include_str!("../prelude/parallel.dual"),
     include_str!("../prelude/maths.dual"),
     include_str!("../prelude/functions.dual"),
     include_str!("../prelude/maybe.dual"),

@@ -79,7 +79,13 @@ pub(crate) struct Resolved {
     /// Whether a definition is the program's own, or one of the prelude's that the program needs. All others are
     /// neither resolved nor inferred.
     pub(crate) reached: Table<DefId, bool>,
+    /// The prelude's definitions for lists whose names also mean ones for arrays, and those. A mention of one is a
+    /// mention of both.
+    pub(crate) overloads: HashMap<DefId, DefId>,
 }
+
+/// The prelude's definitions for lists, and those for arrays that have the same name in a program.
+const OVERLOADS: [(&str, &str); 2] = [("pmap", "pmap_array"), ("preduce", "preduce_array")];
 
 /// What the names of the outermost scope mean.
 #[derive(Clone, Debug)]
@@ -95,9 +101,13 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved
     let basic = [("Real", TypeMeaning::Real), ("Int", TypeMeaning::Int), ("Bool", TypeMeaning::Bool)];
     let types = basic.into_iter().chain([("Array", TypeMeaning::Array), ("List", TypeMeaning::Data(LIST))]);
     let types: Vec<(Name, TypeMeaning)> = types.map(|(text, meaning)| (names.intern(text), meaning)).collect();
-    let append = names.intern("append");
-    let mut prelude = ast.defs.ids().skip(ast.own.defs);
-    let append = prelude.find(|&def| ast.defs[def].name == append).expect("the prelude defines `append`");
+    let mut of_prelude = |text: &str| {
+        let name = names.intern(text);
+        let mut prelude = ast.defs.ids().skip(ast.own.defs);
+        prelude.find(|&def| ast.defs[def].name == name).unwrap_or_else(|| unreachable!("the prelude defines `{text}`"))
+    };
+    let append = of_prelude("append");
+    let overloads = OVERLOADS.map(|(list, array)| (of_prelude(list), of_prelude(array))).into();
     let mut globals = Globals {
         values: Table::filled(None, names.len()),
         constructors: Table::filled(None, names.len()),
@@ -119,6 +129,7 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved
         function_mentions: Table::filled(Vec::new(), ast.functions.len()),
         expandable: Table::filled(true, ast.aliases.len()),
         reached: Table::filled(false, ast.defs.len()),
+        overloads,
     };
     let scope = Table::filled(None, names.len());
     let mut resolver = Resolver {
@@ -358,7 +369,10 @@ impl Resolver<'_> {
         let meaning = self.scope[name].or(self.globals.values[name]);
         self.resolved.meanings[expr] = meaning;
         match meaning {
-            Some(Meaning::Def(def)) => self.mentioned.push(def),
+            Some(Meaning::Def(def)) => {
+                self.mentioned.push(def);
+                self.mentioned.extend(self.resolved.overloads.get(&def));
+            }
             Some(Meaning::Function(function)) => self.functions.push(function),
             Some(_) => {}
             None => self.unknown_name(expr, name),

@@ -6,7 +6,7 @@
 //! other at the group's own types, and forms have a bounded size, so that there are finitely many.
 //!
 //! `specialise/` holds forms, instances, types, what hosts see, expressions, calls, patterns and matching, operators,
-//! equality, arrays.
+//! equality, arrays, tasks.
 
 mod apply;
 mod arithmetic;
@@ -21,6 +21,7 @@ mod instance;
 mod loops;
 mod matching;
 mod operators;
+mod parallel;
 mod pattern;
 mod ty;
 

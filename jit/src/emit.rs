@@ -55,8 +55,18 @@ helpers! {
     Grow "grow" (I64, I64, I64) -> I64;
     /// (context, header, words, end of roots) → object
     Allocate "allocate" (I64, I64, I64, I64) -> I64;
-    /// (context, closure, reals, words, integers, references)
-    Unpack "unpack" (I64, I64, I64, I64, I64, I64);
+    /// (context, closure, reals, words, integers, references) → status
+    Unpack "unpack" (I64, I64, I64, I64, I64, I64) -> I64;
+    /// (context, object, word) → word
+    Import "import" (I64, I64, I64) -> I64;
+    /// (context, array, index) → word
+    ImportElement "import_element" (I64, I64, I64) -> I64;
+    /// (context, references, function, number of the loop) → status
+    ImportLoop "import_loop" (I64, I64, I32, I32) -> I64;
+    /// (context, reals, words, integers, references, calls left, function, number of the fork) → status
+    Fork "fork" (I64, I64, I64, I64, I64, I64, I32, I32) -> I64;
+    /// (context, reals, words, integers, references, calls left, function, number of the map, count) → array
+    ParallelMap "parallel_map" (I64, I64, I64, I64, I64, I64, I32, I32, I64) -> I64;
     /// (context) → status
     OpenChunk "open_chunk" (I64) -> I64;
     /// (context) → status
@@ -88,7 +98,15 @@ helpers! {
 /// Helpers that are called rarely, in the middle of code that runs often. They are called through stubs that preserve
 /// all registers, so that the rest doesn't pay for them: no register has to be saved around such a call elsewhere.
 /// What they return goes through the context.
-pub(crate) const COLD: [Helper; 4] = [Helper::Refill, Helper::OpenChunk, Helper::NextStrip, Helper::Allocate];
+pub(crate) const COLD: [Helper; 7] = [
+    Helper::Refill,
+    Helper::OpenChunk,
+    Helper::NextStrip,
+    Helper::Allocate,
+    Helper::Import,
+    Helper::ImportElement,
+    Helper::ImportLoop,
+];
 
 /// The symbol of a cold helper's stub.
 pub(crate) fn stub_symbol(helper: Helper) -> String {

@@ -424,6 +424,8 @@ impl<'e, 'a> Function<'e, 'a> {
                 let site = &self.stream.calls[inst.imm as usize];
                 self.call(site, Some(inst.c));
             }
+            Op::Fork => self.fork(inst.imm as u32),
+            Op::ParallelMap => self.parallel_map(inst),
             Op::TailCall => {
                 let site = &self.stream.calls[inst.imm as usize];
                 self.tail_call(site, None);

@@ -63,11 +63,12 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
             _ => registers.ints[usize::from(n)] = Some(emit.load(I64, ints, at)),
         }
     }
-    // An array without slots adds to slot 0, which nobody reads: its indices count as 0.
+    // An array without slots adds to slot 0, which nobody reads: its indices count as 0. The first slot of one of which
+    // a part was imported may be negative.
     let inputs = code.contributions.len() as i32;
     let arrays: Vec<(Value, Value)> = (0..code.arrays as i32)
         .map(|n| {
-            let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * (inputs + n));
+            let first = emit.b.ins().sload32(UNALIGNED, slots, 4 * (inputs + n));
             let (none, all) = (emit.int(0), emit.int(-1));
             let mask = emit.select(first, all, none);
             let offset = emit.b.ins().ishl_imm_u(first, 3);

@@ -7,6 +7,8 @@
 //! can't see through, so that it specialises, inlines and folds less. It must compute the same bits, since the
 //! language fixes every rounding.
 
+mod collections;
+
 use super::dice::Dice;
 use super::generate::Program;
 use dualvm_vm::value::Value;
@@ -367,7 +369,7 @@ impl Writer {
     /// Forms that give a value of any type.
     fn general(&mut self, ty: &Ty, depth: u32) -> String {
         let e = |writer: &mut Self| writer.expr(ty, depth);
-        match self.dice.u8(..16) {
+        match self.dice.u8(..18) {
             0 | 1 => format!("(if {} then {} else {})", self.expr(&Bool, depth), e(self), e(self)),
             2 | 3 => {
                 let other = self.any_type();
@@ -431,6 +433,8 @@ impl Writer {
                 let x = self.expr(&Real, depth);
                 if self.dice.bool() { format!("({f} {x})") } else { format!("({x} |> {f})") }
             }
+            15 => self.tasks(ty, depth),
+            16 => self.reduced(ty, depth),
             _ => {
                 let f = self.expr(&function(&[ty.clone(), Real], ty.clone()), depth);
                 let init = e(self);
@@ -598,7 +602,12 @@ impl Writer {
             Int => self.int(depth),
             Bool => self.bool(depth),
             Tuple(parts) => {
-                format!("({})", parts.iter().map(|part| self.expr(part, depth)).collect::<Vec<_>>().join(", "))
+                let parts: Vec<String> = parts.iter().map(|part| self.expr(part, depth)).collect();
+                match self.dice.u8(..3) {
+                    0 if parts.len() == 2 => format!("({})", parts.join(" |*| ")),
+                    1 => format!("(par ({}))", parts.join(", ")),
+                    _ => format!("({})", parts.join(", ")),
+                }
             }
             List(element) => self.list(element, depth),
             Array(element) => self.array(element, depth),
@@ -690,7 +699,7 @@ impl Writer {
                 format!("(({f}) ({} :: {list}))", e(self))
             }
             15 => {
-                let f = self.dice.pick(&["sum_array", "norm2"]);
+                let f = self.dice.pick(&["sum_array", "norm2", "preduce_array (+) 0"]);
                 format!("(tanh ({f} {}))", self.expr(&array_of(Real), depth))
             }
             16 => {
@@ -770,60 +779,6 @@ impl Writer {
                 let op = self.dice.pick(&["==", "!="]);
                 format!("(({} : {}) {op} {})", self.expr(&ty, depth), show(&ty), self.expr(&ty, depth))
             }
-        }
-    }
-
-    fn list(&mut self, element: &Ty, depth: u32) -> String {
-        let this = List(Box::new(element.clone()));
-        let e = |writer: &mut Self| writer.expr(&this, depth);
-        let f = |from: Ty| function(&[from], element.clone());
-        match self.dice.u8(..12) {
-            0 | 1 => {
-                let parts: Vec<String> = (0..self.dice.usize(1..4)).map(|_| self.expr(element, depth)).collect();
-                format!("[{}]", parts.join(", "))
-            }
-            2 => format!("({} :: {})", self.expr(element, depth), e(self)),
-            3 => format!("({} ++ {})", e(self), e(self)),
-            4 | 5 => {
-                let from = self.dice.pick(&[Real, Real, Int]);
-                format!("(map {} {})", self.expr(&f(from.clone()), depth), self.expr(&list_of(from), depth))
-            }
-            6 => {
-                let test = self.expr(&function(std::slice::from_ref(element), Bool), depth);
-                format!("(filter {test} {})", e(self))
-            }
-            7 => format!("(take {} {})", self.dice.u8(0..4), e(self)),
-            8 => format!("(reverse {})", e(self)),
-            9 => format!("(from_array {})", self.expr(&Array(Box::new(element.clone())), depth)),
-            10 => {
-                let f = self.expr(&function(&[Real, Real], element.clone()), depth);
-                format!("(zip_with {f} {} {})", self.expr(&list_of(Real), depth), self.expr(&list_of(Real), depth))
-            }
-            _ => {
-                let (f, to) = (self.expr(&f(Int), depth), self.dice.u8(0..5));
-                format!("(map {f} (range 0 {to}))")
-            }
-        }
-    }
-
-    fn array(&mut self, element: &Ty, depth: u32) -> String {
-        let f = |from: Ty| function(&[from], element.clone());
-        match self.dice.u8(..6) {
-            0 => {
-                let parts: Vec<String> = (0..self.dice.usize(1..4)).map(|_| self.expr(element, depth)).collect();
-                format!("[| {} |]", parts.join(", "))
-            }
-            1 => {
-                let count = self.count(depth);
-                self.with(&Int, |writer, i| format!("[| {} for {i} < {count} |]", writer.expr(element, depth)))
-            }
-            2 => {
-                let source = self.expr(&array_of(Real), depth);
-                self.with(&Real, |writer, x| format!("[| {} for {x} in {source} |]", writer.expr(element, depth)))
-            }
-            3 => format!("(map_array {} {})", self.expr(&f(Real), depth), self.expr(&array_of(Real), depth)),
-            4 => format!("(to_array {})", self.expr(&List(Box::new(element.clone())), depth)),
-            _ => format!("(build {} {})", self.dice.u8(0..5), self.expr(&f(Int), depth)),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::convert::{self, Seed, Store};
 use crate::heap::{Heap, HeapLimits};
 use crate::idle::Idle;
 use crate::interp::{Arguments, Crew, Interp};
+use crate::job_graph::JobGraph;
 use crate::meter::{Account, Meter};
 use crate::module::{DataDef, FuncId, HostType, Interface, ModuleDef};
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Thresholds, Tier};
@@ -513,8 +514,40 @@ impl Function {
         run.timed = timed;
         run.forward(args, true)?;
         let value = run.sweep_of_scalar()?;
-        let gradient = convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints());
+        let gradient = convert::read_gradient(self.data(), &interface.params, args, run.state.sweep.adjoints());
         Ok(Gradient { value, gradient, stats: run.stats })
+    }
+
+    /// Runs the function as for a gradient, and reports the tasks that it forks and what they write to their tapes. The
+    /// same on any number of threads. Its size is that of the run's tree of tasks.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{CallOptions, Engine, Module}, text, value::Value};
+    /// let def = text::parse("func \"square\" (real) -> (real) regs 1 real { mul r0, r0, r0
+    ///     ret (r0) }
+    /// func \"both\" (real, real) -> (real) export (x : Real, y : Real) -> Real
+    ///     regs 2 real
+    ///     { fork 2
+    ///     task \"square\" (r0) -> (r0)
+    ///     task \"square\" (r1) -> (r1)
+    ///     add r0, r0, r1
+    ///     ret (r0) }", "both.dvs").map_err(|errors| errors[0].to_string())?;
+    /// let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// let both = module.function("both").ok_or("no such function")?;
+    /// let graph = both.job_graph(&[Value::Real(1.0), Value::Real(2.0)], &CallOptions::default())?;
+    /// assert_eq!(graph.tasks[0].forks, [[1, 2]]);
+    /// assert_eq!((&*graph.tasks[0].jobs, &*graph.tasks[1].jobs), (&[0, 1][..], &[1][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, RunError> {
+        let mut run = Run::begin(self, options);
+        run.forward(args, true)?;
+        let span = run.stats.span;
+        // SAFETY: the run has ended, and its tapes are there.
+        Ok(unsafe { JobGraph::of(&*run.state.interp.tape.root(), span) })
     }
 
     /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.
@@ -554,7 +587,7 @@ impl Function {
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep(slot)?;
-            rows.push(convert::read_gradient(self.data(), &interface.params, args, &run.state.sweep.adjoints()));
+            rows.push(convert::read_gradient(self.data(), &interface.params, args, run.state.sweep.adjoints()));
         }
         Ok(Jacobian { value, rows, stats: run.stats })
     }

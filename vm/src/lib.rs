@@ -48,6 +48,7 @@ mod heap;
 mod idle;
 mod interp;
 pub mod isa;
+pub mod job_graph;
 mod liveness;
 mod loop_record;
 mod loops;

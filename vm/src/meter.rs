@@ -141,12 +141,12 @@ impl Account {
     /// Notes why a strand stops while there are several, if that concerns all of them.
     pub(crate) fn stop_all(&self, kind: &TrapKind) {
         match kind {
-            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {
-                if self.poll().is_err() {
-                    self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| kind.clone());
-                    self.stop.store(ABANDON, Ordering::Relaxed);
-                }
+            // A strand that was told to stop says that it was cancelled, too.
+            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled if self.poll().is_err() => {
+                self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| kind.clone());
+                self.stop.store(ABANDON, Ordering::Relaxed);
             }
+            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {}
             // How deep calls are nested doesn't depend on who else runs.
             TrapKind::Limit(Limit::Depth) => {}
             TrapKind::Limit(_) => {

@@ -25,7 +25,7 @@ pub use tier::{CompiledCode, Mode, Thresholds};
 pub use crate::derive::StraightCode;
 pub use crate::heap::{OBJECT_HEADER, array_header};
 pub use crate::loop_record::{ElementCode, LoopCode, LoopSite, PushSite};
-pub use crate::prepare::{CallSite, ObjectSite, RegList, Stream, SwitchSite};
+pub use crate::prepare::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Stream, SwitchSite, TaskSite};
 pub use crate::record::{OutputWord, SegmentCode, SegmentSite};
 
 use std::fmt;

@@ -178,7 +178,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep(slot)?;
-            rows.push(args.gradient(&mut Adjoints::new(&run.state.sweep.adjoints())));
+            rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints())));
         }
         Ok((value, rows))
     }
@@ -245,7 +245,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     fn grad_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
         self.run(run, args, true)?;
         let value = run.sweep_of_scalar()?;
-        Ok((value, args.gradient(&mut Adjoints::new(&run.state.sweep.adjoints()))))
+        Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints()))))
     }
 
     /// Writes the gradient over an earlier one and returns the function's value. The vectors in `gradient` keep their
@@ -258,7 +258,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         let mut run = Run::begin(&self.function, &options);
         self.run(&mut run, &args, true)?;
         let value = run.sweep_of_scalar()?;
-        args.gradient_into(&mut Adjoints::new(&run.state.sweep.adjoints()), gradient);
+        args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints()), gradient);
         Ok(value)
     }
 }

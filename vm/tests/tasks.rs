@@ -109,14 +109,14 @@ func "scaled" (t0, real) -> (t0)
  regs 1 real, 1 int, t0, t0
  {
  len i0, p0
- pmap p1, "range", i0, (p0, r0)
+ pmap p1, "range", i0 (p0, r0)
  ret (p1) }
 func "norm" (t0, real) -> (real)
  export (xs : Array Real @t0, a : Real) -> Real
  regs 3 real, 4 int, t0, t0
  {
  len i0, p0
- pmap p1, "range", i0, (p0, r0)
+ pmap p1, "range", i0 (p0, r0)
  const r1, 0.0
  iconst i1, 0
  iconst i3, 1

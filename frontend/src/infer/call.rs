@@ -19,6 +19,7 @@ impl Infer<'_> {
                 let function = self.out.functions[function].clone();
                 self.instance(expr, function)
             }
+            Some(Meaning::Def(def)) if self.resolved.overloads.contains_key(&def) => self.overloaded(expr, def),
             Some(Meaning::Def(def)) => {
                 let def = self.out.defs[def].clone();
                 self.instance(expr, def)
@@ -42,6 +43,7 @@ impl Infer<'_> {
         {
             return self.apply_to_record(callee, constructor, args);
         }
+        let first = self.overloads.len();
         let mut ty = self.infer(callee);
         if let Some((index, rest)) = self.too_few_parameters(ty, args.len()) {
             self.too_many(callee, rest, args, index);
@@ -58,6 +60,7 @@ impl Infer<'_> {
             self.check(arg, param, Why::Argument(callee, i));
             ty = result;
         }
+        self.solve_overloads(first);
         ty
     }
 
@@ -209,15 +212,14 @@ impl Infer<'_> {
         let (params, result) = builtin.signature();
         let types = &mut self.out.types;
         let number = types.var(Class::Number);
+        let element = types.var(Class::Any);
         let mut to_type = |ty: &SignatureType| match ty {
             SignatureType::Real => types.real,
             SignatureType::Int => types.int,
             SignatureType::Bool => types.bool,
             SignatureType::Number => number,
-            SignatureType::AnyArray => {
-                let element = types.var(Class::Any);
-                types.con(Con::Array, vec![element])
-            }
+            SignatureType::AnyArray => types.con(Con::Array, vec![element]),
+            SignatureType::ElementAt => types.function(types.int, element),
         };
         let params: Vec<Ty> = params.iter().map(&mut to_type).collect();
         let result = to_type(&result);

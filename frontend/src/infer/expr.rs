@@ -38,7 +38,7 @@ impl Infer<'_> {
                 self.check(*other, expected, why);
             }
             ExprKind::Match(value, arms) => self.matching(expr, *value, arms, expected, why),
-            ExprKind::Tuple(parts) => {
+            ExprKind::Tuple(parts) | ExprKind::Par(parts) => {
                 let wanted = self.out.types.tuple_parts(expected);
                 match wanted {
                     Some(wanted) if wanted.len() == parts.len() => {
@@ -82,7 +82,7 @@ impl Infer<'_> {
             ExprKind::Bool(_) => self.out.types.bool,
             ExprKind::Var(_) | ExprKind::Constructor(_) => self.name(expr),
             ExprKind::Fail(_) => self.out.types.var(Class::Any),
-            ExprKind::Tuple(parts) => {
+            ExprKind::Tuple(parts) | ExprKind::Par(parts) => {
                 let parts = parts.iter().map(|&part| self.infer(part)).collect();
                 self.out.types.tuple(parts)
             }

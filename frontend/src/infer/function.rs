@@ -73,6 +73,7 @@ impl Infer<'_> {
             self.out.types.lower_levels(record);
             self.out.types.lower_levels(field);
         }
+        self.keep_overloads();
         self.generalise(group);
     }
 

@@ -32,6 +32,8 @@ pub(super) enum Why {
     Index,
     /// Something that is indexed or iterated over.
     Array,
+    /// A list or an array that an overloaded function is given or gives.
+    Collection(ExprId),
     /// An operand of an operator.
     Operand(&'static str),
     /// The pattern that it is matched with.
@@ -171,6 +173,10 @@ impl Infer<'_> {
             Why::Bound => error.note("a loop counts from one `Int` to another"),
             Why::Index => error.note("an array is indexed by an `Int`"),
             Why::Array => error.note("only arrays can be indexed, measured and iterated over"),
+            Why::Collection(mention) => {
+                let name = self.callee_name(mention);
+                error.note(format!("`{name}` works on {expected} here"))
+            }
             Why::Operand(symbol) => error.note(format!("`{symbol}` works on {expected} here")),
             Why::Pattern(span) => error.also(span, format!("this pattern matches {expected}")),
         }

@@ -139,6 +139,7 @@ impl Infer<'_> {
 
     /// `x |> f`, `f >> g` and `f << g`.
     pub(super) fn function_operator(&mut self, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
+        let first = self.overloads.len();
         let left_type = self.infer(left);
         let right_type = if op == BinaryOp::Pipe && matches!(self.ast.exprs[right].kind, ExprKind::Lambda(..)) {
             let result = self.out.types.var(Class::Any);
@@ -151,6 +152,7 @@ impl Infer<'_> {
         let Some((param, result)) = self.operand_function(op, right, right_type) else { return self.out.types.error };
         if op == BinaryOp::Pipe {
             self.unify_expr(left, param, left_type, Why::Argument(right, 0));
+            self.solve_overloads(first);
             return result;
         }
         let Some((left_param, left_result)) = self.operand_function(op, left, left_type) else {

@@ -110,6 +110,7 @@ impl Infer<'_> {
     /// Looks at all records again that were not known.
     pub(super) fn solve_fields(&mut self) {
         loop {
+            self.solve_overloads(0);
             let before = self.fields.len();
             let uses = std::mem::take(&mut self.fields);
             for usage in uses {

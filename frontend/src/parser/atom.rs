@@ -2,7 +2,7 @@
 
 use super::expr::{CONS, binary_op, is_right_associative};
 use super::{Parse, Parser};
-use crate::ast::{BinaryOp, ExprId, ExprKind, Field, Side};
+use crate::ast::{BinaryOp, Expr, ExprId, ExprKind, Field, Side, TASKS_MAX};
 use crate::diagnostics::Diagnostic;
 use crate::token::TokenKind;
 
@@ -17,6 +17,7 @@ impl Parser<'_> {
                 | TokenKind::Text(_)
                 | TokenKind::True
                 | TokenKind::False
+                | TokenKind::Par
                 | TokenKind::LeftParen
                 | TokenKind::LeftArray
                 | TokenKind::LeftBracket
@@ -82,6 +83,7 @@ impl Parser<'_> {
             }
             TokenKind::True => ExprKind::Bool(true),
             TokenKind::False => ExprKind::Bool(false),
+            TokenKind::Par => return self.tasks(),
             TokenKind::LeftParen => return self.nested(Self::parenthesised),
             TokenKind::LeftArray => return self.nested(Self::array),
             TokenKind::LeftBracket => return self.nested(Self::list),
@@ -126,6 +128,36 @@ impl Parser<'_> {
             [single] if !is_tuple => Ok(single),
             _ => self.make(ExprKind::Tuple(parts), open.to(close)),
         }
+    }
+
+    /// `par (a, b, c)`.
+    fn tasks(&mut self) -> Parse<ExprId> {
+        let start = self.advance().span;
+        let open = self.span();
+        if self.peek() != TokenKind::LeftParen {
+            return self.unexpected("`(`", Some("tasks are written `par (a, b, c)`"));
+        }
+        let tuple = self.nested(Self::parenthesised)?;
+        let span = start.to(self.last_span());
+        let node = &mut self.ast.exprs[tuple];
+        let parts = match &mut node.kind {
+            ExprKind::Tuple(parts) if node.span.start == open.start => std::mem::take(parts),
+            _ => vec![tuple],
+        };
+        let (bound, help) = match parts.len() {
+            2..=TASKS_MAX => {
+                *node = Expr { kind: ExprKind::Par(parts), span, height: node.height };
+                return Ok(tuple);
+            }
+            0 | 1 => ("at least two tasks", "a single task is an expression without `par`".to_owned()),
+            _ => {
+                let help = "many tasks of one kind are `pmap` or `pbuild`; others can be nested, `par (par (a, b), c)`";
+                ("at most 256 tasks", help.to_owned())
+            }
+        };
+        let error = Diagnostic::error(span, format!("`par` takes {bound}, found {}", parts.len())).help(help);
+        self.sink.push(error);
+        self.make(ExprKind::Error, span)
     }
 
     /// `(op)` or `(op e)`, after the operator.

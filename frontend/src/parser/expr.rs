@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! let in, if then else, loop do, match with, \x ->     as far right as possible
+//! |*|                               not associative
 //! |> >> <<                          left, left, right
 //! ||                                left
 //! &&                                left
@@ -57,7 +58,33 @@ pub(super) fn is_right_associative(op: BinaryOp) -> bool {
 impl Parser<'_> {
     /// Any expression.
     pub(super) fn expr(&mut self) -> Parse<ExprId> {
-        self.nested(|parser| parser.binary(1))
+        self.nested(|parser| {
+            let first = parser.binary(1)?;
+            if parser.peek() == TokenKind::Beside { parser.beside(first) } else { Ok(first) }
+        })
+    }
+
+    /// The rest of `a |*| b`.
+    fn beside(&mut self, left: ExprId) -> Parse<ExprId> {
+        if self.ends_section() {
+            return self.no_section();
+        }
+        let op = self.advance().span;
+        let right = self.nested(|parser| parser.binary(1))?;
+        if self.peek() == TokenKind::Beside {
+            let error = Diagnostic::error(self.span(), "`|*|` makes a pair, and can't be chained");
+            let error = error.also(op, "the first pair");
+            return self.fail(error.help("write `par (a, b, c)` for three tasks, or `(a |*| b) |*| c` for pairs"));
+        }
+        let span = self.span_of(left).to(self.span_of(right));
+        self.make(ExprKind::Par(vec![left, right]), span)
+    }
+
+    /// `(|*|)`, `(|*| a)` and `(a |*|)`.
+    pub(super) fn no_section<T>(&mut self) -> Parse<T> {
+        let error = Diagnostic::error(self.span(), "`|*|` needs both operands");
+        let error = error.note("they are evaluated as tasks, which a function's arguments can't be");
+        self.fail(error.help("write `\\x y -> f x |*| g y`"))
     }
 
     pub(super) fn span_of(&self, expr: ExprId) -> Span {
@@ -147,6 +174,7 @@ impl Parser<'_> {
             TokenKind::Loop => self.accumulation(),
             TokenKind::Match => self.matching(),
             TokenKind::Backslash => self.lambda(),
+            TokenKind::Beside => self.no_section(),
             _ => self.power(),
         }
     }

@@ -54,6 +54,7 @@ impl Elaborator<'_, '_> {
 
     fn definition(&mut self, expr: ast::ExprId, def: DefId, span: Span) -> Shaped {
         let inferred = self.program.inferred;
+        let def = inferred.overloads.get(&expr).copied().unwrap_or(def);
         let ty = self.mention_type(expr);
         let vars = &inferred.defs[def].vars;
         // Inside of its own group a definition is used at the group's variables.
@@ -182,7 +183,7 @@ impl Elaborator<'_, '_> {
             Code::Operator(ast::BinaryOp::ComposeLeft | ast::BinaryOp::ComposeRight, _) | Code::Flip(_) => 3,
             Code::Operator(..) => 2,
             Code::Closure(ty) => 1 + self.program.monos.uncurried(ty).0.len(),
-            Code::Entry => unreachable!("only closure objects have entries"),
+            Code::Entry | Code::Branch(_) | Code::Part(_) => unreachable!("no value is this code"),
         }
     }
 
@@ -274,6 +275,11 @@ impl Elaborator<'_, '_> {
     /// Code that is not of the program, in place of a call of it.
     fn expand(&mut self, code: Code, mut inputs: Vec<Shaped>, result: Mono, span: Span) -> Shaped {
         match code {
+            Code::Builtin(Builtin::ParallelBuild, _) => {
+                let f = inputs.pop().expect("it takes two");
+                let count = inputs.pop().expect("it takes two");
+                self.parallel_build(count, f, result, span)
+            }
             Code::Builtin(builtin, _) => {
                 let values = inputs.into_iter().map(|input| input.expr).collect();
                 let expr = self.builtin(builtin, values, result, span);
@@ -291,7 +297,9 @@ impl Elaborator<'_, '_> {
                 let callee = inputs.remove(0);
                 self.apply(callee, inputs, result, span)
             }
-            Code::Def(_) | Code::Local(_) | Code::Lambda(_) | Code::Entry => unreachable!("these are called"),
+            Code::Def(_) | Code::Local(_) | Code::Lambda(_) | Code::Branch(_) | Code::Part(_) | Code::Entry => {
+                unreachable!("these are called")
+            }
         }
     }
 

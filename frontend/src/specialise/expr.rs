@@ -1,7 +1,7 @@
 //! Expressions.
 
 use super::Elaborator;
-use super::form::{Code, FormNode, Shaped, Value};
+use super::form::{Code, Form, FormNode, Shaped, Value};
 use crate::ast::{self, BinaryOp, ExprKind as Surface, Iteration, Let, NIL};
 use crate::core::{Atom, Binding, ExprId, ExprKind};
 use crate::mono::Mono;
@@ -32,6 +32,7 @@ impl Elaborator<'_, '_> {
                 let parts: Vec<Shaped> = parts.iter().map(|&part| self.shaped(part)).collect();
                 self.product(parts, ty, span)
             }
+            Surface::Par(parts) => self.par(parts, ty, span),
             Surface::Apply(callee, args) => self.apply_surface(*callee, args, ty, span),
             Surface::Binary(op, left, right) => self.binary(*op, *left, *right, ty, span),
             Surface::Operator(op) => match op {
@@ -172,14 +173,17 @@ impl Elaborator<'_, '_> {
 
     /// A tuple or record of parts in the order of its type.
     pub(super) fn product(&mut self, parts: Vec<Shaped>, ty: Mono, span: Span) -> Shaped {
-        let form = if parts.iter().all(|part| self.program.forms.is_plain(part.form)) {
-            self.plain(ty)
-        } else {
-            let forms = parts.iter().map(|part| part.form).collect();
-            self.form(FormNode::Parts(ty, forms))
-        };
+        let form = self.product_form(parts.iter().map(|part| part.form).collect(), ty);
         let parts = parts.iter().map(|part| part.expr).collect();
         self.make_form(ExprKind::Values(parts), form, span)
+    }
+
+    /// The form of a tuple or record whose parts have these forms.
+    pub(super) fn product_form(&mut self, parts: Vec<Form>, ty: Mono) -> Form {
+        if parts.iter().all(|&part| self.program.forms.is_plain(part)) {
+            return self.plain(ty);
+        }
+        self.form(FormNode::Parts(ty, parts.into()))
     }
 
     /// The parts of a named tuple or record.
@@ -195,7 +199,7 @@ impl Elaborator<'_, '_> {
     }
 
     /// The same values in one form: their own if they agree, or else the plain one. What stops has any form.
-    pub(super) fn joined<const N: usize>(&mut self, arms: [Shaped; N], ty: Mono) -> ([ExprId; N], super::Form) {
+    pub(super) fn joined<const N: usize>(&mut self, arms: [Shaped; N], ty: Mono) -> ([ExprId; N], Form) {
         let form = self.common_form(&arms, ty);
         let types = self.program.forms.flat(form);
         let exprs = arms.map(|arm| {

@@ -41,6 +41,10 @@ pub(super) enum Code {
     Flip(Mono),
     /// `\f a … -> f a …` for a closure object `f` of this type.
     Closure(Mono),
+    /// A part of a `par`, without parameters.
+    Branch(ExprId),
+    /// `\from to f -> [| f i for i in from .. to |]`, of this array type.
+    Part(Mono),
     /// `\f a … -> f a …` with plain arguments and a plain result: the code of the closure object of `f`.
     Entry,
 }

@@ -86,7 +86,7 @@ impl Specialiser<'_> {
             let place = match code {
                 Code::Def(def) => ast.defs[def].name_span,
                 Code::Local(function) => ast.functions[function].name_span,
-                Code::Lambda(expr) => ast.exprs[expr].span,
+                Code::Lambda(expr) | Code::Branch(expr) => ast.exprs[expr].span,
                 _ => Span::default(),
             };
             let error = Diagnostic::error(place, "the program has too many instances");
@@ -146,7 +146,7 @@ impl Specialiser<'_> {
         }
         let mut found = Vec::new();
         let mut pending: Vec<SurfaceId> = match code {
-            Code::Lambda(expr) => vec![expr],
+            Code::Lambda(expr) | Code::Branch(expr) => vec![expr],
             Code::Local(function) => vec![self.ast.functions[function].body],
             _ => Vec::new(),
         };
@@ -175,6 +175,7 @@ impl Specialiser<'_> {
                 Surface::Lambda(params, body) => Some((params, *body)),
                 _ => unreachable!("a lambda's code is a lambda"),
             },
+            Code::Branch(expr) => Some((&[], expr)),
             _ => None,
         }
     }
@@ -229,6 +230,9 @@ impl Elaborator<'_, '_> {
     fn instance_body(&mut self, key: &Key, inputs: &[Value], result: Mono) -> Shaped {
         let Some((params, body)) = self.program.text_of(key.code).map(|(params, body)| (params.to_vec(), body)) else {
             let span = Span::default();
+            if let Code::Part(array) = key.code {
+                return self.part(inputs, array, span);
+            }
             let mut inputs: Vec<Shaped> = inputs.iter().map(|input| self.of_value(input, span)).collect();
             let callee = inputs.remove(0);
             return self.apply(callee, inputs, result, span);

@@ -4,8 +4,9 @@ use super::{Bases, Function, cell};
 use crate::emit::Helper;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
+use dualvm_vm::isa::Inst;
 use dualvm_vm::native::layout;
-use dualvm_vm::native::{CallSite, RegList};
+use dualvm_vm::native::{CallSite, Counts, RegList};
 
 impl Function<'_, '_> {
     /// Stores registers to consecutive cells.
@@ -80,7 +81,8 @@ impl Function<'_, '_> {
                 self.emit.b.ins().brif(captures, unpack, &[], next, &[]);
                 self.emit.b.switch_to_block(unpack);
                 let Bases { reals, words, ints, refs } = callee;
-                self.emit.call(Helper::Unpack, &[self.context, closure, reals, words, ints, refs]);
+                let status = self.emit.value_of(Helper::Unpack, &[self.context, closure, reals, words, ints, refs]);
+                self.trap_if(status, |_| ());
                 self.emit.b.ins().jump(next, &[]);
                 self.emit.b.switch_to_block(next);
                 let func = self.emit.b.ins().ushr_imm_u(header, 32);
@@ -94,21 +96,94 @@ impl Function<'_, '_> {
         self.emit.load(I64, entry, 0)
     }
 
-    pub(super) fn call(&mut self, site: &CallSite, closure: Option<u16>) {
-        self.charge(site.cost);
+    /// Charges for what ends with a call. Returns how many calls may be nested in the callee.
+    fn begin_call(&mut self, cost: u32) -> Value {
+        self.charge(cost);
         let deepest = self.emit.is_zero(self.remaining);
         self.trap_if(deepest, |this| {
             this.emit.call(Helper::TrapDepth, &[this.context]);
         });
-        let callee = Bases { refs: self.roots(), ..self.bases };
-        let code = self.prepare_call(site, closure, callee);
-        let remaining = self.emit.b.ins().iadd_imm_s(self.remaining, -1);
-        let args = [self.context, callee.reals, callee.words, callee.ints, callee.refs, remaining];
-        let call = self.emit.b.ins().call_indirect(self.callee, code, &args);
-        let status = self.emit.b.inst_results(call)[0];
+        self.emit.b.ins().iadd_imm_s(self.remaining, -1)
+    }
+
+    /// The first cells above the frame.
+    fn above(&mut self) -> Bases {
+        Bases { refs: self.roots(), ..self.bases }
+    }
+
+    /// The cells after so many.
+    fn after(&mut self, bases: Bases, counts: Counts) -> Bases {
+        let mut after = |base: Value, count: usize| self.emit.b.ins().iadd_imm_s(base, 8 * count as i64);
+        Bases {
+            reals: after(bases.reals, counts.reals),
+            words: after(bases.words, counts.reals),
+            ints: after(bases.ints, counts.ints),
+            refs: after(bases.refs, counts.refs),
+        }
+    }
+
+    /// Goes on after a call that may have run anything, unless it has stopped.
+    fn returned(&mut self, status: Value) {
         self.stop_if(status);
         self.fetch_fuel();
         self.forget_refs();
+    }
+
+    /// Runs tasks, whose arguments and results stand side by side.
+    pub(super) fn fork(&mut self, number: u32) {
+        let site = &self.stream.forks[number as usize];
+        let remaining = self.begin_call(site.cost);
+        let args = self.above();
+        for task in &site.tasks {
+            let to = self.after(args, task.args_at);
+            self.hand_over(&task.uses, to);
+        }
+        let mut params = self.helper_params(args, remaining);
+        params.extend(self.numbers(number));
+        let status = self.emit.value_of(Helper::Fork, &params);
+        self.returned(status);
+        let results = self.after(args, site.args);
+        for task in &site.tasks {
+            let from = self.after(results, task.results_at);
+            self.take_over(&task.defs, from);
+        }
+    }
+
+    /// Runs the tasks of a parallel map.
+    pub(super) fn parallel_map(&mut self, inst: &Inst) {
+        let number = inst.imm as u32;
+        let site = &self.stream.maps[number as usize];
+        let remaining = self.begin_call(site.cost);
+        let args = self.above();
+        self.hand_over(&site.uses, args);
+        let mut params = self.helper_params(args, remaining);
+        params.extend(self.numbers(number));
+        params.push(self.int(inst.b));
+        let array = self.emit.value_of(Helper::ParallelMap, &params);
+        let stopped = self.emit.is_zero(array);
+        self.returned(stopped);
+        self.set_reference(inst.a, array);
+    }
+
+    /// The parameters of a helper that runs tasks; puts fuel back.
+    fn helper_params(&mut self, args: Bases, remaining: Value) -> Vec<Value> {
+        self.put_fuel();
+        vec![self.context, args.reals, args.words, args.ints, args.refs, remaining]
+    }
+
+    /// This function's number and that of something in it.
+    pub(super) fn numbers(&mut self, number: u32) -> [Value; 2] {
+        [self.request.func, number].map(|number| self.emit.b.ins().iconst(I32, i64::from(number)))
+    }
+
+    pub(super) fn call(&mut self, site: &CallSite, closure: Option<u16>) {
+        let remaining = self.begin_call(site.cost);
+        let callee = self.above();
+        let code = self.prepare_call(site, closure, callee);
+        let args = [self.context, callee.reals, callee.words, callee.ints, callee.refs, remaining];
+        let call = self.emit.b.ins().call_indirect(self.callee, code, &args);
+        let status = self.emit.b.inst_results(call)[0];
+        self.returned(status);
         self.take_over(&site.defs, callee);
     }
 

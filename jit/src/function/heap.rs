@@ -6,6 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use dualvm_vm::isa::{Bank, Inst, Op};
+use dualvm_vm::native::helpers::NO_WORD;
 use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
 use dualvm_vm::native::{ObjectSite, RegList};
 
@@ -59,12 +60,40 @@ impl Function<'_, '_> {
         object
     }
 
-    /// Marks an object as not constant if the value is not 0.
+    /// Makes the task the owner of an object that it has made if the value is not 0.
     pub(super) fn set_owner(&mut self, object: Value, activity: Value) {
-        let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, activity, 0);
-        let active = self.emit.truth(active);
-        debug_assert_eq!(layout::CONTEXT, 1);
-        self.emit.store(active, object, cell(OWNER));
+        let task = self.emit.load(I64, self.context, layout::TASK);
+        let constant = self.emit.int(0);
+        let owner = self.emit.select(activity, task, constant);
+        self.emit.store(owner, object, cell(OWNER));
+    }
+
+    /// A word that an object's owner may have to say: `own` if that is the task, else what `foreign` imports, unless
+    /// `activity` is 0: then it is constant. Most active objects are the task's own, and constant ones have no owner.
+    fn owned_word(
+        &mut self,
+        object: Value,
+        own: Value,
+        activity: Value,
+        foreign: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let done = self.emit.b.create_block();
+        let word = self.emit.b.append_block_param(done, I64);
+        let (other, import) = (self.emit.b.create_block(), self.emit.cold_block());
+        let owner = self.emit.load(I64, object, cell(OWNER));
+        let task = self.emit.load(I64, self.context, layout::TASK);
+        let is_own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
+        self.emit.b.ins().brif(is_own, done, &[own.into()], other, &[]);
+        self.emit.b.switch_to_block(other);
+        let constant = self.emit.int(0);
+        self.emit.b.ins().brif(activity, import, &[], done, &[constant.into()]);
+        self.emit.b.switch_to_block(import);
+        let imported = foreign(self);
+        let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, imported, NO_WORD as i64);
+        self.trap_if(stopped, |_| ());
+        self.emit.b.ins().jump(done, &[imported.into()]);
+        self.emit.b.switch_to_block(done);
+        word
     }
 
     /// The owners of objects, or-ed.
@@ -182,6 +211,9 @@ impl Function<'_, '_> {
             self.set_real(inst.a, value);
             if self.request.recording {
                 let word = self.emit.load(I64, object, 8 * inst.high() as i32);
+                let word = self.owned_word(object, word, word, |this| {
+                    this.emit.call_cold(Helper::Import, &[this.context, object, word])
+                });
                 self.set_word(inst.a, word);
             }
         } else if inst.op == int {
@@ -211,9 +243,11 @@ impl Function<'_, '_> {
                 self.set_real(inst.a, value);
                 if self.request.recording && inst.op == Op::Elem {
                     let first = self.emit.load(I64, array, cell(FIRST));
+                    // Arrays of reals that have an owner have slots.
                     let slot = self.emit.b.ins().iadd(first, index);
-                    let constant = self.emit.int(0);
-                    let word = self.emit.select(first, slot, constant);
+                    let word = self.owned_word(array, slot, first, |this| {
+                        this.emit.call_cold(Helper::ImportElement, &[this.context, array, index])
+                    });
                     self.set_word(inst.a, word);
                 }
             }
@@ -263,10 +297,11 @@ impl Function<'_, '_> {
                 let value = self.reference(inst.b);
                 self.emit.store(value, place, cell(ARRAY_HEADER));
                 if self.request.recording {
-                    let owner = self.emit.load(I64, value, cell(OWNER));
+                    let activity = self.emit.load(I64, value, cell(OWNER));
                     let before = self.emit.load(I64, builder, cell(OWNER));
-                    let after = self.emit.b.ins().bor(owner, before);
-                    self.set_owner(builder, after);
+                    let task = self.emit.load(I64, self.context, layout::TASK);
+                    let owner = self.emit.select(activity, task, before);
+                    self.emit.store(owner, builder, cell(OWNER));
                 }
             }
         }

@@ -11,7 +11,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use dualvm_vm::isa::Inst;
-use dualvm_vm::native::layout::{self, FIRST, STRIP_BYTES};
+use dualvm_vm::native::layout::{self, FIRST, OWNER, STRIP_BYTES};
 use dualvm_vm::native::{LoopSite, OutputWord, PushSite};
 
 /// The loop that is being recorded.
@@ -198,6 +198,7 @@ impl Function<'_, '_> {
 
         self.emit.b.switch_to_block(record);
         let (first, pushed) = self.complete_record(site, &inputs);
+        self.import_arrays(site, &inputs, inst.imm as u32);
         let mut words: Vec<BlockArg> = Vec::with_capacity(count);
         for &(_, offset, mask) in &slots {
             let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
@@ -252,6 +253,32 @@ impl Function<'_, '_> {
             at += 4;
         }
         (first, pushed)
+    }
+
+    /// Imports what a loop has read of other tasks' arrays, right after its record.
+    fn import_arrays(&mut self, site: &LoopSite, inputs: &[Value], number: u32) {
+        if site.arrays.is_empty() {
+            return;
+        }
+        let task = self.emit.load(I64, self.context, layout::TASK);
+        let mut any = None;
+        for (&register, &first) in site.arrays.iter().zip(&inputs[site.inputs.len()..]) {
+            let array = self.reference(register);
+            let owner = self.emit.load(I64, array, cell(OWNER));
+            let others = self.emit.b.ins().icmp(IntCC::NotEqual, owner, task);
+            let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, first, 0);
+            let foreign = self.emit.b.ins().band(others, active);
+            any = Some(self.either(any, foreign));
+        }
+        let Some(any) = any else { return };
+        let (import, done) = (self.emit.cold_block(), self.emit.b.create_block());
+        self.emit.b.ins().brif(any, import, &[], done, &[]);
+        self.emit.b.switch_to_block(import);
+        let [func, number] = self.numbers(number);
+        let status = self.emit.call_cold(Helper::ImportLoop, &[self.context, self.bases.refs, func, number]);
+        self.trap_if(status, |_| ());
+        self.emit.b.ins().jump(done, &[]);
+        self.emit.b.switch_to_block(done);
     }
 
     /// Slots for what was pushed, if it is active; else 0.

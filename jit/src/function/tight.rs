@@ -155,6 +155,7 @@ fn is_one(stream: &Stream, register: u16) -> bool {
             inst.imm == 1
         }
         Op::Call | Op::CallClosure => !stream.calls[inst.imm as usize].defs.ints.contains(&register),
+        Op::Fork => stream.forks[inst.imm as usize].tasks.iter().all(|task| !task.defs.ints.contains(&register)),
         Op::VariantTag | Op::IPayload => inst.a != register,
         _ => int_result(inst) != Some(register),
     });

@@ -246,11 +246,11 @@ impl Sweep {
                         (*ints.add(usize::from(element.index)), *reals.add(usize::from(element.contribution)));
                     if first != 0 {
                         frame.add((i64::from(first as i32) + index) as u32, value);
-                    } else if let Some(found) = scattered.iter().find(|found| found.array == element.array.into()) {
-                        if value != 0.0 {
-                            let slot = found.first + index as u32;
-                            frame.debts.owe(frame.node, found.owner, slot, value, &run.inboxes);
-                        }
+                    } else if let Some(found) = scattered.iter().find(|found| found.array == element.array.into())
+                        && value != 0.0
+                    {
+                        let slot = found.first + index as u32;
+                        frame.debts.owe(frame.node, found.owner, slot, value, &run.inboxes);
                     }
                 }
                 run_straight(&code.moves, reals, ints);

@@ -79,7 +79,7 @@ impl Sweep {
     unsafe fn task<'a>(
         &mut self,
         run: &Run<'a>,
-        node: &TaskNode,
+        node: &'a TaskNode,
         parent: *const f64,
         captures: *mut f64,
     ) -> Result<Pending<'a>, TrapKind> {
@@ -150,7 +150,7 @@ impl Sweep {
     unsafe fn halves<'a>(
         &mut self,
         run: &Run<'a>,
-        tasks: Tasks<'_>,
+        tasks: Tasks<'a>,
         start: usize,
         end: usize,
         captures: Shared<f64>,
@@ -206,14 +206,12 @@ impl Sweep {
     }
 
     /// A frame for a task, all of whose adjoints are zero.
-    pub(super) fn open_frame<'a>(&mut self, node: &TaskNode, buffers: &Buffers) -> Result<Frame<'a>, TrapKind> {
+    pub(super) fn open_frame<'a>(&mut self, node: &'a TaskNode, buffers: &Buffers) -> Result<Frame<'a>, TrapKind> {
         let len = node.slots as usize;
         let adjoints = self.open_cells(len)?;
         buffers.opened(len);
         // SAFETY: so many cells were opened.
         unsafe { adjoints.write_bytes(0, len) };
-        // SAFETY: the node outlives the sweep.
-        let node = unsafe { &*(&raw const *node) };
         Ok(Frame { node, adjoints, len, debts: Debts::default() })
     }
 

@@ -144,7 +144,7 @@ pub(crate) struct ForkNode {
 impl ForkNode {
     /// # Safety
     /// The fork has ended, and the slabs of its tasks' tapes are there.
-    pub(crate) unsafe fn tasks(&self) -> &[TaskNode] {
+    pub(crate) unsafe fn tasks<'a>(&self) -> &'a [TaskNode] {
         // SAFETY: promised by the caller.
         unsafe { std::slice::from_raw_parts(self.tasks, self.count as usize) }
     }
@@ -220,13 +220,34 @@ pub(crate) unsafe fn payer(debtor: &TaskNode, owner: &TaskNode) -> Payer {
 mod tests {
     use super::*;
 
-    /// Trees by the numbers of their nodes' parents.
-    fn tree(parents: &[usize]) -> Vec<TaskNode> {
+    /// Nodes by the numbers of their parents, numbered. Every task is the only one of its fork.
+    #[expect(clippy::vec_box, reason = "nodes point to forks, which must stay where they are")]
+    fn tree(parents: &[usize], forks: &mut Vec<Box<ForkNode>>) -> Vec<TaskNode> {
         let mut nodes: Vec<TaskNode> = parents.iter().map(|_| TaskNode::new(ptr::null())).collect();
         let base = nodes.as_mut_ptr();
-        for (n, &parent) in parents.iter().enumerate().skip(1) {
-            nodes[n].parent = unsafe { base.add(parent) };
+        for n in (0..parents.len()).rev() {
+            // SAFETY: all of them are nodes of the vector, which isn't used otherwise meanwhile.
+            unsafe {
+                let (node, parent) = (base.add(n), base.add(parents[n]));
+                (*node).totals.tasks += 1;
+                if n == 0 {
+                    continue;
+                }
+                (*node).parent = parent;
+                (*parent).totals.tasks += (*node).totals.tasks;
+                let previous = (*parent).last_fork;
+                forks.push(Box::new(ForkNode {
+                    before: ptr::null(),
+                    previous,
+                    tasks: node,
+                    count: 1,
+                    records_before: 0,
+                }));
+                (*parent).last_fork = forks.last().map_or(ptr::null(), |fork| &raw const **fork);
+            }
         }
+        // SAFETY: the tree is complete.
+        unsafe { number(base) };
         nodes
     }
 
@@ -242,30 +263,8 @@ mod tests {
                 let span = if round % 2 == 0 { n } else { n.min(3) };
                 parents.push(n - 1 - (dice >> 33) as usize % span);
             }
-            let mut nodes = tree(&parents);
-            let base = nodes.as_mut_ptr();
-            // Every task is the only one of its fork.
-            let mut forks: Vec<Box<ForkNode>> = Vec::new();
-            for n in (1..size).rev() {
-                let parent = unsafe { &mut *base.add(parents[n]) };
-                forks.push(Box::new(ForkNode {
-                    before: ptr::null(),
-                    previous: parent.last_fork,
-                    tasks: unsafe { base.add(n) },
-                    count: 1,
-                    records_before: 0,
-                }));
-                parent.last_fork = &raw const **forks.last().unwrap();
-            }
-            for n in (0..size).rev() {
-                unsafe {
-                    (*base.add(n)).totals.tasks += 1;
-                    if n > 0 {
-                        (*base.add(parents[n])).totals.tasks += (*base.add(n)).totals.tasks;
-                    }
-                }
-            }
-            unsafe { number(base) };
+            let mut forks = Vec::new();
+            let nodes = tree(&parents, &mut forks);
             let path = |mut n: usize| {
                 let mut path = vec![n];
                 while n > 0 {
@@ -280,6 +279,7 @@ mod tests {
                     let (a, b) = (path(debtor), path(owner));
                     let common = a.iter().zip(&b).take_while(|(x, y)| x == y).count() - 1;
                     let expected = if common + 1 == a.len() { Payer::Debtor } else { Payer::Ancestor(common as u32) };
+                    // SAFETY: the nodes are numbered.
                     assert_eq!(unsafe { payer(&nodes[debtor], &nodes[owner]) }, expected);
                 }
             }

@@ -1,0 +1,136 @@
+//! Drops the parameters that a task's function never reads. A task is handed all registers of what its text mentions, and
+//! may need a few of them: a field of a record, or what is left after inlining.
+
+use crate::arena::Table;
+use crate::core::{ExprId, ExprKind, Function, FunctionId, Program, Var};
+use crate::inline::nodes;
+use std::collections::HashMap;
+
+/// Drops unread parameters of functions that are nothing but tasks; whether there are tasks. Arguments of tasks are
+/// pure, so that they go too.
+pub(super) fn drop_unread(program: &mut Program) -> bool {
+    if !program.functions.iter().any(|(_, function)| has_tasks(function)) {
+        return false;
+    }
+    let read = params_read(program);
+    for id in program.functions.ids() {
+        let function = &mut program.functions[id];
+        if let Some(read) = &read[id] {
+            function.params = kept(&function.params, read).collect();
+        }
+        for expr in nodes(function, usize::MAX) {
+            match &mut function.body.exprs[expr].kind {
+                ExprKind::Fork(tasks) => {
+                    for task in tasks {
+                        if let Some(read) = &read[task.function] {
+                            task.args = kept(&task.args, read).collect();
+                        }
+                    }
+                }
+                ExprKind::ParallelMap(callee, args) => {
+                    if let Some(read) = &read[*callee] {
+                        *args = kept(args, &read[1..]).collect();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    true
+}
+
+fn has_tasks(function: &Function) -> bool {
+    let is_fork =
+        |&expr: &ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Fork(_) | ExprKind::ParallelMap(..));
+    nodes(function, usize::MAX).iter().any(is_fork)
+}
+
+fn kept<'a, T: Copy>(all: &'a [T], read: &'a [bool]) -> impl Iterator<Item = T> + 'a {
+    all.iter().zip(read).filter(|(_, read)| **read).map(|(one, _)| *one)
+}
+
+/// A parameter of a function, by its place.
+type Param = (FunctionId, usize);
+
+/// Which parameters must stay, for each function that may lose some.
+fn params_read(program: &Program) -> Table<FunctionId, Option<Vec<bool>>> {
+    let mut read: Table<FunctionId, Option<Vec<bool>>> = Table::default();
+    for (_, function) in program.functions.iter() {
+        read.push(function.interface.is_none().then(|| vec![false; function.params.len()]));
+    }
+    for (_, function) in program.functions.iter() {
+        keep_what_is_called(program, function, &mut read);
+    }
+    // What a function only hands on to a task is read if the task reads it.
+    let mut handed_on: HashMap<Param, Vec<Param>> = HashMap::new();
+    let mut pending: Vec<Param> = Vec::new();
+    for (id, function) in program.functions.iter() {
+        for (from, to) in uses(id, function) {
+            match to {
+                Some(to) if read[to.0].is_some() => handed_on.entry(to).or_default().push(from),
+                _ => pending.push(from),
+            }
+        }
+    }
+    for id in read.ids() {
+        let kept = read[id].iter().flat_map(|read| read.iter().enumerate().filter(|(_, read)| **read));
+        pending.extend(kept.map(|(at, _)| (id, at)));
+    }
+    while let Some(param) = pending.pop() {
+        if let Some(read) = &mut read[param.0] {
+            read[param.1] = true;
+        }
+        pending.extend(handed_on.remove(&param).unwrap_or_default());
+    }
+    read
+}
+
+/// Finds the functions that are more than tasks, and what every task must have.
+fn keep_what_is_called(program: &Program, function: &Function, read: &mut Table<FunctionId, Option<Vec<bool>>>) {
+    // Which argument is whose is known where each is one value.
+    let fits = |params: usize, args: &[ExprId]| {
+        let is_single = |&arg: &ExprId| program.lists.get(function.body.exprs[arg].types).len() == 1;
+        params == args.len() && args.iter().all(is_single)
+    };
+    for expr in nodes(function, usize::MAX) {
+        match &function.body.exprs[expr].kind {
+            ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) => read[*callee] = None,
+            ExprKind::Fork(tasks) => {
+                for task in tasks {
+                    read[task.function].take_if(|read| !fits(read.len(), &task.args));
+                }
+            }
+            ExprKind::ParallelMap(callee, args) => {
+                // The function is given the ends of a range in place of the number of elements.
+                read[*callee].take_if(|read| !fits(read.len() - 1, args));
+                read[*callee].iter_mut().for_each(|read| read[..2].fill(true));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The uses of a function's parameters, and of those as arguments of tasks, which parameters of the tasks they are.
+fn uses(id: FunctionId, function: &Function) -> Vec<(Param, Option<Param>)> {
+    let places: HashMap<Var, usize> = function.params.iter().enumerate().map(|(at, &var)| (var, at)).collect();
+    let nodes = nodes(function, usize::MAX);
+    let mut handed: HashMap<ExprId, Param> = HashMap::new();
+    for &expr in &nodes {
+        match &function.body.exprs[expr].kind {
+            ExprKind::Fork(tasks) => {
+                for task in tasks {
+                    handed.extend(task.args.iter().enumerate().map(|(at, &arg)| (arg, (task.function, at))));
+                }
+            }
+            ExprKind::ParallelMap(callee, args) => {
+                handed.extend(args.iter().enumerate().map(|(at, &arg)| (arg, (*callee, at + 1))));
+            }
+            _ => {}
+        }
+    }
+    let used = nodes.iter().filter_map(|expr| match function.body.exprs[*expr].kind {
+        ExprKind::Var(var) => Some(((id, *places.get(&var)?), handed.get(expr).copied())),
+        _ => None,
+    });
+    used.collect()
+}
