@@ -3,7 +3,7 @@
 
 mod support;
 
-use dualvm::{Engine, Function, Module, Value};
+use dualvm::{Config, Engine, Function, Module, Value};
 use dualvm_vm::module::{HostType, ModuleDef};
 use serde::de::DeserializeSeed;
 use serde_json::{Value as Json, json};
@@ -288,6 +288,24 @@ fn tasks_change_no_value_and_no_gradient() {
         assert_eq!(value, expected, "{}", case.function);
         // The order in which adjoints are added is another one.
         assert_all_close(&flatten(&gradient), &flatten(&expected_gradient), 1e-11);
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    for case in parallel_cases() {
+        let mut first = None;
+        for threads in [1, 2, 3] {
+            let mut config = Config::default();
+            config.threads = threads;
+            let module = Module::from_source(&Engine::new(config), case.file, &source(case.file));
+            let function =
+                module.and_then(|module| module.function(case.function)).unwrap_or_else(|error| panic!("{error}"));
+            let args = arguments(&function, &case.args);
+            let found = function.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+            let bits: Vec<u64> = flatten(&found.1).into_iter().chain([found.0]).map(f64::to_bits).collect();
+            assert_eq!(*first.get_or_insert_with(|| bits.clone()), bits, "{}, {threads} threads", case.function);
+        }
     }
 }
 
