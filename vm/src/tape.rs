@@ -469,6 +469,11 @@ impl Tape {
         Ok(())
     }
 
+    /// All tapes that a strand has written, for [`Tape::absorb`]. This one is empty then.
+    pub(crate) fn leave(&mut self) -> Tape {
+        std::mem::replace(self, Tape::new(self.pool.clone()))
+    }
+
     /// Takes over what a strand that has ended has written.
     pub(crate) fn absorb(&mut self, other: &mut Tape) {
         self.slabs.append(&mut other.slabs);
