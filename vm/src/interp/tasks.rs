@@ -7,12 +7,12 @@
 //! that nobody shares costs little more than calls.
 //!
 //! The outcome of a run is that of running all tasks from left to right:
-//! - A task has its own tape whether it runs in parallel or not, and how a parallel map is divided depends on its length
-//!   only. So the tree of tapes, and with it the order of all sums of the sweep, depends on the program alone.
+//! - A task has its own tape whether it runs in parallel or not, and how a parallel map is divided depends on its
+//!   length only. So the tree of tapes, and with it the order of all sums of the sweep, depends on the program alone.
 //! - A trap makes what is to its right meaningless, which is told so ([`Halt`]), and waits for what is to its left: the
 //!   leftmost trap counts.
-//! - Whether a limit is reached may depend on the schedule. If one is while there are several strands, all stop, and the
-//!   outermost fork runs again, on one strand. Programs are pure and a fork leaves no trace before it has ended, so
+//! - Whether a limit is reached may depend on the schedule. If one is while there are several strands, all stop, and
+//!   the outermost fork runs again, on one strand. Programs are pure and a fork leaves no trace before it has ended, so
 //!   that is the outcome of the run from left to right.
 
 use super::{Interp, Registers};

@@ -5,23 +5,25 @@
 //! a task below, whose sweep has not begun, the debtor puts the debt into the owner's [`Inbox`]. Any other debt
 //! travels upwards, as the sweep leaves one task after the other, to the nearest common ancestor of debtor and owner
 //! ([`crate::tape::payer`]). If that is the owner, it adds the debt; if not, the owner is below an earlier fork of it,
-//! and gets it in its inbox. DESIGN: an inbox is emptied when its owner's sweep begins.
+//! and gets it in its inbox. An inbox is emptied when its owner's sweep
+//! begins.
 //!
-//! Why this is right: a task's slot is visible to the task itself, to tasks that it forks later, and to what follows its
-//! end in its ancestors and in tasks that these fork. All of them come after the slot in the order of the program, and
-//! none runs in parallel to it. The sweep is the same graph reversed, so all of them are swept before it: every
+//! Why this is right: a task's slot is visible to the task itself, to tasks that it forks later, and to what follows
+//! its end in its ancestors and in tasks that these fork. All of them come after the slot in the order of the program,
+//! and none runs in parallel to it. The sweep is the same graph reversed, so all of them are swept before it: every
 //! adjoint is complete when it is read, and an inbox has one writer at a time, an ancestor in control, below which
 //! nothing runs.
 //!
-//! Why the bits don't depend on the schedule: debts of one task are listed in the order of its sweep; lists and ranges of
-//! two halves of a fork are merged left before right, whichever was swept first; and inboxes are filled by tasks that
-//! come one after the other on one way to the root.
+//! Why the bits don't depend on the schedule: debts of one task are listed in the order of its sweep; lists and ranges
+//! of two halves of a fork are merged left before right, whichever was swept first; and inboxes are filled by tasks
+//! that come one after the other on one way to the root.
 //!
-//! What it costs: a debt of one slot is 16 bytes; where two lists meet, the shorter one is copied to an end of the longer
-//! one, so that it is moved a logarithmic number of times at most, and only where halves are alike. A range travels as a buffer, and where two of the same meet, they become one, so that there are as many buffers as
-//! there are halves of forks that are being swept or wait for their other half: with the heavier half first, the number
-//! of threads times the logarithm of the number of tasks. Finding the ancestor is logarithmic in the depth and done
-//! once for a row of imports with one owner.
+//! What it costs: a debt of one slot is 16 bytes; where two lists meet, the shorter one is copied to an end of the
+//! longer one, so that it is moved a logarithmic number of times at most, and only where halves are alike. A range
+//! travels as a buffer, and where two of the same meet, they become one, so that there are as many buffers as there are
+//! halves of forks that are being swept or wait for their other half: with the heavier half first, the number of
+//! threads times the logarithm of the number of tasks. Finding the ancestor is logarithmic in the depth and done once
+//! for a row of imports with one owner.
 
 use super::{Buffers, Frame};
 use crate::tape::{Payer, TaskNode, payer};
@@ -200,11 +202,8 @@ impl<'a> Pending<'a> {
         take(few.depth, few.debts);
         few.others.into_iter().for_each(|(depth, debts)| take(depth, debts));
         // Sums of two don't depend on their order.
-        let (mut ranges, others) = if all.ranges.len() >= few.ranges.len() {
-            (all.ranges, few.ranges)
-        } else {
-            (few.ranges, all.ranges)
-        };
+        let (mut ranges, others) =
+            if all.ranges.len() >= few.ranges.len() { (all.ranges, few.ranges) } else { (few.ranges, all.ranges) };
         for (key, buffer) in others {
             if let Some(known) = ranges.get_mut(&key) {
                 known.add(&buffer.values);

@@ -164,7 +164,7 @@ impl Sweep {
         let middle = start + (end - start) / 2;
         let (left, right) = (&tasks.nodes[start..middle], &tasks.nodes[middle..end]);
         let left_captures: usize = left.iter().map(|node| node.captures_len as usize).sum();
-        let weight = |nodes: &[TaskNode]| nodes.iter().map(|node| node.totals.sweep_work).sum::<u64>();
+        let weight = |nodes: &[TaskNode]| nodes.iter().map(|node| u64::from(node.weight)).sum::<u64>();
         let (left_weight, right_weight) = (weight(left), weight(right));
         let left = (start, middle, captures);
         // SAFETY: the left half's cells come first.
