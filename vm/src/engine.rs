@@ -145,7 +145,8 @@ pub struct Stats {
     pub heap_peak_bytes: u64,
     /// Tasks: the call itself, and what its forks ran.
     pub tasks: u64,
-    /// Reals and ranges of reals that tasks took over from other tasks' tapes.
+    /// Reals and ranges of reals that tasks took over from other tasks' tapes. What is handed to a task as an argument,
+    /// and what it hands back, doesn't count.
     pub imports: u64,
     /// Instructions along the longest way through the forks, which no number of threads can run side by side.
     /// [`Stats::instructions`] by this is the number of threads that the program can keep busy.
@@ -718,10 +719,17 @@ impl<'a> Run<'a> {
         interp.fuel = Meter::new(account, None).refill(left).map_err(outside_of_code)?;
         let swept = match pool {
             Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
-                let handed = Handed(root);
-                // SAFETY: as above.
-                pool.install(move || unsafe { sweep.run(handed.take(), seed, program, account, Some(engine)) })
+                let handed = Handed((root, &mut interp.native_stack));
+                pool.install(move || {
+                    let (root, stack) = handed.take();
+                    // SAFETY: as above.
+                    sweep.on(stack, |sweep| unsafe { sweep.run(root, seed, program, account, Some(engine)) })
+                })
             }
+            _ if totals.tasks > 1 => sweep.on(&mut interp.native_stack, |sweep| {
+                // SAFETY: as above.
+                unsafe { sweep.run(root, seed, program, account, None) }
+            }),
             // SAFETY: as above.
             _ => unsafe { sweep.run(root, seed, program, account, None) },
         };

@@ -141,11 +141,15 @@ impl NativeStack {
         self.limit
     }
 
+    /// The address that no frame may go below, however much room there is.
+    pub(crate) fn lowest(&self) -> usize {
+        self.map.as_ref().map_or(usize::MAX, |map| map.as_ptr() as usize + RED_ZONE)
+    }
+
     /// Makes room down to `address`.
     #[cold]
     pub(crate) fn grow(&mut self, address: usize) -> Result<(), Limit> {
-        let map = self.map.as_ref().ok_or(Limit::LiveBytes)?;
-        let lowest = map.as_ptr() as usize + RED_ZONE;
+        let lowest = self.lowest();
         if address < lowest {
             return Err(Limit::LiveBytes);
         }
@@ -155,14 +159,23 @@ impl NativeStack {
         Ok(())
     }
 
+    /// Reserves the address space, the first time.
+    ///
+    /// # Errors
+    /// If the system gives none.
+    pub(crate) fn open(&mut self) -> Result<(), Limit> {
+        if self.map.is_none() {
+            self.map = Some(reserve(Direction::Downwards).ok_or(Limit::LiveBytes)?);
+        }
+        Ok(())
+    }
+
     /// Runs `body` on this stack, from its top. Native code checks its room against [`NativeStack::limit`].
     ///
     /// # Errors
     /// If the system gives no address space.
     pub(crate) fn enter<R>(&mut self, body: impl FnOnce() -> R) -> Result<R, Limit> {
-        if self.map.is_none() {
-            self.map = Some(reserve(Direction::Downwards).ok_or(Limit::LiveBytes)?);
-        }
+        self.open()?;
         self.limit = self.top();
         let map = self.map.as_mut().ok_or(Limit::LiveBytes)?;
         // SAFETY: the mapping is aligned to pages, is used by nothing else, and outlives the call; `body` doesn't

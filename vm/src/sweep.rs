@@ -19,7 +19,7 @@ use crate::math;
 use crate::meter::Account;
 use crate::program::Program;
 use crate::record::SegmentCode;
-use crate::stack::Stack;
+use crate::stack::{NativeStack, Stack};
 use crate::tape::{
     FORK, ForkNode, IMPORT, IMPORT_RANGE, LINK, LOOP, LOOP_IMPORT, LOOP_SCATTER, PACK, STRIP, TRAILER_BYTES, TaskNode,
     number,
@@ -115,6 +115,8 @@ pub(crate) struct Sweep {
     ints: Vec<i64>,
     scattered: Vec<Scattered>,
     loop_imports: Vec<LoopImport>,
+    /// The address that native frames have to stay above: each task below another takes some.
+    stack_limit: usize,
 }
 
 // SAFETY: pointers to tasks are of use only while a sweep runs.
@@ -130,11 +132,23 @@ impl Default for Sweep {
             ints: Vec::new(),
             scattered: Vec::new(),
             loop_imports: Vec::new(),
+            stack_limit: 0,
         }
     }
 }
 
 impl Sweep {
+    /// Sweeps on the stack that native code ran on, which has room for any depth of tasks.
+    pub(crate) fn on<R>(
+        &mut self,
+        stack: &mut NativeStack,
+        body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>,
+    ) -> Result<R, TrapKind> {
+        stack.open()?;
+        self.stack_limit = stack.lowest();
+        stack.enter(|| body(self))?
+    }
+
     /// Memory for `count` cells, whose content is arbitrary.
     fn open_cells(&mut self, count: usize) -> Result<*mut f64, TrapKind> {
         let start = self.cells.start().wrapping_add(self.used);

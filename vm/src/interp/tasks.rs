@@ -422,11 +422,25 @@ impl Interp {
             }
             return Ok(longest);
         }
+        // SAFETY: promised by the caller.
+        unsafe { self.run_halves(fork, start, end, base) }
+    }
+
+    /// Runs the tasks from `start` to `end`, which are several, half by half. A frame of its own, because forks nest.
+    #[inline(never)]
+    unsafe fn run_halves(
+        &mut self,
+        fork: &Fork<'_>,
+        start: usize,
+        end: usize,
+        base: Registers,
+    ) -> Result<i64, TrapKind> {
+        let crew = self.crew();
         let middle = start + (end - start) / 2;
         let halt = Halt::new(self.meter().halt);
         let here = Here(self);
         let base = Place(base);
-        let (left, (right, strand)) = rayon::join_context(
+        let (left, right) = rayon::join_context(
             |_| {
                 // SAFETY: the strand runs this half first; the other one runs in it afterwards or not at all.
                 let outcome = unsafe { here.get().run_tasks(fork, start, middle, base.get()) };
@@ -437,22 +451,28 @@ impl Interp {
             },
             |context| {
                 if halt.is_halted() || crew.account.is_stopped() {
-                    return (Err(TrapKind::Cancelled), None);
-                }
-                if !context.migrated() {
+                    (Err(TrapKind::Cancelled), None)
+                } else if context.migrated() {
+                    // SAFETY: the arguments stay in their places until the fork has ended.
+                    unsafe { run_stolen(crew, fork, middle, end, &halt) }
+                } else {
                     // SAFETY: as above.
-                    return (unsafe { here.get().run_tasks(fork, middle, end, base.get()) }, None);
+                    (unsafe { here.get().run_tasks(fork, middle, end, base.get()) }, None)
                 }
-                let mut strand = crew.engine.state();
-                // SAFETY: the arguments stay in their places until the fork has ended.
-                let outcome = unsafe { strand.interp.run_strand(crew, fork, middle, end, &halt) };
-                let left = strand.interp.leave();
-                crew.engine.put_back(strand);
-                (outcome, Some(left))
             },
         );
+        self.join_halves(left, right)
+    }
+
+    /// The outcome of two halves: the left one's trap counts. Takes over what the strand of the right one has left.
+    #[inline(never)]
+    fn join_halves(
+        &mut self,
+        left: Result<i64, TrapKind>,
+        (right, strand): (Result<i64, TrapKind>, Option<Box<Left>>),
+    ) -> Result<i64, TrapKind> {
         if let Some(strand) = strand {
-            self.absorb(strand, left.is_ok() && right.is_err());
+            self.absorb(*strand, left.is_ok() && right.is_err());
         }
         Ok(left?.max(right?))
     }
@@ -518,6 +538,7 @@ impl Interp {
     }
 
     /// Runs a task, with frames from `base` on. Returns how many instructions it takes along the longest way.
+    #[inline(never)]
     unsafe fn run_task(&mut self, fork: &Fork<'_>, n: usize, base: Registers) -> Result<i64, TrapKind> {
         let (func, args, arg_counts, results, result_counts) = fork.task(n);
         let floor = self.heap.raise_floor();
@@ -597,6 +618,27 @@ impl Interp {
             code.map_or(Ok(()), |code| self.enter(tier, code, base, remaining))
         }
     }
+}
+
+/// Runs a half of a fork that another thread has taken, in a strand of its own.
+///
+/// # Safety
+/// The fork waits for it; arguments, results and nodes of its tasks stay where they are.
+#[cold]
+#[inline(never)]
+unsafe fn run_stolen(
+    crew: &Crew<'static>,
+    fork: &Fork<'_>,
+    start: usize,
+    end: usize,
+    halt: &Halt<'_>,
+) -> (Result<i64, TrapKind>, Option<Box<Left>>) {
+    let mut strand = crew.engine.state();
+    // SAFETY: promised by the caller.
+    let outcome = unsafe { strand.interp.run_strand(crew, fork, start, end, halt) };
+    let left = Box::new(strand.interp.leave());
+    crew.engine.put_back(strand);
+    (outcome, Some(left))
 }
 
 /// Places of registers that both halves of a fork know.

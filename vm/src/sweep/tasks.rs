@@ -15,17 +15,14 @@
 
 use super::debts::{Debts, Inboxes, Pending};
 use super::{Buffers, Frame, Sweep};
-use crate::engine::Engine;
+use crate::engine::{Engine, RunState};
 use crate::meter::Account;
 use crate::program::Program;
 use crate::tape::{ForkNode, TaskNode};
-use crate::trap::TrapKind;
+use crate::trap::{Limit, TrapKind};
 
 /// A half of a fork is handed to another thread if its sweep takes at least so many instructions.
 const GRAIN: u64 = 4000;
-/// Native stack that a task's sweep may take until it looks again how much is left, and what it goes on with.
-const STACK_MIN: usize = 96 << 10;
-const STACK_MORE: usize = 4 << 20;
 
 /// What all parts of a sweep know.
 #[derive(Debug)]
@@ -59,6 +56,9 @@ impl<T> Shared<T> {
         self.0
     }
 }
+
+/// Some of a fork's tasks: the first one, the end, and where the adjoints of their captures go.
+type Half = (usize, usize, Shared<f64>);
 
 /// The tasks of a fork that are being swept.
 #[derive(Clone, Copy)]
@@ -155,20 +155,20 @@ impl Sweep {
         captures: Shared<f64>,
     ) -> Result<Pending<'a>, TrapKind> {
         if end - start == 1 {
-            let node = &tasks.nodes[start];
+            if (psm::stack_pointer() as usize) < self.stack_limit {
+                return Err(Limit::TapeBytes.into());
+            }
             // SAFETY: promised by the caller.
-            return stacker::maybe_grow(STACK_MIN, STACK_MORE, || unsafe {
-                self.task(run, node, tasks.parent.get(), captures.get())
-            });
+            return unsafe { self.task(run, &tasks.nodes[start], tasks.parent.get(), captures.get()) };
         }
         let middle = start + (end - start) / 2;
         let (left, right) = (&tasks.nodes[start..middle], &tasks.nodes[middle..end]);
         let left_captures: usize = left.iter().map(|node| node.captures_len as usize).sum();
         let weight = |nodes: &[TaskNode]| nodes.iter().map(|node| u64::from(node.weight)).sum::<u64>();
         let (left_weight, right_weight) = (weight(left), weight(right));
-        let left = (start, middle, captures);
+        let left: Half = (start, middle, captures);
         // SAFETY: the left half's cells come first.
-        let right = (middle, end, Shared(unsafe { captures.get().add(left_captures) }));
+        let right: Half = (middle, end, Shared(unsafe { captures.get().add(left_captures) }));
         let left_first = left_weight >= right_weight;
         let (first, second) = if left_first { (left, right) } else { (right, left) };
         let engine = run.engine.filter(|_| left_weight.min(right_weight) >= GRAIN);
@@ -180,28 +180,43 @@ impl Sweep {
                 let second = unsafe { self.halves(run, tasks, second.0, second.1, second.2) }?;
                 (first, second)
             }
-            Some(engine) => {
-                run.account.poll()?;
-                let here = Shared(&raw mut *self);
-                let (one, other) = rayon::join_context(
-                    // SAFETY: this half uses the memory first; the other one does afterwards or not at all.
-                    |_| unsafe { (*here.get()).halves(run, tasks, first.0, first.1, first.2) },
-                    |context| {
-                        if !context.migrated() {
-                            // SAFETY: as above.
-                            return unsafe { (*here.get()).halves(run, tasks, second.0, second.1, second.2) };
-                        }
-                        let mut state = engine.state();
-                        // SAFETY: promised by the caller.
-                        let outcome = unsafe { state.sweep.halves(run, tasks, second.0, second.1, second.2) };
-                        engine.put_back(state);
-                        outcome
-                    },
-                );
-                (one?, other?)
-            }
+            // SAFETY: as above.
+            Some(engine) => unsafe { self.both(run, engine, tasks, first, second) }?,
         };
         Ok(if left_first { first.merge(second) } else { second.merge(first) })
+    }
+
+    /// Sweeps two halves at the same time, if another thread takes the second. A frame of its own, because forks nest.
+    #[inline(never)]
+    unsafe fn both<'a>(
+        &mut self,
+        run: &Run<'a>,
+        engine: &Engine,
+        tasks: Tasks<'a>,
+        first: Half,
+        second: Half,
+    ) -> Result<(Pending<'a>, Pending<'a>), TrapKind> {
+        run.account.poll()?;
+        let here = Shared(&raw mut *self);
+        let (one, other) = rayon::join_context(
+            // SAFETY: this half uses the memory first; the other one does afterwards or not at all.
+            |_| unsafe { (*here.get()).halves(run, tasks, first.0, first.1, first.2) },
+            |context| {
+                if !context.migrated() {
+                    // SAFETY: as above.
+                    return unsafe { (*here.get()).halves(run, tasks, second.0, second.1, second.2) };
+                }
+                let mut state = engine.state();
+                let RunState { interp, sweep, .. } = &mut *state;
+                let outcome = sweep.on(&mut interp.native_stack, |sweep| {
+                    // SAFETY: promised by the caller.
+                    unsafe { sweep.halves(run, tasks, second.0, second.1, second.2) }
+                });
+                engine.put_back(state);
+                outcome
+            },
+        );
+        Ok((one?, other?))
     }
 
     /// A frame for a task, all of whose adjoints are zero.
