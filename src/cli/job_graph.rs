@@ -10,8 +10,8 @@ pub(crate) mod svg;
 use dualvm::vm::job_graph::{JobGraph, Task};
 use std::ops::Range;
 
-/// Graphs of more tasks than this are folded.
-const TASKS_MAX: usize = 300;
+/// Graphs of more tasks than this are folded: those of a parallel map, which has up to 256, are.
+const TASKS_MAX: usize = 100;
 /// Tasks that are drawn of a folded graph, at most.
 const DRAWN_MAX: usize = 80;
 /// How many forks in each other are drawn of a folded graph, at most.

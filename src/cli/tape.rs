@@ -19,7 +19,7 @@ Work by span is the number of threads that the run can keep busy. None of this d
   dualvm tape --job-graph examples/tree_sum.dual '[1, 2, 3, 4]' -o graph.svg
 
 In the drawing time goes from left to right. A box is a job, what a task does between two of its forks: the more records
-it wrote, the higher it is, by the logarithm. Of graphs of more than 300 tasks the first and last tasks of a fork are
+it wrote, the higher it is, by the logarithm. Of graphs of more than 100 tasks the first and last tasks of a fork are
 drawn and the others are counted, and so are all tasks from some depth on.
 
 Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
