@@ -27,14 +27,14 @@ The tiers: \"interpreter\" is --jit off; \"native\" is --jit auto, as engines ar
 compiled, and is by the end of the warm-up; \"always native\" is --jit always. In the suite latency nothing is warm: auto
 compiles nothing there, and always compiles everything before its first run.
 
-The suite parallel measures its programs without tasks, and with tasks on each number of threads, after a check that the
-results are the same: to 1e-9 with and without tasks, to the last bit on all numbers of threads. Times are those of runs,
-without conversion. Then it says what tasks cost, with the project's targets.
+The suite parallel measures its programs without tasks, and with tasks on each number of threads, after a check that
+the results are the same: to 1e-9 with and without tasks, to the last bit on all numbers of threads. Times are those of
+runs, without conversion. Then it says what tasks cost, with the project's targets.
 
-In JSON, there is a result for each case and tier (parallel: and number of threads). Times are in nanoseconds; tape_bytes, records and slots are those of
-one gradient; compiled counts pieces of native code; ops counts the operations on reals in one run of the program, by
-its text: + - * /, negation, powers, min, max and elementary functions count one each; comparisons, loads and operations
-on integers don't count. What has no meaning for a case is null.
+In JSON, there is a result for each case and tier (parallel: and number of threads). Times are in nanoseconds;
+tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts the
+operations on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary functions
+count one each; comparisons, loads and operations on integers don't count. What has no meaning for a case is null.
 
 Exit codes: 0 success, 1 a program failed or computed something else than by hand, 2 bad input.";
 
