@@ -3,7 +3,7 @@
 
 mod support;
 
-use dualvm::{Engine, Function, Module, Value};
+use dualvm::{Config, Engine, Function, Module, Value};
 use dualvm_vm::module::{HostType, ModuleDef};
 use serde::de::DeserializeSeed;
 use serde_json::{Value as Json, json};
@@ -32,10 +32,6 @@ fn cases() -> Vec<Case> {
         Case { file, function, args: Json::from(args), oracle: Some(oracle) }
     };
     let own = |file, args| Case { file, function: file, args, oracle: None };
-    let market = json!({
-        "spot1": 100, "spot2": 90, "spot3": 110, "vol1": 0.2, "vol2": 0.3, "vol3": 0.25, "rate": 0.03, "years": 1,
-        "strike": 98, "correlation": 0.4,
-    });
     vec![
         with_oracle("mult", "mult", "mult", None),
         with_oracle("dotprod", "dotprod", "dotprod", None),
@@ -50,7 +46,7 @@ fn cases() -> Vec<Case> {
         with_oracle("particles_par", "particles_pairs", "particles_1000", Some(1000)),
         own("uneven_map", json!([4, 50, -2.1, -1.3, 2.7])),
         own("tree_sum", json!([[1, -2, 3, -4, 5, 0.5, 7]])),
-        own("monte_carlo", json!([40, market])),
+        own("monte_carlo", json!([40, [[100, 0.2], [90, 0.3], [110, 0.25]], [0.03, 1, 98, 0.4]])),
         own("shared_array", json!([7, [1, -2, 3, -4, 5, 0.5, 7]])),
         own("deep_fork", json!([20, 0.5])),
         with_oracle("rosenbrock", "rosenbrock", "rosenbrock5", None),
@@ -270,13 +266,12 @@ fn parallel_cases() -> Vec<Case> {
     let particle = |n: i32| json!([[0.5 * f64::from(n), 0.1], [1, 1.0 / f64::from(n)]]);
     let particles: Vec<Json> = (1..=4).map(particle).collect();
     let numbers: Vec<f64> = (0..10_000).map(|n| (0.1 * f64::from(n)).sin()).collect();
-    let market = cases().into_iter().find(|case| case.file == "monte_carlo").expect("it has a case").args[1].clone();
     vec![
         case("particles_par", "particles_par", json!([2_000, particles])),
         case("particles_par", "particles_pairs", json!([2_000, particles])),
         case("uneven_map", "uneven_map", json!([60, 200, -2.1, -1.3, 2.7])),
         case("tree_sum", "tree_sum", json!([numbers])),
-        case("monte_carlo", "monte_carlo", json!([20_000, market])),
+        case("monte_carlo", "monte_carlo", json!([20_000, [[100, 0.2], [90, 0.3], [110, 0.25]], [0.03, 1, 98, 0.4]])),
         case("shared_array", "shared_array", json!([1_000, numbers])),
         case("deep_fork", "deep_fork", json!([10_000, 0.5])),
     ]
@@ -293,6 +288,24 @@ fn tasks_change_no_value_and_no_gradient() {
         assert_eq!(value, expected, "{}", case.function);
         // The order in which adjoints are added is another one.
         assert_all_close(&flatten(&gradient), &flatten(&expected_gradient), 1e-11);
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    for case in parallel_cases() {
+        let mut first = None;
+        for threads in [1, 2, 3] {
+            let mut config = Config::default();
+            config.threads = threads;
+            let module = Module::from_source(&Engine::new(config), case.file, &source(case.file));
+            let function =
+                module.and_then(|module| module.function(case.function)).unwrap_or_else(|error| panic!("{error}"));
+            let args = arguments(&function, &case.args);
+            let found = function.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
+            let bits: Vec<u64> = flatten(&found.1).into_iter().chain([found.0]).map(f64::to_bits).collect();
+            assert_eq!(*first.get_or_insert_with(|| bits.clone()), bits, "{}, {threads} threads", case.function);
+        }
     }
 }
 

@@ -131,8 +131,8 @@ pub(crate) enum ExprKind {
     /// Calls that may run at the same time: the results of all, one after the other. All arguments are evaluated before
     /// the first call begins.
     Fork(Box<[Task]>),
-    /// An array built in parallel: the function gives the array for a part of the indices below the first argument, from
-    /// the part's first index, the index after its last, and the values of the other arguments.
+    /// An array built in parallel: the function gives the array for a part of the indices below the first argument,
+    /// from the part's first index, the index after its last, and the values of the other arguments.
     ParallelMap(FunctionId, Box<[ExprId]>),
     /// The length of an array.
     Length(ExprId),

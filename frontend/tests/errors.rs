@@ -56,6 +56,8 @@ fn deep_programs_are_refused_without_overflow() {
         format!("def f x = {}x", "x :: x ++ ".repeat(deep)),
         format!("def f x = {}x", "x << ".repeat(deep)),
         format!("def f x = {}x", "let g y = ".repeat(deep)),
+        format!("def f x = {}x{}", "(x |*| ".repeat(deep), ")".repeat(deep)),
+        format!("def f x = {}x{}", "par (x, ".repeat(deep), ")".repeat(deep)),
     ];
     for program in programs {
         let errors = dualvm_frontend::compile("deep.dual", &program).unwrap_err();

@@ -24,11 +24,24 @@ use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, SigRef, StackSlot
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Inst, Op, Role};
 use dualvm_vm::native::layout::{self, LEN};
-use dualvm_vm::native::{FunctionRequest, Stream};
+use dualvm_vm::native::{FunctionRequest, RegList, Stream};
 use std::collections::BTreeMap;
 
 /// Bytes of a native frame per instruction, at most: every value may have to be spilled.
 const FRAME_BYTES_PER_INSTRUCTION: i64 = 64;
+/// So many entries of lists take as much as an instruction: a real and its word are two values.
+const ENTRIES_PER_INSTRUCTION: usize = 4;
+
+/// How large a function is, in instructions: what hands over many registers counts as several.
+pub(crate) fn size(stream: &Stream) -> usize {
+    let len = |list: &RegList| list.reals.len() + list.ints.len() + list.refs.len();
+    let both = |uses: &RegList, defs: &RegList| len(uses) + len(defs);
+    let calls: usize = stream.calls.iter().map(|site| both(&site.uses, &site.defs)).sum();
+    let tasks: usize = stream.forks.iter().flat_map(|site| &site.tasks).map(|task| both(&task.uses, &task.defs)).sum();
+    let maps: usize = stream.maps.iter().map(|site| len(&site.uses)).sum();
+    let objects: usize = stream.objects.iter().map(|site| len(&site.uses)).sum();
+    stream.code.len() + (calls + tasks + maps + objects) / ENTRIES_PER_INSTRUCTION
+}
 
 /// Writes the function.
 pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
@@ -155,7 +168,7 @@ impl<'e, 'a> Function<'e, 'a> {
     /// Makes room, fetches the arguments (or, at a loop, all registers), goes to the first instruction.
     fn prologue(&mut self) {
         let stream = self.stream;
-        let own_frame = FRAME_BYTES_PER_INSTRUCTION * stream.code.len() as i64 + 1024;
+        let own_frame = FRAME_BYTES_PER_INSTRUCTION * size(stream) as i64 + 1024;
         let sp = self.emit.b.ins().get_stack_pointer(I64);
         let lowest = self.emit.b.ins().iadd_imm_s(sp, -own_frame);
         let limit = self.emit.load(I64, self.context, layout::NATIVE_LIMIT);

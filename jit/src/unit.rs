@@ -67,7 +67,7 @@ impl CodeUnit {
     }
 
     fn write_function(&mut self, request: &FunctionRequest<'_>) -> Result<(), Refusal> {
-        if request.stream.code.len() > INSTRUCTIONS_MAX {
+        if function::size(request.stream) > INSTRUCTIONS_MAX {
             return Err(Refusal::TooLarge);
         }
         self.write(function_signature(), |emit| function::write(emit, request))

@@ -53,6 +53,16 @@ const CONFIGURATIONS: &[Configuration] = &[
     Configuration { name: "native", jit: Jit::Always, ..INTERPRETER },
     // Native code calls the interpreter and is called by it, and changes between one call and the next.
     Configuration { name: "mixed", jit: after(2, u32::MAX, 3), reused: true, calls: 2, ..INTERPRETER },
+    Configuration { name: "native, three threads", jit: Jit::Always, threads: 3, ..INTERPRETER },
+    // One thread may find code that another one has asked for.
+    Configuration {
+        name: "mixed, eight threads",
+        jit: after(2, u32::MAX, 3),
+        reused: true,
+        calls: 2,
+        threads: 8,
+        ..INTERPRETER
+    },
     // Loops are entered in the middle.
     Configuration { name: "native loops", jit: after(u32::MAX - 1, 3, u32::MAX - 1), reused: true, ..INTERPRETER },
     Configuration {

@@ -390,8 +390,9 @@ impl FunctionBuilder {
     ///
     /// ```
     /// use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
-    /// use dualvm_vm::module::ValueType::Real;
-    /// use dualvm_vm::{text::print_inst, verify::verify};
+    /// use dualvm_vm::engine::{Engine, Module};
+    /// use dualvm_vm::module::{HostType, Interface, ValueType::Real};
+    /// use dualvm_vm::value::Value;
     ///
     /// let mut module = ModuleBuilder::new();
     /// let mut square = FunctionBuilder::new("square", &[Real], &[Real]);
@@ -400,20 +401,21 @@ impl FunctionBuilder {
     /// square.ret(&[xx.into()]);
     /// let square = module.define(square.finish()?);
     ///
-    /// let mut f = FunctionBuilder::new("hypotenuse", &[Real, Real], &[Real]);
+    /// let mut f = FunctionBuilder::new("squares", &[Real, Real], &[Real]);
     /// let (x, y) = (f.param(0), f.param(1));
     /// let (xx, yy) = (f.new_real(), f.new_real());
     /// f.fork(&[(square, &[x], &[xx.into()]), (square, &[y], &[yy.into()])]);
     /// let sum = f.add(xx, yy);
-    /// let root = f.sqrt(sum);
-    /// f.ret(&[root.into()]);
-    /// let hypotenuse = module.define(f.finish()?);
+    /// f.ret(&[sum.into()]);
+    /// let params = vec![("x".to_owned(), HostType::Real), ("y".to_owned(), HostType::Real)];
+    /// f.export(Interface { params, result: HostType::Real });
+    /// module.define(f.finish()?);
     ///
-    /// let module = module.finish();
-    /// assert_eq!(verify(&module), Ok(()));
-    /// let lines: Vec<String> = (0..3).map(|inst| print_inst(&module, hypotenuse, inst)).collect();
-    /// assert_eq!(lines, ["fork 2", "task f0 (r0) -> (r2)", "task f0 (r1) -> (r3)"]);
-    /// # Ok::<(), dualvm_vm::builder::BuildError>(())
+    /// let module = Module::new(&Engine::default(), module.finish()).expect("the verifier accepts it");
+    /// let squares = module.function("squares").expect("it is exported");
+    /// let (sum, gradient) = squares.value_and_grad(&[Value::Real(3.0), Value::Real(4.0)])?;
+    /// assert_eq!((sum, gradient), (25.0, vec![Value::Real(6.0), Value::Real(8.0)]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn fork(&mut self, tasks: &[(FuncId, &[Reg], &[Reg])]) {
         self.emit(Op::Fork, &[Operand::Int(tasks.len() as i64)]);
@@ -429,10 +431,11 @@ impl FunctionBuilder {
     ///
     /// ```
     /// use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
-    /// use dualvm_vm::isa::{Op, Operand};
-    /// use dualvm_vm::module::TypeDef;
+    /// use dualvm_vm::engine::{Engine, Module};
+    /// use dualvm_vm::isa::Op;
     /// use dualvm_vm::module::ValueType::{Int, Real, Ref};
-    /// use dualvm_vm::{text::print_inst, verify::verify};
+    /// use dualvm_vm::module::{HostType, Interface, TypeDef};
+    /// use dualvm_vm::value::Value;
     ///
     /// let mut module = ModuleBuilder::new();
     /// let array = module.intern_type(TypeDef::Array(Real));
@@ -463,12 +466,15 @@ impl FunctionBuilder {
     /// let dst = f.new_ref(array);
     /// f.pmap(dst, range, f.int_param(0), &[f.param(1)]);
     /// f.ret(&[dst.into()]);
-    /// let multiples = module.define(f.finish()?);
+    /// let params = vec![("count".to_owned(), HostType::Int), ("step".to_owned(), HostType::Real)];
+    /// f.export(Interface { params, result: HostType::Array { element: Box::new(HostType::Real), array } });
+    /// module.define(f.finish()?);
     ///
-    /// let module = module.finish();
-    /// assert_eq!(verify(&module), Ok(()));
-    /// assert_eq!(print_inst(&module, multiples, 0), "pmap p0, f0, i0 (r0)");
-    /// # Ok::<(), dualvm_vm::builder::BuildError>(())
+    /// let module = Module::new(&Engine::default(), module.finish()).expect("the verifier accepts it");
+    /// let multiples = module.function("multiples").expect("it is exported");
+    /// let found = multiples.call(&[Value::Int(4), Value::Real(0.5)])?;
+    /// assert_eq!(found, Value::Reals(vec![0.0, 0.5, 1.0, 1.5]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pmap(&mut self, dst: RefReg, func: FuncId, count: IntReg, args: &[Reg]) {
         let args = Operand::Uses(args.to_vec());

@@ -71,8 +71,9 @@ pub struct Config {
     pub jit: Jit,
     /// What makes native code. The crate `dualvm` brings one where there is none here.
     pub generator: Option<Arc<dyn Generator>>,
-    /// How many threads run the tasks of forks and their sweeps; 0, the default: one per core. 1: the thread that calls.
-    /// Results are the same bits for any number. The threads are started by the first call of a function that forks.
+    /// How many threads run the tasks of forks and their sweeps; 0, the default: one per core. 1: the thread that
+    /// calls. Results are the same bits for any number. The threads are started by the first call of a function that
+    /// forks.
     pub threads: usize,
     /// The threads to use, in place of threads of the engine's own.
     pub pool: Option<Arc<rayon::ThreadPool>>,

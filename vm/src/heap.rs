@@ -345,6 +345,11 @@ impl Heap {
         self.account = account;
     }
 
+    /// All objects, as a heap that only [`Heap::absorb`] is of use for. This one is empty then.
+    pub(crate) fn leave(&mut self) -> Heap {
+        std::mem::replace(self, Heap::new(self.pool.clone()))
+    }
+
     /// Takes all objects of a strand that has ended, and what it counted.
     pub(crate) fn absorb(&mut self, other: &mut Heap) {
         self.peak = self.peak.max(self.held() + other.peak());

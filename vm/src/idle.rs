@@ -7,6 +7,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+/// More things than this are not kept: who needs so many at a time hardly notices that they have to be made.
+const KEPT_MAX: usize = 32;
+
 /// What is not in use.
 #[derive(Debug)]
 pub(crate) struct Idle<T> {
@@ -41,7 +44,13 @@ impl<T: Send> Idle<T> {
         if self.slot.compare_exchange(ptr::null_mut(), one, Ordering::Release, Ordering::Relaxed).is_err() {
             // SAFETY: the slot holds another one, so this is the only pointer to what was in the box.
             let one = unsafe { Box::from_raw(one) };
-            self.more.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+            let mut more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
+            if more.len() < KEPT_MAX {
+                more.push(one);
+            } else {
+                drop(more);
+                drop(one);
+            }
         }
     }
 }

@@ -4,10 +4,10 @@
 //! flags that stop a run are looked at when a slice is used up. Whether fuel suffices depends on the sum alone, not
 //! on the slices.
 //!
-//! A run is one strand, or several at a time where forks run in parallel ([`crate::interp::tasks`]). All of them draw on
-//! one [`Account`], each through a [`Meter`] of its own. An account that is exhausted while several strands run says
-//! nothing yet, because slices that nobody has used count as used: the run then goes back to where it forked first,
-//! and goes on with one strand, whose outcome counts.
+//! A run is one strand, or several at a time where forks run in parallel ([`crate::interp::tasks`]). All of them draw
+//! on one [`Account`], each through a [`Meter`] of its own. An account that is exhausted while several strands run says
+//! nothing yet, because slices that nobody has used count as used: the run then goes back to where it forked first, and
+//! goes on with one strand, whose outcome counts.
 
 use crate::trap::{Limit, TrapKind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

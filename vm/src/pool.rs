@@ -1,8 +1,8 @@
 //! The memory that heaps and tapes are made of: slabs, and blocks for objects that are too large for a slab.
 //!
-//! A slab is [`SLAB_BYTES`] of memory at a fixed address, a multiple of its size. Slabs come from a bump arena that is never reset and go back
-//! to a free list, so that a second run reuses memory that is already mapped: the first touch of a fresh page costs an
-//! order of magnitude more than writing a record.
+//! A slab is [`SLAB_BYTES`] of memory at a fixed address, a multiple of its size. Slabs come from a bump arena that is
+//! never reset and go back to a free list, so that a second run reuses memory that is already mapped: the first touch
+//! of a fresh page costs an order of magnitude more than writing a record.
 //!
 //! The same goes for blocks, 8 MB of which have 2,000 pages. They come from the system in size classes, eight to each
 //! doubling, so that a block is at most an eighth larger than what was asked for. Free ones are kept by class, up to

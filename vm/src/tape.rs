@@ -294,14 +294,16 @@ impl Tape {
 
     /// Memory for `count` values between two stretches.
     fn list<T>(&mut self, count: usize) -> Result<*mut T, Limit> {
-        const { assert!(align_of::<T>() <= 8) };
         let bytes = (count * size_of::<T>()).next_multiple_of(8);
         if bytes > LIST_BYTES_MAX {
-            self.lists.push(vec![0; bytes / 8].into_boxed_slice());
+            let mut list = vec![0; (bytes + align_of::<T>()) / 8].into_boxed_slice();
+            let start: *mut u8 = list.as_mut_ptr().cast();
+            let start = start.wrapping_add(start.align_offset(align_of::<T>()));
+            self.lists.push(list);
             self.ended_bytes += bytes as u64;
-            return Ok(self.lists.last_mut().map_or(std::ptr::null_mut(), |list| list.as_mut_ptr().cast()));
+            return Ok(start.cast());
         }
-        let padding = self.top.align_offset(8);
+        let padding = self.top.align_offset(align_of::<T>().max(8));
         if bytes + padding > self.end as usize - self.top as usize {
             self.open_slab()?;
             return self.list(count);
@@ -402,6 +404,7 @@ impl Tape {
         unsafe {
             (*node).end = end;
             (*node).slots = self.next_slot as u32;
+            (*node).weight = u32::try_from(totals.sweep_work).unwrap_or(u32::MAX);
             (*node).totals = totals;
         }
         self.imports = None;
@@ -467,6 +470,11 @@ impl Tape {
             ((*task).results, (*task).results_len) = (results, active as u32);
         }
         Ok(())
+    }
+
+    /// All tapes that a strand has written, for [`Tape::absorb`]. This one is empty then.
+    pub(crate) fn leave(&mut self) -> Tape {
+        std::mem::replace(self, Tape::new(self.pool.clone()))
     }
 
     /// Takes over what a strand that has ended has written.

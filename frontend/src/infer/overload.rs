@@ -1,5 +1,5 @@
-//! The prelude's definitions that there are for lists and for arrays under one name. Which one a mention is follows from
-//! the collections that it is given or gives, and those may be known later than the mention is looked at.
+//! The prelude's definitions that there are for lists and for arrays under one name. Which one a mention is follows
+//! from the collections that it is given or gives, and those may be known later than the mention is looked at.
 
 use super::{Infer, Why};
 use crate::ast::{DefId, ExprId, LIST};

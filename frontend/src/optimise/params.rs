@@ -1,5 +1,5 @@
-//! Drops the parameters that a task's function never reads. A task is handed all registers of what its text mentions, and
-//! may need a few of them: a field of a record, or what is left after inlining.
+//! Drops the parameters that a task's function never reads. A task is handed all registers of what its text mentions,
+//! and may need a few of them: a field of a record, or what is left after inlining.
 
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program, Var};

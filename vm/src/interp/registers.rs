@@ -126,8 +126,8 @@ pub(super) unsafe fn scatter<const RECORD: bool>(values: &Results, to: Registers
     }
 }
 
-/// Copies a closure's captures to consecutive registers. Returns where the arguments go. Null is not a closure. Captured
-/// reals of other tasks are imported.
+/// Copies a closure's captures to consecutive registers. Returns where the arguments go. Null is not a closure.
+/// Captured reals of other tasks are imported.
 ///
 /// # Safety
 /// `to` has room for the captures.

@@ -7,22 +7,22 @@
 //! that nobody shares costs little more than calls.
 //!
 //! The outcome of a run is that of running all tasks from left to right:
-//! - A task has its own tape whether it runs in parallel or not, and how a parallel map is divided depends on its length
-//!   only. So the tree of tapes, and with it the order of all sums of the sweep, depends on the program alone.
+//! - A task has its own tape whether it runs in parallel or not, and how a parallel map is divided depends on its
+//!   length only. So the tree of tapes, and with it the order of all sums of the sweep, depends on the program alone.
 //! - A trap makes what is to its right meaningless, which is told so ([`Halt`]), and waits for what is to its left: the
 //!   leftmost trap counts.
-//! - Whether a limit is reached may depend on the schedule. If one is while there are several strands, all stop, and the
-//!   outermost fork runs again, on one strand. Programs are pure and a fork leaves no trace before it has ended, so
+//! - Whether a limit is reached may depend on the schedule. If one is while there are several strands, all stop, and
+//!   the outermost fork runs again, on one strand. Programs are pure and a fork leaves no trace before it has ended, so
 //!   that is the outcome of the run from left to right.
 
 use super::{Interp, Registers};
-use crate::engine::{Engine, Limits, RunState};
-use crate::heap::{self, ARRAY_HEADER, FIRST, Floor, LEN, OWNER, Ref};
+use crate::engine::{Engine, Limits};
+use crate::heap::{self, ARRAY_HEADER, FIRST, Floor, Heap, LEN, OWNER, Ref};
 use crate::isa::Bank;
 use crate::meter::{Account, Halt, Meter};
 use crate::prepare::{Counts, ForkSite, MapSite};
 use crate::program::Program;
-use crate::tape::{ForeignArray, ForkNode, Suspended, TaskNode};
+use crate::tape::{ForeignArray, ForkNode, Suspended, Tape, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -160,6 +160,15 @@ impl Registers {
             to.refs.copy_from_nonoverlapping(self.refs, counts.refs);
         }
     }
+}
+
+/// What a strand has left to the one that forked it.
+#[derive(Debug)]
+struct Left {
+    heap: Heap,
+    tape: Tape,
+    trace: Vec<(u32, u32)>,
+    tasks: u64,
 }
 
 /// A strand's state before its first fork, to which a run goes back that starts over.
@@ -437,7 +446,9 @@ impl Interp {
                 let mut strand = crew.engine.state();
                 // SAFETY: the arguments stay in their places until the fork has ended.
                 let outcome = unsafe { strand.interp.run_strand(crew, fork, middle, end, &halt) };
-                (outcome, Some(strand))
+                let left = strand.interp.leave();
+                crew.engine.put_back(strand);
+                (outcome, Some(left))
             },
         );
         if let Some(strand) = strand {
@@ -486,16 +497,24 @@ impl Interp {
         outcome
     }
 
-    /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
-    fn absorb(&mut self, mut strand: Box<RunState>, trapped: bool) {
-        let other = &mut strand.interp;
-        self.heap.absorb(&mut other.heap);
-        self.tape.absorb(&mut other.tape);
-        self.tasks += other.tasks;
-        if trapped {
-            self.trace.append(&mut other.trace);
+    /// What a strand leaves when it ends. Its stacks are free for others at once.
+    fn leave(&mut self) -> Left {
+        Left {
+            heap: self.heap.leave(),
+            tape: self.tape.leave(),
+            trace: std::mem::take(&mut self.trace),
+            tasks: self.tasks,
         }
-        self.crew().engine.put_back(strand);
+    }
+
+    /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
+    fn absorb(&mut self, mut left: Left, trapped: bool) {
+        self.heap.absorb(&mut left.heap);
+        self.tape.absorb(&mut left.tape);
+        self.tasks += left.tasks;
+        if trapped {
+            self.trace.append(&mut left.trace);
+        }
     }
 
     /// Runs a task, with frames from `base` on. Returns how many instructions it takes along the longest way.

@@ -236,8 +236,8 @@ pub unsafe extern "C" fn import_loop(context: *mut u8, refs: *const Ref, func: u
     }
 }
 
-/// Runs the fork of this number in the function. The arguments of its tasks stand at the given places, side by side; the
-/// results will stand behind them. Returns a status.
+/// Runs the fork of this number in the function. The arguments of its tasks stand at the given places, side by side;
+/// the results will stand behind them. Returns a status.
 ///
 /// # Safety
 /// As for a function's native code; there is nothing above the arguments that is still in use.
@@ -260,8 +260,8 @@ pub unsafe extern "C" fn fork(
     }
 }
 
-/// Runs the parallel map of this number in the function over the numbers below `count`. The arguments that all tasks get
-/// stand at the given places; references below them are roots. Returns null if the run has to stop.
+/// Runs the parallel map of this number in the function over the numbers below `count`. The arguments that all tasks
+/// get stand at the given places; references below them are roots. Returns null if the run has to stop.
 ///
 /// # Safety
 /// As [`fork`].

@@ -5,28 +5,30 @@
 //! a task below, whose sweep has not begun, the debtor puts the debt into the owner's [`Inbox`]. Any other debt
 //! travels upwards, as the sweep leaves one task after the other, to the nearest common ancestor of debtor and owner
 //! ([`crate::tape::payer`]). If that is the owner, it adds the debt; if not, the owner is below an earlier fork of it,
-//! and gets it in its inbox. DESIGN: an inbox is emptied when its owner's sweep begins.
+//! and gets it in its inbox. An inbox is emptied when its owner's sweep
+//! begins.
 //!
-//! Why this is right: a task's slot is visible to the task itself, to tasks that it forks later, and to what follows its
-//! end in its ancestors and in tasks that these fork. All of them come after the slot in the order of the program, and
-//! none runs in parallel to it. The sweep is the same graph reversed, so all of them are swept before it: every
+//! Why this is right: a task's slot is visible to the task itself, to tasks that it forks later, and to what follows
+//! its end in its ancestors and in tasks that these fork. All of them come after the slot in the order of the program,
+//! and none runs in parallel to it. The sweep is the same graph reversed, so all of them are swept before it: every
 //! adjoint is complete when it is read, and an inbox has one writer at a time, an ancestor in control, below which
 //! nothing runs.
 //!
-//! Why the bits don't depend on the schedule: debts of one task are listed in the order of its sweep; lists and ranges of
-//! two halves of a fork are merged left before right, whichever was swept first; and inboxes are filled by tasks that
-//! come one after the other on one way to the root.
+//! Why the bits don't depend on the schedule: debts of one task are listed in the order of its sweep; lists and ranges
+//! of two halves of a fork are merged left before right, whichever was swept first; and inboxes are filled by tasks
+//! that come one after the other on one way to the root.
 //!
-//! What it costs: a debt of one slot is 16 bytes, added to a list once and taken once; lists meet in constant time. A
-//! range travels as a buffer, and where two of the same meet, they become one, so that there are as many buffers as
-//! there are halves of forks that are being swept or wait for their other half: with the heavier half first, the number
-//! of threads times the logarithm of the number of tasks. Finding the ancestor is logarithmic in the depth and done
-//! once for a row of imports with one owner.
+//! What it costs: a debt of one slot is 16 bytes; where two lists meet, the shorter one is copied to an end of the
+//! longer one, so that it is moved a logarithmic number of times at most, and only where halves are alike. A range
+//! travels as a buffer, and where two of the same meet, they become one, so that there are as many buffers as there are
+//! halves of forks that are being swept or wait for their other half: with the heavier half first, the number of
+//! threads times the logarithm of the number of tasks. Finding the ancestor is logarithmic in the depth and done once
+//! for a row of imports with one owner.
 
 use super::{Buffers, Frame};
 use crate::tape::{Payer, TaskNode, payer};
 use std::cell::UnsafeCell;
-use std::collections::{BTreeMap, LinkedList};
+use std::collections::{BTreeMap, VecDeque};
 
 /// An adjoint that is owed to a slot of a task.
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +84,11 @@ impl<'a> Inbox<'a> {
     }
 
     /// Adds everything to the adjoints of the owner.
-    pub(super) fn empty(&mut self, frame: &mut Frame<'_>) {
-        for (slot, value) in std::mem::take(&mut self.debts) {
+    pub(super) fn empty(self, frame: &mut Frame<'_>) {
+        for (slot, value) in self.debts {
             frame.add(slot, value);
         }
-        for ((first, _), buffer) in std::mem::take(&mut self.ranges) {
+        for ((first, _), buffer) in self.ranges {
             frame.add_range(first, &buffer.values);
         }
     }
@@ -94,7 +96,7 @@ impl<'a> Inbox<'a> {
 
 /// The inboxes of all tasks, by their numbers in preorder. None if nothing was imported.
 #[derive(Debug, Default)]
-pub(super) struct Inboxes<'a>(Box<[UnsafeCell<Inbox<'a>>]>);
+pub(super) struct Inboxes<'a>(Box<[UnsafeCell<Option<Box<Inbox<'a>>>>]>);
 
 // SAFETY: see above: an inbox has one user at a time, and forks and joins order them.
 unsafe impl Sync for Inboxes<'_> {}
@@ -108,12 +110,21 @@ impl<'a> Inboxes<'a> {
         self.0.is_empty()
     }
 
+    /// Takes what others owe to a task.
+    ///
     /// # Safety
-    /// The caller is the task itself, whose sweep begins, or an ancestor in control, below which nothing is swept.
-    #[expect(clippy::mut_from_ref, reason = "the protocol hands out one at a time")]
-    pub(super) unsafe fn of(&self, task: u32) -> &mut Inbox<'a> {
+    /// The caller is the task itself, whose sweep begins.
+    pub(super) unsafe fn take(&self, task: u32) -> Option<Box<Inbox<'a>>> {
         // SAFETY: promised by the caller.
-        unsafe { &mut *self.0[task as usize].get() }
+        unsafe { (*self.0[task as usize].get()).take() }
+    }
+
+    /// # Safety
+    /// The caller is an ancestor of the task, in control: nothing is swept below it.
+    #[expect(clippy::mut_from_ref, reason = "the protocol hands out one at a time")]
+    unsafe fn of(&self, task: u32) -> &mut Inbox<'a> {
+        // SAFETY: promised by the caller.
+        unsafe { (*self.0[task as usize].get()).get_or_insert_default() }
     }
 
     /// Leaves an adjoint to a task.
@@ -138,13 +149,36 @@ struct RangeKey {
 /// Debts on their way up, by the depth of the ancestor that hands them on.
 #[derive(Debug, Default)]
 pub(super) struct Pending<'a> {
-    debts: BTreeMap<u32, LinkedList<Vec<Debt>>>,
+    /// Those for one depth; most tasks owe to one.
+    depth: u32,
+    debts: VecDeque<Debt>,
+    /// Those for other depths.
+    others: BTreeMap<u32, VecDeque<Debt>>,
     ranges: BTreeMap<RangeKey, Buffer<'a>>,
+}
+
+/// Puts one list behind another.
+fn append(mut first: VecDeque<Debt>, mut second: VecDeque<Debt>) -> VecDeque<Debt> {
+    if first.len() >= second.len() {
+        first.extend(second);
+        return first;
+    }
+    second.reserve(first.len());
+    first.into_iter().rev().for_each(|debt| second.push_front(debt));
+    second
 }
 
 impl<'a> Pending<'a> {
     pub(super) fn is_empty(&self) -> bool {
-        self.debts.is_empty() && self.ranges.is_empty()
+        self.debts.is_empty() && self.others.is_empty() && self.ranges.is_empty()
+    }
+
+    /// The list for a depth.
+    fn list(&mut self, depth: u32) -> &mut VecDeque<Debt> {
+        if self.debts.is_empty() && self.others.is_empty() {
+            self.depth = depth;
+        }
+        if self.depth == depth { &mut self.debts } else { self.others.entry(depth).or_default() }
     }
 
     /// Puts `later` behind these.
@@ -156,20 +190,20 @@ impl<'a> Pending<'a> {
             return self;
         }
         // The smaller map goes into the larger one; lists keep their order.
-        let in_order = self.debts.len() >= later.debts.len();
-        let (mut debts, others) = if in_order { (self.debts, later.debts) } else { (later.debts, self.debts) };
-        for (depth, mut other) in others {
-            let list = debts.entry(depth).or_default();
-            if in_order {
-                list.append(&mut other);
-            } else {
-                other.append(list);
-                *list = other;
+        let in_order = self.others.len() >= later.others.len();
+        let (mut all, few) = if in_order { (self, later) } else { (later, self) };
+        let mut take = |depth: u32, debts: VecDeque<Debt>| {
+            if !debts.is_empty() {
+                let list = all.list(depth);
+                let known = std::mem::take(list);
+                *list = if in_order { append(known, debts) } else { append(debts, known) };
             }
-        }
+        };
+        take(few.depth, few.debts);
+        few.others.into_iter().for_each(|(depth, debts)| take(depth, debts));
         // Sums of two don't depend on their order.
-        let larger_first = self.ranges.len() >= later.ranges.len();
-        let (mut ranges, others) = if larger_first { (self.ranges, later.ranges) } else { (later.ranges, self.ranges) };
+        let (mut ranges, others) =
+            if all.ranges.len() >= few.ranges.len() { (all.ranges, few.ranges) } else { (few.ranges, all.ranges) };
         for (key, buffer) in others {
             if let Some(known) = ranges.get_mut(&key) {
                 known.add(&buffer.values);
@@ -177,7 +211,7 @@ impl<'a> Pending<'a> {
                 ranges.insert(key, buffer);
             }
         }
-        Pending { debts, ranges }
+        Pending { ranges, ..all }
     }
 
     /// Hands on what a task has to: to itself or to tasks below its earlier forks.
@@ -186,14 +220,17 @@ impl<'a> Pending<'a> {
     /// The frame's task is in control, nothing below it is swept.
     pub(super) unsafe fn settle(&mut self, frame: &mut Frame<'_>, inboxes: &Inboxes<'a>) {
         let (me, depth) = (frame.node.index, frame.node.depth);
-        if let Some(lists) = self.debts.remove(&depth) {
-            for debt in lists.into_iter().flatten() {
-                if debt.owner == me {
-                    frame.add(debt.slot, debt.value);
-                } else {
-                    // SAFETY: promised by the caller.
-                    unsafe { inboxes.leave(debt.owner, debt.slot, debt.value) };
-                }
+        let due = if self.depth == depth {
+            std::mem::take(&mut self.debts)
+        } else {
+            self.others.remove(&depth).unwrap_or_default()
+        };
+        for debt in due {
+            if debt.owner == me {
+                frame.add(debt.slot, debt.value);
+            } else {
+                // SAFETY: promised by the caller.
+                unsafe { inboxes.leave(debt.owner, debt.slot, debt.value) };
             }
         }
         if self.ranges.is_empty() {
@@ -215,9 +252,6 @@ impl<'a> Pending<'a> {
 pub(super) struct Debts<'a> {
     pub(super) pending: Pending<'a>,
     last: Option<(*const TaskNode, u32, Payer)>,
-    /// Debts for one payer, in a row.
-    row: Vec<Debt>,
-    row_depth: u32,
 }
 
 impl<'a> Debts<'a> {
@@ -253,13 +287,7 @@ impl<'a> Debts<'a> {
         unsafe {
             match self.payer(debtor, owner) {
                 (owner, Payer::Debtor) => inboxes.leave(owner, slot, value),
-                (owner, Payer::Ancestor(depth)) => {
-                    if depth != self.row_depth {
-                        self.end_row();
-                        self.row_depth = depth;
-                    }
-                    self.row.push(Debt { owner, slot, value });
-                }
+                (owner, Payer::Ancestor(depth)) => self.pending.list(depth).push_back(Debt { owner, slot, value }),
             }
         }
     }
@@ -290,14 +318,6 @@ impl<'a> Debts<'a> {
                     }
                 }
             }
-        }
-    }
-
-    /// Puts the debts of the current row behind those before.
-    pub(super) fn end_row(&mut self) {
-        if !self.row.is_empty() {
-            let row = std::mem::take(&mut self.row);
-            self.pending.debts.entry(self.row_depth).or_default().push_back(row);
         }
     }
 }

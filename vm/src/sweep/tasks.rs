@@ -98,15 +98,15 @@ impl Sweep {
                 let range = parent.add(node.range.parent as usize);
                 frame.add_range(node.range.child, std::slice::from_raw_parts(range, node.range.len as usize));
             }
-            if !run.inboxes.is_empty() {
-                run.inboxes.of(node.index).empty(&mut frame);
+            if !run.inboxes.is_empty()
+                && let Some(inbox) = run.inboxes.take(node.index)
+            {
+                inbox.empty(&mut frame);
             }
             let swept = self.records(run, &mut frame);
             captures.copy_from_nonoverlapping(frame.adjoints.add(1), node.captures_len as usize);
-            let mut debts = self.close_frame(frame, run.buffers);
-            swept?;
-            debts.end_row();
-            Ok(debts.pending)
+            let debts = self.close_frame(frame, run.buffers);
+            swept.map(|()| debts.pending)
         }
     }
 
@@ -139,7 +139,6 @@ impl Sweep {
         if !below.is_empty() {
             // SAFETY: the frame's task is in control again.
             unsafe { below.settle(frame, &run.inboxes) };
-            frame.debts.end_row();
             let mine = std::mem::take(&mut frame.debts.pending);
             frame.debts.pending = mine.merge(below);
         }
@@ -165,7 +164,7 @@ impl Sweep {
         let middle = start + (end - start) / 2;
         let (left, right) = (&tasks.nodes[start..middle], &tasks.nodes[middle..end]);
         let left_captures: usize = left.iter().map(|node| node.captures_len as usize).sum();
-        let weight = |nodes: &[TaskNode]| nodes.iter().map(|node| node.totals.sweep_work).sum::<u64>();
+        let weight = |nodes: &[TaskNode]| nodes.iter().map(|node| u64::from(node.weight)).sum::<u64>();
         let (left_weight, right_weight) = (weight(left), weight(right));
         let left = (start, middle, captures);
         // SAFETY: the left half's cells come first.

@@ -12,6 +12,7 @@ use std::ptr;
 
 /// What a task and all tasks below it amount to.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Totals {
     /// Tasks, this one included.
     pub(crate) tasks: u64,
@@ -46,55 +47,63 @@ pub(crate) struct ResultRange {
     pub(crate) len: u32,
 }
 
-/// A task's tape.
+/// A task's tape. What a sweep reads of every task stands in one line of the cache, what numbering needs in the next:
+/// trees of tiny tasks are larger than any cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct TaskNode {
-    /// The task that forked this one; null for the run itself.
-    pub(crate) parent: *const TaskNode,
     /// The end of the records, which lead back to their beginning.
     pub(crate) end: *const u8,
-    /// The last fork of this task.
-    pub(crate) last_fork: *const ForkNode,
     /// Slots of the parent that are the first slots of this task, from 1 on.
     pub(crate) captures: *const u32,
-    pub(crate) captures_len: u32,
-    /// The next slot to be given out, when the task has ended.
-    pub(crate) slots: u32,
     /// Pairs of slots, of this task and of its parent: single results.
     pub(crate) results: *const [u32; 2],
+    pub(crate) captures_len: u32,
     pub(crate) results_len: u32,
+    /// The next slot to be given out, when the task has ended.
+    pub(crate) slots: u32,
+    /// The number of the task in preorder. Set by [`number`].
+    pub(crate) index: u32,
     /// The elements of an array that is a part of the parent's.
     pub(crate) range: ResultRange,
+    /// Instructions of a sweep of this task and those below, to compare them.
+    pub(crate) weight: u32,
+
+    /// The task that forked this one; null for the run itself.
+    pub(crate) parent: *const TaskNode,
+    /// The last fork of this task.
+    pub(crate) last_fork: *const ForkNode,
+    /// A proper ancestor, or the node itself if it has none: jumps of skew-binary lengths. Set by [`number`].
+    jump: *const TaskNode,
+    /// Tasks below have the numbers up to this one, which is not included. Set by [`number`].
+    pub(crate) below: u32,
+    /// Set by [`number`].
+    pub(crate) depth: u32,
+    /// What the task and those below amount to: the number of tasks comes first.
     pub(crate) totals: Totals,
     /// Instructions along the longest way through the task.
     pub(crate) span: u64,
-    /// The number of the task in preorder; tasks below have the numbers up to `below`, not included. Set by
-    /// [`number`], as is what follows.
-    pub(crate) index: u32,
-    pub(crate) below: u32,
-    pub(crate) depth: u32,
-    /// A proper ancestor, or the node itself if it has none: jumps of skew-binary lengths.
-    jump: *const TaskNode,
 }
 
 impl TaskNode {
     pub(crate) fn new(parent: *const TaskNode) -> Self {
         TaskNode {
-            parent,
             end: ptr::null(),
-            last_fork: ptr::null(),
             captures: ptr::null(),
-            captures_len: 0,
-            slots: 1,
             results: ptr::null(),
+            captures_len: 0,
             results_len: 0,
-            range: ResultRange::default(),
-            totals: Totals::default(),
-            span: 0,
+            slots: 1,
             index: 0,
+            range: ResultRange::default(),
+            weight: 0,
+            parent,
+            last_fork: ptr::null(),
+            jump: ptr::null(),
             below: 0,
             depth: 0,
-            jump: ptr::null(),
+            totals: Totals::default(),
+            span: 0,
         }
     }
 
