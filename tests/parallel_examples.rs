@@ -17,16 +17,12 @@ fn cases() -> Vec<(&'static str, &'static str, Json)> {
     let particle = |n: i32| json!([[0.5 * f64::from(n), 0.1], [1, 1.0 / f64::from(n)]]);
     let particles: Vec<Json> = (1..=4).map(particle).collect();
     let numbers: Vec<f64> = (0..300).map(|n| (0.1 * f64::from(n)).sin()).collect();
-    let market = json!({
-        "spot1": 100, "spot2": 90, "spot3": 110, "vol1": 0.2, "vol2": 0.3, "vol3": 0.25, "rate": 0.03, "years": 1,
-        "strike": 98, "correlation": 0.4,
-    });
     vec![
         ("particles_par", "particles_par", json!([300, particles])),
         ("particles_par", "particles_pairs", json!([300, particles])),
         ("uneven_map", "uneven_map", json!([20, 100, -2.1, -1.3, 2.7])),
         ("tree_sum", "tree_sum", json!([numbers])),
-        ("monte_carlo", "monte_carlo", json!([2_000, market])),
+        ("monte_carlo", "monte_carlo", json!([2_000, [[100, 0.2], [90, 0.3], [110, 0.25]], [0.03, 1, 98, 0.4]])),
         ("shared_array", "shared_array", json!([150, numbers])),
         ("deep_fork", "deep_fork", json!([400, 0.5])),
     ]

@@ -46,8 +46,7 @@ const PROGRAMS: [Program; 20] = programs! {
     "spring" "[10, [0.5, 0.1], [1, 1]]"
     "summatvec" "[[[1, 2], [3, 4]], [3, 5]]"
     "deep_fork" "[10, 0.5]"
-    "monte_carlo" r#"[10, {"spot1": 100, "spot2": 90, "spot3": 110, "vol1": 0.2, "vol2": 0.3, "vol3": 0.25,
-        "rate": 0.03, "years": 1, "strike": 98, "correlation": 0.4}]"#
+    "monte_carlo" "[10, [[100, 0.2], [90, 0.3], [110, 0.25]], [0.03, 1, 98, 0.4]]"
     "particles_par" "[10, [[[0.5, 0.1], [1, 1]]]]"
     "shared_array" "[3, [1, 2, 3, 4, 5]]"
     "tree_sum" "[[1, 2, 3, 4, 5]]"

@@ -78,20 +78,9 @@ fn leaves(scale: Scale) -> Vec<Value> {
 }
 
 fn market(scale: Scale) -> Vec<Value> {
-    let fields = [
-        ("spot1", 100.0),
-        ("spot2", 90.0),
-        ("spot3", 110.0),
-        ("vol1", 0.2),
-        ("vol2", 0.3),
-        ("vol3", 0.25),
-        ("rate", 0.03),
-        ("years", 1.0),
-        ("strike", 98.0),
-        ("correlation", 0.4),
-    ];
-    let market = fields.map(|(name, x)| (name.to_owned(), Value::Real(x)));
-    vec![Value::Int(scale.of(1_000_000, 2_000)), Value::Record(market.into())]
+    let tuple = |parts: &[f64]| Value::Tuple(parts.iter().copied().map(Value::Real).collect());
+    let assets = [[100.0, 0.2], [90.0, 0.3], [110.0, 0.25]].map(|asset| tuple(&asset));
+    vec![Value::Int(scale.of(1_000_000, 2_000)), Value::Tuple(assets.into()), tuple(&[0.03, 1.0, 98.0, 0.4])]
 }
 
 /// With a multiple of the tasks.
