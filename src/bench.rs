@@ -9,6 +9,7 @@ mod cases;
 mod hand;
 pub(crate) mod latency;
 mod measure;
+pub(crate) mod parallel;
 mod report;
 
 pub(crate) use cases::{SUITES, Suite, Tier, Unsound};
@@ -46,7 +47,9 @@ pub(crate) fn run(
         let by_hand = Measure::BY_HAND.map(|measure| (&cases[0], measure));
         let measured = cases.iter().flat_map(|case| Measure::OF_A_TIER.map(|measure| (case, measure)));
         let measured: Vec<(&Case, Measure)> = by_hand.into_iter().chain(measured).collect();
-        let medians = measure::medians(&measured, effort, || round(name)).map_err(|error| failed(error.into()))?;
+        let time = |&(case, measure): &(&Case, Measure), times| case.time(measure, times);
+        let medians = measure::medians(&measured, effort, time, || round(name));
+        let medians = medians.map_err(|error| failed(error.into()))?;
         rows.push(report::Row::new(tiers, &cases, &stats, &medians));
     }
     Ok(Report { suite: suite.name, tiers: tiers.to_vec(), rounds: effort.rounds, rows })

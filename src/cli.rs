@@ -7,11 +7,14 @@ mod bench;
 mod convert;
 mod failure;
 mod input;
+mod job_graph;
 mod json;
 mod limits;
 mod native;
 mod output;
 mod run;
+mod tape;
+mod threads;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use failure::Outcome;
@@ -62,6 +65,9 @@ enum Command {
     /// The value and the gradient of a function that returns one Real
     #[command(after_help = ARGUMENTS)]
     Grad(Call),
+    /// Record a run as for a gradient, and say what its tasks wrote to their tapes
+    #[command(after_help = tape::HELP)]
+    Tape(tape::Tape),
     /// Compile to verified bytecode
     Build {
         /// Source, assembly or bytecode
@@ -98,9 +104,9 @@ enum Command {
     Bench(bench::Bench),
 }
 
-/// A call of a function.
+/// A function with arguments, and how it runs.
 #[derive(Args)]
-struct Call {
+struct Target {
     /// Source, assembly or bytecode
     file: PathBuf,
     /// The function's name, then its arguments
@@ -109,17 +115,27 @@ struct Call {
     /// Read the arguments from a file that holds a JSON list of them; `-` is stdin
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// When functions are compiled to native code
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    jit: native::When,
+    /// How many threads run tasks; 0: one per core. Results are the same
+    #[arg(long, value_name = "N", value_parser = threads::count, default_value = "0")]
+    threads: usize,
+    #[command(flatten)]
+    limits: limits::LimitFlags,
+}
+
+/// A call of a function.
+#[derive(Args)]
+struct Call {
+    #[command(flatten)]
+    target: Target,
     /// How the result is written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Report what the call used: on stderr, or in JSON under the key "stats"
     #[arg(long)]
     stats: bool,
-    /// When functions are compiled to native code
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
-    jit: native::When,
-    #[command(flatten)]
-    limits: limits::LimitFlags,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -151,6 +167,7 @@ fn execute(command: Command) -> Outcome {
         Command::Check { file } => convert::check(&file),
         Command::Run(call) => run::run(&call),
         Command::Grad(call) => run::grad(&call),
+        Command::Tape(flags) => tape::tape(&flags),
         Command::Build { file, output } => convert::build(&file, output),
         Command::Disasm { file, name, native } => convert::disasm(&file, name.as_deref(), native),
         Command::Asm { file, output } => convert::asm(&file, output),

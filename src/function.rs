@@ -2,6 +2,7 @@
 
 use crate::CompiledCode;
 use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
+use crate::vm::job_graph::JobGraph;
 use crate::vm::module::{DataDef, Interface};
 use crate::vm::typed::{Arguments, Output};
 use crate::vm::value::Value;
@@ -94,6 +95,26 @@ impl Function {
     /// As [`Function::value_and_grad`].
     pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, Error> {
         Ok(self.0.grad_with(args, options)?)
+    }
+
+    /// Runs the function as for a gradient, and reports the tasks that it forks and how much of the tape each of them
+    /// writes. The same on any number of threads.
+    ///
+    /// ```
+    /// use dualvm::{CallOptions, Engine, Error, Module};
+    ///
+    /// let text = "def both (x : Real) (y : Real) : Real = let (a, b) = sin x |*| cos y in a * b";
+    /// let both = Module::from_source(&Engine::default(), "both.dual", text)?.function("both")?;
+    /// let graph = both.job_graph(&[1.0.into(), 2.0.into()], &CallOptions::default())?;
+    /// assert_eq!(graph.tasks[0].forks, [[1, 2]]);
+    /// assert!(graph.work > graph.tasks[0].span);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, Error> {
+        Ok(self.0.job_graph(args, options)?)
     }
 
     /// The function's value, of any type, and the gradient of every real in it: a row each, in the order in which they

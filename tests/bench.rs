@@ -188,13 +188,109 @@ fn text_has_a_row_for_each_case_and_is_silent_otherwise() {
     assert!(blocks[3][2..].iter().all(|row| row.matches(" ns").count() == 4), "{blocks:#?}");
 }
 
+const PARALLEL: [&str; 7] =
+    ["particles_par", "particles_pairs", "uneven_map", "tree_sum", "monte_carlo", "shared_array", "deep_fork"];
+
+#[test]
+fn parallel_has_all_programs_on_all_numbers_of_threads_and_the_costs() {
+    const NUMBERS: [&str; 13] = [
+        "sequential_forward_ns",
+        "sequential_gradient_ns",
+        "forward_ns",
+        "gradient_ns",
+        "forward_speed_up",
+        "gradient_speed_up",
+        "tasks",
+        "imports",
+        "work",
+        "span",
+        "work_by_span",
+        "sweep_peak_bytes",
+        "threads",
+    ];
+    let w = Workspace::new("bench_parallel");
+    let flags = ["--quick", "--format", "json", "--threads", "2,1,2", "--jit", "off,auto"];
+    let text = w.stdout(&[&["bench", "--suite", "parallel"], &flags[..]].concat());
+    let report: Json = serde_json::from_str(&text).expect("one JSON object");
+    assert_eq!(report["threads"], serde_json::json!([2, 1]));
+    assert_eq!(report["tiers"], serde_json::json!(["interpreter", "native"]));
+    let rows = report["results"].as_array().expect("a list");
+    assert_eq!(cases_of(rows), PARALLEL);
+    assert_eq!(rows.len(), 4 * PARALLEL.len());
+    for rows in rows.chunks(4) {
+        let kinds: Vec<(&Json, &Json)> = rows.iter().map(|row| (&row["tier"], &row["threads"])).collect();
+        let expected = [("interpreter", 2), ("interpreter", 1), ("native", 2), ("native", 1)];
+        assert!(kinds.iter().zip(expected).all(|(found, (tier, threads))| found.0 == tier && found.1 == threads));
+        for row in rows {
+            for field in NUMBERS {
+                let is_there =
+                    row[field].as_f64().is_some_and(|x| x > 0.0 || ["imports", "sweep_peak_bytes"].contains(&field));
+                assert!(is_there, "{field} in {row}");
+            }
+            for field in ["tasks", "imports", "work", "span"] {
+                assert_eq!(row[field], rows[0][field], "{field} in {row}");
+            }
+        }
+    }
+    assert_eq!(report["costs_tier"], "native");
+    let costs = report["costs"].as_array().expect("a list");
+    let mut names: Vec<&str> = costs.iter().filter_map(|cost| cost["cost"].as_str()).collect();
+    names.dedup();
+    let expected = [
+        "fork_join",
+        "deep_fork_doubled",
+        "shared_array_doubled",
+        "map_by_sequential",
+        "adjoints_of_map",
+        "adjoints_of_tree",
+    ];
+    assert_eq!(names, expected);
+    for (n, cost) in costs.iter().enumerate() {
+        assert_eq!(cost["threads"], [2, 1][n % 2], "{cost}");
+        assert!(cost["figure"].as_f64().is_some_and(|x| x >= 0.0), "{cost}");
+        // This one is no matter of time.
+        if cost["unit"] == "arrays" {
+            assert!(cost["figure"].as_f64() <= cost["target"].as_f64(), "{cost}");
+        }
+    }
+}
+
+#[test]
+fn parallel_prints_tables() {
+    let w = Workspace::new("bench_parallel_text");
+    let text = w.stdout(&["bench", "--suite", "parallel", "--quick", "--threads", "1,3"]);
+    let blocks: Vec<Vec<&str>> = text.split("\n\n").map(|block| block.lines().collect()).collect();
+    assert_eq!(blocks[0], ["suite parallel: native, threads 1, 3, medians of 3 rounds"]);
+    let names = |block: &[&str]| -> Vec<String> {
+        let mut names: Vec<String> = block[2..].iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+        names.dedup();
+        names
+    };
+    assert_eq!(names(&blocks[1]), PARALLEL);
+    // Without tasks, on one thread, on three.
+    assert_eq!(blocks[1].len(), 2 + 3 * PARALLEL.len());
+    assert_eq!(names(&blocks[2]), PARALLEL);
+    assert_eq!(blocks[3][0], "costs (native)");
+    assert_eq!(blocks[3].len(), 2 + 2 * 6);
+}
+
+#[test]
+fn threads_are_for_programs_with_tasks() {
+    let w = Workspace::new("bench_threads");
+    for (suite, threads, message) in [("core", "2", "--suite parallel"), ("parallel", "1,x", "from 0, which stands")] {
+        let finished = w.run(&["bench", "--suite", suite, "--quick", "--threads", threads]);
+        assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""), "{finished:#?}");
+        assert!(finished.stderr.contains(message), "{finished:#?}");
+    }
+}
+
 #[test]
 fn unknown_suites_are_bad_input_and_the_message_lists_the_known_ones() {
     let w = Workspace::new("bench_unknown");
     let finished = w.run(&["bench", "--suite", "nope"]);
     assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
     assert!(
-        finished.stderr.contains("'nope'") && finished.stderr.contains("table1, core, native, latency"),
+        finished.stderr.contains("'nope'") && finished.stderr.contains("table1, core, native, latency, parallel"),
         "{}",
         finished.stderr
     );

@@ -156,7 +156,7 @@ fn native_code_changes_no_result_and_no_count() {
         let mut parsed: serde_json::Value = serde_json::from_str(&printed).unwrap();
         let stats = parsed["stats"].as_object_mut().unwrap();
         // What is an engine's own.
-        for key in ["forward_seconds", "sweep_seconds", "heap_peak_bytes"] {
+        for key in ["forward_seconds", "sweep_seconds", "call_seconds", "busy_seconds", "heap_peak_bytes"] {
             stats.remove(key).unwrap();
         }
         let (tier, compiled) = (stats.remove("tier").unwrap(), stats.remove("compiled").unwrap());
@@ -179,6 +179,137 @@ fn native_code_changes_no_result_and_no_count() {
     let finished = w.run(&["run", "sum.dual", "20", "0.5", "--stats", "--jit", "always"]);
     assert!(finished.stderr.contains("tier            = native\n  compiled sum (primal): "), "{finished:#?}");
     assert_eq!(w.run(&["run", "sum.dual", "20", "0.5", "--jit", "sometimes"]).code, Some(2));
+}
+
+const PAIRS: &str = "-- Squares by halves.
+def squares (xs : Array Real) (from : Int) (to : Int) : Real =
+  if to - from == 1 then xs[from] * xs[from]
+  else
+    let middle = (from + to) / 2 in
+    let (a, b) = squares xs from middle |*| squares xs middle to in
+    a + b
+
+def pairs (xs : Array Real) : Real = squares xs 0 (length xs)
+";
+
+#[test]
+fn threads_change_no_result_and_no_count() {
+    let w = workspace("threads");
+    w.write("pairs.dual", PAIRS);
+    let run = |threads: &str| {
+        let args = ["grad", "pairs.dual", "pairs", "[1, 2, 3, 4]", "--stats", "--format", "json", "--threads", threads];
+        serde_json::from_str::<serde_json::Value>(&w.stdout(&args)).unwrap()
+    };
+    let expected = run("1");
+    assert_eq!(expected["gradient"], serde_json::json!([[2.0, 4.0, 6.0, 8.0]]));
+    assert_eq!(expected["stats"]["tasks"], 7);
+    let number = |key: &str| expected["stats"][key].as_f64().unwrap();
+    assert_eq!(number("work"), number("instructions"));
+    assert!(number("span") < number("work") && number("imports") > 0.0, "{expected}");
+    assert_eq!(number("work_by_span"), number("work") / number("span"));
+    for threads in ["2", "3", "64"] {
+        let found = run(threads);
+        for key in ["value", "gradient"] {
+            assert_eq!(found[key], expected[key], "{threads}");
+        }
+        for key in ["tasks", "imports", "work", "span", "records", "slots"] {
+            assert_eq!(found["stats"][key], expected["stats"][key], "{threads}: {key}");
+        }
+        let busy = found["stats"]["busy_seconds"].as_array().unwrap();
+        let count = if cfg!(target_os = "linux") { threads.parse().unwrap() } else { 0 };
+        assert_eq!(busy.len(), count, "{busy:?}");
+        assert!(busy.iter().all(|time| time.as_f64().is_some_and(|time| time >= 0.0)), "{busy:?}");
+    }
+    assert_eq!(run("0")["gradient"], expected["gradient"]);
+}
+
+#[test]
+fn stats_of_programs_with_tasks_say_what_could_run_in_parallel() {
+    let w = workspace("parallel_stats");
+    w.write("pairs.dual", PAIRS);
+    let finished = w.run(&["grad", "pairs.dual", "pairs", "[1, 2, 3, 4]", "--stats", "--threads", "2"]);
+    for key in ["tasks           = 7\n", "imports", "work            = ", "span            = ", "work / span     = "] {
+        assert!(finished.stderr.contains(key), "{key}: {finished:#?}");
+    }
+    let busy = finished.stderr.lines().filter(|line| line.contains(" ms busy, ")).count();
+    assert_eq!(busy, if cfg!(target_os = "linux") { 2 } else { 0 }, "{finished:#?}");
+    // There is nothing to say of a program without tasks.
+    let finished = w.run(&["grad", "mult.dual", "2", "3", "--stats"]);
+    assert!(!finished.stderr.contains("tasks") && !finished.stderr.contains("busy"), "{finished:#?}");
+}
+
+#[test]
+fn bad_numbers_of_threads_are_bad_input() {
+    let w = workspace("bad_threads");
+    for threads in ["-1", "1.5", "two", "", "1025", "99999999999999999999"] {
+        let finished = w.run(&["run", "mult.dual", "2", "3", "--threads", threads]);
+        assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""), "{threads}: {finished:#?}");
+        assert!(finished.stderr.contains("--threads"), "{threads}: {finished:#?}");
+    }
+    let finished = w.run(&["run", "mult.dual", "2", "3", "--threads", "1025"]);
+    assert!(finished.stderr.contains("from 0, which stands for one per core, to 1024"), "{finished:#?}");
+}
+
+#[test]
+fn tape_sums_up_the_tasks() {
+    let w = workspace("tape");
+    w.write("pairs.dual", PAIRS);
+    let printed = w.stdout(&["tape", "pairs.dual", "pairs", "[1, 2, 3, 4]"]);
+    assert!(printed.starts_with("tasks       = 7\nforks       = 3\ndepth       = 2\nrecords     = "), "{printed}");
+    let number = |key: &str| -> f64 {
+        let line = printed.lines().find(|line| line.split('=').next().unwrap().trim() == key);
+        line.unwrap_or_else(|| panic!("{key} in {printed}")).split('=').nth(1).unwrap().trim().parse().unwrap()
+    };
+    assert!(number("work") > number("span") && number("slots") >= 4.0 && number("imports") > 0.0, "{printed}");
+    assert!((number("work / span") - number("work") / number("span")).abs() < 0.06, "{printed}");
+    for more in [&["--job-graph"][..], &["--threads", "3"], &["--jit", "always"]] {
+        assert_eq!(w.stdout(&[&["tape", "pairs.dual", "pairs", "[1, 2, 3, 4]"], more].concat()), printed);
+    }
+    // A program without tasks, and one whose result is no real.
+    assert!(w.stdout(&["tape", "mult.dual", "2", "3"]).starts_with("tasks       = 1\nforks       = 0\n"));
+    assert!(w.stdout(&["tape", "two.dual", "pair", "2", "3"]).contains("work / span = 1.0\n"));
+}
+
+#[test]
+fn tape_draws_the_graph_of_jobs() {
+    let w = workspace("job_graph");
+    w.write("pairs.dual", PAIRS);
+    let draw = |xs: &str, file: &str| {
+        assert_eq!(w.stdout(&["tape", "--job-graph", "pairs.dual", "pairs", xs, "-o", file]), "");
+        String::from_utf8(w.read(file)).unwrap()
+    };
+    let picture = draw("[1, 2, 3, 4]", "graph.svg");
+    assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && picture.ends_with("</svg>\n"));
+    // For each task a job, and one more for each fork.
+    assert_eq!(picture.matches("<rect ").count(), 7 + 3);
+    assert!(picture.contains("<title>pairs: tasks 7, forks 3, depth 2, records "), "{picture}");
+    let text = draw("[1, 2, 3, 4]", "graph.dot");
+    assert_eq!(text.matches("shape=diamond").count(), 2 * 3);
+    assert!(text.starts_with("digraph jobs {\n") && text.contains("label=\"pairs\\n"), "{text}");
+    let xs = format!("{:?}", vec![0.5; 4096]);
+    let folded = draw(&xs, "large.svg");
+    assert!(folded.contains("subtree: ") && folded.matches("<rect ").count() < 200, "{}", folded.len());
+}
+
+#[test]
+fn what_tape_cannot_do_is_bad_input() {
+    let w = workspace("bad_tape");
+    let cases: [(&[&str], &str); 8] = [
+        (&["tape", "mult.dual", "nothing", "2", "3"], "no function `nothing`"),
+        (&["tape", "mult.dual", "mult", "2"], "mult : (x : Real, y : Real) -> Real"),
+        (&["tape", "mult.dual", "mult", "2", "true"], "expected Real"),
+        (&["tape", "--job-graph", "mult.dual", "2", "3", "-o", "graph.png"], "ends in .svg or .dot, found graph.png"),
+        (&["tape", "--job-graph", "mult.dual", "2", "3", "-o", "graph"], "ends in .svg or .dot"),
+        (&["tape", "--job-graph", "mult.dual", "2", "3", "-o", "no/such/folder.svg"], "can't write"),
+        (&["tape", "mult.dual", "2", "3", "-o", "graph.svg"], "--job-graph"),
+        (&["tape", "missing.dual", "2", "3"], "can't read missing.dual"),
+    ];
+    for (args, message) in cases {
+        let finished = w.run(args);
+        assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""), "{args:?}: {finished:#?}");
+        assert!(finished.stderr.contains(message), "{args:?}: {finished:#?}");
+    }
+    assert_eq!(w.run(&["tape", "two.dual", "third", "[1.0]"]).code, Some(1));
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn no_directory_has_a_mod_file() {
 /// Commands that the README shows run, up to arguments: their subcommands, flags and files exist.
 #[test]
 fn commands_in_the_readme_exist() {
-    const SUBCOMMANDS: [&str; 8] = ["bench", "check", "run", "grad", "build", "disasm", "asm", "verify"];
+    const SUBCOMMANDS: [&str; 9] = ["bench", "check", "run", "grad", "tape", "build", "disasm", "asm", "verify"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).expect("there is a README");
     let blocks = readme.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -140,13 +140,19 @@ fn commands_in_the_examples_run() {
         if !path.starts_with(root.join("examples")) {
             continue;
         }
-        let shown = text.lines().filter_map(|line| line.trim_start_matches(['-', ';', ' ']).strip_prefix("dualvm "));
+        let mut lines = text.lines().map(|line| line.trim_start_matches(['-', ';', ' ']));
         let mut count = 0;
-        for command in shown {
+        while let Some(line) = lines.next() {
+            let Some(command) = line.strip_prefix("dualvm ") else { continue };
             count += 1;
+            // It goes on in the next line after a backslash, and in quotes.
+            let mut command = command.to_owned();
+            while command.ends_with('\\') || command.matches('\'').count() % 2 == 1 {
+                command = format!("{} {}", command.trim_end_matches('\\'), lines.next().expect("commands end"));
+            }
             let output = std::process::Command::new(env!("CARGO_BIN_EXE_dualvm"))
                 .current_dir(root)
-                .args(words(command))
+                .args(words(&command))
                 .output()
                 .expect("the program starts");
             let stderr = String::from_utf8_lossy(&output.stderr);

@@ -32,9 +32,15 @@ impl Tier {
         }
     }
 
-    /// An engine on which code runs so.
+    /// An engine on which code runs so, on one thread.
     pub(crate) fn engine(self) -> Engine {
+        self.engine_of(1)
+    }
+
+    /// An engine on which code runs so, on a number of threads; 0 stands for one per core.
+    pub(crate) fn engine_of(self, threads: usize) -> Engine {
         let mut config = Config::default();
+        config.threads = threads;
         config.jit = match self {
             Tier::Interpreter => Jit::Off,
             Tier::Native => Jit::Auto,
@@ -310,10 +316,10 @@ fn repeat<T>(times: u64, run: impl Fn() -> Result<T, Error>) -> Result<Duration,
 }
 
 /// Relative difference that is no error.
-const TOLERANCE: f64 = 1e-9;
+pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// Numbers below this are compared as if they were this large: a derivative that is 0 comes out as rounding errors.
-const SMALL: f64 = 1e-3;
+pub(crate) const SMALL: f64 = 1e-3;
 
 fn near(what: &'static str, expected: &[f64], found: &[f64]) -> Result<(), Unsound> {
     if expected.len() != found.len() {
@@ -327,7 +333,7 @@ fn near(what: &'static str, expected: &[f64], found: &[f64]) -> Result<(), Unsou
 }
 
 /// All reals in values, in order.
-fn reals(values: &[Value]) -> Vec<f64> {
+pub(crate) fn reals(values: &[Value]) -> Vec<f64> {
     fn collect(value: &Value, all: &mut Vec<f64>) {
         match value {
             Value::Real(x) => all.push(*x),

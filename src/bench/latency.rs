@@ -30,7 +30,7 @@ macro_rules! programs {
 }
 
 /// Every example; Rosenbrock's function first, because it is the one that is asked for.
-const PROGRAMS: [Program; 14] = programs! {
+const PROGRAMS: [Program; 20] = programs! {
     "rosenbrock" "[[1.5, 2, 0.5]]"
     "branchy" "[10, 1.5, 0.2, 0.3, 0.105]"
     "dotprod" "[[1, 2, 3], [3, 5, 7]]"
@@ -45,6 +45,12 @@ const PROGRAMS: [Program; 14] = programs! {
     "rotations" "[10, [1, 2, 3], [0.1, 0.5, 0.7, 0.5]]"
     "spring" "[10, [0.5, 0.1], [1, 1]]"
     "summatvec" "[[[1, 2], [3, 4]], [3, 5]]"
+    "deep_fork" "[10, 0.5]"
+    "monte_carlo" "[10, [[100, 0.2], [90, 0.3], [110, 0.25]], [0.03, 1, 98, 0.4]]"
+    "particles_par" "[10, [[[0.5, 0.1], [1, 1]]]]"
+    "shared_array" "[3, [1, 2, 3, 4, 5]]"
+    "tree_sum" "[[1, 2, 3, 4, 5]]"
+    "uneven_map" "[4, 20, -2.1, -1.3, 2.6]"
 };
 
 /// The stages in their order: the name in the table, and the field in JSON. Native code is generated when something has

@@ -1,8 +1,6 @@
 //! Measuring: a warm-up, then rounds in which the measurements alternate, so that a machine that gets slower or
 //! faster in between does so for all of them alike. The result is the median over the rounds.
 
-use super::cases::{Case, Measure};
-use dualvm::Error;
 use std::time::{Duration, Instant};
 
 /// How long a measurement may take.
@@ -25,18 +23,20 @@ impl Effort {
         Effort { warm_up: Duration::from_millis(10), sample: Duration::from_millis(1), rounds: 9 };
 }
 
-/// Medians of the time of one run in nanoseconds, in the order of what is measured.
-pub(crate) fn medians(
-    measured: &[(&Case, Measure)],
+/// Medians of the time of one run in nanoseconds, in the order of what is measured. `time` says how long a number of
+/// runs take together.
+pub(crate) fn medians<T, E>(
+    measured: &[T],
     effort: &Effort,
+    time: impl Fn(&T, u64) -> Result<Duration, E>,
     mut round: impl FnMut(),
-) -> Result<Vec<f64>, Error> {
-    let repeats = measured.iter().map(|&(case, measure)| warm_up(case, measure, effort));
-    let repeats = repeats.collect::<Result<Vec<u64>, Error>>()?;
+) -> Result<Vec<f64>, E> {
+    let repeats = measured.iter().map(|what| warm_up(|times| time(what, times), effort));
+    let repeats = repeats.collect::<Result<Vec<u64>, E>>()?;
     let mut samples = vec![Vec::new(); measured.len()];
     for _ in 0..effort.rounds {
-        for ((&(case, measure), samples), &times) in measured.iter().zip(&mut samples).zip(&repeats) {
-            samples.push(case.time(measure, times)?.as_secs_f64() * 1e9 / times as f64);
+        for ((what, samples), &times) in measured.iter().zip(&mut samples).zip(&repeats) {
+            samples.push(time(what, times)?.as_secs_f64() * 1e9 / times as f64);
         }
         round();
     }
@@ -45,13 +45,13 @@ pub(crate) fn medians(
 
 /// Runs until the warm-up is over; gives how many runs fill a sample. What was held up by something else looks long
 /// enough too early, so that every sample is looked at.
-fn warm_up(case: &Case, measure: Measure, effort: &Effort) -> Result<u64, Error> {
+fn warm_up<E>(time: impl Fn(u64) -> Result<Duration, E>, effort: &Effort) -> Result<u64, E> {
     let began = Instant::now();
     let mut times = 1;
     loop {
         // By the clock on the wall: part of a call is all that some measurements count.
         let sampled = Instant::now();
-        case.time(measure, times)?;
+        time(times)?;
         if sampled.elapsed() < effort.sample {
             times *= 2;
         } else if began.elapsed() >= effort.warm_up {

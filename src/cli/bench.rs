@@ -2,8 +2,8 @@
 
 use super::failure::{Failure, Outcome};
 use super::native::When;
-use super::output;
-use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, latency};
+use super::{output, threads};
+use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, latency, parallel};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,7 +13,8 @@ use std::fmt::Display;
 pub(crate) const HELP: &str = "\
 Suites: table1 has the programs of table 1 of Smeding and Vákár, \"Parallel Dual-Numbers Reverse AD\" (2024), with its
 arguments; core has programs of numbers and arrays; native has programs with long loops, branches and large data, and
-the smallest call; latency has every example, from its source text to its first value and gradient, by stage.
+the smallest call; latency has every example, from its source text to its first value and gradient, by stage; parallel
+has programs with tasks.
 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand, on all tiers in turn.
@@ -26,10 +27,14 @@ The tiers: \"interpreter\" is --jit off; \"native\" is --jit auto, as engines ar
 compiled, and is by the end of the warm-up; \"always native\" is --jit always. In the suite latency nothing is warm: auto
 compiles nothing there, and always compiles everything before its first run.
 
-In JSON, there is a result for each case and tier. Times are in nanoseconds; tape_bytes, records and slots are those of
-one gradient; compiled counts pieces of native code; ops counts the operations on reals in one run of the program, by
-its text: + - * /, negation, powers, min, max and elementary functions count one each; comparisons, loads and operations
-on integers don't count. What has no meaning for a case is null.
+The suite parallel measures its programs without tasks, and with tasks on each number of threads, after a check that
+the results are the same: to 1e-9 with and without tasks, to the last bit on all numbers of threads. Times are those of
+runs, without conversion. Then it says what tasks cost, with the project's targets.
+
+In JSON, there is a result for each case and tier (parallel: and number of threads). Times are in nanoseconds;
+tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts the
+operations on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary functions
+count one each; comparisons, loads and operations on integers don't count. What has no meaning for a case is null.
 
 Exit codes: 0 success, 1 a program failed or computed something else than by hand, 2 bad input.";
 
@@ -39,9 +44,13 @@ pub(crate) struct Bench {
     /// Which programs
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(suites()))]
     suite: String,
-    /// When code is compiled; several with commas between them are measured side by side
-    #[arg(long, value_enum, value_name = "WHEN", value_delimiter = ',', default_value = "off,auto")]
+    /// When code is compiled; several with commas between them are measured side by side [default: off,auto; in the
+    /// suite parallel: auto]
+    #[arg(long, value_enum, value_name = "WHEN", value_delimiter = ',')]
     jit: Vec<When>,
+    /// Numbers of threads, with commas between them, in the suite parallel; 0: one per core [default: 1,0]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = threads::count)]
+    threads: Vec<usize>,
     /// How the results are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -59,12 +68,31 @@ enum Format {
 }
 
 fn suites() -> impl Iterator<Item = &'static str> {
-    SUITES.iter().map(|suite| suite.name).chain([latency::NAME])
+    SUITES.iter().map(|suite| suite.name).chain([latency::NAME, parallel::NAME])
 }
 
 pub(crate) fn bench(flags: &Bench) -> Outcome {
     let effort = if flags.quick { Effort::QUICK } else { Effort::FULL };
-    let tiers = tiers(&flags.jit);
+    let is_parallel = flags.suite == parallel::NAME;
+    let tiers = match &flags.jit[..] {
+        [] if is_parallel => tiers(&[When::Auto]),
+        [] => tiers(&[When::Off, When::Auto]),
+        jit => tiers(jit),
+    };
+    if is_parallel {
+        let threads = if flags.threads.is_empty() { &[1, 0] } else { &flags.threads[..] };
+        let plan = parallel::Plan::new(tiers, threads, flags.quick);
+        return write(flags.format, &on_threads(&plan)?);
+    }
+    if !flags.threads.is_empty() {
+        return Err(Failure::bad_input(
+            format_args!(
+                "--threads is for the suite parallel: programs of the suite {} run on one thread",
+                flags.suite
+            ),
+            "leave it out, or try --suite parallel",
+        ));
+    }
     match SUITES.iter().find(|suite| suite.name == flags.suite) {
         Some(suite) => write(flags.format, &programs(suite, &tiers, &effort)?),
         None => write(flags.format, &first_runs(&tiers, &effort)?),
@@ -104,6 +132,17 @@ fn first_runs(tiers: &[Tier], effort: &Effort) -> Result<latency::Report, Failur
     let report = latency::run(tiers, effort, |program| advance(&bar, program));
     bar.finish_and_clear();
     report.map_err(|(program, error)| Failure::Trap(format!("{program}: {error}")))
+}
+
+/// Programs with tasks.
+fn on_threads(plan: &parallel::Plan) -> Result<parallel::Report<'_>, Failure> {
+    let bar = bar(plan.rounds());
+    let report = parallel::run(plan, |program| advance(&bar, program));
+    bar.finish_and_clear();
+    report.map_err(|(program, error)| match error {
+        parallel::Unsound::Call(error) => Failure::Trap(format!("{program}: {error}")),
+        error => Failure::Trap(format!("error: {program}: tasks change the result: {error}")),
+    })
 }
 
 /// On a terminal only: anywhere else it hides itself.

@@ -5,16 +5,16 @@ use super::input::{load, read_module, shown};
 use super::{native, output};
 use dualvm::vm::module::FuncId;
 use dualvm::vm::{binary, text};
-use dualvm::{Config, ErrorKind, FileKind, read_def};
+use dualvm::{Engine, ErrorKind, FileKind, read_def};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn check(file: &Path) -> Outcome {
-    let module = load(file, Config::default())?;
+    let module = load(file, &Engine::default())?;
     output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))
 }
 
 pub(crate) fn verify(file: &Path) -> Outcome {
-    let module = load(file, Config::default())?;
+    let module = load(file, &Engine::default())?;
     let functions = &module.def().functions;
     let instructions: usize = functions.iter().map(|function| function.body.code.len()).sum();
     let exported = module.functions().count();
@@ -30,7 +30,7 @@ pub(crate) fn verify(file: &Path) -> Outcome {
 
 pub(crate) fn build(file: &Path, output: Option<PathBuf>) -> Outcome {
     let to = output_path(file, output)?;
-    let module = load(file, Config::default())?;
+    let module = load(file, &Engine::default())?;
     let bytes = module.to_binary().map_err(|error| Failure::load(&shown(file), &error))?;
     output::file(&to, &bytes)
 }

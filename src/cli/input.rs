@@ -1,6 +1,6 @@
 //! What a command is given: files, names of functions, arguments.
 
-use super::Call;
+use super::Target;
 use super::failure::{Failure, Outcome, exported};
 use dualvm::frontend::{Literal, parse_literal};
 use dualvm::{ArgumentError, Config, DataDef, Engine, Error, ErrorKind, Function, HostType, Module, Value, ValueSeed};
@@ -34,50 +34,59 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// Loads a module, and verifies it.
-pub(crate) fn load(path: &Path, config: Config) -> Outcome<Module> {
+pub(crate) fn load(path: &Path, engine: &Engine) -> Outcome<Module> {
     let (name, bytes) = (shown(path), read_module(path)?);
-    Module::load(&Engine::new(config), &name, &bytes).map_err(|error| Failure::load(&name, &error))
+    Module::load(engine, &name, &bytes).map_err(|error| Failure::load(&name, &error))
 }
 
-/// The function that a call means, and its arguments.
-pub(crate) fn function_and_arguments(call: &Call) -> Outcome<(Function, Vec<Value>)> {
-    if call.input.as_deref() == Some(Path::new("-")) && call.file == Path::new("-") {
+/// What a target means.
+pub(crate) struct Prepared {
+    pub(crate) engine: Engine,
+    pub(crate) function: Function,
+    pub(crate) args: Vec<Value>,
+}
+
+/// Loads the module, finds the function in it and reads the arguments.
+pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
+    if target.input.as_deref() == Some(Path::new("-")) && target.file == Path::new("-") {
         return Err(Failure::bad_input("FILE and --input can't both be stdin", "put one of them into a file"));
     }
     let mut config = Config::default();
-    config.limits = call.limits.limits();
-    config.jit = call.jit.into();
-    let module = load(&call.file, config)?;
-    let (function, words) = choose_function(call, &module)?;
-    let args = match &call.input {
-        None => arguments(&call.file, &function, words)?,
+    config.limits = target.limits.limits();
+    config.jit = target.jit.into();
+    config.threads = target.threads;
+    let engine = Engine::new(config);
+    let module = load(&target.file, &engine)?;
+    let (function, words) = choose_function(target, &module)?;
+    let args = match &target.input {
+        None => arguments(&target.file, &function, words)?,
         Some(_) if !words.is_empty() => {
             let message = format!("found arguments on the command line and --input: {}", words.join(" "));
             return Err(Failure::bad_input(message, "give the arguments in one of the two ways"));
         }
         Some(path) => read_arguments(path, &function)?,
     };
-    Ok((function, args))
+    Ok(Prepared { engine, function, args })
 }
 
 /// The function, and the words that are left.
-fn choose_function<'c>(call: &'c Call, module: &Module) -> Outcome<(Function, &'c [String])> {
-    let file = shown(&call.file);
-    if let Some((first, rest)) = call.words.split_first() {
+fn choose_function<'t>(target: &'t Target, module: &Module) -> Outcome<(Function, &'t [String])> {
+    let file = shown(&target.file);
+    if let Some((first, rest)) = target.words.split_first() {
         match module.function(first) {
             Ok(function) => return Ok((function, rest)),
             Err(error) if is_name(first) => return Err(Failure::name(&file, module, &error)),
             Err(_) => {}
         }
     }
-    let stem = call.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
+    let stem = target.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
     let named_like_file = match module.function(&stem) {
-        Ok(function) => return Ok((function, &call.words)),
+        Ok(function) => return Ok((function, &target.words)),
         Err(error) => error,
     };
     let mut functions = module.functions();
     match (functions.next(), functions.next()) {
-        (Some(only), None) => Ok((only, &call.words)),
+        (Some(only), None) => Ok((only, &target.words)),
         _ if matches!(named_like_file.kind(), ErrorKind::Unexported(_)) => {
             Err(Failure::name(&file, module, &named_like_file))
         }

@@ -1,7 +1,9 @@
 //! Values in JSON.
 
-use dualvm::{CompiledCode, Stats, Value};
+use super::output::{Used, work_by_span};
+use dualvm::{CompiledCode, Value};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
+use std::time::Duration;
 
 /// A value: tuples, arrays and lists are lists, records are objects, a constructor is its name or an object from its
 /// name to its payload, null stands for what has no derivative. Reals have the
@@ -64,34 +66,28 @@ impl Serialize for Number {
 pub(crate) struct Report<'a> {
     pub(crate) value: &'a Value,
     pub(crate) gradient: Option<&'a [Value]>,
-    /// What the call used, and what is compiled by now.
-    pub(crate) stats: Option<(&'a Stats, &'a [CompiledCode])>,
+    pub(crate) used: Option<Used<'a>>,
 }
 
 impl Serialize for Report<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let len = 1 + usize::from(self.gradient.is_some()) + usize::from(self.stats.is_some());
+        let len = 1 + usize::from(self.gradient.is_some()) + usize::from(self.used.is_some());
         let mut report = serializer.serialize_struct("Report", len)?;
         report.serialize_field("value", &Json(self.value))?;
         if let Some(gradient) = self.gradient {
             report.serialize_field("gradient", &gradient.iter().map(Json).collect::<Vec<_>>())?;
         }
-        if let Some((stats, compiled)) = self.stats {
-            report.serialize_field("stats", &Used { stats, compiled })?;
+        if let Some(used) = &self.used {
+            report.serialize_field("stats", used)?;
         }
         report.end()
     }
 }
 
-struct Used<'a> {
-    stats: &'a Stats,
-    compiled: &'a [CompiledCode],
-}
-
 impl Serialize for Used<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Used { stats, compiled } = self;
-        let mut used = serializer.serialize_struct("Stats", 10)?;
+        let Used { stats, busy, compiled } = self;
+        let mut used = serializer.serialize_struct("Stats", 18)?;
         used.serialize_field("instructions", &stats.instructions)?;
         used.serialize_field("records", &stats.records)?;
         used.serialize_field("slots", &stats.slots)?;
@@ -100,6 +96,14 @@ impl Serialize for Used<'_> {
         used.serialize_field("heap_peak_bytes", &stats.heap_peak_bytes)?;
         used.serialize_field("forward_seconds", &stats.forward.as_secs_f64())?;
         used.serialize_field("sweep_seconds", &stats.sweep.as_secs_f64())?;
+        used.serialize_field("tasks", &stats.tasks)?;
+        used.serialize_field("imports", &stats.imports)?;
+        used.serialize_field("work", &stats.instructions)?;
+        used.serialize_field("span", &stats.span)?;
+        used.serialize_field("work_by_span", &work_by_span(stats.instructions, stats.span))?;
+        used.serialize_field("sweep_peak_bytes", &stats.sweep_peak_bytes)?;
+        used.serialize_field("call_seconds", &busy.call.as_secs_f64())?;
+        used.serialize_field("busy_seconds", &busy.threads.iter().map(Duration::as_secs_f64).collect::<Vec<_>>())?;
         used.serialize_field("tier", tier(compiled))?;
         used.serialize_field("compiled", &compiled.iter().map(Compiled).collect::<Vec<_>>())?;
         used.end()

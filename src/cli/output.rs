@@ -4,9 +4,18 @@ use super::Format;
 use super::failure::{Failure, Outcome};
 use super::json::Report;
 use super::native;
-use dualvm::{Function, Stats};
+use super::threads::Busy;
+use dualvm::{CompiledCode, Function, Stats};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+/// What a call used.
+pub(crate) struct Used<'a> {
+    pub(crate) stats: &'a Stats,
+    pub(crate) busy: Busy,
+    /// What is compiled by now.
+    pub(crate) compiled: Vec<CompiledCode>,
+}
 
 /// Writes a report to stdout.
 pub(crate) fn report(function: &Function, report: &Report<'_>, format: Format) -> Outcome {
@@ -17,10 +26,10 @@ pub(crate) fn report(function: &Function, report: &Report<'_>, format: Format) -
             writeln!(out)
         }
     });
-    if let (Some((stats, compiled)), Format::Text) = (report.stats, format) {
+    if let (Some(used), Format::Text) = (&report.used, format) {
         // Where stderr can't be written there is nobody to tell.
         let mut to = io::stderr().lock();
-        _ = statistics(&mut to, stats).and_then(|()| native::statistics(&mut to, compiled));
+        _ = statistics(&mut to, used).and_then(|()| native::statistics(&mut to, &used.compiled));
     }
     written
 }
@@ -52,7 +61,8 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
     params.iter().zip(gradient).try_for_each(|((name, _), value)| writeln!(out, "  {name:<width$} = {value}"))
 }
 
-fn statistics(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
+fn statistics(out: &mut dyn Write, used: &Used<'_>) -> io::Result<()> {
+    let stats = used.stats;
     writeln!(out, "instructions    = {}", stats.instructions)?;
     writeln!(out, "records         = {}", stats.records)?;
     writeln!(out, "slots           = {}", stats.slots)?;
@@ -60,5 +70,28 @@ fn statistics(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     writeln!(out, "allocated bytes = {}", stats.allocated_bytes)?;
     writeln!(out, "heap peak bytes = {}", stats.heap_peak_bytes)?;
     writeln!(out, "forward         = {:?}", stats.forward)?;
-    writeln!(out, "sweep           = {:?}", stats.sweep)
+    writeln!(out, "sweep           = {:?}", stats.sweep)?;
+    if stats.tasks > 1 { parallelism(out, used) } else { Ok(()) }
+}
+
+/// What is to say of a program with tasks.
+fn parallelism(out: &mut dyn Write, Used { stats, busy, .. }: &Used<'_>) -> io::Result<()> {
+    writeln!(out, "tasks           = {}", stats.tasks)?;
+    writeln!(out, "imports         = {}", stats.imports)?;
+    writeln!(out, "work            = {} (all instructions)", stats.instructions)?;
+    writeln!(out, "span            = {} (instructions on the longest way through the forks)", stats.span)?;
+    let threads = work_by_span(stats.instructions, stats.span);
+    writeln!(out, "work / span     = {threads:.1} (threads that the program can keep busy)")?;
+    writeln!(out, "sweep peak      = {} bytes", stats.sweep_peak_bytes)?;
+    writeln!(out, "call            = {:?}", busy.call)?;
+    for (n, time) in busy.threads.iter().enumerate() {
+        let share = 100.0 * time.as_secs_f64() / busy.call.as_secs_f64().max(1e-9);
+        writeln!(out, "  thread {n}: {:.1} ms busy, {share:.0} % of the call", 1e3 * time.as_secs_f64())?;
+    }
+    Ok(())
+}
+
+/// How many threads a program can keep busy.
+pub(crate) fn work_by_span(work: u64, span: u64) -> f64 {
+    work as f64 / span.max(1) as f64
 }

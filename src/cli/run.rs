@@ -2,31 +2,29 @@
 
 use super::Call;
 use super::failure::{Failure, Outcome};
-use super::input::{function_and_arguments, shown};
+use super::input::{Prepared, prepare, shown};
 use super::json::Report;
-use super::output;
+use super::output::{self, Used};
+use super::threads::Clock;
 use dualvm::{CallOptions, Value};
 
 pub(crate) fn run(call: &Call) -> Outcome {
-    let (function, args) = function_and_arguments(call)?;
+    let Prepared { engine, function, args } = prepare(&call.target)?;
+    let clock = Clock::start(&engine);
     let (value, stats) = function
         .call_with(&args, &CallOptions::default())
-        .map_err(|error| Failure::call(&shown(&call.file), &function, &error))?;
-    let compiled = function.compiled();
-    let report = Report { value: &value, gradient: None, stats: call.stats.then_some((&stats, &compiled)) };
-    output::report(&function, &report, call.format)
+        .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
+    let used = call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled() });
+    output::report(&function, &Report { value: &value, gradient: None, used }, call.format)
 }
 
 pub(crate) fn grad(call: &Call) -> Outcome {
-    let (function, args) = function_and_arguments(call)?;
+    let Prepared { engine, function, args } = prepare(&call.target)?;
+    let clock = Clock::start(&engine);
     let result = function
         .grad_with(&args, &CallOptions::default())
-        .map_err(|error| Failure::call(&shown(&call.file), &function, &error))?;
-    let compiled = function.compiled();
-    let report = Report {
-        value: &Value::Real(result.value),
-        gradient: Some(&result.gradient),
-        stats: call.stats.then_some((&result.stats, &compiled)),
-    };
+        .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
+    let used = call.stats.then(|| Used { stats: &result.stats, busy: clock.stop(), compiled: function.compiled() });
+    let report = Report { value: &Value::Real(result.value), gradient: Some(&result.gradient), used };
     output::report(&function, &report, call.format)
 }

@@ -327,6 +327,29 @@ impl Engine {
         }
     }
 
+    /// Processor time that each thread which runs tasks has used since it was started: take the times before and after
+    /// a call to see how busy each one was. A thread that looks for work counts as busy for a moment before it sleeps.
+    ///
+    /// With one thread that is the calling one. Empty as long as the engine has not started its threads, and where the
+    /// system doesn't tell: on all but Linux. Waits until every thread has answered; a pool that is shared with other
+    /// calls answers when it is done with what it has begun. Not to be called from several threads of one pool.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::{Config, Engine};
+    /// let mut config = Config::default();
+    /// config.threads = 1;
+    /// let engine = Engine::new(config);
+    /// assert_eq!(engine.thread_times().len(), if cfg!(target_os = "linux") { 1 } else { 0 });
+    /// ```
+    pub fn thread_times(&self) -> Vec<Duration> {
+        let times: Option<Vec<Duration>> = match self.0.threads.get() {
+            Some(Some(pool)) => pool.broadcast(|_| thread_time()).into_iter().collect(),
+            None if self.threads() > 1 => None,
+            _ => thread_time().map(|time| vec![time]),
+        };
+        times.unwrap_or_default()
+    }
+
     /// The threads that run tasks, if there are several. Those of the engine's own are started on first use; if the
     /// system gives none, the calling thread does everything.
     fn pool(&self) -> Option<&rayon::ThreadPool> {
@@ -547,9 +570,9 @@ impl Function {
     pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, RunError> {
         let mut run = Run::begin(self, options);
         run.forward(args, true)?;
-        let span = run.stats.span;
+        let Stats { instructions, span, .. } = run.stats;
         // SAFETY: the run has ended, and its tapes are there.
-        Ok(unsafe { JobGraph::of(&*run.state.interp.tape.root(), span) })
+        Ok(unsafe { JobGraph::of(&*run.state.interp.tape.root(), instructions, span) })
     }
 
     /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.
@@ -764,6 +787,20 @@ impl Drop for Run<'_> {
         let state = unsafe { std::mem::ManuallyDrop::take(&mut self.state) };
         self.function.module.engine.put_back(state);
     }
+}
+
+/// Processor time that this thread has used.
+#[cfg(target_os = "linux")]
+fn thread_time() -> Option<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes to the structure that it is given, which outlives the call.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    (outcome == 0).then(|| Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_time() -> Option<Duration> {
+    None
 }
 
 /// What is handed to a thread of the pool while this one waits.

@@ -11,6 +11,9 @@ use crate::tape::TaskNode;
 pub struct JobGraph {
     /// The tasks in the order of the program: each before those that it forks. The first is the call itself.
     pub tasks: Vec<Task>,
+    /// Instructions of the run, without a sweep. By the span of the first task, it is the number of threads that the
+    /// run can keep busy.
+    pub work: u64,
 }
 
 /// A task: jobs, with a fork between each two of them.
@@ -37,8 +40,8 @@ type Place = (usize, usize, usize);
 impl JobGraph {
     /// # Safety
     /// The run has ended, and its tapes are there.
-    pub(crate) unsafe fn of(root: &TaskNode, span: u64) -> JobGraph {
-        let mut graph = JobGraph::default();
+    pub(crate) unsafe fn of(root: &TaskNode, work: u64, span: u64) -> JobGraph {
+        let mut graph = JobGraph { tasks: Vec::new(), work };
         // A task's place is taken by its parent, so that places are in the order of the program.
         let mut waiting: Vec<(&TaskNode, Option<Place>)> = vec![(root, None)];
         while let Some((node, place)) = waiting.pop() {
