@@ -7,6 +7,9 @@
 
 mod debts;
 mod loops;
+#[cfg(all(test, loom))]
+mod model;
+mod stages;
 mod tasks;
 
 use debts::{Debts, Inboxes};
@@ -186,12 +189,12 @@ impl Sweep {
         unsafe {
             let own = owner == 0 || owner == root.expose_provenance() as u64;
             let totals = (*root).totals;
-            let inboxes = if totals.imports > 0 || !own {
+            let imported = totals.imports > 0 || !own;
+            if imported || cfg!(debug_assertions) {
                 number(root);
-                Inboxes::new(totals.tasks as usize)
-            } else {
-                Inboxes::default()
-            };
+            }
+            let tasks = totals.tasks as usize;
+            let inboxes = if imported { Inboxes::new(tasks) } else { Inboxes::none(tasks) };
             let buffers = Buffers::default();
             let run = Run { program, account, inboxes, buffers: &buffers, engine };
             self.used = 0;
@@ -202,6 +205,7 @@ impl Sweep {
                 self.close_frame(frame, &buffers);
                 return Ok(0);
             }
+            run.inboxes.stages.begin(node);
             if own {
                 frame.add(slot, 1.0);
             } else {
@@ -209,6 +213,9 @@ impl Sweep {
                 run.inboxes.leave((*owner).index, slot, 1.0);
             }
             let swept = self.records(&run, &mut frame);
+            if swept.is_ok() {
+                run.inboxes.stages.end(node);
+            }
             let debts = self.close_frame(frame, &buffers);
             debug_assert!(swept.is_err() || debts.pending.is_empty(), "nobody is above the run");
             swept.map(|()| buffers.peak())

@@ -85,8 +85,11 @@ impl Sweep {
     ) -> Result<Pending<'a>, TrapKind> {
         // SAFETY: promised by the caller: the parent is suspended and its adjoints are there.
         unsafe {
+            let stages = &run.inboxes.stages;
+            stages.begin(node);
             if run.inboxes.is_empty() && is_idle(node, parent) {
                 // Nothing flows back, as for a record.
+                stages.end(node);
                 captures.write_bytes(0, node.captures_len as usize);
                 return Ok(Pending::default());
             }
@@ -99,12 +102,13 @@ impl Sweep {
                 frame.add_range(node.range.child, std::slice::from_raw_parts(range, node.range.len as usize));
             }
             if !run.inboxes.is_empty() {
-                run.inboxes.of(node.index).empty(&mut frame);
+                run.inboxes.with(node.index, |inbox| inbox.empty(&mut frame));
             }
             let swept = self.records(run, &mut frame);
             captures.copy_from_nonoverlapping(frame.adjoints.add(1), node.captures_len as usize);
             let mut debts = self.close_frame(frame, run.buffers);
             swept?;
+            stages.end(node);
             debts.end_row();
             Ok(debts.pending)
         }
@@ -122,6 +126,7 @@ impl Sweep {
         let captured: usize = nodes.iter().map(|node| node.captures_len as usize).sum();
         let captures = self.open_cells(captured)?;
         let tasks = Tasks { nodes, parent: Shared(frame.adjoints) };
+        run.inboxes.stages.suspend(frame.node);
         // SAFETY: the frame's task waits; there are cells for all captures.
         let below = unsafe { self.halves(run, tasks, 0, nodes.len(), Shared(captures)) };
         // SAFETY: the tasks have left adjoints there; their captures are slots of the frame's task.
@@ -136,6 +141,7 @@ impl Sweep {
         }
         self.close_cells(captured);
         let mut below = below?;
+        run.inboxes.stages.resume(frame.node, nodes);
         if !below.is_empty() {
             // SAFETY: the frame's task is in control again.
             unsafe { below.settle(frame, &run.inboxes) };
