@@ -143,12 +143,13 @@ impl Account {
     /// Notes why a strand stops while there are several, if that concerns all of them.
     pub(crate) fn stop_all(&self, kind: &TrapKind) {
         match kind {
-            // A strand that was told to stop says that it was cancelled, too.
-            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled if self.poll().is_err() => {
-                self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| kind.clone());
-                self.stop.fetch_max(ABANDON, Ordering::Relaxed);
+            // A strand that was told to stop says that it was cancelled, too, so what the host wants is asked again.
+            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {
+                if let Err(wish) = self.poll() {
+                    self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(wish);
+                    self.stop.fetch_max(ABANDON, Ordering::Relaxed);
+                }
             }
-            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {}
             // How deep calls are nested doesn't depend on who else runs.
             TrapKind::Limit(Limit::Depth) => {}
             TrapKind::Limit(_) => {
@@ -255,6 +256,20 @@ impl<'a> Meter<'a> {
             return Err(TrapKind::Cancelled);
         }
         self.account.poll()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_strand_that_was_told_to_stop_does_not_hide_that_time_is_up() {
+        let mut account = Account::default();
+        account.begin(1, Some(Instant::now() - Duration::from_secs(1)), None);
+        account.stop_all(&TrapKind::Cancelled);
+        assert_eq!(account.abandoned(), Some(TrapKind::Limit(Limit::Deadline)));
     }
 }
 
