@@ -16,13 +16,13 @@
 //!   that is the outcome of the run from left to right.
 
 use super::{Interp, Registers};
-use crate::engine::{Engine, Limits, RunState};
+use crate::engine::{Engine, Limits};
 use crate::heap::{self, ARRAY_HEADER, FIRST, Floor, LEN, OWNER, Ref};
 use crate::isa::Bank;
 use crate::meter::{Account, Halt, Meter};
 use crate::prepare::{Counts, ForkSite, MapSite};
 use crate::program::Program;
-use crate::tape::{ForeignArray, ForkNode, Suspended, TaskNode};
+use crate::tape::{self, ForeignArray, ForkNode, Suspended, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -160,6 +160,15 @@ impl Registers {
             to.refs.copy_from_nonoverlapping(self.refs, counts.refs);
         }
     }
+}
+
+/// What a strand that has ended leaves. Its stacks are free for another strand by then.
+#[derive(Debug)]
+struct Left {
+    heap: heap::Left,
+    tape: tape::Left,
+    tasks: u64,
+    trace: Vec<(u32, u32)>,
 }
 
 /// A strand's state before its first fork, to which a run goes back that starts over.
@@ -434,9 +443,11 @@ impl Interp {
                     // SAFETY: as above.
                     return (unsafe { here.get().run_tasks(fork, middle, end, base.get()) }, None);
                 }
-                let mut strand = crew.engine.state();
+                let mut state = crew.engine.state();
                 // SAFETY: the arguments stay in their places until the fork has ended.
-                let outcome = unsafe { strand.interp.run_strand(crew, fork, middle, end, &halt) };
+                let (outcome, strand) = unsafe { state.interp.run_strand(crew, fork, middle, end, &halt) };
+                // The other half may take long, and there may be one that waits in each of many nested forks.
+                crew.engine.put_back(state);
                 (outcome, Some(strand))
             },
         );
@@ -446,7 +457,7 @@ impl Interp {
         Ok(left?.max(right?))
     }
 
-    /// Runs tasks of another strand's fork as a strand.
+    /// Runs tasks of another strand's fork as a strand. Returns what that strand has to know, too.
     unsafe fn run_strand(
         &mut self,
         crew: &Crew<'static>,
@@ -454,7 +465,7 @@ impl Interp {
         start: usize,
         end: usize,
         halt: &Halt<'_>,
-    ) -> Result<i64, TrapKind> {
+    ) -> (Result<i64, TrapKind>, Left) {
         let (account, limits) = (crew.account, crew.limits);
         self.begin(limits.live_bytes, limits.depth);
         self.heap.begin(heap::HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes });
@@ -481,21 +492,20 @@ impl Interp {
         meter.settle(self.fuel);
         account.return_allocation(self.heap.limits().allocated_bytes.saturating_sub(self.heap.allocated()));
         self.heap.changed(-(self.stack_bytes as i64));
-        self.tape.end_strand(account);
+        let trace = std::mem::take(&mut self.trace);
+        let left = Left { heap: self.heap.leave(), tape: self.tape.leave(account), tasks: self.tasks, trace };
         (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
-        outcome
+        (outcome, left)
     }
 
     /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
-    fn absorb(&mut self, mut strand: Box<RunState>, trapped: bool) {
-        let other = &mut strand.interp;
-        self.heap.absorb(&mut other.heap);
-        self.tape.absorb(&mut other.tape);
-        self.tasks += other.tasks;
+    fn absorb(&mut self, mut left: Left, trapped: bool) {
+        self.heap.absorb(left.heap);
+        self.tape.absorb(left.tape);
+        self.tasks += left.tasks;
         if trapped {
-            self.trace.append(&mut other.trace);
+            self.trace.append(&mut left.trace);
         }
-        self.crew().engine.put_back(strand);
     }
 
     /// Runs a task, with frames from `base` on. Returns how many instructions it takes along the longest way.
