@@ -364,6 +364,11 @@ impl Engine {
         self.0.threads.get_or_init(make).as_deref()
     }
 
+    /// Where heaps and tapes get their memory from.
+    pub(crate) fn slabs(&self) -> Arc<SlabPool> {
+        self.0.pool.clone()
+    }
+
     pub(crate) fn state(&self) -> Box<RunState> {
         self.0.idle.take().unwrap_or_else(|| {
             let pool = &self.0.pool;
@@ -824,5 +829,46 @@ pub(crate) fn outside_of_code(kind: TrapKind) -> RunError {
 impl From<Limit> for TrapKind {
     fn from(limit: Limit) -> Self {
         TrapKind::Limit(limit)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strands_that_have_ended_give_their_stacks_back_before_the_fork_ends() {
+        // The short task of each fork is taken by another thread, and waits for the long one.
+        let source = r#"
+            func "leaf" (int) -> (int) regs 3 int {
+             iconst i1, 1
+            head:
+             isub i0, i0, i1
+             branch i0, head, end
+            end:
+             ret (i1) }
+            func "down" (int, int) -> (int) export (n : Int, m : Int) -> Int regs 4 int {
+             iconst i2, 1
+             branch i0, more, end
+            more:
+             isub i0, i0, i2
+             fork 2
+             task "down" (i0, i1) -> (i2)
+             task "leaf" (i1) -> (i3)
+             iadd i2, i2, i3
+             ret (i2)
+            end:
+             ret (i2) }"#;
+        let mut config = Config::default();
+        (config.jit, config.threads) = (Jit::Off, 3);
+        let engine = Engine::new(config);
+        let def = crate::text::parse(source, "down.dvs").unwrap_or_else(|errors| panic!("{}", errors[0]));
+        let module = Module::new(&engine, def).unwrap_or_else(|errors| panic!("{}", errors[0]));
+        let down = module.function("down").expect("it is exported");
+        for _ in 0..10 {
+            assert_eq!(down.call(&[Value::Int(2000), Value::Int(100)]), Ok(Value::Int(2001)));
+        }
+        let states = std::iter::from_fn(|| engine.0.idle.take()).count();
+        assert!(states <= 4, "{states} strands on 3 threads");
     }
 }

@@ -345,36 +345,49 @@ impl Heap {
         self.account = account;
     }
 
-    /// All objects, as a heap that only [`Heap::absorb`] is of use for. This one is empty then.
-    pub(crate) fn leave(&mut self) -> Heap {
-        std::mem::replace(self, Heap::new(self.pool.clone()))
+    /// Ends a strand: its objects are for the one that forked it. The heap is another one from now on, because they
+    /// keep its number until they are absorbed.
+    pub(crate) fn leave(&mut self) -> Left {
+        let (held, peak) = (self.held(), self.peak());
+        self.number = HEAPS.fetch_add(1, Ordering::Relaxed);
+        let left = Left {
+            slabs: std::mem::take(&mut self.slabs),
+            large: std::mem::take(&mut self.large),
+            large_bytes: std::mem::take(&mut self.large_bytes),
+            top: self.top,
+            end: self.end,
+            held,
+            peak,
+            allocated: self.allocated,
+        };
+        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        left
     }
 
-    /// Takes all objects of a strand that has ended, and what it counted.
-    pub(crate) fn absorb(&mut self, other: &mut Heap) {
-        self.peak = self.peak.max(self.held() + other.peak());
+    /// Takes what a strand has left.
+    pub(crate) fn absorb(&mut self, left: Left) {
+        self.peak = self.peak.max(self.held() + left.peak);
         // What the strand left may be garbage, all of it.
-        let since = self.allocated - self.evacuated_at + other.held();
-        self.allocated += other.allocated;
+        let since = self.allocated - self.evacuated_at + left.held;
+        self.allocated += left.allocated;
         self.evacuated_at = self.allocated.saturating_sub(since);
-        for mut one in other.slabs.drain(..) {
+        for mut one in left.slabs {
             self.slab_serial += 1;
             one.serial = self.slab_serial;
             self.slabs.push(one);
             let last = self.slabs.len() - 1;
             self.stamp(last);
             // The last slab is the one that objects are made in, because floors go by the order of slabs.
-            (self.top, self.end) = (other.top, other.end);
+            (self.top, self.end) = (left.top, left.end);
         }
-        for mut large in other.large.drain(..) {
+        for mut large in left.large {
             self.large_serial += 1;
             large.serial = self.large_serial;
             // SAFETY: the prefix belongs to the block.
             unsafe { write_prefix(large.block.start(), self.number, large.serial) };
             self.large.push(large);
         }
-        self.large_bytes += std::mem::take(&mut other.large_bytes);
-        (other.top, other.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        self.large_bytes += left.large_bytes;
     }
 
     /// Writes the prefix of a slab.
@@ -663,6 +676,23 @@ impl Heap {
         }
     }
 }
+
+/// The objects of a strand that has ended, and what it counted.
+#[derive(Debug)]
+pub(crate) struct Left {
+    slabs: Vec<HeapSlab>,
+    large: Vec<Large>,
+    large_bytes: u64,
+    /// The free memory of the last slab.
+    top: *mut u64,
+    end: *mut u64,
+    held: u64,
+    peak: u64,
+    allocated: u64,
+}
+
+// SAFETY: it owns all memory that its pointers lead to.
+unsafe impl Send for Left {}
 
 impl Drop for Heap {
     fn drop(&mut self) {

@@ -3,9 +3,10 @@
 //! One stands in a slot that is taken and filled with one atomic operation each, so that calls from one thread, one
 //! after the other, neither lock nor wait. The others are behind a lock.
 
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// More things than this are not kept: who needs so many at a time hardly notices that they have to be made.
 const KEPT_MAX: usize = 32;
@@ -57,7 +58,7 @@ impl<T: Send> Idle<T> {
 
 impl<T> Drop for Idle<T> {
     fn drop(&mut self) {
-        let one = *self.slot.get_mut();
+        let one = self.slot.load(Ordering::Relaxed);
         if !one.is_null() {
             // SAFETY: the slot owns it, and nobody else is left to take it.
             drop(unsafe { Box::from_raw(one) });
@@ -65,7 +66,7 @@ impl<T> Drop for Idle<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::Idle;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,5 +108,40 @@ mod tests {
         idle.put(Box::new(Counted(0)));
         drop(idle);
         assert_eq!(DROPPED.load(Ordering::Relaxed), made + 1);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::Idle;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Uses one thing: the one that is idle, or a new one.
+    fn borrow(idle: &Idle<UnsafeCell<u32>>) -> u32 {
+        let (one, new) = idle.take().map_or_else(|| (Box::default(), 1), |one| (one, 0));
+        // SAFETY: it is nobody else's now, which loom checks.
+        one.with_mut(|uses: *mut u32| unsafe { *uses += 1 });
+        idle.put(one);
+        new
+    }
+
+    #[test]
+    fn loom_what_is_idle_is_taken_by_one_thread_at_a_time() {
+        loom::model(|| {
+            let idle: Arc<Idle<UnsafeCell<u32>>> = Arc::new(Idle::default());
+            idle.put(Box::default());
+            let threads = [(); 2].map(|()| {
+                let idle = idle.clone();
+                thread::spawn(move || borrow(&idle))
+            });
+            let new: u32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            let all: Vec<Box<UnsafeCell<u32>>> = std::iter::from_fn(|| idle.take()).collect();
+            assert_eq!(all.len() as u32, 1 + new);
+            // SAFETY: the other threads have ended.
+            let uses: u32 = all.iter().map(|one| one.with(|uses| unsafe { *uses })).sum();
+            assert_eq!(uses, 2);
+        });
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct Interp {
     forked: bool,
     /// Where the references of the task's frames begin.
     pub(crate) roots: *mut Ref,
+    /// What stands above these places is free for strands that run while this one waits.
+    free: Registers,
     /// The first slot of the array that a parallel map has made.
     map_first: u32,
     /// Tasks that have begun, on this strand and on those that it has absorbed.
@@ -137,6 +139,7 @@ impl Interp {
             recording: false,
             forked: false,
             roots: std::ptr::null_mut(),
+            free: Registers::NOWHERE,
             map_first: 0,
             tasks: 0,
             span_start: 0,

@@ -66,6 +66,7 @@ mod segment;
 mod similar;
 mod stack;
 mod sweep;
+mod sync;
 mod tape;
 pub mod text;
 pub mod trap;

@@ -9,9 +9,10 @@
 //! nothing yet, because slices that nobody has used count as used: the run then goes back to where it forked first, and
 //! goes on with one strand, whose outcome counts.
 
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::trap::{Limit, TrapKind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Fuel between two looks at the clock: some 100 µs in the interpreter.
@@ -77,6 +78,7 @@ struct Rest(*mut u8, *mut u8);
 // SAFETY: it is the only right to write there; the slab lives until the run ends.
 unsafe impl Send for Rest {}
 
+// What tells the strands to stop only rises while there are several.
 /// The run goes on.
 const GO_ON: u8 = 0;
 /// A limit was hit while there were several strands: all stop, and the run goes back to its first fork.
@@ -88,8 +90,8 @@ impl Account {
     /// Begins a run.
     pub(crate) fn begin(&mut self, fuel_max: u64, deadline: Option<Instant>, cancel: Option<CancelHandle>) {
         (self.fuel_max, self.deadline, self.cancel) = (fuel_max, deadline, cancel);
-        *self.granted.get_mut() = 0;
-        *self.stop.get_mut() = GO_ON;
+        self.granted.store(0, Ordering::Relaxed);
+        self.stop.store(GO_ON, Ordering::Relaxed);
         self.rests.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -141,16 +143,17 @@ impl Account {
     /// Notes why a strand stops while there are several, if that concerns all of them.
     pub(crate) fn stop_all(&self, kind: &TrapKind) {
         match kind {
-            // A strand that was told to stop says that it was cancelled, too.
-            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled if self.poll().is_err() => {
-                self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| kind.clone());
-                self.stop.store(ABANDON, Ordering::Relaxed);
+            // A strand that was told to stop says that it was cancelled, too, so what the host wants is asked again.
+            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {
+                if let Err(wish) = self.poll() {
+                    self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(wish);
+                    self.stop.fetch_max(ABANDON, Ordering::Relaxed);
+                }
             }
-            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {}
             // How deep calls are nested doesn't depend on who else runs.
             TrapKind::Limit(Limit::Depth) => {}
             TrapKind::Limit(_) => {
-                _ = self.stop.compare_exchange(GO_ON, START_OVER, Ordering::Relaxed, Ordering::Relaxed);
+                self.stop.fetch_max(START_OVER, Ordering::Relaxed);
             }
             _ => {}
         }
@@ -253,5 +256,175 @@ impl<'a> Meter<'a> {
             return Err(TrapKind::Cancelled);
         }
         self.account.poll()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_strand_that_was_told_to_stop_does_not_hide_that_time_is_up() {
+        let mut account = Account::default();
+        account.begin(1, Some(Instant::now() - Duration::from_secs(1)), None);
+        account.stop_all(&TrapKind::Cancelled);
+        assert_eq!(account.abandoned(), Some(TrapKind::Limit(Limit::Deadline)));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+    use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
+
+    fn account(fuel_max: u64, cancel: Option<&CancelHandle>) -> Arc<Account> {
+        let mut account = Account::default();
+        account.begin(fuel_max, None, cancel.cloned());
+        Arc::new(account)
+    }
+
+    /// Uses all of some slices and a part of the last. Returns what was used, and why it stopped early, if it did.
+    fn strand(account: &Account, held: &Ghost, slices: usize, rest: i64) -> (u64, Option<TrapKind>) {
+        let mut meter = Meter::new(account, None);
+        let (mut left, mut stopped) = (0, None);
+        for n in 1..=slices {
+            match meter.refill(left) {
+                Ok(slice) => {
+                    let before = held.fetch_add(slice as u64, SeqCst);
+                    assert!(before + slice as u64 <= account.fuel_max, "handed out is more than there is");
+                    left = if n == slices { rest.min(slice) } else { 0 };
+                }
+                Err(kind) => {
+                    account.stop_all(&kind);
+                    stopped = Some(kind);
+                    break;
+                }
+            }
+        }
+        held.fetch_sub(left as u64, SeqCst);
+        meter.settle(left);
+        (meter.used(0), stopped)
+    }
+
+    #[test]
+    fn loom_strands_never_hold_more_fuel_than_there_is_and_the_account_is_exact_in_the_end() {
+        // Enough for both, for one and a bit, and for neither.
+        for fuel_max in [4 * SLICE, 2 * SLICE + 5, SLICE / 2] {
+            loom::model(move || {
+                let (account, held) = (account(fuel_max, None), std::sync::Arc::new(Ghost::new(0)));
+                let other = {
+                    let (account, held) = (account.clone(), held.clone());
+                    thread::spawn(move || strand(&account, &held, 2, 7))
+                };
+                let (used, stopped) = strand(&account, &held, 2, 100);
+                let (other_used, other_stopped) = other.join().unwrap();
+                assert_eq!(account.used(0), used + other_used);
+                assert_eq!(held.load(SeqCst), used + other_used);
+                assert_eq!(account.is_stopped(), stopped.is_some() || other_stopped.is_some());
+                if fuel_max >= 4 * SLICE {
+                    assert_eq!((used, other_used), (2 * SLICE - 100, 2 * SLICE - 7));
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn loom_a_limit_that_one_strand_hits_stops_the_others() {
+        loom::model(|| {
+            let account = account(10, None);
+            let other = {
+                let account = account.clone();
+                thread::spawn(move || account.stop_all(&TrapKind::Limit(Limit::Fuel)))
+            };
+            let meter = Meter::new(&account, None);
+            if account.is_stopped() {
+                assert_eq!(meter.poll(), Err(TrapKind::Cancelled));
+            }
+            other.join().unwrap();
+            assert_eq!(meter.poll(), Err(TrapKind::Cancelled));
+            assert_eq!(account.abandoned(), None);
+            account.start_over(3);
+            assert_eq!((meter.poll(), account.used(0)), (Ok(()), 3));
+        });
+    }
+
+    #[test]
+    fn loom_starting_over_never_takes_the_place_of_giving_up() {
+        loom::model(|| {
+            let handle = CancelHandle::new();
+            let account = account(10, Some(&handle));
+            let strands = [TrapKind::Limit(Limit::Fuel), TrapKind::Cancelled].map(|kind| {
+                let account = account.clone();
+                thread::spawn(move || account.stop_all(&kind))
+            });
+            handle.cancel();
+            for strand in strands {
+                strand.join().unwrap();
+            }
+            assert!(account.is_stopped());
+            let abandoned = account.stop.load(Ordering::Relaxed) == ABANDON;
+            // The strand that says that it was cancelled may have looked before that was so.
+            assert_eq!(account.abandoned(), abandoned.then_some(TrapKind::Cancelled));
+        });
+    }
+
+    #[test]
+    fn loom_a_halt_stops_what_is_below_it_and_nothing_else() {
+        loom::model(|| {
+            let outer: &'static Halt<'static> = Box::leak(Box::new(Halt::new(None)));
+            let [left, right] = [(); 2].map(|()| &*Box::leak(Box::new(Halt::new(Some(outer)))));
+            let halts = [thread::spawn(move || left.halt()), thread::spawn(move || assert!(!right.is_halted()))];
+            for halt in halts {
+                halt.join().unwrap();
+            }
+            assert!(left.is_halted() && !right.is_halted() && !outer.is_halted());
+            thread::spawn(move || outer.halt()).join().unwrap();
+            assert!(left.is_halted() && right.is_halted());
+        });
+    }
+
+    #[test]
+    fn loom_each_rest_of_a_slab_goes_to_one_strand() {
+        loom::model(|| {
+            let account = account(0, None);
+            let place = |n: usize| std::ptr::without_provenance_mut::<u8>(n);
+            account.leave_rest(place(1), place(10));
+            let strands = [20, 30].map(|n| {
+                let account = account.clone();
+                thread::spawn(move || {
+                    let taken = account.take_rest();
+                    account.leave_rest(place(n), place(n + 1));
+                    taken.map(|(top, _)| top as usize)
+                })
+            });
+            let mut seen: Vec<usize> = strands.into_iter().filter_map(|strand| strand.join().unwrap()).collect();
+            seen.extend(std::iter::from_fn(|| account.take_rest()).map(|(top, _)| top as usize));
+            seen.sort_unstable();
+            assert_eq!(seen, [1, 20, 30]);
+        });
+    }
+
+    #[test]
+    fn loom_no_more_is_allocated_than_was_opened() {
+        loom::model(|| {
+            let account = account(0, None);
+            account.open(ALLOCATION_SLICE + 100, 0, 0);
+            let strands = [60, 70].map(|bytes| {
+                let account = account.clone();
+                thread::spawn(move || match account.draw_allocation(bytes) {
+                    Some(drawn) => {
+                        assert!(drawn >= bytes);
+                        account.return_allocation(drawn - bytes);
+                        bytes
+                    }
+                    None => 0,
+                })
+            });
+            let drawn: u64 = strands.into_iter().map(|strand| strand.join().unwrap()).sum();
+            assert_eq!(account.allocation_left.load(Ordering::Relaxed), ALLOCATION_SLICE + 100 - drawn);
+        });
     }
 }

@@ -8,6 +8,7 @@
 use crate::trap::Limit;
 use memmap2::{MmapMut, MmapOptions};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Address space of a stack, if the system grants it. Only touched pages take memory.
 const RESERVED_BYTES: usize = 16 << 30;
@@ -142,8 +143,13 @@ impl NativeStack {
     }
 
     /// The address that no frame may go below, however much room there is.
-    pub(crate) fn lowest(&self) -> usize {
+    fn lowest(&self) -> usize {
         self.map.as_ref().map_or(usize::MAX, |map| map.as_ptr() as usize + RED_ZONE)
+    }
+
+    /// The addresses where frames may stand.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.lowest()..self.top()
     }
 
     /// Makes room down to `address`.

@@ -7,6 +7,9 @@
 
 mod debts;
 mod loops;
+#[cfg(all(test, loom))]
+mod model;
+mod stages;
 mod tasks;
 
 use debts::{Debts, Inboxes};
@@ -25,6 +28,7 @@ use crate::tape::{
     number,
 };
 use crate::trap::{Limit, TrapKind};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Adjoints and debts of ranges that were in memory at one time, in bytes. Small arrays don't count.
@@ -115,8 +119,8 @@ pub(crate) struct Sweep {
     ints: Vec<i64>,
     scattered: Vec<Scattered>,
     loop_imports: Vec<LoopImport>,
-    /// The address that native frames have to stay above: each task below another takes some.
-    stack_limit: usize,
+    /// Where native frames may stand: each task below another takes some.
+    stack: Range<usize>,
 }
 
 // SAFETY: pointers to tasks are of use only while a sweep runs.
@@ -132,7 +136,7 @@ impl Default for Sweep {
             ints: Vec::new(),
             scattered: Vec::new(),
             loop_imports: Vec::new(),
-            stack_limit: 0,
+            stack: 0..0,
         }
     }
 }
@@ -145,7 +149,7 @@ impl Sweep {
         body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>,
     ) -> Result<R, TrapKind> {
         stack.open()?;
-        self.stack_limit = stack.lowest();
+        self.stack = stack.range();
         stack.enter(|| body(self))?
     }
 
@@ -200,12 +204,12 @@ impl Sweep {
         unsafe {
             let own = owner == 0 || owner == root.expose_provenance() as u64;
             let totals = (*root).totals;
-            let inboxes = if totals.imports > 0 || !own {
+            let imported = totals.imports > 0 || !own;
+            if imported || cfg!(debug_assertions) {
                 number(root);
-                Inboxes::new(totals.tasks as usize)
-            } else {
-                Inboxes::default()
-            };
+            }
+            let tasks = totals.tasks as usize;
+            let inboxes = if imported { Inboxes::new(tasks) } else { Inboxes::none(tasks) };
             let buffers = Buffers::default();
             let run = Run { program, account, inboxes, buffers: &buffers, engine };
             self.used = 0;
@@ -216,6 +220,7 @@ impl Sweep {
                 self.close_frame(frame, &buffers);
                 return Ok(0);
             }
+            run.inboxes.stages.begin(node);
             if own {
                 frame.add(slot, 1.0);
             } else {
@@ -223,6 +228,9 @@ impl Sweep {
                 run.inboxes.leave((*owner).index, slot, 1.0);
             }
             let swept = self.records(&run, &mut frame);
+            if swept.is_ok() {
+                run.inboxes.stages.end(node);
+            }
             let debts = self.close_frame(frame, &buffers);
             debug_assert!(swept.is_err() || debts.pending.is_empty(), "nobody is above the run");
             swept.map(|()| buffers.peak())

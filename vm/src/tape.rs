@@ -472,19 +472,12 @@ impl Tape {
         Ok(())
     }
 
-    /// All tapes that a strand has written, for [`Tape::absorb`]. This one is empty then.
-    pub(crate) fn leave(&mut self) -> Tape {
-        std::mem::replace(self, Tape::new(self.pool.clone()))
-    }
-
     /// Takes over what a strand that has ended has written.
-    pub(crate) fn absorb(&mut self, other: &mut Tape) {
-        self.slabs.append(&mut other.slabs);
-        self.lists.append(&mut other.lists);
-        self.ended_bytes += std::mem::take(&mut other.ended_bytes);
-        self.published += std::mem::take(&mut other.published);
-        let null = std::ptr::null_mut();
-        (other.top, other.end, other.stretch) = (null, null, null);
+    pub(crate) fn absorb(&mut self, mut left: Left) {
+        self.slabs.append(&mut left.slabs);
+        self.lists.append(&mut left.lists);
+        self.ended_bytes += left.ended_bytes;
+        self.published += left.published;
     }
 
     /// Begins a strand, in the rest of a slab of one that has ended, if there is one.
@@ -497,10 +490,18 @@ impl Tape {
         }
     }
 
-    /// Ends a strand.
-    pub(crate) fn end_strand(&mut self, account: &Account) {
+    /// Ends a strand: what it has written is for the one that forked it.
+    pub(crate) fn leave(&mut self, account: &Account) -> Left {
         if self.end as usize - self.top as usize >= REST_BYTES_MIN {
             account.leave_rest(self.top, self.end);
+        }
+        let null = std::ptr::null_mut();
+        (self.top, self.end, self.stretch) = (null, null, null);
+        Left {
+            slabs: std::mem::take(&mut self.slabs),
+            lists: std::mem::take(&mut self.lists),
+            ended_bytes: std::mem::take(&mut self.ended_bytes),
+            published: std::mem::take(&mut self.published),
         }
     }
 
@@ -666,6 +667,15 @@ impl Tape {
         }
         Ok(first)
     }
+}
+
+/// What a strand that has ended has written.
+#[derive(Debug)]
+pub(crate) struct Left {
+    slabs: Vec<Slab>,
+    lists: Vec<Box<[u64]>>,
+    ended_bytes: u64,
+    published: u64,
 }
 
 /// How much memory a tape uses, and where it goes on.

@@ -16,6 +16,16 @@ pub(crate) struct Registers {
     pub(crate) refs: *mut Ref,
 }
 
+impl Registers {
+    /// No places.
+    pub(super) const NOWHERE: Registers = Registers {
+        reals: std::ptr::null_mut(),
+        words: std::ptr::null_mut(),
+        ints: std::ptr::null_mut(),
+        refs: std::ptr::null_mut(),
+    };
+}
+
 /// Copies the listed registers to consecutive places.
 ///
 /// # Safety

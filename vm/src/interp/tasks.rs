@@ -22,8 +22,9 @@ use crate::isa::Bank;
 use crate::meter::{Account, Halt, Meter};
 use crate::prepare::{Counts, ForkSite, MapSite};
 use crate::program::Program;
-use crate::tape::{ForeignArray, ForkNode, Suspended, Tape, TaskNode};
+use crate::tape::{self, ForeignArray, ForkNode, Suspended, Tape, TaskNode};
 use crate::trap::{Limit, TrapKind};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A parallel map has at most this many tasks.
@@ -162,13 +163,13 @@ impl Registers {
     }
 }
 
-/// What a strand has left to the one that forked it.
+/// What a strand that has ended leaves. Its stacks are free for another strand by then.
 #[derive(Debug)]
 struct Left {
-    heap: Heap,
-    tape: Tape,
-    trace: Vec<(u32, u32)>,
+    heap: heap::Left,
+    tape: tape::Left,
     tasks: u64,
+    trace: Vec<(u32, u32)>,
 }
 
 /// A strand's state before its first fork, to which a run goes back that starts over.
@@ -257,6 +258,7 @@ impl Interp {
     }
 
     /// Runs tasks. Their results stand behind the arguments.
+    #[inline(never)]
     unsafe fn run_fork(
         &mut self,
         tasks: Tasks<'_>,
@@ -287,6 +289,16 @@ impl Interp {
             // SAFETY: promised by the caller.
             return unsafe { self.attempt(fork) };
         }
+        // SAFETY: promised by the caller.
+        unsafe { self.run_outermost(fork) }
+    }
+
+    /// Runs a fork with other strands, and once more without them if a limit was reached. A frame of its own, because
+    /// forks nest and this one doesn't.
+    #[cold]
+    #[inline(never)]
+    unsafe fn run_outermost(&mut self, fork: Fork<'_>) -> Result<(), TrapKind> {
+        let crew = self.crew();
         let before = self.open();
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.attempt(fork) };
@@ -348,6 +360,7 @@ impl Interp {
     }
 
     /// Runs tasks and puts the fork on the tape.
+    #[inline(never)]
     unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<(), TrapKind> {
         let mut on_tape: Option<(Suspended, *mut ForkNode)> = None;
         if fork.recording {
@@ -438,6 +451,7 @@ impl Interp {
         let crew = self.crew();
         let middle = start + (end - start) / 2;
         let halt = Halt::new(self.meter().halt);
+        let waiting = Waiting::new(self, base);
         let here = Here(self);
         let base = Place(base);
         let (left, right) = rayon::join_context(
@@ -461,6 +475,7 @@ impl Interp {
                 }
             },
         );
+        drop(waiting);
         self.join_halves(left, right)
     }
 
@@ -477,60 +492,67 @@ impl Interp {
         Ok(left?.max(right?))
     }
 
-    /// Runs tasks of another strand's fork as a strand.
+    /// Runs tasks of another strand's fork as a strand, with frames from `base` on. Returns what that strand has to
+    /// know, too.
     unsafe fn run_strand(
         &mut self,
         crew: &Crew<'static>,
         fork: &Fork<'_>,
-        start: usize,
-        end: usize,
+        (start, end): (usize, usize),
         halt: &Halt<'_>,
-    ) -> Result<i64, TrapKind> {
+        base: Registers,
+    ) -> (Result<i64, TrapKind>, Left) {
         let (account, limits) = (crew.account, crew.limits);
-        self.begin(limits.live_bytes, limits.depth);
+        (self.live_bytes_max, self.depth_max) = (limits.live_bytes, limits.depth);
         self.heap.begin(heap::HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes });
         self.heap.share(account);
         self.tape.begin_strand(account, limits.tape_bytes);
         let mut meter = Meter::new(account, Some(halt));
         (self.program, self.crew, self.recording) = (crew.program, crew, fork.recording);
-        self.meter = (&raw mut meter).cast();
-        (self.forked, self.tasks, self.roots) = (true, 0, self.refs.start());
-        let base = self.bottom();
-        let me = Here(self);
-        let outcome = self.native_stack.enter(|| {
-            // SAFETY: the closure is the only user of the strand while it runs.
-            unsafe {
-                let strand = me.get();
-                strand.native_limit = strand.native_stack.limit();
-                strand.run_tasks(fork, start, end, base)
-            }
-        });
-        let outcome = outcome.map_err(TrapKind::from).and_then(|outcome| outcome);
+        (self.meter, self.fuel) = ((&raw mut meter).cast(), 0);
+        (self.forked, self.tasks, self.span_start) = (true, 0, 0);
+        // SAFETY: promised by the caller.
+        let outcome = unsafe { self.run_tasks(fork, start, end, base) };
         if let Err(kind) = &outcome {
             account.stop_all(kind);
         }
         meter.settle(self.fuel);
         account.return_allocation(self.heap.limits().allocated_bytes.saturating_sub(self.heap.allocated()));
-        self.heap.changed(-(self.stack_bytes as i64));
-        self.tape.end_strand(account);
+        self.heap.share(std::ptr::null());
+        let trace = std::mem::take(&mut self.trace);
+        let left = Left { heap: self.heap.leave(), tape: self.tape.leave(account), tasks: self.tasks, trace };
         (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
-        outcome
+        (outcome, left)
     }
 
-    /// What a strand leaves when it ends. Its stacks are free for others at once.
-    fn leave(&mut self) -> Left {
-        Left {
-            heap: self.heap.leave(),
-            tape: self.tape.leave(),
-            trace: std::mem::take(&mut self.trace),
-            tasks: self.tasks,
-        }
+    /// Runs tasks as a strand on the stacks of this one, which waits for a half of its fork on the same thread.
+    unsafe fn lend_stacks(
+        &mut self,
+        crew: &Crew<'static>,
+        fork: &Fork<'_>,
+        tasks: (usize, usize),
+        halt: &Halt<'_>,
+    ) -> (Result<i64, TrapKind>, Left) {
+        let pool = crew.engine.slabs();
+        let heap = std::mem::replace(&mut self.heap, Heap::new(pool.clone()));
+        let tape = std::mem::replace(&mut self.tape, Tape::new(pool));
+        let trace = std::mem::take(&mut self.trace);
+        let waiting = (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked);
+        let (roots, free, tasks_before, span_start) = (self.roots, self.free, self.tasks, self.span_start);
+        let limits = (self.live_bytes_max, self.depth_max);
+        // SAFETY: promised by the caller; nothing of the waiting strand stands above its free places.
+        let outcome = unsafe { self.run_strand(crew, fork, tasks, halt, free) };
+        (self.heap, self.tape, self.trace) = (heap, tape, trace);
+        (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked) = waiting;
+        (self.roots, self.free, self.tasks, self.span_start) = (roots, free, tasks_before, span_start);
+        (self.live_bytes_max, self.depth_max) = limits;
+        outcome
     }
 
     /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
     fn absorb(&mut self, mut left: Left, trapped: bool) {
-        self.heap.absorb(&mut left.heap);
-        self.tape.absorb(&mut left.tape);
+        self.heap.absorb(left.heap);
+        self.tape.absorb(left.tape);
         self.tasks += left.tasks;
         if trapped {
             self.trace.append(&mut left.trace);
@@ -633,12 +655,67 @@ unsafe fn run_stolen(
     end: usize,
     halt: &Halt<'_>,
 ) -> (Result<i64, TrapKind>, Option<Box<Left>>) {
-    let mut strand = crew.engine.state();
-    // SAFETY: promised by the caller.
-    let outcome = unsafe { strand.interp.run_strand(crew, fork, start, end, halt) };
-    let left = Box::new(strand.interp.leave());
-    crew.engine.put_back(strand);
-    (outcome, Some(left))
+    // SAFETY: the strand waits on this thread, so nobody uses it until this function returns.
+    if let Some(waiting) = unsafe { WAITING.get().as_mut() }
+        && waiting.native_stack.range().contains(&(psm::stack_pointer() as usize))
+    {
+        // SAFETY: promised by the caller.
+        let (outcome, left) = unsafe { waiting.lend_stacks(crew, fork, (start, end), halt) };
+        return (outcome, Some(Box::new(left)));
+    }
+    let mut state = crew.engine.state();
+    let interp = &mut state.interp;
+    interp.begin(crew.limits.live_bytes, crew.limits.depth);
+    let here = Here(interp);
+    let ran = interp.native_stack.enter(|| {
+        // SAFETY: promised by the caller; the closure is the only user of the strand while it runs.
+        unsafe {
+            let strand = here.get();
+            strand.native_limit = strand.native_stack.limit();
+            let base = strand.bottom();
+            strand.run_strand(crew, fork, (start, end), halt, base)
+        }
+    });
+    // Its stacks are of no use to this run any more.
+    crew.account.live_bytes.fetch_sub(interp.stack_bytes, Ordering::Relaxed);
+    crew.engine.put_back(state);
+    match ran {
+        Ok((outcome, left)) => (outcome, Some(Box::new(left))),
+        Err(limit) => {
+            let kind = limit.into();
+            crew.account.stop_all(&kind);
+            (Err(kind), None)
+        }
+    }
+}
+
+thread_local! {
+    /// The strand that waits on this thread for a half of a fork, the last one if there are several. While it waits,
+    /// the thread may run other strands, on its stacks: it can't go on before they have ended.
+    static WAITING: Cell<*mut Interp> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Says that a strand waits on this thread, for as long as it lives.
+struct Waiting {
+    before: *mut Interp,
+    strand: *mut Interp,
+    free: Registers,
+}
+
+impl Waiting {
+    /// What stands above `free` on the strand's stacks is of no use to it when it waits.
+    fn new(strand: &mut Interp, free: Registers) -> Self {
+        let free = std::mem::replace(&mut strand.free, free);
+        Waiting { before: WAITING.replace(strand), strand, free }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITING.set(self.before);
+        // SAFETY: the strand outlives its wait.
+        unsafe { (*self.strand).free = self.free };
+    }
 }
 
 /// Places of registers that both halves of a fork know.

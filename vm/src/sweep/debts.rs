@@ -25,9 +25,10 @@
 //! threads times the logarithm of the number of tasks. Finding the ancestor is logarithmic in the depth and done once
 //! for a row of imports with one owner.
 
+use super::stages::Stages;
 use super::{Buffers, Frame};
+use crate::sync::UnsafeCell;
 use crate::tape::{Payer, TaskNode, payer};
-use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, VecDeque};
 
 /// An adjoint that is owed to a slot of a task.
@@ -96,18 +97,29 @@ impl<'a> Inbox<'a> {
 
 /// The inboxes of all tasks, by their numbers in preorder. None if nothing was imported.
 #[derive(Debug, Default)]
-pub(super) struct Inboxes<'a>(Box<[UnsafeCell<Option<Box<Inbox<'a>>>>]>);
+pub(super) struct Inboxes<'a> {
+    boxes: Box<[UnsafeCell<Option<Box<Inbox<'a>>>>]>,
+    pub(super) stages: Stages,
+}
 
 // SAFETY: see above: an inbox has one user at a time, and forks and joins order them.
 unsafe impl Sync for Inboxes<'_> {}
+// SAFETY: what is in the boxes may go to any thread.
+unsafe impl Send for Inboxes<'_> {}
 
 impl<'a> Inboxes<'a> {
     pub(super) fn new(tasks: usize) -> Self {
-        Inboxes((0..tasks).map(|_| UnsafeCell::default()).collect())
+        let boxes = (0..tasks).map(|_| UnsafeCell::default()).collect();
+        Inboxes { boxes, stages: Stages::new(tasks) }
+    }
+
+    /// For a run in which nothing was imported.
+    pub(super) fn none(tasks: usize) -> Self {
+        Inboxes { boxes: Box::default(), stages: Stages::new(tasks) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.boxes.is_empty()
     }
 
     /// Takes what others owe to a task.
@@ -116,24 +128,26 @@ impl<'a> Inboxes<'a> {
     /// The caller is the task itself, whose sweep begins.
     pub(super) unsafe fn take(&self, task: u32) -> Option<Box<Inbox<'a>>> {
         // SAFETY: promised by the caller.
-        unsafe { (*self.0[task as usize].get()).take() }
+        self.boxes[task as usize].with_mut(|inbox| unsafe { (*inbox).take() })
     }
 
+    /// Lets `body` use the inbox of a task.
+    ///
     /// # Safety
     /// The caller is an ancestor of the task, in control: nothing is swept below it.
-    #[expect(clippy::mut_from_ref, reason = "the protocol hands out one at a time")]
-    unsafe fn of(&self, task: u32) -> &mut Inbox<'a> {
+    #[inline]
+    pub(super) unsafe fn with<R>(&self, task: u32, body: impl FnOnce(&mut Inbox<'a>) -> R) -> R {
         // SAFETY: promised by the caller.
-        unsafe { (*self.0[task as usize].get()).get_or_insert_default() }
+        self.boxes[task as usize].with_mut(|inbox| body(unsafe { (*inbox).get_or_insert_default() }))
     }
 
     /// Leaves an adjoint to a task.
     ///
     /// # Safety
-    /// As [`Inboxes::of`].
+    /// As [`Inboxes::with`].
     pub(super) unsafe fn leave(&self, task: u32, slot: u32, value: f64) {
         // SAFETY: promised by the caller.
-        unsafe { self.of(task) }.debts.push((slot, value));
+        unsafe { self.with(task, |inbox| inbox.debts.push((slot, value))) };
     }
 }
 
@@ -229,6 +243,7 @@ impl<'a> Pending<'a> {
             if debt.owner == me {
                 frame.add(debt.slot, debt.value);
             } else {
+                inboxes.stages.may_pay(frame.node, debt.owner);
                 // SAFETY: promised by the caller.
                 unsafe { inboxes.leave(debt.owner, debt.slot, debt.value) };
             }
@@ -240,8 +255,9 @@ impl<'a> Pending<'a> {
             if key.owner == me {
                 frame.add_range(key.first, &buffer.values);
             } else {
+                inboxes.stages.may_pay(frame.node, key.owner);
                 // SAFETY: promised by the caller.
-                unsafe { inboxes.of(key.owner) }.take_range(key.first, buffer);
+                unsafe { inboxes.with(key.owner, |inbox| inbox.take_range(key.first, buffer)) };
             }
         }
     }
@@ -286,7 +302,10 @@ impl<'a> Debts<'a> {
         // SAFETY: promised by the caller.
         unsafe {
             match self.payer(debtor, owner) {
-                (owner, Payer::Debtor) => inboxes.leave(owner, slot, value),
+                (owner, Payer::Debtor) => {
+                    inboxes.stages.may_pay(debtor, owner);
+                    inboxes.leave(owner, slot, value);
+                }
                 (owner, Payer::Ancestor(depth)) => self.pending.list(depth).push_back(Debt { owner, slot, value }),
             }
         }
@@ -308,7 +327,10 @@ impl<'a> Debts<'a> {
         // SAFETY: promised by the caller.
         unsafe {
             match self.payer(debtor, owner) {
-                (owner, Payer::Debtor) => inboxes.of(owner).take_range(first, Buffer::new(values, buffers)),
+                (owner, Payer::Debtor) => {
+                    inboxes.stages.may_pay(debtor, owner);
+                    inboxes.with(owner, |inbox| inbox.take_range(first, Buffer::new(values, buffers)));
+                }
                 (owner, Payer::Ancestor(depth)) => {
                     let key = RangeKey { depth, owner, first, len: values.len() as u32 };
                     if let Some(known) = self.pending.ranges.get_mut(&key) {

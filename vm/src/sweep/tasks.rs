@@ -20,6 +20,7 @@ use crate::meter::Account;
 use crate::program::Program;
 use crate::tape::{ForkNode, TaskNode};
 use crate::trap::{Limit, TrapKind};
+use std::cell::Cell;
 
 /// A half of a fork is handed to another thread if its sweep takes at least so many instructions.
 const GRAIN: u64 = 4000;
@@ -57,6 +58,11 @@ impl<T> Shared<T> {
     }
 }
 
+thread_local! {
+    /// The memory of the sweep that waits on this thread for a half of a fork, the last one if there are several.
+    static WAITING: Cell<*mut Sweep> = const { Cell::new(std::ptr::null_mut()) };
+}
+
 /// Some of a fork's tasks: the first one, the end, and where the adjoints of their captures go.
 type Half = (usize, usize, Shared<f64>);
 
@@ -85,8 +91,11 @@ impl Sweep {
     ) -> Result<Pending<'a>, TrapKind> {
         // SAFETY: promised by the caller: the parent is suspended and its adjoints are there.
         unsafe {
+            let stages = &run.inboxes.stages;
+            stages.begin(node);
             if run.inboxes.is_empty() && is_idle(node, parent) {
                 // Nothing flows back, as for a record.
+                stages.end(node);
                 captures.write_bytes(0, node.captures_len as usize);
                 return Ok(Pending::default());
             }
@@ -106,7 +115,9 @@ impl Sweep {
             let swept = self.records(run, &mut frame);
             captures.copy_from_nonoverlapping(frame.adjoints.add(1), node.captures_len as usize);
             let debts = self.close_frame(frame, run.buffers);
-            swept.map(|()| debts.pending)
+            swept?;
+            stages.end(node);
+            Ok(debts.pending)
         }
     }
 
@@ -122,6 +133,7 @@ impl Sweep {
         let captured: usize = nodes.iter().map(|node| node.captures_len as usize).sum();
         let captures = self.open_cells(captured)?;
         let tasks = Tasks { nodes, parent: Shared(frame.adjoints) };
+        run.inboxes.stages.suspend(frame.node);
         // SAFETY: the frame's task waits; there are cells for all captures.
         let below = unsafe { self.halves(run, tasks, 0, nodes.len(), Shared(captures)) };
         // SAFETY: the tasks have left adjoints there; their captures are slots of the frame's task.
@@ -136,6 +148,7 @@ impl Sweep {
         }
         self.close_cells(captured);
         let mut below = below?;
+        run.inboxes.stages.resume(frame.node, nodes);
         if !below.is_empty() {
             // SAFETY: the frame's task is in control again.
             unsafe { below.settle(frame, &run.inboxes) };
@@ -155,7 +168,7 @@ impl Sweep {
         captures: Shared<f64>,
     ) -> Result<Pending<'a>, TrapKind> {
         if end - start == 1 {
-            if (psm::stack_pointer() as usize) < self.stack_limit {
+            if (psm::stack_pointer() as usize) < self.stack.start {
                 return Err(Limit::TapeBytes.into());
             }
             // SAFETY: promised by the caller.
@@ -198,13 +211,20 @@ impl Sweep {
     ) -> Result<(Pending<'a>, Pending<'a>), TrapKind> {
         run.account.poll()?;
         let here = Shared(&raw mut *self);
+        // While this strand waits for the second half, the thread may sweep others, with the same memory: it can't go
+        // on before they have ended.
+        let before = WAITING.replace(here.get());
         let (one, other) = rayon::join_context(
             // SAFETY: this half uses the memory first; the other one does afterwards or not at all.
             |_| unsafe { (*here.get()).halves(run, tasks, first.0, first.1, first.2) },
             |context| {
-                if !context.migrated() {
+                let waiting = if context.migrated() { WAITING.get() } else { here.get() };
+                // SAFETY: as above.
+                if let Some(waiting) = unsafe { waiting.as_mut() }
+                    && waiting.stack.contains(&(psm::stack_pointer() as usize))
+                {
                     // SAFETY: as above.
-                    return unsafe { (*here.get()).halves(run, tasks, second.0, second.1, second.2) };
+                    return unsafe { waiting.halves(run, tasks, second.0, second.1, second.2) };
                 }
                 let mut state = engine.state();
                 let RunState { interp, sweep, .. } = &mut *state;
@@ -216,6 +236,7 @@ impl Sweep {
                 outcome
             },
         );
+        WAITING.set(before);
         Ok((one?, other?))
     }
 
