@@ -242,6 +242,9 @@ impl Sweep {
 
     /// A frame for a task, all of whose adjoints are zero.
     pub(super) fn open_frame<'a>(&mut self, node: &'a TaskNode, buffers: &Buffers) -> Result<Frame<'a>, TrapKind> {
+        // A sweep that was stopped in the middle of a loop has left what the loop imported.
+        self.loop_imports.clear();
+        self.scattered.clear();
         let len = node.slots as usize;
         let adjoints = self.open_cells(len)?;
         buffers.opened(len);
