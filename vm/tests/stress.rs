@@ -1,5 +1,5 @@
-//! The same calls on any number of threads, many times: with traps, limits, deadlines, and cancelled at any moment. They
-//! end as on one thread, always, and leave nothing behind.
+//! The same calls on any number of threads, many times: with traps, limits and deadlines, and cancelled at any moment.
+//! They end as on one thread, always, and leave nothing behind.
 
 use dualvm_vm::engine::{CallOptions, CancelHandle, Config, Engine, Function, Jit, Limits, Module, RunError};
 use dualvm_vm::text;
