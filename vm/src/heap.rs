@@ -199,6 +199,15 @@ pub(crate) struct Floor {
     large: u64,
 }
 
+/// What a heap held before the first fork of a run.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    floor: Floor,
+    allocated: u64,
+    evacuated: bool,
+    peak: u64,
+}
+
 const GROUND: Floor = Floor { slab: 0, top: std::ptr::null_mut(), large: 0 };
 
 /// Numbers heaps.
@@ -309,7 +318,7 @@ impl Heap {
 
     /// A floor with everything below that is there now.
     #[inline]
-    pub(crate) fn top_floor(&self) -> Floor {
+    fn top_floor(&self) -> Floor {
         // Without a slab to make objects in, the last one gets no more of them.
         let top = if self.top.is_null() { std::ptr::without_provenance_mut(usize::MAX) } else { self.top };
         Floor { slab: self.slab_serial, top, large: self.large_serial }
@@ -321,9 +330,9 @@ impl Heap {
         self.floor = floor;
     }
 
-    /// Frees all objects that were made since the heap had this floor, and forgets that they were allocated. Nothing
-    /// refers to them.
-    pub(crate) fn cut(&mut self, floor: &Floor, allocated: u64) {
+    /// Frees all objects that were made since, and forgets that they were allocated. Nothing refers to them.
+    pub(crate) fn cut(&mut self, mark: &Mark) {
+        let floor = &mark.floor;
         let young = self.slabs.partition_point(|one| one.serial <= floor.slab);
         self.pool.give_back(self.slabs.drain(young..).map(|one| one.slab));
         let first = self.large.partition_point(|large| large.serial <= floor.large);
@@ -336,8 +345,13 @@ impl Heap {
             Some(last) if last.serial == floor.slab && floor.top <= last.end() => (floor.top, last.end()),
             _ => (null, null),
         };
-        self.allocated = allocated;
+        (self.allocated, self.evacuated, self.peak) = (mark.allocated, mark.evacuated, mark.peak);
         self.count_from_here();
+    }
+
+    /// What the heap holds now, to which [`Heap::cut`] goes back.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { floor: self.top_floor(), allocated: self.allocated, evacuated: self.evacuated, peak: self.peak() }
     }
 
     /// Begins or ends a stretch in which other strands run.
@@ -370,6 +384,8 @@ impl Heap {
         // What the strand left may be garbage, all of it.
         let since = self.allocated - self.evacuated_at + left.held;
         self.allocated += left.allocated;
+        // It has drawn on the account for them.
+        self.limits.allocated_bytes = self.limits.allocated_bytes.saturating_add(left.allocated);
         self.evacuated_at = self.allocated.saturating_sub(since);
         for mut one in left.slabs {
             self.slab_serial += 1;

@@ -205,7 +205,7 @@ impl Sweep {
             let own = owner == 0 || owner == root.expose_provenance() as u64;
             let totals = (*root).totals;
             let imported = totals.imports > 0 || !own;
-            if imported || cfg!(debug_assertions) {
+            if imported || (cfg!(debug_assertions) && totals.tasks > 1) {
                 number(root);
             }
             let tasks = totals.tasks as usize;

@@ -17,7 +17,7 @@
 
 use super::{Interp, Registers};
 use crate::engine::{Engine, Limits};
-use crate::heap::{self, ARRAY_HEADER, FIRST, Floor, Heap, LEN, OWNER, Ref};
+use crate::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref};
 use crate::isa::Bank;
 use crate::meter::{Account, Halt, Meter};
 use crate::prepare::{Counts, ForkSite, MapSite};
@@ -177,8 +177,7 @@ struct Before {
     /// Fuel of the run and of the strand.
     used: u64,
     used_here: u64,
-    floor: Floor,
-    allocated: u64,
+    heap: heap::Mark,
     allocated_max: u64,
     mark: crate::tape::Mark,
     trace: usize,
@@ -302,6 +301,10 @@ impl Interp {
         let before = self.open();
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.attempt(fork) };
+        if let Err(kind) = &outcome {
+            // A limit of this strand's own, when it takes over results.
+            crew.account.stop_all(kind);
+        }
         self.close(&before);
         if !crew.account.is_stopped() {
             return outcome;
@@ -326,8 +329,7 @@ impl Interp {
         Before {
             used: account.used(self.fuel),
             used_here: self.meter().used(self.fuel),
-            floor: self.heap.top_floor(),
-            allocated,
+            heap: self.heap.mark(),
             allocated_max,
             mark: self.tape.mark(),
             trace: self.trace.len(),
@@ -353,10 +355,10 @@ impl Interp {
         self.fuel = 0;
         // SAFETY: `run` has set the pointer for the time of the run.
         unsafe { &mut *self.meter }.rewind(before.used_here);
-        self.heap.cut(&before.floor, before.allocated);
+        self.heap.cut(&before.heap);
         self.tape.cut(&before.mark);
         self.trace.truncate(before.trace);
-        (self.tasks, self.span_start) = (before.tasks, before.span_start);
+        (self.tasks, self.span_start, self.map_first) = (before.tasks, before.span_start, 0);
     }
 
     /// Runs tasks and puts the fork on the tape.
