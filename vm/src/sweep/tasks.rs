@@ -113,6 +113,11 @@ impl Sweep {
                 inbox.empty(&mut frame);
             }
             let swept = self.records(run, &mut frame);
+            if swept.is_err() {
+                // Of a loop that it was stopped in; another sweep may go on with this memory.
+                self.scattered.clear();
+                self.loop_imports.clear();
+            }
             captures.copy_from_nonoverlapping(frame.adjoints.add(1), node.captures_len as usize);
             let debts = self.close_frame(frame, run.buffers);
             swept?;
