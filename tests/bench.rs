@@ -238,6 +238,7 @@ fn parallel_has_all_programs_on_all_numbers_of_threads_and_the_costs() {
     names.dedup();
     let expected = [
         "fork_join",
+        "fork_join_import",
         "deep_fork_doubled",
         "shared_array_doubled",
         "map_by_sequential",

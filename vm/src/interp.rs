@@ -96,6 +96,10 @@ pub(crate) struct Interp {
     pub(crate) roots: *mut Ref,
     /// What stands above these places is free for strands that run while this one waits.
     free: Registers,
+    /// Strands that run on the stacks, one waiting for the next, without the first one.
+    nested: u32,
+    /// Instructions of the last task that ended and had no forks.
+    last_leaf: i64,
     /// The first slot of the array that a parallel map has made.
     map_first: u32,
     /// Tasks that have begun, on this strand and on those that it has absorbed.
@@ -140,6 +144,8 @@ impl Interp {
             forked: false,
             roots: std::ptr::null_mut(),
             free: Registers::NOWHERE,
+            nested: 0,
+            last_leaf: 0,
             map_first: 0,
             tasks: 0,
             span_start: 0,

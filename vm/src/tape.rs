@@ -485,18 +485,28 @@ impl Tape {
         self.release();
         self.bytes_max = bytes_max;
         (self.account, self.published) = (account, self.held());
+        self.take_rest(account);
+    }
+
+    /// Goes on in the rest of a slab that a strand of the same run has left, if there is one.
+    pub(crate) fn take_rest(&mut self, account: &Account) {
         if let Some((top, end)) = account.take_rest() {
             (self.top, self.end, self.stretch) = (top, end, top);
         }
     }
 
-    /// Ends a strand: what it has written is for the one that forked it.
-    pub(crate) fn leave(&mut self, account: &Account) -> Left {
+    /// Leaves the rest of the slab to another strand of the same run.
+    pub(crate) fn leave_rest(&mut self, account: &Account) {
         if self.end as usize - self.top as usize >= REST_BYTES_MIN {
             account.leave_rest(self.top, self.end);
         }
         let null = std::ptr::null_mut();
         (self.top, self.end, self.stretch) = (null, null, null);
+    }
+
+    /// Ends a strand: what it has written is for the one that forked it.
+    pub(crate) fn leave(&mut self, account: &Account) -> Left {
+        self.leave_rest(account);
         Left {
             slabs: std::mem::take(&mut self.slabs),
             lists: std::mem::take(&mut self.lists),

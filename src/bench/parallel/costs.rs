@@ -1,7 +1,7 @@
 //! What tasks cost: time for a fork, time as programs grow, time of a parallel map on one thread, and memory of sweeps
 //! where all tasks read the same array. Measured in native code, unless the interpreter is all that is asked for.
 
-use super::{DEEP_FORK, Job, Part, Plan, SHARED_ARRAY, Scale, TREE_SUM, Unsound, deep, leaves, medians, shared, wave};
+use super::{DEEP_FORK, Job, Part, Plan, SHARED_ARRAY, Scale, TREE_SUM, Unsound, deep, medians, shared, wave};
 use crate::bench::cases::Tier;
 use dualvm::{Engine, Value};
 
@@ -61,23 +61,27 @@ pub(super) fn measure(plan: &Plan, round: &mut impl FnMut(&'static str)) -> Resu
     Ok(costs)
 }
 
-/// The time of a fork with its join, forward and in the sweep, of a tree whose leaves are single elements.
-fn fork_join(plan: &Plan, engines: &[Engine], costs: &mut Vec<Cost>, round: impl FnMut()) -> Result<(), Unsound> {
-    let args = leaves(plan.scale);
-    let forks = match &args[0] {
-        Value::Reals(xs) => xs.len() - 1,
-        _ => unreachable!("the leaves are reals"),
-    };
-    let jobs: Vec<Job<'_>> = engines.iter().map(|engine| Job::new(engine, TREE_SUM, "tree_sum", &args)).collect();
-    let measured: Vec<(&Job<'_>, Part)> = jobs.iter().map(|job| (job, Part::Gradient)).collect();
-    let times = medians(&measured, &plan.effort, round)?;
-    costs.extend(plan.threads.iter().zip(times).map(|(&threads, time)| Cost {
-        name: "fork_join",
-        threads,
-        figure: time / forks as f64,
-        unit: Unit::Nanoseconds,
-        target: None,
-    }));
+/// The time of a fork with its join, forward and in the sweep: of a tree whose tasks know their arguments only, and of
+/// one whose leaves are elements of an array.
+fn fork_join(plan: &Plan, engines: &[Engine], costs: &mut Vec<Cost>, mut round: impl FnMut()) -> Result<(), Unsound> {
+    let depth = plan.scale.of(16, 8);
+    let forks = (1u64 << depth) - 1;
+    let trees = [
+        ("fork_join", SOURCE, "halves", vec![Value::Real(1.5), Value::Int(depth as i64)], Some(500.0)),
+        ("fork_join_import", TREE_SUM, "tree_sum", vec![Value::Reals(vec![1.5; 1 << depth])], None),
+    ];
+    for (name, source, entry, args, target) in trees {
+        let jobs: Vec<Job<'_>> = engines.iter().map(|engine| Job::new(engine, source, entry, &args)).collect();
+        let measured: Vec<(&Job<'_>, Part)> = jobs.iter().map(|job| (job, Part::Gradient)).collect();
+        let times = medians(&measured, &plan.effort, &mut round)?;
+        costs.extend(plan.threads.iter().zip(times).map(|(&threads, time)| Cost {
+            name,
+            threads,
+            figure: time / forks as f64,
+            unit: Unit::Nanoseconds,
+            target,
+        }));
+    }
     Ok(())
 }
 

@@ -159,6 +159,7 @@ impl Report<'_> {
 fn meaning(cost: &str) -> &str {
     match cost {
         "fork_join" => "a fork of two tiny tasks and its join, forward and sweep",
+        "fork_join_import" => "the same, each leaf imports an element of an array",
         "deep_fork_doubled" => "deep_fork, twice the depth: ratio of times",
         "shared_array_doubled" => "shared_array, twice the tasks: ratio of times",
         "map_by_sequential" => "a parallel map with 20 operations each, by the same map without tasks",

@@ -29,6 +29,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A parallel map has at most this many tasks.
 const MAP_TASKS_MAX: u64 = 256;
+/// Where threads take halves from each other in turn, as in a long chain of forks, strands nest on the stacks of
+/// strands that wait. From so many on, a strand offers halves of its forks to others only if its tasks are worth it.
+const NESTED_MAX: u32 = 16;
+/// Instructions of a task that are worth it: about as long as it takes to hand it to another thread.
+const GRAIN: i64 = 4000;
 
 /// What all strands of a run know.
 #[derive(Debug)]
@@ -429,7 +434,7 @@ impl Interp {
         base: Registers,
     ) -> Result<i64, TrapKind> {
         let crew = self.crew();
-        if end - start == 1 || !crew.is_parallel() {
+        if end - start == 1 || !crew.is_parallel() || (self.nested >= NESTED_MAX && self.last_leaf < GRAIN) {
             let mut longest = 0;
             for n in start..end {
                 // SAFETY: promised by the caller.
@@ -537,13 +542,26 @@ impl Interp {
     ) -> (Result<i64, TrapKind>, Left) {
         let pool = crew.engine.slabs();
         let heap = std::mem::replace(&mut self.heap, Heap::new(pool.clone()));
-        let tape = std::mem::replace(&mut self.tape, Tape::new(pool));
+        let mut tape = std::mem::replace(&mut self.tape, Tape::new(pool));
+        // In the same run, the strand goes on in the slab that this one's tape stands in, and this one behind it.
+        // SAFETY: the crew of the waiting strand outlives its run.
+        let same_run = unsafe { std::ptr::eq((*self.crew).account, crew.account) };
+        if same_run {
+            tape.leave_rest(crew.account);
+        }
         let trace = std::mem::take(&mut self.trace);
         let waiting = (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked);
         let (roots, free, tasks_before, span_start) = (self.roots, self.free, self.tasks, self.span_start);
         let limits = (self.live_bytes_max, self.depth_max);
+        self.nested += 1;
+        let last_leaf = std::mem::replace(&mut self.last_leaf, 0);
         // SAFETY: promised by the caller; nothing of the waiting strand stands above its free places.
         let outcome = unsafe { self.run_strand(crew, fork, tasks, halt, free) };
+        self.nested -= 1;
+        self.last_leaf = last_leaf;
+        if same_run {
+            tape.take_rest(crew.account);
+        }
         (self.heap, self.tape, self.trace) = (heap, tape, trace);
         (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked) = waiting;
         (self.roots, self.free, self.tasks, self.span_start) = (roots, free, tasks_before, span_start);
@@ -570,6 +588,7 @@ impl Interp {
         let now = self.meter().used(self.fuel) as i64;
         let span_start = std::mem::replace(&mut self.span_start, now);
         self.tasks += 1;
+        let tasks_before = self.tasks;
         // SAFETY: promised by the caller; there is room for what is handed over behind the room of any frame.
         let outcome = unsafe {
             let mut to = base;
@@ -594,6 +613,11 @@ impl Interp {
                 Ok(self.span())
             })
         };
+        if let Ok(span) = outcome
+            && self.tasks == tasks_before
+        {
+            self.last_leaf = span;
+        }
         self.span_start = span_start;
         self.roots = roots;
         self.heap.restore_floor(floor);

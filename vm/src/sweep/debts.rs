@@ -196,6 +196,7 @@ impl<'a> Pending<'a> {
     }
 
     /// Puts `later` behind these.
+    #[inline]
     pub(super) fn merge(self, later: Pending<'a>) -> Pending<'a> {
         if self.is_empty() {
             return later;
@@ -203,6 +204,12 @@ impl<'a> Pending<'a> {
         if later.is_empty() {
             return self;
         }
+        self.merge_all(later)
+    }
+
+    /// Out of line, because forks nest and their frames are many.
+    #[inline(never)]
+    fn merge_all(self, later: Pending<'a>) -> Pending<'a> {
         // The smaller map goes into the larger one; lists keep their order.
         let in_order = self.others.len() >= later.others.len();
         let (mut all, few) = if in_order { (self, later) } else { (later, self) };
@@ -232,6 +239,7 @@ impl<'a> Pending<'a> {
     ///
     /// # Safety
     /// The frame's task is in control, nothing below it is swept.
+    #[inline(never)]
     pub(super) unsafe fn settle(&mut self, frame: &mut Frame<'_>, inboxes: &Inboxes<'a>) {
         let (me, depth) = (frame.node.index, frame.node.depth);
         let due = if self.depth == depth {
