@@ -272,7 +272,7 @@ fn parallel_prints_tables() {
     assert_eq!(blocks[1].len(), 2 + 3 * PARALLEL.len());
     assert_eq!(names(&blocks[2]), PARALLEL);
     assert_eq!(blocks[3][0], "costs (native)");
-    assert_eq!(blocks[3].len(), 2 + 2 * 6);
+    assert_eq!(blocks[3].len(), 2 + 2 * 7);
 }
 
 #[test]
