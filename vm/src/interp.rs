@@ -8,6 +8,7 @@
 mod loops;
 mod recording;
 mod registers;
+mod room;
 mod tasks;
 
 pub(crate) use loops::{give_pushed_words, import_arrays};
@@ -24,7 +25,6 @@ use crate::isa::{Bank, Inst, Op, for_each_instruction};
 use crate::math;
 use crate::meter::Meter;
 use crate::native::{Code, Status, Tier};
-use crate::prepare::Stream;
 use crate::program::Program;
 use crate::stack::{NativeStack, Stack};
 use crate::sweep::{read, scalar_arm};
@@ -172,12 +172,6 @@ impl Interp {
         self.stack_bytes
     }
 
-    fn measure_stacks(&self) -> u64 {
-        let frames = (self.frames.len().next_power_of_two() * size_of::<Frame>()) as u64;
-        let banks = self.reals.bytes() + self.words.bytes() + self.ints.bytes() + self.refs.bytes();
-        banks + self.native_stack.bytes() + frames
-    }
-
     /// The function and bytecode instruction of every frame, innermost first, after a trap.
     pub(crate) fn backtrace<'a>(
         &'a self,
@@ -185,62 +179,6 @@ impl Interp {
         recording: bool,
     ) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
         self.trace.iter().map(move |&(func, position)| (func, code.stream(func, recording).origin[position as usize]))
-    }
-
-    /// Makes room for a frame that begins at `base`.
-    #[inline(always)]
-    fn reserve<const RECORD: bool>(&mut self, base: &Registers, stream: &Stream) -> Result<(), Limit> {
-        let end = Registers {
-            reals: base.reals.wrapping_add(stream.reals),
-            words: if RECORD { base.words.wrapping_add(stream.reals) } else { base.words },
-            ints: base.ints.wrapping_add(stream.ints),
-            refs: base.refs.wrapping_add(stream.refs),
-        };
-        if end.reals > self.reals.end()
-            || end.ints > self.ints.end()
-            || end.refs > self.refs.end()
-            || (RECORD && end.words > self.words.end())
-        {
-            self.grow(&end)?;
-        }
-        Ok(())
-    }
-
-    /// Makes room for registers up to `end`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn grow(&mut self, end: &Registers) -> Result<(), Limit> {
-        if end.reals > self.reals.end() {
-            self.reals.grow(end.reals)?;
-        }
-        if end.words > self.words.end() {
-            self.words.grow(end.words)?;
-        }
-        if end.ints > self.ints.end() {
-            self.ints.grow(end.ints)?;
-        }
-        if end.refs > self.refs.end() {
-            self.refs.grow(end.refs)?;
-            self.refs_end = self.refs.end();
-        }
-        self.check_stacks()
-    }
-
-    /// Makes room on the native stack down to `address`.
-    #[cold]
-    pub(crate) fn grow_native(&mut self, address: usize) -> Result<(), Limit> {
-        if address < self.native_stack.limit() {
-            self.native_stack.grow(address)?;
-            self.native_limit = self.native_stack.limit();
-        }
-        self.check_stacks()
-    }
-
-    fn check_stacks(&mut self) -> Result<(), Limit> {
-        let bytes = self.measure_stacks();
-        let before = std::mem::replace(&mut self.stack_bytes, bytes);
-        self.heap.changed(self.stack_bytes.wrapping_sub(before) as i64);
-        if self.stack_bytes > self.live_bytes_max { Err(Limit::LiveBytes) } else { Ok(()) }
     }
 
     /// The bottoms of the stacks.
