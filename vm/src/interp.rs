@@ -100,8 +100,6 @@ pub(crate) struct Interp {
     nested: u32,
     /// Instructions of the last task that ended and had no forks.
     last_leaf: i64,
-    /// The first slot of the array that a parallel map has made.
-    map_first: u32,
     /// Tasks that have begun, on this strand and on those that it has absorbed.
     pub(crate) tasks: u64,
     /// What the strand's fuel would be at the task's beginning if its forks took only as long as their longest tasks.
@@ -146,7 +144,6 @@ impl Interp {
             free: Registers::NOWHERE,
             nested: 0,
             last_leaf: 0,
-            map_first: 0,
             tasks: 0,
             span_start: 0,
             whole_span: 0,
@@ -164,7 +161,7 @@ impl Interp {
         self.refs.begin();
         self.native_stack.begin();
         (self.refs_end, self.native_limit) = (self.refs.end(), usize::MAX);
-        (self.roots, self.forked, self.tasks, self.span_start, self.map_first) = (self.refs.start(), false, 0, 0, 0);
+        (self.roots, self.forked, self.tasks, self.span_start) = (self.refs.start(), false, 0, 0);
     }
 
     /// Bytes of the stacks that this run has used.

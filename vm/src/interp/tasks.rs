@@ -213,7 +213,7 @@ impl Interp {
     /// many frames may nest above.
     pub(crate) unsafe fn fork(&mut self, site: &ForkSite, args: Registers, remaining: usize) -> Result<(), TrapKind> {
         // SAFETY: promised by the caller.
-        unsafe { self.run_fork(Tasks::Fork(site), args, &site.args, &site.results, remaining) }
+        unsafe { self.run_fork(Tasks::Fork(site), args, &site.args, &site.results, remaining) }.map(|_| ())
     }
 
     /// Runs a parallel map over the numbers below `count`. The arguments that its tasks share stand at `args`.
@@ -230,9 +230,11 @@ impl Interp {
         let count = u64::try_from(count).map_err(|_| TrapKind::BadCapacity(count))?;
         let tasks = count.min(MAP_TASKS_MAX);
         let results = Counts { refs: tasks as usize, ..Counts::default() };
+        let mut first = 0;
         if tasks > 0 {
+            let tasks = Tasks::Map { site, count, tasks };
             // SAFETY: promised by the caller.
-            unsafe { self.run_fork(Tasks::Map { site, count, tasks }, args, &site.args, &results, remaining)? };
+            first = unsafe { self.run_fork(tasks, args, &site.args, &results, remaining)? };
         }
         // SAFETY: the tasks have left arrays there, and everything below is initialised.
         unsafe {
@@ -242,8 +244,6 @@ impl Interp {
             let header = heap::array_header(site.element);
             let array = self.heap.allocate(header, ARRAY_HEADER + len, self.stack_bytes, roots)?;
             *array.add(LEN) = len as u64;
-            // The slots of the result were given out before the fork was put on the tape.
-            let first = std::mem::take(&mut self.map_first);
             *array.add(FIRST) = u64::from(first);
             let mut active = first != 0;
             let mut to = array.add(ARRAY_HEADER);
@@ -261,7 +261,8 @@ impl Interp {
         }
     }
 
-    /// Runs tasks. Their results stand behind the arguments.
+    /// Runs tasks. Their results stand behind the arguments. Returns the first slot of the array that a parallel map's
+    /// results become parts of; 0 if there are none.
     #[inline(never)]
     unsafe fn run_fork(
         &mut self,
@@ -270,7 +271,7 @@ impl Interp {
         arg_counts: &Counts,
         result_counts: &Counts,
         remaining: usize,
-    ) -> Result<(), TrapKind> {
+    ) -> Result<u32, TrapKind> {
         let results = args.after(arg_counts);
         let above = results.after(result_counts);
         let recording = self.recording;
@@ -301,7 +302,7 @@ impl Interp {
     /// forks nest and this one doesn't.
     #[cold]
     #[inline(never)]
-    unsafe fn run_outermost(&mut self, fork: Fork<'_>) -> Result<(), TrapKind> {
+    unsafe fn run_outermost(&mut self, fork: Fork<'_>) -> Result<u32, TrapKind> {
         let crew = self.crew();
         let before = self.open();
         // SAFETY: promised by the caller.
@@ -363,12 +364,12 @@ impl Interp {
         self.heap.cut(&before.heap);
         self.tape.cut(&before.mark);
         self.trace.truncate(before.trace);
-        (self.tasks, self.span_start, self.map_first) = (before.tasks, before.span_start, 0);
+        (self.tasks, self.span_start) = (before.tasks, before.span_start);
     }
 
     /// Runs tasks and puts the fork on the tape.
     #[inline(never)]
-    unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<(), TrapKind> {
+    unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<u32, TrapKind> {
         let mut on_tape: Option<(Suspended, *mut ForkNode)> = None;
         if fork.recording {
             let (suspended, node) = self.tape.suspend(fork.count())?;
@@ -379,23 +380,24 @@ impl Interp {
         let span = self.span();
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.run_tasks(&fork, 0, fork.count(), fork.above) };
+        let mut first = 0;
         if let Some((suspended, node)) = on_tape {
             self.tape.resume(suspended);
             if outcome.is_ok() {
                 // SAFETY: all tasks have ended, and what their strands wrote was absorbed.
                 unsafe {
-                    self.take_results(&fork)?;
+                    first = self.take_results(&fork)?;
                     self.tape.join(node)?;
                 }
             }
         }
         let longest = outcome?;
         self.span_start = self.meter().used(self.fuel) as i64 - (span + longest);
-        Ok(())
+        Ok(first)
     }
 
-    /// Gives the active results of tasks slots of the task that forked them.
-    unsafe fn take_results(&mut self, fork: &Fork<'_>) -> Result<(), Limit> {
+    /// Gives the active results of tasks slots of the task that forked them. Returns as [`Interp::run_fork`].
+    unsafe fn take_results(&mut self, fork: &Fork<'_>) -> Result<u32, Limit> {
         // SAFETY: the tasks have left their results there, with words of their own tapes.
         unsafe {
             match fork.tasks {
@@ -408,7 +410,7 @@ impl Interp {
                 Tasks::Map { site, tasks, .. } if site.element == Bank::Real => {
                     let ranges = (0..tasks as usize).map(|n| &mut (*fork.nodes.add(n)).range);
                     if ranges.clone().all(|range| range.child == 0) {
-                        return Ok(());
+                        return Ok(0);
                     }
                     let len = ranges.clone().map(|range| u64::from(range.len)).sum();
                     let first = self.tape.reserve_slots(len)?;
@@ -417,12 +419,12 @@ impl Interp {
                         range.parent = next;
                         next += range.len;
                     }
-                    self.map_first = first;
+                    return Ok(first);
                 }
                 Tasks::Map { .. } => {}
             }
         }
-        Ok(())
+        Ok(0)
     }
 
     /// Runs the tasks from `start` to `end`, with frames from `base` on. Returns the instructions of the longest one.
@@ -641,7 +643,8 @@ impl Interp {
                 } else {
                     self.tape.import_array(ForeignArray { owner, first, len: len as u32 })?
                 };
-                ((*node).range.child, (*node).range.len) = (local, len as u32);
+                // More elements than there are slots: the parent will have no room for them.
+                ((*node).range.child, (*node).range.len) = (local, u32::try_from(len).unwrap_or(u32::MAX));
             }
             self.tape.end_task()?;
             (*node).span = self.span() as u64;

@@ -5,8 +5,7 @@
 //! a task below, whose sweep has not begun, the debtor puts the debt into the owner's [`Inbox`]. Any other debt
 //! travels upwards, as the sweep leaves one task after the other, to the nearest common ancestor of debtor and owner
 //! ([`crate::tape::payer`]). If that is the owner, it adds the debt; if not, the owner is below an earlier fork of it,
-//! and gets it in its inbox. An inbox is emptied when its owner's sweep
-//! begins.
+//! and gets it in its inbox. An inbox is emptied when its owner's sweep begins.
 //!
 //! Why this is right: a task's slot is visible to the task itself, to tasks that it forks later, and to what follows
 //! its end in its ancestors and in tasks that these fork. All of them come after the slot in the order of the program,

@@ -113,11 +113,6 @@ impl Sweep {
                 inbox.empty(&mut frame);
             }
             let swept = self.records(run, &mut frame);
-            if swept.is_err() {
-                // Of a loop that it was stopped in; another sweep may go on with this memory.
-                self.scattered.clear();
-                self.loop_imports.clear();
-            }
             captures.copy_from_nonoverlapping(frame.adjoints.add(1), node.captures_len as usize);
             let debts = self.close_frame(frame, run.buffers);
             swept?;
@@ -141,6 +136,8 @@ impl Sweep {
         run.inboxes.stages.suspend(frame.node);
         // SAFETY: the frame's task waits; there are cells for all captures.
         let below = unsafe { self.halves(run, tasks, 0, nodes.len(), Shared(captures)) };
+        self.close_cells(captured);
+        let mut below = below?;
         // SAFETY: the tasks have left adjoints there; their captures are slots of the frame's task.
         unsafe {
             let mut kept = captures.cast_const();
@@ -151,8 +148,6 @@ impl Sweep {
                 }
             }
         }
-        self.close_cells(captured);
-        let mut below = below?;
         run.inboxes.stages.resume(frame.node, nodes);
         if !below.is_empty() {
             // SAFETY: the frame's task is in control again.
@@ -247,9 +242,6 @@ impl Sweep {
 
     /// A frame for a task, all of whose adjoints are zero.
     pub(super) fn open_frame<'a>(&mut self, node: &'a TaskNode, buffers: &Buffers) -> Result<Frame<'a>, TrapKind> {
-        // A sweep that was stopped in the middle of a loop has left what the loop imported.
-        self.loop_imports.clear();
-        self.scattered.clear();
         let len = node.slots as usize;
         let adjoints = self.open_cells(len)?;
         buffers.opened(len);
@@ -260,6 +252,10 @@ impl Sweep {
 
     /// Gives a frame's memory back. Returns what its task owes.
     pub(super) fn close_frame<'a>(&mut self, frame: Frame<'a>, buffers: &Buffers) -> Debts<'a> {
+        // A sweep that is stopped in the middle of a loop leaves what the loop imported. Another one, maybe of another
+        // run, goes on with this memory.
+        self.loop_imports.clear();
+        self.scattered.clear();
         self.close_cells(frame.len);
         buffers.closed(frame.len);
         frame.debts
