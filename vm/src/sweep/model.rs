@@ -154,7 +154,9 @@ impl Model {
         }
         frame.add(SLOTS, 0.5 + task as f64);
         // SAFETY: the task's sweep begins.
-        unsafe { self.inboxes.with(node.index, |inbox| inbox.empty(&mut frame)) };
+        if let Some(inbox) = unsafe { self.inboxes.take(node.index) } {
+            inbox.empty(&mut frame);
+        }
         for step in self.steps[task].iter().rev() {
             match step {
                 // SAFETY: the owner is another task, and this one is in control.
@@ -182,7 +184,6 @@ impl Model {
                     if !below.is_empty() {
                         // SAFETY: the task is in control again.
                         unsafe { below.settle(&mut frame, &self.inboxes) };
-                        frame.debts.end_row();
                         let mine = std::mem::take(&mut frame.debts.pending);
                         frame.debts.pending = mine.merge(below);
                     }
@@ -192,9 +193,7 @@ impl Model {
         // SAFETY: as above.
         self.adjoints[task].with_mut(|all| unsafe { (*all).copy_from_slice(frame.adjoints()) });
         self.inboxes.stages.end(node);
-        let mut debts = frame.debts;
-        debts.end_row();
-        debts.pending
+        frame.debts.pending
     }
 
     /// The sweep of some tasks of a fork, as [`super::Sweep`] does it.
