@@ -10,9 +10,10 @@
 //! qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
 use crate::derive::INPUTS_MAX;
+use crate::flow::{Block, Flow};
 use crate::graph::{Graph, Node, NodeId};
 use crate::isa::{Bank, Inst, Op, Reg, Role};
-use crate::liveness::{Block, RegSet, step_back};
+use crate::liveness::{RegSet, step_back};
 use crate::module::Body;
 use std::collections::{BTreeMap, HashMap};
 
@@ -101,14 +102,14 @@ pub(crate) struct Constants<'a> {
 }
 
 /// The loops of a function. `live` are the registers that are live at the end of each block; `None` is everything.
-pub(crate) fn find(body: &Body, blocks: &[Block], live: Option<&[RegSet]>, constants: &Constants<'_>) -> Vec<Loop> {
+pub(crate) fn find(body: &Body, flow: &Flow, live: Option<&[RegSet]>, constants: &Constants<'_>) -> Vec<Loop> {
     let mut loops = Vec::new();
-    for &block in blocks {
-        let Some(cycle) = cycle(body, blocks, block) else { continue };
+    for &block in flow.blocks() {
+        let Some(cycle) = cycle(body, flow, block) else { continue };
         let Some(mut walk) = Walk::run(body, constants, &cycle.path) else { continue };
         let live_at = |target: u32| {
-            let index = block_at(blocks, target);
-            live.map(|live| live_before(body, blocks[index], &live[index]))
+            let index = flow.block_at(target);
+            live.map(|live| live_before(body, flow.blocks()[index], &live[index]))
         };
         let (again, after) = (live_at(block.start), live_at(cycle.exit));
         let contains = |live: &Option<RegSet>, reg| live.as_ref().is_none_or(|live| live.contains(reg));
@@ -126,10 +127,6 @@ pub(crate) fn find(body: &Body, blocks: &[Block], live: Option<&[RegSet]>, const
     loops
 }
 
-fn block_at(blocks: &[Block], start: u32) -> usize {
-    blocks.binary_search_by_key(&start, |block| block.start).expect("targets are the starts of blocks")
-}
-
 fn live_before(body: &Body, block: Block, live_after: &RegSet) -> RegSet {
     let mut live = live_after.clone();
     for inst in body.code[block.start as usize..block.end as usize].iter().rev() {
@@ -145,7 +142,7 @@ struct Cycle {
 }
 
 /// The cycle of blocks that begins with `first`.
-fn cycle(body: &Body, blocks: &[Block], first: Block) -> Option<Cycle> {
+fn cycle(body: &Body, flow: &Flow, first: Block) -> Option<Cycle> {
     let mut path = vec![first];
     while path.len() <= BLOCKS_MAX {
         let block = path[path.len() - 1];
@@ -164,7 +161,7 @@ fn cycle(body: &Body, blocks: &[Block], first: Block) -> Option<Cycle> {
             op if op.is_terminator() => return None,
             _ => block.end,
         };
-        path.push(blocks[block_at(blocks, next)]);
+        path.push(flow.blocks()[flow.block_at(next)]);
     }
     None
 }
@@ -307,7 +304,7 @@ impl<'a> Walk<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::liveness::{blocks, live_out};
+    use crate::liveness::live_out;
     use crate::segment::constant_registers;
 
     /// The loops of a function on (real, array, int) with `code`.
@@ -317,10 +314,11 @@ pub(crate) mod tests {
         );
         let def = crate::text::parse(&source, "test.dvs").expect("the code is well-formed");
         let body = &def.functions[0].body;
-        let blocks = blocks(body);
-        let live = live_out(body, &blocks);
-        let (reals, ints) = (constant_registers(body, Bank::Real, 2), constant_registers(body, Bank::Int, 1));
-        find(body, &blocks, live.as_deref(), &Constants { reals: &reals, ints: &ints })
+        let flow = Flow::of(body);
+        let live = live_out(body, &flow);
+        let (reals, ints) =
+            (constant_registers(body, &flow, Bank::Real, 2), constant_registers(body, &flow, Bank::Int, 1));
+        find(body, &flow, live.as_deref(), &Constants { reals: &reals, ints: &ints })
     }
 
     /// A loop with its test at the end, with this body.

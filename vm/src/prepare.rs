@@ -1,6 +1,6 @@
 //! From verified bytecode to the streams that the interpreter runs: one for primal runs, one for recording runs.
 //!
-//! A stream is a function's code with operands resolved: register lists split by bank, field numbers turned into
+//! A stream is what a function's start reaches of its code, with operands resolved: register lists split by bank, field numbers turned into
 //! offsets, jump targets into stream positions, and the fuel of a stretch of code put on the instruction that ends it.
 //! The recording stream also holds the segment ends, and loops that are recorded as one as their paths, each on its own
 //! ([`crate::loops`]). Both are made on first use and belong to the module.
@@ -15,9 +15,10 @@
 //!   the same, tag in `c`.
 //! - `Build`: element bank in `c`. `PrimalMov`, `PrimalConst`, `PrimalToReal`, `PrimalElem`: like `Mov` and so on.
 
+use crate::flow::{Block, Flow};
 use crate::heap::{self, Fields};
 use crate::isa::{Bank, Inst, Op, Reg};
-use crate::liveness::{self, Block};
+use crate::liveness;
 use crate::loop_record::{LoopPlan, LoopSite};
 use crate::loops::{self, Loop};
 use crate::module::{Body, Function, ModuleDef, TypeDef};
@@ -182,7 +183,8 @@ pub struct Stream {
 
 /// Makes the stream for primal runs.
 pub(crate) fn primal(module: &ModuleDef, function: &Function) -> Stream {
-    Emitter::new(module, function).run(Vec::new(), Vec::new(), &mut |_| 0)
+    let flow = Flow::of(&function.body);
+    Emitter::new(module, function).run(&flow, Vec::new(), Vec::new(), &mut |_| 0)
 }
 
 /// Makes the stream for recording runs. `register` takes the code of a segment or a loop and gives it its
@@ -193,30 +195,31 @@ pub(crate) fn recording(
     register: &mut dyn FnMut(RecordCode) -> u32,
 ) -> Stream {
     let mut function = function.clone();
-    let blocks = liveness::blocks(&function.body);
-    rename::rename_loads(&mut function.body, &blocks);
+    let flow = Flow::of(&function.body);
+    rename::rename_loads(&mut function.body, flow.blocks());
     let body = &function.body;
     let constants_of = |bank| {
         let params = function.params.iter().filter(|ty| ty.bank() == bank).count();
-        segment::constant_registers(body, bank, params)
+        segment::constant_registers(body, &flow, bank, params)
     };
     let constants = constants_of(Bank::Real);
-    let live = liveness::live_out(body, &blocks);
+    let live = liveness::live_out(body, &flow);
     let loops = loops::find(
         body,
-        &blocks,
+        &flow,
         live.as_deref(),
         &loops::Constants { reals: &constants, ints: &constants_of(Bank::Int) },
     );
     let live = |index: usize| live.as_ref().map(|live| &live[index]);
     let is_loop = |block: &Block| loops.binary_search_by_key(&block.start, |found| found.start).is_ok();
-    let segments = blocks
+    let segments = flow
+        .blocks()
         .iter()
         .enumerate()
         .filter(|(_, block)| !is_loop(block))
         .flat_map(|(index, &block)| segment::cut(body, block, live(index), &constants))
         .collect();
-    Emitter::new(module, &function).run(segments, loops, register)
+    Emitter::new(module, &function).run(&flow, segments, loops, register)
 }
 
 struct Emitter<'a> {
@@ -247,10 +250,16 @@ impl<'a> Emitter<'a> {
         Emitter { module, body, stream, position: vec![0; body.code.len()], cost: 0, path_jumps: Vec::new() }
     }
 
-    fn run(mut self, segments: Vec<Segment>, loops: Vec<Loop>, register: &mut dyn FnMut(RecordCode) -> u32) -> Stream {
+    fn run(
+        mut self,
+        flow: &Flow,
+        segments: Vec<Segment>,
+        loops: Vec<Loop>,
+        register: &mut dyn FnMut(RecordCode) -> u32,
+    ) -> Stream {
         let mut segments = segments.into_iter().peekable();
         let mut loops = loops.into_iter().peekable();
-        for Block { start, end } in liveness::blocks(self.body) {
+        for &Block { start, end } in flow.blocks() {
             self.cost = 0;
             if let Some(found) = loops.next_if(|found| found.start == start) {
                 self.whole_loop(found, end, register);

@@ -4,8 +4,8 @@
 //! have to end it. Frontends reuse registers all the time. Here each load whose value dies in its block gets a register
 //! of its own, for recording only. Like the cut itself, this depends on the code alone.
 
+use crate::flow::Block;
 use crate::isa::{Bank, Inst, Reg, Role};
-use crate::liveness::Block;
 use crate::module::Body;
 use std::collections::HashMap;
 

@@ -10,9 +10,10 @@
 //! Where to cut depends on the code alone, never on what runs it: the order of sums in the sweep follows from it.
 
 use crate::derive::INPUTS_MAX;
+use crate::flow::{Block, Flow};
 use crate::graph::{Graph, Node, NodeId};
 use crate::isa::{Bank, Op, Role};
-use crate::liveness::{Block, RegSet, step_back};
+use crate::liveness::{RegSet, step_back};
 use crate::module::Body;
 use std::collections::{BTreeSet, HashMap};
 
@@ -40,18 +41,19 @@ pub(crate) struct Segment {
 
 /// Registers of a bank with one definition in the whole function, a constant: they have the same value wherever they
 /// are read. The values are given as bits; the first registers of the bank are parameters.
-pub(crate) fn constant_registers(body: &Body, bank: Bank, params: usize) -> HashMap<u16, u64> {
+pub(crate) fn constant_registers(body: &Body, flow: &Flow, bank: Bank, params: usize) -> HashMap<u16, u64> {
     let (len, op) = if bank == Bank::Real { (body.reals, Op::Const) } else { (body.ints, Op::IConst) };
     let mut definitions = vec![0u32; len as usize];
     definitions[..params].fill(1);
-    for inst in &body.code {
+    let reached = || flow.blocks().iter().flat_map(|block| &body.code[block.start as usize..block.end as usize]);
+    for inst in reached() {
         body.for_each_reg(inst, |reg, def| {
             if def && reg.bank == bank {
                 definitions[usize::from(reg.index)] += 1;
             }
         });
     }
-    let constants = body.code.iter().filter(|inst| inst.op == op && definitions[usize::from(inst.a)] == 1);
+    let constants = reached().filter(|inst| inst.op == op && definitions[usize::from(inst.a)] == 1);
     constants.map(|inst| (inst.a, inst.imm)).collect()
 }
 
@@ -232,7 +234,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::liveness::{blocks, live_out};
+    use crate::liveness::live_out;
     use crate::rename::rename_loads;
 
     /// Start, end and output registers of the segments of a function on (real, real, array, int) with `code`.
@@ -242,11 +244,11 @@ mod tests {
         );
         let def = crate::text::parse(&source, "test.dvs").expect("the code is well-formed");
         let mut body = def.functions[0].body.clone();
-        let blocks = blocks(&body);
-        rename_loads(&mut body, &blocks);
-        let live = live_out(&body, &blocks).expect("the function is small");
-        let constants = constant_registers(&body, Bank::Real, 2);
-        let cut = blocks.iter().zip(&live).flat_map(|(&block, live)| cut(&body, block, Some(live), &constants));
+        let flow = Flow::of(&body);
+        rename_loads(&mut body, flow.blocks());
+        let live = live_out(&body, &flow).expect("the function is small");
+        let constants = constant_registers(&body, &flow, Bank::Real, 2);
+        let cut = flow.blocks().iter().zip(&live).flat_map(|(&block, live)| cut(&body, block, Some(live), &constants));
         cut.map(|segment| {
             let outputs = segment.outputs.iter().map(|(reg, _)| *reg).collect();
             (segment.start, segment.end, outputs)
