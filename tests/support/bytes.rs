@@ -17,7 +17,7 @@ fn limits() -> Limits {
         live_bytes: 64 << 20,
         tape_bytes: 64 << 20,
         depth: 1000,
-        deadline: None,
+        ..Limits::default()
     }
 }
 

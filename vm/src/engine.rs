@@ -22,44 +22,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+pub use crate::limits::Limits;
 pub use crate::meter::CancelHandle;
-
-/// What a run may use. Every limit is on; the defaults are meant for a trusted program on a workstation.
-///
-/// ```
-/// # use dualvm_vm::engine::Limits;
-/// let strict = Limits { fuel: 1_000_000, ..Limits::default() };
-/// assert_eq!(strict.depth, 2_000_000);
-/// ```
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Instructions that may be executed, in the forward run and in the sweep together. Default: 10¹⁵.
-    pub fuel: u64,
-    /// Wall-clock time that a call may take. Default: none. It is looked at about every 100 µs.
-    pub deadline: Option<Duration>,
-    /// Bytes of heap objects that may be allocated, whether they stay in use or not. Default: 2⁶³.
-    pub allocated_bytes: u64,
-    /// Bytes that heap and frames may hold at one time, and about how many a result may take as a [`Value`]. Default:
-    /// 4 GiB.
-    pub live_bytes: u64,
-    /// Bytes that tape and adjoints may hold. Default: 8 GiB.
-    pub tape_bytes: u64,
-    /// Frames of calls that have not returned. Default: 2,000,000.
-    pub depth: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            fuel: 1_000_000_000_000_000,
-            deadline: None,
-            allocated_bytes: 1 << 63,
-            live_bytes: 4 << 30,
-            tape_bytes: 8 << 30,
-            depth: 2_000_000,
-        }
-    }
-}
 
 /// How an engine works.
 #[derive(Clone, Debug, Default)]
@@ -439,7 +403,7 @@ impl Module {
 
     /// The native code that the module has by now, in the order of its compilation.
     pub fn compiled(&self) -> Vec<CompiledCode> {
-        self.program.tier.as_ref().map_or_else(Vec::new, Tier::compiled)
+        self.program.tier.as_ref().map_or_else(Vec::new, |tier| tier.compiled(&self.program))
     }
 
     /// What the generator of native code has failed for, and why: nothing, as far as anyone knows. It stays
@@ -637,9 +601,8 @@ impl<'a> Run<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions) -> Self {
         let engine = &function.module.engine;
         let limits = options.limits.as_ref().unwrap_or(engine.limits());
-        let deadline = limits.deadline.and_then(|after| Instant::now().checked_add(after));
         let mut state = engine.state();
-        state.account.begin(limits.fuel, deadline, options.cancel.clone());
+        state.account.begin(limits, options.cancel.clone());
         Run { function, limits, state: std::mem::ManuallyDrop::new(state), timed: false, stats: Stats::default() }
     }
 

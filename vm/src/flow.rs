@@ -1,4 +1,4 @@
-//! A function's control flow: basic blocks, the edges between them, and how deep loops nest.
+//! A function's control flow: basic blocks and the edges between them.
 //!
 //! Only what the function's start reaches is there. Instructions that no path reaches obey the verifier, but they are
 //! no part of any block: nothing that is derived from a function, its streams, its segments, its native code, ever

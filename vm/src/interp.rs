@@ -430,7 +430,7 @@ macro_rules! define_execute {
                             countdown = period;
                             if let Some(tier) = tier {
                                 let header = pc.offset_from(stream.code.as_ptr()) as u32;
-                                if let Some(code) = tier.looped(program, frame.func, RECORD, header) {
+                                if let Some(code) = tier.looped(program, frame.func, RECORD, header, meter.account) {
                                     take_over!(tier, code);
                                 }
                             }
@@ -591,7 +591,7 @@ macro_rules! define_execute {
                                 let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.tape));
                                 copy_registers::<RECORD>(&site.uses, frame.base, to);
                                 if let Some(tier) = tier
-                                    && let Some(code) = tier.called(program, func, RECORD)
+                                    && let Some(code) = tier.called(program, func, RECORD, meter.account)
                                 {
                                     self.fuel = fuel;
                                     let outcome = self.enter(tier, code, window, remaining - 1);
@@ -629,7 +629,7 @@ macro_rules! define_execute {
                                 let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
                                 scatter::<RECORD>(&self.scratch, to);
                                 if let Some(tier) = tier
-                                    && let Some(code) = tier.called(program, func, RECORD)
+                                    && let Some(code) = tier.called(program, func, RECORD, meter.account)
                                 {
                                     take_over!(tier, code);
                                 }

@@ -6,7 +6,7 @@
 use crate::derive::{Adjoint, StraightCode, derive_adjoint};
 use crate::graph::{Node, NodeId};
 use crate::loop_record::LoopCode;
-use crate::native::NativeAdjoint;
+use crate::native::Piece;
 use crate::segment::Segment;
 use crate::tape;
 
@@ -63,7 +63,7 @@ pub struct SegmentCode {
     /// From saved primals and output adjoints to contributions.
     pub adjoint: StraightCode,
     /// The same as native code.
-    pub(crate) native: NativeAdjoint,
+    pub(crate) native: Piece,
 }
 
 /// What the sweep knows of a record that has a number.
@@ -151,7 +151,7 @@ impl RecordPlan {
             slots: site.slots,
             contributions: adjoint.contributions.into(),
             adjoint: adjoint.code,
-            native: NativeAdjoint::default(),
+            native: Piece::default(),
         };
         RecordPlan { site, code, copies }
     }

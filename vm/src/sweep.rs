@@ -252,7 +252,7 @@ impl Sweep {
                 let (id, first) = (trailer.read_unaligned(), trailer.add(1).read_unaligned());
                 at = if id < LOOP {
                     let code = program.segment(id);
-                    let native = program.tier.as_ref().and_then(|tier| tier.segment(id, code));
+                    let native = program.tier.as_ref().and_then(|tier| tier.segment(program, id, run.account));
                     match native {
                         Some(native) if native(trailer, frame.adjoints) == 0 => record_start(trailer, code),
                         _ => self.segment(frame, trailer, first, code),

@@ -10,7 +10,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use dualvm_vm::isa::{Bank, Inst, Op, Role};
 use dualvm_vm::native::Stream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Rounds of a counted loop that run together.
 const GROUP: i64 = 4;
@@ -22,6 +23,8 @@ const COUNTED_MAX: u32 = 40;
 struct Counted {
     /// The integer register that counts.
     index: u16,
+    /// The stream position of the instruction that counts.
+    step: u32,
     /// The integer register that it counts to.
     bound: u16,
     /// The arrays that are read at the index.
@@ -34,6 +37,17 @@ struct Counted {
     cost: u32,
     /// What a round leaves on the tape, for a recorded loop.
     site: Option<usize>,
+}
+
+/// One of the rounds of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupRound {
+    /// The integer register that counts, until the round counts.
+    pub(super) index: u16,
+    /// Its value in the first round. All arrays that are read at the index have room for the group.
+    pub(super) first: Value,
+    /// The number of the round: in it, the register is so much more.
+    pub(super) round: usize,
 }
 
 /// A tight loop: its code stands between its head and the instruction that goes back there.
@@ -49,8 +63,15 @@ pub(super) struct TightLoop {
     counted: Option<Counted>,
 }
 
+impl TightLoop {
+    /// Where the loop stands, if rounds of it are written out, and how many: those of a group and a single one.
+    pub(super) fn rounds_written(&self) -> Option<(RangeInclusive<usize>, u64)> {
+        self.counted.as_ref().map(|_| (self.start as usize..=self.end as usize, GROUP as u64 + 1))
+    }
+}
+
 /// The tight loops of a stream, by their heads.
-pub(super) fn loops(stream: &Stream, blocks: &BTreeMap<u32, Block>) -> BTreeMap<u32, TightLoop> {
+pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, TightLoop> {
     let mut found = BTreeMap::new();
     for (end, inst) in (0..).zip(&stream.code) {
         let starts = match inst.op {
@@ -61,7 +82,7 @@ pub(super) fn loops(stream: &Stream, blocks: &BTreeMap<u32, Block>) -> BTreeMap<
             _ => continue,
         };
         for start in starts.into_iter().flatten().filter(|&start| start <= end) {
-            let one_block = blocks.range(start..=end).nth(1).is_none();
+            let one_block = leaders.range(start..=end).nth(1).is_none();
             if (one_block || inst.op == Op::LoopStep)
                 && let Some(refs) = references(stream, start, end)
             {
@@ -134,7 +155,8 @@ fn counted(stream: &Stream, start: u32, end: u32) -> Option<Counted> {
             arrays.push(inst.b);
         }
     }
-    (!arrays.is_empty()).then_some(Counted { index, bound, arrays, condition, exit, cost, site })
+    let step = start + step_at as u32;
+    (!arrays.is_empty()).then_some(Counted { index, step, bound, arrays, condition, exit, cost, site })
 }
 
 /// The integer register that an instruction of a tight loop writes.
@@ -232,17 +254,23 @@ impl Function<'_, '_> {
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 
         self.emit.b.switch_to_block(group);
-        self.unchecked = Some(counted.index);
         for round in 0..GROUP {
+            self.group = Some(GroupRound { index: counted.index, first: index, round: round as usize });
             for at in tight.start..tight.end {
                 self.at = at;
-                self.inst(&self.stream.code[at as usize]);
+                if at == counted.step {
+                    // From the first round's index, so that the rounds' addresses don't depend on each other.
+                    let next = self.emit.b.ins().iadd_imm_s(index, 1 + round);
+                    self.set_int(counted.index, next);
+                } else {
+                    self.inst(&self.stream.code[at as usize]);
+                }
             }
             if let Some(site) = site {
                 self.store_entry(site, round);
             }
         }
-        self.unchecked = None;
+        self.group = None;
         if let Some(site) = site {
             self.count_entries(site, GROUP);
         }

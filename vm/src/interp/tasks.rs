@@ -662,7 +662,7 @@ impl Interp {
         unsafe {
             let program = &*self.program;
             let Some(tier) = &program.tier else { return self.activate(func, base, remaining).map(|_| ()) };
-            let code = match tier.called(program, func, self.recording) {
+            let code = match tier.called(program, func, self.recording, (*self.meter).account) {
                 Some(code) => Some(code),
                 None => self.activate(func, base, remaining)?,
             };

@@ -84,7 +84,9 @@ pub unsafe extern "C" fn interpret(
             return stop(interp, limit.into());
         }
         let program = &*interp.program;
-        let code = program.tier.as_ref().and_then(|tier| tier.called(program, interp.callee, interp.recording));
+        let account = (*interp.meter).account;
+        let tier = program.tier.as_ref();
+        let code = tier.and_then(|tier| tier.called(program, interp.callee, interp.recording, account));
         if let Some(code) = code {
             return code.address();
         }
