@@ -10,7 +10,7 @@ use dualvm_vm::module::{DataDef, HostType, ModuleDef};
 use dualvm_vm::value::Value;
 
 /// Small enough for thousands of runs per second.
-fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         fuel: 200_000,
         allocated_bytes: 64 << 20,
