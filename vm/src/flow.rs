@@ -5,7 +5,9 @@
 //! sees them.
 
 use crate::isa::{Inst, Op};
+use crate::meter::Watch;
 use crate::module::Body;
+use crate::trap::TrapKind;
 
 /// A basic block: the range of its instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +19,7 @@ pub(crate) struct Block {
 /// The control flow of a function whose targets are in range and whose last instruction is a terminator. Blocks go by
 /// their index in the order of the code.
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub(crate) struct FlowGraph {
     blocks: Vec<Block>,
     /// Where each block's successors begin in `successors`; one more entry ends the last.
     starts: Vec<u32>,
@@ -26,11 +28,14 @@ pub(crate) struct Flow {
     order: Vec<u32>,
 }
 
-impl Flow {
+impl FlowGraph {
     /// Linear in the number of instructions and targets.
-    pub(crate) fn of(body: &Body) -> Flow {
-        let blocks = reached_blocks(body);
-        let mut flow = Flow { blocks, starts: vec![0], successors: Vec::new(), order: Vec::new() };
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(crate) fn of(body: &Body, watch: &Watch<'_>) -> Result<FlowGraph, TrapKind> {
+        let blocks = reached_blocks(body, watch)?;
+        let mut flow = FlowGraph { blocks, starts: vec![0], successors: Vec::new(), order: Vec::new() };
         let mut targets = Vec::new();
         for index in 0..flow.blocks.len() {
             let end = flow.blocks[index].end;
@@ -39,6 +44,7 @@ impl Flow {
             if !body.code[end as usize - 1].op.is_terminator() {
                 targets.push(end);
             }
+            watch.tick(4 + 8 * targets.len())?;
             targets.sort_unstable();
             targets.dedup();
             for &target in &targets {
@@ -49,7 +55,7 @@ impl Flow {
         }
         flow.order = flow.postorder();
         flow.order.reverse();
-        flow
+        Ok(flow)
     }
 
     /// All blocks, in the order of the code. The first one begins the function.
@@ -122,7 +128,7 @@ impl Flow {
     }
 }
 
-/// The blocks that lead to each block of a [`Flow`].
+/// The blocks that lead to each block of a [`FlowGraph`].
 #[derive(Debug)]
 pub(crate) struct Predecessors {
     starts: Vec<u32>,
@@ -153,7 +159,7 @@ fn for_each_target(body: &Body, inst: &Inst, mut visit: impl FnMut(u32)) {
 }
 
 /// Follows all paths from the function's start, and cuts what they reach into blocks.
-fn reached_blocks(body: &Body) -> Vec<Block> {
+fn reached_blocks(body: &Body, watch: &Watch<'_>) -> Result<Vec<Block>, TrapKind> {
     let mut reached = vec![false; body.code.len()];
     let mut leader = vec![false; body.code.len()];
     leader[0] = true;
@@ -161,6 +167,7 @@ fn reached_blocks(body: &Body) -> Vec<Block> {
     while let Some(start) = pending.pop() {
         let mut at = start as usize;
         while !std::mem::replace(&mut reached[at], true) {
+            watch.tick(1)?;
             let inst = &body.code[at];
             for_each_target(body, inst, |target| {
                 if !std::mem::replace(&mut leader[target as usize], true) {
@@ -176,6 +183,7 @@ fn reached_blocks(body: &Body) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut open = None;
     for (at, inst) in body.code.iter().enumerate() {
+        watch.tick(1)?;
         if leader[at]
             && let Some(start) = open.take()
         {
@@ -190,7 +198,7 @@ fn reached_blocks(body: &Body) -> Vec<Block> {
             blocks.push(Block { start, end: at as u32 + 1 });
         }
     }
-    blocks
+    Ok(blocks)
 }
 
 #[cfg(test)]
@@ -213,14 +221,14 @@ mod tests {
         body
     }
 
-    fn starts(flow: &Flow, blocks: &[u32]) -> Vec<u32> {
+    fn starts(flow: &FlowGraph, blocks: &[u32]) -> Vec<u32> {
         blocks.iter().map(|&block| flow.blocks()[block as usize].start).collect()
     }
 
     #[test]
     fn blocks_come_before_their_successors_but_for_loops() {
         let code = [(Op::Branch, &[1, 3][..]), (Op::Jump, &[3]), (Op::Ret, &[]), (Op::Branch, &[0, 4]), (Op::Ret, &[])];
-        let flow = Flow::of(&body(&code));
+        let flow = FlowGraph::of(&body(&code), &Watch::none()).expect("nobody stops it");
         assert_eq!(starts(&flow, flow.order()), [0, 1, 3, 4], "instruction 2 can't be reached");
         assert_eq!(starts(&flow, flow.successors(2)), [0, 4]);
         assert_eq!(starts(&flow, flow.predecessors().of(2)), [0, 1]);
@@ -229,7 +237,7 @@ mod tests {
     #[test]
     fn code_that_no_path_reaches_neither_makes_blocks_nor_cuts_any() {
         let code = [(Op::Jump, &[3][..]), (Op::Jump, &[4]), (Op::Branch, &[2, 4]), (Op::Ret, &[]), (Op::Ret, &[])];
-        let flow = Flow::of(&body(&code));
+        let flow = FlowGraph::of(&body(&code), &Watch::none()).expect("nobody stops it");
         assert_eq!(flow.blocks(), [Block { start: 0, end: 1 }, Block { start: 3, end: 4 }]);
     }
 

@@ -175,7 +175,7 @@ impl Interp {
         code: &'a Program,
         recording: bool,
     ) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
-        self.trace.iter().map(move |&(func, position)| (func, code.stream(func, recording).origin[position as usize]))
+        self.trace.iter().map(move |&(func, position)| (func, code.origin(func, recording, position)))
     }
 
     /// The bottoms of the stacks.
@@ -218,9 +218,10 @@ impl Interp {
         recording: bool,
     ) -> Result<(), TrapKind> {
         // SAFETY: `run` has set the pointer to a meter that nobody else uses for the time of the run.
-        self.fuel = unsafe { &mut *self.meter }.refill(0)?;
+        let meter = unsafe { &mut *self.meter };
+        self.fuel = meter.refill(0)?;
         let base = self.bottom();
-        let stream = program.stream(func, recording);
+        let stream = program.prepare(func, recording, meter.account)?;
         if recording { self.reserve::<true>(&base, stream) } else { self.reserve::<false>(&base, stream) }?;
         // SAFETY: there is room for the first frame, and its first registers are the parameters.
         unsafe {
@@ -361,7 +362,7 @@ macro_rules! define_execute {
                 let mut remaining = remaining;
                 let floor = self.frames.len();
                 let mut fuel = self.fuel;
-                let mut stream = program.stream(entry, RECORD);
+                let mut stream = program.prepare(entry, RECORD, meter.account)?;
                 let mut frame = Frame { func: entry, pc: 0, base };
                 let mut pc = stream.code.as_ptr();
                 self.reserve::<RECORD>(&frame.base, stream)?;
@@ -443,6 +444,14 @@ macro_rules! define_execute {
                         match $result {
                             Ok(value) => value,
                             Err(limit) => trap!(TrapKind::Limit(limit)),
+                        }
+                    };
+                }
+                macro_rules! prepare {
+                    ($func:expr) => {
+                        match program.prepare($func, RECORD, meter.account) {
+                            Ok(stream) => stream,
+                            Err(kind) => trap!(kind),
                         }
                     };
                 }
@@ -601,7 +610,7 @@ macro_rules! define_execute {
                                     }
                                     unpack_results::<RECORD>(window, &site.defs, frame.base);
                                 } else {
-                                    let callee = program.stream(func, RECORD);
+                                    let callee = prepare!(func);
                                     if let Err(limit) = self.reserve::<RECORD>(&window, callee) {
                                         trap!(TrapKind::Limit(limit));
                                     }
@@ -624,7 +633,7 @@ macro_rules! define_execute {
                                 let closure = if inst.op == Op::TailCallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
                                 let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
                                 gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
-                                let callee = program.stream(func, RECORD);
+                                let callee = prepare!(func);
                                 limit!(self.reserve::<RECORD>(&frame.base, callee));
                                 let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
                                 scatter::<RECORD>(&self.scratch, to);

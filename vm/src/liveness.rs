@@ -3,9 +3,11 @@
 //! Used to decide which results of a segment anyone reads. Backward dataflow over bit sets; see [`WORK_MAX`] for its
 //! bound.
 
-use crate::flow::{Block, Flow};
+use crate::flow::{Block, FlowGraph};
 use crate::isa::{Bank, Inst};
+use crate::meter::Watch;
 use crate::module::Body;
+use crate::trap::TrapKind;
 
 /// Above this many bits of live sets, edges between blocks, or steps, every register counts as live everywhere:
 /// segments then have outputs that nobody reads, which costs tape, not correctness. The bounds keep hostile functions
@@ -60,11 +62,15 @@ pub(crate) fn step_back(body: &Body, inst: &Inst, live: &mut RegSet) {
     });
 }
 
-/// The real registers that are live at the end of each block, or `None` if that takes too long: then all count as live.
-pub(crate) fn live_out(body: &Body, flow: &Flow) -> Option<Vec<RegSet>> {
+/// The real registers that are live at the end of each block, or `None` if that takes too many steps: then all count as
+/// live.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn live_out(body: &Body, flow: &FlowGraph, watch: &Watch<'_>) -> Result<Option<Vec<RegSet>>, TrapKind> {
     let blocks = flow.blocks();
     if blocks.len() as u64 * u64::from(body.reals) > WORK_MAX || flow.edge_count() > EDGES_MAX {
-        return None;
+        return Ok(None);
     }
     let predecessors = flow.predecessors();
     let words = u64::from(body.reals / 64) + 1;
@@ -77,9 +83,11 @@ pub(crate) fn live_out(body: &Body, flow: &Flow) -> Option<Vec<RegSet>> {
         let mut live = live_out[index].clone();
         let Block { start, end } = blocks[index];
         let before = predecessors.of(index);
-        steps += u64::from(end - start) + words * (1 + before.len() as u64);
+        let looked_at = u64::from(end - start) + words * (1 + before.len() as u64);
+        watch.tick(looked_at as usize)?;
+        steps += looked_at;
         if steps > STEPS_MAX {
-            return None;
+            return Ok(None);
         }
         for inst in body.code[start as usize..end as usize].iter().rev() {
             step_back(body, inst, &mut live);
@@ -92,5 +100,5 @@ pub(crate) fn live_out(body: &Body, flow: &Flow) -> Option<Vec<RegSet>> {
             }
         }
     }
-    Some(live_out)
+    Ok(Some(live_out))
 }

@@ -13,6 +13,7 @@ use crate::limits::Limits;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::trap::{Limit, TrapKind};
+use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -213,6 +214,55 @@ impl Account {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.stop.store(GO_ON, Ordering::Relaxed);
         self.granted.store(used, Ordering::Relaxed);
+    }
+}
+
+/// Looks at the clock and at what the host wants, in the middle of work that no fuel is charged for.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    /// `None` if the work has no limit of time.
+    account: Option<&'a Account>,
+    /// Work until the next look.
+    left: Cell<usize>,
+}
+
+/// Work between two looks: some 50 µs.
+const WORK: usize = 1 << 14;
+
+impl<'a> Watch<'a> {
+    /// Looks at the clock of a run, for the first time at once: there may be much small work of this kind.
+    pub(crate) fn of(account: &'a Account) -> Self {
+        Watch { account: Some(account), left: Cell::new(0) }
+    }
+
+    /// Never looks.
+    pub(crate) const fn none() -> Self {
+        Watch { account: None, left: Cell::new(WORK) }
+    }
+
+    /// Notes so much work, each of a few nanoseconds.
+    ///
+    /// # Errors
+    /// Why the run has to stop.
+    #[inline]
+    pub(crate) fn tick(&self, work: usize) -> Result<(), TrapKind> {
+        match self.left.get().checked_sub(work) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&self) -> Result<(), TrapKind> {
+        self.left.set(WORK);
+        let Some(account) = self.account else { return Ok(()) };
+        if account.is_stopped() {
+            return Err(TrapKind::Cancelled);
+        }
+        account.poll()
     }
 }
 

@@ -46,7 +46,8 @@ pub trait Generator: Send + Sync + fmt::Debug {
 
     /// About how long [`Unit::compile`] takes for this request, on one core of its own. Asked before anything is
     /// compiled, so it should take a small part of that time itself, whatever the code is. What takes more than `most`
-    /// won't be compiled, so nothing beyond it has to be exact.
+    /// won't be compiled, so nothing beyond it has to be exact. For a function it is the same wherever the code begins:
+    /// it is asked for once.
     fn estimate(&self, request: &Request<'_>, most: Duration) -> Duration;
 }
 

@@ -4,8 +4,9 @@
 //! another are followed 64 at a time, so that memory is a few words per block whatever the number of registers; the
 //! number of steps is bounded. References don't count: native code keeps them in the frame.
 
-use crate::flow::{Block, Flow};
+use crate::flow::{Block, FlowGraph};
 use crate::isa::{Bank, Reg};
+use crate::meter::Watch;
 use crate::module::Body;
 
 /// What is live in a basic block.
@@ -29,7 +30,7 @@ pub struct BlockPressure {
 /// The pressure in each block that the function's start reaches, in the order of the code. `None` if finding it out
 /// takes more than `steps_max` steps; each looks at an edge or a loop for 64 registers.
 pub(crate) fn pressure(body: &Body, steps_max: u64) -> Option<Vec<BlockPressure>> {
-    let flow = Flow::of(body);
+    let flow = FlowGraph::of(body, &Watch::none()).ok()?;
     let begin =
         |&Block { start, end }: &Block| BlockPressure { start, instructions: end - start, ..Default::default() };
     let mut found: Vec<BlockPressure> = flow.blocks().iter().map(begin).collect();
@@ -77,7 +78,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn new(body: &Body, flow: &Flow, bank: Bank) -> Facts {
+    fn new(body: &Body, flow: &FlowGraph, bank: Bank) -> Facts {
         let registers = if bank == Bank::Real { body.reals } else { body.ints } as usize;
         // One more than the last block that read or wrote the register; the instruction that wrote it there, and the
         // last one that has read that value.
@@ -128,7 +129,7 @@ impl Facts {
 }
 
 /// Which of 64 registers are live when each block begins.
-fn live_in(flow: &Flow, facts: &Facts, chunk: u32, steps: &mut u64) -> Option<Vec<u64>> {
+fn live_in(flow: &FlowGraph, facts: &Facts, chunk: u32, steps: &mut u64) -> Option<Vec<u64>> {
     let count = flow.blocks().len();
     let (mut live, mut written) = (vec![0u64; count], vec![0u64; count]);
     let of_chunk = |all: &[(u32, u32)], sets: &mut [u64]| {

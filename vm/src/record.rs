@@ -5,7 +5,6 @@
 
 use crate::derive::{Adjoint, StraightCode, derive_adjoint};
 use crate::graph::{Node, NodeId};
-use crate::loop_record::LoopCode;
 use crate::native::Piece;
 use crate::segment::Segment;
 use crate::tape;
@@ -64,13 +63,6 @@ pub struct SegmentCode {
     pub adjoint: StraightCode,
     /// The same as native code.
     pub(crate) native: Piece,
-}
-
-/// What the sweep knows of a record that has a number.
-#[derive(Debug)]
-pub(crate) enum RecordCode {
-    Segment(SegmentCode),
-    Loop(LoopCode),
 }
 
 /// A primal that is saved but overwritten before its segment ends: it is copied first.

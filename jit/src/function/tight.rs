@@ -73,6 +73,7 @@ impl TightLoop {
 /// The tight loops of a stream, by their heads.
 pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, TightLoop> {
     let mut found = BTreeMap::new();
+    let ones = ones(stream);
     for (end, inst) in (0..).zip(&stream.code) {
         let starts = match inst.op {
             // The path of a recorded loop has one way in.
@@ -86,7 +87,7 @@ pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, T
             if (one_block || inst.op == Op::LoopStep)
                 && let Some(refs) = references(stream, start, end)
             {
-                let counted = if one_block { counted(stream, start, end) } else { None };
+                let counted = if one_block { counted(stream, &ones, start, end) } else { None };
                 found.insert(start, TightLoop { start, end, refs, head: None, loaded: Vec::new(), counted });
             }
         }
@@ -118,7 +119,7 @@ fn references(stream: &Stream, start: u32, end: u32) -> Option<BTreeMap<u16, boo
 }
 
 /// What a loop of one block counts, if it does.
-fn counted(stream: &Stream, start: u32, end: u32) -> Option<Counted> {
+fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: u32, end: u32) -> Option<Counted> {
     let code = &stream.code[start as usize..end as usize];
     let last = stream.code[end as usize];
     let (site, exit, cost) = match last.op {
@@ -142,7 +143,7 @@ fn counted(stream: &Stream, start: u32, end: u32) -> Option<Counted> {
     let (index, bound) = (test.b, test.c);
     let (step_at, step) = only(index).filter(|(_, inst)| inst.op == Op::IAdd)?;
     let by = if step.b == index { step.c } else { step.b };
-    let counts_by_one = (step.b == index || step.c == index) && is_one(stream, by);
+    let counts_by_one = (step.b == index || step.c == index) && ones.contains(&by);
     if !counts_by_one || step_at > test_at || writes(bound).next().is_some() {
         return None;
     }
@@ -168,20 +169,24 @@ fn int_result(inst: &Inst) -> Option<u16> {
     writes.then_some(inst.a)
 }
 
-/// Whether an integer register is 1 throughout a function.
-fn is_one(stream: &Stream, register: u16) -> bool {
-    let mut ones = 0;
-    let constant = stream.code.iter().all(|inst| match inst.op {
-        Op::IConst if inst.a == register => {
-            ones += 1;
-            inst.imm == 1
+/// The integer registers that are 1 throughout a function.
+fn ones(stream: &Stream) -> BTreeSet<u16> {
+    let (mut ones, mut others) = (BTreeSet::new(), BTreeSet::new());
+    others.extend(0..stream.int_params as u16);
+    for inst in &stream.code {
+        match inst.op {
+            Op::IConst if inst.imm == 1 => _ = ones.insert(inst.a),
+            Op::Call | Op::CallClosure => others.extend(&stream.calls[inst.imm as usize].defs.ints),
+            Op::Fork => {
+                let tasks = stream.forks[inst.imm as usize].tasks.iter();
+                others.extend(tasks.flat_map(|task| &task.defs.ints));
+            }
+            Op::VariantTag | Op::IPayload => _ = others.insert(inst.a),
+            _ => others.extend(int_result(inst)),
         }
-        Op::Call | Op::CallClosure => !stream.calls[inst.imm as usize].defs.ints.contains(&register),
-        Op::Fork => stream.forks[inst.imm as usize].tasks.iter().all(|task| !task.defs.ints.contains(&register)),
-        Op::VariantTag | Op::IPayload => inst.a != register,
-        _ => int_result(inst) != Some(register),
-    });
-    constant && ones > 0 && usize::from(register) >= stream.int_params
+    }
+    ones.retain(|register| !others.contains(register));
+    ones
 }
 
 impl Function<'_, '_> {

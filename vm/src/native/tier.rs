@@ -263,6 +263,10 @@ impl Tier {
         account: &Account,
     ) -> Option<Code> {
         let table = &self.tables[usize::from(recording)];
+        let whole = &table.functions[func as usize];
+        if !account.compiles() || whole.heat.load(Ordering::Relaxed) == REFUSED {
+            return None;
+        }
         let counter = &table.back_edges[func as usize];
         let rounds = counter.load(Ordering::Relaxed).saturating_add(self.back_edge_period());
         counter.store(rounds, Ordering::Relaxed);
@@ -270,9 +274,9 @@ impl Tier {
             return None;
         }
         // The next call finds the function worth compiling, too.
-        table.functions[func as usize].heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
+        whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
         let piece = lock(&self.loops).entry((func, recording, header)).or_default().clone();
-        let worth = piece.heat.load(Ordering::Relaxed) != REFUSED && account.compiles();
+        let worth = piece.heat.load(Ordering::Relaxed) != REFUSED;
         let subject = Subject::Function { func, recording, entry: Some(header) };
         piece.code().or_else(|| worth.then(|| self.compile(program, &piece, subject, account)).flatten())
     }
@@ -322,10 +326,19 @@ impl Tier {
     #[cold]
     #[inline(never)]
     fn compile(&self, program: &Program, piece: &Piece, subject: Subject, account: &Account) -> Option<Code> {
+        if let Subject::Function { func, recording, .. } = subject {
+            // Whoever stops this stops the run, too.
+            program.prepare(func, recording, account).ok()?;
+        }
         let request = self.request(program, subject);
-        let estimate = self.estimate(piece, &request);
+        // Code that begins at a loop is about as long as that of the whole function.
+        let whole = match subject {
+            Subject::Function { func, recording, .. } => &self.tables[usize::from(recording)].functions[func as usize],
+            Subject::Segment(_) | Subject::Loop(_) => piece,
+        };
+        let estimate = self.estimate(whole, &request);
         if estimate > PIECE_MAX {
-            piece.refuse();
+            whole.refuse();
             return None;
         }
         if !account.affords(estimate) {
@@ -460,6 +473,7 @@ impl Tier {
 
     /// What the code of a function looks like.
     pub(crate) fn listing(&self, program: &Program, func: u32, recording: bool) -> Result<Listing, Refusal> {
+        program.prepare_at_leisure(func, recording);
         let request = self.function_request(program, func, recording, None);
         if self.generator.estimate(&Request::Function(request), PIECE_MAX) > PIECE_MAX {
             return Err(Refusal::TooLarge);

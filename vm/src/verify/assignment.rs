@@ -8,13 +8,14 @@
 //! limited because irreducible control flow can need one per block.
 
 use super::{Fault, Report, Rule, limits};
-use crate::flow::Flow;
+use crate::flow::FlowGraph;
 use crate::isa::Reg;
+use crate::meter::Watch;
 use crate::module::{Body, Function};
 
 /// Checks a function in which registers, lists and targets are in range and the last instruction is a terminator.
 pub(super) fn check(function: &Function, report: &mut Report) {
-    let flow = Flow::of(&function.body);
+    let flow = FlowGraph::of(&function.body, &Watch::none()).expect("verifying has no limit of time");
     let facts = Facts::new(function, &flow);
     let order = Order::new(&flow);
     let least_steps = facts.registers.len().div_ceil(64) as u64 * order.sweep_steps();
@@ -89,13 +90,13 @@ fn propagate(order: &Order<'_>, written: &[u64], unassigned: &mut [u64], steps: 
 
 /// The order of sweeps over the blocks.
 struct Order<'a> {
-    flow: &'a Flow,
+    flow: &'a FlowGraph,
     /// The place of each block in it.
     rank: Vec<u32>,
 }
 
 impl<'a> Order<'a> {
-    fn new(flow: &'a Flow) -> Self {
+    fn new(flow: &'a FlowGraph) -> Self {
         let mut rank = vec![0; flow.blocks().len()];
         for (at, &block) in (0..).zip(flow.order()) {
             rank[block as usize] = at;
@@ -134,7 +135,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn new(function: &Function, flow: &Flow) -> Facts {
+    fn new(function: &Function, flow: &FlowGraph) -> Facts {
         let banks = Banks::new(function);
         let mut facts = Facts::default();
         let mut numbers = vec![u32::MAX; banks.len()];
@@ -194,7 +195,7 @@ impl<'a> Banks<'a> {
     }
 
     /// Visits a block's reads, with their instruction, and writes, without one, in the order of execution.
-    fn for_each_access(&self, flow: &Flow, block: u32, mut visit: impl FnMut(usize, Reg, Option<u32>)) {
+    fn for_each_access(&self, flow: &FlowGraph, block: u32, mut visit: impl FnMut(usize, Reg, Option<u32>)) {
         let mut visit = |reg: Reg, inst| {
             let index = usize::from(reg.index);
             if index >= self.params[reg.bank as usize] {
