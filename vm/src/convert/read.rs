@@ -276,7 +276,7 @@ impl<'m> Reader<'m> {
                         owner: *array.add(OWNER),
                     }
                 } else {
-                    Cursor::of(*cell as Ref, self.slots.is_some())
+                    Cursor::of(*cell.cast(), self.slots.is_some())
                 };
                 items.push(self.part(element, &mut from)?);
             }
@@ -295,7 +295,7 @@ unsafe fn list_len(mut cell: Ref) -> usize {
     unsafe {
         while heap::tag_of(*cell) != 0 {
             let fields = heap::fields_of(*cell);
-            cell = *cell.add(fields.ref_at(fields.refs - 1)) as Ref;
+            cell = *cell.add(fields.ref_at(fields.refs - 1)).cast();
             len += 1;
         }
     }

@@ -8,6 +8,7 @@ use crate::interp::{Interp, Registers, element_word, import_arrays, load_word, r
 use crate::isa::{Bank, Op, for_each_instruction};
 use crate::math;
 use crate::native::Code;
+use crate::stack::stack_pointer;
 use crate::trap::{Limit, TrapKind};
 
 const OK: u64 = 0;
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn interpret(
     unsafe {
         let interp = &mut *context.cast::<Interp>();
         let base = Registers { reals, words, ints, refs };
-        let sp = psm::stack_pointer() as usize;
+        let sp = stack_pointer();
         if sp < interp.native_limit
             && let Err(limit) = interp.grow_native(sp)
         {
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn refill(context: *mut u8) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        match (*interp.meter).refill(interp.fuel) {
+        match interp.refill(interp.fuel) {
             Ok(slice) => {
                 interp.fuel = slice;
                 OK
