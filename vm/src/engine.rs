@@ -552,7 +552,7 @@ impl Function {
 
     fn grad_in(&self, args: &[Value], options: &CallOptions, timed: bool) -> Result<Gradient, RunError> {
         let interface = self.interface();
-        if interface.result != HostType::Real {
+        if !interface.result.is_real() {
             let result = interface.result.clone();
             return Err(RunError::NotScalar { function: self.name().to_owned(), result });
         }

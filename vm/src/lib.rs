@@ -56,6 +56,7 @@ pub mod math;
 mod meter;
 pub mod module;
 pub mod native;
+mod nest;
 mod pool;
 mod prepare;
 mod program;

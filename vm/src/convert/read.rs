@@ -205,7 +205,7 @@ impl<'m> Reader<'m> {
     unsafe fn list(&mut self, element: &HostType, mut cell: Ref) -> Result<Value, ReadError> {
         // SAFETY: promised by the caller. A cell has the element's fields and then, as the last reference, the rest.
         unsafe {
-            if *element == HostType::Real {
+            if element.is_real() {
                 return Ok(Value::Reals(self.real_list(cell)?));
             }
             let len = list_len(cell);
@@ -256,7 +256,7 @@ impl<'m> Reader<'m> {
         unsafe {
             let len = *array.add(LEN) as usize;
             let elements = array.add(ARRAY_HEADER);
-            if *element == HostType::Real {
+            if element.is_real() {
                 return Ok(Value::Reals(self.real_array(array)?));
             }
             self.take_bytes(len, size_of::<Value>())?;
