@@ -59,6 +59,7 @@ pub mod math;
 mod meter;
 pub mod module;
 pub mod native;
+mod nest;
 mod pool;
 mod prepare;
 mod pressure;
