@@ -17,7 +17,7 @@ mod store;
 mod write;
 
 pub(crate) use gradient::read_gradient;
-pub(crate) use read::{Cursor, ReadError, Reader, Seed, read_recorded, read_result};
+pub(crate) use read::{Cursor, ReadError, Reader, Seed};
 pub(crate) use store::Store;
 pub(crate) use write::{WriteError, write_arguments};
 

@@ -3,7 +3,7 @@
 //! An engine owns the memory that runs reuse. A module is verified code; a function of it can be called from any number
 //! of threads at a time. Nothing that a program does panics or aborts the host: every failure is a [`RunError`].
 
-use crate::convert::{self, Seed, Store};
+use crate::convert::{self, ReadError, Reader, Seed, Store};
 use crate::heap::{Heap, HeapLimits};
 use crate::idle::Idle;
 use crate::interp::{Arguments, Crew, Interp};
@@ -49,6 +49,12 @@ pub struct Config {
     /// pool have; a job that needs more should grow its stack itself or run elsewhere. What goes beyond meets a guard
     /// page and ends the process, as on a thread's own stack. Jobs that wait in turn, and take up others, share the
     /// room.
+    ///
+    /// Time that a call waits for threads of the pool counts against its deadline, and a call whose deadline passes
+    /// meanwhile ends as soon as it gets one. How late that is depends on the other jobs: a call that forks enters the
+    /// pool, and a thread of it that waits for a half of a fork may take up another job and go back when that has ended.
+    /// The bound of [`Limits::deadline`] holds for calls that have the pool to themselves, and for those that don't
+    /// fork, which run on the thread that calls. Calls side by side share the engine's own threads in the same way.
     pub pool: Option<Arc<rayon::ThreadPool>>,
     /// Address space of each stack of a run, in bytes: four for the banks of registers, one for calls, one for the
     /// sweep's adjoints. 0, the default: 16 GiB, or the largest part of that which the system grants; at least 16 MiB.
@@ -486,15 +492,8 @@ impl Function {
     fn call_in(&self, mut run: Run<'_>, args: &[Value]) -> Result<(Value, Stats), RunError> {
         run.forward(args, false)?;
         let (ty, results) = (&self.interface().result, &run.state.interp.results);
-        let value = convert::read_result(self.module.def(), ty, results, run.limits.live_bytes);
-        Ok((value.map_err(|error| self.unreadable(error))?, run.stats))
-    }
-
-    pub(crate) fn unreadable(&self, error: convert::ReadError) -> RunError {
-        match error {
-            convert::ReadError::Depth => RunError::ResultDepth { function: self.name().to_owned() },
-            convert::ReadError::Limit(limit) => outside_of_code(limit.into()),
-        }
+        let value = run.reader(false).result(ty, results).map_err(|error| run.unreadable(error))?;
+        Ok((value, run.stats))
     }
 
     /// The function's value and its gradient with respect to every real in its arguments, at a small constant factor of
@@ -524,7 +523,7 @@ impl Function {
         run.timed = timed;
         run.forward(args, true)?;
         let value = run.sweep_of_scalar()?;
-        let gradient = convert::read_gradient(self.data(), &interface.params, args, run.state.sweep.adjoints());
+        let gradient = run.gradient(args)?;
         Ok(Gradient { value, gradient, stats: run.stats })
     }
 
@@ -591,13 +590,14 @@ impl Function {
         let interface = self.interface();
         let mut run = Run::begin(self, options).timed();
         run.forward(args, true)?;
-        let results = &run.state.interp.results;
-        let recorded = convert::read_recorded(self.module.def(), &interface.result, results, run.limits.live_bytes);
-        let (value, slots) = recorded.map_err(|error| self.unreadable(error))?;
+        let mut reader = run.reader(true);
+        let value = reader.result(&interface.result, &run.state.interp.results);
+        let slots = reader.into_slots();
+        let value = value.map_err(|error| run.unreadable(error))?;
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep(slot)?;
-            rows.push(convert::read_gradient(self.data(), &interface.params, args, run.state.sweep.adjoints()));
+            rows.push(run.gradient(args)?);
         }
         Ok(Jacobian { value, rows, stats: run.stats })
     }
@@ -639,7 +639,7 @@ impl<'a> Run<'a> {
             self.write(recording, |store| convert::write_arguments(&function.module.program.def, params, args, store));
         written.map_err(|error| match error {
             convert::WriteError::Argument(error) => RunError::Argument(*error),
-            convert::WriteError::Limit(limit) => outside_of_code(limit.into()),
+            convert::WriteError::Limit(limit) => self.stopped(limit),
         })?;
         self.execute(recording)
     }
@@ -651,15 +651,14 @@ impl<'a> Run<'a> {
         recording: bool,
         write: impl FnOnce(&mut Store<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let RunState { interp, args, .. } = &mut **self.state;
-        interp.begin(self.limits.live_bytes, self.limits.depth);
-        interp
-            .heap
-            .begin(HeapLimits { allocated_bytes: self.limits.allocated_bytes, live_bytes: self.limits.live_bytes });
-        interp.tape.begin(self.limits.tape_bytes);
+        let RunState { interp, args, account, .. } = &mut **self.state;
+        let Limits { allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
+        interp.begin(live_bytes, depth);
         let Interp { heap, tape, .. } = interp;
+        heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
+        tape.begin(tape_bytes, account);
         heap.pause();
-        let written = write(&mut Store::new(heap, recording.then_some(tape), args));
+        let written = write(&mut Store::new(heap, recording.then_some(tape), args, account));
         heap.resume();
         written
     }
@@ -717,13 +716,14 @@ impl<'a> Run<'a> {
         let began = self.clock();
         let pool = self.pool();
         let RunState { interp, sweep, account, .. } = &mut **self.state;
+        let account = &*account;
         let Module { engine, program } = &self.function.module;
         let root = interp.tape.root();
         // SAFETY: the run has ended, and its tapes are there.
         let totals = unsafe { (*root).totals };
         let left = interp.fuel.saturating_sub_unsigned(totals.sweep_work);
         self.stats.instructions = account.used(left);
-        interp.fuel = Meter::new(account, None).refill(left).map_err(outside_of_code)?;
+        interp.fuel = Meter::new(account, None).refill(left, Duration::ZERO).map_err(outside_of_code)?;
         let swept = match pool {
             Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
                 interp.native_stack.open().map_err(TrapKind::from).and_then(|ground| {
@@ -742,27 +742,55 @@ impl<'a> Run<'a> {
             // SAFETY: the run has ended, and its tapes are there.
             _ => unsafe { sweep.run(root, seed, program, account, None) },
         };
-        let peak = swept.map_err(outside_of_code)?;
+        let peak = swept.map_err(|kind| outside_of_code(account.verdict(kind)))?;
         self.stats.sweep_peak_bytes = self.stats.sweep_peak_bytes.max(peak);
         self.stats.span += totals.sweep_span;
         self.stats.sweep += began.map_or(Duration::ZERO, |began| began.elapsed());
         Ok(())
     }
 
+    /// The run has ended outside of the program's code.
+    pub(crate) fn stopped(&self, limit: Limit) -> RunError {
+        outside_of_code(self.state.account.verdict(limit.into()))
+    }
+
+    /// Reads the results of the run. `recorded`: and the slots of their reals.
+    pub(crate) fn reader(&self, recorded: bool) -> Reader<'_> {
+        Reader::new(self.function.data(), self.limits.live_bytes, recorded, &self.state.account)
+    }
+
+    pub(crate) fn unreadable(&self, error: ReadError) -> RunError {
+        match error {
+            ReadError::Depth => RunError::ResultDepth { function: self.function.name().to_owned() },
+            ReadError::Limit(limit) => self.stopped(limit),
+        }
+    }
+
+    /// Whether there is time to copy the adjoints of the arguments, which may be as many as those of the whole run.
+    pub(crate) fn time_to_read_adjoints(&self) -> Result<(), RunError> {
+        let RunState { sweep, account, .. } = &**self.state;
+        account.time_to_fill(size_of_val(sweep.adjoints())).map_err(|limit| self.stopped(limit))
+    }
+
+    /// The adjoints of the arguments' reals, in the shape of the arguments.
+    fn gradient(&self, args: &[Value]) -> Result<Vec<Value>, RunError> {
+        let RunState { sweep, account, .. } = &**self.state;
+        let params = &self.function.interface().params;
+        let gradient = convert::read_gradient(self.function.data(), params, args, sweep.adjoints(), account);
+        gradient.map_err(|limit| self.stopped(limit))
+    }
+
     fn trap(&self, kind: TrapKind, recording: bool) -> Trap {
-        const SHOWN: usize = 12;
         let program = &self.function.module.program;
-        let frame = |(func, inst): (u32, u32)| {
+        let frame = |(func, position): (u32, u32)| {
+            let inst = program.origin(func, recording, position);
             let function = &program.def.functions[func as usize];
             let place = function.body.location(inst).map(|location| (location.line, location.column));
             TraceFrame { function: function.name.clone(), inst, place }
         };
-        let interp = &self.state.interp;
-        let mut frames = interp.backtrace(program, recording);
-        let depth = frames.len();
-        let innermost: Vec<TraceFrame> = frames.by_ref().take(SHOWN).map(frame).collect();
-        let omitted = depth.saturating_sub(2 * SHOWN);
-        let outermost = frames.skip(omitted).map(frame).collect();
+        let kind = self.state.account.verdict(kind);
+        let (innermost, omitted, outermost) = self.state.interp.trace.shown();
+        let (innermost, outermost) = (innermost.map(frame).collect(), outermost.map(frame).collect());
         Trap { kind, source: program.def.source.clone(), innermost, omitted, outermost }
     }
 }
@@ -802,7 +830,7 @@ impl<T> Handed<T> {
 }
 
 /// A trap that no instruction of the program caused.
-pub(crate) fn outside_of_code(kind: TrapKind) -> RunError {
+fn outside_of_code(kind: TrapKind) -> RunError {
     let trap = Trap { kind, source: None, innermost: Vec::new(), omitted: 0, outermost: Vec::new() };
     RunError::Trap(Box::new(trap))
 }

@@ -15,7 +15,7 @@
 //! object says which heap it belongs to and when that got it.
 
 use crate::isa::Bank;
-use crate::meter::Account;
+use crate::meter::{Account, Watch, out_of_time};
 use crate::module::ValueType;
 use crate::pool::{Block, SLAB_BYTES, Slab, SlabPool};
 use crate::tape::Tape;
@@ -235,8 +235,10 @@ pub(crate) struct Heap {
     slab_serial: u64,
     large_serial: u64,
     floor: Floor,
-    /// Shared with other strands, while there are any.
+    /// That of the run, while there is one.
     account: *const Account,
+    /// Whether other strands draw on the account, too.
+    shared: bool,
     /// Kept from the last run, for the first slab of the next: small runs leave the pool alone.
     spare: Option<Slab>,
     large: Vec<Large>,
@@ -275,6 +277,7 @@ impl Heap {
             large_serial: 0,
             floor: GROUND,
             account: std::ptr::null(),
+            shared: false,
             spare: None,
             large: Vec::new(),
             large_bytes: 0,
@@ -287,12 +290,19 @@ impl Heap {
         }
     }
 
-    /// Forgets all objects and begins a run.
-    pub(crate) fn begin(&mut self, limits: HeapLimits) {
+    /// Forgets all objects and begins a run, which ends with [`Heap::release`] or the next one at the latest. The account
+    /// must live until then, or until [`Heap::attach`] names another place for it.
+    pub(crate) fn begin(&mut self, limits: HeapLimits, account: &Account) {
         self.release();
         self.limits = limits;
+        self.attach(account);
         (self.allocated, self.evacuated_at, self.threshold, self.peak) = (0, 0, THRESHOLD_MIN, 0);
         self.evacuated = false;
+    }
+
+    /// Says where the run's account is.
+    pub(crate) fn attach(&mut self, account: &Account) {
+        self.account = account;
     }
 
     /// Frees all objects.
@@ -307,7 +317,7 @@ impl Heap {
         self.large_bytes = 0;
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
         (self.slab_serial, self.large_serial, self.floor) = (0, 0, GROUND);
-        self.account = std::ptr::null();
+        (self.account, self.shared) = (std::ptr::null(), false);
     }
 
     /// Begins a task: what is there now stays where it is. Returns the floor to be restored when it ends.
@@ -339,6 +349,10 @@ impl Heap {
         let first = self.large.partition_point(|large| large.serial <= floor.large);
         for large in self.large.drain(first..) {
             self.large_bytes -= 8 * large.words as u64;
+            // SAFETY: the account lives as long as the run.
+            if let Some(account) = unsafe { self.account.as_ref() } {
+                account.block_freed(8 * large.words);
+            }
             self.pool.give_back_block(large.block);
         }
         let null = std::ptr::null_mut();
@@ -356,8 +370,18 @@ impl Heap {
     }
 
     /// Begins or ends a stretch in which other strands run.
-    pub(crate) fn share(&mut self, account: *const Account) {
-        self.account = account;
+    pub(crate) fn share(&mut self, shared: bool) {
+        self.shared = shared;
+    }
+
+    fn account(&self) -> Option<&Account> {
+        // SAFETY: the account lives as long as the run.
+        unsafe { self.account.as_ref() }
+    }
+
+    /// The account, while other strands draw on it.
+    fn shared_account(&self) -> Option<&Account> {
+        self.account().filter(|_| self.shared)
     }
 
     /// Ends a strand: its objects are for the one that forked it. The heap is another one from now on, because they
@@ -465,14 +489,12 @@ impl Heap {
 
     /// Bytes that all strands hold.
     fn held_by_all(&self) -> u64 {
-        // SAFETY: the account outlives the stretch in which it is shared.
-        unsafe { self.account.as_ref() }.map_or(self.held(), |account| account.live_bytes.load(Ordering::Relaxed))
+        self.shared_account().map_or(self.held(), |account| account.live_bytes.load(Ordering::Relaxed))
     }
 
     /// Tells the other strands that this one holds more or less.
     pub(crate) fn changed(&self, bytes: i64) {
-        // SAFETY: the account outlives the stretch in which it is shared.
-        if let Some(account) = unsafe { self.account.as_ref() } {
+        if let Some(account) = self.shared_account() {
             account.live_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
@@ -487,8 +509,7 @@ impl Heap {
         if over == 0 {
             return Ok(());
         }
-        // SAFETY: the account outlives the stretch in which it is shared.
-        let account = unsafe { self.account.as_ref() }.ok_or(Limit::AllocatedBytes)?;
+        let account = self.shared_account().ok_or(Limit::AllocatedBytes)?;
         self.limits.allocated_bytes += account.draw_allocation(over).ok_or(Limit::AllocatedBytes)?;
         Ok(())
     }
@@ -527,7 +548,7 @@ impl Heap {
         self.allocated = self.allocated.checked_add(bytes).ok_or(Limit::AllocatedBytes)?;
         self.check_allocated()?;
         // The account knows the stacks of all strands.
-        let reserved = if self.account.is_null() { reserved } else { 0 };
+        let reserved = if self.shared { 0 } else { reserved };
         let needed = reserved.saturating_add(bytes.max(SLAB_BYTES as u64));
         let too_much = |heap: &Self| heap.held_by_all().saturating_add(needed) > heap.limits.live_bytes;
         let since = self.allocated - self.evacuated_at;
@@ -542,6 +563,7 @@ impl Heap {
             return Err(Limit::LiveBytes);
         }
         if words > LARGE_WORDS {
+            self.ask_for_time(8 * words)?;
             let block = self.pool.take_block(words + PREFIX).ok_or(Limit::LiveBytes)?;
             self.large_serial += 1;
             let large = Large { block, words, serial: self.large_serial };
@@ -554,6 +576,9 @@ impl Heap {
             }
             self.large.push(large);
             self.large_bytes += bytes;
+            if let Some(account) = self.account() {
+                account.block_taken(8 * words);
+            }
             self.changed(bytes as i64);
             return Ok(object);
         }
@@ -570,7 +595,13 @@ impl Heap {
         Ok(object)
     }
 
+    /// Whether the run has the time to fill so many bytes.
+    fn ask_for_time(&self, bytes: usize) -> Result<(), Limit> {
+        self.account().map_or(Ok(()), |account| account.time_to_fill(bytes))
+    }
+
     fn open_slab(&mut self) -> Result<(), Limit> {
+        self.ask_for_time(SLAB_BYTES)?;
         let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::LiveBytes)?;
         self.slab_serial += 1;
         let one = HeapSlab { slab, serial: self.slab_serial };
@@ -587,10 +618,12 @@ impl Heap {
         let young = self.slabs.partition_point(|one| one.serial <= self.floor.slab);
         let filled = self.slabs.len();
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // Out of memory half-way: the run is over, its objects are freed together.
+        // Out of memory or time half-way: the run is over, its objects are freed together.
         self.copy_reachable(roots, filled)?;
         self.changed(-(((filled - young) * SLAB_BYTES) as i64));
         self.pool.give_back(self.slabs.drain(young..filled).map(|one| one.slab));
+        // SAFETY: the account lives as long as the run.
+        let account = unsafe { self.account.as_ref() };
         let first = self.large.partition_point(|large| large.serial <= self.floor.large);
         let mut freed = 0;
         let dead = self.large.extract_if(first.., |large| {
@@ -602,6 +635,9 @@ impl Heap {
         });
         for large in dead {
             freed += 8 * large.words as u64;
+            if let Some(account) = account {
+                account.block_freed(8 * large.words);
+            }
             self.pool.give_back_block(large.block);
         }
         self.large_bytes -= freed;
@@ -613,14 +649,18 @@ impl Heap {
 
     /// `filled` is the number of slabs with objects; what is copied goes to slabs after them.
     fn copy_reachable(&mut self, roots: &mut [Ref], filled: usize) -> Result<(), Limit> {
+        // SAFETY: the account lives as long as the run.
+        let watch = unsafe { self.account.as_ref() }.map_or(const { Watch::none() }, Watch::of);
+        let watch = &watch;
         let mut large: Vec<Ref> = Vec::new();
         for root in roots {
+            watch.tick(1).map_err(out_of_time)?;
             *root = self.moved(*root, &mut large)?;
         }
         let (mut slab, mut at) = (filled, std::ptr::null_mut::<u64>());
         loop {
             while let Some(object) = large.pop() {
-                self.scan(object, &mut large)?;
+                self.scan(object, &mut large, watch)?;
             }
             let Some(current) = self.slabs.get(slab) else { return Ok(()) };
             if at.is_null() {
@@ -632,7 +672,7 @@ impl Heap {
             if at < limit && (last || unsafe { *at } != 0) {
                 // SAFETY: `at` is an object that was copied to this slab.
                 let size = unsafe { size_of_object(at) };
-                self.scan(at, &mut large)?;
+                self.scan(at, &mut large, watch)?;
                 // SAFETY: objects stand side by side.
                 at = unsafe { at.add(size) };
             } else if last {
@@ -644,11 +684,12 @@ impl Heap {
     }
 
     /// Replaces the references in an object by where their objects are now.
-    fn scan(&mut self, object: Ref, large: &mut Vec<Ref>) -> Result<(), Limit> {
+    fn scan(&mut self, object: Ref, large: &mut Vec<Ref>, watch: &Watch<'_>) -> Result<(), Limit> {
         // SAFETY: `object` is a complete object; its references lead to objects of this heap.
         unsafe {
             let (first, count) = references(object);
             for at in first..first + count {
+                watch.tick(1).map_err(out_of_time)?;
                 let reference = object.add(at).cast::<Ref>();
                 *reference = self.moved(*reference, large)?;
             }

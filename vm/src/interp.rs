@@ -10,6 +10,7 @@ mod recording;
 mod registers;
 mod room;
 mod tasks;
+mod trace;
 
 pub(crate) use loops::{give_pushed_words, import_arrays};
 use loops::{loop_begin, loop_end, loop_step};
@@ -19,6 +20,7 @@ pub(crate) use registers::Registers;
 pub(crate) use registers::unpack_captures;
 use registers::{copy_registers, gather, return_registers, scatter, unpack_results};
 pub(crate) use tasks::Crew;
+use trace::Trace;
 
 use crate::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref};
 use crate::isa::{Bank, Inst, Op, for_each_instruction};
@@ -69,8 +71,8 @@ pub(crate) struct Interp {
     /// Arguments of a tail call, results, new words of a segment.
     pub(crate) scratch: Results,
     pub(crate) results: Results,
-    /// Function and stream position of every frame of a run that has stopped, innermost first.
-    pub(crate) trace: Vec<(u32, u32)>,
+    /// The frames of a run that has stopped.
+    pub(crate) trace: Trace,
     live_bytes_max: u64,
     depth_max: usize,
     pub(crate) stack_bytes: u64,
@@ -125,7 +127,7 @@ impl Interp {
             tape,
             scratch: Results::default(),
             results: Results::default(),
-            trace: Vec::new(),
+            trace: Trace::default(),
             live_bytes_max: u64::MAX,
             depth_max: usize::MAX,
             stack_bytes: 0,
@@ -169,15 +171,6 @@ impl Interp {
         self.stack_bytes
     }
 
-    /// The function and bytecode instruction of every frame, innermost first, after a trap.
-    pub(crate) fn backtrace<'a>(
-        &'a self,
-        code: &'a Program,
-        recording: bool,
-    ) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
-        self.trace.iter().map(move |&(func, position)| (func, code.origin(func, recording, position)))
-    }
-
     /// The bottoms of the stacks.
     fn bottom(&self) -> Registers {
         Registers {
@@ -200,6 +193,8 @@ impl Interp {
         let mut meter = Meter::new(crew.account, None);
         (self.program, self.recording) = (program, recording);
         (self.meter, self.crew) = ((&raw mut meter).cast(), (&raw const *crew).cast());
+        self.heap.attach(crew.account);
+        self.tape.attach(crew.account);
         let outcome = self.run_function(program, func, args, recording);
         self.whole_span = self.span() as u64;
         (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());

@@ -14,7 +14,12 @@ use std::time::Duration;
 pub struct Limits {
     /// Instructions that may be executed, in the forward run and in the sweep together. Default: 10¹⁵.
     pub fuel: u64,
-    /// Wall-clock time that a call may take. Default: none. It is looked at about every 100 µs.
+    /// Wall-clock time that a call may take, from the conversion of its arguments to that of its result. Default: none.
+    ///
+    /// The call ends at most 10 ms and a twentieth of this time later, on any number of threads, whatever it is doing;
+    /// for calls that share threads with others see [`Config::pool`](crate::engine::Config::pool). The clock is looked
+    /// at about every 100 µs, and before what can't be interrupted: a call ends early if it couldn't leave a deep
+    /// recursion, fill an array or give memory back in the time that is left.
     pub deadline: Option<Duration>,
     /// Bytes of heap objects that may be allocated, whether they stay in use or not. Default: 2⁶³.
     pub allocated_bytes: u64,

@@ -10,6 +10,7 @@
 //! goes on with one strand, whose outcome counts.
 
 use crate::limits::Limits;
+use crate::pool::KEPT_BYTES_MAX;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::trap::{Limit, TrapKind};
@@ -19,6 +20,14 @@ use std::time::{Duration, Instant};
 
 /// Fuel between two looks at the clock: some 100 µs in the interpreter.
 const SLICE: u64 = 1 << 16;
+/// What it takes to leave a KiB of frames, some ten calls or half a fork, most of it waiting for memory.
+const UNWINDING_NS_PER_KIB: u64 = 350;
+/// What it takes to give a KiB back to the system.
+const FREEING_NS_PER_KIB: u64 = 80;
+/// What it takes to write a KiB, on pages that the system has to find and clear first.
+const FILLING_NS_PER_KIB: u64 = 400;
+/// Smaller blocks take no time to speak of to be freed.
+const BLOCK_BYTES_MIN: usize = 1 << 20;
 /// Bytes of objects that a strand may allocate between two looks at the account, if it isn't the only one.
 const ALLOCATION_SLICE: u64 = 1 << 20;
 
@@ -63,6 +72,10 @@ pub(crate) struct Account {
     compiling_left: AtomicU64,
     /// Bytes of native code that the module may have.
     pub(crate) code_bytes_max: u64,
+    /// Bytes of native stack that a strand has used at most, while there are several.
+    deepest: AtomicU64,
+    /// Bytes of blocks that heaps hold, small ones left out.
+    block_bytes: AtomicU64,
     /// One of the constants below.
     stop: AtomicU8,
     /// Why the host's wishes end the run, if they do.
@@ -101,6 +114,8 @@ impl Account {
         self.compiling_left.store(compiling, Ordering::Relaxed);
         self.code_bytes_max = limits.code_bytes;
         self.granted.store(0, Ordering::Relaxed);
+        self.deepest.store(0, Ordering::Relaxed);
+        self.block_bytes.store(0, Ordering::Relaxed);
         self.stop.store(GO_ON, Ordering::Relaxed);
         self.rests.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -122,13 +137,69 @@ impl Account {
 
     /// Whether the host has cancelled the run or its time is up.
     pub(crate) fn poll(&self) -> Result<(), TrapKind> {
+        self.poll_ahead(Duration::ZERO)
+    }
+
+    /// [`Account::poll`], of a run that can't stop sooner than `ahead` from now.
+    pub(crate) fn poll_ahead(&self, ahead: Duration) -> Result<(), TrapKind> {
         if self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled) {
             return Err(TrapKind::Cancelled);
         }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if self.deadline.is_some_and(|deadline| Instant::now() + ahead + self.freeing() >= deadline) {
             return Err(TrapKind::Limit(Limit::Deadline));
         }
         Ok(())
+    }
+
+    /// A heap holds a block of so many bytes.
+    pub(crate) fn block_taken(&self, bytes: usize) {
+        if bytes >= BLOCK_BYTES_MIN {
+            self.block_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// A heap has given a block of so many bytes back.
+    pub(crate) fn block_freed(&self, bytes: usize) {
+        if bytes >= BLOCK_BYTES_MIN {
+            self.block_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// How long it takes to give all blocks back to the system, unless the pool keeps them.
+    fn freeing(&self) -> Duration {
+        let bytes = self.block_bytes.load(Ordering::Relaxed);
+        let freed = if bytes > KEPT_BYTES_MAX as u64 { bytes } else { 0 };
+        Duration::from_nanos(freed / 1024 * FREEING_NS_PER_KIB)
+    }
+
+    /// How long it takes to leave the frames on a native stack, of which so many bytes are in use. Each is looked at once
+    /// more, whether its function returns or is given up, so this is time that the run needs in any case. While there
+    /// are several strands, that is as long as it takes in the deepest one so far: all end together.
+    pub(crate) fn unwinding(&self, stack_bytes: usize, strands: bool) -> Duration {
+        let mut bytes = stack_bytes as u64;
+        if strands {
+            bytes = bytes.max(self.deepest.fetch_max(bytes, Ordering::Relaxed));
+        }
+        Duration::from_nanos(bytes / 1024 * UNWINDING_NS_PER_KIB)
+    }
+
+    /// Asks whether the run may go on, which is about to fill so many bytes in one go, on fresh pages of the system's for
+    /// all that is known. Who asks for memory hears of limits only; [`Account::verdict`] knows better at the end.
+    pub(crate) fn time_to_fill(&self, bytes: usize) -> Result<(), Limit> {
+        /// Less is filled without asking.
+        const BYTES_MIN: usize = 64 << 10;
+        if bytes < BYTES_MIN {
+            return Ok(());
+        }
+        self.poll_ahead(Duration::from_nanos(bytes as u64 / 1024 * FILLING_NS_PER_KIB)).map_err(out_of_time)
+    }
+
+    /// Why the run has ended, which says that it was for this reason.
+    pub(crate) fn verdict(&self, kind: TrapKind) -> TrapKind {
+        match kind {
+            TrapKind::Limit(Limit::Deadline) => self.poll().err().unwrap_or(kind),
+            kind => kind,
+        }
     }
 
     /// Whether anything may still be compiled in this run.
@@ -185,12 +256,13 @@ impl Account {
     pub(crate) fn stop_all(&self, kind: &TrapKind) {
         match kind {
             // A strand that was told to stop says that it was cancelled, too, so what the host wants is asked again.
-            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {
+            TrapKind::Cancelled => {
                 if let Err(wish) = self.poll() {
-                    self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(wish);
-                    self.stop.fetch_max(ABANDON, Ordering::Relaxed);
+                    self.abandon(wish);
                 }
             }
+            // The time may not be up yet, but there is not enough left.
+            TrapKind::Limit(Limit::Deadline) => self.abandon(self.verdict(kind.clone())),
             // How deep calls are nested doesn't depend on who else runs.
             TrapKind::Limit(Limit::Depth) => {}
             TrapKind::Limit(_) => {
@@ -198,6 +270,11 @@ impl Account {
             }
             _ => {}
         }
+    }
+
+    fn abandon(&self, wish: TrapKind) {
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(wish);
+        self.stop.fetch_max(ABANDON, Ordering::Relaxed);
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -217,6 +294,11 @@ impl Account {
     }
 }
 
+/// What those hear who ask for memory when a run has to stop: [`Account::verdict`].
+pub(crate) fn out_of_time(_: TrapKind) -> Limit {
+    Limit::Deadline
+}
+
 /// Looks at the clock and at what the host wants, in the middle of work that no fuel is charged for.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
@@ -233,6 +315,11 @@ impl<'a> Watch<'a> {
     /// Looks at the clock of a run, for the first time at once: there may be much small work of this kind.
     pub(crate) fn of(account: &'a Account) -> Self {
         Watch { account: Some(account), left: Cell::new(0) }
+    }
+
+    /// Looks at the clock of a run when there was some work.
+    pub(crate) fn later(account: &'a Account) -> Self {
+        Watch { account: Some(account), left: Cell::new(WORK) }
     }
 
     /// Never looks.
@@ -309,10 +396,11 @@ impl<'a> Meter<'a> {
         self.received.wrapping_sub(left as u64)
     }
 
-    /// A new counter in place of one that has fallen to `left`, below zero or not.
+    /// A new counter in place of one that has fallen to `left`, below zero or not. `unwinding` is how long it will take
+    /// to leave all frames.
     #[cold]
-    pub(crate) fn refill(&mut self, left: i64) -> Result<i64, TrapKind> {
-        self.poll()?;
+    pub(crate) fn refill(&mut self, left: i64, unwinding: Duration) -> Result<i64, TrapKind> {
+        self.poll(unwinding)?;
         let slice = |used: u64| SLICE.min(self.account.fuel_max - used);
         let grant = |granted: u64| {
             let used = granted.wrapping_sub(left as u64);
@@ -341,11 +429,11 @@ impl<'a> Meter<'a> {
     }
 
     /// Whether the strand is to stop.
-    pub(crate) fn poll(&self) -> Result<(), TrapKind> {
+    fn poll(&self, unwinding: Duration) -> Result<(), TrapKind> {
         if self.account.is_stopped() || self.halt.is_some_and(Halt::is_halted) {
             return Err(TrapKind::Cancelled);
         }
-        self.account.poll()
+        self.account.poll_ahead(unwinding)
     }
 }
 
@@ -380,7 +468,7 @@ mod loom_tests {
         let mut meter = Meter::new(account, None);
         let (mut left, mut stopped) = (0, None);
         for n in 1..=slices {
-            match meter.refill(left) {
+            match meter.refill(left, Duration::ZERO) {
                 Ok(slice) => {
                     let before = held.fetch_add(slice as u64, SeqCst);
                     assert!(before + slice as u64 <= account.fuel_max, "handed out is more than there is");
@@ -430,13 +518,13 @@ mod loom_tests {
             };
             let meter = Meter::new(&account, None);
             if account.is_stopped() {
-                assert_eq!(meter.poll(), Err(TrapKind::Cancelled));
+                assert_eq!(meter.poll(Duration::ZERO), Err(TrapKind::Cancelled));
             }
             other.join().unwrap();
-            assert_eq!(meter.poll(), Err(TrapKind::Cancelled));
+            assert_eq!(meter.poll(Duration::ZERO), Err(TrapKind::Cancelled));
             assert_eq!(account.abandoned(), None);
             account.start_over(3);
-            assert_eq!((meter.poll(), account.used(0)), (Ok(()), 3));
+            assert_eq!((meter.poll(Duration::ZERO), account.used(0)), (Ok(()), 3));
         });
     }
 

@@ -233,6 +233,11 @@ impl Ground {
         stack_pointer() < self.lowest
     }
 
+    /// How much of the stack is in use; nothing if the running function stands elsewhere.
+    pub(crate) fn bytes_in_use(self) -> usize {
+        if self.is_here() { self.start.addr() + self.bytes - stack_pointer() } else { 0 }
+    }
+
     /// Runs `body` here, from the top. Native code checks its room against [`NativeStack::limit`].
     ///
     /// # Safety

@@ -29,6 +29,10 @@ use crate::tape::{
 };
 use crate::trap::{Limit, TrapKind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What it takes to number a task and to make its inbox, which happens in one go.
+const NUMBERING_NS: u64 = 50;
 
 /// Adjoints and debts of ranges that were in memory at one time, in bytes. Small arrays don't count.
 #[derive(Debug, Default)]
@@ -203,6 +207,7 @@ impl Sweep {
             let totals = (*root).totals;
             let imported = totals.imports > 0 || !own;
             if imported || (cfg!(debug_assertions) && totals.tasks > 1) {
+                account.poll_ahead(Duration::from_nanos(NUMBERING_NS).saturating_mul(totals.tasks as u32))?;
                 number(root);
             }
             let tasks = totals.tasks as usize;
@@ -211,7 +216,7 @@ impl Sweep {
             let run = Run { program, account, inboxes, buffers: &buffers, engine };
             self.used = 0;
             let node = &*root;
-            let mut frame = self.open_frame(node, &buffers)?;
+            let mut frame = self.open_frame(&run, node)?;
             self.root_len = frame.len;
             if slot == 0 {
                 self.close_frame(frame, &buffers);
@@ -259,13 +264,18 @@ impl Sweep {
                         PACK => pack(frame, trailer, first),
                         STRIP => self.strip(run, frame, trailer, &mut open)?,
                         LINK | FORK => self.stretch(run, frame, trailer, id)?,
-                        IMPORT | IMPORT_RANGE | LOOP_IMPORT | LOOP_SCATTER => self.import(run, frame, trailer, id),
+                        IMPORT | IMPORT_RANGE | LOOP_IMPORT | LOOP_SCATTER => self.import(run, frame, trailer, id)?,
                         _ => self.recorded_loop(run, frame, trailer, &mut open)?,
                     }
                 };
             }
         }
         Ok(())
+    }
+
+    /// Whether the sweep is to stop.
+    fn poll(&self, run: &Run<'_>) -> Result<(), TrapKind> {
+        run.account.poll_ahead(run.account.unwinding(self.ground.bytes_in_use(), run.engine.is_some()))
     }
 
     /// Goes on where a stretch of records is linked to; sweeps the tasks that ran in between. Returns where.
@@ -284,7 +294,7 @@ impl Sweep {
         unsafe {
             let address = trailer.cast::<u64>().sub(1).read_unaligned() as usize;
             if id == LINK {
-                run.account.poll()?;
+                self.poll(run)?;
                 return Ok(std::ptr::with_exposed_provenance(address));
             }
             let fork = &*std::ptr::with_exposed_provenance::<ForkNode>(address);
@@ -297,7 +307,13 @@ impl Sweep {
     ///
     /// # Safety
     /// `trailer` is that of a record of this kind.
-    unsafe fn import<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>, trailer: *const u32, id: u32) -> *const u8 {
+    unsafe fn import<'a>(
+        &mut self,
+        run: &Run<'a>,
+        frame: &mut Frame<'a>,
+        trailer: *const u32,
+        id: u32,
+    ) -> Result<*const u8, TrapKind> {
         let numbers = if id == IMPORT { 1 } else { 2 };
         // SAFETY: the record's parts stand before the trailer; imported slots are slots of the frame's task.
         unsafe {
@@ -312,11 +328,11 @@ impl Sweep {
                         frame.debts.owe(frame.node, owner, slot, value, &run.inboxes);
                     }
                 }
-                IMPORT_RANGE => pay_range(run, frame, (owner, slot, at.add(1).read_unaligned(), local)),
+                IMPORT_RANGE => pay_range(run, frame, (owner, slot, at.add(1).read_unaligned(), local))?,
                 LOOP_IMPORT => self.loop_imports.push((owner, slot, at.add(1).read_unaligned(), local)),
                 _ => self.scattered.push(Scattered { owner, first: slot, array: at.add(1).read_unaligned() }),
             }
-            start.cast()
+            Ok(start.cast())
         }
     }
 
@@ -324,11 +340,12 @@ impl Sweep {
     ///
     /// # Safety
     /// They are ranges of slots of the frame's task.
-    unsafe fn pay_loop_imports<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>) {
+    unsafe fn pay_loop_imports<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>) -> Result<(), TrapKind> {
         for import in self.loop_imports.drain(..) {
             // SAFETY: promised by the caller.
-            unsafe { pay_range(run, frame, import) };
+            unsafe { pay_range(run, frame, import) }?;
         }
+        Ok(())
     }
 
     /// Runs the adjoint of a segment's record. Returns the record's start.
@@ -386,7 +403,12 @@ impl Sweep {
 ///
 /// # Safety
 /// It is a range of slots of the frame's task.
-unsafe fn pay_range<'a>(run: &Run<'a>, frame: &mut Frame<'a>, (owner, first, len, local): LoopImport) {
+unsafe fn pay_range<'a>(
+    run: &Run<'a>,
+    frame: &mut Frame<'a>,
+    (owner, first, len, local): LoopImport,
+) -> Result<(), TrapKind> {
+    run.account.time_to_fill(8 * len as usize)?;
     // SAFETY: promised by the caller.
     unsafe {
         let values = std::slice::from_raw_parts(frame.adjoints.add(local as usize), len as usize);
@@ -394,6 +416,7 @@ unsafe fn pay_range<'a>(run: &Run<'a>, frame: &mut Frame<'a>, (owner, first, len
             frame.debts.owe_range(frame.node, owner, first, values, &run.inboxes, run.buffers);
         }
     }
+    Ok(())
 }
 
 /// Hands the adjoints of a pack's elements back to the slots that they came from. Returns the record's start.

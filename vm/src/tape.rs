@@ -151,7 +151,10 @@ pub(crate) struct Tape {
     ended_bytes: u64,
     /// What other strands know of this one's bytes.
     published: u64,
+    /// That of the run, while there is one.
     account: *const Account,
+    /// Whether other strands draw on the account, too.
+    shared: bool,
     next_slot: u64,
     records: u64,
     import_count: u64,
@@ -199,6 +202,7 @@ impl Tape {
             ended_bytes: 0,
             published: 0,
             account: std::ptr::null(),
+            shared: false,
             next_slot: 1,
             records: 0,
             import_count: 0,
@@ -213,14 +217,22 @@ impl Tape {
         }
     }
 
-    /// Forgets all records and begins a run. `bytes_max` bounds records and adjoints together.
-    pub(crate) fn begin(&mut self, bytes_max: u64) {
+    /// Forgets all records and begins a run, which ends with [`Tape::release`] or the next one at the latest. `bytes_max`
+    /// bounds records and adjoints together. The account must live until the run ends, or until [`Tape::attach`] names
+    /// another place for it.
+    pub(crate) fn begin(&mut self, bytes_max: u64, account: &Account) {
         self.release();
         self.bytes_max = bytes_max;
+        self.attach(account);
         self.task = self.root.as_ptr();
         // SAFETY: the node is this tape's, and nobody uses it between two runs.
         unsafe { self.task.write(TaskNode::new(std::ptr::null())) };
         self.owner = self.task.expose_provenance() as u64;
+    }
+
+    /// Says where the run's account is.
+    pub(crate) fn attach(&mut self, account: &Account) {
+        self.account = account;
     }
 
     /// Forgets all records and gives all memory back but a slab.
@@ -232,7 +244,8 @@ impl Tape {
         self.lists.clear();
         let null = std::ptr::null_mut();
         (self.top, self.end, self.stretch) = (null, null, null);
-        (self.ended_bytes, self.published, self.account) = (0, 0, std::ptr::null());
+        (self.ended_bytes, self.published) = (0, 0);
+        (self.account, self.shared) = (std::ptr::null(), false);
         (self.next_slot, self.records, self.import_count, self.sweep_cost, self.bytes) = (1, 0, 0, 0, 0);
         self.imports = None;
         self.below = Totals::default();
@@ -496,7 +509,7 @@ impl Tape {
     pub(crate) fn begin_strand(&mut self, account: &Account, bytes_max: u64) {
         self.release();
         self.bytes_max = bytes_max;
-        (self.account, self.published) = (account, self.held());
+        (self.account, self.shared, self.published) = (account, true, self.held());
         self.take_rest(account);
     }
 
@@ -546,9 +559,15 @@ impl Tape {
         self.ended_bytes = mark.ended_bytes;
     }
 
+    /// Whether the run has the time to fill so many bytes.
+    fn ask_for_time(&self, bytes: usize) -> Result<(), Limit> {
+        // SAFETY: the account lives as long as the run.
+        unsafe { self.account.as_ref() }.map_or(Ok(()), |account| account.time_to_fill(bytes))
+    }
+
     /// Begins or ends a stretch of time in which other strands run.
-    pub(crate) fn share(&mut self, account: *const Account) {
-        self.account = account;
+    pub(crate) fn share(&mut self, shared: bool) {
+        self.shared = shared;
         self.published = self.held();
     }
 
@@ -568,8 +587,8 @@ impl Tape {
 
     fn check(&mut self) -> Result<(), Limit> {
         let mut held = self.held();
-        // SAFETY: the account outlives the time in which it is shared.
-        if let Some(account) = unsafe { self.account.as_ref() } {
+        // SAFETY: the account lives as long as the run.
+        if let Some(account) = unsafe { self.account.as_ref() }.filter(|_| self.shared) {
             let more = held.wrapping_sub(self.published);
             self.published = held;
             held = account.tape_bytes.fetch_add(more, Ordering::Relaxed).wrapping_add(more);
@@ -654,6 +673,7 @@ impl Tape {
 
     #[cold]
     fn open_slab(&mut self) -> Result<(), Limit> {
+        self.ask_for_time(SLAB_BYTES)?;
         let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::TapeBytes)?;
         self.top = slab.start();
         // SAFETY: one past the slab's memory.
@@ -666,6 +686,7 @@ impl Tape {
     /// Gives consecutive slots to `words`. Returns the first; 0 if all are constants. No record is written if the words
     /// are consecutive already.
     pub(crate) fn pack(&mut self, words: &[u64]) -> Result<u32, Limit> {
+        self.ask_for_time(size_of_val(words))?;
         let first = words.first().map_or(0, |&word| crate::word::slot(word));
         if words.iter().all(|&word| word == 0) {
             return Ok(0);

@@ -37,8 +37,8 @@ mod types;
 
 pub use types::{Argument, Arguments, Output};
 
-use crate::convert::{Cursor, Reader, Seed};
-use crate::engine::{CallOptions, Function, Run, RunError, Stats, outside_of_code};
+use crate::convert::{Cursor, Seed};
+use crate::engine::{CallOptions, Function, Run, RunError, Stats};
 use crate::module::HostType;
 use std::fmt;
 use std::marker::PhantomData;
@@ -178,6 +178,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep(slot)?;
+            run.time_to_read_adjoints()?;
             rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints())));
         }
         Ok((value, rows))
@@ -186,17 +187,17 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     fn run(&self, run: &mut Run<'_>, args: &Args, recording: bool) -> Result<(), RunError> {
         let params = &self.function.interface().params;
         let written = run.write(recording, |store| args.write(params, store));
-        written.map_err(|limit| outside_of_code(limit.into()))?;
+        written.map_err(|limit| run.stopped(limit))?;
         run.execute(recording)
     }
 
     /// The result, and the slots of its reals after a recording run.
     fn read_result(&self, run: &Run<'_>, recorded: bool) -> Result<(Ret, Vec<Seed>), RunError> {
-        let mut reader = Reader::new(self.function.data(), run.limits.live_bytes, recorded);
+        let mut reader = run.reader(recorded);
         let mut results = Cursor::of_results(&run.state.interp.results);
         // SAFETY: the results are of the function's result type, which the handle has compared with `Ret`.
         let result = unsafe { Ret::read(&self.function.interface().result, &mut results, &mut reader) };
-        let result = result.map_err(|error| self.function.unreadable(error))?;
+        let result = result.map_err(|error| run.unreadable(error))?;
         Ok((result, reader.into_slots()))
     }
 }
@@ -245,6 +246,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     fn grad_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
         self.run(run, args, true)?;
         let value = run.sweep_of_scalar()?;
+        run.time_to_read_adjoints()?;
         Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints()))))
     }
 
@@ -258,6 +260,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         let mut run = Run::begin(&self.function, &options);
         self.run(&mut run, &args, true)?;
         let value = run.sweep_of_scalar()?;
+        run.time_to_read_adjoints()?;
         args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints()), gradient);
         Ok(value)
     }

@@ -1,18 +1,24 @@
 //! Adjoints of the arguments' reals, in the shape of the arguments.
 
+use crate::meter::Account;
 use crate::module::{DataDef, DataId, HostType};
+use crate::trap::Limit;
 use crate::value::Value;
 
 /// Reads the adjoints of the arguments' slots, in the order in which [`super::write_arguments`] gave them out. The
 /// arguments are those that it accepted.
+///
+/// # Errors
+/// If the run's time is up.
 pub(crate) fn read_gradient(
     data: &[DataDef],
     params: &[(String, HostType)],
     args: &[Value],
     adjoints: &[f64],
-) -> Vec<Value> {
+    account: &Account,
+) -> Result<Vec<Value>, Limit> {
     // Slot 0 is that of constants.
-    let mut reader = GradientReader { data, adjoints, next: 1 };
+    let mut reader = GradientReader { data, adjoints, next: 1, bytes: 0, account };
     params.iter().zip(args).map(|((_, ty), value)| reader.read(ty, value)).collect()
 }
 
@@ -21,18 +27,30 @@ struct GradientReader<'a> {
     adjoints: &'a [f64],
     /// The slot of the next real.
     next: usize,
+    /// Bytes of what was read.
+    bytes: usize,
+    account: &'a Account,
 }
 
 impl GradientReader<'_> {
-    fn read(&mut self, ty: &HostType, value: &Value) -> Value {
+    fn read(&mut self, ty: &HostType, value: &Value) -> Result<Value, Limit> {
         match (ty, value) {
-            (HostType::Real, _) => Value::Real(self.reals(1)[0]),
+            (HostType::Real, _) => Ok(Value::Real(self.reals(1)[0])),
             (HostType::Tuple(types), Value::Tuple(parts)) => self.tuple(types, parts),
             (HostType::Record(types), Value::Record(parts)) => self.record(types, parts),
             (HostType::Array { element, .. } | HostType::List { element, .. }, _) => self.elements(element, value),
             (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload),
-            _ => Value::Null,
+            _ => Ok(Value::Null),
         }
+    }
+
+    /// Asks for the time to fill `count` values of this size.
+    fn take_bytes(&mut self, count: usize, bytes_each: usize) -> Result<(), Limit> {
+        /// Bytes between two looks at the clock.
+        const STRIDE: usize = 1 << 18;
+        let bytes = self.bytes + count * bytes_each;
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if before / STRIDE == bytes / STRIDE { Ok(()) } else { self.account.time_to_fill(bytes) }
     }
 
     fn reals(&mut self, count: usize) -> &[f64] {
@@ -40,46 +58,55 @@ impl GradientReader<'_> {
         &self.adjoints[self.next - count..self.next]
     }
 
-    fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Value {
+    fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<Value, Limit> {
+        self.take_bytes(types.len(), size_of::<Value>())?;
         let mut out = Vec::with_capacity(types.len());
         for (ty, part) in types.iter().zip(parts) {
-            out.push(self.read(ty, part));
+            out.push(self.read(ty, part)?);
         }
-        Value::Tuple(out)
+        Ok(Value::Tuple(out))
     }
 
-    fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Value {
+    fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Result<Value, Limit> {
+        self.take_bytes(types.len(), size_of::<(String, Value)>())?;
         let mut out = Vec::with_capacity(types.len());
         for (name, ty) in types {
             let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
             let part = part.expect("an argument that was accepted has all fields");
-            out.push((name.clone(), self.read(ty, part)));
+            out.push((name.clone(), self.read(ty, part)?));
         }
-        Value::Record(out)
+        Ok(Value::Record(out))
     }
 
-    fn elements(&mut self, element: &HostType, value: &Value) -> Value {
+    fn elements(&mut self, element: &HostType, value: &Value) -> Result<Value, Limit> {
         match value {
-            Value::Reals(xs) if element.is_real() => Value::Reals(self.reals(xs.len()).to_vec()),
-            Value::Array(items) if element.is_real() => Value::Reals(self.reals(items.len()).to_vec()),
+            Value::Reals(xs) if element.is_real() => self.array_of_reals(xs.len()),
+            Value::Array(items) if element.is_real() => self.array_of_reals(items.len()),
             Value::Array(items) => {
+                self.take_bytes(items.len(), size_of::<Value>())?;
                 let mut out = Vec::with_capacity(items.len());
                 for item in items {
-                    out.push(self.read(element, item));
+                    out.push(self.read(element, item)?);
                 }
-                Value::Array(out)
+                Ok(Value::Array(out))
             }
-            _ => Value::Array(Vec::new()),
+            _ => Ok(Value::Array(Vec::new())),
         }
     }
 
-    fn variant(&mut self, data: DataId, name: &str, payload: &Value) -> Value {
+    fn array_of_reals(&mut self, len: usize) -> Result<Value, Limit> {
+        self.take_bytes(len, size_of::<f64>())?;
+        Ok(Value::Reals(self.reals(len).to_vec()))
+    }
+
+    fn variant(&mut self, data: DataId, name: &str, payload: &Value) -> Result<Value, Limit> {
         let constructor = self.data[data.index()].variants.iter().find(|(known, _)| known == name);
+        self.take_bytes(1, name.len() + size_of::<Value>())?;
         let gradient = match (constructor, payload) {
-            (Some((_, HostType::Tuple(types))), Value::Tuple(parts)) => self.tuple(types, parts),
-            (Some((_, HostType::Record(types))), Value::Record(parts)) => self.record(types, parts),
+            (Some((_, HostType::Tuple(types))), Value::Tuple(parts)) => self.tuple(types, parts)?,
+            (Some((_, HostType::Record(types))), Value::Record(parts)) => self.record(types, parts)?,
             _ => Value::Null,
         };
-        Value::variant(name, gradient)
+        Ok(Value::variant(name, gradient))
     }
 }

@@ -3,7 +3,8 @@
 use super::registers;
 use crate::heap::{self, ARRAY_HEADER, FIRST, LEN, OWNER, Ref};
 use crate::interp::Results;
-use crate::module::{DataDef, DataId, HostType, ModuleDef};
+use crate::meter::{Account, Watch, out_of_time};
+use crate::module::{DataDef, DataId, HostType};
 use crate::trap::Limit;
 use crate::value::{VALUE_DEPTH_MAX, Value};
 use crate::word;
@@ -19,28 +20,10 @@ pub enum ReadError {
     Limit(Limit),
 }
 
-/// Reads a result into a value that takes about `bytes_max` bytes at most: objects may share parts, values can't, so
-/// a value may be exponentially larger than the heap that it is read from.
-pub(crate) fn read_result(
-    module: &ModuleDef,
-    ty: &HostType,
-    results: &Results,
-    bytes_max: u64,
-) -> Result<Value, ReadError> {
-    Reader::new(&module.data, bytes_max, false).read(ty, &mut Cursor::of_results(results))
-}
-
-/// Reads the result of a recording run, and the slot of every real in it, in the order in which they stand in the
-/// value.
-pub(crate) fn read_recorded(
-    module: &ModuleDef,
-    ty: &HostType,
-    results: &Results,
-    bytes_max: u64,
-) -> Result<(Value, Vec<Seed>), ReadError> {
-    let mut reader = Reader::new(&module.data, bytes_max, true);
-    let value = reader.read(ty, &mut Cursor::of_results(results))?;
-    Ok((value, reader.into_slots()))
+impl From<Limit> for ReadError {
+    fn from(limit: Limit) -> Self {
+        ReadError::Limit(limit)
+    }
 }
 
 /// The registers, fields or elements that are still to be read.
@@ -94,10 +77,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Reads values that take about so many bytes at most: objects may share parts, values can't, so a value may be
+/// exponentially larger than the heap that it is read from.
 pub struct Reader<'m> {
     data: &'m [DataDef],
-    /// Bytes that the rest of the value may take.
-    bytes_left: u64,
+    /// Bytes of what was read.
+    bytes: u64,
+    bytes_max: u64,
+    account: &'m Account,
+    /// Looks at the clock where a list is followed.
+    watch: Watch<'m>,
     /// How many parts deep in the result.
     steps: usize,
     /// The slots of the reals so far, in a recording run.
@@ -106,8 +95,14 @@ pub struct Reader<'m> {
 
 impl<'m> Reader<'m> {
     /// Reads values of about `bytes_max` bytes together; notes the slots of their reals after a recording run.
-    pub(crate) fn new(data: &'m [DataDef], bytes_max: u64, recorded: bool) -> Self {
-        Reader { data, bytes_left: bytes_max, steps: 0, slots: recorded.then(Vec::new) }
+    pub(crate) fn new(data: &'m [DataDef], bytes_max: u64, recorded: bool, account: &'m Account) -> Self {
+        let watch = Watch::later(account);
+        Reader { data, bytes: 0, bytes_max, account, watch, steps: 0, slots: recorded.then(Vec::new) }
+    }
+
+    /// Reads the result of a run.
+    pub(crate) fn result(&mut self, ty: &HostType, results: &Results) -> Result<Value, ReadError> {
+        self.read(ty, &mut Cursor::of_results(results))
     }
 
     /// The slots of all reals that were read, in their order.
@@ -165,8 +160,15 @@ impl<'m> Reader<'m> {
     }
 
     fn take_bytes(&mut self, count: usize, bytes_each: usize) -> Result<(), ReadError> {
-        let left = (count as u64).checked_mul(bytes_each as u64).and_then(|bytes| self.bytes_left.checked_sub(bytes));
-        self.bytes_left = left.ok_or(ReadError::Limit(Limit::LiveBytes))?;
+        /// Bytes between two looks at the clock.
+        const STRIDE: u64 = 1 << 18;
+        let bytes = (count as u64).checked_mul(bytes_each as u64).and_then(|bytes| self.bytes.checked_add(bytes));
+        let bytes = bytes.filter(|&bytes| bytes <= self.bytes_max).ok_or(ReadError::Limit(Limit::LiveBytes))?;
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if before / STRIDE != bytes / STRIDE {
+            // A value that is given up half-way has to be freed, which takes about as long as filling it.
+            self.account.time_to_fill(bytes as usize)?;
+        }
         Ok(())
     }
 
@@ -208,7 +210,7 @@ impl<'m> Reader<'m> {
             if element.is_real() {
                 return Ok(Value::Reals(self.real_list(cell)?));
             }
-            let len = list_len(cell);
+            let len = self.list_len(cell)?;
             self.take_bytes(len, size_of::<Value>())?;
             let mut items = Vec::with_capacity(len);
             while heap::tag_of(*cell) != 0 {
@@ -225,10 +227,11 @@ impl<'m> Reader<'m> {
     pub(crate) unsafe fn real_list(&mut self, mut cell: Ref) -> Result<Vec<f64>, ReadError> {
         // SAFETY: promised by the caller. A cell has a real and the rest.
         unsafe {
-            let len = list_len(cell);
+            let len = self.list_len(cell)?;
             self.take_bytes(len, size_of::<f64>())?;
             let mut reals = Vec::with_capacity(len);
             while heap::tag_of(*cell) != 0 {
+                self.tick()?;
                 let mut fields = Cursor::of(cell, self.slots.is_some());
                 reals.push(self.real(&mut fields)?);
                 cell = fields.object();
@@ -283,21 +286,27 @@ impl<'m> Reader<'m> {
             Ok(Value::Array(items))
         }
     }
-}
 
-/// The number of elements. Counting first costs less than moving elements when a vector grows.
-///
-/// # Safety
-/// `cell` is a complete list.
-unsafe fn list_len(mut cell: Ref) -> usize {
-    let mut len = 0;
-    // SAFETY: promised by the caller. The rest is a cell's last reference.
-    unsafe {
-        while heap::tag_of(*cell) != 0 {
-            let fields = heap::fields_of(*cell);
-            cell = *cell.add(fields.ref_at(fields.refs - 1)).cast();
-            len += 1;
+    /// The number of elements. Counting first costs less than moving elements when a vector grows.
+    ///
+    /// # Safety
+    /// `cell` is a complete list.
+    unsafe fn list_len(&self, mut cell: Ref) -> Result<usize, ReadError> {
+        let mut len = 0;
+        // SAFETY: promised by the caller. The rest is a cell's last reference.
+        unsafe {
+            while heap::tag_of(*cell) != 0 {
+                self.tick()?;
+                let fields = heap::fields_of(*cell);
+                cell = *cell.add(fields.ref_at(fields.refs - 1)).cast();
+                len += 1;
+            }
         }
+        Ok(len)
     }
-    len
+
+    #[inline]
+    fn tick(&self) -> Result<(), ReadError> {
+        self.watch.tick(1).map_err(|kind| ReadError::Limit(out_of_time(kind)))
+    }
 }

@@ -5,6 +5,7 @@
 use crate::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref};
 use crate::interp::Arguments;
 use crate::isa::Bank;
+use crate::meter::{Account, Watch, out_of_time};
 use crate::tape::Tape;
 use crate::trap::Limit;
 
@@ -21,6 +22,7 @@ pub struct Store<'a> {
     pub(super) to: &'a mut Arguments,
     /// The owner of what is active: the run's own task.
     owner: u64,
+    watch: Watch<'a>,
 }
 
 /// A list that is being written, first cell first.
@@ -44,13 +46,24 @@ impl Cells {
 
 impl<'a> Store<'a> {
     /// Begins with no registers.
-    pub(crate) fn new(heap: &'a mut Heap, tape: Option<&'a mut Tape>, to: &'a mut Arguments) -> Self {
+    pub(crate) fn new(
+        heap: &'a mut Heap,
+        tape: Option<&'a mut Tape>,
+        to: &'a mut Arguments,
+        account: &'a Account,
+    ) -> Self {
         to.reals.clear();
         to.words.clear();
         to.ints.clear();
         to.refs.clear();
         let owner = tape.as_ref().map_or(0, |tape| tape.owner);
-        Store { heap, tape, to, owner }
+        Store { heap, tape, to, owner, watch: Watch::later(account) }
+    }
+
+    /// Notes so many values that take little memory of the heap's, which looks at the clock itself.
+    #[inline]
+    pub(super) fn tick(&self, values: usize) -> Result<(), Limit> {
+        self.watch.tick(values).map_err(out_of_time)
     }
 
     fn owner_if(&self, active: bool) -> u64 {

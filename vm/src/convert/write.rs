@@ -111,6 +111,7 @@ impl Writer<'_, '_> {
         if self.steps == VALUE_DEPTH_MAX {
             return Err(too_deep());
         }
+        self.store.tick(1)?;
         self.steps += 1;
         let result = self.write(ty, value);
         self.steps -= 1;

@@ -15,6 +15,7 @@
 //!   the outermost fork runs again, on one strand. Programs are pure and a fork leaves no trace before it has ended, so
 //!   that is the outcome of the run from left to right.
 
+use super::trace::Trace;
 use super::{Interp, Registers};
 use crate::engine::{Engine, Limits};
 use crate::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref};
@@ -178,7 +179,7 @@ struct Left {
     heap: heap::Left,
     tape: tape::Left,
     tasks: u64,
-    trace: Vec<(u32, u32)>,
+    trace: Trace,
 }
 
 /// A strand's state before its first fork, to which a run goes back that starts over.
@@ -189,7 +190,6 @@ struct Before {
     heap: heap::Mark,
     allocated_max: u64,
     mark: crate::tape::Mark,
-    trace: usize,
     tasks: u64,
     span_start: i64,
 }
@@ -204,8 +204,10 @@ impl Interp {
     /// A new slice of fuel in place of one that has fallen to `left`.
     #[cold]
     pub(crate) fn refill(&mut self, left: i64) -> Result<i64, TrapKind> {
+        let stack_bytes = self.native_stack.ground().bytes_in_use();
+        let unwinding = self.account().unwinding(stack_bytes, self.forked);
         // SAFETY: as in `meter`; no other reference to it lives while this one does.
-        unsafe { (*self.meter).refill(left) }
+        unsafe { (*self.meter).refill(left, unwinding) }
     }
 
     fn crew<'a>(&self) -> &'a Crew<'static> {
@@ -352,8 +354,8 @@ impl Interp {
         let allocated = self.heap.allocated();
         let allocated_max = std::mem::replace(&mut self.heap.limits().allocated_bytes, allocated);
         account.open(allocated_max - allocated, self.heap.held() + self.stack_bytes, self.tape.held());
-        self.heap.share(account);
-        self.tape.share(account);
+        self.heap.share(true);
+        self.tape.share(true);
         self.forked = true;
         Before {
             used: account.used(self.fuel),
@@ -361,7 +363,6 @@ impl Interp {
             heap: self.heap.mark(),
             allocated_max,
             mark: self.tape.mark(),
-            trace: self.trace.len(),
             tasks: self.tasks,
             span_start: self.span_start,
         }
@@ -370,8 +371,8 @@ impl Interp {
     /// Ends a stretch with several strands.
     fn close(&mut self, before: &Before) {
         self.forked = false;
-        self.heap.share(std::ptr::null());
-        self.tape.share(std::ptr::null());
+        self.heap.share(false);
+        self.tape.share(false);
         self.heap.limits().allocated_bytes = before.allocated_max;
     }
 
@@ -386,7 +387,7 @@ impl Interp {
         unsafe { (*self.meter).rewind(before.used_here) };
         self.heap.cut(&before.heap);
         self.tape.cut(&before.mark);
-        self.trace.truncate(before.trace);
+        self.trace.clear();
         (self.tasks, self.span_start) = (before.tasks, before.span_start);
     }
 
@@ -556,8 +557,8 @@ impl Interp {
     ) -> (Result<i64, TrapKind>, Left) {
         let (account, limits) = (crew.account, crew.limits);
         (self.live_bytes_max, self.depth_max) = (limits.live_bytes, limits.depth);
-        self.heap.begin(heap::HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes });
-        self.heap.share(account);
+        self.heap.begin(heap::HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes }, account);
+        self.heap.share(true);
         self.tape.begin_strand(account, limits.tape_bytes);
         let mut meter = Meter::new(account, Some(halt));
         (self.program, self.crew, self.recording) = (crew.program, crew, fork.recording);
@@ -570,7 +571,7 @@ impl Interp {
         }
         meter.settle(self.fuel);
         account.return_allocation(self.heap.limits().allocated_bytes.saturating_sub(self.heap.allocated()));
-        self.heap.share(std::ptr::null());
+        self.heap.share(false);
         let trace = std::mem::take(&mut self.trace);
         let left = Left { heap: self.heap.leave(), tape: self.tape.leave(account), tasks: self.tasks, trace };
         (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
@@ -618,12 +619,13 @@ impl Interp {
     }
 
     /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
-    fn absorb(&mut self, mut left: Left, trapped: bool) {
+    fn absorb(&mut self, left: Left, trapped: bool) {
         self.heap.absorb(left.heap);
         self.tape.absorb(left.tape);
         self.tasks += left.tasks;
         if trapped {
-            self.trace.append(&mut left.trace);
+            debug_assert!(self.trace.is_empty(), "this strand has stopped for no reason of its own");
+            self.trace = left.trace;
         }
     }
 

@@ -157,7 +157,7 @@ impl Sweep {
                 };
                 left -= batch;
                 if left > 0 {
-                    run.account.poll()?;
+                    self.poll(run)?;
                 }
             }
         }
@@ -174,7 +174,7 @@ impl Sweep {
             }
         }
         // SAFETY: they were imported for this loop.
-        unsafe { self.pay_loop_imports(run, frame) };
+        unsafe { self.pay_loop_imports(run, frame) }?;
         Ok(start)
     }
 

@@ -103,7 +103,7 @@ impl Sweep {
                 captures.write_bytes(0, node.captures_len as usize);
                 return Ok(Pending::default());
             }
-            let mut frame = self.open_frame(node, run.buffers)?;
+            let mut frame = self.open_frame(run, node)?;
             for &[child, slot] in node.results() {
                 frame.add(child, *parent.add(slot as usize));
             }
@@ -222,7 +222,7 @@ impl Sweep {
         first: Half,
         second: Half,
     ) -> Result<(Pending<'a>, Pending<'a>), TrapKind> {
-        run.account.poll()?;
+        self.poll(run)?;
         let here = Shared(&raw mut *self);
         // While this strand waits for the second half, the thread may sweep others, with the same memory: it can't go
         // on before they have ended. All of them reach the memory through this pointer, one after the other.
@@ -257,10 +257,11 @@ impl Sweep {
     }
 
     /// A frame for a task, all of whose adjoints are zero.
-    pub(super) fn open_frame<'a>(&mut self, node: &'a TaskNode, buffers: &Buffers) -> Result<Frame<'a>, TrapKind> {
+    pub(super) fn open_frame<'a>(&mut self, run: &Run<'a>, node: &'a TaskNode) -> Result<Frame<'a>, TrapKind> {
         let len = node.slots as usize;
+        run.account.time_to_fill(8 * len)?;
         let adjoints = self.open_cells(len)?;
-        buffers.opened(len);
+        run.buffers.opened(len);
         // SAFETY: so many cells were opened.
         unsafe { adjoints.write_bytes(0, len) };
         Ok(Frame { node, adjoints, len, debts: Debts::default() })
