@@ -255,14 +255,15 @@ impl Account {
     /// Notes why a strand stops while there are several, if that concerns all of them.
     pub(crate) fn stop_all(&self, kind: &TrapKind) {
         match kind {
-            // A strand that was told to stop says that it was cancelled, too, so what the host wants is asked again.
-            TrapKind::Cancelled => {
+            // A strand that was told to stop says one of these, too, so what the host wants is asked again.
+            TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {
                 if let Err(wish) = self.poll() {
                     self.abandon(wish);
+                } else if *kind == TrapKind::Limit(Limit::Deadline) && !self.is_stopped() {
+                    // The time is not up yet, but there is not enough left.
+                    self.abandon(kind.clone());
                 }
             }
-            // The time may not be up yet, but there is not enough left.
-            TrapKind::Limit(Limit::Deadline) => self.abandon(self.verdict(kind.clone())),
             // How deep calls are nested doesn't depend on who else runs.
             TrapKind::Limit(Limit::Depth) => {}
             TrapKind::Limit(_) => {
