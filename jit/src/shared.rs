@@ -71,7 +71,8 @@ impl Shared {
 
 fn target() -> Result<OwnedTargetIsa, String> {
     let mut flags = settings::builder();
-    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+    // Cranelift's own check of what it is given: in tests and fuzzers, with debug assertions or without.
+    let verify = if cfg!(any(debug_assertions, fuzzing)) { "true" } else { "false" };
     let choices = [
         ("opt_level", "speed"),
         ("is_pic", "false"),
