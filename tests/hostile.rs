@@ -11,7 +11,7 @@ use support::{bytes, hostile};
 /// Runs `main` for a few arguments, in all modes, on all engines.
 #[track_caller]
 fn run_alike(name: &str, def: &ModuleDef, engines: &mut Engines) {
-    let loaded = engines.load(def).unwrap_or_else(|errors| panic!("{name}: the verifier refuses: {}", errors[0]));
+    let loaded = engines.load(def, 0).unwrap_or_else(|errors| panic!("{name}: the verifier refuses: {}", errors[0]));
     for n in [0, 1, 3] {
         for mode in [Mode::Call, Mode::Gradient] {
             let outcome = loaded.run("main", &[Value::Real(0.75), Value::Int(n)], mode, &bytes::limits());
