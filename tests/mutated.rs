@@ -40,7 +40,9 @@ fn mutants_are_refused_or_run_alike() {
             counts.entry(change).or_default()[usize::from(mutant.verdict.is_err())] += 1;
         }
     }
-    println!("{accepted} of {seeds} mutants were accepted, {run} were run; by mutation, accepted and refused:");
+    let changes: u64 = counts.values().map(|[accepted, _]| accepted).sum();
+    println!("{accepted} of {seeds} mutants were accepted, with {changes} mutations, and {run} were run");
+    println!("mutations of those that were accepted and of those that were refused:");
     counts.iter().for_each(|(name, [accepted, refused])| println!("{accepted:6} {refused:6} {name}"));
     assert!(accepted * 10 >= seeds * 4, "too few mutants are accepted: {accepted} of {seeds}");
     assert!(run * 10 >= accepted * 9, "too few mutants can be run: {run} of {accepted}");

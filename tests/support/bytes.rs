@@ -20,7 +20,7 @@ pub(crate) fn limits() -> Limits {
         live_bytes: 8 << 20,
         tape_bytes: 8 << 20,
         depth: 1000,
-        deadline: None,
+        ..Limits::default()
     }
 }
 
