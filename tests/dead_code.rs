@@ -35,7 +35,7 @@ fn program(last: &str) -> String {
 fn run(source: &str) -> (f64, Vec<f64>, u64) {
     let mut def = assemble(source);
     export_all(&mut def);
-    let loaded = Engines::all().load(&def).unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
+    let loaded = Engines::all().load(&def, 0).unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
     let args = [Value::Real(1.25), Value::Reals(vec![1.0, -2.0, 0.5, 3.0, 0.25]), Value::Int(5)];
     let limits = Limits { fuel: 100_000, ..Limits::default() };
     let mut found = (0.0, Vec::new(), 0);

@@ -178,26 +178,31 @@ pub(super) fn interface_changed(this: &mut Mutator<'_>) -> Option<()> {
         HostType::Array { element, .. } | HostType::List { element, .. } if dice.bool() => &mut **element,
         ty => ty,
     };
-    let old = ty.clone();
-    *ty = match (dice.u8(..8), old) {
+    // A type can't be taken apart; it hands its parts on.
+    let mut old = ty.clone();
+    *ty = match (dice.u8(..8), &mut old) {
         (0..3, HostType::Int) => HostType::Bool,
         (0..3, HostType::Bool) => HostType::Int,
-        (0, HostType::Array { element, array }) => HostType::List { element, list: array },
-        (0, HostType::List { element, list }) => HostType::Array { element, array: list },
+        (0, HostType::Array { element, array }) => HostType::List { element: element.clone(), list: *array },
+        (0, HostType::List { element, list }) => HostType::Array { element: element.clone(), array: *list },
         (1, HostType::Tuple(parts)) => {
-            HostType::Record(parts.into_iter().enumerate().map(|(n, part)| (format!("p{n}"), part)).collect())
+            let parts = std::mem::take(parts).into_iter().enumerate();
+            HostType::Record(parts.map(|(n, part)| (format!("p{n}"), part)).collect())
         }
-        (1, HostType::Record(parts)) => HostType::Tuple(parts.into_iter().map(|(_, part)| part).collect()),
-        (2, HostType::Record(mut parts)) => {
+        (1, HostType::Record(parts)) => {
+            HostType::Tuple(std::mem::take(parts).into_iter().map(|(_, part)| part).collect())
+        }
+        (2, HostType::Record(parts)) => {
+            let mut parts = std::mem::take(parts);
             if let Some((first, _)) = parts.first_mut() {
                 *first = name;
             }
             HostType::Record(parts)
         }
-        (3, old) => HostType::Record(vec![(name, old)]),
+        (3, _) => HostType::Record(vec![(name, old)]),
         (4, _) => HostType::Array { element: Box::new(HostType::Real), array: id },
         (5, _) => HostType::Data { name: data, data: DataId(id.0) },
-        (_, old) => (0..deep).fold(old, |inner, _| HostType::Tuple(vec![inner])),
+        (_, _) => (0..deep).fold(old, |inner, _| HostType::Tuple(vec![inner])),
     };
     Some(())
 }
