@@ -84,6 +84,11 @@ impl Dice {
         self.below(1 << 53) as f64 / (1u64 << 53) as f64
     }
 
+    /// Choices for other dice.
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.u8(..)).collect()
+    }
+
     /// One of these.
     pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.usize(..from.len())].clone()

@@ -14,6 +14,7 @@ use dualvm_vm::trap::{Limit, Trap, TrapKind};
 use dualvm_vm::value::Value;
 use dualvm_vm::verify::VerifyError;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The heap of the configuration whose heap is evacuated early.
 pub(crate) const SMALL_HEAP: u64 = 400_000;
@@ -207,11 +208,15 @@ impl Choice {
 pub(crate) struct Engines {
     engines: Vec<Engine>,
     choice: Choice,
+    /// How many programs run on an engine that is not to be reused before a new one is made after all: making one takes
+    /// as long as running a small program a few times.
+    renewed_every: u64,
 }
 
 impl Engines {
     fn with(choice: Choice) -> Self {
-        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), choice }
+        let engines = CONFIGURATIONS.iter().map(Configuration::engine).collect();
+        Engines { engines, choice, renewed_every: 1 }
     }
 
     /// All of them on every program, whatever the environment says.
@@ -227,17 +232,16 @@ impl Engines {
         Engines::with(Choice::from_environment().unwrap_or(otherwise))
     }
 
-    /// As [`Engines::new`], but `pairs` if nothing is said: a fuzzer sees more by another program than by another
-    /// engine.
+    /// As [`Engines::new`], but `pairs` if nothing is said, and engines are seldom made anew: a fuzzer sees more by
+    /// another program than by another engine.
     pub(crate) fn for_fuzzing() -> Self {
-        Engines::with(Choice::from_environment().unwrap_or(Choice::Pairs))
+        Engines { renewed_every: 64, ..Engines::with(Choice::from_environment().unwrap_or(Choice::Pairs)) }
     }
 
     /// Verifies a module for every engine whose turn it is. The program's number alone says which these are, so that a
     /// failure can be repeated.
     pub(crate) fn load(&mut self, def: &ModuleDef, program: u64) -> Result<Loaded, Vec<VerifyError>> {
-        // Making an engine takes as long as running a small program a few times.
-        let renewed = matches!(self.choice, Choice::All | Choice::Turns) || program.is_multiple_of(64);
+        let renewed = program.is_multiple_of(self.renewed_every);
         let mut modules = Vec::new();
         for (number, configuration) in CONFIGURATIONS.iter().enumerate() {
             if self.choice.includes(number, program) {
@@ -296,6 +300,20 @@ impl Loaded {
             }
         }
         Ok(expected.expect("there is a first configuration"))
+    }
+}
+
+impl Loaded {
+    /// How long a call takes on each engine, whatever comes of it.
+    pub(crate) fn time(&self, name: &str, args: &[Value], mode: Mode, limits: &Limits) -> Vec<(&str, Duration)> {
+        let options = CallOptions::with_limits(limits.clone());
+        let time = |(configuration, module): &(&'static Configuration, Module)| {
+            let begin = Instant::now();
+            let function = module.function(name).expect("the function is exported");
+            outcome(&function, args, mode, &options);
+            (configuration.name, begin.elapsed())
+        };
+        self.modules.iter().map(time).collect()
     }
 }
 

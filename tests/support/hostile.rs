@@ -9,6 +9,7 @@
 //!
 //! [`sources`] has texts of the language of the same kind, as programs write them rather than people.
 
+pub(crate) mod run;
 pub(crate) mod sources;
 
 use super::export_all;
