@@ -205,3 +205,14 @@ fn preserving_stub(module: &mut JITModule, helper: Helper) -> Result<*const u8, 
     module.finalize_definitions()?;
     Ok(module.get_finalized_function(stub))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(not(debug_assertions), ignore = "Cranelift checks what it is given with debug assertions only")]
+    fn tests_check_what_cranelift_is_given() {
+        assert!(target().expect("this machine has native code").flags().enable_verifier());
+    }
+}

@@ -24,5 +24,6 @@ fn main() {
     });
     hook.check();
     let built = if cfg!(panic = "abort") { "abort" } else { "unwind" };
-    println!("{count} modules ran alike on all engines, built with panic = \"{built}\"");
+    let checked = if cfg!(debug_assertions) { "with" } else { "without" };
+    println!("{count} modules ran alike on all engines: panic = \"{built}\", {checked} Cranelift's verifier");
 }

@@ -140,7 +140,7 @@ pub(crate) fn structured(bytes: &[u8], engines: &mut Engines) -> Result<bool, St
     let mut dice = Dice::with_bytes(bytes);
     let style = dice.pick(&Style::ALL);
     // Small programs are run so much faster that more is found with them.
-    let statements = if dice.one_in(40) { 100 } else { dice.usize(2..20) };
+    let statements = if dice.one_in(80) { 100 } else { dice.usize(2..14) };
     let program = program_up_to(statements, &mut dice, style);
     by_way_of_bytes(&program.module, &program.args, &mut dice, number(bytes), engines)
         .map_err(|error| format!("{error}\n{}", program.shown()))

@@ -37,7 +37,11 @@ fn choose(dice: &mut Dice) -> (String, Option<ModuleDef>) {
     let families = ALL.len() + sources::ALL.len();
     let family = dice.usize(..families);
     // Mostly sizes at which a run takes milliseconds.
-    let times = dice.pick(&[1, 1, 1, 1, 1, 1, 2, 8]);
+    let times = match dice.u8(..16) {
+        0 => 8,
+        1 | 2 => 2,
+        _ => 1,
+    };
     match ALL.get(family) {
         Some(family) => {
             let size = dice.usize(1..=times * family.small);
@@ -74,7 +78,7 @@ pub(crate) fn from_bytes(bytes: &[u8], engines: &mut Engines) -> Result<bool, St
 
 /// Calls `main` on each engine with the limits for strangers, and a deadline that they let nothing come near.
 fn within_limits(loaded: &Loaded, dice: &mut Dice) -> Result<(), String> {
-    let deadline = Duration::from_millis(u64::from(dice.u8(1..30)));
+    let deadline = Duration::from_micros(dice.pick(&[0, 100, 300, 300, 1_000, 10_000]));
     let limits = Limits { deadline: Some(deadline), ..Limits::untrusted() };
     let mode = dice.pick(&[Mode::Call, Mode::Gradient, Mode::Jacobian]);
     let n = dice.pick(&[0, 1, 7, 1_000, 1 << 40, i64::MAX, -1]);
