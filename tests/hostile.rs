@@ -4,24 +4,14 @@
 mod support;
 
 use dualvm_vm::module::ModuleDef;
-use dualvm_vm::value::Value;
-use support::engines::{Engines, Mode, Outcome};
-use support::{bytes, hostile};
+use support::dice::Dice;
+use support::engines::Engines;
+use support::watchdog::Watchdog;
+use support::{from_environment, hostile};
 
-/// Runs `main` for a few arguments, in all modes, on all engines.
 #[track_caller]
 fn run_alike(name: &str, def: &ModuleDef, engines: &mut Engines) {
-    let loaded = engines.load(def).unwrap_or_else(|errors| panic!("{name}: the verifier refuses: {}", errors[0]));
-    for n in [0, 1, 3] {
-        for mode in [Mode::Call, Mode::Gradient] {
-            let outcome = loaded.run("main", &[Value::Real(0.75), Value::Int(n)], mode, &bytes::limits());
-            match outcome.unwrap_or_else(|error| panic!("{name}, n = {n}: {error}")) {
-                Outcome::Other(error) => panic!("{name}, n = {n}: {error}"),
-                Outcome::Trap(trap) if n == 0 => panic!("{name}, n = {n}: {trap}"),
-                Outcome::Done { .. } | Outcome::Trap(_) => {}
-            }
-        }
-    }
+    hostile::run::alike(def, engines).unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
 #[test]
@@ -44,5 +34,18 @@ fn hostile_texts_of_small_sizes_run_alike() {
             let def = def.unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
             run_alike(&name, &def, &mut engines);
         }
+    }
+}
+
+/// The same sizes and larger ones as a fuzzer chooses them: the target `hostile`.
+#[test]
+fn hostile_modules_end_soon_after_a_deadline_and_run_alike_afterwards() {
+    let first = from_environment("DUALVM_FIRST_SEED").unwrap_or(0);
+    let seeds = from_environment("DUALVM_SEEDS").unwrap_or(150);
+    let (watchdog, mut engines) = (Watchdog::new(), Engines::for_fuzzing());
+    for seed in first..first + seeds {
+        watchdog.watch(seed);
+        let choices = Dice::with_seed(seed).bytes(16);
+        hostile::run::from_bytes(&choices, &mut engines).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use support::engines::Engines;
 
 thread_local! {
-    static ENGINES: RefCell<Engines> = RefCell::new(Engines::new());
+    static ENGINES: RefCell<Engines> = RefCell::new(Engines::for_fuzzing());
 }
 
 fuzz_target!(|bytes: &[u8]| {

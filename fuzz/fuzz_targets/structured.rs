@@ -10,9 +10,11 @@ use std::cell::RefCell;
 use support::engines::Engines;
 
 thread_local! {
-    static ENGINES: RefCell<Engines> = RefCell::new(Engines::new());
+    static ENGINES: RefCell<Engines> = RefCell::new(Engines::for_fuzzing());
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    ENGINES.with_borrow_mut(|engines| support::bytes::structured(bytes, engines).unwrap_or_else(|error| panic!("{error}")));
+    ENGINES.with_borrow_mut(|engines| {
+        support::bytes::structured(bytes, engines).unwrap_or_else(|error| panic!("{error}"))
+    });
 });

@@ -71,7 +71,8 @@ impl Shared {
 
 fn target() -> Result<OwnedTargetIsa, String> {
     let mut flags = settings::builder();
-    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+    // Cranelift's own check of what it is given: in tests and fuzzers, with debug assertions or without.
+    let verify = if cfg!(any(debug_assertions, fuzzing)) { "true" } else { "false" };
     let choices = [
         // What its optimiser does, the frontend has done, but for what `function/tight.rs` does for loops. It would place a
         // value anew in each branch that uses it, which makes long chains quadratic, and takes longer in deep nests.
@@ -203,4 +204,15 @@ fn preserving_stub(module: &mut JITModule, helper: Helper) -> Result<*const u8, 
     module.define_function(stub, &mut context)?;
     module.finalize_definitions()?;
     Ok(module.get_finalized_function(stub))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(not(debug_assertions), ignore = "Cranelift checks what it is given with debug assertions only")]
+    fn tests_check_what_cranelift_is_given() {
+        assert!(target().expect("this machine has native code").flags().enable_verifier());
+    }
 }

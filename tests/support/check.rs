@@ -79,7 +79,8 @@ fn reference<N: Number>(program: &Program, make: impl FnMut(usize, f64) -> N) ->
 pub(crate) fn check(seed: u64, program: &Program, engines: &mut Engines, counts: &mut Counts) -> Result<(), String> {
     counts.programs += 1;
     let mut rng = Rng::with_seed(!seed);
-    let loaded = engines.load(&program.module).map_err(|errors| format!("the verifier refuses: {}", errors[0]))?;
+    let loaded =
+        engines.load(&program.module, seed).map_err(|errors| format!("the verifier refuses: {}", errors[0]))?;
     let args = arguments(&program.args, |_, x| x);
     let covered: Covered<f64> = run_and_cover(&program.module, main_index(&program.module), args, STEPS_MAX);
     let mut constructs: Vec<&str> = program

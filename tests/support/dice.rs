@@ -36,9 +36,10 @@ impl Dice {
     }
 
     /// Choices are read off the bytes, a byte for each small one, so that a change of one byte changes one choice. When
-    /// they are used up, the rest is always the same random sequence.
+    /// they are used up, the rest is a random sequence that depends on all of them: a fuzzer begins with few bytes, and
+    /// would otherwise see the same ends of programs again and again.
     pub(crate) fn with_bytes(bytes: &[u8]) -> Self {
-        Dice { bytes: bytes.to_vec(), at: 0, rng: Rng::with_seed(0) }
+        Dice { bytes: bytes.to_vec(), at: 0, rng: Rng::with_seed(number(bytes)) }
     }
 
     /// A number of 64 bits, of which those that tell `span` values apart are random.
@@ -83,8 +84,18 @@ impl Dice {
         self.below(1 << 53) as f64 / (1u64 << 53) as f64
     }
 
+    /// Choices for other dice.
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.u8(..)).collect()
+    }
+
     /// One of these.
     pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.usize(..from.len())].clone()
     }
+}
+
+/// A number that depends on all bytes (Fowler, Noll and Vo).
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -14,6 +14,7 @@ use dualvm_vm::trap::{Limit, Trap, TrapKind};
 use dualvm_vm::value::Value;
 use dualvm_vm::verify::VerifyError;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The heap of the configuration whose heap is evacuated early.
 pub(crate) const SMALL_HEAP: u64 = 400_000;
@@ -159,50 +160,97 @@ fn exact(value: &Value, out: &mut String) {
     }
 }
 
+/// Which engines run a program.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Choice {
+    /// All of them.
+    All,
+    /// All that interpret, and one of those that compile: compiling takes much longer than all else.
+    Turns,
+    /// The first one and one of the others.
+    Pairs,
+    /// The first one and one of the others that interpret.
+    Interpreted,
+}
+
+impl Choice {
+    /// What `DUALVM_ENGINES` says, if it is set.
+    fn from_environment() -> Option<Choice> {
+        Some(match std::env::var("DUALVM_ENGINES").ok()?.as_str() {
+            "all" => Choice::All,
+            "turns" => Choice::Turns,
+            "pairs" => Choice::Pairs,
+            "interpreted" => Choice::Interpreted,
+            other => {
+                panic!("DUALVM_ENGINES must be `all`, `turns`, `pairs` or `interpreted`, found {other:?}")
+            }
+        })
+    }
+
+    /// Whether the engine of this number runs the program of this number.
+    fn includes(self, engine: usize, program: u64) -> bool {
+        let compiles = |engine: usize| CONFIGURATIONS[engine].jit != Jit::Off;
+        // Whether it is the engine's turn, of those that `among` says.
+        let turn = |among: &dyn Fn(usize) -> bool| {
+            let others: Vec<usize> = (1..CONFIGURATIONS.len()).filter(|&engine| among(engine)).collect();
+            others[(program % others.len() as u64) as usize] == engine
+        };
+        match self {
+            Choice::All => true,
+            Choice::Turns => !compiles(engine) || turn(&compiles),
+            Choice::Pairs => engine == 0 || turn(&|_| true),
+            Choice::Interpreted => engine == 0 || turn(&|engine| !compiles(engine)),
+        }
+    }
+}
+
 /// The engines that programs run on, one after the other.
 pub(crate) struct Engines {
     engines: Vec<Engine>,
-    /// Whether every program is compiled by every configuration that compiles. Compiling takes much longer than all
-    /// else, so that otherwise they take turns.
-    all: bool,
-    turn: usize,
+    choice: Choice,
+    /// How many programs run on an engine that is not to be reused before a new one is made after all: making one takes
+    /// as long as running a small program a few times.
+    renewed_every: u64,
 }
 
 impl Engines {
+    fn with(choice: Choice) -> Self {
+        let engines = CONFIGURATIONS.iter().map(Configuration::engine).collect();
+        Engines { engines, choice, renewed_every: 1 }
+    }
+
     /// All of them on every program, whatever the environment says.
     pub(crate) fn all() -> Self {
-        Engines { engines: CONFIGURATIONS.iter().map(Configuration::engine).collect(), all: true, turn: 0 }
+        Engines::with(Choice::All)
     }
 
-    /// `DUALVM_ENGINES=all`: all of them on every program. `DUALVM_ENGINES=turns`: those that compile take turns. If it
-    /// isn't set, all of them where `DUALVM_SEEDS` is.
+    /// What `DUALVM_ENGINES` says: `all`; `turns`: all that interpret, and one that compiles; `pairs`: the interpreter
+    /// and one other; `interpreted`: the same without those that compile. If it isn't set, `all` where `DUALVM_SEEDS`
+    /// is, else `turns`.
     pub(crate) fn new() -> Self {
-        let all = match std::env::var("DUALVM_ENGINES").as_deref() {
-            Ok("all") => true,
-            Ok("turns") => false,
-            Ok(other) => panic!("DUALVM_ENGINES must be `all` or `turns`, found {other:?}"),
-            Err(_) => std::env::var_os("DUALVM_SEEDS").is_some(),
-        };
-        Engines { all, ..Engines::all() }
+        let otherwise = if std::env::var_os("DUALVM_SEEDS").is_some() { Choice::All } else { Choice::Turns };
+        Engines::with(Choice::from_environment().unwrap_or(otherwise))
     }
 
-    /// Verifies a module for every engine whose turn it is.
-    pub(crate) fn load(&mut self, def: &ModuleDef) -> Result<Loaded, Vec<VerifyError>> {
-        self.turn += 1;
-        let natives = CONFIGURATIONS.iter().filter(|configuration| configuration.jit != Jit::Off).count();
+    /// As [`Engines::new`], but `pairs` if nothing is said, and engines are seldom made anew: a fuzzer sees more by
+    /// another program than by another engine.
+    pub(crate) fn for_fuzzing() -> Self {
+        Engines { renewed_every: 64, ..Engines::with(Choice::from_environment().unwrap_or(Choice::Pairs)) }
+    }
+
+    /// Verifies a module for every engine whose turn it is. The program's number alone says which these are, so that a
+    /// failure can be repeated.
+    pub(crate) fn load(&mut self, def: &ModuleDef, program: u64) -> Result<Loaded, Vec<VerifyError>> {
+        let renewed = program.is_multiple_of(self.renewed_every);
         let mut modules = Vec::new();
-        let mut native = 0;
-        for (configuration, engine) in CONFIGURATIONS.iter().zip(&mut self.engines) {
-            if configuration.jit != Jit::Off {
-                native += 1;
-                if !self.all && !(native + self.turn).is_multiple_of(natives) {
-                    continue;
+        for (number, configuration) in CONFIGURATIONS.iter().enumerate() {
+            if self.choice.includes(number, program) {
+                let engine = &mut self.engines[number];
+                if !configuration.reused && renewed {
+                    *engine = configuration.engine();
                 }
+                modules.push((configuration, Module::new(engine, def.clone())?));
             }
-            if !configuration.reused {
-                *engine = configuration.engine();
-            }
-            modules.push((configuration, Module::new(engine, def.clone())?));
         }
         Ok(Loaded { modules })
     }
@@ -229,11 +277,11 @@ impl Loaded {
             for time in 1..=configuration.calls {
                 let found = outcome(&function, args, mode, &options);
                 // How much is live at one time is not compared.
-                let live = found.stopped_by(Limit::LiveBytes);
+                let live = found.stopped_by(Limit::LiveBytes) && live_bytes < Limits::default().live_bytes;
                 let tape = configuration.threads == CONFIGURATIONS[0].threads;
                 match &expected {
-                    _ if live && configuration.live_bytes.is_some() => break,
                     None => expected = Some(found),
+                    _ if live => break,
                     Some(expected) if expected.stopped_by(Limit::LiveBytes) => break,
                     Some(expected) if !tape && [expected, &found].iter().any(|o| o.stopped_by(Limit::TapeBytes)) => {}
                     Some(expected) if expected.exact(tape) == found.exact(tape) => {}
@@ -252,6 +300,20 @@ impl Loaded {
             }
         }
         Ok(expected.expect("there is a first configuration"))
+    }
+}
+
+impl Loaded {
+    /// How long a call takes on each engine, whatever comes of it.
+    pub(crate) fn time(&self, name: &str, args: &[Value], mode: Mode, limits: &Limits) -> Vec<(&str, Duration)> {
+        let options = CallOptions::with_limits(limits.clone());
+        let time = |(configuration, module): &(&'static Configuration, Module)| {
+            let begin = Instant::now();
+            let function = module.function(name).expect("the function is exported");
+            outcome(&function, args, mode, &options);
+            (configuration.name, begin.elapsed())
+        };
+        self.modules.iter().map(time).collect()
     }
 }
 

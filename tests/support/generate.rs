@@ -11,6 +11,7 @@ mod calls;
 mod data;
 mod forks;
 mod loops;
+mod registers;
 mod statements;
 mod values;
 
@@ -19,7 +20,7 @@ use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
 use dualvm_vm::isa::{Op, Operand, Reg};
 use dualvm_vm::module::{FuncId, HostType, Interface, ModuleDef, TypeDef, TypeId, ValueType, VariantDef};
 use dualvm_vm::value::Value;
-use std::collections::BTreeSet;
+use registers::RegSet;
 
 /// What programs are like.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -111,10 +112,19 @@ pub(crate) fn program(seed: u64, style: Style) -> Program {
 
 /// A program of these choices.
 pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
+    program_up_to(usize::MAX, dice, style)
+}
+
+/// A program of these choices that stops to grow after so many statements. Those that make arguments and objects don't
+/// count, so that it has a few dozen instructions in any case.
+pub(crate) fn program_up_to(statements_max: usize, dice: &mut Dice, style: Style) -> Program {
     let mut builder = ModuleBuilder::new();
     let types = declare_types(&mut builder);
     let signatures = signatures(&types, style, dice);
-    let ranges = if style == Style::Parallel { forks::ranges(&types, dice) } else { Vec::new() };
+    let ranges = match style {
+        Style::Parallel => forks::ranges(if statements_max > 50 { 3 } else { 1 }, &types, dice),
+        _ => Vec::new(),
+    };
     let deep = style == Style::Recursive || style == Style::Parallel && dice.one_in(4);
     let name = |n: usize| if n == 0 { "main".to_owned() } else { format!("f{n}") };
     let functions: Vec<FuncId> = signatures
@@ -135,6 +145,7 @@ pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
         Style::Tame | Style::Long | Style::Wasteful => false,
     };
     let mut notes = Vec::new();
+    let mut statements_left = statements_max;
     let mut long_loops = match style {
         Style::Loops => u32::from(dice.one_in(3)),
         Style::Parallel => u32::from(dice.one_in(4)),
@@ -153,14 +164,15 @@ pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
             message,
             regs: [Vec::new(), Vec::new(), Vec::new()],
             ref_types: Vec::new(),
-            assigned: BTreeSet::new(),
-            protected: BTreeSet::new(),
+            assigned: RegSet::default(),
+            protected: RegSet::default(),
             counter: Reg::int(0),
             may_call: true,
             results: signature.results.clone(),
             index: n as u32,
             line: located.then_some(1),
             long_loops: &mut long_loops,
+            statements_left: &mut statements_left,
             notes: &mut notes,
         };
         if n == 0 {
@@ -342,9 +354,9 @@ struct Writer<'a> {
     /// Reference registers with their types.
     ref_types: Vec<(TypeId, Reg)>,
     /// Registers that are assigned on every path to here.
-    assigned: BTreeSet<Reg>,
+    assigned: RegSet,
     /// Registers that must not be written now: counters, and what a loop was promised.
-    protected: BTreeSet<Reg>,
+    protected: RegSet,
     counter: Reg,
     may_call: bool,
     results: Vec<ValueType>,
@@ -353,6 +365,8 @@ struct Writer<'a> {
     line: Option<u32>,
     /// How many loops may still run for thousands of rounds.
     long_loops: &'a mut u32,
+    /// How many statements the program may still have.
+    statements_left: &'a mut usize,
     notes: &'a mut Vec<(&'static str, u32, u32)>,
 }
 
@@ -379,7 +393,8 @@ impl Writer<'_> {
         } else {
             let size = self.dice.usize(1..16);
             if self.style == Style::Long {
-                for _ in 0..self.dice.usize(0..500) {
+                let count = self.dice.usize(0..500);
+                for _ in 0..self.granted(count) {
                     self.straight();
                 }
             }
@@ -412,8 +427,12 @@ impl Writer<'_> {
 
     /// The registers that the function begins with: few, or so many that they don't fit a machine's.
     fn registers(&mut self) {
-        let pressed = self.dice.one_in(12);
-        let reals = if self.style == Style::Long || pressed { self.dice.usize(20..160) } else { self.dice.usize(2..6) };
+        let pressed = self.dice.one_in(12) && *self.statements_left > 20;
+        let reals = if self.style == Style::Long && *self.statements_left > 100 || pressed {
+            self.dice.usize(20..160)
+        } else {
+            self.dice.usize(2..6)
+        };
         let ints = if pressed { self.dice.usize(10..60) } else { self.dice.usize(2..4) };
         if reals > 100 {
             self.note("more than 100 real registers");
@@ -451,6 +470,13 @@ impl Writer<'_> {
         if let ValueType::Ref(id) = ty {
             self.ref_types.push((id, reg));
         }
+    }
+
+    /// How many of so many statements the program may still have.
+    fn granted(&mut self, count: usize) -> usize {
+        let count = count.min(*self.statements_left);
+        *self.statements_left -= count;
+        count
     }
 
     /// One chance in `n`.

@@ -9,6 +9,7 @@
 //!
 //! [`sources`] has texts of the language of the same kind, as programs write them rather than people.
 
+pub(crate) mod run;
 pub(crate) mod sources;
 
 use super::export_all;
@@ -180,7 +181,8 @@ fn close_loops(f: &mut FunctionBuilder, cond: IntReg, heads: &[Label]) {
 /// least.
 pub(crate) fn loops_in_a_row(count: usize) -> ModuleDef {
     only_main(|f, x, n| {
-        let (half, one, left) = (f.real_const(0.5), f.int_const(1), f.new_int());
+        let (half, zero, one, left) = (f.real_const(0.5), f.int_const(0), f.int_const(1), f.new_int());
+        let more = f.new_int();
         for _ in 0..count {
             let (head, after) = (f.new_label(), f.new_label());
             f.mov(left, n);
@@ -188,8 +190,7 @@ pub(crate) fn loops_in_a_row(count: usize) -> ModuleDef {
             scale_by(f, x, half);
             add_to(f, x, half);
             f.emit_regs(Op::ISub, &[left.into(), left.into(), one.into()]);
-            let zero = f.int_const(0);
-            let more = f.ilt(zero, left);
+            f.emit_regs(Op::ILt, &[more.into(), zero.into(), left.into()]);
             f.branch(more, head, after);
             f.bind(after);
         }
@@ -718,33 +719,37 @@ pub(crate) fn dead_blocks(count: usize) -> ModuleDef {
     })
 }
 
-/// `count` counted loops along an array, each with a block that nothing reaches between its body and its branch: it
-/// reads the array, changes the counter and leads into the loop.
+/// `count` counted loops along an array, each with a block that nothing reaches between its body and its end: it reads
+/// the array, changes the counter and leads into the loop, by falling into its end or by a branch of its own.
 pub(crate) fn dead_code_in_loops(count: usize) -> ModuleDef {
     let mut module = ModuleBuilder::new();
     let array = module.intern_type(TypeDef::Array(Real));
     let (mut f, x, n) = main_builder();
     let elements = f.new_ref(array);
     f.emit(Op::Pack, &[Operand::Def(elements.into()), Operand::Uses(vec![x.into(); 8])]);
-    let (one, len, bound, at, element) = (f.int_const(1), f.new_int(), f.new_int(), f.new_int(), f.new_real());
+    let (zero, one, len, bound) = (f.int_const(0), f.int_const(1), f.new_int(), f.new_int());
+    let (at, more, element) = (f.new_int(), f.new_int(), f.new_real());
     f.emit_regs(Op::Len, &[len.into(), elements.into()]);
     f.emit_regs(Op::IMin, &[bound.into(), len.into(), n.into()]);
-    for _ in 0..count {
-        let (body, head, dead, after) = (f.new_label(), f.new_label(), f.new_label(), f.new_label());
-        let start = f.int_const(0);
-        f.mov(at, start);
-        f.jump(head);
+    for number in 0..count {
+        let (body, end, after) = (f.new_label(), f.new_label(), f.new_label());
+        f.mov(at, zero);
+        f.emit_regs(Op::ILt, &[more.into(), at.into(), bound.into()]);
+        f.branch(more, body, after);
         f.bind(body);
         f.emit_regs(Op::Elem, &[element.into(), elements.into(), at.into()]);
         add_to(&mut f, x, element);
-        f.emit_regs(Op::IAdd, &[at.into(), at.into(), one.into()]);
-        f.jump(head);
-        f.bind(dead);
+        f.jump(end);
+        // Nothing leads here.
         f.emit_regs(Op::Elem, &[element.into(), elements.into(), at.into()]);
         f.emit_regs(Op::ISub, &[at.into(), at.into(), one.into()]);
         scale_by(&mut f, x, element);
-        f.bind(head);
-        let more = f.ilt(at, bound);
+        if number % 2 == 0 {
+            f.branch(more, body, after);
+        }
+        f.bind(end);
+        f.emit_regs(Op::IAdd, &[at.into(), at.into(), one.into()]);
+        f.emit_regs(Op::ILt, &[more.into(), at.into(), bound.into()]);
         f.branch(more, body, after);
         f.bind(after);
     }

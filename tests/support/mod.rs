@@ -4,14 +4,20 @@
 
 pub(crate) mod bytes;
 pub(crate) mod check;
+pub(crate) mod dead_code;
 pub(crate) mod dice;
 pub(crate) mod engines;
+pub(crate) mod forms;
 pub(crate) mod generate;
 pub(crate) mod hostile;
+pub(crate) mod mutate;
 pub(crate) mod numbers;
+pub(crate) mod panics;
 pub(crate) mod reference;
 pub(crate) mod sources;
 pub(crate) mod tasks;
+pub(crate) mod unexpected;
+pub(crate) mod watchdog;
 
 use dualvm_vm::builder::FunctionBuilder;
 use dualvm_vm::engine::{Engine, Function, Module, RunError};

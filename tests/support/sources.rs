@@ -49,7 +49,9 @@ struct Writer {
     dice: Dice,
     veil: Option<Dice>,
     /// Expressions that may still be made before only small ones are.
-    budget: i32,
+    budget: i64,
+    /// How large expressions are, in percent of the usual.
+    percent: i64,
     names: usize,
     scope: Vec<(String, Ty)>,
     definitions: Vec<(String, Vec<Ty>, Ty)>,
@@ -65,10 +67,16 @@ pub(crate) fn source(seed: u64, veiled: bool) -> (String, Vec<Value>) {
 
 /// The source of these choices.
 pub(crate) fn source_from(dice: Dice, veil: Option<Dice>) -> (String, Vec<Value>) {
+    sized_source(100, dice, veil)
+}
+
+/// The source of these choices, with expressions of this size in percent of the usual.
+pub(crate) fn sized_source(percent: i64, dice: Dice, veil: Option<Dice>) -> (String, Vec<Value>) {
     let mut writer = Writer {
         dice,
         veil,
         budget: 0,
+        percent,
         names: 0,
         scope: Vec::new(),
         definitions: Vec::new(),
@@ -152,7 +160,7 @@ impl Writer {
         let name = format!("measure{which}");
         let mut arms = String::new();
         for (n, fields) in self.data[which].clone().into_iter().enumerate() {
-            self.budget = 12;
+            self.begin(12);
             let mark = self.scope.len();
             let names: Vec<String> = fields.iter().map(|ty| self.bind(ty.clone())).collect();
             let mut lets = String::new();
@@ -175,7 +183,7 @@ impl Writer {
         let params: Vec<Ty> = (0..self.dice.usize(1..4)).map(|_| self.any_type()).collect();
         let result = self.any_type();
         let names: Vec<String> = params.iter().map(|ty| self.bind(ty.clone())).collect();
-        self.budget = 30;
+        self.begin(30);
         let body = self.expr(&result, 4);
         let written: String = names.iter().zip(&params).map(|(name, ty)| format!(" ({name} : {})", show(ty))).collect();
         let result_written = if self.dice.bool() { format!(" : {}", show(&result)) } else { String::new() };
@@ -206,9 +214,9 @@ impl Writer {
         self.scope.push(("n".into(), Int));
         args.push(Value::Int(self.dice.i64(0..6)));
         self.long_loop = self.dice.one_in(10);
-        self.budget = 80;
+        self.begin(80);
         let first = self.expr(&Real, 6);
-        self.budget = 40;
+        self.begin(40);
         let second = self.expr(&Real, 5);
         let _ = writeln!(out, "def main {params} : Real =\n  {first}\n  + sin {second} * x0");
         args
@@ -256,6 +264,11 @@ impl Writer {
     }
 
     // Expressions.
+
+    /// Begins an expression of about so many parts in programs of the usual size.
+    fn begin(&mut self, parts: i64) {
+        self.budget = parts * self.percent / 100;
+    }
 
     /// An expression that stands wherever an operand or an argument may.
     fn expr(&mut self, ty: &Ty, depth: u32) -> String {

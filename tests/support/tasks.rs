@@ -26,7 +26,7 @@ fn module(code: &str) -> ModuleDef {
 
 pub(crate) fn load(code: &str) -> Loaded {
     let def = module(code);
-    Engines::all().load(&def).unwrap_or_else(|errors| panic!("the verifier refuses: {}", errors[0]))
+    Engines::all().load(&def, 0).unwrap_or_else(|errors| panic!("the verifier refuses: {}", errors[0]))
 }
 
 /// What `f` gives on all engines.

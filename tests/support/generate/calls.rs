@@ -58,7 +58,7 @@ impl Writer<'_> {
         let guarded = self.protected.insert(callee);
         let args = self.arguments(params);
         if guarded {
-            self.protected.remove(&callee);
+            self.protected.remove(callee);
         }
         let results = self.result_registers(types);
         self.note("call of a closure");

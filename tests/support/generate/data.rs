@@ -45,7 +45,7 @@ impl Writer<'_> {
             writer.payloads(src, case);
         });
         if guarded {
-            self.protected.remove(&src);
+            self.protected.remove(src);
         }
         goes_on
     }
@@ -160,7 +160,7 @@ impl Writer<'_> {
         self.out.jump(head);
         self.out.bind(exit);
         if guarded {
-            self.protected.remove(&acc);
+            self.protected.remove(acc);
         }
         self.assigned = before;
     }
@@ -226,7 +226,7 @@ impl Writer<'_> {
         let guarded = self.protected.insert(src);
         self.payloads(src, usize::from(tag));
         if guarded {
-            self.protected.remove(&src);
+            self.protected.remove(src);
         }
         self.out.bind(end);
         self.assigned = before;

@@ -11,14 +11,14 @@ use dualvm_vm::module::{FuncId, ValueType};
 /// A task to be: its function, and its arguments.
 type Call = (usize, Vec<Reg>);
 
-/// Signatures of functions for parallel maps: start and end of a range, arrays and other values, the counter.
-pub(super) fn ranges(types: &Types, dice: &mut Dice) -> Vec<Signature> {
+/// Signatures of so many functions for parallel maps: start and end of a range, arrays and other values, the counter.
+pub(super) fn ranges(count: usize, types: &Types, dice: &mut Dice) -> Vec<Signature> {
     use ValueType::{Int, Real, Ref};
     let (reals, ints) = (Ref(types.reals), Ref(types.ints));
     let results = [reals, reals, reals, ints, Ref(types.pairs), Ref(types.rows)];
     let others = [Real, Real, reals, ints, Ref(types.pair), Ref(types.list), Ref(types.closures[0])];
     let mut all = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..count {
         let mut params = vec![Int, Int, reals, ints, Real];
         params.extend((0..dice.usize(0..3)).map(|_| dice.pick(&others)));
         params.push(Int);
@@ -96,7 +96,7 @@ impl Writer<'_> {
             ValueType::Ref(id) => self.ref_types.contains(&(id, reg)),
             _ => ty.bank() == reg.bank,
         };
-        of_type && self.assigned.contains(&reg)
+        of_type && self.assigned.contains(reg)
     }
 
     /// Writes a fork whose results go to registers that the verifier accepts: different ones, and none that a later
@@ -108,7 +108,7 @@ impl Writer<'_> {
             let taken = calls[n + 1..].iter().flat_map(|(_, args)| args).chain(results.iter().flatten());
             let guarded: Vec<Reg> = taken.copied().filter(|&reg| self.protected.insert(reg)).collect();
             results.push(self.result_registers(&signatures[*func].results));
-            guarded.iter().for_each(|reg| _ = self.protected.remove(reg));
+            guarded.iter().for_each(|&reg| self.protected.remove(reg));
         }
         self.note(if self.index == 0 { "fork" } else { "fork in another function" });
         let tasks: Vec<(FuncId, &[Reg], &[Reg])> = calls
@@ -118,7 +118,7 @@ impl Writer<'_> {
             .collect();
         self.out.fork(&tasks);
         let results = results.concat();
-        self.assigned.extend(&results);
+        self.assigned.extend(results.iter().copied());
         results
     }
 
@@ -293,7 +293,8 @@ impl Writer<'_> {
         }
         self.out.emit_regs(Op::Elem, &[x, range.array, at.into()]);
         self.wrote(x);
-        for _ in 0..self.dice.usize(0..6) {
+        let count = self.dice.usize(0..6);
+        for _ in 0..self.granted(count) {
             self.straight();
         }
         let push = [Op::Push, Op::IPush, Op::PPush][element.bank() as usize];

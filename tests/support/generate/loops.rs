@@ -125,7 +125,7 @@ impl Writer<'_> {
         let rounds_are_few = matches!(end, End::Constant(..4)) && depth == 0;
         let this = Loop { index, sources, builder, rounds_are_few, constants };
         let size = if long { self.dice.usize(2..8) } else { self.dice.usize(1..14) };
-        for _ in 0..size {
+        for _ in 0..self.granted(size) {
             self.in_loop(&this);
         }
         if let Some((reg, element)) = this.builder {
@@ -141,9 +141,9 @@ impl Writer<'_> {
         if guarded {
             self.assigned = before;
         }
-        self.assigned.remove(&index.into());
+        self.assigned.remove(index.into());
         for source in &this.sources {
-            self.protected.remove(&source.array);
+            self.protected.remove(source.array);
         }
         if let Some((reg, element)) = this.builder {
             let array = match element {
@@ -320,7 +320,7 @@ impl Writer<'_> {
         let regs: Vec<Reg> = (0..len).map(|_| self.from(ValueType::Real)).collect();
         self.note("shift register");
         for pair in regs.windows(2) {
-            if !self.protected.contains(&pair[0]) {
+            if !self.protected.contains(pair[0]) {
                 self.out.mov(pair[0], pair[1]);
             }
         }
@@ -367,7 +367,7 @@ impl Writer<'_> {
         let size = self.dice.usize(1..7);
         let falls = self.statements(size, depth + 1);
         self.regs[Bank::Int as usize].retain(|&reg| reg != index.into());
-        self.assigned.remove(&index.into());
+        self.assigned.remove(index.into());
         if falls {
             self.out.emit_regs(Op::IAdd, &[index.into(), index.into(), one.into()]);
             if foot {

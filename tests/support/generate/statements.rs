@@ -1,17 +1,17 @@
 //! Statements: arithmetic, moves, branches and loops of several blocks.
 
+use super::registers::RegSet;
 use super::{Style, Writer};
 use dualvm_vm::builder::{IntReg, Label};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::module::ValueType;
-use std::collections::BTreeSet;
 
 impl Writer<'_> {
     // Statements.
 
     /// Writes statements; says whether control reaches their end.
     pub(super) fn statements(&mut self, count: usize, depth: u32) -> bool {
-        (0..count).all(|_| self.statement(depth))
+        (0..self.granted(count)).all(|_| self.statement(depth))
     }
 
     /// A statement that stays in its block.
@@ -197,7 +197,7 @@ impl Writer<'_> {
         let [a, b] = [(); 2].map(|()| {
             loop {
                 let reg = self.from(ValueType::Real);
-                if !self.protected.contains(&reg) {
+                if !self.protected.contains(reg) {
                     break reg;
                 }
                 let to = self.to(ValueType::Real);
@@ -263,7 +263,7 @@ impl Writer<'_> {
     pub(super) fn arms_that(&mut self, labels: &[Label], depth: u32, mut begin: impl FnMut(&mut Self, usize)) -> bool {
         let before = self.assigned.clone();
         let end = self.out.new_label();
-        let mut after: Option<BTreeSet<Reg>> = None;
+        let mut after: Option<RegSet> = None;
         for (n, &label) in labels.iter().enumerate() {
             self.out.bind(label);
             self.assigned = before.clone();
@@ -271,10 +271,10 @@ impl Writer<'_> {
             let size = self.dice.usize(0..5);
             if self.statements(size, depth + 1) {
                 self.out.jump(end);
-                after = Some(match after {
-                    Some(after) => after.intersection(&self.assigned).copied().collect(),
-                    None => self.assigned.clone(),
-                });
+                match &mut after {
+                    Some(after) => after.intersect(&self.assigned),
+                    None => after = Some(self.assigned.clone()),
+                }
             }
         }
         self.out.bind(end);

@@ -13,7 +13,7 @@ impl Writer<'_> {
             ValueType::Ref(id) => self.ref_types.iter().filter(|(ty, _)| *ty == id).map(|(_, reg)| *reg).collect(),
             _ => self.regs[ty.bank() as usize].clone(),
         };
-        let candidates: Vec<Reg> = candidates.into_iter().filter(|reg| !self.protected.contains(reg)).collect();
+        let candidates: Vec<Reg> = candidates.into_iter().filter(|&reg| !self.protected.contains(reg)).collect();
         let enough = if ty.bank() == Bank::Ref { 2 } else { 1 };
         if candidates.len() < enough || self.one_in(40) {
             let reg = self.out.new_reg(ty);
@@ -35,7 +35,7 @@ impl Writer<'_> {
             ValueType::Ref(id) => self.ref_types.iter().filter(|(ty, _)| *ty == id).map(|(_, reg)| *reg).collect(),
             _ => self.regs[ty.bank() as usize].clone(),
         };
-        let assigned: Vec<Reg> = assigned.into_iter().filter(|reg| self.assigned.contains(reg)).collect();
+        let assigned: Vec<Reg> = assigned.into_iter().filter(|&reg| self.assigned.contains(reg)).collect();
         if assigned.is_empty() || (ty.bank() == Bank::Ref && self.one_in(4)) {
             return self.make(ty);
         }
