@@ -57,7 +57,8 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
     config.threads = target.threads;
     let engine = Engine::new(config);
     let module = load(&target.file, &engine)?;
-    let (function, words) = choose_function(target, &module)?;
+    let words = target.words();
+    let (function, words) = choose_function(target, &words, &module)?;
     let args = match &target.input {
         None => arguments(&target.file, &function, words)?,
         Some(_) if !words.is_empty() => {
@@ -70,9 +71,9 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
 }
 
 /// The function, and the words that are left.
-fn choose_function<'t>(target: &'t Target, module: &Module) -> Outcome<(Function, &'t [String])> {
+fn choose_function<'w>(target: &Target, words: &'w [String], module: &Module) -> Outcome<(Function, &'w [String])> {
     let file = shown(&target.file);
-    if let Some((first, rest)) = target.words.split_first() {
+    if let Some((first, rest)) = words.split_first() {
         match module.function(first) {
             Ok(function) => return Ok((function, rest)),
             Err(error) if is_name(first) => return Err(Failure::name(&file, module, &error)),
@@ -81,12 +82,12 @@ fn choose_function<'t>(target: &'t Target, module: &Module) -> Outcome<(Function
     }
     let stem = target.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
     let named_like_file = match module.function(&stem) {
-        Ok(function) => return Ok((function, &target.words)),
+        Ok(function) => return Ok((function, words)),
         Err(error) => error,
     };
     let mut functions = module.functions();
     match (functions.next(), functions.next()) {
-        (Some(only), None) => Ok((only, &target.words)),
+        (Some(only), None) => Ok((only, words)),
         _ if matches!(named_like_file.kind(), ErrorKind::Unexported(_)) => {
             Err(Failure::name(&file, module, &named_like_file))
         }
