@@ -110,7 +110,7 @@ pub fn compile_program(file_name: &str, text: &str) -> Result<Compiled, Diagnost
 fn compile_into(source: &Source, began: Instant, sink: &mut diagnostics::Sink) -> Option<Compiled> {
     let mut names = names::Names::default();
     let tokens = lexer::lex(source.text(), 0, &mut names, sink);
-    let prelude = lexer::lex(prelude::source().text(), source.prelude_start(), &mut names, sink);
+    let prelude = prelude::lex_needed(&tokens, source.prelude_start(), &mut names, sink);
     let ast = parser::parse(&tokens, &prelude, &mut names, sink);
     let parsed = Instant::now();
     let resolved = resolve::resolve(&ast, &mut names, sink);

@@ -16,6 +16,7 @@ use crate::ast::{
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::names::{Name, Names};
+use crate::prelude;
 use crate::source::Span;
 use std::collections::HashMap;
 
@@ -76,16 +77,13 @@ pub(crate) struct Resolved {
     pub(crate) function_mentions: Table<LocalFunctionId, Vec<LocalFunctionId>>,
     /// The abbreviations that can be expanded: all but those that would expand to themselves.
     pub(crate) expandable: Table<AliasId, bool>,
-    /// Whether a definition is the program's own, or one of the prelude's that the program needs. All others are
-    /// neither resolved nor inferred.
+    /// Whether a definition is the program's own, or one of the prelude's that the program needs. Others, which have
+    /// the name of something that a program mentions, are neither resolved nor inferred.
     pub(crate) reached: Table<DefId, bool>,
     /// The prelude's definitions for lists whose names also mean ones for arrays, and those. A mention of one is a
     /// mention of both.
     pub(crate) overloads: HashMap<DefId, DefId>,
 }
-
-/// The prelude's definitions for lists, and those for arrays that have the same name in a program.
-const OVERLOADS: [(&str, &str); 2] = [("pmap", "pmap_array"), ("preduce", "preduce_array")];
 
 /// What the names of the outermost scope mean.
 #[derive(Clone, Debug)]
@@ -97,24 +95,23 @@ struct Globals {
 
 /// Resolves all names; what has no meaning is reported.
 pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved {
-    let builtins: Vec<(Name, Builtin)> = Builtin::all().map(|(text, builtin)| (names.intern(text), builtin)).collect();
     let basic = [("Real", TypeMeaning::Real), ("Int", TypeMeaning::Int), ("Bool", TypeMeaning::Bool)];
     let types = basic.into_iter().chain([("Array", TypeMeaning::Array), ("List", TypeMeaning::Data(LIST))]);
     let types: Vec<(Name, TypeMeaning)> = types.map(|(text, meaning)| (names.intern(text), meaning)).collect();
-    let mut of_prelude = |text: &str| {
-        let name = names.intern(text);
-        let mut prelude = ast.defs.ids().skip(ast.own.defs);
-        prelude.find(|&def| ast.defs[def].name == name).unwrap_or_else(|| unreachable!("the prelude defines `{text}`"))
+    let of_prelude = |text: &str| {
+        let mut prelude = ast.defs.iter().skip(ast.own.defs);
+        prelude.find(|(_, def)| names.text(def.name) == text).map(|(id, _)| id)
     };
-    let append = of_prelude("append");
-    let overloads = OVERLOADS.map(|(list, array)| (of_prelude(list), of_prelude(array))).into();
+    let append = of_prelude(prelude::APPEND);
+    let overloads = prelude::OVERLOADS.iter().filter_map(|(list, array)| Some((of_prelude(list)?, of_prelude(array)?)));
+    let overloads = overloads.collect();
     let mut globals = Globals {
         values: Table::filled(None, names.len()),
         constructors: Table::filled(None, names.len()),
         types: Table::filled(None, names.len()),
     };
-    for (name, builtin) in builtins {
-        globals.values[name] = Some(Meaning::Builtin(builtin));
+    for name in names.all() {
+        globals.values[name] = Builtin::named(names.text(name)).map(Meaning::Builtin);
     }
     for (name, meaning) in types {
         globals.types[name] = Some(meaning);
@@ -154,8 +151,8 @@ struct Resolver<'r> {
     sink: &'r mut Sink,
     /// The outermost scope of what is being resolved.
     globals: Globals,
-    /// What `++` means.
-    append: DefId,
+    /// What `++` means, if it is anywhere.
+    append: Option<DefId>,
     /// What each name means here, if it is bound in a definition.
     scope: Table<Name, Option<Meaning>>,
     /// What names meant before they were bound, to go back to when a scope ends.
@@ -381,7 +378,7 @@ impl Resolver<'_> {
 
     /// `++` is the prelude's `append`, whatever else has that name.
     fn append(&mut self, expr: ExprId) {
-        let def = self.append;
+        let def = self.append.expect("the prelude's definition is read if there is a `++`");
         self.resolved.meanings[expr] = Some(Meaning::Def(def));
         self.mentioned.push(def);
     }

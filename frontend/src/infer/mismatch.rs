@@ -4,6 +4,8 @@ use super::Infer;
 use crate::ast::{ConstructorId, ExprId, ExprKind, LIST};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
+use crate::prelude;
+use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::{Con, Mismatch, Shape, Ty};
 
@@ -90,7 +92,10 @@ impl Infer<'_> {
         if let Err(mismatch) = self.out.types.unify(expected, found) {
             let place = self.innermost(expr);
             let error = self.mismatch(self.ast.exprs[place].span, expected, found, why, mismatch);
-            let error = self.with_conversion(error, place, expected, found);
+            let error = match self.counterpart(why, expected, found) {
+                Some(help) => error.help(help),
+                None => self.with_conversion(error, place, expected, found),
+            };
             self.sink.push(error);
         }
     }
@@ -180,6 +185,25 @@ impl Infer<'_> {
             Why::Operand(symbol) => error.note(format!("`{symbol}` works on {expected} here")),
             Why::Pattern(span) => error.also(span, format!("this pattern matches {expected}")),
         }
+    }
+
+    /// Which function does for arrays what the called one does for lists, or the other way. To convert the argument
+    /// would be the slow way.
+    fn counterpart(&self, why: Why, expected: Ty, found: Ty) -> Option<String> {
+        let Why::Argument(callee, _) = why else { return None };
+        let is_known = match self.resolved.meanings[callee]? {
+            Meaning::Def(def) => !self.ast.is_own(def),
+            Meaning::Builtin(_) => true,
+            _ => false,
+        };
+        let name = self.callee_name(callee);
+        let mut pairs = prelude::FOR_ARRAYS.iter().filter(|_| is_known);
+        let (what, others, counterpart) = match (self.out.types.con_of(expected)?, self.out.types.con_of(found)?) {
+            (Con::Data(LIST), Con::Array) => ("lists", "arrays", pairs.find(|pair| pair.0 == name)?.1),
+            (Con::Array, Con::Data(LIST)) => ("arrays", "lists", pairs.find(|pair| pair.1 == name)?.0),
+            _ => return None,
+        };
+        Some(format!("`{name}` is for {what}; for {others} there is `{counterpart}`"))
     }
 
     /// Adds how to turn an Int into a Real, or the other way.

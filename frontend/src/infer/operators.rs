@@ -151,7 +151,12 @@ impl Infer<'_> {
         };
         let Some((param, result)) = self.operand_function(op, right, right_type) else { return self.out.types.error };
         if op == BinaryOp::Pipe {
-            self.unify_expr(left, param, left_type, Why::Argument(right, 0));
+            // Of `x |> f a` it is the argument after those that are written.
+            let (callee, index) = match &self.ast.exprs[right].kind {
+                ExprKind::Apply(callee, args) => (*callee, args.len()),
+                _ => (right, 0),
+            };
+            self.unify_expr(left, param, left_type, Why::Argument(callee, index));
             self.solve_overloads(first);
             return result;
         }

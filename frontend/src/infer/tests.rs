@@ -9,7 +9,7 @@ fn types(text: &str) -> Result<Vec<String>, String> {
     let source = Source::new("test.dual", text);
     let (mut names, mut sink) = (Names::default(), Sink::default());
     let tokens = crate::lexer::lex(text, 0, &mut names, &mut sink);
-    let prelude = crate::lexer::lex(crate::prelude::source().text(), source.prelude_start(), &mut names, &mut sink);
+    let prelude = crate::prelude::lex_needed(&tokens, source.prelude_start(), &mut names, &mut sink);
     let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink);
     let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink);
     let mut inferred = super::infer(&ast, &names, &resolved, &mut sink);

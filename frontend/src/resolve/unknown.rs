@@ -2,12 +2,19 @@
 
 use super::Resolver;
 use crate::ast::ExprId;
+use crate::builtins::Builtin;
 use crate::diagnostics::Diagnostic;
 use crate::names::{Name, closest};
+use crate::prelude;
 use crate::source::Span;
 
 impl Resolver<'_> {
     pub(super) fn unknown_name(&mut self, expr: ExprId, name: Name) {
+        if self.names.text(name) == "error" {
+            let error = Diagnostic::error(self.ast.exprs[expr].span, "`error` takes a text");
+            let error = error.label("no text in quotes follows");
+            return self.sink.push(error.help("write `error \"no solution\"`: a text can't be computed"));
+        }
         let message = format!("unknown name `{}`", self.names.text(name));
         let error = Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here");
         // Looking through all names takes time: only for problems that are shown.
@@ -34,8 +41,9 @@ impl Resolver<'_> {
             return error.help(hint);
         }
         let is_known = |known: &Name| self.scope[*known].is_some() || self.globals.values[*known].is_some();
-        let known = self.names.all().filter(is_known).map(|known| self.names.text(known));
-        let Some(best) = closest(self.names.text(name), known) else { return error };
+        let mut known: Vec<&str> = Builtin::all().map(|(text, _)| text).chain(prelude::names()).collect();
+        known.extend(self.names.all().filter(is_known).map(|known| self.names.text(known)));
+        let Some(best) = closest(self.names.text(name), known.into_iter()) else { return error };
         let is_local = self.undo.iter().any(|&(name, _)| self.names.text(name) == best);
         let kind = if is_local { "variable" } else { "function" };
         error.help(format!("there is a {kind} `{best}` with a similar name"))
