@@ -101,7 +101,7 @@ pub fn compile_program(file_name: &str, text: &str) -> Result<Compiled, Diagnost
     let began = Instant::now();
     let source = Source::new(file_name, text);
     let mut sink = diagnostics::Sink::default();
-    match compile_into(&source, began, &mut sink) {
+    match stack::on_callers_stack(|| compile_into(&source, began, &mut sink)) {
         Some(compiled) if !sink.has_errors() => Ok(compiled),
         _ => Err(Diagnostics::new(source, sink)),
     }

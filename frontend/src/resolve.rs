@@ -110,9 +110,6 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved
         constructors: Table::filled(None, names.len()),
         types: Table::filled(None, names.len()),
     };
-    for name in names.all() {
-        globals.values[name] = Builtin::named(names.text(name)).map(Meaning::Builtin);
-    }
     for (name, meaning) in types {
         globals.types[name] = Some(meaning);
     }
@@ -363,7 +360,7 @@ impl Resolver<'_> {
     }
 
     fn name(&mut self, expr: ExprId, name: Name) {
-        let meaning = self.scope[name].or(self.globals.values[name]);
+        let meaning = self.scope[name].or(self.globals.values[name]).or_else(|| self.builtin(name));
         self.resolved.meanings[expr] = meaning;
         match meaning {
             Some(Meaning::Def(def)) => {
@@ -374,6 +371,13 @@ impl Resolver<'_> {
             Some(_) => {}
             None => self.unknown_name(expr, name),
         }
+    }
+
+    /// A builtin, looked up where nothing else has its name for the first time.
+    fn builtin(&mut self, name: Name) -> Option<Meaning> {
+        let meaning = Builtin::named(self.names.text(name)).map(Meaning::Builtin);
+        self.globals.values[name] = meaning;
+        meaning
     }
 
     /// `++` is the prelude's `append`, whatever else has that name.
