@@ -151,8 +151,10 @@ impl Walker<'_> {
             }
             ExprKind::Join(join) => {
                 self.expr(join.value);
-                self.define(&join.params);
-                self.expr(join.body);
+                for labelled in &join.bodies {
+                    self.define(&labelled.params);
+                    self.expr(labelled.body);
+                }
             }
             ExprKind::Repeat(repeat) => {
                 self.expr(repeat.init);

@@ -258,9 +258,10 @@ impl<'l> Lowerer<'l> {
             ExprKind::Switch(switch) => self.switch(expr, switch, true, |lowerer, arm| lowerer.write(arm, targets)),
             ExprKind::Join(join) => {
                 let end = self.out.new_label();
+                let last = join.bodies.last().map(|labelled| labelled.body);
                 self.join(join, |lowerer, part| {
                     lowerer.write(part, targets);
-                    lowerer.jump_unless_next(end, part == join.body);
+                    lowerer.jump_unless_next(end, Some(part) == last);
                 });
                 self.bind(end);
             }

@@ -11,6 +11,7 @@
 mod apply;
 mod arithmetic;
 mod arrays;
+mod branches;
 mod data;
 mod decision;
 mod equality;
@@ -89,6 +90,7 @@ pub(crate) fn specialise(
         equalities: HashMap::new(),
         int_power: None,
         unexported: Vec::new(),
+        match_work_left: decision::WORK_MAX,
         gave_up: false,
     };
     specialiser.run();
@@ -144,6 +146,8 @@ struct Specialiser<'s> {
     int_power: Option<FunctionId>,
     /// Definitions that hosts can't call.
     unexported: Vec<Unexported>,
+    /// The work that matches may still take, besides what their sizes allow.
+    match_work_left: usize,
     gave_up: bool,
 }
 

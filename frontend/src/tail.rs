@@ -50,7 +50,7 @@ fn self_tail_calls(function: &Function) -> Vec<ExprId> {
             ExprKind::Block(_, value) => pending.push(*value),
             ExprKind::If([_, then, other]) => pending.extend([*then, *other]),
             ExprKind::Switch(switch) => pending.extend(switch.arms.iter().map(|arm| arm.1).chain(switch.default)),
-            ExprKind::Join(join) => pending.extend([join.value, join.body]),
+            ExprKind::Join(join) => pending.extend(join.parts()),
             ExprKind::Repeat(repeat) => pending.push(repeat.body),
             _ => {}
         }

@@ -4,6 +4,7 @@ use super::{Head, Matcher, Pat, PatId};
 use crate::ast::{CONS, ConstructorId, FieldPattern, NIL, PatternId, PatternKind};
 use crate::names::Name;
 use crate::types::{Con, Node};
+use std::collections::HashMap;
 
 /// Missing values are written no longer than about this.
 const CHARS_MAX: usize = 100;
@@ -86,10 +87,10 @@ impl Matcher<'_> {
 
     /// The fields of a record in the order of its type.
     fn fields(&mut self, fields: &[FieldPattern], names: &[Name]) -> Option<Vec<PatId>> {
+        let places: HashMap<Name, usize> = names.iter().enumerate().map(|(place, &name)| (name, place)).collect();
         let mut pats = vec![self.wild; names.len()];
         for field in fields {
-            let index = names.iter().position(|&name| name == field.name)?;
-            pats[index] = self.pattern(field.pattern)?;
+            pats[*places.get(&field.name)?] = self.pattern(field.pattern)?;
         }
         Some(pats)
     }

@@ -50,8 +50,10 @@ impl Hoister<'_> {
             }
             ExprKind::Join(join) => {
                 self.visit(join.value);
-                self.define(&join.params);
-                self.visit(join.body);
+                for labelled in &join.bodies {
+                    self.define(&labelled.params);
+                    self.visit(labelled.body);
+                }
                 return Found { level: depth, pure: false, cost: 0 };
             }
             _ => {}

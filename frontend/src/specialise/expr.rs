@@ -42,12 +42,7 @@ impl Elaborator<'_, '_> {
             Surface::Section(op, side, operand) => self.section(expr, *op, *side, *operand, ty, span),
             Surface::Append(parts) => self.append(expr, parts, ty, span),
             Surface::Lambda(..) => self.lambda(expr, span),
-            Surface::If(cond, then, other) => {
-                let cond = self.expr(*cond);
-                let arms = [*then, *other].map(|arm| self.shaped(arm));
-                let ([then, other], form) = self.joined(arms, ty);
-                self.make_form(ExprKind::If([cond, then, other]), form, span)
-            }
+            Surface::If(..) => self.conditional(expr, ty),
             Surface::Match(value, arms) => self.matching(*value, arms, ty, span),
             Surface::Block(lets, body) => {
                 let mut bindings = Vec::new();
@@ -198,24 +193,8 @@ impl Elaborator<'_, '_> {
         self.split(&forms, &value.atoms)
     }
 
-    /// The same values in one form: their own if they agree, or else the plain one. What stops has any form.
-    pub(super) fn joined<const N: usize>(&mut self, arms: [Shaped; N], ty: Mono) -> ([ExprId; N], Form) {
-        let form = self.common_form(&arms, ty);
-        let types = self.program.forms.flat(form);
-        let exprs = arms.map(|arm| {
-            if self.stops(arm.expr) {
-                self.body.exprs[arm.expr].types = types;
-                arm.expr
-            } else if arm.form == form {
-                arm.expr
-            } else {
-                self.materialised(arm).expr
-            }
-        });
-        (exprs, form)
-    }
-
-    /// The form that several values of a type can have together.
+    /// The form that several values of a type can have together: their own if they agree, or else the plain one. What
+    /// stops has any form.
     pub(super) fn common_form(&mut self, arms: &[Shaped], ty: Mono) -> super::Form {
         let mut forms = arms.iter().filter(|arm| !self.stops(arm.expr)).map(|arm| arm.form);
         match forms.next() {
