@@ -8,6 +8,7 @@ use crate::core::{
     Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Join, Label, Labelled, Loop,
     Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
+use crate::limits::{Count, Meter};
 use crate::source::Span;
 use dualvm_vm::isa::{Op, Scalar, evaluate};
 use std::collections::{HashMap, HashSet};
@@ -21,11 +22,12 @@ pub(crate) trait Chooser {
     fn forwards(&self, task: FunctionId) -> Option<&Function>;
 }
 
-/// Copies a function, inlining what the chooser says.
-pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut TypeLists) -> Function {
+/// Copies a function, inlining what the chooser says. Each node of the copy is counted.
+pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut TypeLists, meter: &Meter) -> Function {
     let mut copier = Copier {
         chooser,
         lists,
+        meter,
         body: Body::default(),
         from: old,
         atoms: vec![None; old.body.vars.len()],
@@ -44,6 +46,7 @@ pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut T
 struct Copier<'c> {
     chooser: &'c dyn Chooser,
     lists: &'c mut TypeLists,
+    meter: &'c Meter,
     body: Body,
     /// The function that is copied from.
     from: &'c Function,
@@ -76,7 +79,12 @@ impl<'c> Copier<'c> {
         new
     }
 
+    /// Copies an expression; once the compilation is stopped, what comes is empty.
     fn expr(&mut self, expr: ExprId) -> ExprId {
+        let node = &self.from.body.exprs[expr];
+        if !self.meter.node(Count::Code, node.span) {
+            return self.make(ExprKind::Values(Box::default()), node.types, node.span);
+        }
         crate::stack::grown(|| self.expr_here(expr))
     }
 

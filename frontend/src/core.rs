@@ -66,6 +66,13 @@ pub(crate) struct Function {
     pub(crate) root: ExprId,
 }
 
+impl Function {
+    /// Where its result comes from.
+    pub(crate) fn place(&self) -> Span {
+        self.body.exprs[self.root].span
+    }
+}
+
 /// The tables of a function.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Body {

@@ -15,6 +15,7 @@ use crate::arena::{Table, id_types};
 use crate::ast::{Ast, ConstructorId, ExprId, ExprKind, PatternId, PatternKind};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::infer::Inferred;
+use crate::limits::{Count, Meter};
 use crate::names::Names;
 use crate::resolve::Resolved;
 use crate::types::Shape;
@@ -123,6 +124,7 @@ struct TooMuch;
 
 struct Matcher<'m> {
     program: Program<'m>,
+    meter: &'m Meter,
     pats: Table<PatId, Pat>,
     cells: Table<CellId, Cell>,
     choices: Table<ChoiceId, (Choice, Option<ChoiceId>)>,
@@ -133,10 +135,13 @@ struct Matcher<'m> {
 }
 
 /// Reports patterns that don't cover every value and cases that are never reached.
-pub(crate) fn check(program: &Program<'_>, checks: &[Check], sink: &mut Sink) {
+pub(crate) fn check(program: &Program<'_>, checks: &[Check], sink: &mut Sink, meter: &Meter) {
     let mut work_left = WORK_MAX;
     for &check in checks {
-        let mut matcher = Matcher::new(*program, work_left);
+        if !meter.go_on() {
+            return;
+        }
+        let mut matcher = Matcher::new(*program, work_left, meter);
         let error = match check {
             Check::Match(expr) => check_match(&mut matcher, expr, sink),
             Check::Let(pattern) => check_irrefutable(&mut matcher, pattern, "find out what it is with `match`"),
@@ -205,11 +210,11 @@ fn check_match(matcher: &mut Matcher<'_>, expr: ExprId, sink: &mut Sink) -> Opti
 }
 
 impl Matcher<'_> {
-    fn new(program: Program<'_>, work_left: usize) -> Matcher<'_> {
+    fn new<'m>(program: Program<'m>, work_left: usize, meter: &'m Meter) -> Matcher<'m> {
         let mut pats = Table::default();
         let wild = pats.push(Pat::Wild);
         let (cells, choices) = (Table::default(), Table::default());
-        Matcher { program, pats, cells, choices, wild, reached: Vec::new(), work_left }
+        Matcher { program, meter, pats, cells, choices, wild, reached: Vec::new(), work_left }
     }
 
     fn row(&mut self, pat: PatId, case: usize, guarded: bool) -> Row {
@@ -237,7 +242,7 @@ impl Matcher<'_> {
     }
 
     fn spend(&mut self, work: usize) -> Result<(), TooMuch> {
-        let left = self.work_left.checked_sub(work);
+        let left = self.work_left.checked_sub(work).filter(|_| self.meter.nodes(Count::Types, work));
         self.work_left = left.unwrap_or(0);
         left.map(|_| ()).ok_or(TooMuch)
     }

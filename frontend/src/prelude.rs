@@ -6,6 +6,7 @@
 use crate::arena::Id;
 use crate::diagnostics::Sink;
 use crate::lexer::lex;
+use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::source::Span;
 use crate::token::{Token, TokenKind};
@@ -168,25 +169,31 @@ fn position(name: &str) -> Option<usize> {
 
 /// The tokens of the types and of all definitions that the tokens of a program may mention, in the order of the files.
 /// A name may also be the program's own. Spans count from `start`.
-pub(crate) fn lex_needed(program: &[Token], start: u32, names: &mut Names, sink: &mut Sink) -> Vec<Token> {
+pub(crate) fn lex_needed(
+    program: &[Token],
+    start: u32,
+    names: &mut Names,
+    sink: &mut Sink,
+    meter: &Meter,
+) -> Vec<Token> {
     let mut needed: [Option<Vec<Token>>; DEFS.len()] = [const { None }; DEFS.len()];
     let mut pending: Vec<usize> = append_in(program).collect();
     let mut looked_up = 0;
     loop {
-        while looked_up < names.len() {
+        while looked_up < names.len() && meter.step(Span::default()) {
             pending.extend(position(names.text(Name::from_index(looked_up))));
             looked_up += 1;
         }
         let Some(position) = pending.pop() else { break };
         if needed[position].is_none() {
-            let tokens = lex_place(&DEFS[position], start, names, sink);
+            let tokens = lex_place(&DEFS[position], start, names, sink, meter);
             pending.extend(append_in(&tokens));
             needed[position] = Some(tokens);
         }
     }
     let found = DEFS.iter().zip(needed).filter_map(|(place, tokens)| Some((place, tokens?)));
     let mut all: Vec<(&Place, Vec<Token>)> = found.collect();
-    all.extend(TYPES.iter().map(|place| (place, lex_place(place, start, names, sink))));
+    all.extend(TYPES.iter().map(|place| (place, lex_place(place, start, names, sink, meter))));
     all.sort_unstable_by_key(|(place, _)| (place.file, place.start));
     let mut tokens: Vec<Token> = all.into_iter().flat_map(|(_, tokens)| tokens).collect();
     tokens.push(Token { kind: TokenKind::End, span: Span::new(start, start), glued: false });
@@ -200,10 +207,10 @@ fn append_in(tokens: &[Token]) -> impl Iterator<Item = usize> + use<> {
 }
 
 /// The tokens of a declaration, without an end.
-fn lex_place(place: &Place, start: u32, names: &mut Names, sink: &mut Sink) -> Vec<Token> {
+fn lex_place(place: &Place, start: u32, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Vec<Token> {
     let before: usize = FILES[..place.file].iter().map(|file| file.len()).sum();
     let text = &FILES[place.file][place.start..place.end];
-    let mut tokens = lex(text, start + (before + place.start) as u32, names, sink);
+    let mut tokens = lex(text, start + (before + place.start) as u32, names, sink, meter);
     tokens.pop();
     tokens
 }
@@ -213,15 +220,17 @@ mod tests {
     use super::*;
     use crate::diagnostics::Diagnostics;
     use crate::source::Source;
+    use std::rc::Rc;
 
     #[test]
     fn every_declaration_has_a_place() {
         let (mut names, mut sink) = (Names::default(), Sink::default());
-        let whole = lex(&FILES.concat(), 0, &mut names, &mut sink);
+        let meter = Meter::unlimited();
+        let whole = lex(&FILES.concat(), 0, &mut names, &mut sink, &meter);
         let mut places: Vec<&Place> = DEFS.iter().chain(&TYPES).collect();
         places.sort_unstable_by_key(|place| (place.file, place.start));
         let mut found: Vec<Token> =
-            places.into_iter().flat_map(|place| lex_place(place, 0, &mut names, &mut sink)).collect();
+            places.into_iter().flat_map(|place| lex_place(place, 0, &mut names, &mut sink, &meter)).collect();
         found.push(*whole.last().expect("the end"));
         // Space before the first token of a declaration is no part of it.
         let of = |tokens: &[Token]| tokens.iter().map(|token| (token.kind, token.span)).collect::<Vec<_>>();
@@ -235,12 +244,13 @@ mod tests {
     fn the_whole_prelude_is_free_of_errors() {
         let source = Source::new("prelude", &FILES.concat());
         let (mut names, mut sink) = (Names::default(), Sink::default());
-        let tokens = lex(source.text(), 0, &mut names, &mut sink);
-        let prelude = lex_needed(&tokens, source.prelude_start(), &mut names, &mut sink);
-        let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink);
-        let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink);
-        crate::infer::infer(&ast, &names, &resolved, &mut sink);
-        assert!(!sink.has_errors(), "{}", Diagnostics::new(source, sink));
+        let meter = Rc::new(Meter::unlimited());
+        let tokens = lex(source.text(), 0, &mut names, &mut sink, &meter);
+        let prelude = lex_needed(&tokens, source.prelude_start(), &mut names, &mut sink, &meter);
+        let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
+        let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
+        crate::infer::infer(&ast, &names, &resolved, &mut sink, &meter);
+        assert!(!sink.has_errors(), "{}", Diagnostics::new(source, sink, None));
     }
 
     #[test]
@@ -262,9 +272,10 @@ mod tests {
     fn only_what_a_program_may_mention_is_read() {
         let defs = |text: &str| {
             let (mut names, mut sink) = (Names::default(), Sink::default());
-            let tokens = lex(text, 0, &mut names, &mut sink);
-            let prelude = lex_needed(&tokens, 1 << 20, &mut names, &mut sink);
-            let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink);
+            let meter = Meter::unlimited();
+            let tokens = lex(text, 0, &mut names, &mut sink, &meter);
+            let prelude = lex_needed(&tokens, 1 << 20, &mut names, &mut sink, &meter);
+            let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
             let read = ast.defs.iter().filter(|(def, _)| !ast.is_own(*def));
             read.map(|(_, def)| names.text(def.name).to_owned()).collect::<Vec<_>>()
         };

@@ -2,6 +2,7 @@
 
 use super::{Head, Matcher, Pat, PatId};
 use crate::ast::{CONS, ConstructorId, FieldPattern, NIL, PatternId, PatternKind};
+use crate::limits::Count;
 use crate::names::Name;
 use crate::types::{Con, Node};
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ impl Matcher<'_> {
 
     fn pattern_here(&mut self, pattern: PatternId) -> Option<PatId> {
         let (ast, inferred) = (self.program.ast, self.program.inferred);
+        self.meter.node(Count::Types, ast.patterns[pattern].span);
         let ty = inferred.patterns[pattern];
         if inferred.types.is_error(ty) {
             return None;

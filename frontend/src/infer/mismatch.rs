@@ -233,13 +233,19 @@ impl Infer<'_> {
 
     /// Adds which fields differ.
     fn with_fields(&self, error: Diagnostic, wanted: Shape, found: Shape) -> Diagnostic {
-        let (wanted, found) = (self.out.types.fields(wanted), self.out.types.fields(found));
-        let list = |these: &[Name], others: &[Name]| {
-            let only = these.iter().filter(|name| !others.contains(name));
-            only.map(|&name| format!("`{}`", self.names.text(name))).collect::<Vec<_>>().join(", ")
+        let types = &self.out.types;
+        let only = |these: Shape, others: Shape| -> Vec<Name> {
+            let names = types.fields(these).iter().copied();
+            names.filter(|&name| types.field_place(others, name).is_none()).collect()
         };
-        let (missing, extra) = (list(wanted, found), list(found, wanted));
-        let error = if missing.is_empty() { error } else { error.help(format!("missing: {missing}")) };
-        if extra.is_empty() { error } else { error.help(format!("not expected: {extra}")) }
+        let (missing, extra) = (only(wanted, found), only(found, wanted));
+        let error = match missing[..] {
+            [] => error,
+            _ => error.help(format!("missing: {}", self.list_names(&missing))),
+        };
+        match extra[..] {
+            [] => error,
+            _ => error.help(format!("not expected: {}", self.list_names(&extra))),
+        }
     }
 }

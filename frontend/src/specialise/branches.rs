@@ -20,20 +20,34 @@ pub(super) struct Case {
 }
 
 impl Elaborator<'_, '_> {
-    /// `if c then a else if d then b else …`.
+    /// `if c then a else if d then b else …`, with `let` between them.
     pub(super) fn conditional(&mut self, expr: ast::ExprId, ty: Mono) -> Shaped {
         let ast = self.program.ast;
         let (mut cases, mut leaves) = (Vec::new(), Vec::new());
+        let mut bindings = Vec::new();
         let mut expr = expr;
-        while let Surface::If(cond, then, other) = ast.exprs[expr].kind {
-            let cond = self.expr(cond);
-            let then = self.shaped(then);
-            leaves.push(then);
-            cases.push(Case { bindings: Vec::new(), cond, then: then.expr, span: ast.exprs[expr].span });
-            expr = other;
+        loop {
+            self.count(ast.exprs[expr].span);
+            match &ast.exprs[expr].kind {
+                &Surface::If(cond, then, other) if !self.program.is_stopped() => {
+                    let cond = self.expr(cond);
+                    let then = self.shaped(then);
+                    leaves.push(then);
+                    let (bindings, span) = (std::mem::take(&mut bindings), ast.exprs[expr].span);
+                    cases.push(Case { bindings, cond, then: then.expr, span });
+                    expr = other;
+                }
+                // What is bound between two conditions.
+                Surface::Block(lets, body) if matches!(ast.exprs[*body].kind, Surface::If(..)) => {
+                    self.lets(lets, &mut bindings);
+                    expr = *body;
+                }
+                _ => break,
+            }
         }
         let last = self.shaped(expr);
         leaves.push(last);
+        let last = self.block_shaped(bindings, last);
         let form = self.common_form(&leaves, ty);
         self.unify_leaves(&leaves, form);
         let types = self.program.forms.flat(form);
