@@ -285,7 +285,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         match self.expected.ty {
-            HostType::Array { element, .. } | HostType::List { element, .. } if **element == HostType::Real => {
+            HostType::Array { element, .. } | HostType::List { element, .. } if element.is_real() => {
                 let mut xs = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
                 let seed = |index| RealSeed { array: &self.place, index };
                 while let Some(x) = items.next_element_seed(seed(xs.len()))? {

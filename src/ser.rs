@@ -85,7 +85,7 @@ impl<'a> ValueSerializer<'a> {
         const RESERVED_MAX: usize = 1 << 16;
         let capacity = len.unwrap_or(0).min(RESERVED_MAX);
         match self.0.ty {
-            HostType::Array { element, .. } | HostType::List { element, .. } if **element == HostType::Real => {
+            HostType::Array { element, .. } | HostType::List { element, .. } if element.is_real() => {
                 Ok(Parts::Reals(Vec::with_capacity(capacity)))
             }
             HostType::Array { element, .. } | HostType::List { element, .. } => {

@@ -222,6 +222,8 @@ fn the_largest_limits_are_no_limits() {
         live_bytes: u64::MAX,
         tape_bytes: u64::MAX,
         depth: usize::MAX,
+        compile_time: Duration::MAX,
+        code_bytes: u64::MAX,
     };
     assert_eq!(
         f.grad_with(&args(0.5, 100_000), &with(limits)).unwrap().gradient,

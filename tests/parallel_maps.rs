@@ -64,8 +64,8 @@ fn a_count_is_split_in_one_way() {
         let tasks = i128::from(n.min(256));
         let bound = |task: i128| Value::Int((task * i128::from(n) / tasks) as i64);
         let expected: Vec<Value> = (0..tasks).flat_map(|task| [bound(task), bound(task + 1)]).collect();
-        match outcome(&loaded, &[Value::Int(n)], Mode::Call) {
-            Outcome::Done { value: Value::Array(found), .. } => assert_eq!(found, expected, "{n}"),
+        match &outcome(&loaded, &[Value::Int(n)], Mode::Call) {
+            Outcome::Done { value: Value::Array(found), .. } => assert_eq!(*found, expected, "{n}"),
             other => panic!("{n}: {other:?}"),
         }
     }

@@ -14,7 +14,7 @@ mod records;
 mod tight;
 
 use loops::OpenLoop;
-use tight::TightLoop;
+use tight::{GroupRound, TightLoop};
 
 use crate::emit::{Emit, Helper, TRUSTED};
 use crate::shared::function_signature;
@@ -25,27 +25,35 @@ use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Inst, Op, Role};
 use dualvm_vm::native::layout::{self, LEN};
 use dualvm_vm::native::{FunctionRequest, RegList, Stream};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
-/// Bytes of a native frame per instruction, at most: every value may have to be spilled.
-const FRAME_BYTES_PER_INSTRUCTION: i64 = 64;
+/// Room for a native frame per instruction: values that don't fit into registers are spilled.
+const FRAME_BYTES_PER_INSTRUCTION: usize = 64;
 /// So many entries of lists take as much as an instruction: a real and its word are two values.
 const ENTRIES_PER_INSTRUCTION: usize = 4;
 
-/// How large a function is, in instructions: what hands over many registers counts as several.
-pub(crate) fn size(stream: &Stream) -> usize {
+/// The room on the stack that a function's code makes sure of before it takes it. What hands over many registers counts
+/// as several instructions. Code that turns out to take more must not be run.
+pub(crate) fn frame_bytes(stream: &Stream) -> usize {
     let len = |list: &RegList| list.reals.len() + list.ints.len() + list.refs.len();
     let both = |uses: &RegList, defs: &RegList| len(uses) + len(defs);
     let calls: usize = stream.calls.iter().map(|site| both(&site.uses, &site.defs)).sum();
     let tasks: usize = stream.forks.iter().flat_map(|site| &site.tasks).map(|task| both(&task.uses, &task.defs)).sum();
     let maps: usize = stream.maps.iter().map(|site| len(&site.uses)).sum();
     let objects: usize = stream.objects.iter().map(|site| len(&site.uses)).sum();
-    stream.code.len() + (calls + tasks + maps + objects) / ENTRIES_PER_INSTRUCTION
+    let size = stream.code.len() + (calls + tasks + maps + objects) / ENTRIES_PER_INSTRUCTION;
+    FRAME_BYTES_PER_INSTRUCTION * size + 1024
 }
 
 /// Writes the function.
 pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
     Function::new(emit, request).write();
+}
+
+/// The parts of a stream of which several rounds are written out, and how many.
+pub(crate) fn counted_loops(stream: &Stream) -> Vec<(RangeInclusive<usize>, u64)> {
+    tight::loops(stream, &leaders(stream)).into_values().filter_map(|tight| tight.rounds_written()).collect()
 }
 
 /// Where the current position is shown to a backtrace from: function and stream position go there.
@@ -74,8 +82,8 @@ struct Function<'e, 'a> {
     tight: BTreeMap<u32, TightLoop>,
     /// The one that is being written.
     inside: Option<TightLoop>,
-    /// The integer register whose value is known to be inside of the arrays that are read there.
-    unchecked: Option<u16>,
+    /// The round of a counted loop that is written, if it is one of several that run without tests.
+    group: Option<GroupRound>,
     /// The blocks that stream positions begin.
     blocks: BTreeMap<u32, Block>,
     context: Value,
@@ -109,7 +117,9 @@ impl<'e, 'a> Function<'e, 'a> {
         let words = declare(if request.recording { stream.reals } else { 0 }, I64);
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
-        let blocks = leaders(stream).into_iter().map(|at| (at, emit.b.create_block())).collect();
+        let leaders = leaders(stream);
+        let tight = tight::loops(stream, &leaders);
+        let blocks = leaders.into_iter().map(|at| (at, emit.b.create_block())).collect();
         let mut exit = || {
             let block = emit.cold_block();
             emit.b.append_block_param(block, I32);
@@ -129,9 +139,9 @@ impl<'e, 'a> Function<'e, 'a> {
             refs: vec![None; stream.refs],
             lens: vec![None; stream.refs],
             tags: vec![None; stream.refs],
-            tight: tight::loops(stream, &blocks),
+            tight,
             inside: None,
-            unchecked: None,
+            group: None,
             blocks,
             context: params[0],
             bases: Bases { reals: params[1], words: params[2], ints: params[3], refs: params[4] },
@@ -168,7 +178,7 @@ impl<'e, 'a> Function<'e, 'a> {
     /// Makes room, fetches the arguments (or, at a loop, all registers), goes to the first instruction.
     fn prologue(&mut self) {
         let stream = self.stream;
-        let own_frame = FRAME_BYTES_PER_INSTRUCTION * size(stream) as i64 + 1024;
+        let own_frame = frame_bytes(stream) as i64;
         let sp = self.emit.b.ins().get_stack_pointer(I64);
         let lowest = self.emit.b.ins().iadd_imm_s(sp, -own_frame);
         let limit = self.emit.load(I64, self.context, layout::NATIVE_LIMIT);
@@ -629,16 +639,16 @@ fn ends_block(op: Op) -> bool {
 }
 
 /// The stream positions at which blocks begin.
-fn leaders(stream: &Stream) -> Vec<u32> {
-    let mut leaders = vec![0];
+fn leaders(stream: &Stream) -> BTreeSet<u32> {
+    let mut leaders = BTreeSet::from([0]);
     for inst in &stream.code {
         match inst.op {
-            Op::Jump | Op::BackJump => leaders.push(inst.low()),
+            Op::Jump | Op::BackJump => _ = leaders.insert(inst.low()),
             Op::Branch | Op::BackBranch => leaders.extend([inst.low(), inst.high()]),
             Op::Switch => {
                 let site = &stream.switches[inst.imm as usize];
                 leaders.extend(site.targets.iter());
-                leaders.push(site.default);
+                leaders.insert(site.default);
             }
             Op::LoopStep => {
                 let site = &stream.loops[inst.imm as usize];

@@ -28,10 +28,12 @@
 //! - `shared`: target, calling conventions, and the code that exists once in a process.
 //! - `unit`: the code of one module: memory, symbols, compiling.
 //! - `emit`: writing Cranelift's representation, with the calls out of native code.
+//! - `cost`: what compiling will cost, before it is done.
 //! - `scalar`: scalar instructions. `function`: everything else of a function. `segment` and `loop_adjoint`: adjoints.
 //!
 //! Memory that holds code is never writable and executable at once, and goes back with the module.
 
+mod cost;
 mod emit;
 mod function;
 mod loop_adjoint;
@@ -40,7 +42,8 @@ mod segment;
 mod shared;
 mod unit;
 
-use dualvm_vm::native::{Generator, Unit};
+use dualvm_vm::native::{Generator, Request, Unit};
+use std::time::Duration;
 
 /// Generates native code for the machine that it runs on.
 #[derive(Clone, Copy, Default, Debug)]
@@ -49,5 +52,9 @@ pub struct Cranelift;
 impl Generator for Cranelift {
     fn unit(&self) -> Result<Box<dyn Unit>, String> {
         Ok(Box::new(unit::CodeUnit::new()?))
+    }
+
+    fn estimate(&self, request: &Request<'_>, most: Duration) -> Duration {
+        cost::estimate(request, most)
     }
 }

@@ -15,6 +15,13 @@ use std::mem::offset_of;
 
 /// Iterations that run together.
 const GROUP: i64 = 4;
+/// Longer ones don't: what a test per iteration costs is little beside them, and writing them out takes time.
+const GROUPED_MAX: usize = 100;
+
+/// How many iterations are written out.
+pub(crate) fn iterations_written(code: &LoopCode) -> u64 {
+    if code.body.len() <= GROUPED_MAX { GROUP as u64 + 1 } else { 1 }
+}
 
 /// The number of a register by bank.
 fn written(inst: &Inst) -> (Bank, u16) {
@@ -84,21 +91,26 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
 
     let iteration = Iteration { code, lasting: &lasting, arrays: &arrays, pushed, adjoints, last, done, at };
     let failed = emit.cold_block();
-    let (head, group, single) = (emit.b.create_block(), emit.b.create_block(), emit.b.create_block());
+    let (head, single) = (emit.b.create_block(), emit.b.create_block());
     let (one, exit) = (emit.b.create_block(), emit.b.create_block());
     emit.b.ins().jump(head, &[]);
 
     // Groups of iterations, as long as there are enough, then one by one.
     emit.b.switch_to_block(head);
-    let finished = emit.b.use_var(done);
-    let left = emit.b.ins().isub(count, finished);
-    let enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, GROUP);
-    emit.b.ins().brif(enough, group, &[], single, &[]);
-    emit.b.switch_to_block(group);
-    for _ in 0..GROUP {
-        iteration.write(emit, registers.clone(), failed);
+    if iterations_written(code) > 1 {
+        let finished = emit.b.use_var(done);
+        let left = emit.b.ins().isub(count, finished);
+        let enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, GROUP);
+        let group = emit.b.create_block();
+        emit.b.ins().brif(enough, group, &[], single, &[]);
+        emit.b.switch_to_block(group);
+        for _ in 0..GROUP {
+            iteration.write(emit, registers.clone(), failed);
+        }
+        emit.b.ins().jump(head, &[]);
+    } else {
+        emit.b.ins().jump(single, &[]);
     }
-    emit.b.ins().jump(head, &[]);
     emit.b.switch_to_block(single);
     let finished = emit.b.use_var(done);
     let more = emit.b.ins().icmp(IntCC::UnsignedLessThan, finished, count);

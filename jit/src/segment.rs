@@ -133,7 +133,7 @@ impl Registers {
 }
 
 /// Banks and registers of a scalar instruction's operands.
-fn operands(inst: &Inst) -> impl Iterator<Item = (Bank, u16)> {
+pub(crate) fn operands(inst: &Inst) -> impl Iterator<Item = (Bank, u16)> {
     let registers = [inst.b, inst.c, inst.imm as u16];
     inst.op.info().operands.iter().skip(1).zip(registers).filter_map(|(operand, register)| match operand.role {
         Role::Use(bank) => Some((bank, register)),

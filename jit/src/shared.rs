@@ -73,7 +73,9 @@ fn target() -> Result<OwnedTargetIsa, String> {
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
     let choices = [
-        ("opt_level", "speed"),
+        // What its optimiser does, the frontend has done, but for what `function/tight.rs` does for loops. It would place a
+        // value anew in each branch that uses it, which makes long chains quadratic, and takes longer in deep nests.
+        ("opt_level", "none"),
         ("is_pic", "false"),
         ("use_colocated_libcalls", "false"),
         ("enable_verifier", verify),

@@ -9,12 +9,8 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{Module, ModuleError};
-use dualvm_vm::native::{Compiled, FunctionRequest, Listing, LoopCode, Refusal, SegmentCode, SharedCode, Unit};
+use dualvm_vm::native::{Compiled, FunctionRequest, Listing, Refusal, Request, SharedCode, Unit};
 use std::fmt;
-
-/// Longer functions stay interpreted: code generation is linear, 1 to 2 µs per instruction, but takes hundreds of bytes
-/// of memory for each.
-const INSTRUCTIONS_MAX: usize = 20_000;
 
 /// The native code of a module.
 pub(crate) struct CodeUnit {
@@ -38,6 +34,12 @@ impl CodeUnit {
     pub(crate) fn new() -> Result<CodeUnit, String> {
         let shared = Shared::get()?;
         Ok(CodeUnit { shared, module: None, context: Context::new(), builders: FunctionBuilderContext::new() })
+    }
+
+    /// How many instructions of Cranelift's the last piece took.
+    #[cfg(test)]
+    pub(crate) fn instructions(&self) -> u64 {
+        self.context.func.dfg.num_insts() as u64
     }
 
     /// Writes a function's representation into the context.
@@ -66,10 +68,15 @@ impl CodeUnit {
         Ok(Compiled { code, bytes })
     }
 
+    /// Compiles the function in the context, if its frame fits into the room that it makes sure of.
+    fn define_function(&mut self, request: &FunctionRequest<'_>) -> Result<Compiled, Refusal> {
+        let compiled = self.define()?;
+        let layout = self.context.compiled_code().and_then(|code| code.buffer.frame_layout());
+        let frame = layout.map_or(0, |layout| layout.frame_to_fp_offset as usize);
+        if frame > function::frame_bytes(request.stream) { Err(Refusal::TooLarge) } else { Ok(compiled) }
+    }
+
     fn write_function(&mut self, request: &FunctionRequest<'_>) -> Result<(), Refusal> {
-        if function::size(request.stream) > INSTRUCTIONS_MAX {
-            return Err(Refusal::TooLarge);
-        }
         self.write(function_signature(), |emit| function::write(emit, request))
     }
 }
@@ -81,25 +88,27 @@ fn failed(error: &ModuleError) -> Refusal {
     }
 }
 
-impl Unit for CodeUnit {
+// SAFETY: `function`, `segment` and `loop_adjoint` write code of the types that are asked for, which doesn't unwind: Rust
+// functions that it calls are `extern "C"`. The memory of the code is the module's, that of shared code is never freed.
+unsafe impl Unit for CodeUnit {
     fn shared(&self) -> SharedCode {
         self.shared.code()
     }
 
-    fn function(&mut self, request: &FunctionRequest<'_>) -> Result<Compiled, Refusal> {
-        self.write_function(request)?;
-        self.define()
-    }
-
-    fn segment(&mut self, segment: &SegmentCode) -> Result<Compiled, Refusal> {
-        let signature = signature(self.shared.isa.default_call_conv(), &[I64, I64], Some(I32));
-        self.write(signature, |emit| segment::write(emit, segment))?;
-        self.define()
-    }
-
-    fn recorded_loop(&mut self, code: &LoopCode) -> Result<Compiled, Refusal> {
-        let signature = signature(self.shared.isa.default_call_conv(), &[I64], Some(I64));
-        self.write(signature, |emit| loop_adjoint::write(emit, code))?;
+    fn compile(&mut self, request: &Request<'_>) -> Result<Compiled, Refusal> {
+        let host = self.shared.isa.default_call_conv();
+        match request {
+            Request::Function(request) => {
+                self.write_function(request)?;
+                return self.define_function(request);
+            }
+            Request::Segment(code) => {
+                self.write(signature(host, &[I64, I64], Some(I32)), |emit| segment::write(emit, code))?;
+            }
+            Request::Loop(code) => {
+                self.write(signature(host, &[I64], Some(I64)), |emit| loop_adjoint::write(emit, code))?;
+            }
+        }
         self.define()
     }
 

@@ -6,7 +6,7 @@
 use super::cases::Tier;
 use super::measure::{Effort, median};
 use super::report::{align, names, time};
-use dualvm::{CallOptions, CompiledCode, Error, ErrorKind, HostType, Mode, Module, frontend};
+use dualvm::{CallOptions, CompiledCode, Error, ErrorKind, Mode, Module, frontend};
 use serde::de::DeserializeSeed;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -269,7 +269,7 @@ fn start(program: &Program, tier: Tier) -> Result<Start, Error> {
     let value = called.elapsed();
     let called = Instant::now();
     let options = CallOptions::default();
-    if function.interface().result == HostType::Real {
+    if function.interface().result.is_real() {
         black_box(function.grad_with(&args, &options)?);
     } else {
         black_box(function.jacobian_with(&args, &options)?);

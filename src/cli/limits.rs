@@ -26,6 +26,12 @@ pub(crate) struct LimitFlags {
     /// Calls that have not returned [default: 2M]
     #[arg(long, value_name = "N", value_parser = amount, allow_negative_numbers = true)]
     max_depth: Option<u64>,
+    /// Time for compiling to native code; what would take longer stays interpreted [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    compile_time: Option<Duration>,
+    /// Bytes of native code; what would take more stays interpreted [default: 256Mi]
+    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    max_code: Option<u64>,
 }
 
 impl LimitFlags {
@@ -38,6 +44,8 @@ impl LimitFlags {
             live_bytes: self.max_heap.unwrap_or(default.live_bytes),
             tape_bytes: self.max_tape.unwrap_or(default.tape_bytes),
             depth: self.max_depth.map_or(default.depth, |depth| usize::try_from(depth).unwrap_or(usize::MAX)),
+            compile_time: self.compile_time.unwrap_or(default.compile_time),
+            code_bytes: self.max_code.unwrap_or(default.code_bytes),
         }
     }
 }

@@ -55,7 +55,8 @@ pub(crate) fn statistics(out: &mut dyn Write, compiled: &[CompiledCode]) -> io::
     writeln!(out, "tier            = {}", tier(compiled))?;
     for code in compiled {
         let place = code.entry.map_or_else(String::new, |at| format!(" from the loop at {at}"));
-        writeln!(out, "  compiled {} ({}{place}): {} bytes in {:?}", code.name, code.mode, code.bytes, code.time)?;
+        let CompiledCode { name, mode, bytes, time, estimate, .. } = code;
+        writeln!(out, "  compiled {name} ({mode}{place}): {bytes} bytes in {time:?}, expected {estimate:?}")?;
     }
     Ok(())
 }

@@ -10,14 +10,14 @@ use dualvm_vm::module::{DataDef, HostType, ModuleDef};
 use dualvm_vm::value::Value;
 
 /// Small enough for thousands of runs per second.
-fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         fuel: 200_000,
         allocated_bytes: 64 << 20,
         live_bytes: 64 << 20,
         tape_bytes: 64 << 20,
         depth: 1000,
-        deadline: None,
+        ..Limits::default()
     }
 }
 

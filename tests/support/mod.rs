@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod dice;
 pub(crate) mod engines;
 pub(crate) mod generate;
+pub(crate) mod hostile;
 pub(crate) mod numbers;
 pub(crate) mod reference;
 pub(crate) mod sources;

@@ -13,6 +13,7 @@ use crate::module::{DataDef, FuncId, HostType, Interface, ModuleDef};
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Thresholds, Tier};
 use crate::pool::SlabPool;
 use crate::program::Program;
+use crate::stack::Reserve;
 use crate::sweep::Sweep;
 use crate::tape::Tape;
 use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
@@ -22,44 +23,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+pub use crate::limits::Limits;
 pub use crate::meter::CancelHandle;
-
-/// What a run may use. Every limit is on; the defaults are meant for a trusted program on a workstation.
-///
-/// ```
-/// # use dualvm_vm::engine::Limits;
-/// let strict = Limits { fuel: 1_000_000, ..Limits::default() };
-/// assert_eq!(strict.depth, 2_000_000);
-/// ```
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Instructions that may be executed, in the forward run and in the sweep together. Default: 10¹⁵.
-    pub fuel: u64,
-    /// Wall-clock time that a call may take. Default: none. It is looked at about every 100 µs.
-    pub deadline: Option<Duration>,
-    /// Bytes of heap objects that may be allocated, whether they stay in use or not. Default: 2⁶³.
-    pub allocated_bytes: u64,
-    /// Bytes that heap and frames may hold at one time, and about how many a result may take as a [`Value`]. Default:
-    /// 4 GiB.
-    pub live_bytes: u64,
-    /// Bytes that tape and adjoints may hold. Default: 8 GiB.
-    pub tape_bytes: u64,
-    /// Frames of calls that have not returned. Default: 2,000,000.
-    pub depth: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            fuel: 1_000_000_000_000_000,
-            deadline: None,
-            allocated_bytes: 1 << 63,
-            live_bytes: 4 << 30,
-            tape_bytes: 8 << 30,
-            depth: 2_000_000,
-        }
-    }
-}
+pub use crate::stack::HOST_JOB_STACK_BYTES;
 
 /// How an engine works.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +42,19 @@ pub struct Config {
     /// forks.
     pub threads: usize,
     /// The threads to use, in place of threads of the engine's own.
+    ///
+    /// A thread that waits for a task may take up a job of the host's own from the same pool, as any thread of it does
+    /// that waits. The job then stands on the stack of the run, not on the thread's. It has at least
+    /// [`HOST_JOB_STACK_BYTES`] of stack there, 2 MiB, however deep the run has recursed, whatever the threads of the
+    /// pool have; a job that needs more should grow its stack itself or run elsewhere. What goes beyond meets a guard
+    /// page and ends the process, as on a thread's own stack. Jobs that wait in turn, and take up others, share the
+    /// room.
     pub pool: Option<Arc<rayon::ThreadPool>>,
+    /// Address space of each stack of a run, in bytes: four for the banks of registers, one for calls, one for the
+    /// sweep's adjoints. 0, the default: 16 GiB, or the largest part of that which the system grants; at least 16 MiB.
+    /// Only what is touched takes memory. Where the address space is limited, as by a quota, less lets more runs go on
+    /// at a time; a run that needs more of a stack ends with [`Limit::LiveBytes`] or [`Limit::TapeBytes`].
+    pub stack_bytes: usize,
 }
 
 /// When functions are compiled to native code. Results, traps and fuel are the same in any case.
@@ -242,7 +220,8 @@ pub(crate) struct RunState {
     account: Account,
 }
 
-// SAFETY: the references in it lead to objects of its own heap.
+// SAFETY: it is used by one thread at a time, and what its pointers lead to is its own: stacks, and the objects and
+// records of its heap and its tape. Those to what others own are set for the time of a run only.
 unsafe impl Send for RunState {}
 
 #[derive(Debug)]
@@ -372,10 +351,11 @@ impl Engine {
     pub(crate) fn state(&self) -> Box<RunState> {
         self.0.idle.take().unwrap_or_else(|| {
             let pool = &self.0.pool;
-            let interp = Interp::new(Heap::new(pool.clone()), Tape::new(pool.clone()));
+            let stacks = Reserve::of(self.0.config.stack_bytes);
+            let interp = Interp::new(Heap::new(pool.clone()), Tape::new(pool.clone()), stacks);
             Box::new(RunState {
                 interp,
-                sweep: Sweep::default(),
+                sweep: Sweep::new(stacks),
                 args: Arguments::default(),
                 account: Account::default(),
             })
@@ -439,7 +419,7 @@ impl Module {
 
     /// The native code that the module has by now, in the order of its compilation.
     pub fn compiled(&self) -> Vec<CompiledCode> {
-        self.program.tier.as_ref().map_or_else(Vec::new, Tier::compiled)
+        self.program.tier.as_ref().map_or_else(Vec::new, |tier| tier.compiled(&self.program))
     }
 
     /// What the generator of native code has failed for, and why: nothing, as far as anyone knows. It stays
@@ -536,7 +516,7 @@ impl Function {
 
     fn grad_in(&self, args: &[Value], options: &CallOptions, timed: bool) -> Result<Gradient, RunError> {
         let interface = self.interface();
-        if interface.result != HostType::Real {
+        if !interface.result.is_real() {
             let result = interface.result.clone();
             return Err(RunError::NotScalar { function: self.name().to_owned(), result });
         }
@@ -637,9 +617,8 @@ impl<'a> Run<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions) -> Self {
         let engine = &function.module.engine;
         let limits = options.limits.as_ref().unwrap_or(engine.limits());
-        let deadline = limits.deadline.and_then(|after| Instant::now().checked_add(after));
         let mut state = engine.state();
-        state.account.begin(limits.fuel, deadline, options.cancel.clone());
+        state.account.begin(limits, options.cancel.clone());
         Run { function, limits, state: std::mem::ManuallyDrop::new(state), timed: false, stats: Stats::default() }
     }
 
@@ -747,18 +726,20 @@ impl<'a> Run<'a> {
         interp.fuel = Meter::new(account, None).refill(left).map_err(outside_of_code)?;
         let swept = match pool {
             Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
-                let handed = Handed((root, &mut interp.native_stack));
-                pool.install(move || {
-                    let (root, stack) = handed.take();
-                    // SAFETY: as above.
-                    sweep.on(stack, |sweep| unsafe { sweep.run(root, seed, program, account, Some(engine)) })
+                interp.native_stack.open().map_err(TrapKind::from).and_then(|ground| {
+                    let handed = Handed((root, ground));
+                    pool.install(move || {
+                        let (root, ground) = handed.take();
+                        // SAFETY: the run has ended, so its tapes are there, and its stack is free.
+                        unsafe { sweep.on(ground, |sweep| sweep.run(root, seed, program, account, Some(engine))) }
+                    })
                 })
             }
-            _ if totals.tasks > 1 => sweep.on(&mut interp.native_stack, |sweep| {
-                // SAFETY: as above.
-                unsafe { sweep.run(root, seed, program, account, None) }
+            _ if totals.tasks > 1 => interp.native_stack.open().map_err(TrapKind::from).and_then(|ground| {
+                // SAFETY: as on the pool.
+                unsafe { sweep.on(ground, |sweep| sweep.run(root, seed, program, account, None)) }
             }),
-            // SAFETY: as above.
+            // SAFETY: the run has ended, and its tapes are there.
             _ => unsafe { sweep.run(root, seed, program, account, None) },
         };
         let peak = swept.map_err(outside_of_code)?;
@@ -795,7 +776,7 @@ impl Drop for Run<'_> {
 }
 
 /// Processor time that this thread has used.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn thread_time() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: it writes to the structure that it is given, which outlives the call.
@@ -803,7 +784,7 @@ fn thread_time() -> Option<Duration> {
     (outcome == 0).then(|| Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn thread_time() -> Option<Duration> {
     None
 }

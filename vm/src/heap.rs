@@ -24,7 +24,8 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A reference register's content: an object, or null before the first assignment.
+/// A reference register's content: an object, or null before the first assignment. Fields and elements that are
+/// references hold it as such, not as a number.
 pub(crate) type Ref = *mut u64;
 
 /// Words before an object's fields.
@@ -470,7 +471,7 @@ impl Heap {
 
     /// Tells the other strands that this one holds more or less.
     pub(crate) fn changed(&self, bytes: i64) {
-        // SAFETY: as above.
+        // SAFETY: the account outlives the stretch in which it is shared.
         if let Some(account) = unsafe { self.account.as_ref() } {
             account.live_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
@@ -486,7 +487,7 @@ impl Heap {
         if over == 0 {
             return Ok(());
         }
-        // SAFETY: as above.
+        // SAFETY: the account outlives the stretch in which it is shared.
         let account = unsafe { self.account.as_ref() }.ok_or(Limit::AllocatedBytes)?;
         self.limits.allocated_bytes += account.draw_allocation(over).ok_or(Limit::AllocatedBytes)?;
         Ok(())
@@ -503,7 +504,7 @@ impl Heap {
         reserved: u64,
         roots: &mut [Ref],
     ) -> Result<Ref, Limit> {
-        let free = (self.end as usize - self.top as usize) / 8;
+        let free = (self.end.addr() - self.top.addr()) / 8;
         let bytes = 8 * words as u64;
         if words > free || words > LARGE_WORDS || self.allocated + bytes > self.limits.allocated_bytes {
             return self.allocate_slowly(header, words, reserved, roots);
@@ -556,7 +557,7 @@ impl Heap {
             self.changed(bytes as i64);
             return Ok(object);
         }
-        if words > (self.end as usize - self.top as usize) / 8 {
+        if words > (self.end.addr() - self.top.addr()) / 8 {
             self.open_slab()?;
         }
         let object = self.top;
@@ -648,7 +649,8 @@ impl Heap {
         unsafe {
             let (first, count) = references(object);
             for at in first..first + count {
-                *object.add(at) = self.moved(*object.add(at) as Ref, large)? as u64;
+                let reference = object.add(at).cast::<Ref>();
+                *reference = self.moved(*reference, large)?;
             }
         }
         Ok(())
@@ -666,7 +668,7 @@ impl Heap {
                 return Ok(object);
             }
             if header & FORWARDED != 0 {
-                return Ok(*object.add(1) as Ref);
+                return Ok(*object.add(1).cast());
             }
             if header & LARGE != 0 {
                 if header & MARKED == 0 {
@@ -676,7 +678,7 @@ impl Heap {
                 return Ok(object);
             }
             let size = size_of_object(object);
-            if size > (self.end as usize - self.top as usize) / 8 {
+            if size > (self.end.addr() - self.top.addr()) / 8 {
                 if self.top < self.end {
                     // A zero word ends the objects of a slab.
                     *self.top = 0;
@@ -687,7 +689,7 @@ impl Heap {
             self.top = copy.add(size);
             copy.copy_from_nonoverlapping(object, size);
             *object = FORWARDED;
-            *object.add(1) = copy as u64;
+            *object.add(1).cast() = copy;
             Ok(copy)
         }
     }

@@ -26,7 +26,7 @@ use crate::math;
 use crate::meter::Meter;
 use crate::native::{Code, Status, Tier};
 use crate::program::Program;
-use crate::stack::{NativeStack, Stack};
+use crate::stack::{NativeStack, Reserve, Stack};
 use crate::sweep::{read, scalar_arm};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
@@ -113,13 +113,13 @@ pub(crate) struct Interp {
 unsafe impl Send for Interp {}
 
 impl Interp {
-    pub(crate) fn new(heap: Heap, tape: Tape) -> Self {
+    pub(crate) fn new(heap: Heap, tape: Tape, stacks: Reserve) -> Self {
         Interp {
-            reals: Stack::new(),
-            words: Stack::new(),
-            ints: Stack::new(),
-            refs: Stack::new(),
-            native_stack: NativeStack::new(),
+            reals: Stack::new(stacks),
+            words: Stack::new(stacks),
+            ints: Stack::new(stacks),
+            refs: Stack::new(stacks),
+            native_stack: NativeStack::new(stacks),
             frames: Vec::new(),
             heap,
             tape,
@@ -175,7 +175,7 @@ impl Interp {
         code: &'a Program,
         recording: bool,
     ) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
-        self.trace.iter().map(move |&(func, position)| (func, code.stream(func, recording).origin[position as usize]))
+        self.trace.iter().map(move |&(func, position)| (func, code.origin(func, recording, position)))
     }
 
     /// The bottoms of the stacks.
@@ -217,10 +217,9 @@ impl Interp {
         args: &Arguments,
         recording: bool,
     ) -> Result<(), TrapKind> {
-        // SAFETY: `run` has set the pointer to a meter that nobody else uses for the time of the run.
-        self.fuel = unsafe { &mut *self.meter }.refill(0)?;
+        self.fuel = self.refill(0)?;
         let base = self.bottom();
-        let stream = program.stream(func, recording);
+        let stream = program.prepare(func, recording, self.account())?;
         if recording { self.reserve::<true>(&base, stream) } else { self.reserve::<false>(&base, stream) }?;
         // SAFETY: there is room for the first frame, and its first registers are the parameters.
         unsafe {
@@ -257,13 +256,10 @@ impl Interp {
             // SAFETY: promised by the caller.
             return unsafe { self.activate(func, base, remaining) }.map(|_| ());
         }
-        let interp: *mut Interp = self;
-        // SAFETY: promised by the caller; the closure is the only user of `interp` while it runs.
-        self.native_stack.enter(|| unsafe {
-            let interp = &mut *interp;
-            interp.native_limit = interp.native_stack.limit();
-            interp.run_callee(func, base, remaining)
-        })?
+        let ground = self.open_native()?;
+        // SAFETY: promised by the caller. The stack belongs to this strand, which runs nowhere else meanwhile. Nothing
+        // below unwinds: a generator's panics and those of the host's jobs are caught where these are called.
+        unsafe { ground.run(|| self.run_callee(func, base, remaining)) }
     }
 
     /// Runs native code.
@@ -353,15 +349,16 @@ macro_rules! define_execute {
                 base: Registers,
                 remaining: usize,
             ) -> Result<Option<Code>, TrapKind> {
-                // SAFETY: `run` has set the pointers for the time of the run.
-                let (program, meter) = unsafe { (&*self.program, &mut *self.meter) };
+                // SAFETY: `run` has set the pointer for the time of the run.
+                let program = unsafe { &*self.program };
+                let account = self.account();
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);
                 let mut countdown = period;
                 let mut remaining = remaining;
                 let floor = self.frames.len();
                 let mut fuel = self.fuel;
-                let mut stream = program.stream(entry, RECORD);
+                let mut stream = program.prepare(entry, RECORD, account)?;
                 let mut frame = Frame { func: entry, pc: 0, base };
                 let mut pc = stream.code.as_ptr();
                 self.reserve::<RECORD>(&frame.base, stream)?;
@@ -430,7 +427,7 @@ macro_rules! define_execute {
                             countdown = period;
                             if let Some(tier) = tier {
                                 let header = pc.offset_from(stream.code.as_ptr()) as u32;
-                                if let Some(code) = tier.looped(program, frame.func, RECORD, header) {
+                                if let Some(code) = tier.looped(program, frame.func, RECORD, header, account) {
                                     take_over!(tier, code);
                                 }
                             }
@@ -446,11 +443,19 @@ macro_rules! define_execute {
                         }
                     };
                 }
+                macro_rules! prepare {
+                    ($func:expr) => {
+                        match program.prepare($func, RECORD, account) {
+                            Ok(stream) => stream,
+                            Err(kind) => trap!(kind),
+                        }
+                    };
+                }
                 macro_rules! charge {
                     ($cost:expr) => {
                         fuel -= $cost as i64;
                         if fuel < 0 {
-                            match meter.refill(fuel) {
+                            match self.refill(fuel) {
                                 Ok(slice) => fuel = slice,
                                 Err(kind) => trap!(kind),
                             }
@@ -591,7 +596,7 @@ macro_rules! define_execute {
                                 let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.tape));
                                 copy_registers::<RECORD>(&site.uses, frame.base, to);
                                 if let Some(tier) = tier
-                                    && let Some(code) = tier.called(program, func, RECORD)
+                                    && let Some(code) = tier.called(program, func, RECORD, account)
                                 {
                                     self.fuel = fuel;
                                     let outcome = self.enter(tier, code, window, remaining - 1);
@@ -601,7 +606,7 @@ macro_rules! define_execute {
                                     }
                                     unpack_results::<RECORD>(window, &site.defs, frame.base);
                                 } else {
-                                    let callee = program.stream(func, RECORD);
+                                    let callee = prepare!(func);
                                     if let Err(limit) = self.reserve::<RECORD>(&window, callee) {
                                         trap!(TrapKind::Limit(limit));
                                     }
@@ -624,12 +629,12 @@ macro_rules! define_execute {
                                 let closure = if inst.op == Op::TailCallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
                                 let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
                                 gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
-                                let callee = program.stream(func, RECORD);
+                                let callee = prepare!(func);
                                 limit!(self.reserve::<RECORD>(&frame.base, callee));
                                 let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
                                 scatter::<RECORD>(&self.scratch, to);
                                 if let Some(tier) = tier
-                                    && let Some(code) = tier.called(program, func, RECORD)
+                                    && let Some(code) = tier.called(program, func, RECORD, account)
                                 {
                                     take_over!(tier, code);
                                 }
@@ -721,7 +726,7 @@ macro_rules! define_execute {
                                 }
                             }
                             Op::IField => *ints.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize) as i64,
-                            Op::PField => *refs.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize) as Ref,
+                            Op::PField => *refs.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize).cast(),
                             Op::VariantTag => {
                                 *ints.add(inst.a as usize) = i64::from(heap::tag_of(**refs.add(inst.b as usize)));
                             }
@@ -742,7 +747,7 @@ macro_rules! define_execute {
                                         }
                                     }
                                     Op::IPayload => *ints.add(inst.a as usize) = *value as i64,
-                                    _ => *refs.add(inst.a as usize) = *value as Ref,
+                                    _ => *refs.add(inst.a as usize) = *value.cast(),
                                 }
                             }
 
@@ -764,7 +769,7 @@ macro_rules! define_execute {
                                     }
                                     Op::PrimalElem => *reals.add(inst.a as usize) = *value.cast(),
                                     Op::IElem => *ints.add(inst.a as usize) = *value as i64,
-                                    _ => *refs.add(inst.a as usize) = *value as Ref,
+                                    _ => *refs.add(inst.a as usize) = *value.cast(),
                                 }
                             }
                             Op::Pack => {
@@ -792,7 +797,7 @@ macro_rules! define_execute {
                                             first != 0
                                         }
                                         Bank::Int => false,
-                                        Bank::Ref => (0..len).any(|n| *(*elements.add(n) as Ref).add(OWNER) != 0),
+                                        Bank::Ref => (0..len).any(|n| *(*elements.add(n).cast::<Ref>()).add(OWNER) != 0),
                                     };
                                     *array.add(OWNER) = if active { self.tape.owner } else { 0 };
                                 }
@@ -827,7 +832,7 @@ macro_rules! define_execute {
                                     Op::IPush => *to = *ints.add(inst.b as usize) as u64,
                                     _ => {
                                         let object = *refs.add(inst.b as usize);
-                                        *to = object as u64;
+                                        *to.cast() = object;
                                         if RECORD && *object.add(OWNER) != 0 {
                                             *builder.add(OWNER) = self.tape.owner;
                                         }

@@ -524,6 +524,10 @@ macro_rules! define_ops {
             /// Every instruction that a module can hold, in the order of the table.
             pub const ALL: &'static [Op] = &[$(Op::$sname,)* $(Op::$tname,)*];
 
+            /// Instructions of streams, which no module can hold: the verifier refuses them.
+            #[doc(hidden)]
+            pub const INTERNAL: &'static [Op] = &[$(Op::$iname,)*];
+
             /// The table's entry for this instruction.
             pub fn info(self) -> &'static OpInfo {
                 match self {
@@ -604,6 +608,11 @@ impl Op {
     /// Whether a scalar instruction makes a real out of no real: its result is a constant whatever is recorded.
     pub const fn makes_constant(self) -> bool {
         matches!(self, Op::ToReal)
+    }
+
+    /// Whether the instruction stands in streams only, and in no module.
+    pub(crate) fn is_internal(self) -> bool {
+        Op::INTERNAL.contains(&self)
     }
 
     /// Whether the instruction is a scalar one.

@@ -35,7 +35,8 @@
 //!
 //! The crate knows neither the language nor a code generator ([`native`] is where one is installed). `isa` holds the
 //! one declaration of every instruction; the files behind it, in the order in which a gradient passes through them:
-//! `prepare` (streams for the interpreter), `rename`, `liveness`, `loops` and `segment` (what is recorded as one),
+//! `prepare` (streams for the interpreter), `flow`, `rename`, `liveness`, `loops` and `segment` (what is recorded as
+//! one),
 //! `graph` and `derive` (adjoints), `record` and `loop_record`, `interp`, `heap`, `tape`, `sweep`, `convert`.
 
 pub mod binary;
@@ -43,12 +44,14 @@ pub mod builder;
 mod convert;
 mod derive;
 pub mod engine;
+mod flow;
 mod graph;
 mod heap;
 mod idle;
 mod interp;
 pub mod isa;
 pub mod job_graph;
+mod limits;
 mod liveness;
 mod loop_record;
 mod loops;
@@ -56,8 +59,10 @@ pub mod math;
 mod meter;
 pub mod module;
 pub mod native;
+mod nest;
 mod pool;
 mod prepare;
+mod pressure;
 mod program;
 mod record;
 pub mod reference;

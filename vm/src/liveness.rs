@@ -1,17 +1,13 @@
-//! Basic blocks of a function, and which real registers are live at their ends.
+//! Which real registers are live at the ends of a function's blocks.
 //!
 //! Used to decide which results of a segment anyone reads. Backward dataflow over bit sets; see [`WORK_MAX`] for its
 //! bound.
 
-use crate::isa::{Bank, Inst, Op};
+use crate::flow::{Block, FlowGraph};
+use crate::isa::{Bank, Inst};
+use crate::meter::Watch;
 use crate::module::Body;
-
-/// A basic block: the range of its instructions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-}
+use crate::trap::TrapKind;
 
 /// Above this many bits of live sets, edges between blocks, or steps, every register counts as live everywhere:
 /// segments then have outputs that nobody reads, which costs tape, not correctness. The bounds keep hostile functions
@@ -52,39 +48,6 @@ impl RegSet {
     }
 }
 
-/// The instructions that a control instruction may continue at.
-pub(crate) fn successors(body: &Body, at: u32) -> Vec<u32> {
-    let inst = &body.code[at as usize];
-    match inst.op {
-        Op::Jump => vec![inst.low()],
-        Op::Branch => vec![inst.low(), inst.high()],
-        Op::Switch => {
-            let start = inst.low() as usize;
-            let mut targets = body.targets[start..start + usize::from(inst.b)].to_vec();
-            targets.push(inst.high());
-            targets
-        }
-        op if op.is_terminator() => Vec::new(),
-        _ => vec![at + 1],
-    }
-}
-
-/// Cuts a verified function into basic blocks.
-pub(crate) fn blocks(body: &Body) -> Vec<Block> {
-    let len = body.code.len() as u32;
-    let mut leader = vec![false; body.code.len() + 1];
-    leader[0] = true;
-    for at in 0..len {
-        if body.code[at as usize].op.is_terminator() {
-            leader[at as usize + 1] = true;
-            successors(body, at).into_iter().for_each(|target| leader[target as usize] = true);
-        }
-    }
-    let starts: Vec<u32> = (0..len).filter(|&at| leader[at as usize]).collect();
-    let ends = starts.iter().skip(1).copied().chain([len]);
-    starts.iter().zip(ends).map(|(&start, end)| Block { start, end }).collect()
-}
-
 /// Steps a live set backwards over one instruction.
 pub(crate) fn step_back(body: &Body, inst: &Inst, live: &mut RegSet) {
     body.for_each_reg(inst, |reg, def| {
@@ -99,47 +62,43 @@ pub(crate) fn step_back(body: &Body, inst: &Inst, live: &mut RegSet) {
     });
 }
 
-/// The real registers that are live at the end of each block, or `None` if that takes too long: then all count as live.
-pub(crate) fn live_out(body: &Body, blocks: &[Block]) -> Option<Vec<RegSet>> {
-    if blocks.len() as u64 * u64::from(body.reals) > WORK_MAX {
-        return None;
+/// The real registers that are live at the end of each block, or `None` if that takes too many steps: then all count as
+/// live.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn live_out(body: &Body, flow: &FlowGraph, watch: &Watch<'_>) -> Result<Option<Vec<RegSet>>, TrapKind> {
+    let blocks = flow.blocks();
+    if blocks.len() as u64 * u64::from(body.reals) > WORK_MAX || flow.edge_count() > EDGES_MAX {
+        return Ok(None);
     }
-    let mut block_at = vec![0u32; body.code.len()];
-    for (index, block) in blocks.iter().enumerate() {
-        block_at[block.start as usize] = index as u32;
-    }
-    let mut predecessors = vec![Vec::new(); blocks.len()];
-    let mut edges = 0;
-    for (index, block) in blocks.iter().enumerate() {
-        let next = successors(body, block.end - 1);
-        edges += next.len();
-        if edges > EDGES_MAX {
-            return None;
-        }
-        next.into_iter().for_each(|target| predecessors[block_at[target as usize] as usize].push(index));
-    }
+    let predecessors = flow.predecessors();
     let words = u64::from(body.reals / 64) + 1;
     let mut steps = 0;
     let mut live_out = vec![RegSet::new(body.reals); blocks.len()];
     let mut queued = vec![true; blocks.len()];
-    let mut work: Vec<usize> = (0..blocks.len()).collect();
+    let mut work: Vec<usize> = flow.order().iter().map(|&block| block as usize).collect();
     while let Some(index) = work.pop() {
         queued[index] = false;
         let mut live = live_out[index].clone();
         let Block { start, end } = blocks[index];
-        steps += u64::from(end - start) + words * (1 + predecessors[index].len() as u64);
+        let before = predecessors.of(index);
+        let looked_at = u64::from(end - start) + words * (1 + before.len() as u64);
+        watch.tick(looked_at as usize)?;
+        steps += looked_at;
         if steps > STEPS_MAX {
-            return None;
+            return Ok(None);
         }
         for inst in body.code[start as usize..end as usize].iter().rev() {
             step_back(body, inst, &mut live);
         }
-        for &before in &predecessors[index] {
+        for &before in before {
+            let before = before as usize;
             if live_out[before].union(&live) && !queued[before] {
                 queued[before] = true;
                 work.push(before);
             }
         }
     }
-    Some(live_out)
+    Ok(Some(live_out))
 }

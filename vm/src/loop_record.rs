@@ -15,7 +15,7 @@ use crate::derive::{Plan, accumulate, bank_of, dependences};
 use crate::graph::{Graph, Node, NodeId};
 use crate::isa::{Bank, Inst, Op, Reg};
 use crate::loops::{IntSource, Loop, RealSource};
-use crate::native::NativeAdjoint;
+use crate::native::Piece;
 use crate::record::OutputWord;
 use crate::tape;
 use std::cell::RefCell;
@@ -114,7 +114,7 @@ pub struct LoopCode {
     /// For each input, the register that holds its contribution when all iterations are done.
     pub contributions: Box<[u16]>,
     /// The iterations as native code.
-    pub(crate) native: NativeAdjoint,
+    pub(crate) native: Piece,
 }
 
 impl LoopCode {
@@ -717,7 +717,7 @@ impl<'a> Assembler<'a> {
             arrays: interface.arrays.len() as u32,
             pushed: interface.pushed.filter(|_| interface.push_mask != 0),
             contributions,
-            native: NativeAdjoint::default(),
+            native: Piece::default(),
         }
     }
 

@@ -10,10 +10,13 @@
 //! qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
 use crate::derive::INPUTS_MAX;
+use crate::flow::{Block, FlowGraph};
 use crate::graph::{Graph, Node, NodeId};
 use crate::isa::{Bank, Inst, Op, Reg, Role};
-use crate::liveness::{Block, RegSet, step_back};
+use crate::liveness::{RegSet, step_back};
+use crate::meter::Watch;
 use crate::module::Body;
+use crate::trap::TrapKind;
 use std::collections::{BTreeMap, HashMap};
 
 /// A path has at most this many blocks.
@@ -101,14 +104,28 @@ pub(crate) struct Constants<'a> {
 }
 
 /// The loops of a function. `live` are the registers that are live at the end of each block; `None` is everything.
-pub(crate) fn find(body: &Body, blocks: &[Block], live: Option<&[RegSet]>, constants: &Constants<'_>) -> Vec<Loop> {
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn find(
+    body: &Body,
+    flow: &FlowGraph,
+    live: Option<&[RegSet]>,
+    constants: &Constants<'_>,
+    watch: &Watch<'_>,
+) -> Result<Vec<Loop>, TrapKind> {
     let mut loops = Vec::new();
-    for &block in blocks {
-        let Some(cycle) = cycle(body, blocks, block) else { continue };
+    for &block in flow.blocks() {
+        watch.tick(BLOCKS_MAX)?;
+        let Some(cycle) = cycle(body, flow, block) else { continue };
+        // A path has few instructions, but liveness looks at all of two blocks, and at all registers.
+        let blocks = [cycle.path[0].start, cycle.exit].map(|start| flow.blocks()[flow.block_at(start)]);
+        let instructions: u32 = blocks.iter().map(|block| block.end - block.start).sum();
+        watch.tick(8 * PATH_MAX + instructions as usize + body.reals as usize / 16)?;
         let Some(mut walk) = Walk::run(body, constants, &cycle.path) else { continue };
         let live_at = |target: u32| {
-            let index = block_at(blocks, target);
-            live.map(|live| live_before(body, blocks[index], &live[index]))
+            let index = flow.block_at(target);
+            live.map(|live| live_before(body, flow.blocks()[index], &live[index]))
         };
         let (again, after) = (live_at(block.start), live_at(cycle.exit));
         let contains = |live: &Option<RegSet>, reg| live.as_ref().is_none_or(|live| live.contains(reg));
@@ -123,11 +140,7 @@ pub(crate) fn find(body: &Body, blocks: &[Block], live: Option<&[RegSet]>, const
             loops.push(Loop { start: block.start, path, exit, while_true, ..walk.found });
         }
     }
-    loops
-}
-
-fn block_at(blocks: &[Block], start: u32) -> usize {
-    blocks.binary_search_by_key(&start, |block| block.start).expect("targets are the starts of blocks")
+    Ok(loops)
 }
 
 fn live_before(body: &Body, block: Block, live_after: &RegSet) -> RegSet {
@@ -145,7 +158,7 @@ struct Cycle {
 }
 
 /// The cycle of blocks that begins with `first`.
-fn cycle(body: &Body, blocks: &[Block], first: Block) -> Option<Cycle> {
+fn cycle(body: &Body, flow: &FlowGraph, first: Block) -> Option<Cycle> {
     let mut path = vec![first];
     while path.len() <= BLOCKS_MAX {
         let block = path[path.len() - 1];
@@ -164,7 +177,7 @@ fn cycle(body: &Body, blocks: &[Block], first: Block) -> Option<Cycle> {
             op if op.is_terminator() => return None,
             _ => block.end,
         };
-        path.push(blocks[block_at(blocks, next)]);
+        path.push(flow.blocks()[flow.block_at(next)]);
     }
     None
 }
@@ -307,7 +320,7 @@ impl<'a> Walk<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::liveness::{blocks, live_out};
+    use crate::liveness::live_out;
     use crate::segment::constant_registers;
 
     /// The loops of a function on (real, array, int) with `code`.
@@ -317,10 +330,12 @@ pub(crate) mod tests {
         );
         let def = crate::text::parse(&source, "test.dvs").expect("the code is well-formed");
         let body = &def.functions[0].body;
-        let blocks = blocks(body);
-        let live = live_out(body, &blocks);
-        let (reals, ints) = (constant_registers(body, Bank::Real, 2), constant_registers(body, Bank::Int, 1));
-        find(body, &blocks, live.as_deref(), &Constants { reals: &reals, ints: &ints })
+        let watch = Watch::none();
+        let flow = FlowGraph::of(body, &watch).expect("nobody stops it");
+        let live = live_out(body, &flow, &watch).expect("nobody stops it");
+        let constants = |bank, params| constant_registers(body, &flow, bank, params, &watch).expect("nobody stops it");
+        let (reals, ints) = (constants(Bank::Real, 2), constants(Bank::Int, 1));
+        find(body, &flow, live.as_deref(), &Constants { reals: &reals, ints: &ints }, &watch).expect("nobody stops it")
     }
 
     /// A loop with its test at the end, with this body.

@@ -9,11 +9,13 @@
 //! nothing yet, because slices that nobody has used count as used: the run then goes back to where it forked first, and
 //! goes on with one strand, whose outcome counts.
 
+use crate::limits::Limits;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::trap::{Limit, TrapKind};
+use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Fuel between two looks at the clock: some 100 µs in the interpreter.
 const SLICE: u64 = 1 << 16;
@@ -57,6 +59,10 @@ pub(crate) struct Account {
     granted: AtomicU64,
     deadline: Option<Instant>,
     cancel: Option<CancelHandle>,
+    /// Nanoseconds that compiling may still take; 0: nothing more is compiled in this run.
+    compiling_left: AtomicU64,
+    /// Bytes of native code that the module may have.
+    pub(crate) code_bytes_max: u64,
     /// One of the constants below.
     stop: AtomicU8,
     /// Why the host's wishes end the run, if they do.
@@ -88,8 +94,12 @@ const ABANDON: u8 = 2;
 
 impl Account {
     /// Begins a run.
-    pub(crate) fn begin(&mut self, fuel_max: u64, deadline: Option<Instant>, cancel: Option<CancelHandle>) {
-        (self.fuel_max, self.deadline, self.cancel) = (fuel_max, deadline, cancel);
+    pub(crate) fn begin(&mut self, limits: &Limits, cancel: Option<CancelHandle>) {
+        let deadline = limits.deadline.and_then(|after| Instant::now().checked_add(after));
+        (self.fuel_max, self.deadline, self.cancel) = (limits.fuel, deadline, cancel);
+        let compiling = u64::try_from(limits.compile_time.as_nanos()).unwrap_or(u64::MAX);
+        self.compiling_left.store(compiling, Ordering::Relaxed);
+        self.code_bytes_max = limits.code_bytes;
         self.granted.store(0, Ordering::Relaxed);
         self.stop.store(GO_ON, Ordering::Relaxed);
         self.rests.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
@@ -119,6 +129,37 @@ impl Account {
             return Err(TrapKind::Limit(Limit::Deadline));
         }
         Ok(())
+    }
+
+    /// Whether anything may still be compiled in this run.
+    #[inline]
+    pub(crate) fn compiles(&self) -> bool {
+        self.compiling_left.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the run can afford to compile something that takes `estimate`: no more than it may spend on compiling, and
+    /// no more than half of the time until its deadline, because the rest of the run needs some, too. If not, nothing
+    /// more is compiled in this run: what has been asked for once would be asked for again and again.
+    pub(crate) fn affords(&self, estimate: Duration) -> bool {
+        let left = Duration::from_nanos(self.compiling_left.load(Ordering::Relaxed));
+        let time = self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let cancelled = self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
+        let affords = !cancelled && !self.is_stopped() && estimate <= left && 2 * estimate <= time;
+        if !affords {
+            self.compile_no_more();
+        }
+        affords
+    }
+
+    /// From now on this run compiles nothing.
+    pub(crate) fn compile_no_more(&self) {
+        self.compiling_left.store(0, Ordering::Relaxed);
+    }
+
+    /// Compiling has taken so long.
+    pub(crate) fn spent_compiling(&self, time: Duration) {
+        let spend = |left: u64| Some(left.saturating_sub(time.as_nanos() as u64));
+        _ = self.compiling_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend);
     }
 
     /// Begins a stretch with several strands. The one that there is now may allocate `allocation` bytes more.
@@ -173,6 +214,55 @@ impl Account {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.stop.store(GO_ON, Ordering::Relaxed);
         self.granted.store(used, Ordering::Relaxed);
+    }
+}
+
+/// Looks at the clock and at what the host wants, in the middle of work that no fuel is charged for.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    /// `None` if the work has no limit of time.
+    account: Option<&'a Account>,
+    /// Work until the next look.
+    left: Cell<usize>,
+}
+
+/// Work between two looks: some 50 µs.
+const WORK: usize = 1 << 14;
+
+impl<'a> Watch<'a> {
+    /// Looks at the clock of a run, for the first time at once: there may be much small work of this kind.
+    pub(crate) fn of(account: &'a Account) -> Self {
+        Watch { account: Some(account), left: Cell::new(0) }
+    }
+
+    /// Never looks.
+    pub(crate) const fn none() -> Self {
+        Watch { account: None, left: Cell::new(WORK) }
+    }
+
+    /// Notes so much work, each of a few nanoseconds.
+    ///
+    /// # Errors
+    /// Why the run has to stop.
+    #[inline]
+    pub(crate) fn tick(&self, work: usize) -> Result<(), TrapKind> {
+        match self.left.get().checked_sub(work) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&self) -> Result<(), TrapKind> {
+        self.left.set(WORK);
+        let Some(account) = self.account else { return Ok(()) };
+        if account.is_stopped() {
+            return Err(TrapKind::Cancelled);
+        }
+        account.poll()
     }
 }
 
@@ -262,12 +352,11 @@ impl<'a> Meter<'a> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_strand_that_was_told_to_stop_does_not_hide_that_time_is_up() {
         let mut account = Account::default();
-        account.begin(1, Some(Instant::now() - Duration::from_secs(1)), None);
+        account.begin(&Limits { deadline: Some(Duration::ZERO), ..Limits::default() }, None);
         account.stop_all(&TrapKind::Cancelled);
         assert_eq!(account.abandoned(), Some(TrapKind::Limit(Limit::Deadline)));
     }
@@ -282,7 +371,7 @@ mod loom_tests {
 
     fn account(fuel_max: u64, cancel: Option<&CancelHandle>) -> Arc<Account> {
         let mut account = Account::default();
-        account.begin(fuel_max, None, cancel.cloned());
+        account.begin(&Limits { fuel: fuel_max, ..Limits::default() }, cancel.cloned());
         Arc::new(account)
     }
 

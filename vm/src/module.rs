@@ -3,6 +3,10 @@
 //! A [`ModuleDef`] is plain data that anyone may build, decode, print or change. Nothing runs it: the verifier turns
 //! it into a [`crate::engine::Module`]. This file knows nothing of the text and binary forms.
 
+mod host_type;
+
+pub use host_type::HostType;
+
 use crate::isa::{Bank, Inst, Op, Operand, Reg, Role};
 use std::fmt;
 
@@ -83,110 +87,6 @@ pub enum TypeDef {
         /// Result types.
         results: Vec<ValueType>,
     },
-}
-
-/// How a host sees a parameter or a result: a tree that is flattened into registers.
-///
-/// Tuples and records have no representation of their own: their parts stand side by side ([`HostType::flatten`]).
-/// Only data types are recursive: they refer to each other through the module's table.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum HostType {
-    /// One real register.
-    Real,
-    /// One integer register.
-    Int,
-    /// One integer register that holds 0 or 1.
-    Bool,
-    /// The parts' registers in order. The empty tuple is unit and takes no register.
-    Tuple(Vec<HostType>),
-    /// Like a tuple, with a name for each part.
-    Record(Vec<(String, HostType)>),
-    /// One reference to an object of type `array`, whose elements are of type `element`. An element that doesn't
-    /// flatten to exactly one register is a reference to a struct of its registers.
-    Array {
-        /// The element's type as the host sees it.
-        element: Box<HostType>,
-        /// The heap type of the array.
-        array: TypeId,
-    },
-    /// One reference to a linked list: an object of the variant type `list`, whose first variant is the empty list and
-    /// has no fields, and whose second is a cell of the element's registers and then the rest of the list.
-    List {
-        /// The element's type as the host sees it.
-        element: Box<HostType>,
-        /// The heap type of the list.
-        list: TypeId,
-    },
-    /// One reference to an object of a data type of the module's table.
-    Data {
-        /// The data type's name: [`DataDef::name`], repeated here for messages.
-        name: String,
-        /// The data type.
-        data: DataId,
-    },
-}
-
-impl HostType {
-    /// The registers that a value of this type takes, in order. `data` is the module's table of data types.
-    ///
-    /// # Panics
-    /// If the type refers to a data type that is not in the table.
-    pub fn flatten(&self, data: &[DataDef]) -> Vec<ValueType> {
-        let mut out = Vec::new();
-        self.flatten_into(data, &mut out);
-        out
-    }
-
-    fn flatten_into(&self, data: &[DataDef], out: &mut Vec<ValueType>) {
-        match self {
-            HostType::Real => out.push(ValueType::Real),
-            HostType::Int | HostType::Bool => out.push(ValueType::Int),
-            HostType::Tuple(parts) => parts.iter().for_each(|part| part.flatten_into(data, out)),
-            HostType::Record(parts) => parts.iter().for_each(|(_, part)| part.flatten_into(data, out)),
-            HostType::Array { array: ty, .. } | HostType::List { list: ty, .. } => out.push(ValueType::Ref(*ty)),
-            HostType::Data { data: id, .. } => out.push(ValueType::Ref(data[id.index()].ty)),
-        }
-    }
-
-    /// Whether the type's name has several words, and so takes parentheses as an argument of another type.
-    fn is_applied(&self) -> bool {
-        match self {
-            HostType::Array { .. } | HostType::List { .. } => true,
-            HostType::Data { name, .. } => name.contains(' '),
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Display for HostType {
-    /// Writes the type in the language's syntax.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HostType::Real => write!(f, "Real"),
-            HostType::Int => write!(f, "Int"),
-            HostType::Bool => write!(f, "Bool"),
-            HostType::Tuple(parts) => {
-                write!(f, "(")?;
-                for (i, part) in parts.iter().enumerate() {
-                    write!(f, "{}{part}", if i > 0 { ", " } else { "" })?;
-                }
-                write!(f, ")")
-            }
-            HostType::Record(parts) => {
-                write!(f, "{{")?;
-                for (i, (name, part)) in parts.iter().enumerate() {
-                    write!(f, "{}{name} : {part}", if i > 0 { ", " } else { " " })?;
-                }
-                write!(f, " }}")
-            }
-            HostType::Array { element, .. } | HostType::List { element, .. } => {
-                let name = if matches!(self, HostType::Array { .. }) { "Array" } else { "List" };
-                if element.is_applied() { write!(f, "{name} ({element})") } else { write!(f, "{name} {element}") }
-            }
-            HostType::Data { name, .. } => write!(f, "{name}"),
-        }
-    }
 }
 
 /// A data type as the host sees it: named constructors over a variant type of the heap.

@@ -12,6 +12,8 @@
 //! integers take no room while native code runs; what is handed to a callee is written above the caller's base and
 //! may be overwritten by it.
 //!
+//! **Who may call what.** A [`Unit`] hands out addresses that the machine calls: making one is `unsafe`.
+//!
 //! This module is for code generators. Unlike the rest of the crate it follows the virtual machine's inside, and
 //! changes with it.
 
@@ -19,16 +21,20 @@ pub mod helpers;
 pub mod layout;
 mod tier;
 
-pub(crate) use tier::{Code, NativeAdjoint, Status, Tier};
+pub(crate) use tier::{Code, Piece, Status, Tier};
 pub use tier::{CompiledCode, Mode, Thresholds};
 
 pub use crate::derive::StraightCode;
 pub use crate::heap::{OBJECT_HEADER, array_header};
 pub use crate::loop_record::{ElementCode, LoopCode, LoopSite, PushSite};
 pub use crate::prepare::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Stream, SwitchSite, TaskSite};
+pub use crate::pressure::BlockPressure;
 pub use crate::record::{OutputWord, SegmentCode, SegmentSite};
 
+use crate::module::Body;
+use crate::pressure::pressure;
 use std::fmt;
+use std::time::Duration;
 
 /// Makes units of code. Shared by all modules of the engines that it is installed in.
 pub trait Generator: Send + Sync + fmt::Debug {
@@ -37,36 +43,46 @@ pub trait Generator: Send + Sync + fmt::Debug {
     /// # Errors
     /// Why there can be no native code on this machine.
     fn unit(&self) -> Result<Box<dyn Unit>, String>;
+
+    /// About how long [`Unit::compile`] takes for this request, on one core of its own. Asked before anything is
+    /// compiled, so it should take a small part of that time itself, whatever the code is. What takes more than `most`
+    /// won't be compiled, so nothing beyond it has to be exact. For a function it is the same wherever the code begins:
+    /// it is asked for once.
+    fn estimate(&self, request: &Request<'_>, most: Duration) -> Duration;
 }
 
 /// The native code of one module. Dropping it frees the code.
-pub trait Unit: Send + fmt::Debug {
+///
+/// # Safety
+/// The virtual machine calls the addresses that it is given: those of [`Unit::shared`] and of [`Unit::compile`]. The
+/// code there must be of the type that its request asks for, stay where it is until the unit is dropped (shared code:
+/// for ever), and keep what this module's documentation says of native code. No call may unwind.
+pub unsafe trait Unit: Send + fmt::Debug {
     /// The addresses of the code that all functions share.
     fn shared(&self) -> SharedCode;
 
-    /// Compiles a function's stream.
+    /// Compiles one piece of code.
     ///
     /// # Errors
-    /// See [`Refusal`]. The function stays interpreted.
-    fn function(&mut self, request: &FunctionRequest<'_>) -> Result<Compiled, Refusal>;
-
-    /// Compiles the adjoint of a segment: a [`SegmentFn`].
-    ///
-    /// # Errors
-    /// See [`Refusal`]. The segment's records stay interpreted.
-    fn segment(&mut self, segment: &SegmentCode) -> Result<Compiled, Refusal>;
-
-    /// Compiles the iterations of a loop's adjoint: a [`LoopFn`].
-    ///
-    /// # Errors
-    /// See [`Refusal`]. The loop's records stay interpreted.
-    fn recorded_loop(&mut self, code: &LoopCode) -> Result<Compiled, Refusal>;
+    /// See [`Refusal`]. What was asked for stays interpreted.
+    fn compile(&mut self, request: &Request<'_>) -> Result<Compiled, Refusal>;
 
     /// Intermediate representation and machine code of a function, for people.
     ///
     /// # Errors
-    /// As [`Unit::function`].
+    /// As [`Unit::compile`].
     fn listing(&mut self, request: &FunctionRequest<'_>) -> Result<Listing, Refusal>;
+}
+
+/// A piece of code that shall be compiled.
+#[derive(Clone, Copy, Debug)]
+pub enum Request<'a> {
+    /// A function's stream: see [`FunctionCode`].
+    Function(FunctionRequest<'a>),
+    /// The adjoint of a segment: a [`SegmentFn`].
+    Segment(&'a SegmentCode),
+    /// The iterations of a loop's adjoint: a [`LoopFn`].
+    Loop(&'a LoopCode),
 }
 
 /// Code that a generator makes once.
@@ -146,6 +162,17 @@ pub struct FunctionRequest<'a> {
     pub stream: &'a Stream,
     /// The entries of all functions in this mode, by function number: loads from it may give new values at any time.
     pub entries: *const u8,
+    /// The bytecode that the stream was made of.
+    pub(crate) body: &'a Body,
+}
+
+impl FunctionRequest<'_> {
+    /// How many registers are live in each block of the bytecode, in the order of the code. [`Stream::origin`] says
+    /// which block an instruction of the stream is from. `None` if finding out takes more than `steps_max` steps, each
+    /// of a few nanoseconds.
+    pub fn pressure(&self, steps_max: u64) -> Option<Vec<BlockPressure>> {
+        pressure(self.body, steps_max)
+    }
 }
 
 /// Code that a unit has made.

@@ -96,7 +96,7 @@ impl Inner {
     fn take_large_page(&mut self) -> Option<Slab> {
         let layout = Layout::from_size_align(LARGE_PAGE_BYTES, LARGE_PAGE_BYTES).ok()?;
         let start: NonNull<u8> = self.arena.try_alloc_layout(layout).ok()?;
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: the memory is the arena's, in whole pages. It is advice: a refusal changes nothing.
         unsafe {
             libc::madvise(start.as_ptr().cast(), LARGE_PAGE_BYTES, libc::MADV_HUGEPAGE);

@@ -1,6 +1,6 @@
 //! From verified bytecode to the streams that the interpreter runs: one for primal runs, one for recording runs.
 //!
-//! A stream is a function's code with operands resolved: register lists split by bank, field numbers turned into
+//! A stream is what a function's start reaches of its code, with operands resolved: register lists split by bank, field numbers turned into
 //! offsets, jump targets into stream positions, and the fuel of a stretch of code put on the instruction that ends it.
 //! The recording stream also holds the segment ends, and loops that are recorded as one as their paths, each on its own
 //! ([`crate::loops`]). Both are made on first use and belong to the module.
@@ -15,15 +15,18 @@
 //!   the same, tag in `c`.
 //! - `Build`: element bank in `c`. `PrimalMov`, `PrimalConst`, `PrimalToReal`, `PrimalElem`: like `Mov` and so on.
 
+use crate::flow::{Block, FlowGraph};
 use crate::heap::{self, Fields};
 use crate::isa::{Bank, Inst, Op, Reg};
-use crate::liveness::{self, Block};
-use crate::loop_record::{LoopPlan, LoopSite};
+use crate::liveness;
+use crate::loop_record::{LoopCode, LoopPlan, LoopSite};
 use crate::loops::{self, Loop};
+use crate::meter::Watch;
 use crate::module::{Body, Function, ModuleDef, TypeDef};
-use crate::record::{RecordCode, RecordPlan, SegmentSite};
+use crate::record::{RecordPlan, SegmentCode, SegmentSite};
 use crate::rename;
 use crate::segment::{self, Segment};
+use crate::trap::TrapKind;
 
 /// Registers by bank, each in order.
 #[derive(Debug, Default)]
@@ -180,49 +183,62 @@ pub struct Stream {
     pub ref_params: usize,
 }
 
-/// Makes the stream for primal runs.
-pub(crate) fn primal(module: &ModuleDef, function: &Function) -> Stream {
-    Emitter::new(module, function).run(Vec::new(), Vec::new(), &mut |_| 0)
+/// A stream with the records that it writes.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    /// Records go by their numbers in the lists below.
+    pub(crate) stream: Stream,
+    pub(crate) segments: Vec<SegmentCode>,
+    pub(crate) loops: Vec<LoopCode>,
 }
 
-/// Makes the stream for recording runs. `register` takes the code of a segment or a loop and gives it its
-/// number in the module.
-pub(crate) fn recording(
-    module: &ModuleDef,
-    function: &Function,
-    register: &mut dyn FnMut(RecordCode) -> u32,
-) -> Stream {
+/// Makes the stream for primal runs.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
+    let flow = FlowGraph::of(&function.body, watch)?;
+    Emitter::new(module, function, watch).run(&flow, Vec::new(), Vec::new())
+}
+
+/// Makes the stream for recording runs.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
     let mut function = function.clone();
-    let blocks = liveness::blocks(&function.body);
-    rename::rename_loads(&mut function.body, &blocks);
+    let flow = FlowGraph::of(&function.body, watch)?;
+    rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
     let body = &function.body;
     let constants_of = |bank| {
         let params = function.params.iter().filter(|ty| ty.bank() == bank).count();
-        segment::constant_registers(body, bank, params)
+        segment::constant_registers(body, &flow, bank, params, watch)
     };
-    let constants = constants_of(Bank::Real);
-    let live = liveness::live_out(body, &blocks);
-    let loops = loops::find(
-        body,
-        &blocks,
-        live.as_deref(),
-        &loops::Constants { reals: &constants, ints: &constants_of(Bank::Int) },
-    );
-    let live = |index: usize| live.as_ref().map(|live| &live[index]);
+    let constants = constants_of(Bank::Real)?;
+    let live = liveness::live_out(body, &flow, watch)?;
+    let constants_of_loops = loops::Constants { reals: &constants, ints: &constants_of(Bank::Int)? };
+    let loops = loops::find(body, &flow, live.as_deref(), &constants_of_loops, watch)?;
     let is_loop = |block: &Block| loops.binary_search_by_key(&block.start, |found| found.start).is_ok();
-    let segments = blocks
-        .iter()
-        .enumerate()
-        .filter(|(_, block)| !is_loop(block))
-        .flat_map(|(index, &block)| segment::cut(body, block, live(index), &constants))
-        .collect();
-    Emitter::new(module, &function).run(segments, loops, register)
+    let mut segments = Vec::new();
+    for (index, &block) in flow.blocks().iter().enumerate().filter(|(_, block)| !is_loop(block)) {
+        let live = live.as_ref().map(|live| &live[index]);
+        segments.extend(segment::cut(body, block, live, &constants, watch)?);
+    }
+    Emitter::new(module, &function, watch).run(&flow, segments, loops)
 }
+
+/// What deriving a segment takes per instruction, and a loop, in the units of [`Watch::tick`].
+const SEGMENT_WORK: usize = 100;
+const LOOP_WORK: usize = 1 << 14;
 
 struct Emitter<'a> {
     module: &'a ModuleDef,
     body: &'a Body,
+    watch: &'a Watch<'a>,
     stream: Stream,
+    /// The code of the records that the stream writes.
+    segments: Vec<SegmentCode>,
+    loops: Vec<LoopCode>,
     /// The stream position of each bytecode instruction.
     position: Vec<u32>,
     /// Instructions since fuel was last charged for.
@@ -232,7 +248,7 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(module: &'a ModuleDef, function: &'a Function) -> Self {
+    fn new(module: &'a ModuleDef, function: &'a Function, watch: &'a Watch<'a>) -> Self {
         let body = &function.body;
         let params = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
         let stream = Stream {
@@ -244,26 +260,39 @@ impl<'a> Emitter<'a> {
             ref_params: params(Bank::Ref),
             ..Stream::default()
         };
-        Emitter { module, body, stream, position: vec![0; body.code.len()], cost: 0, path_jumps: Vec::new() }
+        Emitter {
+            module,
+            body,
+            watch,
+            stream,
+            segments: Vec::new(),
+            loops: Vec::new(),
+            position: vec![0; body.code.len()],
+            cost: 0,
+            path_jumps: Vec::new(),
+        }
     }
 
-    fn run(mut self, segments: Vec<Segment>, loops: Vec<Loop>, register: &mut dyn FnMut(RecordCode) -> u32) -> Stream {
+    fn run(mut self, flow: &FlowGraph, segments: Vec<Segment>, loops: Vec<Loop>) -> Result<Prepared, TrapKind> {
         let mut segments = segments.into_iter().peekable();
         let mut loops = loops.into_iter().peekable();
-        for Block { start, end } in liveness::blocks(self.body) {
+        for &Block { start, end } in flow.blocks() {
             self.cost = 0;
             if let Some(found) = loops.next_if(|found| found.start == start) {
-                self.whole_loop(found, end, register);
+                self.watch.tick(LOOP_WORK)?;
+                self.whole_loop(found, end);
                 continue;
             }
             let mut at = start;
             while at < end {
                 match segments.next_if(|segment| segment.start == at) {
                     Some(segment) => {
+                        self.watch.tick(SEGMENT_WORK * (segment.end - at) as usize)?;
                         at = segment.end;
-                        self.segment(segment, register);
+                        self.segment(segment);
                     }
                     None => {
+                        self.watch.tick(8)?;
                         self.inst(at);
                         at += 1;
                     }
@@ -275,8 +304,9 @@ impl<'a> Emitter<'a> {
                 self.push(end - 1, Inst { op: Op::Jump, a: 0, b: 0, c: 0, imm });
             }
         }
-        self.resolve_targets();
-        self.stream
+        self.resolve_targets()?;
+        let Emitter { stream, segments, loops, .. } = self;
+        Ok(Prepared { stream, segments, loops })
     }
 
     fn push(&mut self, origin: u32, inst: Inst) {
@@ -397,7 +427,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Emits a segment: its instructions as they stand, copies of reals as copies of primals, then its end.
-    fn segment(&mut self, segment: Segment, register: &mut dyn FnMut(RecordCode) -> u32) {
+    fn segment(&mut self, segment: Segment) {
         let (start, end) = (segment.start, segment.end);
         let plan = RecordPlan::new(segment, self.body.reals as u16);
         self.stream.reals = self.stream.reals.max(self.body.reals as usize + plan.copies.len());
@@ -417,7 +447,12 @@ impl<'a> Emitter<'a> {
             return;
         }
         // A segment without inputs never writes a record; its end makes its outputs constants.
-        let id = if plan.site.inputs.is_empty() { u32::MAX } else { register(RecordCode::Segment(plan.code)) };
+        let id = if plan.site.inputs.is_empty() {
+            u32::MAX
+        } else {
+            self.segments.push(plan.code);
+            self.segments.len() as u32 - 1
+        };
         self.stream.segments.push(SegmentSite { id, ..plan.site });
         let imm = self.stream.segments.len() as u64 - 1;
         self.push(end - 1, Inst { op: Op::SegmentEnd, a: 0, b: 0, c: 0, imm });
@@ -425,14 +460,17 @@ impl<'a> Emitter<'a> {
 
     /// Emits a loop that is recorded as one. The blocks of its path but the first may be entered from elsewhere, so
     /// they stand in the stream a second time, as ordinary blocks. `next` is where the bytecode's next block begins.
-    fn whole_loop(&mut self, found: Loop, next: u32, register: &mut dyn FnMut(RecordCode) -> u32) {
+    fn whole_loop(&mut self, found: Loop, next: u32) {
         let (start, exit, path) = (found.start, found.exit, found.path.clone());
         let LoopPlan { mut site, code, copies } = LoopPlan::new(found, self.body.reals as u16, self.body.ints as u16);
         for copy in &copies {
             let frame = if copy.bank == Bank::Real { &mut self.stream.reals } else { &mut self.stream.ints };
             *frame = (*frame).max(usize::from(copy.to) + 1);
         }
-        site.id = code.map_or(u32::MAX, |code| register(RecordCode::Loop(code)));
+        if let Some(code) = code {
+            site.id = self.loops.len() as u32;
+            self.loops.push(code);
+        }
         let imm = self.stream.loops.len() as u64;
         let instruction = |op, a| Inst { op, a, b: 0, c: 0, imm };
         let begin = self.stream.code.len() as u32;
@@ -489,10 +527,11 @@ impl<'a> Emitter<'a> {
         self.cost = 0;
     }
 
-    fn resolve_targets(&mut self) {
-        let position = &self.position;
+    fn resolve_targets(&mut self) -> Result<(), TrapKind> {
+        let (position, watch) = (&self.position, self.watch);
         let at = |target: u32| position[target as usize];
         for (here, inst) in (0..).zip(&mut self.stream.code) {
+            watch.tick(1)?;
             match inst.op {
                 Op::Jump => {
                     let target = at(inst.low());
@@ -517,8 +556,10 @@ impl<'a> Emitter<'a> {
             jump.imm = u64::from(to) | u64::from(jump.high()) << 32;
         }
         for site in &mut self.stream.switches {
+            watch.tick(site.targets.len())?;
             site.targets.iter_mut().for_each(|target| *target = at(*target));
             site.default = at(site.default);
         }
+        Ok(())
     }
 }

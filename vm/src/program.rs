@@ -2,12 +2,14 @@
 
 use crate::isa::{Op, Operand};
 use crate::loop_record::LoopCode;
+use crate::meter::{Account, Watch};
 use crate::module::ModuleDef;
 use crate::native::Tier;
-use crate::prepare::{self, Stream};
-use crate::record::{RecordCode, SegmentCode};
+use crate::prepare::{self, Prepared, Stream};
+use crate::record::SegmentCode;
 use crate::tape::LOOP;
-use std::sync::OnceLock;
+use crate::trap::TrapKind;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A module that has passed the verifier, and its streams. Streams are made when a function first runs in a mode, and
 /// shared by all threads.
@@ -18,6 +20,8 @@ pub(crate) struct Program {
     recording: Vec<OnceLock<Stream>>,
     segments: boxcar::Vec<SegmentCode>,
     loops: boxcar::Vec<LoopCode>,
+    /// Held while records get their numbers.
+    registering: Mutex<()>,
     /// For each function, whether it or one that it may call runs tasks.
     forks: Box<[bool]>,
     /// Native code; `None` if everything is interpreted.
@@ -33,27 +37,71 @@ impl Program {
             recording: empty(),
             segments: boxcar::Vec::new(),
             loops: boxcar::Vec::new(),
+            registering: Mutex::new(()),
             forks: forking_functions(&def),
             tier,
             def,
         }
     }
 
-    /// A function's stream, for recording runs or for primal ones.
+    /// The stream of a function that was prepared, for recording runs or for primal ones.
     #[inline]
     pub(crate) fn stream(&self, func: u32, recording: bool) -> &Stream {
-        let func = func as usize;
-        if recording {
-            self.recording[func].get_or_init(|| {
-                let mut register = |code| match code {
-                    RecordCode::Segment(code) => self.segments.push(code) as u32,
-                    RecordCode::Loop(code) => self.loops.push(code) as u32 | LOOP,
-                };
-                prepare::recording(&self.def, &self.def.functions[func], &mut register)
-            })
-        } else {
-            self.primal[func].get_or_init(|| prepare::primal(&self.def, &self.def.functions[func]))
+        self.place(func, recording).get().expect("a function is prepared before it is called")
+    }
+
+    /// The bytecode instruction that a place in a stream is from. A function that has not been prepared has not begun.
+    pub(crate) fn origin(&self, func: u32, recording: bool, position: u32) -> u32 {
+        self.place(func, recording).get().map_or(0, |stream| stream.origin[position as usize])
+    }
+
+    #[inline]
+    fn place(&self, func: u32, recording: bool) -> &OnceLock<Stream> {
+        &(if recording { &self.recording } else { &self.primal })[func as usize]
+    }
+
+    /// A function's stream, which is made if this is the first time that it is asked for.
+    ///
+    /// # Errors
+    /// What the watch says while it is made. Nothing of it stays.
+    #[inline]
+    pub(crate) fn prepare(&self, func: u32, recording: bool, account: &Account) -> Result<&Stream, TrapKind> {
+        match self.place(func, recording).get() {
+            Some(stream) => Ok(stream),
+            None => self.prepare_now(func, recording, &Watch::of(account)),
         }
+    }
+
+    /// [`Program::prepare`], however long that takes.
+    pub(crate) fn prepare_at_leisure(&self, func: u32, recording: bool) -> &Stream {
+        self.prepare_now(func, recording, &Watch::none()).expect("nobody stops it")
+    }
+
+    /// Threads that need a stream at the same time each make it, and one of them keeps it: none waits for another one,
+    /// whose deadline may be another one, too.
+    #[cold]
+    #[inline(never)]
+    fn prepare_now(&self, func: u32, recording: bool, watch: &Watch<'_>) -> Result<&Stream, TrapKind> {
+        let place = self.place(func, recording);
+        let function = &self.def.functions[func as usize];
+        let make = if recording { prepare::recording } else { prepare::primal };
+        let Prepared { mut stream, segments, loops } = make(&self.def, function, watch)?;
+        let registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.get().is_none() {
+            // Whoever has the lock gives out the numbers, so those of one function follow each other.
+            let (first_segment, first_loop) = (self.segments.count() as u32, self.loops.count() as u32);
+            for site in stream.segments.iter_mut().filter(|site| site.id != u32::MAX) {
+                site.id += first_segment;
+            }
+            for site in stream.loops.iter_mut().filter(|site| site.id != u32::MAX) {
+                site.id = (site.id + first_loop) | LOOP;
+            }
+            segments.into_iter().for_each(|code| _ = self.segments.push(code));
+            loops.into_iter().for_each(|code| _ = self.loops.push(code));
+            _ = place.set(stream);
+        }
+        drop(registering);
+        Ok(self.stream(func, recording))
     }
 
     /// Whether a run of a function may run tasks.

@@ -5,8 +5,7 @@
 
 use crate::derive::{Adjoint, StraightCode, derive_adjoint};
 use crate::graph::{Node, NodeId};
-use crate::loop_record::LoopCode;
-use crate::native::NativeAdjoint;
+use crate::native::Piece;
 use crate::segment::Segment;
 use crate::tape;
 
@@ -63,14 +62,7 @@ pub struct SegmentCode {
     /// From saved primals and output adjoints to contributions.
     pub adjoint: StraightCode,
     /// The same as native code.
-    pub(crate) native: NativeAdjoint,
-}
-
-/// What the sweep knows of a record that has a number.
-#[derive(Debug)]
-pub(crate) enum RecordCode {
-    Segment(SegmentCode),
-    Loop(LoopCode),
+    pub(crate) native: Piece,
 }
 
 /// A primal that is saved but overwritten before its segment ends: it is copied first.
@@ -151,7 +143,7 @@ impl RecordPlan {
             slots: site.slots,
             contributions: adjoint.contributions.into(),
             adjoint: adjoint.code,
-            native: NativeAdjoint::default(),
+            native: Piece::default(),
         };
         RecordPlan { site, code, copies }
     }

@@ -4,9 +4,11 @@
 //! have to end it. Frontends reuse registers all the time. Here each load whose value dies in its block gets a register
 //! of its own, for recording only. Like the cut itself, this depends on the code alone.
 
+use crate::flow::Block;
 use crate::isa::{Bank, Inst, Reg, Role};
-use crate::liveness::Block;
+use crate::meter::Watch;
 use crate::module::Body;
+use crate::trap::TrapKind;
 use std::collections::HashMap;
 
 /// More registers than this are not added to a function.
@@ -22,11 +24,14 @@ struct Web {
 }
 
 /// Renames loads in all blocks. Blocks share the added registers.
-pub(crate) fn rename_loads(body: &mut Body, blocks: &[Block]) {
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn rename_loads(body: &mut Body, blocks: &[Block], watch: &Watch<'_>) -> Result<(), TrapKind> {
     let first_added = body.reals as usize;
     let mut added_max = 0;
     for &block in blocks {
-        let webs = contained_webs(body, block);
+        let webs = contained_webs(body, block, watch)?;
         for (added, (reg, web)) in webs.into_iter().take(ADDED_MAX).enumerate() {
             let new = (first_added + added) as u16;
             let swap = |inst: &mut Inst, def: bool| {
@@ -38,13 +43,15 @@ pub(crate) fn rename_loads(body: &mut Body, blocks: &[Block]) {
         }
     }
     body.reals += added_max as u32;
+    Ok(())
 }
 
 /// Loaded values that another definition of their register replaces in the same block, in order.
-fn contained_webs(body: &Body, block: Block) -> Vec<(Reg, Web)> {
+fn contained_webs(body: &Body, block: Block, watch: &Watch<'_>) -> Result<Vec<(Reg, Web)>, TrapKind> {
     let mut open: HashMap<Reg, Web> = HashMap::new();
     let mut contained = Vec::new();
     for at in block.start..block.end {
+        watch.tick(4)?;
         let inst = &body.code[at as usize];
         let (uses, _) = body.reg_lists(inst);
         for reg in uses {
@@ -71,5 +78,5 @@ fn contained_webs(body: &Body, block: Block) -> Vec<(Reg, Web)> {
             open.insert(Reg::real(inst.a), Web { def: at, ..Web::default() });
         }
     }
-    contained
+    Ok(contained)
 }

@@ -10,10 +10,13 @@
 //! Where to cut depends on the code alone, never on what runs it: the order of sums in the sweep follows from it.
 
 use crate::derive::INPUTS_MAX;
+use crate::flow::{Block, FlowGraph};
 use crate::graph::{Graph, Node, NodeId};
 use crate::isa::{Bank, Op, Role};
-use crate::liveness::{Block, RegSet, step_back};
+use crate::liveness::{RegSet, step_back};
+use crate::meter::Watch;
 use crate::module::Body;
+use crate::trap::TrapKind;
 use std::collections::{BTreeSet, HashMap};
 
 /// A segment has at most this many instructions in its body.
@@ -40,40 +43,62 @@ pub(crate) struct Segment {
 
 /// Registers of a bank with one definition in the whole function, a constant: they have the same value wherever they
 /// are read. The values are given as bits; the first registers of the bank are parameters.
-pub(crate) fn constant_registers(body: &Body, bank: Bank, params: usize) -> HashMap<u16, u64> {
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn constant_registers(
+    body: &Body,
+    flow: &FlowGraph,
+    bank: Bank,
+    params: usize,
+    watch: &Watch<'_>,
+) -> Result<HashMap<u16, u64>, TrapKind> {
     let (len, op) = if bank == Bank::Real { (body.reals, Op::Const) } else { (body.ints, Op::IConst) };
     let mut definitions = vec![0u32; len as usize];
     definitions[..params].fill(1);
-    for inst in &body.code {
+    let reached = || flow.blocks().iter().flat_map(|block| &body.code[block.start as usize..block.end as usize]);
+    for inst in reached() {
+        watch.tick(2)?;
         body.for_each_reg(inst, |reg, def| {
             if def && reg.bank == bank {
                 definitions[usize::from(reg.index)] += 1;
             }
         });
     }
-    let constants = body.code.iter().filter(|inst| inst.op == op && definitions[usize::from(inst.a)] == 1);
-    constants.map(|inst| (inst.a, inst.imm)).collect()
+    let constants = reached().filter(|inst| inst.op == op && definitions[usize::from(inst.a)] == 1);
+    Ok(constants.map(|inst| (inst.a, inst.imm)).collect())
 }
 
 /// Cuts a block. `live_out` is what is live at its end; `None` is everything, everywhere.
-pub(crate) fn cut(body: &Body, block: Block, live_out: Option<&RegSet>, constants: &HashMap<u16, u64>) -> Vec<Segment> {
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn cut(
+    body: &Body,
+    block: Block,
+    live_out: Option<&RegSet>,
+    constants: &HashMap<u16, u64>,
+    watch: &Watch<'_>,
+) -> Result<Vec<Segment>, TrapKind> {
     let mut cutter = Cutter { body, constants, open: None, done: Vec::new() };
     for at in block.start..block.end {
+        watch.tick(16)?;
         cutter.step(at);
     }
     cutter.close(block.end);
     let mut segments = cutter.done;
 
     // Backwards over the block, keep of each segment the outputs that are live at its end.
-    let Some(mut live) = live_out.cloned() else { return segments };
+    let Some(mut live) = live_out.cloned() else { return Ok(segments) };
     let mut pending = segments.iter_mut().rev().peekable();
     for at in (block.start..block.end).rev() {
         if let Some(segment) = pending.next_if(|segment| segment.end == at + 1) {
             segment.outputs.retain(|(reg, _)| live.contains(*reg));
         }
+        watch.tick(2)?;
         step_back(body, &body.code[at as usize], &mut live);
     }
-    segments
+    Ok(segments)
 }
 
 /// A segment that may still grow.
@@ -232,7 +257,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::liveness::{blocks, live_out};
+    use crate::liveness::live_out;
     use crate::rename::rename_loads;
 
     /// Start, end and output registers of the segments of a function on (real, real, array, int) with `code`.
@@ -242,11 +267,16 @@ mod tests {
         );
         let def = crate::text::parse(&source, "test.dvs").expect("the code is well-formed");
         let mut body = def.functions[0].body.clone();
-        let blocks = blocks(&body);
-        rename_loads(&mut body, &blocks);
-        let live = live_out(&body, &blocks).expect("the function is small");
-        let constants = constant_registers(&body, Bank::Real, 2);
-        let cut = blocks.iter().zip(&live).flat_map(|(&block, live)| cut(&body, block, Some(live), &constants));
+        let (watch, unstopped) = (Watch::none(), "nobody stops it");
+        let flow = FlowGraph::of(&body, &watch).expect(unstopped);
+        rename_loads(&mut body, flow.blocks(), &watch).expect(unstopped);
+        let live = live_out(&body, &flow, &watch).expect(unstopped).expect("the function is small");
+        let constants = constant_registers(&body, &flow, Bank::Real, 2, &watch).expect(unstopped);
+        let cut = flow
+            .blocks()
+            .iter()
+            .zip(&live)
+            .flat_map(|(&block, live)| cut(&body, block, Some(live), &constants, &watch).expect(unstopped));
         cut.map(|segment| {
             let outputs = segment.outputs.iter().map(|(reg, _)| *reg).collect();
             (segment.start, segment.end, outputs)

@@ -22,13 +22,12 @@ use crate::math;
 use crate::meter::Account;
 use crate::program::Program;
 use crate::record::SegmentCode;
-use crate::stack::{NativeStack, Stack};
+use crate::stack::{Ground, Reserve, Stack};
 use crate::tape::{
     FORK, ForkNode, IMPORT, IMPORT_RANGE, LINK, LOOP, LOOP_IMPORT, LOOP_SCATTER, PACK, STRIP, TRAILER_BYTES, TaskNode,
     number,
 };
 use crate::trap::{Limit, TrapKind};
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Adjoints and debts of ranges that were in memory at one time, in bytes. Small arrays don't count.
@@ -87,7 +86,7 @@ impl Frame<'_> {
 
     fn add_range(&mut self, first: u32, values: &[f64]) {
         debug_assert!(first as usize + values.len() <= self.len);
-        // SAFETY: as above; the values are elsewhere.
+        // SAFETY: all slots of a task are below the number of its frame's cells; the values are elsewhere.
         let sums = unsafe { std::slice::from_raw_parts_mut(self.adjoints.add(first as usize), values.len()) };
         for (sum, value) in sums.iter_mut().zip(values) {
             *sum += value;
@@ -119,38 +118,36 @@ pub(crate) struct Sweep {
     ints: Vec<i64>,
     scattered: Vec<Scattered>,
     loop_imports: Vec<LoopImport>,
-    /// Where native frames may stand: each task below another takes some.
-    stack: Range<usize>,
+    /// The native stack that the sweep runs on: each task below another takes some.
+    ground: Ground,
 }
 
 // SAFETY: pointers to tasks are of use only while a sweep runs.
 unsafe impl Send for Sweep {}
 
-impl Default for Sweep {
-    fn default() -> Self {
+impl Sweep {
+    pub(crate) fn new(stacks: Reserve) -> Self {
         Sweep {
-            cells: Stack::new(),
+            cells: Stack::new(stacks),
             used: 0,
             root_len: 0,
             reals: Vec::new(),
             ints: Vec::new(),
             scattered: Vec::new(),
             loop_imports: Vec::new(),
-            stack: 0..0,
+            ground: Ground::NOWHERE,
         }
     }
-}
 
-impl Sweep {
     /// Sweeps on the stack that native code ran on, which has room for any depth of tasks.
-    pub(crate) fn on<R>(
-        &mut self,
-        stack: &mut NativeStack,
-        body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>,
-    ) -> Result<R, TrapKind> {
-        stack.open()?;
-        self.stack = stack.range();
-        stack.enter(|| body(self))?
+    ///
+    /// # Safety
+    /// The stack is there until `on` returns, and nobody else runs on it.
+    pub(crate) unsafe fn on<R>(&mut self, ground: Ground, body: impl FnOnce(&mut Sweep) -> R) -> R {
+        self.ground = ground;
+        // SAFETY: promised by the caller; a sweep doesn't unwind, and what jobs of the host do is caught where they are
+        // called.
+        unsafe { ground.run(|| body(self)) }
     }
 
     /// Memory for `count` cells, whose content is arbitrary.
@@ -252,7 +249,7 @@ impl Sweep {
                 let (id, first) = (trailer.read_unaligned(), trailer.add(1).read_unaligned());
                 at = if id < LOOP {
                     let code = program.segment(id);
-                    let native = program.tier.as_ref().and_then(|tier| tier.segment(id, code));
+                    let native = program.tier.as_ref().and_then(|tier| tier.segment(program, id, run.account));
                     match native {
                         Some(native) if native(trailer, frame.adjoints) == 0 => record_start(trailer, code),
                         _ => self.segment(frame, trailer, first, code),

@@ -59,6 +59,7 @@ use crate::meter::Account;
 use crate::pool::{SLAB_BYTES, Slab, SlabPool};
 use crate::trap::Limit;
 use std::mem::offset_of;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -165,7 +166,8 @@ pub(crate) struct Tape {
     imports: Option<Box<Imports>>,
     /// The tasks that this one has run.
     below: Totals,
-    root: Box<TaskNode>,
+    /// The run's own task, from a box. Others keep pointers to it, which a box that moves would make invalid.
+    root: NonNull<TaskNode>,
 }
 
 // SAFETY: a tape owns the slabs that its pointers lead to.
@@ -207,7 +209,7 @@ impl Tape {
             task: std::ptr::null_mut(),
             imports: None,
             below: Totals::default(),
-            root: Box::new(TaskNode::new(std::ptr::null())),
+            root: NonNull::from(Box::leak(Box::new(TaskNode::new(std::ptr::null())))),
         }
     }
 
@@ -215,8 +217,9 @@ impl Tape {
     pub(crate) fn begin(&mut self, bytes_max: u64) {
         self.release();
         self.bytes_max = bytes_max;
-        *self.root = TaskNode::new(std::ptr::null());
-        self.task = &raw mut *self.root;
+        self.task = self.root.as_ptr();
+        // SAFETY: the node is this tape's, and nobody uses it between two runs.
+        unsafe { self.task.write(TaskNode::new(std::ptr::null())) };
         self.owner = self.task.expose_provenance() as u64;
     }
 
@@ -239,12 +242,13 @@ impl Tape {
     pub(crate) fn finish(&mut self) -> &TaskNode {
         let node = self.task;
         self.close_task(node);
-        &self.root
+        // SAFETY: the node is this tape's, and the run has ended.
+        unsafe { self.root.as_ref() }
     }
 
     /// The run's own task.
     pub(crate) fn root(&mut self) -> *mut TaskNode {
-        &raw mut *self.root
+        self.root.as_ptr()
     }
 
     /// The number of slots and the instructions of a sweep so far, for the task that runs and those below.
@@ -265,7 +269,7 @@ impl Tape {
     }
 
     fn stretch_bytes(&self) -> u64 {
-        (self.top as usize - self.stretch as usize) as u64
+        (self.top.addr() - self.stretch.addr()) as u64
     }
 
     /// Ends the current stretch. Returns its end.
@@ -277,7 +281,7 @@ impl Tape {
 
     /// Begins a stretch that leads to `address`.
     fn open_stretch(&mut self, address: *const u8, kind: u32) -> Result<(), Limit> {
-        if LINK_BYTES > self.end as usize - self.top as usize {
+        if LINK_BYTES > self.end.addr() - self.top.addr() {
             self.open_slab()?;
         }
         // SAFETY: there is room for the record.
@@ -293,6 +297,7 @@ impl Tape {
     }
 
     /// Memory for `count` values between two stretches.
+    #[inline]
     fn list<T>(&mut self, count: usize) -> Result<*mut T, Limit> {
         let bytes = (count * size_of::<T>()).next_multiple_of(8);
         if bytes > LIST_BYTES_MAX {
@@ -304,7 +309,7 @@ impl Tape {
             return Ok(start.cast());
         }
         let padding = self.top.align_offset(align_of::<T>().max(8));
-        if bytes + padding > self.end as usize - self.top as usize {
+        if bytes + padding > self.end.addr() - self.top.addr() {
             self.open_slab()?;
             return self.list(count);
         }
@@ -318,6 +323,7 @@ impl Tape {
     }
 
     /// Suspends the task for a fork with `count` tasks. Returns what it goes on with, and the fork.
+    #[inline]
     pub(crate) fn suspend(&mut self, count: usize) -> Result<(Suspended, *mut ForkNode), Limit> {
         let before = self.close_stretch();
         let fork: *mut ForkNode = self.list(1)?;
@@ -351,6 +357,7 @@ impl Tape {
     ///
     /// # Safety
     /// Both lists have `count` entries; the node is one of a fork that this run has begun.
+    #[inline]
     pub(crate) unsafe fn begin_task(
         &mut self,
         node: *mut TaskNode,
@@ -390,6 +397,7 @@ impl Tape {
     }
 
     /// Ends the task.
+    #[inline]
     pub(crate) fn end_task(&mut self) -> Result<(), Limit> {
         let node = self.task;
         self.close_task(node);
@@ -397,6 +405,7 @@ impl Tape {
         Ok(())
     }
 
+    #[inline]
     fn close_task(&mut self, node: *mut TaskNode) {
         let totals = self.totals();
         let end = self.close_stretch();
@@ -411,6 +420,7 @@ impl Tape {
     }
 
     /// Goes on with a suspended task.
+    #[inline]
     pub(crate) fn resume(&mut self, suspended: Suspended) {
         let Suspended { task, next_slot, records, import_count, sweep_cost, bytes, imports, below } = suspended;
         self.ended_bytes = self.ended_bytes.saturating_sub(8 * next_slot);
@@ -424,6 +434,7 @@ impl Tape {
     ///
     /// # Safety
     /// All tasks of the fork have ended, and their strands were absorbed.
+    #[inline]
     pub(crate) unsafe fn join(&mut self, fork: *mut ForkNode) -> Result<(), Limit> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -443,6 +454,7 @@ impl Tape {
     ///
     /// # Safety
     /// The task has ended; there are `count` words.
+    #[inline]
     pub(crate) unsafe fn take_results(
         &mut self,
         task: *mut TaskNode,
@@ -497,7 +509,7 @@ impl Tape {
 
     /// Leaves the rest of the slab to another strand of the same run.
     pub(crate) fn leave_rest(&mut self, account: &Account) {
-        if self.end as usize - self.top as usize >= REST_BYTES_MIN {
+        if self.end.addr() - self.top.addr() >= REST_BYTES_MIN {
             account.leave_rest(self.top, self.end);
         }
         let null = std::ptr::null_mut();
@@ -571,7 +583,7 @@ impl Tape {
     /// Room for a record of `bytes` bytes; gives out `slots` slots. Returns where the record begins and its first slot.
     #[inline(always)]
     pub(crate) fn record(&mut self, bytes: usize, slots: u32, sweep_cost: u32) -> Result<(*mut u8, u32), Limit> {
-        if bytes > self.end as usize - self.top as usize {
+        if bytes > self.end.addr() - self.top.addr() {
             self.open_chunk()?;
         }
         let start = self.top;
@@ -587,7 +599,7 @@ impl Tape {
     /// Room for an entry of the open loop, which has `bytes` bytes.
     #[inline(always)]
     pub(crate) fn entry(&mut self, bytes: usize) -> Result<*mut u8, Limit> {
-        if bytes + STRIP_BYTES > self.end as usize - self.top as usize {
+        if bytes + STRIP_BYTES > self.end.addr() - self.top.addr() {
             self.next_strip()?;
         }
         let start = self.top;
@@ -623,7 +635,7 @@ impl Tape {
     /// Room for what follows the entries in the open loop's record; gives out `slots` slots. Returns where it begins
     /// and the first slot. Entries that stand in this slab are part of the same record.
     pub(crate) fn end_loop(&mut self, bytes: usize, slots: u32, sweep_cost: u64) -> Result<(*mut u8, u32), Limit> {
-        if bytes > self.end as usize - self.top as usize {
+        if bytes > self.end.addr() - self.top.addr() {
             self.next_strip()?;
         }
         self.sweep_cost = self.sweep_cost.saturating_add(sweep_cost);
@@ -702,5 +714,7 @@ impl Drop for Tape {
     fn drop(&mut self) {
         self.release();
         self.pool.give_back(self.spare.take().into_iter());
+        // SAFETY: it came out of a box, and nobody has a pointer to it any more.
+        drop(unsafe { Box::from_raw(self.root.as_ptr()) });
     }
 }

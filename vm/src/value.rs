@@ -4,6 +4,7 @@
 //! discrete part is [`Value::Null`].
 
 use crate::module::HostType;
+use crate::nest::{self, DebugWriter, Nest, Visit};
 use crate::similar::similar;
 use std::fmt;
 
@@ -11,13 +12,15 @@ use std::fmt;
 /// result: `e.left[2].width` has three, and so would the value have if that is its deepest part. An element of a list
 /// is one step away, wherever it stands in the list.
 ///
-/// Only values of recursive data types come near. What recurses over a [`Value`], its `Drop`, `Clone`, `PartialEq`,
-/// `Debug` and `Display` included, needs up to 1,700 bytes of stack per step in a build without optimisation: at this
-/// bound, half of the 2 MiB of a thread.
+/// Only values of recursive data types come near. The conversions recurse, and need up to 1,700 bytes of stack per step
+/// in a build without optimisation: at this bound, half of the 2 MiB of a thread.
 pub const VALUE_DEPTH_MAX: usize = 640;
 
 /// A host value.
-#[derive(Clone, PartialEq, Debug)]
+///
+/// Values may nest as deep as memory allows: to copy, compare, print and drop one takes no more stack for a deep value
+/// than for a flat one. Because a value is taken apart when it is dropped, its parts can't be moved out by a pattern:
+/// match on a reference, or use [`Value::into_reals`] or [`Value::into_parts`].
 #[non_exhaustive]
 pub enum Value {
     /// No derivative here: what stands for integers and booleans in a gradient.
@@ -74,6 +77,35 @@ impl Value {
         }
     }
 
+    /// The elements, if this is an array or a list of reals.
+    ///
+    /// # Errors
+    /// The value, if it is of another kind.
+    pub fn into_reals(mut self) -> Result<Vec<f64>, Value> {
+        match &mut self {
+            Value::Reals(xs) => Ok(std::mem::take(xs)),
+            _ => Err(self),
+        }
+    }
+
+    /// The parts, if this is a tuple, or an array or a list of anything.
+    ///
+    /// ```
+    /// # use dualvm_vm::value::Value;
+    /// let pair = Value::Tuple(vec![Value::Real(1.0), Value::Int(2)]);
+    /// assert_eq!(pair.into_parts(), Ok(vec![Value::Real(1.0), Value::Int(2)]));
+    /// assert_eq!(Value::Int(2).into_parts(), Err(Value::Int(2)));
+    /// ```
+    ///
+    /// # Errors
+    /// The value, if it is of another kind.
+    pub fn into_parts(mut self) -> Result<Vec<Value>, Value> {
+        match &mut self {
+            Value::Tuple(parts) | Value::Array(parts) => Ok(std::mem::take(parts)),
+            _ => Err(self),
+        }
+    }
+
     /// What kind of value this is, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -94,18 +126,74 @@ impl Value {
         match self {
             Value::Real(x) => x.is_sign_negative() && !x.is_nan(),
             Value::Int(n) => *n < 0,
-            Value::Variant(_, payload) => **payload != Value::UNIT,
+            Value::Variant(_, payload) => !matches!(&**payload, Value::Tuple(parts) if parts.is_empty()),
             _ => false,
         }
     }
 
-    /// Writes the value as one argument of a constructor.
-    fn fmt_argument(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (open, close) = if self.is_open() { ("(", ")") } else { ("", "") };
-        f.write_str(open)?;
-        fmt::Display::fmt(self, f)?;
-        f.write_str(close)
+    /// The n-th part as it is written: a constructor's arguments stand by themselves.
+    fn written_part(&self, n: usize) -> Option<&Value> {
+        match self {
+            Value::Variant(_, payload) if let Value::Tuple(arguments) = &**payload => arguments.get(n),
+            _ => self.part(n),
+        }
     }
+
+    /// Writes what stands before the parts.
+    fn write_beginning(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Null => f.write_str("null"),
+            Value::Real(x) => write_real(*x, f),
+            Value::Int(n) => write!(f, "{n}"),
+            Value::Bool(b) => write!(f, "{b}"),
+            Value::Tuple(_) => f.write_str("("),
+            Value::Record(parts) => f.write_str(if parts.is_empty() { "{" } else { "{ " }),
+            Value::Array(_) => f.write_str("["),
+            Value::Reals(xs) => {
+                f.write_str("[")?;
+                for (n, &x) in xs.iter().enumerate() {
+                    if n > 0 {
+                        f.write_str(", ")?;
+                    }
+                    write_real(x, f)?;
+                }
+                Ok(())
+            }
+            Value::Variant(name, _) => f.write_str(name),
+        }
+    }
+
+    /// Writes what stands between the n-th part and the one before. Returns whether the part stands in parentheses,
+    /// which are open then.
+    fn write_separator(&self, n: usize, part: &Value, f: &mut fmt::Formatter<'_>) -> Result<bool, fmt::Error> {
+        if let Value::Variant(..) = self {
+            let in_parentheses = part.is_open();
+            f.write_str(if in_parentheses { " (" } else { " " })?;
+            return Ok(in_parentheses);
+        }
+        if n > 0 {
+            f.write_str(", ")?;
+        }
+        if let Value::Record(parts) = self {
+            f.write_str(&parts[n].0)?;
+            f.write_str(" = ")?;
+        }
+        Ok(false)
+    }
+
+    /// Writes what stands behind the parts.
+    fn write_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Tuple(_) => f.write_str(")"),
+            Value::Record(parts) => f.write_str(if parts.is_empty() { "}" } else { " }" }),
+            Value::Array(_) | Value::Reals(_) => f.write_str("]"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn write_real(x: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if x.is_nan() { f.write_str("nan") } else { write!(f, "{x:?}") }
 }
 
 impl From<f64> for Value {
@@ -134,47 +222,212 @@ impl From<&[f64]> for Value {
     }
 }
 
+impl Nest for Value {
+    type Parts = Parts;
+
+    #[inline]
+    fn part(&self, n: usize) -> Option<&Self> {
+        match self {
+            Value::Tuple(parts) | Value::Array(parts) => parts.get(n),
+            Value::Record(parts) => parts.get(n).map(|(_, part)| part),
+            Value::Variant(_, payload) if n == 0 => Some(payload),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn has_parts(&self) -> bool {
+        match self {
+            Value::Tuple(parts) | Value::Array(parts) => !parts.is_empty(),
+            Value::Record(parts) => !parts.is_empty(),
+            Value::Variant(..) => true,
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn nests(&self) -> bool {
+        match self {
+            Value::Tuple(parts) | Value::Array(parts) => parts.iter().any(Value::has_parts),
+            Value::Record(parts) => parts.iter().any(|(_, part)| part.has_parts()),
+            Value::Variant(_, payload) => payload.has_parts(),
+            _ => false,
+        }
+    }
+
+    fn take_parts(&mut self) -> Parts {
+        match self {
+            Value::Tuple(parts) | Value::Array(parts) => Parts::Listed(std::mem::take(parts).into_iter()),
+            Value::Record(parts) => Parts::Named(std::mem::take(parts).into_iter()),
+            Value::Variant(_, payload) => Parts::Payload(Some(std::mem::replace(payload, Value::Null))),
+            _ => Parts::Payload(None),
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Real(a), Value::Real(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Reals(a), Value::Reals(b)) => a == b,
+            (Value::Tuple(a), Value::Tuple(b)) | (Value::Array(a), Value::Array(b)) => a.len() == b.len(),
+            (Value::Record(a), Value::Record(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
+            }
+            (Value::Variant(a, _), Value::Variant(b, _)) => a == b,
+            _ => false,
+        }
+    }
+
+    fn with_parts(&self, copy: &mut dyn FnMut(&Self) -> Self) -> Self {
+        match self {
+            Value::Null => Value::Null,
+            Value::Real(x) => Value::Real(*x),
+            Value::Int(n) => Value::Int(*n),
+            Value::Bool(b) => Value::Bool(*b),
+            Value::Reals(xs) => Value::Reals(xs.clone()),
+            Value::Tuple(parts) => Value::Tuple(parts.iter().map(copy).collect()),
+            Value::Array(parts) => Value::Array(parts.iter().map(copy).collect()),
+            Value::Record(parts) => {
+                Value::Record(parts.iter().map(|(name, part)| (name.clone(), copy(part))).collect())
+            }
+            Value::Variant(name, payload) => Value::variant(name.as_str(), copy(payload)),
+        }
+    }
+}
+
+/// Parts that were taken out of a value.
+#[derive(Debug)]
+pub(crate) enum Parts {
+    Listed(std::vec::IntoIter<Value>),
+    Named(std::vec::IntoIter<(String, Value)>),
+    Payload(Option<Value>),
+}
+
+impl Iterator for Parts {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        match self {
+            Parts::Listed(parts) => parts.next(),
+            Parts::Named(parts) => parts.next().map(|(_, part)| part),
+            Parts::Payload(payload) => payload.take(),
+        }
+    }
+}
+
+impl Drop for Value {
+    #[inline]
+    fn drop(&mut self) {
+        if self.nests() {
+            nest::drop_parts(self);
+        }
+    }
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        nest::clone(self)
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        nest::equal(self, other)
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        nest::walk(self, &mut Debugged(DebugWriter::new(f)))
+    }
+}
+
+/// Writes a value as `#[derive(Debug)]` does.
+struct Debugged<'f, 'b>(DebugWriter<'f, 'b>);
+
+impl Visit<'_, Value> for Debugged<'_, '_> {
+    type Stop = fmt::Error;
+
+    fn enter(&mut self, value: &Value) -> fmt::Result {
+        let Debugged(out) = self;
+        let (name, leaf): (&str, &dyn fmt::Debug) = match value {
+            Value::Null => return out.leaf(&format_args!("Null")),
+            Value::Real(x) => ("Real(", x),
+            Value::Int(n) => ("Int(", n),
+            Value::Bool(b) => ("Bool(", b),
+            Value::Reals(xs) => ("Reals(", xs),
+            Value::Variant(name, _) => ("Variant(", name),
+            Value::Tuple(_) | Value::Array(_) | Value::Record(_) => {
+                out.open(match value {
+                    Value::Tuple(_) => "Tuple(",
+                    Value::Array(_) => "Array(",
+                    _ => "Record(",
+                })?;
+                out.item()?;
+                return out.open("[");
+            }
+        };
+        out.open(name)?;
+        out.item()?;
+        out.leaf(leaf)
+    }
+
+    fn before(&mut self, value: &Value, n: usize) -> fmt::Result {
+        let Debugged(out) = self;
+        out.item()?;
+        if let Value::Record(parts) = value {
+            out.open("(")?;
+            out.item()?;
+            out.leaf(&parts[n].0)?;
+            out.item()?;
+        }
+        Ok(())
+    }
+
+    fn behind(&mut self, value: &Value, _: usize) -> fmt::Result {
+        if let Value::Record(_) = value { self.0.close(")") } else { Ok(()) }
+    }
+
+    fn leave(&mut self, value: &Value) -> fmt::Result {
+        let Debugged(out) = self;
+        match value {
+            Value::Null => Ok(()),
+            Value::Tuple(_) | Value::Array(_) | Value::Record(_) => {
+                out.close("]")?;
+                out.close(")")
+            }
+            _ => out.close(")"),
+        }
+    }
+}
+
 impl fmt::Display for Value {
     /// Writes the value in the language's literal syntax, arrays and lists in brackets, reals with the shortest digits
     /// that read back as the same number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fn list<T>(
-            f: &mut fmt::Formatter<'_>,
-            open: &str,
-            close: &str,
-            items: &[T],
-            mut item: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
-        ) -> fmt::Result {
-            f.write_str(open)?;
-            for (i, value) in items.iter().enumerate() {
-                f.write_str(if i > 0 { ", " } else { "" })?;
-                item(f, value)?;
-            }
-            f.write_str(close)
-        }
-        fn real(f: &mut fmt::Formatter<'_>, x: f64) -> fmt::Result {
-            if x.is_nan() { f.write_str("nan") } else { write!(f, "{x:?}") }
-        }
-        match self {
-            Value::Null => write!(f, "null"),
-            Value::Real(x) => real(f, *x),
-            Value::Int(n) => write!(f, "{n}"),
-            Value::Bool(b) => write!(f, "{b}"),
-            Value::Tuple(parts) => list(f, "(", ")", parts, |f, part| part.fmt(f)),
-            Value::Record(parts) if parts.is_empty() => write!(f, "{{}}"),
-            Value::Record(parts) => list(f, "{ ", " }", parts, |f, (name, part)| write!(f, "{name} = {part}")),
-            Value::Reals(xs) => list(f, "[", "]", xs, |f, x| real(f, *x)),
-            Value::Array(items) => list(f, "[", "]", items, |f, item| item.fmt(f)),
-            Value::Variant(name, payload) => {
-                f.write_str(name)?;
-                let payload = &**payload;
-                let arguments = if let Value::Tuple(parts) = payload { parts } else { std::slice::from_ref(payload) };
-                for argument in arguments {
-                    f.write_str(" ")?;
-                    argument.fmt_argument(f)?;
-                }
-                Ok(())
-            }
+        // Values whose parts are being written: the next part, and whether the value stands in parentheses.
+        let mut open: Vec<(&Value, usize, bool)> = Vec::new();
+        let mut next = (self, false);
+        loop {
+            let (value, in_parentheses) = next;
+            value.write_beginning(f)?;
+            open.push((value, 0, in_parentheses));
+            next = loop {
+                let Some((value, n, in_parentheses)) = open.last_mut() else { return Ok(()) };
+                let Some(part) = value.written_part(*n) else {
+                    value.write_end(f)?;
+                    if *in_parentheses {
+                        f.write_str(")")?;
+                    }
+                    open.pop();
+                    continue;
+                };
+                let in_parentheses = value.write_separator(*n, part, f)?;
+                *n += 1;
+                break (part, in_parentheses);
+            };
         }
     }
 }

@@ -18,7 +18,7 @@
 //! nothing and of what an element flattens to and the list itself; its data types are in the module's table under the
 //! name that it gives; names in it are distinct.
 //!
-//! **Instructions.** Operand lists lie inside the pools. Bits of an instruction that hold no operand are zero.
+//! **Instructions.** None is of those that the virtual machine makes for itself. Operand lists lie inside the pools. Bits of an instruction that hold no operand are zero.
 //! Registers are below their bank's count, targets below the number of instructions; functions and messages exist. No
 //! list of results names a register twice. The last instruction is a terminator, so control can't fall off the end.
 //! Locations are sorted and belong to instructions.
@@ -125,6 +125,8 @@ define_rules! {
 
     /// There is at least one instruction, and at most [`limits::INSTRUCTIONS_MAX`].
     CodeLength "the number of instructions is out of range";
+    /// Instructions are those of the table that modules can hold, not those that streams are made of.
+    InternalOp "no module can hold such an instruction";
     /// Operand lists have at most [`limits::LIST_ENTRIES_MAX`] entries in all.
     ListEntries "the operand lists are too long";
     /// Operand lists are inside the pools.

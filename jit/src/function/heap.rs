@@ -227,8 +227,13 @@ impl Function<'_, '_> {
 
     pub(super) fn element(&mut self, inst: &Inst) {
         let array = self.reference(inst.b);
-        let index = self.int(inst.c);
-        if self.unchecked != Some(inst.c) {
+        // In the rounds of a group the index is inside, and addresses are counted from that of the first round.
+        let group = self.group.filter(|group| group.index == inst.c);
+        let (index, round) = match group {
+            Some(group) => (group.first, group.round),
+            None => (self.int(inst.c), 0),
+        };
+        if group.is_none() {
             let len = self.len(inst.b);
             let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
             self.trap_if(outside, |this| {
@@ -237,11 +242,13 @@ impl Function<'_, '_> {
         }
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
         let place = self.emit.b.ins().iadd(array, offset);
+        let at = cell(ARRAY_HEADER + round);
         match inst.op {
             Op::Elem | Op::PrimalElem => {
-                let value = self.emit.load(F64, place, cell(ARRAY_HEADER));
+                let value = self.emit.load(F64, place, at);
                 self.set_real(inst.a, value);
                 if self.request.recording && inst.op == Op::Elem {
+                    let index = self.int(inst.c);
                     let first = self.emit.load(I64, array, cell(FIRST));
                     // Arrays of reals that have an owner have slots.
                     let slot = self.emit.b.ins().iadd(first, index);
@@ -252,11 +259,11 @@ impl Function<'_, '_> {
                 }
             }
             Op::IElem => {
-                let value = self.emit.load(I64, place, cell(ARRAY_HEADER));
+                let value = self.emit.load(I64, place, at);
                 self.set_int(inst.a, value);
             }
             _ => {
-                let value = self.emit.load(I64, place, cell(ARRAY_HEADER));
+                let value = self.emit.load(I64, place, at);
                 self.set_reference(inst.a, value);
             }
         }

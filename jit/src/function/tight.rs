@@ -10,7 +10,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use dualvm_vm::isa::{Bank, Inst, Op, Role};
 use dualvm_vm::native::Stream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Rounds of a counted loop that run together.
 const GROUP: i64 = 4;
@@ -22,6 +23,8 @@ const COUNTED_MAX: u32 = 40;
 struct Counted {
     /// The integer register that counts.
     index: u16,
+    /// The stream position of the instruction that counts.
+    step: u32,
     /// The integer register that it counts to.
     bound: u16,
     /// The arrays that are read at the index.
@@ -34,6 +37,17 @@ struct Counted {
     cost: u32,
     /// What a round leaves on the tape, for a recorded loop.
     site: Option<usize>,
+}
+
+/// One of the rounds of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupRound {
+    /// The integer register that counts, until the round counts.
+    pub(super) index: u16,
+    /// Its value in the first round. All arrays that are read at the index have room for the group.
+    pub(super) first: Value,
+    /// The number of the round: in it, the register is so much more.
+    pub(super) round: usize,
 }
 
 /// A tight loop: its code stands between its head and the instruction that goes back there.
@@ -49,9 +63,17 @@ pub(super) struct TightLoop {
     counted: Option<Counted>,
 }
 
+impl TightLoop {
+    /// Where the loop stands, if rounds of it are written out, and how many: those of a group and a single one.
+    pub(super) fn rounds_written(&self) -> Option<(RangeInclusive<usize>, u64)> {
+        self.counted.as_ref().map(|_| (self.start as usize..=self.end as usize, GROUP as u64 + 1))
+    }
+}
+
 /// The tight loops of a stream, by their heads.
-pub(super) fn loops(stream: &Stream, blocks: &BTreeMap<u32, Block>) -> BTreeMap<u32, TightLoop> {
+pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, TightLoop> {
     let mut found = BTreeMap::new();
+    let ones = ones(stream);
     for (end, inst) in (0..).zip(&stream.code) {
         let starts = match inst.op {
             // The path of a recorded loop has one way in.
@@ -61,11 +83,11 @@ pub(super) fn loops(stream: &Stream, blocks: &BTreeMap<u32, Block>) -> BTreeMap<
             _ => continue,
         };
         for start in starts.into_iter().flatten().filter(|&start| start <= end) {
-            let one_block = blocks.range(start..=end).nth(1).is_none();
+            let one_block = leaders.range(start..=end).nth(1).is_none();
             if (one_block || inst.op == Op::LoopStep)
                 && let Some(refs) = references(stream, start, end)
             {
-                let counted = if one_block { counted(stream, start, end) } else { None };
+                let counted = if one_block { counted(stream, &ones, start, end) } else { None };
                 found.insert(start, TightLoop { start, end, refs, head: None, loaded: Vec::new(), counted });
             }
         }
@@ -97,7 +119,7 @@ fn references(stream: &Stream, start: u32, end: u32) -> Option<BTreeMap<u16, boo
 }
 
 /// What a loop of one block counts, if it does.
-fn counted(stream: &Stream, start: u32, end: u32) -> Option<Counted> {
+fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: u32, end: u32) -> Option<Counted> {
     let code = &stream.code[start as usize..end as usize];
     let last = stream.code[end as usize];
     let (site, exit, cost) = match last.op {
@@ -121,7 +143,7 @@ fn counted(stream: &Stream, start: u32, end: u32) -> Option<Counted> {
     let (index, bound) = (test.b, test.c);
     let (step_at, step) = only(index).filter(|(_, inst)| inst.op == Op::IAdd)?;
     let by = if step.b == index { step.c } else { step.b };
-    let counts_by_one = (step.b == index || step.c == index) && is_one(stream, by);
+    let counts_by_one = (step.b == index || step.c == index) && ones.contains(&by);
     if !counts_by_one || step_at > test_at || writes(bound).next().is_some() {
         return None;
     }
@@ -134,7 +156,8 @@ fn counted(stream: &Stream, start: u32, end: u32) -> Option<Counted> {
             arrays.push(inst.b);
         }
     }
-    (!arrays.is_empty()).then_some(Counted { index, bound, arrays, condition, exit, cost, site })
+    let step = start + step_at as u32;
+    (!arrays.is_empty()).then_some(Counted { index, step, bound, arrays, condition, exit, cost, site })
 }
 
 /// The integer register that an instruction of a tight loop writes.
@@ -146,20 +169,24 @@ fn int_result(inst: &Inst) -> Option<u16> {
     writes.then_some(inst.a)
 }
 
-/// Whether an integer register is 1 throughout a function.
-fn is_one(stream: &Stream, register: u16) -> bool {
-    let mut ones = 0;
-    let constant = stream.code.iter().all(|inst| match inst.op {
-        Op::IConst if inst.a == register => {
-            ones += 1;
-            inst.imm == 1
+/// The integer registers that are 1 throughout a function.
+fn ones(stream: &Stream) -> BTreeSet<u16> {
+    let (mut ones, mut others) = (BTreeSet::new(), BTreeSet::new());
+    others.extend(0..stream.int_params as u16);
+    for inst in &stream.code {
+        match inst.op {
+            Op::IConst if inst.imm == 1 => _ = ones.insert(inst.a),
+            Op::Call | Op::CallClosure => others.extend(&stream.calls[inst.imm as usize].defs.ints),
+            Op::Fork => {
+                let tasks = stream.forks[inst.imm as usize].tasks.iter();
+                others.extend(tasks.flat_map(|task| &task.defs.ints));
+            }
+            Op::VariantTag | Op::IPayload => _ = others.insert(inst.a),
+            _ => others.extend(int_result(inst)),
         }
-        Op::Call | Op::CallClosure => !stream.calls[inst.imm as usize].defs.ints.contains(&register),
-        Op::Fork => stream.forks[inst.imm as usize].tasks.iter().all(|task| !task.defs.ints.contains(&register)),
-        Op::VariantTag | Op::IPayload => inst.a != register,
-        _ => int_result(inst) != Some(register),
-    });
-    constant && ones > 0 && usize::from(register) >= stream.int_params
+    }
+    ones.retain(|register| !others.contains(register));
+    ones
 }
 
 impl Function<'_, '_> {
@@ -232,17 +259,23 @@ impl Function<'_, '_> {
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 
         self.emit.b.switch_to_block(group);
-        self.unchecked = Some(counted.index);
         for round in 0..GROUP {
+            self.group = Some(GroupRound { index: counted.index, first: index, round: round as usize });
             for at in tight.start..tight.end {
                 self.at = at;
-                self.inst(&self.stream.code[at as usize]);
+                if at == counted.step {
+                    // From the first round's index, so that the rounds' addresses don't depend on each other.
+                    let next = self.emit.b.ins().iadd_imm_s(index, 1 + round);
+                    self.set_int(counted.index, next);
+                } else {
+                    self.inst(&self.stream.code[at as usize]);
+                }
             }
             if let Some(site) = site {
                 self.store_entry(site, round);
             }
         }
-        self.unchecked = None;
+        self.group = None;
         if let Some(site) = site {
             self.count_entries(site, GROUP);
         }

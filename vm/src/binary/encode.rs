@@ -4,6 +4,8 @@ use super::wire::Writer;
 use super::{END, MAGIC, Section, tag, version_of};
 use crate::isa::{Operand, Reg};
 use crate::module::{Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType};
+use crate::nest::{self, Visit};
+use std::convert::Infallible;
 use std::fmt;
 
 /// Why a module could not be written: an instruction's operand list reaches outside of its pool. The verifier refuses
@@ -207,34 +209,7 @@ impl Writer {
     }
 
     fn host_type(&mut self, ty: &HostType) {
-        match ty {
-            HostType::Real => self.byte(tag::HOST_REAL),
-            HostType::Int => self.byte(tag::HOST_INT),
-            HostType::Bool => self.byte(tag::HOST_BOOL),
-            HostType::Tuple(parts) => {
-                self.byte(tag::HOST_TUPLE);
-                self.list(parts, Self::host_type);
-            }
-            HostType::Record(parts) => {
-                self.byte(tag::HOST_RECORD);
-                self.list(parts, Self::part);
-            }
-            HostType::Array { element, array } => {
-                self.byte(tag::HOST_ARRAY);
-                self.host_type(element);
-                self.unsigned(array.0.into());
-            }
-            HostType::List { element, list } => {
-                self.byte(tag::HOST_LIST);
-                self.host_type(element);
-                self.unsigned(list.0.into());
-            }
-            HostType::Data { name, data } => {
-                self.byte(tag::HOST_DATA);
-                self.string(name);
-                self.unsigned(data.0.into());
-            }
-        }
+        let Ok(()) = nest::walk(ty, &mut HostWriter(self));
     }
 
     /// Instructions and lines as differences to the entry before.
@@ -246,5 +221,51 @@ impl Writer {
             writer.unsigned(location.column.into());
             (inst, line) = (location.inst.into(), location.line.into());
         });
+    }
+}
+
+/// Writes host types: what parts a type has, then the parts.
+struct HostWriter<'w>(&'w mut Writer);
+
+impl Visit<'_, HostType> for HostWriter<'_> {
+    type Stop = Infallible;
+
+    fn enter(&mut self, ty: &HostType) -> Result<(), Infallible> {
+        let HostWriter(writer) = self;
+        match ty {
+            HostType::Real => writer.byte(tag::HOST_REAL),
+            HostType::Int => writer.byte(tag::HOST_INT),
+            HostType::Bool => writer.byte(tag::HOST_BOOL),
+            HostType::Tuple(parts) => {
+                writer.byte(tag::HOST_TUPLE);
+                writer.unsigned(parts.len() as u64);
+            }
+            HostType::Record(parts) => {
+                writer.byte(tag::HOST_RECORD);
+                writer.unsigned(parts.len() as u64);
+            }
+            HostType::Array { .. } => writer.byte(tag::HOST_ARRAY),
+            HostType::List { .. } => writer.byte(tag::HOST_LIST),
+            HostType::Data { name, data } => {
+                writer.byte(tag::HOST_DATA);
+                writer.string(name);
+                writer.unsigned(data.0.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn before(&mut self, ty: &HostType, n: usize) -> Result<(), Infallible> {
+        if let HostType::Record(parts) = ty {
+            self.0.string(&parts[n].0);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, ty: &HostType) -> Result<(), Infallible> {
+        if let HostType::Array { array: id, .. } | HostType::List { list: id, .. } = ty {
+            self.0.unsigned(id.0.into());
+        }
+        Ok(())
     }
 }

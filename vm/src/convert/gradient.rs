@@ -51,7 +51,8 @@ impl GradientReader<'_> {
     fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Value {
         let mut out = Vec::with_capacity(types.len());
         for (name, ty) in types {
-            let part = parts.iter().find(|(key, _)| key == name).map_or(&Value::Null, |(_, part)| part);
+            let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
+            let part = part.expect("an argument that was accepted has all fields");
             out.push((name.clone(), self.read(ty, part)));
         }
         Value::Record(out)
@@ -59,8 +60,8 @@ impl GradientReader<'_> {
 
     fn elements(&mut self, element: &HostType, value: &Value) -> Value {
         match value {
-            Value::Reals(xs) if *element == HostType::Real => Value::Reals(self.reals(xs.len()).to_vec()),
-            Value::Array(items) if *element == HostType::Real => Value::Reals(self.reals(items.len()).to_vec()),
+            Value::Reals(xs) if element.is_real() => Value::Reals(self.reals(xs.len()).to_vec()),
+            Value::Array(items) if element.is_real() => Value::Reals(self.reals(items.len()).to_vec()),
             Value::Array(items) => {
                 let mut out = Vec::with_capacity(items.len());
                 for item in items {

@@ -205,7 +205,7 @@ impl<'m> Reader<'m> {
     unsafe fn list(&mut self, element: &HostType, mut cell: Ref) -> Result<Value, ReadError> {
         // SAFETY: promised by the caller. A cell has the element's fields and then, as the last reference, the rest.
         unsafe {
-            if *element == HostType::Real {
+            if element.is_real() {
                 return Ok(Value::Reals(self.real_list(cell)?));
             }
             let len = list_len(cell);
@@ -256,7 +256,7 @@ impl<'m> Reader<'m> {
         unsafe {
             let len = *array.add(LEN) as usize;
             let elements = array.add(ARRAY_HEADER);
-            if *element == HostType::Real {
+            if element.is_real() {
                 return Ok(Value::Reals(self.real_array(array)?));
             }
             self.take_bytes(len, size_of::<Value>())?;
@@ -276,7 +276,7 @@ impl<'m> Reader<'m> {
                         owner: *array.add(OWNER),
                     }
                 } else {
-                    Cursor::of(*cell as Ref, self.slots.is_some())
+                    Cursor::of(*cell.cast(), self.slots.is_some())
                 };
                 items.push(self.part(element, &mut from)?);
             }
@@ -295,7 +295,7 @@ unsafe fn list_len(mut cell: Ref) -> usize {
     unsafe {
         while heap::tag_of(*cell) != 0 {
             let fields = heap::fields_of(*cell);
-            cell = *cell.add(fields.ref_at(fields.refs - 1)) as Ref;
+            cell = *cell.add(fields.ref_at(fields.refs - 1)).cast();
             len += 1;
         }
     }

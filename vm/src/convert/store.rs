@@ -146,11 +146,11 @@ impl<'a> Store<'a> {
         let rest = cells.fields.ref_at(cells.fields.refs - 1);
         // SAFETY: the cells are complete but for the last one's rest.
         unsafe {
-            *cells.last.add(rest) = empty as u64;
+            *cells.last.add(rest).cast() = empty;
             let mut cell = cells.first;
             while cells.mixed && cell != cells.active {
                 *cell.add(OWNER) = self.owner;
-                cell = *cell.add(rest) as Ref;
+                cell = *cell.add(rest).cast();
             }
         }
         self.to.refs.push(cells.first);
@@ -244,7 +244,7 @@ unsafe fn link(cells: &mut Cells, cell: Ref) {
         cells.first = cell;
     } else {
         // SAFETY: promised by the caller.
-        unsafe { *cells.last.add(cells.fields.ref_at(cells.fields.refs - 1)) = cell as u64 };
+        unsafe { *cells.last.add(cells.fields.ref_at(cells.fields.refs - 1)).cast() = cell };
     }
     cells.last = cell;
 }

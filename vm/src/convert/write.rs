@@ -97,10 +97,8 @@ impl Writer<'_, '_> {
         match (ty, value) {
             (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts),
             (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => self.record(types, parts),
-            (HostType::Array { element, .. }, Value::Array(items)) if **element != HostType::Real => {
-                self.array(element, items)
-            }
-            (HostType::List { element, list }, Value::Array(items)) if **element != HostType::Real => {
+            (HostType::Array { element, .. }, Value::Array(items)) if !element.is_real() => self.array(element, items),
+            (HostType::List { element, list }, Value::Array(items)) if !element.is_real() => {
                 self.list(element, *list, items)
             }
             (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload),
@@ -175,17 +173,17 @@ impl Writer<'_, '_> {
                 let x = number(value)?;
                 self.store.real(x)?;
             }
-            (HostType::Array { element, .. }, Value::Reals(xs)) if **element == HostType::Real => {
+            (HostType::Array { element, .. }, Value::Reals(xs)) if element.is_real() => {
                 self.store.real_array(xs)?;
             }
-            (HostType::Array { element, .. }, Value::Array(items)) if **element == HostType::Real => {
+            (HostType::Array { element, .. }, Value::Array(items)) if element.is_real() => {
                 self.real_items(items)?;
             }
             (HostType::Array { element, .. }, Value::Reals(xs)) if xs.is_empty() => self.array(element, &[])?,
-            (HostType::List { element, .. }, Value::Reals(xs)) if **element == HostType::Real || xs.is_empty() => {
+            (HostType::List { element, .. }, Value::Reals(xs)) if element.is_real() || xs.is_empty() => {
                 self.store.real_list::<Limit>(xs.len(), |n| Ok(xs[n]))?;
             }
-            (HostType::List { element, .. }, Value::Array(items)) if **element == HostType::Real => {
+            (HostType::List { element, .. }, Value::Array(items)) if element.is_real() => {
                 self.store.real_list(items.len(), |n| item_number(items, n))?;
             }
             _ => return Err(mismatch(ty, found(value))),

@@ -14,7 +14,7 @@ pub(super) unsafe fn is_active(object: Ref, fields: heap::Fields) -> bool {
     // SAFETY: promised by the caller; references of a complete object are not null.
     unsafe {
         (0..fields.reals).any(|n| *object.add(fields.word_at(n)) != CONSTANT)
-            || (0..fields.refs).any(|n| *(*object.add(fields.ref_at(n)) as Ref).add(OWNER) != 0)
+            || (0..fields.refs).any(|n| *(*object.add(fields.ref_at(n)).cast::<Ref>()).add(OWNER) != 0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Frame, Interp, Registers};
 use crate::prepare::Stream;
+use crate::stack::Ground;
 use crate::trap::Limit;
 
 impl Interp {
@@ -48,6 +49,13 @@ impl Interp {
             self.refs_end = self.refs.end();
         }
         self.check_stacks()
+    }
+
+    /// Empties the native stack. Returns where it is.
+    pub(super) fn open_native(&mut self) -> Result<Ground, Limit> {
+        let ground = self.native_stack.open()?;
+        self.native_limit = self.native_stack.limit();
+        Ok(ground)
     }
 
     /// Makes room on the native stack down to `address`.

@@ -22,6 +22,7 @@ use crate::isa::Bank;
 use crate::meter::{Account, Halt, Meter};
 use crate::prepare::{Counts, ForkSite, MapSite};
 use crate::program::Program;
+use crate::stack::stack_pointer;
 use crate::tape::{self, ForeignArray, ForkNode, Suspended, Tape, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use std::cell::Cell;
@@ -70,6 +71,11 @@ enum Tasks<'a> {
 }
 
 /// A fork that is running, as its tasks see it.
+///
+/// What unsafe functions here call a *running fork*: its arguments stand in their places, of the parameters' types, and
+/// nobody writes to them before it has ended; there are places for the results of all tasks, into which each task
+/// writes its own; all of these are places of the strand that forked, which waits for the fork. If it is recorded, the
+/// nodes are its tasks' on the tape of the task that forked.
 #[derive(Clone, Copy, Debug)]
 struct Fork<'a> {
     tasks: Tasks<'a>,
@@ -86,9 +92,9 @@ struct Fork<'a> {
     recording: bool,
 }
 
-// SAFETY: tasks read their own arguments and write their own results and nodes.
+// SAFETY: tasks read arguments that nobody writes, and write their own results and nodes.
 unsafe impl Send for Fork<'_> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: tasks share the fork itself, and do no more with it.
 unsafe impl Sync for Fork<'_> {}
 
 impl Fork<'_> {
@@ -106,6 +112,7 @@ impl Fork<'_> {
     }
 
     /// Where the arguments and the results of a task begin, and how many there are of each.
+    #[inline]
     fn task(&self, n: usize) -> (u32, Registers, Counts, Registers, Counts) {
         match self.tasks {
             Tasks::Fork(site) => {
@@ -125,17 +132,14 @@ impl Fork<'_> {
 #[derive(Clone, Copy)]
 struct Here(*mut Interp);
 
-// SAFETY: the halves that use it run one after the other.
+// SAFETY: a half that another thread takes doesn't use it, and those of the same thread run one after the other.
 unsafe impl Send for Here {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: what is shared is the pointer.
 unsafe impl Sync for Here {}
 
 impl Here {
-    /// # Safety
-    /// Nobody else uses the strand at the same time.
-    unsafe fn get<'a>(self) -> &'a mut Interp {
-        // SAFETY: promised by the caller; the strand outlives the fork.
-        unsafe { &mut *self.0 }
+    fn get(self) -> *mut Interp {
+        self.0
     }
 }
 
@@ -191,14 +195,27 @@ struct Before {
 }
 
 impl Interp {
+    /// The strand's meter. Nobody keeps a reference to it beyond a call of it: what a task calls may refill it, too.
     fn meter(&self) -> &Meter<'static> {
-        // SAFETY: `run` has set the pointer for the time of the run.
+        // SAFETY: `run` and `run_strand` have set the pointer for the time of the run, and others read it only.
         unsafe { &*self.meter }
     }
 
+    /// A new slice of fuel in place of one that has fallen to `left`.
+    #[cold]
+    pub(crate) fn refill(&mut self, left: i64) -> Result<i64, TrapKind> {
+        // SAFETY: as in `meter`; no other reference to it lives while this one does.
+        unsafe { (*self.meter).refill(left) }
+    }
+
     fn crew<'a>(&self) -> &'a Crew<'static> {
-        // SAFETY: as above; the crew outlives the run.
+        // SAFETY: `run` and `run_strand` have set the pointer to a crew that outlives the run.
         unsafe { &*self.crew }
+    }
+
+    /// What the run may use.
+    pub(crate) fn account<'a>(&self) -> &'a Account {
+        self.crew().account
     }
 
     /// Instructions of the task that runs, along the longest way through its forks.
@@ -263,6 +280,9 @@ impl Interp {
 
     /// Runs tasks. Their results stand behind the arguments. Returns the first slot of the array that a parallel map's
     /// results become parts of; 0 if there are none.
+    ///
+    /// # Safety
+    /// As [`Interp::fork`]; the counts are those of the tasks' arguments and results.
     #[inline(never)]
     unsafe fn run_fork(
         &mut self,
@@ -284,9 +304,9 @@ impl Interp {
             let words = if recording { above.words } else { std::ptr::null_mut() };
             self.grow(&Registers { words, ..above })?;
         }
-        let stack_pointer = psm::stack_pointer() as usize;
-        if stack_pointer < self.native_limit {
-            self.grow_native(stack_pointer)?;
+        let here = stack_pointer();
+        if here < self.native_limit {
+            self.grow_native(here)?;
         }
         let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), recording };
         let crew = self.crew();
@@ -300,6 +320,9 @@ impl Interp {
 
     /// Runs a fork with other strands, and once more without them if a limit was reached. A frame of its own, because
     /// forks nest and this one doesn't.
+    ///
+    /// # Safety
+    /// As [`Interp::attempt`].
     #[cold]
     #[inline(never)]
     unsafe fn run_outermost(&mut self, fork: Fork<'_>) -> Result<u32, TrapKind> {
@@ -359,8 +382,8 @@ impl Interp {
         crew.parallel.store(false, Ordering::Relaxed);
         crew.account.start_over(before.used);
         self.fuel = 0;
-        // SAFETY: `run` has set the pointer for the time of the run.
-        unsafe { &mut *self.meter }.rewind(before.used_here);
+        // SAFETY: as in `refill`.
+        unsafe { (*self.meter).rewind(before.used_here) };
         self.heap.cut(&before.heap);
         self.tape.cut(&before.mark);
         self.trace.truncate(before.trace);
@@ -368,6 +391,9 @@ impl Interp {
     }
 
     /// Runs tasks and puts the fork on the tape.
+    ///
+    /// # Safety
+    /// It is a running fork of this strand, but for the nodes, and nothing above it on the stacks is in use.
     #[inline(never)]
     unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<u32, TrapKind> {
         let mut on_tape: Option<(Suspended, *mut ForkNode)> = None;
@@ -397,6 +423,9 @@ impl Interp {
     }
 
     /// Gives the active results of tasks slots of the task that forked them. Returns as [`Interp::run_fork`].
+    ///
+    /// # Safety
+    /// It is a running fork of this strand that is recorded, and all of its tasks have ended well.
     unsafe fn take_results(&mut self, fork: &Fork<'_>) -> Result<u32, Limit> {
         // SAFETY: the tasks have left their results there, with words of their own tapes.
         unsafe {
@@ -428,6 +457,10 @@ impl Interp {
     }
 
     /// Runs the tasks from `start` to `end`, with frames from `base` on. Returns the instructions of the longest one.
+    ///
+    /// # Safety
+    /// It is a running fork, of this strand or of another one, with these tasks, which nobody else runs. `base` is a
+    /// place on this strand's stacks, above which nothing is in use.
     unsafe fn run_tasks(
         &mut self,
         fork: &Fork<'_>,
@@ -449,6 +482,9 @@ impl Interp {
     }
 
     /// Runs the tasks from `start` to `end`, which are several, half by half. A frame of its own, because forks nest.
+    ///
+    /// # Safety
+    /// As [`Interp::run_tasks`].
     #[inline(never)]
     unsafe fn run_halves(
         &mut self,
@@ -460,13 +496,17 @@ impl Interp {
         let crew = self.crew();
         let middle = start + (end - start) / 2;
         let halt = Halt::new(self.meter().halt);
-        let waiting = Waiting::new(self, base);
-        let here = Here(self);
+        // All that happens before the fork has ended reaches the strand through this pointer, one after the other: the
+        // halves that run here, and strands that borrow its stacks while it waits.
+        let strand: *mut Interp = self;
+        // SAFETY: the strand outlives its wait, and `self` isn't used before that has ended.
+        let waiting = unsafe { Waiting::begin(strand, base) };
+        let here = Here(strand);
         let base = Place(base);
         let (left, right) = rayon::join_context(
             |_| {
                 // SAFETY: the strand runs this half first; the other one runs in it afterwards or not at all.
-                let outcome = unsafe { here.get().run_tasks(fork, start, middle, base.get()) };
+                let outcome = unsafe { (*here.get()).run_tasks(fork, start, middle, base.get()) };
                 if outcome.is_err() {
                     halt.halt();
                 }
@@ -479,8 +519,8 @@ impl Interp {
                     // SAFETY: the arguments stay in their places until the fork has ended.
                     unsafe { run_stolen(crew, fork, middle, end, &halt) }
                 } else {
-                    // SAFETY: as above.
-                    (unsafe { here.get().run_tasks(fork, middle, end, base.get()) }, None)
+                    // SAFETY: the left half has ended, and this thread waits for nobody.
+                    (unsafe { (*here.get()).run_tasks(fork, middle, end, base.get()) }, None)
                 }
             },
         );
@@ -503,6 +543,9 @@ impl Interp {
 
     /// Runs tasks of another strand's fork as a strand, with frames from `base` on. Returns what that strand has to
     /// know, too.
+    ///
+    /// # Safety
+    /// As [`Interp::run_tasks`]; the crew is that of the fork's run, and outlives the call.
     unsafe fn run_strand(
         &mut self,
         crew: &Crew<'static>,
@@ -535,6 +578,9 @@ impl Interp {
     }
 
     /// Runs tasks as a strand on the stacks of this one, which waits for a half of its fork on the same thread.
+    ///
+    /// # Safety
+    /// It does wait, so that nothing above its free places is in use. The rest as [`Interp::run_strand`].
     unsafe fn lend_stacks(
         &mut self,
         crew: &Crew<'static>,
@@ -582,6 +628,9 @@ impl Interp {
     }
 
     /// Runs a task, with frames from `base` on. Returns how many instructions it takes along the longest way.
+    ///
+    /// # Safety
+    /// As [`Interp::run_tasks`], for this task.
     #[inline(never)]
     unsafe fn run_task(&mut self, fork: &Fork<'_>, n: usize, base: Registers) -> Result<i64, TrapKind> {
         let (func, args, arg_counts, results, result_counts) = fork.task(n);
@@ -591,7 +640,7 @@ impl Interp {
         let span_start = std::mem::replace(&mut self.span_start, now);
         self.tasks += 1;
         let tasks_before = self.tasks;
-        // SAFETY: promised by the caller; there is room for what is handed over behind the room of any frame.
+        // SAFETY: promised by the caller; what is handed over fits in the margin behind the room of a bank.
         let outcome = unsafe {
             let mut to = base;
             if let Tasks::Map { count, tasks, .. } = fork.tasks {
@@ -632,8 +681,12 @@ impl Interp {
     }
 
     /// Ends the tape of a task whose results stand at `base`.
+    ///
+    /// # Safety
+    /// It is a task of a running fork that is recorded, its function has returned, and the tape is the one that it
+    /// began there.
     unsafe fn end_task(&mut self, fork: &Fork<'_>, node: *mut TaskNode, base: Registers) -> Result<(), Limit> {
-        // SAFETY: the task's function has returned.
+        // SAFETY: promised by the caller.
         unsafe {
             if let Tasks::Map { site: MapSite { element: Bank::Real, .. }, .. } = fork.tasks {
                 let array = *base.refs;
@@ -656,13 +709,14 @@ impl Interp {
     /// runs on.
     ///
     /// # Safety
-    /// The arguments are of the parameters' types.
+    /// A program runs, the function is one of it, the arguments stand at `base` and are of the parameters' types, and
+    /// nothing above them is in use. If the program has native code, the strand runs on its native stack.
     pub(super) unsafe fn run_callee(&mut self, func: u32, base: Registers, remaining: usize) -> Result<(), TrapKind> {
-        // SAFETY: promised by the caller; `run` has set the pointer for the time of the run.
+        // SAFETY: promised by the caller; while a program runs, the pointer leads to it.
         unsafe {
             let program = &*self.program;
             let Some(tier) = &program.tier else { return self.activate(func, base, remaining).map(|_| ()) };
-            let code = match tier.called(program, func, self.recording) {
+            let code = match tier.called(program, func, self.recording, self.account()) {
                 Some(code) => Some(code),
                 None => self.activate(func, base, remaining)?,
             };
@@ -674,7 +728,7 @@ impl Interp {
 /// Runs a half of a fork that another thread has taken, in a strand of its own.
 ///
 /// # Safety
-/// The fork waits for it; arguments, results and nodes of its tasks stay where they are.
+/// It is a running fork with these tasks, which nobody else runs; the crew is that of its run, and outlives the call.
 #[cold]
 #[inline(never)]
 unsafe fn run_stolen(
@@ -684,26 +738,21 @@ unsafe fn run_stolen(
     end: usize,
     halt: &Halt<'_>,
 ) -> (Result<i64, TrapKind>, Option<Box<Left>>) {
-    // SAFETY: the strand waits on this thread, so nobody uses it until this function returns.
-    if let Some(waiting) = unsafe { WAITING.get().as_mut() }
-        && waiting.native_stack.range().contains(&(psm::stack_pointer() as usize))
-    {
-        // SAFETY: promised by the caller.
-        let (outcome, left) = unsafe { waiting.lend_stacks(crew, fork, (start, end), halt) };
+    let waiting = WAITING.get();
+    // SAFETY: the strand waits on this thread, and goes by the same pointer meanwhile ([`Interp::run_halves`]).
+    if !waiting.is_null() && unsafe { (*waiting).native_stack.ground() }.is_here() {
+        // SAFETY: promised by the caller; the strand waits, so nobody uses it until this function returns.
+        let (outcome, left) = unsafe { (*waiting).lend_stacks(crew, fork, (start, end), halt) };
         return (outcome, Some(Box::new(left)));
     }
     let mut state = crew.engine.state();
     let interp = &mut state.interp;
     interp.begin(crew.limits.live_bytes, crew.limits.depth);
-    let here = Here(interp);
-    let ran = interp.native_stack.enter(|| {
-        // SAFETY: promised by the caller; the closure is the only user of the strand while it runs.
-        unsafe {
-            let strand = here.get();
-            strand.native_limit = strand.native_stack.limit();
-            let base = strand.bottom();
-            strand.run_strand(crew, fork, (start, end), halt, base)
-        }
+    let base = interp.bottom();
+    let ran = interp.open_native().map(|ground| {
+        // SAFETY: promised by the caller. The stack belongs to the strand, which runs nowhere else meanwhile; nothing
+        // below unwinds ([`Interp::run_at`]).
+        unsafe { ground.run(|| interp.run_strand(crew, fork, (start, end), halt, base)) }
     });
     // Its stacks are of no use to this run any more.
     crew.account.live_bytes.fetch_sub(interp.stack_bytes, Ordering::Relaxed);
@@ -733,8 +782,12 @@ struct Waiting {
 
 impl Waiting {
     /// What stands above `free` on the strand's stacks is of no use to it when it waits.
-    fn new(strand: &mut Interp, free: Registers) -> Self {
-        let free = std::mem::replace(&mut strand.free, free);
+    ///
+    /// # Safety
+    /// Until this is dropped the strand stays where it is, and is used through this pointer only.
+    unsafe fn begin(strand: *mut Interp, free: Registers) -> Self {
+        // SAFETY: promised by the caller.
+        let free = unsafe { std::mem::replace(&mut (*strand).free, free) };
         Waiting { before: WAITING.replace(strand), strand, free }
     }
 }
@@ -742,7 +795,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         WAITING.set(self.before);
-        // SAFETY: the strand outlives its wait.
+        // SAFETY: promised to `begin`.
         unsafe { (*self.strand).free = self.free };
     }
 }
@@ -751,9 +804,9 @@ impl Drop for Waiting {
 #[derive(Clone, Copy)]
 struct Place(Registers);
 
-// SAFETY: the halves that use it run one after the other.
+// SAFETY: a half that another thread takes doesn't use it, and those of the same thread run one after the other.
 unsafe impl Send for Place {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: what is shared are the pointers.
 unsafe impl Sync for Place {}
 
 impl Place {

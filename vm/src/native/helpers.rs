@@ -8,6 +8,7 @@ use crate::interp::{Interp, Registers, element_word, import_arrays, load_word, r
 use crate::isa::{Bank, Op, for_each_instruction};
 use crate::math;
 use crate::native::Code;
+use crate::stack::stack_pointer;
 use crate::trap::{Limit, TrapKind};
 
 const OK: u64 = 0;
@@ -77,14 +78,16 @@ pub unsafe extern "C" fn interpret(
     unsafe {
         let interp = &mut *context.cast::<Interp>();
         let base = Registers { reals, words, ints, refs };
-        let sp = psm::stack_pointer() as usize;
+        let sp = stack_pointer();
         if sp < interp.native_limit
             && let Err(limit) = interp.grow_native(sp)
         {
             return stop(interp, limit.into());
         }
         let program = &*interp.program;
-        let code = program.tier.as_ref().and_then(|tier| tier.called(program, interp.callee, interp.recording));
+        let account = interp.account();
+        let tier = program.tier.as_ref();
+        let code = tier.and_then(|tier| tier.called(program, interp.callee, interp.recording, account));
         if let Some(code) = code {
             return code.address();
         }
@@ -103,7 +106,7 @@ pub unsafe extern "C" fn refill(context: *mut u8) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        match (*interp.meter).refill(interp.fuel) {
+        match interp.refill(interp.fuel) {
             Ok(slice) => {
                 interp.fuel = slice;
                 OK

@@ -1,17 +1,16 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
-use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, SegmentFn, SharedCode, Unit};
+use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Request, SegmentFn, SharedCode, Unit};
 use crate::interp::{Interp, Registers};
-use crate::loop_record::LoopCode;
+use crate::meter::Account;
 use crate::program::Program;
-use crate::record::SegmentCode;
 use crate::tape::LOOP;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How often something runs in the interpreter before it is compiled.
@@ -60,6 +59,7 @@ impl fmt::Display for Mode {
 
 /// A piece of native code of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CompiledCode {
     /// The function's name; for an adjoint, which record it is for.
     pub name: String,
@@ -69,6 +69,8 @@ pub struct CompiledCode {
     pub entry: Option<u32>,
     /// The size of the machine code in bytes.
     pub bytes: usize,
+    /// How long compiling was expected to take, on an idle core.
+    pub estimate: Duration,
     /// How long compiling took.
     pub time: Duration,
 }
@@ -92,108 +94,134 @@ pub(crate) enum Status {
     Trapped = 1,
 }
 
-/// The adjoint's native code of a segment, if there is any.
+/// Something that may have native code: a function in one mode, or the adjoint of a segment or a loop.
 #[derive(Debug, Default)]
-pub(crate) struct NativeAdjoint {
+pub(crate) struct Piece {
     code: AtomicPtr<u8>,
+    /// How often it has run in the interpreter.
     heat: AtomicU32,
+    /// Microseconds that compiling it will take; 0 before anyone has asked.
+    estimate: AtomicU32,
 }
 
 /// The counters of what has been refused stand here and don't move.
 const REFUSED: u32 = u32::MAX;
 
+impl Piece {
+    fn code(&self) -> Option<Code> {
+        NonNull::new(self.code.load(Ordering::Acquire)).map(Code)
+    }
+
+    /// Counts so many runs of it. Says whether it has run often enough to be compiled. The count may lose some of those
+    /// of other threads.
+    fn warm(&self, runs: u32, threshold: u32) -> bool {
+        let heat = self.heat.load(Ordering::Relaxed);
+        if heat == REFUSED {
+            return false;
+        }
+        let heat = heat.saturating_add(runs).min(REFUSED - 1);
+        self.heat.store(heat, Ordering::Relaxed);
+        heat > threshold
+    }
+
+    /// It is never to be compiled.
+    fn refuse(&self) {
+        self.heat.store(REFUSED, Ordering::Relaxed);
+    }
+}
+
 /// Functions in one mode.
 #[derive(Debug)]
 struct Table {
-    /// Native code, or null.
-    codes: Box<[AtomicPtr<u8>]>,
+    functions: Box<[Piece]>,
     /// What native code calls, from the first compilation on: native code, or what calls the interpreter.
     entries: Box<[AtomicPtr<u8>]>,
-    calls: Box<[AtomicU32]>,
+    /// Rounds of loops in the interpreter, by function.
     back_edges: Box<[AtomicU32]>,
 }
 
 impl Table {
     fn new(functions: usize) -> Self {
-        let counters = || (0..functions).map(|_| AtomicU32::new(0)).collect();
-        let addresses = || (0..functions).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
-        Table { codes: addresses(), entries: addresses(), calls: counters(), back_edges: counters() }
+        Table {
+            functions: (0..functions).map(|_| Piece::default()).collect(),
+            entries: (0..functions).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            back_edges: (0..functions).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 }
 
-/// What is behind the lock: compiling is rare.
+/// What a piece of code is for.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Function { func: u32, recording: bool, entry: Option<u32> },
+    Segment(u32),
+    Loop(u32),
+}
+
+/// A line of the log: what [`CompiledCode`] says, without the name.
 #[derive(Debug)]
+struct Entry {
+    subject: Subject,
+    bytes: usize,
+    estimate: Duration,
+    time: Duration,
+}
+
+/// What is behind the lock: compiling is rare.
+#[derive(Debug, Default)]
 struct Compiling {
-    generator: Arc<dyn Generator>,
     /// Made for the first compilation; `None` afterwards, too, if this machine has no native code.
     unit: Option<Box<dyn Unit>>,
-    /// Code that begins at loops, by function, mode and stream position.
-    loops: HashMap<(u32, bool, u32), Option<Code>>,
-    log: Vec<CompiledCode>,
+    /// Memory that the unit's code takes, about.
+    code_bytes: u64,
+    log: Vec<Entry>,
     failures: Vec<String>,
     broken: bool,
 }
-
-// SAFETY: the addresses lead to code that the unit owns and that does not change.
-unsafe impl Send for Compiling {}
 
 /// The native code of a module.
 #[derive(Debug)]
 pub(crate) struct Tier {
     thresholds: Thresholds,
+    generator: Arc<dyn Generator>,
     /// What the generator shares between functions; set with the first compilation.
     shared: OnceLock<SharedCode>,
     /// For primal runs and for recording ones.
     tables: [Table; 2],
+    /// Code that begins at loops, by function, mode and stream position.
+    loops: Mutex<HashMap<(u32, bool, u32), Arc<Piece>>>,
     compiling: Mutex<Compiling>,
-}
-
-/// Whose stack it is that something is compiled on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Caller {
-    /// A thread of the host, whose stack is known.
-    Host,
-    /// A run, which may have left little of its native stack.
-    Run,
 }
 
 /// Stack for the code generator.
 const COMPILER_STACK: usize = 4 << 20;
+/// What takes longer in one piece stays interpreted: nobody can stop the generator in the middle.
+const PIECE_MAX: Duration = Duration::from_millis(5);
+/// Failures that are remembered.
+const FAILURES_MAX: usize = 100;
+
+/// Memory that a piece of code takes, about: pages of its own, and what the generator remembers of it.
+fn memory_of(bytes: usize) -> u64 {
+    const PAGE: u64 = 4096;
+    (bytes as u64).next_multiple_of(PAGE) + bytes as u64 / 2 + 1024
+}
+
+/// Locks what is right whatever happened to the thread that had it last.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Tier {
     /// A tier without code. The generator does nothing before something is hot.
     pub(crate) fn new(generator: Arc<dyn Generator>, thresholds: Thresholds, functions: usize) -> Tier {
         Tier {
             thresholds,
+            generator,
             shared: OnceLock::new(),
             tables: [Table::new(functions), Table::new(functions)],
-            compiling: Mutex::new(Compiling {
-                generator,
-                unit: None,
-                loops: HashMap::new(),
-                log: Vec::new(),
-                failures: Vec::new(),
-                broken: false,
-            }),
+            loops: Mutex::default(),
+            compiling: Mutex::default(),
         }
-    }
-
-    /// Locks what compiles, and makes it if this is the first time.
-    fn compiling(&self) -> MutexGuard<'_, Compiling> {
-        let mut compiling = self.lock();
-        if compiling.unit.is_none() && compiling.failures.is_empty() {
-            match stacker::grow(COMPILER_STACK, || compiling.generator.unit()) {
-                Ok(unit) => {
-                    let shared = *self.shared.get_or_init(|| unit.shared());
-                    for entry in self.tables.iter().flat_map(|table| &table.entries) {
-                        entry.store(shared.interpret.cast_mut(), Ordering::Relaxed);
-                    }
-                    compiling.unit = Some(unit);
-                }
-                Err(cause) => compiling.failures.push(cause),
-            }
-        }
-        compiling
     }
 
     /// How many rounds of loops an activation of the interpreter counts before it asks [`Tier::looped`].
@@ -203,47 +231,42 @@ impl Tier {
 
     /// Counts a call that the interpreter is about to make. Returns the function's code, if there is any by now.
     #[inline(always)]
-    pub(crate) fn called(&self, program: &Program, func: u32, recording: bool) -> Option<Code> {
-        let table = &self.tables[usize::from(recording)];
-        if let Some(code) = NonNull::new(table.codes[func as usize].load(Ordering::Acquire)) {
-            return Some(Code(code));
-        }
-        let counter = &table.calls[func as usize];
-        let calls = counter.load(Ordering::Relaxed);
-        if calls == REFUSED {
-            return None;
-        }
-        counter.store(calls + 1, Ordering::Relaxed);
-        if calls < self.thresholds.calls { None } else { self.compile(program, func, recording) }
+    pub(crate) fn called(&self, program: &Program, func: u32, recording: bool, account: &Account) -> Option<Code> {
+        let piece = &self.tables[usize::from(recording)].functions[func as usize];
+        piece.code().or_else(|| {
+            let hot = piece.warm(1, self.thresholds.calls) && account.compiles();
+            if hot { self.compile_function(program, func, recording, account) } else { None }
+        })
     }
 
     /// Compiles a function from its beginning.
     #[cold]
     #[inline(never)]
-    fn compile(&self, program: &Program, func: u32, recording: bool) -> Option<Code> {
+    fn compile_function(&self, program: &Program, func: u32, recording: bool, account: &Account) -> Option<Code> {
         let table = &self.tables[usize::from(recording)];
-        let mut compiling = self.compiling();
-        if let Some(code) = NonNull::new(table.codes[func as usize].load(Ordering::Acquire)) {
-            // Another thread was faster.
-            return Some(Code(code));
-        }
-        let code = compiling.function(&self.request(program, func, recording, None));
-        match code {
-            Some(code) => {
-                table.entries[func as usize].store(code.0.as_ptr(), Ordering::Release);
-                table.codes[func as usize].store(code.0.as_ptr(), Ordering::Release);
-            }
-            None => table.calls[func as usize].store(REFUSED, Ordering::Relaxed),
-        }
-        code
+        let subject = Subject::Function { func, recording, entry: None };
+        let code = self.compile(program, &table.functions[func as usize], subject, account)?;
+        table.entries[func as usize].store(code.0.as_ptr(), Ordering::Release);
+        Some(code)
     }
 
     /// Hears of rounds of a function's loops that the interpreter has run, the last of which goes to `header`. Returns
     /// code that begins there, if it is worth it by now.
     #[cold]
     #[inline(never)]
-    pub(crate) fn looped(&self, program: &Program, func: u32, recording: bool, header: u32) -> Option<Code> {
+    pub(crate) fn looped(
+        &self,
+        program: &Program,
+        func: u32,
+        recording: bool,
+        header: u32,
+        account: &Account,
+    ) -> Option<Code> {
         let table = &self.tables[usize::from(recording)];
+        let whole = &table.functions[func as usize];
+        if !account.compiles() || whole.heat.load(Ordering::Relaxed) == REFUSED {
+            return None;
+        }
         let counter = &table.back_edges[func as usize];
         let rounds = counter.load(Ordering::Relaxed).saturating_add(self.back_edge_period());
         counter.store(rounds, Ordering::Relaxed);
@@ -251,88 +274,169 @@ impl Tier {
             return None;
         }
         // The next call finds the function worth compiling, too.
-        table.calls[func as usize].fetch_max(self.thresholds.calls, Ordering::Relaxed);
-        let mut compiling = self.compiling();
-        if let Some(&known) = compiling.loops.get(&(func, recording, header)) {
-            return known;
-        }
-        let code = compiling.function(&self.request(program, func, recording, Some(header)));
-        compiling.loops.insert((func, recording, header), code);
-        code
-    }
-
-    fn request<'a>(&self, program: &'a Program, func: u32, recording: bool, entry: Option<u32>) -> FunctionRequest<'a> {
-        FunctionRequest {
-            func,
-            name: &program.def.functions[func as usize].name,
-            recording,
-            entry,
-            stream: program.stream(func, recording),
-            entries: self.tables[usize::from(recording)].entries.as_ptr().cast(),
-        }
+        whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
+        let piece = lock(&self.loops).entry((func, recording, header)).or_default().clone();
+        let worth = piece.heat.load(Ordering::Relaxed) != REFUSED;
+        let subject = Subject::Function { func, recording, entry: Some(header) };
+        piece.code().or_else(|| worth.then(|| self.compile(program, &piece, subject, account)).flatten())
     }
 
     /// Counts a record of a segment that the sweep has met. Returns the code of its adjoint, if there is any.
     #[inline(always)]
-    pub(crate) fn segment(&self, id: u32, segment: &SegmentCode) -> Option<SegmentFn> {
-        let code = self.adjoint(&segment.native, 1, |tier| {
-            tier.compile_adjoint(&segment.native, || format!("segment {id}"), |unit| unit.segment(segment))
-        })?;
-        // SAFETY: a segment's code is one of these.
+    pub(crate) fn segment(&self, program: &Program, id: u32, account: &Account) -> Option<SegmentFn> {
+        let code = self.adjoint(program, &program.segment(id).native, Subject::Segment(id), 1, account)?;
+        // SAFETY: a segment's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(code.0.as_ptr()) })
     }
 
     /// Counts the iterations of a loop whose record the sweep has met. Returns the code of its adjoint, if there is
     /// any.
     #[inline(always)]
-    pub(crate) fn recorded_loop(&self, id: u32, code: &LoopCode, iterations: u64) -> Option<LoopFn> {
+    pub(crate) fn recorded_loop(
+        &self,
+        program: &Program,
+        id: u32,
+        iterations: u64,
+        account: &Account,
+    ) -> Option<LoopFn> {
         let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
-        let code = self.adjoint(&code.native, iterations, |tier| {
-            tier.compile_adjoint(&code.native, || format!("loop {}", id & !LOOP), |unit| unit.recorded_loop(code))
-        })?;
-        // SAFETY: a loop's code is one of these.
+        let native = &program.recorded_loop(id).native;
+        let code = self.adjoint(program, native, Subject::Loop(id), iterations, account)?;
+        // SAFETY: a loop's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, LoopFn>(code.0.as_ptr()) })
     }
 
     #[inline(always)]
     fn adjoint(
         &self,
-        native: &NativeAdjoint,
-        weight: u32,
-        compile: impl FnOnce(&Self) -> Option<Code>,
+        program: &Program,
+        piece: &Piece,
+        subject: Subject,
+        runs: u32,
+        account: &Account,
     ) -> Option<Code> {
-        if let Some(code) = NonNull::new(native.code.load(Ordering::Acquire)) {
-            return Some(Code(code));
-        }
-        let heat = native.heat.load(Ordering::Relaxed);
-        if heat == REFUSED {
-            return None;
-        }
-        let heat = heat.saturating_add(weight).min(REFUSED - 1);
-        native.heat.store(heat, Ordering::Relaxed);
-        if heat < self.thresholds.records { None } else { compile(self) }
+        piece.code().or_else(|| {
+            let hot = piece.warm(runs, self.thresholds.records) && account.compiles();
+            if hot { self.compile(program, piece, subject, account) } else { None }
+        })
     }
 
+    /// Compiles a piece, if that doesn't take too long, if the run can afford it, and if no other thread compiles
+    /// something for this module: then there is something better to do than to wait.
     #[cold]
     #[inline(never)]
-    fn compile_adjoint(
-        &self,
-        native: &NativeAdjoint,
-        name: impl FnOnce() -> String,
-        ask: impl FnOnce(&mut dyn Unit) -> Result<Compiled, Refusal>,
-    ) -> Option<Code> {
-        let mut compiling = self.compiling();
-        if let Some(code) = NonNull::new(native.code.load(Ordering::Acquire)) {
-            return Some(Code(code));
+    fn compile(&self, program: &Program, piece: &Piece, subject: Subject, account: &Account) -> Option<Code> {
+        if let Subject::Function { func, recording, .. } = subject {
+            // Whoever stops this stops the run, too.
+            program.prepare(func, recording, account).ok()?;
+        }
+        let request = self.request(program, subject);
+        // Code that begins at a loop is about as long as that of the whole function.
+        let whole = match subject {
+            Subject::Function { func, recording, .. } => &self.tables[usize::from(recording)].functions[func as usize],
+            Subject::Segment(_) | Subject::Loop(_) => piece,
+        };
+        let estimate = self.estimate(whole, &request);
+        if estimate > PIECE_MAX {
+            whole.refuse();
+            return None;
+        }
+        if !account.affords(estimate) {
+            return None;
+        }
+        let mut compiling = match self.compiling.try_lock() {
+            Ok(compiling) => compiling,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        if let Some(code) = piece.code() {
+            // Another thread was faster.
+            return Some(code);
+        }
+        if compiling.code_bytes >= account.code_bytes_max {
+            account.compile_no_more();
+            return None;
         }
         let began = Instant::now();
-        let result = compiling.with_unit(Caller::Host, ask);
-        let code = compiling.log(name(), Mode::Adjoint, None, began, result);
+        self.open(&mut compiling);
+        let result = compiling.with_unit(|unit| unit.compile(&request));
+        let time = began.elapsed();
+        account.spent_compiling(time);
+        let code = match result {
+            Ok(Compiled { code, bytes }) => {
+                compiling.code_bytes += memory_of(bytes);
+                compiling.log.push(Entry { subject, bytes, estimate, time });
+                NonNull::new(code.cast_mut()).map(Code)
+            }
+            Err(Refusal::TooLarge | Refusal::Unsupported) => None,
+            Err(failed @ Refusal::Failed(_)) => {
+                let (name, mode) = describe(program, subject);
+                compiling.fail(format!("{mode:?} {name}: {failed}"));
+                None
+            }
+        };
         match code {
-            Some(code) => native.code.store(code.0.as_ptr(), Ordering::Release),
-            None => native.heat.store(REFUSED, Ordering::Relaxed),
+            Some(code) => piece.code.store(code.0.as_ptr(), Ordering::Release),
+            None => piece.refuse(),
         }
         code
+    }
+
+    /// How long compiling a piece takes; the generator is asked once.
+    fn estimate(&self, piece: &Piece, request: &Request<'_>) -> Duration {
+        let known = piece.estimate.load(Ordering::Relaxed);
+        if known > 0 {
+            return Duration::from_micros(known.into());
+        }
+        let estimate = self.generator.estimate(request, PIECE_MAX);
+        let micros = u32::try_from(estimate.as_micros()).unwrap_or(u32::MAX).max(1);
+        piece.estimate.store(micros, Ordering::Relaxed);
+        Duration::from_micros(micros.into())
+    }
+
+    /// Makes the unit if this is the first time.
+    fn open(&self, compiling: &mut Compiling) {
+        if compiling.unit.is_none() && compiling.failures.is_empty() {
+            match stacker::grow(COMPILER_STACK, || self.generator.unit()) {
+                Ok(unit) => {
+                    let shared = *self.shared.get_or_init(|| unit.shared());
+                    for entry in self.tables.iter().flat_map(|table| &table.entries) {
+                        entry.store(shared.interpret.cast_mut(), Ordering::Relaxed);
+                    }
+                    compiling.unit = Some(unit);
+                }
+                Err(cause) => compiling.fail(cause),
+            }
+        }
+    }
+
+    fn request<'a>(&self, program: &'a Program, subject: Subject) -> Request<'a> {
+        match subject {
+            Subject::Function { func, recording, entry } => {
+                Request::Function(self.function_request(program, func, recording, entry))
+            }
+            Subject::Segment(id) => Request::Segment(program.segment(id)),
+            Subject::Loop(id) => Request::Loop(program.recorded_loop(id)),
+        }
+    }
+
+    fn function_request<'a>(
+        &self,
+        program: &'a Program,
+        func: u32,
+        recording: bool,
+        entry: Option<u32>,
+    ) -> FunctionRequest<'a> {
+        let function = &program.def.functions[func as usize];
+        FunctionRequest {
+            func,
+            name: &function.name,
+            recording,
+            entry,
+            stream: program.stream(func, recording),
+            entries: self.tables[usize::from(recording)].entries.as_ptr().cast(),
+            body: &function.body,
+        }
     }
 
     /// Runs native code on the current stack.
@@ -352,73 +456,62 @@ impl Tier {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Compiling> {
-        self.compiling.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Everything that has been compiled so far.
-    pub(crate) fn compiled(&self) -> Vec<CompiledCode> {
-        self.lock().log.clone()
+    pub(crate) fn compiled(&self, program: &Program) -> Vec<CompiledCode> {
+        let line = |&Entry { subject, bytes, estimate, time }: &Entry| {
+            let (name, mode) = describe(program, subject);
+            let entry = if let Subject::Function { entry, .. } = subject { entry } else { None };
+            CompiledCode { name, mode, entry, bytes, estimate, time }
+        };
+        lock(&self.compiling).log.iter().map(line).collect()
     }
 
     /// What the generator has failed for, and why.
     pub(crate) fn failures(&self) -> Vec<String> {
-        self.lock().failures.clone()
+        lock(&self.compiling).failures.clone()
     }
 
     /// What the code of a function looks like.
     pub(crate) fn listing(&self, program: &Program, func: u32, recording: bool) -> Result<Listing, Refusal> {
-        let mut compiling = self.compiling();
-        let request = self.request(program, func, recording, None);
-        compiling.with_unit(Caller::Host, |unit| unit.listing(&request))
+        program.prepare_at_leisure(func, recording);
+        let request = self.function_request(program, func, recording, None);
+        if self.generator.estimate(&Request::Function(request), PIECE_MAX) > PIECE_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        let mut compiling = lock(&self.compiling);
+        self.open(&mut compiling);
+        compiling.with_unit(|unit| unit.listing(&request))
+    }
+}
+
+/// A piece in words, and its mode.
+fn describe(program: &Program, subject: Subject) -> (String, Mode) {
+    match subject {
+        Subject::Function { func, recording, .. } => {
+            let mode = if recording { Mode::Recording } else { Mode::Primal };
+            (program.def.functions[func as usize].name.clone(), mode)
+        }
+        Subject::Segment(id) => (format!("segment {id}"), Mode::Adjoint),
+        Subject::Loop(id) => (format!("loop {}", id & !LOOP), Mode::Adjoint),
     }
 }
 
 impl Compiling {
-    /// Asks the unit for something, on a stack of its own.
-    fn with_unit<T>(
-        &mut self,
-        caller: Caller,
-        ask: impl FnOnce(&mut dyn Unit) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+    /// Asks the unit for something, on a stack of its own: whose stack it would be else, and how much of it is left,
+    /// isn't known.
+    fn with_unit<T>(&mut self, ask: impl FnOnce(&mut dyn Unit) -> Result<T, Refusal>) -> Result<T, Refusal> {
         let unit = self.unit.as_deref_mut().filter(|_| !self.broken).ok_or(Refusal::Unsupported)?;
         // A generator that panics is broken, and what it works on may be; the code that it has made is good.
         let ask = || catch_unwind(AssertUnwindSafe(|| ask(unit)));
-        let asked = match caller {
-            Caller::Host => stacker::maybe_grow(COMPILER_STACK / 4, COMPILER_STACK, ask),
-            Caller::Run => stacker::grow(COMPILER_STACK, ask),
-        };
-        asked.unwrap_or_else(|_| {
+        stacker::grow(COMPILER_STACK, ask).unwrap_or_else(|_| {
             self.broken = true;
             Err(Refusal::Failed("the generator panicked".to_owned()))
         })
     }
 
-    fn function(&mut self, request: &FunctionRequest<'_>) -> Option<Code> {
-        let began = Instant::now();
-        let result = self.with_unit(Caller::Run, |unit| unit.function(request));
-        let mode = if request.recording { Mode::Recording } else { Mode::Primal };
-        self.log(request.name.to_owned(), mode, request.entry, began, result)
-    }
-
-    fn log(
-        &mut self,
-        name: String,
-        mode: Mode,
-        entry: Option<u32>,
-        began: Instant,
-        result: Result<Compiled, Refusal>,
-    ) -> Option<Code> {
-        match result {
-            Ok(Compiled { code, bytes }) => {
-                self.log.push(CompiledCode { name, mode, entry, bytes, time: began.elapsed() });
-                NonNull::new(code.cast_mut()).map(Code)
-            }
-            Err(Refusal::TooLarge | Refusal::Unsupported) => None,
-            Err(failed @ Refusal::Failed(_)) => {
-                self.failures.push(format!("{mode:?} {name}: {failed}"));
-                None
-            }
+    fn fail(&mut self, failure: String) {
+        if self.failures.len() < FAILURES_MAX {
+            self.failures.push(failure);
         }
     }
 }

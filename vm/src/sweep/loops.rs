@@ -94,7 +94,7 @@ impl Sweep {
             }
         }
         let tier = program.tier.as_ref().filter(|_| scattered.is_empty());
-        let native = tier.and_then(|tier| tier.recorded_loop(id, code, left));
+        let native = tier.and_then(|tier| tier.recorded_loop(program, id, left, run.account));
         // The entries stand before the record's numbers.
         let found = OpenLoop { code, left, slots, idle, native, scattered };
         // SAFETY: as above.

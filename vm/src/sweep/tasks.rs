@@ -49,7 +49,7 @@ impl<T> Copy for Shared<T> {}
 
 // SAFETY: the halves write to different parts of it, or use it one after the other.
 unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: what is shared is the pointer.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -74,14 +74,18 @@ struct Tasks<'a> {
     parent: Shared<f64>,
 }
 
-// SAFETY: nodes don't change once the run has ended.
+// SAFETY: nodes don't change once the run has ended, and nobody writes to the adjoints of a parent that waits.
 unsafe impl Send for Tasks<'_> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Tasks<'_> {}
 
 impl Sweep {
     /// Sweeps a task, whose adjoints of captures go to `captures`. Returns what it and the tasks below it owe to its
     /// ancestors and to tasks below these.
+    ///
+    /// # Safety
+    /// The node is a task of the run, which nobody else sweeps. Its parent is suspended, `parent` is where that one's
+    /// adjoints begin, and nobody writes to them meanwhile. There are cells for the captures.
     unsafe fn task<'a>(
         &mut self,
         run: &Run<'a>,
@@ -89,7 +93,7 @@ impl Sweep {
         parent: *const f64,
         captures: *mut f64,
     ) -> Result<Pending<'a>, TrapKind> {
-        // SAFETY: promised by the caller: the parent is suspended and its adjoints are there.
+        // SAFETY: promised by the caller.
         unsafe {
             let stages = &run.inboxes.stages;
             stages.begin(node);
@@ -122,6 +126,9 @@ impl Sweep {
     }
 
     /// Sweeps the tasks of a fork of the frame's task.
+    ///
+    /// # Safety
+    /// The frame is that of a task of the run, in control, and the fork one of that task, which has not been swept.
     pub(super) unsafe fn fork<'a>(
         &mut self,
         run: &Run<'a>,
@@ -159,6 +166,9 @@ impl Sweep {
     }
 
     /// Sweeps the tasks from `start` to `end`, whose captures' adjoints go to `captures`, side by side.
+    ///
+    /// # Safety
+    /// As [`Sweep::task`], for each of them.
     unsafe fn halves<'a>(
         &mut self,
         run: &Run<'a>,
@@ -168,7 +178,7 @@ impl Sweep {
         captures: Shared<f64>,
     ) -> Result<Pending<'a>, TrapKind> {
         if end - start == 1 {
-            if (psm::stack_pointer() as usize) < self.stack.start {
+            if self.ground.is_used_up() {
                 return Err(Limit::TapeBytes.into());
             }
             // SAFETY: promised by the caller.
@@ -189,17 +199,20 @@ impl Sweep {
             None => {
                 // SAFETY: promised by the caller.
                 let first = unsafe { self.halves(run, tasks, first.0, first.1, first.2) }?;
-                // SAFETY: as above.
+                // SAFETY: promised by the caller.
                 let second = unsafe { self.halves(run, tasks, second.0, second.1, second.2) }?;
                 (first, second)
             }
-            // SAFETY: as above.
+            // SAFETY: promised by the caller; the halves have different tasks and different cells.
             Some(engine) => unsafe { self.both(run, engine, tasks, first, second) }?,
         };
         Ok(if left_first { first.merge(second) } else { second.merge(first) })
     }
 
     /// Sweeps two halves at the same time, if another thread takes the second. A frame of its own, because forks nest.
+    ///
+    /// # Safety
+    /// As [`Sweep::task`], for each task of both.
     #[inline(never)]
     unsafe fn both<'a>(
         &mut self,
@@ -212,26 +225,29 @@ impl Sweep {
         run.account.poll()?;
         let here = Shared(&raw mut *self);
         // While this strand waits for the second half, the thread may sweep others, with the same memory: it can't go
-        // on before they have ended.
+        // on before they have ended. All of them reach the memory through this pointer, one after the other.
         let before = WAITING.replace(here.get());
         let (one, other) = rayon::join_context(
-            // SAFETY: this half uses the memory first; the other one does afterwards or not at all.
+            // SAFETY: promised by the caller. This half uses the memory first; the other one does afterwards or not at
+            // all.
             |_| unsafe { (*here.get()).halves(run, tasks, first.0, first.1, first.2) },
             |context| {
                 let waiting = if context.migrated() { WAITING.get() } else { here.get() };
-                // SAFETY: as above.
-                if let Some(waiting) = unsafe { waiting.as_mut() }
-                    && waiting.stack.contains(&(psm::stack_pointer() as usize))
-                {
-                    // SAFETY: as above.
-                    return unsafe { waiting.halves(run, tasks, second.0, second.1, second.2) };
+                // SAFETY: whoever waits on this thread, this strand if nobody has taken the half, is used by nobody
+                // else until this returns. The pointer is the one that it goes by meanwhile.
+                if !waiting.is_null() && unsafe { (*waiting).ground }.is_here() {
+                    // SAFETY: as above, and promised by the caller.
+                    return unsafe { (*waiting).halves(run, tasks, second.0, second.1, second.2) };
                 }
                 let mut state = engine.state();
                 let RunState { interp, sweep, .. } = &mut *state;
-                let outcome = sweep.on(&mut interp.native_stack, |sweep| {
-                    // SAFETY: promised by the caller.
-                    unsafe { sweep.halves(run, tasks, second.0, second.1, second.2) }
-                });
+                let outcome = match interp.native_stack.open() {
+                    // SAFETY: promised by the caller; the stack belongs to the same state, which nobody else uses.
+                    Ok(ground) => unsafe {
+                        sweep.on(ground, |sweep| sweep.halves(run, tasks, second.0, second.1, second.2))
+                    },
+                    Err(limit) => Err(limit.into()),
+                };
                 engine.put_back(state);
                 outcome
             },
@@ -263,6 +279,9 @@ impl Sweep {
 }
 
 /// Whether nothing flows into a task whose slots nobody else imports.
+///
+/// # Safety
+/// As [`Sweep::task`].
 unsafe fn is_idle(node: &TaskNode, parent: *const f64) -> bool {
     // SAFETY: promised by the caller.
     unsafe {

@@ -5,6 +5,7 @@ use crate::isa::{Inst, Op, Operand, Role};
 use crate::module::{
     Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType, VariantDef,
 };
+use crate::nest::{self, Visit};
 use std::fmt::{self, Display, Formatter};
 
 /// A module in text.
@@ -288,35 +289,60 @@ struct HostText<'a>(&'a HostType);
 
 impl Display for HostText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        nest::walk(self.0, &mut HostWriter(f))
+    }
+}
+
+struct HostWriter<'f, 'b>(&'f mut Formatter<'b>);
+
+impl Visit<'_, HostType> for HostWriter<'_, '_> {
+    type Stop = fmt::Error;
+
+    fn enter(&mut self, ty: &HostType) -> fmt::Result {
+        let HostWriter(f) = self;
+        match ty {
             HostType::Real => write!(f, "Real"),
             HostType::Int => write!(f, "Int"),
             HostType::Bool => write!(f, "Bool"),
-            HostType::Tuple(parts) => match &parts[..] {
-                [only] => write!(f, "({},)", HostText(only)),
-                parts => write!(f, "({})", Joined(parts.iter().map(HostText))),
-            },
-            HostType::Record(parts) if parts.is_empty() => write!(f, "{{}}"),
-            HostType::Record(parts) => write!(f, "{{ {} }}", Joined(parts.iter().map(Part))),
-            HostType::Array { element, array } => write!(f, "Array {} @t{}", ElementText(element), array.0),
-            HostType::List { element, list } => write!(f, "List {} @t{}", ElementText(element), list.0),
+            HostType::Tuple(_) => write!(f, "("),
+            HostType::Record(_) => write!(f, "{{"),
+            HostType::Array { .. } => write!(f, "Array "),
+            HostType::List { .. } => write!(f, "List "),
             HostType::Data { name, data } => write!(f, "Data {} @d{}", Quoted(name), data.0),
+        }
+    }
+
+    fn before(&mut self, ty: &HostType, n: usize) -> fmt::Result {
+        let HostWriter(f) = self;
+        match ty {
+            HostType::Record(parts) => write!(f, "{}{} : ", if n > 0 { ", " } else { " " }, Name(&parts[n].0)),
+            HostType::Array { element, .. } | HostType::List { element, .. } if is_applied(element) => write!(f, "("),
+            _ => write!(f, "{}", if n > 0 { ", " } else { "" }),
+        }
+    }
+
+    fn behind(&mut self, ty: &HostType, _: usize) -> fmt::Result {
+        let HostWriter(f) = self;
+        match ty {
+            HostType::Array { element, .. } | HostType::List { element, .. } if is_applied(element) => write!(f, ")"),
+            _ => Ok(()),
+        }
+    }
+
+    fn leave(&mut self, ty: &HostType) -> fmt::Result {
+        let HostWriter(f) = self;
+        match ty {
+            HostType::Tuple(parts) => write!(f, "{}", if parts.len() == 1 { ",)" } else { ")" }),
+            HostType::Record(parts) => write!(f, "{}", if parts.is_empty() { "}" } else { " }" }),
+            HostType::Array { array: id, .. } | HostType::List { list: id, .. } => write!(f, " @t{}", id.0),
+            _ => Ok(()),
         }
     }
 }
 
-/// The type of elements: in parentheses if it has several words.
-struct ElementText<'a>(&'a HostType);
-
-impl Display for ElementText<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => {
-                write!(f, "({})", HostText(self.0))
-            }
-            element => HostText(element).fmt(f),
-        }
-    }
+/// Whether a type has several words, and so stands in parentheses as the type of elements.
+fn is_applied(ty: &HostType) -> bool {
+    matches!(ty, HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. })
 }
 
 /// A name: bare if the parser reads it as one word.

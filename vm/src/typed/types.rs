@@ -95,7 +95,7 @@ impl Argument for f64 {
         "f64".into()
     }
     fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        check_that(*ty == HostType::Real, ty, <f64 as Argument>::name)
+        check_that(ty.is_real(), ty, <f64 as Argument>::name)
     }
     #[inline]
     fn write(&self, _: &HostType, store: &mut Store<'_>) -> Result<(), Limit> {
@@ -128,7 +128,7 @@ macro_rules! discrete {
                 stringify!($rust).into()
             }
             fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-                check_that(*ty == HostType::$host, ty, <$rust as Argument>::name)
+                check_that(matches!(ty, HostType::$host), ty, <$rust as Argument>::name)
             }
             #[inline]
             fn write(&self, _: &HostType, store: &mut Store<'_>) -> Result<(), Limit> {
@@ -189,7 +189,7 @@ reals!(['a] &'a [f64] = "&[f64]", ['a] &'a Vec<f64> = "&Vec<f64>", [] Vec<f64> =
 
 fn is_reals(ty: &HostType) -> bool {
     match ty {
-        HostType::Array { element, .. } | HostType::List { element, .. } => **element == HostType::Real,
+        HostType::Array { element, .. } | HostType::List { element, .. } => element.is_real(),
         _ => false,
     }
 }
@@ -219,7 +219,7 @@ impl<const N: usize> Argument for [f64; N] {
         format!("[f64; {N}]")
     }
     fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        let reals = |types: &Vec<HostType>| types.len() == N && types.iter().all(|ty| *ty == HostType::Real);
+        let reals = |types: &Vec<HostType>| types.len() == N && types.iter().all(|ty| ty.is_real());
         check_that(matches!(ty, HostType::Tuple(types) if reals(types)), ty, <[f64; N] as Argument>::name)
     }
     #[inline]

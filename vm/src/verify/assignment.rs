@@ -8,19 +8,22 @@
 //! limited because irreducible control flow can need one per block.
 
 use super::{Fault, Report, Rule, limits};
-use crate::isa::{Inst, Operand, Reg, Role};
+use crate::flow::FlowGraph;
+use crate::isa::Reg;
+use crate::meter::Watch;
 use crate::module::{Body, Function};
 
 /// Checks a function in which registers, lists and targets are in range and the last instruction is a terminator.
 pub(super) fn check(function: &Function, report: &mut Report) {
-    let graph = Graph::new(&function.body);
-    let facts = Facts::new(function, &graph);
-    let least_steps = facts.registers.len().div_ceil(64) as u64 * graph.sweep_steps();
+    let flow = FlowGraph::of(&function.body, &Watch::none()).expect("verifying has no limit of time");
+    let facts = Facts::new(function, &flow);
+    let order = Order::new(&flow);
+    let least_steps = facts.registers.len().div_ceil(64) as u64 * order.sweep_steps();
     if report.flow_steps + least_steps > limits::FLOW_STEPS_MAX {
         return fail_limit(report);
     }
-    let mut unassigned = vec![0u64; graph.len()];
-    let mut written = vec![0u64; graph.len()];
+    let mut unassigned = vec![0u64; flow.blocks().len()];
+    let mut written = unassigned.clone();
     let mut errors = Vec::new();
     let (mut reads, mut writes) = (&facts.reads[..], &facts.writes[..]);
     for first in (0..facts.registers.len() as u32).step_by(64) {
@@ -34,7 +37,7 @@ pub(super) fn check(function: &Function, report: &mut Report) {
         unassigned.fill(0);
         let count = facts.registers.len() as u32 - first;
         unassigned[0] = if count < 64 { (1 << count) - 1 } else { u64::MAX };
-        if !propagate(&graph, &written, &mut unassigned, &mut report.flow_steps) {
+        if !propagate(&order, &written, &mut unassigned, &mut report.flow_steps) {
             return fail_limit(report);
         }
         let bad = |read: &&Read| unassigned[read.block as usize] >> (read.register - first) & 1 == 1;
@@ -64,20 +67,20 @@ fn split<'a, T>(slice: &mut &'a [T], belongs: impl Fn(&T) -> bool) -> &'a [T] {
 }
 
 /// Carries the bits of unassigned registers along all edges until nothing changes. False if the budget runs out.
-fn propagate(graph: &Graph, written: &[u64], unassigned: &mut [u64], steps: &mut u64) -> bool {
+fn propagate(order: &Order<'_>, written: &[u64], unassigned: &mut [u64], steps: &mut u64) -> bool {
     let mut changed = true;
     while changed {
-        *steps += graph.sweep_steps();
+        *steps += order.sweep_steps();
         if *steps > limits::FLOW_STEPS_MAX {
             return false;
         }
         changed = false;
-        for block in 0..graph.len() {
-            let out = unassigned[block] & !written[block];
-            for &successor in graph.successors(block) {
+        for &block in order.flow.order() {
+            let out = unassigned[block as usize] & !written[block as usize];
+            for &successor in order.flow.successors(block as usize) {
                 let into = &mut unassigned[successor as usize];
-                // An edge to a later block is followed in this sweep, and needs no other.
-                changed |= out & !*into != 0 && successor as usize <= block;
+                // An edge to a block that comes later is followed in this sweep, and needs no other.
+                changed |= out & !*into != 0 && order.rank[successor as usize] <= order.rank[block as usize];
                 *into |= out;
             }
         }
@@ -85,130 +88,25 @@ fn propagate(graph: &Graph, written: &[u64], unassigned: &mut [u64], steps: &mut
     true
 }
 
-/// The basic blocks that can be reached, in reverse postorder, and the edges between them.
-struct Graph {
-    /// First instruction and the one after the last.
-    blocks: Vec<(u32, u32)>,
-    /// Where each block's successors start in `successors`; one more entry ends the last.
-    starts: Vec<u32>,
-    successors: Vec<u32>,
+/// The order of sweeps over the blocks.
+struct Order<'a> {
+    flow: &'a FlowGraph,
+    /// The place of each block in it.
+    rank: Vec<u32>,
 }
 
-impl Graph {
-    fn len(&self) -> usize {
-        self.blocks.len()
+impl<'a> Order<'a> {
+    fn new(flow: &'a FlowGraph) -> Self {
+        let mut rank = vec![0; flow.blocks().len()];
+        for (at, &block) in (0..).zip(flow.order()) {
+            rank[block as usize] = at;
+        }
+        Order { flow, rank }
     }
 
     /// What one sweep over all blocks counts.
     fn sweep_steps(&self) -> u64 {
-        (self.len() + self.successors.len()) as u64
-    }
-
-    fn successors(&self, block: usize) -> &[u32] {
-        &self.successors[self.starts[block] as usize..self.starts[block + 1] as usize]
-    }
-
-    fn new(body: &Body) -> Graph {
-        let leaders = leaders(body);
-        let postorder = postorder(body, &leaders);
-        let mut position = vec![u32::MAX; body.code.len()];
-        for (at, &start) in postorder.iter().rev().enumerate() {
-            position[start as usize] = at as u32;
-        }
-        let mut graph = Graph { blocks: Vec::new(), starts: vec![0], successors: Vec::new() };
-        let mut successors = Vec::new();
-        for &start in postorder.iter().rev() {
-            let end = block_end(start, body, &leaders);
-            block_successors(end, body, &mut successors);
-            graph.blocks.push((start, end));
-            graph.successors.extend(successors.iter().map(|&successor| position[successor as usize]));
-            graph.starts.push(graph.successors.len() as u32);
-        }
-        graph
-    }
-}
-
-/// For each instruction, whether it starts a basic block.
-fn leaders(body: &Body) -> Vec<bool> {
-    let mut leaders = vec![false; body.code.len() + 1];
-    leaders[0] = true;
-    let mut targets = Vec::new();
-    for (at, inst) in body.code.iter().enumerate() {
-        if inst.op.is_terminator() || has_targets(inst) {
-            leaders[at + 1] = true;
-            targets.clear();
-            push_targets(inst, body, &mut targets);
-            for &target in &targets {
-                leaders[target as usize] = true;
-            }
-        }
-    }
-    leaders
-}
-
-fn has_targets(inst: &Inst) -> bool {
-    inst.op.info().operands.iter().any(|operand| matches!(operand.role, Role::Target | Role::Targets))
-}
-
-fn push_targets(inst: &Inst, body: &Body, out: &mut Vec<u32>) {
-    for operand in operands(inst, body) {
-        match operand {
-            Operand::Target(target) => out.push(target),
-            Operand::Targets(list) => out.extend_from_slice(&list),
-            _ => {}
-        }
-    }
-}
-
-fn operands(inst: &Inst, body: &Body) -> Vec<Operand> {
-    body.operands(inst).expect("lists were found to be inside the pools")
-}
-
-fn block_end(start: u32, body: &Body, leaders: &[bool]) -> u32 {
-    let mut end = start + 1;
-    while !leaders[end as usize] && (end as usize) < body.code.len() {
-        end += 1;
-    }
-    end
-}
-
-/// The first instructions of the blocks after the block that ends before `end`, each once.
-fn block_successors(end: u32, body: &Body, out: &mut Vec<u32>) {
-    out.clear();
-    let last = &body.code[end as usize - 1];
-    push_targets(last, body, out);
-    if !last.op.is_terminator() {
-        out.push(end);
-    }
-    out.sort_unstable();
-    out.dedup();
-}
-
-/// The starts of all blocks that can be reached, each after its successors in a depth-first search.
-fn postorder(body: &Body, leaders: &[bool]) -> Vec<u32> {
-    let mut seen = vec![false; body.code.len()];
-    let mut postorder = Vec::new();
-    // A block on the path, and its successors still to be visited: the tail of `pending` from an index on.
-    let mut path = Vec::new();
-    let mut pending: Vec<u32> = Vec::new();
-    let mut successors = Vec::new();
-    let mut next = Some(0);
-    loop {
-        if let Some(start) = next {
-            seen[start as usize] = true;
-            path.push((start, pending.len()));
-            block_successors(block_end(start, body, leaders), body, &mut successors);
-            pending.extend(successors.iter().filter(|&&successor| !seen[successor as usize]));
-        }
-        let Some(&(start, base)) = path.last() else { return postorder };
-        next = None;
-        while next.is_none() && pending.len() > base {
-            next = pending.pop().filter(|&successor| !seen[successor as usize]);
-        }
-        if next.is_none() {
-            path.pop();
-            postorder.push(start);
-        }
+        (self.flow.blocks().len() + self.flow.edge_count()) as u64
     }
 }
 
@@ -237,14 +135,14 @@ struct Facts {
 }
 
 impl Facts {
-    fn new(function: &Function, graph: &Graph) -> Facts {
+    fn new(function: &Function, flow: &FlowGraph) -> Facts {
         let banks = Banks::new(function);
         let mut facts = Facts::default();
         let mut numbers = vec![u32::MAX; banks.len()];
         // One more than the last block that did it, for each register.
         let (mut read_in, mut written_in) = (vec![0u32; banks.len()], vec![0u32; banks.len()]);
-        for block in 0..graph.len() as u32 {
-            banks.for_each_access(graph, block, |index, reg, inst| match inst {
+        for block in 0..flow.blocks().len() as u32 {
+            banks.for_each_access(flow, block, |index, reg, inst| match inst {
                 Some(inst) if written_in[index] <= block && read_in[index] <= block => {
                     read_in[index] = block + 1;
                     if numbers[index] == u32::MAX {
@@ -258,8 +156,8 @@ impl Facts {
             });
         }
         written_in.fill(0);
-        for block in 0..graph.len() as u32 {
-            banks.for_each_access(graph, block, |index, _, inst| {
+        for block in 0..flow.blocks().len() as u32 {
+            banks.for_each_access(flow, block, |index, _, inst| {
                 if inst.is_none() && numbers[index] != u32::MAX && written_in[index] <= block {
                     written_in[index] = block + 1;
                     facts.writes.push(Write { register: numbers[index], block });
@@ -297,63 +195,23 @@ impl<'a> Banks<'a> {
     }
 
     /// Visits a block's reads, with their instruction, and writes, without one, in the order of execution.
-    fn for_each_access(&self, graph: &Graph, block: u32, mut visit: impl FnMut(usize, Reg, Option<u32>)) {
+    fn for_each_access(&self, flow: &FlowGraph, block: u32, mut visit: impl FnMut(usize, Reg, Option<u32>)) {
         let mut visit = |reg: Reg, inst| {
             let index = usize::from(reg.index);
             if index >= self.params[reg.bank as usize] {
                 visit(self.starts[reg.bank as usize] + index, reg, inst);
             }
         };
-        let (start, end) = graph.blocks[block as usize];
-        for at in start..end {
-            let operands = operands(&self.body.code[at as usize], self.body);
-            for operand in &operands {
-                match operand {
-                    Operand::Use(reg) => visit(*reg, Some(at)),
-                    Operand::Uses(list) => list.iter().for_each(|&reg| visit(reg, Some(at))),
-                    _ => {}
-                }
-            }
-            for operand in &operands {
-                match operand {
-                    Operand::Def(reg) => visit(*reg, None),
-                    Operand::Defs(list) => list.iter().for_each(|&reg| visit(reg, None)),
-                    _ => {}
-                }
+        let range = flow.blocks()[block as usize];
+        for at in range.start..range.end {
+            let inst = &self.body.code[at as usize];
+            for written in [false, true] {
+                self.body.for_each_reg(inst, |reg, def| {
+                    if def == written {
+                        visit(reg, (!written).then_some(at));
+                    }
+                });
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::isa::Op;
-
-    /// Code of jumps and branches on `i0`.
-    fn body(code: &[(Op, &[u32])]) -> Body {
-        let mut body = Body { ints: 1, ..Body::default() };
-        for (op, targets) in code {
-            let mut operands: Vec<Operand> = targets.iter().map(|&target| Operand::Target(target)).collect();
-            match op {
-                Op::Branch => operands.insert(0, Operand::Use(Reg::int(0))),
-                Op::Ret => operands.push(Operand::Uses(vec![])),
-                _ => {}
-            }
-            body.push(*op, &operands).expect("the operands have the table's roles");
-        }
-        body
-    }
-
-    #[test]
-    fn blocks_come_before_their_successors_but_for_loops() {
-        let body =
-            body(&[(Op::Branch, &[1, 3]), (Op::Jump, &[3]), (Op::Ret, &[]), (Op::Branch, &[0, 4]), (Op::Ret, &[])]);
-        let graph = Graph::new(&body);
-        let starts: Vec<u32> = graph.blocks.iter().map(|block| block.0).collect();
-        assert_eq!(starts, [0, 1, 3, 4], "instruction 2 can't be reached");
-        let forward = |block: usize| graph.successors(block).iter().all(|&successor| successor as usize > block);
-        assert!((0..2).all(forward));
-        assert_eq!(graph.successors(2), [0, 3]);
     }
 }

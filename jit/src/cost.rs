@@ -1,0 +1,463 @@
+//! What compiling costs, estimated from the code before Cranelift sees it.
+//!
+//! Cranelift's time is linear in the instructions that it is given, but for its register allocator: where many values
+//! live at a time, each instruction is weighed against them. So an estimate is a sum over instructions and over
+//! instructions × live values. What one of ours is in Cranelift's instructions is what `function` and the others write
+//! for it; a test holds the numbers here to that. The times were fitted to some 200 functions of all kinds (nests of
+//! loops, many blocks with many live values, straight-line code with and without records, the examples), which they
+//! tell within a factor of 1.5 up to some 20 ms.
+
+use crate::function::counted_loops;
+use crate::loop_adjoint;
+use crate::segment::{lenient_products, operands};
+use dualvm_vm::isa::{Bank, Inst, Op, Role};
+use dualvm_vm::native::{
+    BlockPressure, CallSite, FunctionRequest, LoopCode, LoopSite, ObjectSite, OutputWord, RegList, Request,
+    SegmentCode, SegmentSite, Stream,
+};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Nanoseconds of a piece, of an instruction, and of an instruction per value that lives there.
+const PIECE_NS: f64 = 90_000.0;
+const INSTRUCTION_NS: f64 = 1_300.0;
+const LIVE_NS: f64 = 20.0;
+/// Instructions of Cranelift's that a call of a Rust function counts as.
+const CALL: u64 = 5;
+/// Charging for fuel: at the end of each block, and before calls.
+const CHARGE: u64 = 12;
+/// What every function begins and ends with.
+const FRAME: u64 = 35;
+/// Steps that counting live registers may take: about as long as compiling twenty instructions.
+const PRESSURE_STEPS_MAX: u64 = 1 << 14;
+
+/// The estimate for a request. Nothing above `most` is exact.
+pub(crate) fn estimate(request: &Request<'_>, most: Duration) -> Duration {
+    Duration::from_nanos(work(request, most).ns() as u64)
+}
+
+fn work(request: &Request<'_>, most: Duration) -> Work {
+    match request {
+        Request::Function(request) => function(request, most),
+        Request::Segment(code) => segment(code),
+        Request::Loop(code) => recorded_loop(code),
+    }
+}
+
+/// Instructions of Cranelift's, and values that live at them, added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) insts: u64,
+    live: f64,
+}
+
+impl Work {
+    fn ns(self) -> f64 {
+        PIECE_NS + self.insts as f64 * INSTRUCTION_NS + self.live * LIVE_NS
+    }
+}
+
+fn function(request: &FunctionRequest<'_>, most: Duration) -> Work {
+    let stream = request.stream;
+    // Looking at all of it would be too much work already.
+    let least = Work { insts: stream.code.len() as u64, live: 0.0 };
+    if least.ns() > most.as_nanos() as f64 {
+        return least;
+    }
+    let words = if request.recording { 2 } else { 1 };
+    let registers = words * stream.reals + stream.ints;
+    let sizes = sizes(request);
+    let insts = FRAME + fetched(request) + sizes.iter().sum::<u64>();
+    let mut work = Work { insts, live: insts as f64 * registers as f64 };
+    // All registers are an upper bound of those that live, good enough for a few, and of no use where there are many.
+    const FEW: usize = 16;
+    if registers <= FEW || (Work { insts, live: 0.0 }).ns() > most.as_nanos() as f64 {
+        return work;
+    }
+    if let Some(blocks) = request.pressure(PRESSURE_STEPS_MAX * (1 + insts / 1000)) {
+        work.live =
+            sizes.iter().zip(&stream.origin).map(|(&size, &origin)| size as f64 * live(&blocks, origin, words)).sum();
+    }
+    work
+}
+
+/// How many values live on average in the block that a bytecode instruction is in.
+fn live(blocks: &[BlockPressure], origin: u32, words: usize) -> f64 {
+    let block = &blocks[blocks.partition_point(|block| block.start <= origin).saturating_sub(1)];
+    let all = words as u64 * block.real_instructions + block.int_instructions;
+    all as f64 / f64::from(block.instructions)
+}
+
+/// Instructions that fetch registers from the frame: parameters, or all registers where code begins at a loop.
+fn fetched(request: &FunctionRequest<'_>) -> u64 {
+    let stream = request.stream;
+    let loops = stream.code.iter().any(|inst| matches!(inst.op, Op::BackJump | Op::BackBranch | Op::LoopStep));
+    let (reals, ints) = if loops { (stream.reals, stream.ints) } else { (stream.real_params, stream.int_params) };
+    let null = stream.refs - stream.ref_params;
+    // Every variable costs something, used or not.
+    let declared = (stream.reals + stream.ints + stream.refs) / 16;
+    (if request.recording { 2 * reals } else { reals } + ints + null + declared) as u64
+}
+
+/// What each instruction of a stream is in Cranelift's instructions.
+pub(crate) fn sizes(request: &FunctionRequest<'_>) -> Vec<u64> {
+    let stream = request.stream;
+    let measure = Measure { stream, recording: request.recording };
+    let mut sizes: Vec<u64> = stream.code.iter().map(|inst| measure.inst(inst)).collect();
+    for (range, rounds) in counted_loops(stream) {
+        sizes[range].iter_mut().for_each(|size| *size *= rounds);
+    }
+    sizes
+}
+
+struct Measure<'a> {
+    stream: &'a Stream,
+    recording: bool,
+}
+
+impl Measure<'_> {
+    fn inst(&self, inst: &Inst) -> u64 {
+        let stream = self.stream;
+        let recorded = |primal: u64, more: u64| if self.recording { primal + more } else { primal };
+        match inst.op {
+            Op::Mov | Op::PrimalMov | Op::IMov | Op::Len => 1,
+            Op::PMov | Op::PSelect | Op::PField | Op::PPayload => 2,
+            Op::Const => recorded(1, 1),
+            Op::PrimalConst | Op::PrimalToReal | Op::IConst | Op::IField | Op::IPayload | Op::VariantTag => 1,
+            Op::LoopBegin => self.loop_begin(&stream.loops[inst.imm as usize]),
+            Op::LoopStep => self.loop_step(&stream.loops[inst.imm as usize]),
+            Op::LoopEnd => self.loop_end(&stream.loops[inst.imm as usize]),
+            Op::SegmentEnd => segment_end(&stream.segments[inst.imm as usize]),
+            Op::Jump | Op::BackJump | Op::Branch | Op::BackBranch => CHARGE + 1,
+            Op::Switch => CHARGE + 4 + stream.switches[inst.imm as usize].targets.len() as u64 / 4,
+            Op::Call => CHARGE + 16 + self.call(&stream.calls[inst.imm as usize]),
+            Op::CallClosure => CHARGE + 60 + self.call(&stream.calls[inst.imm as usize]),
+            Op::TailCall => CHARGE + 6 + self.call(&stream.calls[inst.imm as usize]),
+            Op::TailCallClosure => CHARGE + 50 + self.call(&stream.calls[inst.imm as usize]),
+            Op::Ret => CHARGE + 3 + self.call(&stream.calls[inst.imm as usize]),
+            Op::Fork => {
+                let tasks = stream.forks[inst.imm as usize].tasks.iter();
+                CHARGE + 24 + tasks.map(|task| 12 + self.list(&task.uses) + self.list(&task.defs)).sum::<u64>()
+            }
+            Op::ParallelMap => CHARGE + 20 + self.list(&stream.maps[inst.imm as usize].uses),
+            Op::Trap => 4 + CALL,
+            Op::StructNew | Op::VariantNew | Op::ClosureNew => 33 + self.object(&stream.objects[inst.imm as usize]),
+            Op::Field | Op::Payload => recorded(1, 15),
+            Op::Elem => recorded(9, 16),
+            Op::IElem | Op::PElem | Op::PrimalElem => 10,
+            Op::Pack => recorded(37, 4) + self.object(&stream.objects[inst.imm as usize]),
+            Op::Build => 6 + CALL,
+            Op::Push | Op::IPush | Op::PPush => recorded(23, 4),
+            Op::Finish => 5 + CALL,
+            op => scalar(op, false),
+        }
+    }
+
+    /// Registers that are stored or loaded one by one.
+    fn list(&self, list: &RegList) -> u64 {
+        let reals = if self.recording { 2 * list.reals.len() } else { list.reals.len() };
+        (reals + list.ints.len() + 2 * list.refs.len()) as u64
+    }
+
+    fn call(&self, site: &CallSite) -> u64 {
+        self.list(&site.uses) + self.list(&site.defs)
+    }
+
+    fn object(&self, site: &ObjectSite) -> u64 {
+        let words = if self.recording { site.uses.reals.len() as u64 } else { 0 };
+        self.list(&site.uses) + words
+    }
+
+    fn inputs(&self, site: &LoopSite) -> u64 {
+        (site.inputs.len() + 2 * site.arrays.len()) as u64
+    }
+
+    fn loop_begin(&self, site: &LoopSite) -> u64 {
+        4 + 2 * self.inputs(site)
+    }
+
+    fn loop_step(&self, site: &LoopSite) -> u64 {
+        let entry = u64::from(site.entry_bytes / 8);
+        let save = if entry > 0 { entry + 26 } else { 0 };
+        CHARGE + 4 + save
+    }
+
+    fn loop_end(&self, site: &LoopSite) -> u64 {
+        let once = (site.once_reals.len() + site.once_ints.len()) as u64;
+        let words: u64 = site.outputs.iter().map(|&(_, output)| word(output)).sum();
+        let pushed = if site.push.is_some() { 16 } else { 0 };
+        let imports = if site.arrays.is_empty() { 0 } else { 20 + 8 * site.arrays.len() as u64 };
+        54 + 3 * self.inputs(site) + once + words + pushed + imports
+    }
+}
+
+fn segment_end(site: &SegmentSite) -> u64 {
+    if site.inputs.is_empty() {
+        return 1;
+    }
+    let saved = (site.saved_reals.len() + site.saved_ints.len() + 2 * site.inputs.len()) as u64;
+    let words: u64 = site.outputs.iter().map(|&(_, output)| word(output)).sum();
+    36 + saved + words
+}
+
+/// What giving an output its word takes: a mask that doesn't cover all inputs is put together from those that it covers.
+fn word(output: OutputWord) -> u64 {
+    match output {
+        OutputWord::Slot { mask, .. } => 3 + u64::from(mask.count_ones()),
+        OutputWord::Copy(_) | OutputWord::Zero => 0,
+    }
+}
+
+/// A scalar instruction. A lenient strong product is a plain one.
+fn scalar(op: Op, lenient: bool) -> u64 {
+    match op {
+        Op::Neg | Op::Abs | Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Sqrt => 1,
+        Op::Floor | Op::Ceil | Op::Round | Op::Trunc | Op::Select | Op::ISelect | Op::ToReal | Op::Mov => 1,
+        Op::Const | Op::IConst => 1,
+        Op::Min | Op::Max => 4,
+        Op::StrongMul => {
+            if lenient {
+                1
+            } else {
+                9
+            }
+        }
+        Op::IDiv | Op::IRem => 15 + CALL,
+        op if op.info().traps => 10 + CALL,
+        op if op.info().operands[0].role == Role::Def(Bank::Int) => 2,
+        _ => CALL,
+    }
+}
+
+fn segment(code: &SegmentCode) -> Work {
+    let saved = code.saved_reals + code.saved_ints + 3 * code.slots;
+    let fixed = 20 + u64::from(saved) + 8 * code.contributions.len() as u64;
+    straight(&code.adjoint.code, code.adjoint.reals, fixed)
+}
+
+fn recorded_loop(code: &LoopCode) -> Work {
+    let entry = u64::from(code.entry_reals + code.entry_ints) + 8 * code.elements.len() as u64;
+    let lasting = u64::from(code.cleared + code.once_ints);
+    let iteration = straight(&code.body, code.reals, 8 + entry + 2 * lasting + code.moves.len() as u64);
+    let copies = loop_adjoint::iterations_written(code);
+    let once = 40 + u64::from(code.once_reals) + 2 * lasting + code.prologue.len() as u64 + 7 * u64::from(code.arrays);
+    let values = code.prologue.len() as f64 + lasting as f64 + f64::from(code.once_reals);
+    let insts = once + copies * iteration.insts;
+    Work { insts, live: copies as f64 * iteration.live + insts as f64 * values }
+}
+
+/// Derived code, with so many instructions around it.
+fn straight(code: &[Inst], reals: usize, around: u64) -> Work {
+    let lenient = lenient_products(reals, code.iter());
+    let mut work = Work { insts: around, live: 0.0 };
+    // Registers that are read further on, by bank.
+    let mut wanted = HashSet::new();
+    for (inst, &lenient) in code.iter().zip(&lenient).rev() {
+        let size = scalar(inst.op, lenient);
+        work.insts += size;
+        work.live += (size * wanted.len() as u64) as f64;
+        let is_int = inst.op.info().operands[0].role == Role::Def(Bank::Int);
+        wanted.remove(&(is_int, inst.a));
+        for (bank, register) in operands(inst) {
+            wanted.insert((bank == Bank::Int, register));
+        }
+    }
+    work.live += around as f64 * wanted.len() as f64 / 2.0;
+    work
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unit::CodeUnit;
+    use dualvm_vm::engine::{CallOptions, Config, Engine, Jit, Limits, Module};
+    use dualvm_vm::native::{Compiled, Generator, Listing, Refusal, SharedCode, Unit};
+    use dualvm_vm::text;
+    use dualvm_vm::value::Value;
+    use std::sync::{Arc, Mutex};
+
+    /// Generates code as usual, and notes for each piece what it was expected to be and what it is, in Cranelift's
+    /// instructions.
+    #[derive(Clone, Default, Debug)]
+    struct Watch(Arc<Mutex<Vec<(String, u64, u64)>>>);
+
+    #[derive(Debug)]
+    struct WatchUnit(CodeUnit, Watch);
+
+    impl Generator for Watch {
+        fn unit(&self) -> Result<Box<dyn Unit>, String> {
+            Ok(Box::new(WatchUnit(CodeUnit::new()?, self.clone())))
+        }
+
+        fn estimate(&self, _: &Request<'_>, _: Duration) -> Duration {
+            Duration::from_nanos(1)
+        }
+    }
+
+    // SAFETY: all code is the code unit's.
+    unsafe impl Unit for WatchUnit {
+        fn shared(&self) -> SharedCode {
+            self.0.shared()
+        }
+
+        fn compile(&mut self, request: &Request<'_>) -> Result<Compiled, Refusal> {
+            let expected = work(request, Duration::MAX).insts;
+            let compiled = self.0.compile(request);
+            let name = format!("{request:?}");
+            let (what, _) = name.split_at(60.min(name.len()));
+            self.1.0.lock().unwrap().push((what.to_owned(), expected, self.0.instructions()));
+            compiled
+        }
+
+        fn listing(&mut self, request: &FunctionRequest<'_>) -> Result<Listing, Refusal> {
+            self.0.listing(request)
+        }
+    }
+
+    /// What was expected of each piece of code that a function takes, and what it came to.
+    fn pieces(source: &str, args: &[Value]) -> Vec<(String, u64, u64)> {
+        let watch = Watch::default();
+        let mut config = Config::default();
+        config.jit = Jit::Always;
+        config.generator = Some(Arc::new(watch.clone()));
+        let def = text::parse(source, "test.dvs").unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
+        let module = Module::new(&Engine::new(config), def).unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
+        let options = CallOptions::with_limits(Limits { fuel: 10_000, ..Limits::default() });
+        for function in module.functions() {
+            // How they end doesn't matter.
+            _ = function.call_with(args, &options);
+            _ = function.grad_with(args, &options);
+        }
+        assert_eq!(module.compile_failures(), Vec::<String>::new());
+        watch.0.lock().unwrap().clone()
+    }
+
+    const HEAD: &str = "
+        type t0 = array real
+        type t1 = struct { real, int, t0 }
+        type t2 = variant { A {}, B { real, int, t0 } }
+        type t3 = closure (real, int) -> (real)
+        type t4 = builder real
+        type t5 = array t0
+        func f0 \"g\" (real, int) -> (real) regs 1 real, 1 int {
+         ret (r0) }
+        func f1 \"m\" (int, int) -> (t0) regs 2 int, t0 {
+         pack p0 ()
+         ret (p0) }
+        func f2 \"f\" (real, int) -> (real) export (x : Real, n : Int) -> Real
+         regs 40 real, 40 int, t0, t1, t2, t3, t4, t5 {
+         mov r1, r0
+         mov r2, r0
+         iconst i1, 1
+         iconst i2, 2
+         pack p0 (r0, r1)
+         struct_new p1 (r0, i0, p0)
+         variant_new p2, 1 (r0, i0, p0)
+         closure_new p3, f0 ()
+         build p4, i0
+         pack p5 (p0, p0)\n";
+
+    fn assert_expected(code: &str, what: &str) {
+        let source = format!("{HEAD}{code}\n ret (r1) }}");
+        for (name, expected, found) in pieces(&source, &[Value::Real(1.5), Value::Int(3)]) {
+            assert!(expected <= 2 * found + 100 && found <= 2 * expected, "{what}, {name}: {expected} for {found}");
+        }
+    }
+
+    #[test]
+    fn every_instruction_is_as_large_as_expected() {
+        let many = [
+            "add r3, r1, r2",
+            "smul r3, r1, r2",
+            "min r3, r1, r2",
+            "lt i3, r1, r2",
+            "idiv i3, i1, i2",
+            "to_int i3, r1",
+            "const r3, 1.5",
+            "pselect p0, i1, p0, p0",
+            "jump a%\na%:",
+            "branch i1, a%, a%\na%:",
+            "switch i1, [a%, a%], a%\na%:",
+            "call f0 (r1, i1) -> (r3)",
+            "call_closure p3 (r1, i1) -> (r3)",
+            "fork 2\n task f0 (r1, i1) -> (r3)\n task f0 (r1, i1) -> (r4)",
+            "pmap p0, f1, i1 ()",
+            "struct_new p1 (r1, i1, p0)",
+            "variant_new p2, 1 (r1, i1, p0)",
+            "closure_new p3, f0 ()",
+            "field r3, p1, 0",
+            "payload r3, p2, 1, 0",
+            "elem r3, p0, i1",
+            "pelem p0, p5, i1",
+            "pack p0 (r1, r2, r1, r2, r1, r2, r1, r2)",
+            "build p4, i1",
+            "push p4, r1",
+            "build p4, i1\n finish p0, p4",
+            // A segment and its record.
+            "mul r3, r1, r2\n add r4, r3, r1\n div r5, r4, r3\n call f0 (r5, i1) -> (r3)",
+        ];
+        for inst in many {
+            let code: Vec<String> = (0..40).map(|n| inst.replace('%', &n.to_string())).collect();
+            assert_expected(&code.join("\n"), inst);
+        }
+    }
+
+    #[test]
+    fn loops_are_as_large_as_expected() {
+        let bodies = [
+            "elem r3, p0, i3\n fma r1, r3, r2, r1",
+            "mul r1, r1, r2",
+            "div r1, r1, r2\n sqrt r4, r1\n div r1, r4, r1",
+            "push p4, r1\n sin r1, r1",
+            "struct_new p1 (r1, i1, p0)\n field r3, p1, 0\n mul r1, r1, r3",
+        ];
+        for body in bodies {
+            let body: Vec<&str> = std::iter::repeat_n(body, 4).collect();
+            let tail = "iadd i3, i3, i1\n ilt i4, i3, i0\n branch i4, head, end\nend:";
+            assert_expected(&format!("iconst i3, 0\n jump head\nhead:\n {}\n {tail}", body.join("\n")), body[0]);
+        }
+    }
+
+    /// The estimate of the first piece.
+    fn estimated(source: &str) -> Duration {
+        #[derive(Debug)]
+        struct First(Mutex<Option<Duration>>);
+        impl Generator for First {
+            fn unit(&self) -> Result<Box<dyn Unit>, String> {
+                Err("there is none".into())
+            }
+            fn estimate(&self, request: &Request<'_>, most: Duration) -> Duration {
+                *self.0.lock().unwrap().get_or_insert(estimate(request, most))
+            }
+        }
+        let first = Arc::new(First(Mutex::new(None)));
+        let mut config = Config::default();
+        config.jit = Jit::Always;
+        config.generator = Some(first.clone());
+        let def = text::parse(source, "test.dvs").unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
+        let module = Module::new(&Engine::new(config), def).unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
+        let options = CallOptions::with_limits(Limits { fuel: 10_000, ..Limits::default() });
+        let function = module.functions().next().unwrap();
+        _ = function.call_with(&[Value::Int(1)], &options);
+        first.0.lock().unwrap().unwrap()
+    }
+
+    #[test]
+    fn values_that_live_long_make_code_dear_and_wide_banks_do_not() {
+        // So many values, summed up at once or after so many branches.
+        let function = |values: usize, branches: usize| {
+            let mut code = format!("func f0 \"f\" (int) -> (int) export (n : Int) -> Int regs {} int {{\n", values + 1);
+            (0..values).for_each(|n| code += &format!("iadd i{}, i{n}, i0\n", n + 1));
+            (0..branches).for_each(|n| code += &format!("branch i0, a{n}, a{n}\na{n}:\n"));
+            (0..values).for_each(|n| code += &format!("ixor i0, i0, i{}\n", n + 1));
+            code + "ret (i0) }"
+        };
+        let (few, many) = (estimated(&function(10, 50)), estimated(&function(100, 50)));
+        assert!(many > 2 * few, "{few:?} {many:?}");
+        // Registers of which few live at a time.
+        let mut code = "func f0 \"f\" (int) -> (int) export (n : Int) -> Int regs 101 int {\n".to_owned();
+        (0..100).for_each(|n| code += &format!("iadd i{}, i{n}, i0\nbranch i0, a{n}, a{n}\na{n}:\n", n + 1));
+        let short = estimated(&(code + "ret (i100) }"));
+        assert!(short < many, "{short:?} {many:?}");
+    }
+}
