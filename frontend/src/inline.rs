@@ -101,7 +101,8 @@ fn size(function: &Function) -> Option<usize> {
     Some(found)
 }
 
-/// All nodes of a function's tree, parents before children, each of which is a step; fewer if the compilation is stopped.
+/// All nodes of a function's tree, parents before children, each of which is a step; fewer if the compilation is
+/// stopped.
 pub(crate) fn all_nodes(function: &Function, meter: &Meter) -> Vec<ExprId> {
     let mut found = Vec::new();
     let mut pending = vec![function.root];

@@ -11,8 +11,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 /// What a compilation may use. Every limit but that on time is on by default; the defaults are meant for trusted
-/// programs on a workstation. Together they bound memory: a node of the syntax takes up to 250 bytes in all stages
-/// that look at it, one of types up to 150, one of code up to 500.
+/// programs on a workstation, and [`CompileLimits::untrusted`] for programs from strangers. What compiling to native
+/// code may use is said for each call, by the machine's `Limits`.
 ///
 /// ```
 /// # use dualvm_frontend::{CompileLimits, CompileOptions, compile_with};
@@ -36,6 +36,9 @@ pub struct CompileLimits {
     /// Expressions of all instances of all definitions, before and after inlining, and the instructions that they
     /// become. Default: 100,000,000.
     pub code_nodes: u64,
+    /// Bytes that the compilation may hold at one time, by a cautious estimate: all nodes that were ever made, each
+    /// with the most that one of its kind takes in the stages that look at it. Default: 4 GiB.
+    pub memory_bytes: u64,
 }
 
 impl Default for CompileLimits {
@@ -46,12 +49,15 @@ impl Default for CompileLimits {
             syntax_nodes: 50_000_000,
             type_nodes: 100_000_000,
             code_nodes: 100_000_000,
+            memory_bytes: 4 << 30,
         }
     }
 }
 
 impl CompileLimits {
-    /// Limits for programs that nobody vouches for: a second, a text of 256 KiB, and nodes that take 512 MiB at most.
+    /// Limits for programs from strangers: a second of time, a text of 256 KiB, 128 MiB of memory.
+    ///
+    /// Whether nodes and memory suffice depends on the program only, and not on the machine that compiles it.
     pub fn untrusted() -> Self {
         CompileLimits {
             source_bytes: 256 << 10,
@@ -59,6 +65,7 @@ impl CompileLimits {
             syntax_nodes: 300_000,
             type_nodes: 1_000_000,
             code_nodes: 500_000,
+            memory_bytes: 128 << 20,
         }
     }
 }
@@ -100,6 +107,8 @@ pub enum Stopped {
     TypeNodes,
     /// There are more than [`CompileLimits::code_nodes`].
     CodeNodes,
+    /// It may hold more than [`CompileLimits::memory_bytes`].
+    MemoryBytes,
     /// The host has cancelled it.
     Cancelled,
 }
@@ -145,6 +154,11 @@ impl fmt::Display for Stage {
     }
 }
 
+/// The most that a node takes in all stages that look at it, with room for tables that grow by doubling.
+const SYNTAX_NODE_BYTES: u64 = 150;
+const TYPE_NODE_BYTES: u64 = 100;
+const CODE_NODE_BYTES: u64 = 300;
+
 /// Steps between two looks at the clock; a step takes far less than 10 µs.
 const STEPS: u32 = 512;
 
@@ -155,6 +169,8 @@ pub(crate) struct Meter {
     began: Instant,
     cancel: Option<CancelHandle>,
     counts: [Cell<u64>; 3],
+    /// Bytes that all that was counted may take.
+    bytes: Cell<u64>,
     /// Steps until the next look at the clock.
     steps_left: Cell<u32>,
     stage: Cell<Stage>,
@@ -179,6 +195,7 @@ impl Meter {
             began: Instant::now(),
             cancel: options.cancel.clone(),
             counts: [const { Cell::new(0) }; 3],
+            bytes: Cell::new(0),
             steps_left: Cell::new(STEPS),
             stage: Cell::new(Stage::Parse),
             place: Cell::new(Span::default()),
@@ -194,6 +211,7 @@ impl Meter {
             syntax_nodes: u64::MAX,
             type_nodes: u64::MAX,
             code_nodes: u64::MAX,
+            memory_bytes: u64::MAX,
         };
         Meter::new(&CompileOptions::with_limits(limits))
     }
@@ -239,15 +257,24 @@ impl Meter {
     pub(crate) fn nodes(&self, count: Count, nodes: usize) -> bool {
         let all = &self.counts[count as usize];
         all.set(all.get() + nodes as u64);
-        let (max, stopped) = match count {
-            Count::Syntax => (self.limits.syntax_nodes, Stopped::SyntaxNodes),
-            Count::Types => (self.limits.type_nodes, Stopped::TypeNodes),
-            Count::Code => (self.limits.code_nodes, Stopped::CodeNodes),
+        let (max, stopped, bytes_each) = match count {
+            Count::Syntax => (self.limits.syntax_nodes, Stopped::SyntaxNodes, SYNTAX_NODE_BYTES),
+            Count::Types => (self.limits.type_nodes, Stopped::TypeNodes, TYPE_NODE_BYTES),
+            Count::Code => (self.limits.code_nodes, Stopped::CodeNodes, CODE_NODE_BYTES),
         };
         if all.get() > max {
             self.stop(stopped);
         }
+        self.hold(nodes as u64 * bytes_each);
         self.steps(nodes)
+    }
+
+    /// Counts bytes that the compilation may hold.
+    fn hold(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get() + bytes);
+        if self.bytes.get() > self.limits.memory_bytes {
+            self.stop(Stopped::MemoryBytes);
+        }
     }
 
     #[cold]
@@ -282,6 +309,8 @@ impl Meter {
     pub(crate) fn check_source(&self, bytes: usize) {
         if bytes > self.limits.source_bytes {
             self.stop(Stopped::SourceBytes);
+        } else {
+            self.hold(bytes as u64);
         }
     }
 
@@ -308,6 +337,11 @@ impl Meter {
             Stopped::SourceBytes => Diagnostic::error(place, "the program's text is too long")
                 .note(format!("the limit `source_bytes` is {}", limits.source_bytes))
                 .help("pass data as arguments, or allow a longer text"),
+            Stopped::MemoryBytes => {
+                Diagnostic::error(place, "the program is too large: compiling it takes too much memory")
+                    .note(format!("the limit `memory_bytes` is {}", limits.memory_bytes))
+                    .help("pass data as arguments, or allow more memory")
+            }
             Stopped::SyntaxNodes => nodes(
                 "syntax_nodes",
                 limits.syntax_nodes,
@@ -318,13 +352,15 @@ impl Meter {
                 "type_nodes",
                 limits.type_nodes,
                 "types",
-                "tuples of tuples and functions of functions have large types: name them with `type`, or allow more nodes",
+                "tuples of tuples and functions of functions have large types: name them with `type`, \
+                 or allow more nodes",
             ),
             Stopped::CodeNodes => nodes(
                 "code_nodes",
                 limits.code_nodes,
                 "instances and expressions",
-                "a definition is compiled again for each type and each function that it is used with; allow more nodes if that is meant",
+                "a definition is compiled again for each type and each function that it is used with; \
+                 allow more nodes if that is meant",
             ),
         };
         let error = match why {

@@ -1,5 +1,5 @@
-//! What a `match` chooses, compared with trying one case after the other: random patterns, many cases, and cases that no
-//! decision tree of a reasonable size tells apart.
+//! What a `match` chooses, compared with trying one case after the other: random patterns, many cases, and cases that
+//! no decision tree of a reasonable size tells apart.
 
 use dualvm_frontend::compile;
 use dualvm_vm::engine::{Engine, Function, Module};
@@ -391,7 +391,8 @@ fn guards_may_read_what_earlier_guards_have_read() {
     // What is read for one guard is known in the others, also where the chain is cut.
     let guards: String = (0..200).map(|n| format!("  | Pair a b if a + b * {n} < 0 -> a * {n}\n")).collect();
     let f = function(&format!(
-        "type P = Pair Int Int | None\ndef f (a : Int) (b : Int) : Int =\n  match Pair a b with\n  | None -> -7\n{guards}  | Pair a b -> b\n"
+        "type P = Pair Int Int | None\ndef f (a : Int) (b : Int) : Int =\n  match Pair a b with\n  | None -> -7\n\
+         {guards}  | Pair a b -> b\n"
     ));
     for (a, b) in [(5, -1), (100, -1), (199, -1), (3, 3), (-1, 5)] {
         let expected = (0..200).find(|n| a + b * n < 0).map_or(b, |n| a * n);

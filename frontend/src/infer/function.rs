@@ -66,8 +66,8 @@ impl Infer<'_> {
             };
             self.check(function.body, self.out.functions[id].result, why);
         }
-        // A record whose fields are used can still be found out from the calls, but then it is one record. What was used
-        // before the functions has older variables only.
+        // A record whose fields are used can still be found out from the calls, but then it is one record. What was
+        // used before the functions has older variables only.
         self.solve_fields(fields, overloads);
         for index in fields..self.fields.len() {
             let [record, field] = [self.fields[index].record, self.fields[index].field];

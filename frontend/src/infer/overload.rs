@@ -104,8 +104,8 @@ impl Infer<'_> {
         }
     }
 
-    /// Sees to it that what is not told apart is not generic in the functions, opened at a time, that mention it: all but
-    /// the first few mentions.
+    /// Sees to it that what is not told apart is not generic in the functions, opened at a time, that mention it: all
+    /// but the first few mentions.
     pub(super) fn keep_overloads(&mut self, first: usize, opened: u32) {
         let kept: Vec<(Ty, Ty)> =
             self.overloads.iter().skip(first).flat_map(|usage| usage.collections.iter().copied()).collect();

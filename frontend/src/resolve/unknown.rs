@@ -52,8 +52,8 @@ impl Resolver<'_> {
         error.help(format!("there is a {kind} `{best}` with a similar name"))
     }
 
-    /// The known name that an unknown one was meant to be. Looking through all names takes time: it is done for problems
-    /// that are shown, and not without end.
+    /// The known name that an unknown one was meant to be. Looking through all names takes time: it is done for
+    /// problems that are shown, and not without end.
     pub(super) fn closest_of(
         &self,
         wanted: Name,

@@ -7,8 +7,14 @@
 use super::form::{Code, Value};
 use super::{Elaborator, Specialiser};
 use crate::ast::{ExprId, ExprKind, Let, LocalFunctionId};
+use crate::limits::Count;
 use crate::resolve::{LocalId, Meaning};
 use std::rc::Rc;
+
+/// So many captures count as one node.
+const CAPTURED_PER_NODE: usize = 8;
+/// So many captured values do.
+const VALUES_PER_NODE: usize = 2;
 
 /// Something from outside that a text mentions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -75,6 +81,7 @@ impl Specialiser<'_> {
         found.retain(is_outside);
         found.sort_unstable();
         found.dedup();
+        self.meter.nodes(Count::Code, found.len() / CAPTURED_PER_NODE);
         let found: Rc<[Free]> = found.into();
         self.mentions.insert(code, found.clone());
         found
@@ -118,6 +125,7 @@ impl Specialiser<'_> {
         }
         captured.sort_unstable();
         captured.dedup();
+        self.meter.nodes(Count::Code, captured.len() / CAPTURED_PER_NODE);
         captured.into()
     }
 }
@@ -126,7 +134,7 @@ impl Elaborator<'_, '_> {
     /// The values that a code captures here.
     pub(super) fn captured(&mut self, code: Code) -> Vec<Value> {
         let locals = self.program.environment(code);
-        self.program.meter.steps(locals.len());
+        self.program.meter.nodes(Count::Code, locals.len() / VALUES_PER_NODE);
         locals.iter().map(|local| self.locals[local].clone()).collect()
     }
 }

@@ -5,8 +5,8 @@
 //! needs the one that most rows need is. Alternatives of an or-pattern become rows when their column is chosen, and
 //! equal rows are one, so that or-patterns don't multiply; constructors with equal rows share a subtree.
 //!
-//! A tree can be exponentially larger than its `match`, because rows that match anything in a column are copied for each
-//! of its constructors. When a tree takes more work than a multiple of the size of its patterns, the rest is done
+//! A tree can be exponentially larger than its `match`, because rows that match anything in a column are copied for
+//! each of its constructors. When a tree takes more work than a multiple of the size of its patterns, the rest is done
 //! without copies: rows that test the same place first are taken together, and where they fail the rows after them are
 //! tried (Augustsson 1985). What even so takes too much work is refused.
 
