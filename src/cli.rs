@@ -1,12 +1,13 @@
 //! The command line: flags and subcommands. What each subcommand does is in the files beside this one.
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: 0; 1 if a program trapped or reached a limit; 2 for bad
-//! input. Nothing here panics: a closed pipe ends the program quietly.
+//! input; 130 after Ctrl-C. Nothing here panics: a closed pipe ends the program quietly.
 
 mod bench;
 mod convert;
 mod failure;
 mod input;
+mod interrupt;
 mod job_graph;
 mod json;
 mod limits;
@@ -33,7 +34,7 @@ struct Cli {
 const EXIT_CODES: &str = "\
 FILE is a program (.dual), assembly (.dvs) or bytecode (.dvbc), told apart by what it holds; `-` is stdin.
 
-Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
+Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 130 interrupted.";
 
 const ARGUMENTS: &str = "\
 Arguments are values in the language's syntax or in JSON: 3, -1.5e-3, true, (1.0, 2), [1.0, 2.0], { x = 1.0 },
@@ -45,12 +46,12 @@ name; without a name, the function that is called like the file is meant, or the
   echo '[1.5, [1.0, 2.0]]' | dualvm grad price.dual --input -
 
 In JSON, tuples, arrays and lists are lists, records are objects, and \"NaN\", \"Infinity\", \"-Infinity\", \"nan\",
-\"inf\" and \"-inf\" are reals. A constructor is its name, or an object from its name to what it takes: one value, a list of several, or
-an object of named ones.
+\"inf\" and \"-inf\" are reals. A constructor is its name, or an object from its name to what it takes: one value, a
+list of several, or an object of named ones.
 
 Amounts (N, BYTES) may end in k, M, G, T (thousands) or Ki, Mi, Gi, Ti (powers of 1024).
 
-Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
+Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 130 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {

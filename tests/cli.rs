@@ -457,6 +457,82 @@ fn traps_and_limits_exit_with_1() {
     assert!(finished.stderr.contains("--max-tape sets this limit"), "{finished:#?}");
 }
 
+/// Starts the program, sends it an interrupt once it has had some time, and says what came of it. It gets more time if
+/// it was not yet ready for one.
+#[cfg(unix)]
+fn interrupted(w: &Workspace, args: &[&str]) -> std::process::Output {
+    for tries in 0..7 {
+        let child = w.command(args).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(150 << tries));
+        let pid = child.id().to_string();
+        std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        if output.status.code().is_some() {
+            return output;
+        }
+    }
+    panic!("{args:?} never installs its handler")
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_run_with_130() {
+    let w = workspace("interrupt-run");
+    w.write("forever.dual", "def forever (x : Real) : Real = loop y = x while y < 1e300 do (y + x) / 2\n");
+    for command in ["run", "grad"] {
+        let output = interrupted(&w, &[command, "forever.dual", "1"]);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.starts_with("trap: ") && message.contains("in forever at forever.dual:1:"), "{message}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_compilation_with_130() {
+    let w = workspace("interrupt-compile");
+    let defs: String = (0..150_000)
+        .map(|at| format!("def f{} (x : Real) : Real = f{at} (x * 0.5) + f{at} (x + 1.0)\n", at + 1))
+        .collect();
+    w.write("long.dual", format!("def f0 (x : Real) : Real = sin x\n{defs}"));
+    let output = interrupted(&w, &["check", "long.dual"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]), "{message}");
+    assert!(message.starts_with("error: the compilation was cancelled\n --> long.dual:"), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_what_waits_for_input_with_130() {
+    let w = workspace("interrupt-input");
+    for tries in 0..7 {
+        let stdin = std::process::Stdio::piped();
+        let mut child = w.command(&["run", "mult.dual", "--input", "-"]).stdin(stdin).spawn().unwrap();
+        let held_open = child.stdin.take();
+        std::thread::sleep(std::time::Duration::from_millis(150 << tries));
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let code = child.wait().unwrap().code();
+        drop(held_open);
+        if let Some(code) = code {
+            return assert_eq!(code, 130);
+        }
+    }
+    panic!("it never installs its handler")
+}
+
+#[test]
+fn limits_of_the_compiler_exit_with_1() {
+    let w = workspace("compile-limits");
+    let finished = w.run(&["run", "mult.dual", "1", "2", "--deadline", "0"]);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(1), ""));
+    assert!(finished.stderr.starts_with("error: the compilation takes too long"), "{finished:#?}");
+    assert!(finished.stderr.ends_with("help: --deadline sets this limit\n"), "{finished:#?}");
+    w.write("huge.dual", vec![b' '; (16 << 20) + 1]);
+    let finished = w.run(&["check", "huge.dual"]);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(1), ""));
+    assert!(finished.stderr.starts_with("error: the program's text is too long"), "{finished:#?}");
+}
+
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let w = workspace("pipe");

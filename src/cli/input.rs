@@ -2,8 +2,12 @@
 
 use super::Target;
 use super::failure::{Failure, Outcome, exported};
+use super::interrupt::cancellable;
 use dualvm::frontend::{Literal, parse_literal};
-use dualvm::{ArgumentError, Config, DataDef, Engine, Error, ErrorKind, Function, HostType, Module, Value, ValueSeed};
+use dualvm::{
+    ArgumentError, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function, HostType,
+    Module, Value, ValueSeed,
+};
 use serde::de::DeserializeSeed;
 use std::io::Read;
 use std::path::Path;
@@ -34,9 +38,11 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// Loads a module, and verifies it.
-pub(crate) fn load(path: &Path, engine: &Engine) -> Outcome<Module> {
+pub(crate) fn load(path: &Path, engine: &Engine, limits: CompileLimits) -> Outcome<Module> {
     let (name, bytes) = (shown(path), read_module(path)?);
-    Module::load(engine, &name, &bytes).map_err(|error| Failure::load(&name, &error))
+    let options = CompileOptions::with_limits(limits);
+    cancellable(|handle| Module::load_with(engine, &name, &bytes, &options.cancelled_by(handle)))
+        .map_err(|error| Failure::load(&name, &error))
 }
 
 /// What a target means.
@@ -56,7 +62,7 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
     config.jit = target.jit.into();
     config.threads = target.threads;
     let engine = Engine::new(config);
-    let module = load(&target.file, &engine)?;
+    let module = load(&target.file, &engine, target.limits.compile_limits())?;
     let words = target.words();
     let (function, words) = choose_function(target, &words, &module)?;
     let args = match &target.input {

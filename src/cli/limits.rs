@@ -1,7 +1,7 @@
 //! Limits as flags.
 
 use clap::Args;
-use dualvm::Limits;
+use dualvm::{CompileLimits, Limits};
 use std::time::Duration;
 
 /// What a call may use; what isn't given is as in [`Limits::default`].
@@ -11,7 +11,7 @@ pub(crate) struct LimitFlags {
     /// Instructions, in the forward run and in the sweep together [default: 10^15]
     #[arg(long, value_name = "N", value_parser = amount, allow_negative_numbers = true)]
     fuel: Option<u64>,
-    /// Wall-clock time [default: none]
+    /// Wall-clock time, of compiling the source and of the call [default: none]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     deadline: Option<Duration>,
     /// Bytes that heap and frames may hold at one time [default: 4Gi]
@@ -35,6 +35,12 @@ pub(crate) struct LimitFlags {
 }
 
 impl LimitFlags {
+    /// What compiling the source may use.
+    pub(crate) fn compile_limits(&self) -> CompileLimits {
+        CompileLimits { deadline: self.deadline, ..CompileLimits::default() }
+    }
+
+    /// What the call may use.
     pub(crate) fn limits(&self) -> Limits {
         let default = Limits::default();
         Limits {
