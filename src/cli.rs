@@ -1,12 +1,13 @@
 //! The command line: flags and subcommands. What each subcommand does is in the files beside this one.
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: 0; 1 if a program trapped or reached a limit; 2 for bad
-//! input. Nothing here panics: a closed pipe ends the program quietly.
+//! input; 130 after Ctrl-C. Nothing here panics: a closed pipe ends the program quietly.
 
 mod bench;
 mod convert;
 mod failure;
 mod input;
+mod interrupt;
 mod job_graph;
 mod json;
 mod limits;
@@ -33,7 +34,7 @@ struct Cli {
 const EXIT_CODES: &str = "\
 FILE is a program (.dual), assembly (.dvs) or bytecode (.dvbc), told apart by what it holds; `-` is stdin.
 
-Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
+Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 130 interrupted.";
 
 const ARGUMENTS: &str = "\
 Arguments are values in the language's syntax or in JSON: 3, -1.5e-3, true, (1.0, 2), [1.0, 2.0], { x = 1.0 },
@@ -44,13 +45,13 @@ name; without a name, the function that is called like the file is meant, or the
   dualvm grad price.dual -1.5 '[1.0, 2.0]'
   echo '[1.5, [1.0, 2.0]]' | dualvm grad price.dual --input -
 
-In JSON, tuples, arrays and lists are lists, records are objects, and \"NaN\", \"Infinity\" and \"-Infinity\" are
-reals. A constructor is its name, or an object from its name to what it takes: one value, a list of several, or
-an object of named ones.
+In JSON, tuples, arrays and lists are lists, records are objects, and \"NaN\", \"Infinity\", \"-Infinity\", \"nan\",
+\"inf\" and \"-inf\" are reals. A constructor is its name, or an object from its name to what it takes: one value, a
+list of several, or an object of named ones.
 
 Amounts (N, BYTES) may end in k, M, G, T (thousands) or Ki, Mi, Gi, Ti (powers of 1024).
 
-Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
+Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 130 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -109,9 +110,12 @@ enum Command {
 struct Target {
     /// Source, assembly or bytecode
     file: PathBuf,
-    /// The function's name, then its arguments
-    #[arg(value_name = "NAME] [ARG", allow_negative_numbers = true)]
-    words: Vec<String>,
+    /// The function's name; may be left out, as said below
+    #[arg(allow_negative_numbers = true)]
+    name: Option<String>,
+    /// The function's arguments
+    #[arg(value_name = "ARG", allow_negative_numbers = true)]
+    args: Vec<String>,
     /// Read the arguments from a file that holds a JSON list of them; `-` is stdin
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -119,10 +123,17 @@ struct Target {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     jit: native::When,
     /// How many threads run tasks; 0: one per core. Results are the same
-    #[arg(long, value_name = "N", value_parser = threads::count, default_value = "0")]
+    #[arg(long, value_name = "N", value_parser = threads::count, default_value = "0", allow_negative_numbers = true)]
     threads: usize,
     #[command(flatten)]
     limits: limits::LimitFlags,
+}
+
+impl Target {
+    /// All words after the file: if the first is no function's name, it is an argument.
+    fn words(&self) -> Vec<String> {
+        self.name.iter().chain(&self.args).cloned().collect()
+    }
 }
 
 /// A call of a function.
@@ -179,8 +190,11 @@ fn execute(command: Command) -> Outcome {
 /// Puts a space before a negative number, so that it isn't read as a flag: clap itself knows `-1.5`, but not `-1e-3` or
 /// `-inf`. Readers of values pass over the space.
 fn shield_negative_number(arg: OsString) -> OsString {
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match arg.to_str().and_then(|text| text.strip_prefix('-')) {
-        Some(rest) if !rest.starts_with(['+', '-']) && rest.parse::<f64>().is_ok() => format!(" -{rest}").into(),
+        Some(rest) if !rest.starts_with(['+', '-']) && !is_plain(rest) && rest.parse::<f64>().is_ok() => {
+            format!(" -{rest}").into()
+        }
         _ => arg,
     }
 }

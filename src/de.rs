@@ -64,9 +64,11 @@ struct ValueDeserializer<'v>(&'v Value);
 
 impl<'v> ValueDeserializer<'v> {
     fn refuse<'de, V: Visitor<'de>>(self, visitor: &V) -> Error {
+        // `serde` would write all of up to 309 digits.
+        let real = |x: f64| format!("floating point `{x:?}`");
         let unexpected = match self.0 {
             Value::Null => Unexpected::Other("null"),
-            Value::Real(x) => Unexpected::Float(*x),
+            Value::Real(x) => return de::Error::invalid_type(Unexpected::Other(&real(*x)), visitor),
             Value::Int(n) => Unexpected::Signed(*n),
             Value::Bool(b) => Unexpected::Bool(*b),
             value => Unexpected::Other(value.kind()),

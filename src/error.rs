@@ -2,7 +2,7 @@
 //!
 //! [`Error`] is a pointer to an [`ErrorKind`]; nothing here prints anything, `Display` and `Debug` do.
 
-use crate::frontend::{Diagnostics, Unexported};
+use crate::frontend::{Diagnostics, Stopped, Unexported};
 use crate::vm::binary::{DecodeError, EncodeError};
 use crate::vm::engine::RunError;
 use crate::vm::module::HostType;
@@ -42,7 +42,7 @@ pub struct Error(Box<ErrorKind>);
 /// What went wrong.
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The program's source has errors.
+    /// The program's source has errors, or its compilation reached a limit or was cancelled.
     Source(Diagnostics),
     /// A module in text has errors; at least one.
     Assembly(Vec<TextError>),
@@ -127,14 +127,22 @@ impl Error {
         self.trap().is_some()
     }
 
-    /// Whether a program stopped because it reached a limit. Other limits may let it end.
+    /// Whether a program, or its compilation, stopped because it reached a limit. Other limits may let it end.
     pub fn is_limit(&self) -> bool {
-        self.trap().is_some_and(|trap| matches!(trap.kind, TrapKind::Limit(_)))
+        match self.kind() {
+            ErrorKind::Trap(trap) => matches!(trap.kind, TrapKind::Limit(_)),
+            ErrorKind::Source(errors) => errors.stopped().is_some_and(|stopped| stopped != Stopped::Cancelled),
+            _ => false,
+        }
     }
 
-    /// Whether a program stopped because the host cancelled it.
+    /// Whether a program, or its compilation, stopped because the host cancelled it.
     pub fn is_cancelled(&self) -> bool {
-        self.trap().is_some_and(|trap| trap.kind == TrapKind::Cancelled)
+        match self.kind() {
+            ErrorKind::Trap(trap) => trap.kind == TrapKind::Cancelled,
+            ErrorKind::Source(errors) => errors.stopped() == Some(Stopped::Cancelled),
+            _ => false,
+        }
     }
 
     /// The trap with its backtrace, if a program stopped before its end.

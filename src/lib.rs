@@ -180,6 +180,19 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! Compiling has [`CompileLimits`]: on bytes of source, time, nodes and memory. [`Module::from_source_with`] takes
+//! them, and the same [`CancelHandle`]. `untrusted()` of both are a start for programs from strangers.
+//!
+//! ```
+//! # use dualvm::{CompileLimits, CompileOptions, Config, Engine, Error, Limits, Module};
+//! let mut config = Config::default();
+//! config.limits = Limits::untrusted();
+//! let options = CompileOptions::with_limits(CompileLimits::untrusted());
+//! let module = Module::from_source_with(&Engine::new(config), "f.dual", "def f (x : Real) = x ^ 3", &options)?;
+//! # assert_eq!(module.functions().count(), 1);
+//! # Ok::<(), Error>(())
+//! ```
+//!
 //! # Errors
 //! There is one [`Error`] type. Its `Display` is for your users: a source error shows the line and points at the place,
 //! a trap ends with the program's backtrace. [`Error::kind`] is for your code, [`Error::is_trap`] for the commonest
@@ -224,9 +237,10 @@ mod ser;
 mod typed;
 
 pub use error::{Error, ErrorKind};
+pub use frontend::{CompileLimits, CompileOptions};
 pub use function::Function;
 pub use kind::FileKind;
-pub use module::{Module, read_def};
+pub use module::{Module, read_def, read_def_with};
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use typed::TypedFunction;
 pub use vm::engine::{CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, Stats};

@@ -1,6 +1,6 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend::{self, Unexported};
+use crate::frontend::{self, CompileOptions, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
 use crate::vm::module::{FuncId, ModuleDef};
@@ -60,9 +60,35 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Source`] with all problems found, each with its line.
+    /// [`ErrorKind::Source`] with all problems found, each with its line; and
+    /// [`CompileLimits`](crate::CompileLimits), by default.
     pub fn from_source(engine: &Engine, file: &str, text: &str) -> Result<Module, Error> {
-        Module::verify(engine, compile(file, text)?)
+        Module::from_source_with(engine, file, text, &CompileOptions::default())
+    }
+
+    /// Compiles a program as [`Module::from_source`] does, within limits of its own, and until another thread cancels
+    /// it.
+    ///
+    /// ```
+    /// use dualvm::{CompileLimits, CompileOptions, Engine, Module};
+    ///
+    /// let options = CompileOptions::with_limits(CompileLimits::untrusted());
+    /// let text = format!("def f (x : Real) : Real = {}", vec!["x"; 1_000_000].join(" + "));
+    /// let error = Module::from_source_with(&Engine::default(), "f.dual", &text, &options).unwrap_err();
+    /// assert!(error.is_limit());
+    /// assert!(error.to_string().contains("the limit `source_bytes` is 262144"));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Module::from_source`]. Of a limit, and of a cancellation, there is one problem that says where the compiler
+    /// was; see [`Error::is_limit`] and [`Error::is_cancelled`].
+    pub fn from_source_with(
+        engine: &Engine,
+        file: &str,
+        text: &str,
+        options: &CompileOptions,
+    ) -> Result<Module, Error> {
+        Module::verify(engine, compile(file, text, options)?)
     }
 
     /// Assembles and verifies a module in text form; [`dualvm::vm::text`](crate::vm::text) describes it.
@@ -106,7 +132,16 @@ impl Module {
     /// As [`Module::from_source`], [`Module::from_assembly`] or [`Module::from_binary`], and [`ErrorKind::NotText`] if
     /// the bytes are neither text nor binary.
     pub fn load(engine: &Engine, file: &str, bytes: &[u8]) -> Result<Module, Error> {
-        Module::verify(engine, read(file, bytes)?)
+        Module::load_with(engine, file, bytes, &CompileOptions::default())
+    }
+
+    /// Loads a module as [`Module::load`] does; if it is source, as [`Module::from_source_with`]. Assembly and binary
+    /// are read in time and memory that are linear in the number of bytes, which the host has in hand.
+    ///
+    /// # Errors
+    /// As [`Module::load`] and [`Module::from_source_with`].
+    pub fn load_with(engine: &Engine, file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Module, Error> {
+        Module::verify(engine, read(file, bytes, options)?)
     }
 
     /// The exported function of this name.
@@ -196,7 +231,15 @@ impl Module {
 /// # Errors
 /// As [`Module::load`], but never [`ErrorKind::Verify`].
 pub fn read_def(file: &str, bytes: &[u8]) -> Result<ModuleDef, Error> {
-    read(file, bytes).map(|read| read.def)
+    read_def_with(file, bytes, &CompileOptions::default())
+}
+
+/// Reads a file as [`read_def`] does; if it is source, as [`Module::from_source_with`].
+///
+/// # Errors
+/// As [`Module::load_with`], but never [`ErrorKind::Verify`].
+pub fn read_def_with(file: &str, bytes: &[u8], options: &CompileOptions) -> Result<ModuleDef, Error> {
+    read(file, bytes, options).map(|read| read.def)
 }
 
 /// A module before verification.
@@ -205,7 +248,7 @@ struct Read {
     unexported: Vec<Unexported>,
 }
 
-fn read(file: &str, bytes: &[u8]) -> Result<Read, Error> {
+fn read(file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Read, Error> {
     let only = |def| Read { def, unexported: Vec::new() };
     let kind = FileKind::detect(file, bytes);
     if kind == FileKind::Binary {
@@ -215,12 +258,12 @@ fn read(file: &str, bytes: &[u8]) -> Result<Read, Error> {
         .map_err(|error| ErrorKind::NotText { file: file.to_owned(), offset: error.valid_up_to() })?;
     match kind {
         FileKind::Assembly => text::parse(text, file).map(only).map_err(|errors| ErrorKind::Assembly(errors).into()),
-        _ => compile(file, text),
+        _ => compile(file, text, options),
     }
 }
 
 /// The one place where the language's compiler is called.
-fn compile(file: &str, text: &str) -> Result<Read, Error> {
-    let compiled = frontend::compile_program(file, text).map_err(ErrorKind::Source)?;
+fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
+    let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
     Ok(Read { def: compiled.module, unexported: compiled.unexported })
 }

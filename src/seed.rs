@@ -17,8 +17,9 @@ const RESERVED_MAX: usize = 1 << 16;
 /// Tuples, arrays and lists are lists, records are maps, unit is null or the empty list. A value of a data type is the
 /// constructor's name if that takes nothing, and else a map from the name to what it takes: the value of its only
 /// field, a list of several, or a map of fields with names. Integers are accepted for reals, but not reals for
-/// integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals, too. Errors
-/// name the place, as in `x[3].1`, and what was expected and found there.
+/// integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals, too, and so are
+/// `"nan"`, `"inf"` and `"-inf"`, as the language writes them. Errors name the place, as in `x[3].1`, and what was
+/// expected and found there.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentsSeed<'a> {
     params: &'a [(String, HostType)],
@@ -98,6 +99,16 @@ impl<'a> ValueSeed<'a> {
             None => Ok(payload.value(written)),
             Some(other) => Err(self.fail(format_args!("an object with `{name}` and `{other}`"))),
         }
+    }
+}
+
+/// The reals that JSON has no numbers for, by the names that formats give them and by those of the language.
+fn named_real(text: &str) -> Option<f64> {
+    match text {
+        "NaN" | "nan" => Some(f64::NAN),
+        "Infinity" | "inf" => Some(f64::INFINITY),
+        "-Infinity" | "-inf" => Some(f64::NEG_INFINITY),
+        _ => None,
     }
 }
 
@@ -236,19 +247,20 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     fn visit_f64<E: de::Error>(self, x: f64) -> Result<Value, E> {
         match self.expected.ty {
             HostType::Real => Ok(Value::Real(x)),
-            _ => Err(self.fail(Unexpected::Float(x))),
+            // `serde` would write all of up to 309 digits.
+            _ => Err(self.fail(format_args!("floating point `{x:?}`"))),
         }
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
-        match (self.expected.ty, text) {
-            (HostType::Real, "NaN") => Ok(Value::Real(f64::NAN)),
-            (HostType::Real, "Infinity") => Ok(Value::Real(f64::INFINITY)),
-            (HostType::Real, "-Infinity") => Ok(Value::Real(f64::NEG_INFINITY)),
-            _ => match self.constructor(text)? {
-                Some(payload) => payload.constant().map_err(|error| self.refuse(error)),
-                None => Err(self.fail(Unexpected::Str(text))),
-            },
+        if *self.expected.ty == HostType::Real
+            && let Some(x) = named_real(text)
+        {
+            return Ok(Value::Real(x));
+        }
+        match self.constructor(text)? {
+            Some(payload) => payload.constant().map_err(|error| self.refuse(error)),
+            None => Err(self.fail(Unexpected::Str(text))),
         }
     }
 
@@ -371,12 +383,7 @@ impl<'de> Visitor<'de> for RealSeed<'_> {
         Ok(n as f64)
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<f64, E> {
-        match text {
-            "NaN" => Ok(f64::NAN),
-            "Infinity" => Ok(f64::INFINITY),
-            "-Infinity" => Ok(f64::NEG_INFINITY),
-            _ => Err(self.fail(Unexpected::Str(text))),
-        }
+        named_real(text).ok_or_else(|| self.fail(Unexpected::Str(text)))
     }
     fn visit_bool<E: de::Error>(self, b: bool) -> Result<f64, E> {
         Err(self.fail(Unexpected::Bool(b)))

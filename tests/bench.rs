@@ -141,6 +141,8 @@ fn latency_has_every_example_and_its_stages_add_up() {
         let native = row["native_ns"].as_f64().expect("a time");
         assert_eq!(native > 0.0, row["tier"] == "always native", "{row}");
         assert!(native < total, "{row}");
+        let [module, gradient] = ["process_module_ns", "process_total_ns"].map(|field| row[field].as_f64());
+        assert!(0.0 < module.unwrap() && module < gradient, "{row}");
     }
 }
 

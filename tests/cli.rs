@@ -74,6 +74,16 @@ fn reals_that_json_lacks_are_strings_both_ways() {
     assert_eq!(json("\"Infinity\"", "2"), "{\"value\":\"Infinity\"}\n");
     assert_eq!(json("\"-Infinity\"", "2"), "{\"value\":\"-Infinity\"}\n");
     assert_eq!(json("\"NaN\"", "2"), "{\"value\":\"NaN\"}\n");
+    // As the language and the text form write them.
+    assert_eq!(json("\"inf\"", "2"), "{\"value\":\"Infinity\"}\n");
+    assert_eq!(json("\"-inf\"", "2"), "{\"value\":\"-Infinity\"}\n");
+    assert_eq!(json("\"nan\"", "2"), "{\"value\":\"NaN\"}\n");
+    w.write("args.json", r#"[["inf", "-inf", "nan", "-Infinity"]]"#);
+    assert_eq!(w.stdout(&["run", "two.dual", "third", "--input", "args.json"]), "value  = nan\n");
+    w.write("args.json", r#"[1, "inf"]"#);
+    let refused = w.run(&["run", "two.dual", "pair", "--input", "args.json"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("argument n: expected Int, found string \"inf\""), "{}", refused.stderr);
     assert_eq!(json("1e-320", "0.1"), "{\"value\":1e-321}\n");
 }
 
@@ -447,6 +457,82 @@ fn traps_and_limits_exit_with_1() {
     assert!(finished.stderr.contains("--max-tape sets this limit"), "{finished:#?}");
 }
 
+/// Starts the program, sends it an interrupt once it has had some time, and says what came of it. It gets more time if
+/// it was not yet ready for one.
+#[cfg(unix)]
+fn interrupted(w: &Workspace, args: &[&str]) -> std::process::Output {
+    for tries in 0..7 {
+        let child = w.command(args).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(150 << tries));
+        let pid = child.id().to_string();
+        std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        if output.status.code().is_some() {
+            return output;
+        }
+    }
+    panic!("{args:?} never installs its handler")
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_run_with_130() {
+    let w = workspace("interrupt-run");
+    w.write("forever.dual", "def forever (x : Real) : Real = loop y = x while y < 1e300 do (y + x) / 2\n");
+    for command in ["run", "grad"] {
+        let output = interrupted(&w, &[command, "forever.dual", "1"]);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.starts_with("trap: ") && message.contains("in forever at forever.dual:1:"), "{message}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_compilation_with_130() {
+    let w = workspace("interrupt-compile");
+    let defs: String = (0..150_000)
+        .map(|at| format!("def f{} (x : Real) : Real = f{at} (x * 0.5) + f{at} (x + 1.0)\n", at + 1))
+        .collect();
+    w.write("long.dual", format!("def f0 (x : Real) : Real = sin x\n{defs}"));
+    let output = interrupted(&w, &["check", "long.dual"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]), "{message}");
+    assert!(message.starts_with("error: the compilation was cancelled\n --> long.dual:"), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_what_waits_for_input_with_130() {
+    let w = workspace("interrupt-input");
+    for tries in 0..7 {
+        let stdin = std::process::Stdio::piped();
+        let mut child = w.command(&["run", "mult.dual", "--input", "-"]).stdin(stdin).spawn().unwrap();
+        let held_open = child.stdin.take();
+        std::thread::sleep(std::time::Duration::from_millis(150 << tries));
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let code = child.wait().unwrap().code();
+        drop(held_open);
+        if let Some(code) = code {
+            return assert_eq!(code, 130);
+        }
+    }
+    panic!("it never installs its handler")
+}
+
+#[test]
+fn limits_of_the_compiler_exit_with_1() {
+    let w = workspace("compile-limits");
+    let finished = w.run(&["run", "mult.dual", "1", "2", "--deadline", "0"]);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(1), ""));
+    assert!(finished.stderr.starts_with("error: the compilation takes too long"), "{finished:#?}");
+    assert!(finished.stderr.ends_with("help: --deadline sets this limit\n"), "{finished:#?}");
+    w.write("huge.dual", vec![b' '; (16 << 20) + 1]);
+    let finished = w.run(&["check", "huge.dual"]);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(1), ""));
+    assert!(finished.stderr.starts_with("error: the program's text is too long"), "{finished:#?}");
+}
+
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let w = workspace("pipe");
@@ -474,6 +560,57 @@ fn a_million_elements_go_in_and_out() {
     let gradient = parsed["gradient"][0].as_array().unwrap();
     assert_eq!(gradient.len(), 1_000_000);
     assert_eq!(gradient[999_999].as_f64().unwrap(), 2.0 * (999_999.0 / 7.0));
+}
+
+/// Errors about flags and arguments show how a command is used, whatever of it was given.
+#[test]
+fn usage_is_well_formed_in_errors() {
+    let w = workspace("usage");
+    let usage = |args: &[&str]| {
+        let finished = w.run(args);
+        assert_eq!(finished.code, Some(2), "{args:?}: {}", finished.stderr);
+        let usage = finished.stderr.lines().find_map(|line| line.strip_prefix("Usage: dualvm ")).map(str::to_owned);
+        usage.unwrap_or_else(|| panic!("{args:?}: {}", finished.stderr))
+    };
+    assert_eq!(
+        usage(&["tape", "two.dual", "third", "[1]", "-o", "graph.svg"]),
+        "tape --job-graph --output <OUT> <FILE> <NAME> <ARG>..."
+    );
+    assert_eq!(usage(&["tape", "two.dual", "third", "--frob"]), "tape <FILE> <NAME> [ARG]...");
+    assert_eq!(usage(&["run", "two.dual", "third", "1", "--frob"]), "run <FILE> <NAME> <ARG>...");
+    assert_eq!(usage(&["grad"]), "grad <FILE> [NAME] [ARG]...");
+    let commands = ["check", "run", "grad", "tape", "build", "disasm", "asm", "verify", "bench"];
+    let given: [&[&str]; 5] = [&[], &["two.dual"], &["two.dual", "third"], &["two.dual", "third", "1"], &["-o", "x"]];
+    for (command, given) in commands.iter().flat_map(|command| given.map(|given| (*command, given))) {
+        let usage = usage(&[&[command][..], given, &["--frob"]].concat());
+        // Each word is a flag or a name, in one pair of brackets that may be followed by dots.
+        for word in usage.split(' ').map(|word| word.trim_end_matches("...")) {
+            let inner = word.strip_prefix('<').and_then(|word| word.strip_suffix('>'));
+            let inner = inner.or(word.strip_prefix('[').and_then(|word| word.strip_suffix(']'))).unwrap_or(word);
+            assert!(inner.chars().all(|c| c.is_alphanumeric() || c == '-'), "{command} {given:?}: {usage}");
+        }
+    }
+    for bad in [["--fuel", "-1"], ["--threads", "-1"], ["--deadline", "-0.5"]] {
+        let finished = w.run(&[&["run", "two.dual"][..], &bad].concat());
+        assert!(
+            finished.stderr.contains(&format!("invalid value '{}' for '{}", bad[1], bad[0])),
+            "{}",
+            finished.stderr
+        );
+    }
+}
+
+#[test]
+fn messages_do_not_write_out_huge_numbers() {
+    let w = workspace("huge");
+    w.write("cut.dual", "def cut (x : Real) : Int = to_int x");
+    let trap = w.run(&["run", "cut.dual", "1e300"]);
+    assert_eq!(
+        (trap.code, trap.stderr.lines().next()),
+        (Some(1), Some("trap: 1e300 can't be converted to an integer"))
+    );
+    let refused = w.run(&["run", "two.dual", "pair", "1", "1e300"]);
+    assert!(refused.stderr.contains("argument n: expected Int, found floating point `1e300`"), "{}", refused.stderr);
 }
 
 #[test]

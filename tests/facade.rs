@@ -1,8 +1,8 @@
 //! The library as a host uses it: values, the host's own types, limits, threads.
 
 use dualvm::{
-    CallOptions, CancelHandle, Config, Engine, Error, ErrorKind, FileKind, Function, Limit, Limits, Module, TrapKind,
-    Value,
+    CallOptions, CancelHandle, CompileLimits, CompileOptions, Config, Engine, Error, ErrorKind, FileKind, Function,
+    Limit, Limits, Module, TrapKind, Value, read_def_with,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -235,6 +235,32 @@ fn another_thread_cancels_a_run() {
         assert!(began.elapsed() < Duration::from_secs(20));
     }
     assert_eq!(f.call_as::<f64>(&(1e301,)).unwrap(), 1e301);
+}
+
+#[test]
+fn compiling_has_limits_and_can_be_cancelled() {
+    let (engine, text) = (Engine::default(), "def f (x : Real) : Real = x * x");
+    let options = CompileOptions::with_limits(CompileLimits::untrusted());
+    let module = Module::from_source_with(&engine, "f.dual", text, &options).unwrap();
+    assert_eq!(module.def(), Module::from_source(&engine, "f.dual", text).unwrap().def());
+
+    let limits = CompileLimits { syntax_nodes: 5, ..CompileLimits::default() };
+    let options = CompileOptions::with_limits(limits);
+    let handle = CancelHandle::new();
+    handle.cancel();
+    let cancelled = CompileOptions::default().cancelled_by(&handle);
+    let load = |options| Module::load_with(&engine, "f.dual", text.as_bytes(), options).unwrap_err();
+    let from_source = |options| Module::from_source_with(&engine, "f.dual", text, options).unwrap_err();
+    let read = |options| read_def_with("f.dual", text.as_bytes(), options).unwrap_err();
+    for error in [load(&options), from_source(&options), read(&options)] {
+        assert!(error.is_limit() && !error.is_cancelled() && !error.is_trap(), "{error}");
+        assert!(error.to_string().contains("f.dual:1:"), "{error}");
+    }
+    for error in [load(&cancelled), from_source(&cancelled), read(&cancelled)] {
+        assert!(error.is_cancelled() && !error.is_limit() && !error.is_trap(), "{error}");
+    }
+    let wrong = Module::from_source(&engine, "f.dual", "def f = y").unwrap_err();
+    assert!(!wrong.is_limit() && !wrong.is_cancelled());
 }
 
 #[test]

@@ -3,13 +3,14 @@
 mod support;
 
 use dualvm_vm::builder::FunctionBuilder;
-use dualvm_vm::engine::Function;
-use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
+use dualvm_vm::engine::{Function, Limits};
+use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role, Scalar, evaluate};
 use dualvm_vm::module::{ModuleDef, ValueType};
 use dualvm_vm::value::Value;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
-use support::reference::{partials, real_value};
+use support::engines::{Engines, Mode, Outcome};
+use support::reference::{integer_value, partials, real_value};
 use support::{assert_all_close, assert_close, export_all, finite_difference, flatten, function, load, same};
 
 /// What the oracle calls `pow` and so on is the instruction of that name.
@@ -31,6 +32,10 @@ fn numbers(value: &Json) -> Vec<f64> {
 
 /// A function that applies one instruction to its parameters, in the order of the instruction's operands.
 fn apply(op: Op) -> Function {
+    load(applied(op)).function("main").expect("main is exported")
+}
+
+fn applied(op: Op) -> ModuleDef {
     let roles: Vec<Role> = op.info().operands.iter().map(|operand| operand.role).collect();
     let ty = |role: &Role| match role {
         Role::Def(Bank::Real) | Role::Use(Bank::Real) => ValueType::Real,
@@ -44,7 +49,7 @@ fn apply(op: Op) -> Function {
     out.ret(&[dst]);
     let mut def = ModuleDef { functions: vec![out.finish().expect("one instruction")], ..ModuleDef::default() };
     export_all(&mut def);
-    load(def).function("main").expect("main is exported")
+    def
 }
 
 fn reals(xs: &[f64]) -> Vec<Value> {
@@ -123,6 +128,19 @@ const POINTS: &[Point] = &[
     ("powi", &[0.0], &[2], 0.0, &[0.0]),
     ("powi", &[f64::NAN], &[0], 1.0, &[0.0]),
     ("powi", &[0.0], &[-1], f64::INFINITY, &[f64::NEG_INFINITY]),
+    // There is no integer before the smallest one. The power with an odd exponent has the sign of its base.
+    ("powi", &[2.0], &[i64::MIN], 0.0, &[0.0]),
+    ("powi", &[-2.0], &[i64::MIN], 0.0, &[0.0]),
+    ("powi", &[0.5], &[i64::MIN], f64::INFINITY, &[f64::NEG_INFINITY]),
+    ("powi", &[-0.5], &[i64::MIN], f64::INFINITY, &[f64::INFINITY]),
+    ("powi", &[0.0], &[i64::MIN], f64::INFINITY, &[f64::NEG_INFINITY]),
+    ("powi", &[-0.0], &[i64::MIN], f64::INFINITY, &[f64::INFINITY]),
+    ("powi", &[1.0], &[i64::MIN], 1.0, &[i64::MIN as f64]),
+    ("powi", &[-1.0], &[i64::MIN], 1.0, &[-(i64::MIN as f64)]),
+    ("powi", &[f64::INFINITY], &[i64::MIN], 0.0, &[0.0]),
+    ("powi", &[-1.0], &[i64::MIN + 1], -1.0, &[i64::MIN as f64]),
+    ("powi", &[0.5], &[i64::MAX], 0.0, &[0.0]),
+    ("powi", &[-1.0], &[i64::MAX], -1.0, &[i64::MAX as f64]),
     ("select", &[3.0, 5.0], &[1], 3.0, &[1.0, 0.0]),
     ("select", &[3.0, 5.0], &[0], 5.0, &[0.0, 1.0]),
     ("select", &[3.0, 5.0], &[-7], 3.0, &[1.0, 0.0]),
@@ -142,7 +160,10 @@ const POINTS: &[Point] = &[
     // ψ⁽¹⁾(1) = π²/6, ψ⁽²⁾(1) = -2 ζ(3), ψ⁽³⁾(1) = π⁴/15
     ("polygamma", &[1.0], &[1], 1.6449340668482264, &[-2.4041138063191886]),
     ("polygamma", &[1.0], &[2], -2.4041138063191886, &[6.493939402266829]),
-    ("polygamma", &[1.0], &[-1], f64::NAN, &[-0.5772156649015329]),
+    // What is no order has no derivative: digamma, of order 0, is not that of order -1.
+    ("polygamma", &[1.0], &[-1], f64::NAN, &[f64::NAN]),
+    ("polygamma", &[1.0], &[i64::MIN], f64::NAN, &[f64::NAN]),
+    ("polygamma", &[1.0], &[i64::MAX], f64::NAN, &[f64::NAN]),
     ("abs", &[0.0], &[], 0.0, &[0.0]),
     ("min", &[2.0, 2.0], &[], 2.0, &[1.0, 0.0]),
     ("max", &[2.0, 2.0], &[], 2.0, &[1.0, 0.0]),
@@ -163,15 +184,21 @@ const POINTS: &[Point] = &[
 
 /// Arguments in the order of the operands.
 fn arguments(op: Op, xs: &[f64], ns: &[i64]) -> Vec<Value> {
+    let value = |scalar| match scalar {
+        Scalar::Real(x) => Value::Real(x),
+        Scalar::Int(n) => Value::Int(n),
+    };
+    scalars(op, xs, ns).into_iter().map(value).collect()
+}
+
+fn scalars(op: Op, xs: &[f64], ns: &[i64]) -> Vec<Scalar> {
     let (mut xs, mut ns) = (xs.iter(), ns.iter());
-    let operands = &op.info().operands[1..];
-    operands
-        .iter()
-        .map(|operand| match operand.role {
-            Role::Use(Bank::Real) => Value::Real(*xs.next().expect("a real")),
-            _ => Value::Int(*ns.next().expect("an integer")),
-        })
-        .collect()
+    let operands = op.info().operands[1..].iter();
+    let scalar = operands.map(|operand| match operand.role {
+        Role::Use(Bank::Real) => Scalar::Real(*xs.next().expect("a real")),
+        _ => Scalar::Int(*ns.next().expect("an integer")),
+    });
+    scalar.collect()
 }
 
 #[test]
@@ -232,7 +259,7 @@ fn values_and_partials_agree_with_the_reference_on_a_grid() {
         for at in 0..grid.len().pow(n_reals.min(2) as u32) {
             let xs = [grid[at % grid.len()], grid[at / grid.len()], 0.75];
             let xs = &xs[..n_reals];
-            for n in [-3i64, -1, 0, 1, 2, 7, 40] {
+            for n in [-3i64, -1, 0, 1, 2, 7, 40, i64::MIN, i64::MIN + 1, i64::MAX] {
                 let ns = &[n][..n_ints];
                 let (value, gradient) = f.value_and_grad(&arguments(op, xs, ns)).unwrap();
                 let expected = real_value(op, xs, ns);
@@ -251,6 +278,84 @@ fn values_and_partials_agree_with_the_reference_on_a_grid() {
                 }
             }
         }
+    }
+}
+
+/// Integers at which something wraps, shifts out or traps.
+const EDGES: [i64; 13] = [i64::MIN, i64::MIN + 1, -65, -64, -63, -1, 0, 1, 2, 63, 64, i64::MAX - 1, i64::MAX];
+
+/// All lists of so many of these.
+fn lists<T: Copy>(of: &[T], len: usize) -> Vec<Vec<T>> {
+    let longer = |lists: Vec<Vec<T>>| {
+        let with = |list: &Vec<T>| of.iter().map(|&one| [&list[..], &[one]].concat()).collect::<Vec<_>>();
+        lists.iter().flat_map(with).collect()
+    };
+    (0..len).fold(vec![Vec::new()], |lists, _| longer(lists))
+}
+
+#[test]
+fn edges_of_integers_are_the_same_in_all_engines_and_when_folded() {
+    let reals = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 9.223372036854775e18, -9.223372036854776e18, 1e300, f64::NAN];
+    let on_integers = |op: &Op| {
+        let banks = op.info().operands.iter().map(|operand| operand.role);
+        op.is_scalar() && banks.into_iter().any(|role| matches!(role, Role::Use(Bank::Int) | Role::Def(Bank::Int)))
+    };
+    let mut engines = Engines::all();
+    for &op in Op::ALL.iter().filter(|&op| on_integers(op)) {
+        let count = |bank| op.info().operands[1..].iter().filter(|operand| operand.role == Role::Use(bank)).count();
+        let (n_reals, n_ints) = (count(Bank::Real), count(Bank::Int));
+        let loaded = engines.load(&applied(op), 0).expect("one instruction");
+        let mode = if op.info().operands[0].role == Role::Def(Bank::Real) { Mode::Gradient } else { Mode::Call };
+        for xs in lists(&reals, n_reals.min(1)) {
+            let xs = [&xs[..], &[3.0; 3][..n_reals - xs.len()]].concat();
+            for ns in lists(&EDGES, n_ints) {
+                let outcome = loaded.run("main", &arguments(op, &xs, &ns), mode, &Limits::default());
+                let outcome = outcome.unwrap_or_else(|difference| panic!("{op:?} {xs:?} {ns:?}: {difference}"));
+                let place = format!("{op:?} {xs:?} {ns:?}: {outcome:?}");
+                let folded = evaluate(op, &scalars(op, &xs, &ns));
+                match (outcome, mode) {
+                    (Outcome::Done { value: Value::Int(found), .. }, _) => {
+                        assert_eq!(Ok(found), integer_value(op, &xs, &ns), "{place}");
+                        assert_eq!(folded, Some(Scalar::Int(found)), "{place}");
+                    }
+                    (Outcome::Done { value: Value::Real(found), ref gradients, .. }, _) => {
+                        assert!(same(found, real_value(op, &xs, &ns)), "{place}");
+                        assert!(matches!(folded, Some(Scalar::Real(x)) if same(x, found)), "{place}");
+                        let expected = match op.info().differentiable {
+                            true => partials(op, &xs, &ns, found),
+                            false => vec![0.0; n_reals],
+                        };
+                        for (found, expected) in flatten(&gradients[0]).into_iter().zip(expected) {
+                            assert!(support::close(found, expected, 1e-12), "{expected}: {place}");
+                        }
+                    }
+                    (Outcome::Trap(trap), _) => {
+                        // As text: NaN is not equal to itself.
+                        let expected = integer_value(op, &xs, &ns).expect_err("the engines trap");
+                        assert_eq!(format!("{:?}", trap.kind), format!("{expected:?}"), "{place}");
+                        assert_eq!(folded, None, "{place}");
+                    }
+                    _ => panic!("{place}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_smallest_exponent_has_a_derivative_in_loops_and_as_a_constant() {
+    // In a loop that is recorded as one the exponent is saved; a constant is folded into the derived code.
+    let looped = "func f0 \"f\" (real, int) -> (real)\n regs 3 real, 5 int\n{\n const r1, 0.0\n iconst i1, 0\n iconst i2, 1
+        iconst i4, 4\n loop:\n powi r2, r0, i0\n add r1, r1, r2\n iadd i1, i1, i2\n ilt i3, i1, i4\n branch i3, loop, done
+        done:\n ret (r1)\n}";
+    let constant = "func f0 \"f\" (real) -> (real)\n regs 1 real, 1 int\n{\n iconst i0, -9223372036854775808
+        powi r0, r0, i0\n ret (r0)\n}";
+    let (looped, constant) = (function(looped, "f"), function(constant, "f"));
+    for (x, power, partial) in [(2.0, 0.0, 0.0), (-1.0, 1.0, 2f64.powi(63)), (0.5, f64::INFINITY, f64::NEG_INFINITY)] {
+        let (value, gradient) = looped.value_and_grad(&[Value::Real(x), Value::Int(i64::MIN)]).unwrap();
+        assert_eq!((value, flatten(&gradient)), (4.0 * power, vec![4.0 * partial]));
+        let (value, gradient) = constant.value_and_grad(&[Value::Real(x)]).unwrap();
+        assert_eq!((value, flatten(&gradient)), (power, vec![partial]));
     }
 }
 

@@ -1,7 +1,9 @@
 //! The syntax tree: what the parser makes, and name resolution and inference annotate with side tables.
 //!
 //! Every node lives in a table of [`Ast`] and names its children by index. Children come before their parents, and no
-//! tree is deeper than [`NESTING_MAX`].
+//! tree is deeper than [`NESTING_MAX`]. Chains are an exception: `a + b + c`, `a :: b ++ c`, `if … else if …` are trees
+//! that lean to one side, and as long as a definition may be. Who walks the tree follows them without recursion; see
+//! [`Ast::chained`].
 
 mod declaration;
 mod operator;
@@ -15,7 +17,7 @@ pub(crate) use declaration::{Alias, Constructor, Data, Def, Own};
 pub(crate) use operator::{BinaryOp, Comparison};
 pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr, TypeExprKind};
 
-/// How deep expressions, patterns and types may nest.
+/// How deep expressions, patterns and types may nest, a chain counted as one level.
 pub(crate) const NESTING_MAX: u32 = 4_000;
 /// How many expressions a definition may have: what is longer is data, which belongs into an argument.
 pub(crate) const DEFINITION_NODES_MAX: usize = 500_000;
@@ -95,7 +97,7 @@ pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
     /// Where it is.
     pub(crate) span: Span,
-    /// The height of its tree.
+    /// The height of its tree; a chain is one level.
     pub(crate) height: u32,
 }
 
@@ -176,6 +178,43 @@ pub(crate) enum ExprKind {
     Index(ExprId, ExprId),
     /// `(e : T)`.
     Ascribe(ExprId, TypeExprId),
+}
+
+/// The part of an expression that may be as deep as the expression is long: the rest of a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Link {
+    /// What is evaluated first: the left operand in `a + b`, the record in `r.x`, the array in `a[i]`, all of `-a`.
+    First(ExprId),
+    /// What is evaluated last: the right operand in `a ^ b` and `f << g`, the list in `a :: b` and `a ++ b`, the value
+    /// after `else` and after `in`.
+    Last(ExprId),
+}
+
+impl Link {
+    /// The rest of the chain.
+    pub(crate) fn next(self) -> ExprId {
+        match self {
+            Link::First(next) | Link::Last(next) => next,
+        }
+    }
+}
+
+impl ExprKind {
+    /// How an expression goes on as a chain.
+    fn chained(&self) -> Option<Link> {
+        match self {
+            ExprKind::Binary(op, _, right) if op.is_right_associative() => Some(Link::Last(*right)),
+            ExprKind::Binary(_, left, _) => Some(Link::First(*left)),
+            ExprKind::Negate(operand) => Some(Link::First(*operand)),
+            ExprKind::Access(record, _, _) => Some(Link::First(*record)),
+            ExprKind::Index(array, _) => Some(Link::First(*array)),
+            ExprKind::Cons(_, tail) => Some(Link::Last(*tail)),
+            ExprKind::Append(parts) => parts.last().copied().map(Link::Last),
+            ExprKind::If(_, _, other) => Some(Link::Last(*other)),
+            ExprKind::Block(_, body) => Some(Link::Last(*body)),
+            _ => None,
+        }
+    }
 }
 
 /// One `let` of a block.
@@ -348,9 +387,17 @@ impl Ast {
 
     /// Adds an expression. The caller sees to it that it is not too high.
     pub(crate) fn expr(&mut self, kind: ExprKind, span: Span) -> ExprId {
-        let mut height = 0;
-        self.for_each_child(&kind, |child| height = height.max(self.exprs[child].height));
-        self.exprs.push(Expr { kind, span, height: height + 1 })
+        let mut height = 1;
+        let chained = kind.chained().map(|link| link.next());
+        self.for_each_child(&kind, |child| {
+            height = height.max(self.exprs[child].height + u32::from(Some(child) != chained));
+        });
+        self.exprs.push(Expr { kind, span, height })
+    }
+
+    /// How an expression goes on as a chain.
+    pub(crate) fn chained(&self, expr: ExprId) -> Option<Link> {
+        self.exprs[expr].kind.chained()
     }
 
     /// Adds a pattern.

@@ -81,12 +81,14 @@ const SPECIAL: &[(&str, Builtin)] = &[
 impl Builtin {
     /// All builtins with their names.
     pub(crate) fn all() -> impl Iterator<Item = (&'static str, Builtin)> {
-        let scalar = |op: &&Op| {
-            let on_reals = op.info().operands.iter().any(|operand| bank(operand.role) == Some(Bank::Real));
-            op.is_scalar() && on_reals && !SPELT_OTHERWISE.contains(op)
-        };
-        let scalars = Op::ALL.iter().filter(scalar).map(|&op| (op.info().mnemonic, Builtin::Scalar(op)));
-        scalars.chain(SPECIAL.iter().copied())
+        let scalars = Op::ALL.iter().filter(|&&op| is_function(op));
+        scalars.map(|&op| (op.info().mnemonic, Builtin::Scalar(op))).chain(SPECIAL.iter().copied())
+    }
+
+    /// The builtin of this name.
+    pub(crate) fn named(name: &str) -> Option<Builtin> {
+        let special = SPECIAL.iter().find(|(text, _)| *text == name).map(|&(_, builtin)| builtin);
+        special.or_else(|| Op::from_mnemonic(name).filter(|&op| is_function(op)).map(Builtin::Scalar))
     }
 
     /// The type.
@@ -111,6 +113,12 @@ impl Builtin {
     }
 }
 
+/// Whether an instruction is a function of the language.
+fn is_function(op: Op) -> bool {
+    let on_reals = op.info().operands.iter().any(|operand| bank(operand.role) == Some(Bank::Real));
+    op.is_scalar() && on_reals && !SPELT_OTHERWISE.contains(&op)
+}
+
 fn bank(role: Role) -> Option<Bank> {
     match role {
         Role::Def(bank) | Role::Use(bank) => Some(bank),
@@ -124,7 +132,8 @@ mod tests {
 
     #[test]
     fn scalar_functions_come_from_the_instruction_table() {
-        let find = |name: &str| Builtin::all().find(|entry| entry.0 == name).map(|entry| entry.1);
+        let find = Builtin::named;
+        assert!(Builtin::all().all(|(name, builtin)| find(name) == Some(builtin)));
         use SignatureType::{Int, Number, Real};
         assert_eq!(find("fma").map(Builtin::signature), Some((vec![Real, Real, Real], Real)));
         assert_eq!(find("powi").map(Builtin::signature), Some((vec![Real, Int], Real)));

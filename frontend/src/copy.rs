@@ -5,12 +5,13 @@
 
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Join, Label, Loop, Range,
-    Repeat, Switch, Task, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Join, Label, Labelled, Loop,
+    Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
+use crate::limits::{Count, Meter};
 use crate::source::Span;
 use dualvm_vm::isa::{Op, Scalar, evaluate};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Says which function takes the place of a call: its body is copied there.
 pub(crate) trait Chooser {
@@ -21,15 +22,17 @@ pub(crate) trait Chooser {
     fn forwards(&self, task: FunctionId) -> Option<&Function>;
 }
 
-/// Copies a function, inlining what the chooser says.
-pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut TypeLists) -> Function {
+/// Copies a function, inlining what the chooser says. Each node of the copy is counted.
+pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut TypeLists, meter: &Meter) -> Function {
     let mut copier = Copier {
         chooser,
         lists,
+        meter,
         body: Body::default(),
         from: old,
         atoms: vec![None; old.body.vars.len()],
         labels: vec![None; old.body.labels.len()],
+        jumped_to: HashSet::new(),
         closures: HashMap::new(),
         loops: 0,
     };
@@ -43,6 +46,7 @@ pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut T
 struct Copier<'c> {
     chooser: &'c dyn Chooser,
     lists: &'c mut TypeLists,
+    meter: &'c Meter,
     body: Body,
     /// The function that is copied from.
     from: &'c Function,
@@ -50,6 +54,8 @@ struct Copier<'c> {
     atoms: Vec<Option<Atom>>,
     /// What its labels are in the copy.
     labels: Vec<Option<Label>>,
+    /// The new labels that there are jumps to so far.
+    jumped_to: HashSet<Label>,
     /// The new variables that hold closures known here.
     closures: HashMap<Var, (FunctionId, Vec<Atom>)>,
     /// How many loops are around the copy.
@@ -73,7 +79,12 @@ impl<'c> Copier<'c> {
         new
     }
 
+    /// Copies an expression; once the compilation is stopped, what comes is empty.
     fn expr(&mut self, expr: ExprId) -> ExprId {
+        let node = &self.from.body.exprs[expr];
+        if !self.meter.node(Count::Code, node.span) {
+            return self.make(ExprKind::Values(Box::default()), node.types, node.span);
+        }
         crate::stack::grown(|| self.expr_here(expr))
     }
 
@@ -130,6 +141,7 @@ impl<'c> Copier<'c> {
             ExprKind::Closure(function, parts) => ExprKind::Closure(*function, self.list(parts)),
             ExprKind::Jump(label, args) => {
                 let label = self.labels[label.index()].expect("labels are bound before they are jumped to");
+                self.jumped_to.insert(label);
                 ExprKind::Jump(label, self.list(args))
             }
             ExprKind::Compare(comparison, pair) => ExprKind::Compare(*comparison, pair.map(|part| self.expr(part))),
@@ -166,10 +178,20 @@ impl<'c> Copier<'c> {
                 ExprKind::Collect(*array, Box::new(Collect { range, body }))
             }
             ExprKind::Join(join) => {
-                let label = self.bind_label(join.label);
+                let labels: Vec<Label> = join.bodies.iter().map(|labelled| self.bind_label(labelled.label)).collect();
                 let value = self.expr(join.value);
-                let params = self.bind_all(&join.params);
-                ExprKind::Join(Box::new(Join { label, params, value, body: self.expr(join.body) }))
+                let mut bodies = Vec::with_capacity(labels.len());
+                for (labelled, label) in join.bodies.iter().zip(labels) {
+                    // What nobody jumps to any more may read what is not bound any more.
+                    if self.jumped_to.contains(&label) {
+                        let params = self.bind_all(&labelled.params);
+                        bodies.push(Labelled { label, params, body: self.expr(labelled.body) });
+                    }
+                }
+                if bodies.is_empty() {
+                    return value;
+                }
+                ExprKind::Join(Box::new(Join { value, bodies: bodies.into() }))
             }
             ExprKind::Repeat(repeat) => {
                 let init = self.expr(repeat.init);

@@ -66,6 +66,13 @@ pub(crate) struct Function {
     pub(crate) root: ExprId,
 }
 
+impl Function {
+    /// Where its result comes from.
+    pub(crate) fn place(&self) -> Span {
+        self.body.exprs[self.root].span
+    }
+}
+
 /// The tables of a function.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Body {
@@ -197,17 +204,32 @@ pub(crate) struct Switch {
     pub(crate) default: Option<ExprId>,
 }
 
-/// A join point: `value`, whose jumps to `label` continue with `body`.
+/// Join points: `value`, whose jumps to labels continue with their bodies.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
-    /// The label; known in `value`.
+    /// What is evaluated first.
+    pub(crate) value: ExprId,
+    /// What comes after jumps. At least one.
+    pub(crate) bodies: Box<[Labelled]>,
+}
+
+/// What a label stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Labelled {
+    /// The label; known in the join's value and in the bodies before this one.
     pub(crate) label: Label,
     /// Its parameters; known in `body`.
     pub(crate) params: Box<[Var]>,
-    /// What is evaluated first.
-    pub(crate) value: ExprId,
-    /// What comes after a jump.
+    /// What comes after a jump. Where there is only one, what is bound there is known here, too: so a long chain of
+    /// branches can be cut into pieces.
     pub(crate) body: ExprId,
+}
+
+impl Join {
+    /// The value and the bodies, in the order of evaluation.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ExprId> {
+        std::iter::once(self.value).chain(self.bodies.iter().map(|labelled| labelled.body))
+    }
 }
 
 /// A repetition.
@@ -327,7 +349,7 @@ impl Expr {
                 visit(switch.object);
                 switch.arms.iter().map(|arm| arm.1).chain(switch.default).for_each(visit);
             }
-            ExprKind::Join(join) => [join.value, join.body].into_iter().for_each(visit),
+            ExprKind::Join(join) => join.parts().for_each(visit),
             ExprKind::Repeat(repeat) => [repeat.init, repeat.body].into_iter().for_each(visit),
         }
     }

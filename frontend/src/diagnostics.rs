@@ -2,6 +2,7 @@
 //!
 //! A stage pushes [`Diagnostic`]s into a [`Sink`] and goes on where it can. Rendering is left to `annotate-snippets`.
 
+use crate::limits::Stopped;
 use crate::source::{Source, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
@@ -168,16 +169,22 @@ fn annotation<'s>(
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostics {
-    source: Source,
+    source: Box<Source>,
     list: Vec<Diagnostic>,
+    stopped: Option<Stopped>,
 }
 
 impl Diagnostics {
-    pub(crate) fn new(source: Source, sink: Sink) -> Self {
+    pub(crate) fn new(source: Source, sink: Sink, stopped: Option<Stopped>) -> Self {
         let mut list = sink.list;
         list.iter_mut().for_each(|diagnostic| diagnostic.leave_prelude(&source));
         list.sort_by_key(|diagnostic| diagnostic.primary.span.start);
-        Diagnostics { source, list }
+        Diagnostics { source: Box::new(source), list, stopped }
+    }
+
+    /// Which limit the compilation ran into, or that it was cancelled; `None` if the program has errors.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.stopped
     }
 
     /// The problems, in the order of the text.

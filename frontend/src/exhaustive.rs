@@ -4,7 +4,8 @@
 //! The algorithm is that of Maranget (2007), "Warnings for pattern matching": the cases are the rows of a matrix, which
 //! is specialised by one constructor of its first column after the other. One walk answers both questions for all rows:
 //! a row is reached if it is among the first of a matrix without columns, and a matrix without rows misses a value.
-//! Exhaustiveness is NP-hard; the work is bounded by [`WORK_MAX`], and what needs more is refused.
+//! The walk keeps the matrices that are left on a list of its own, because they are as many as patterns are deep.
+//! Exhaustiveness is NP-hard; the work is bounded, and what needs more is refused.
 //!
 //! `exhaustive/` turns patterns into rows and missing values into text.
 
@@ -14,19 +15,24 @@ use crate::arena::{Table, id_types};
 use crate::ast::{Ast, ConstructorId, ExprId, ExprKind, PatternId, PatternKind};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::infer::Inferred;
+use crate::limits::{Count, Meter};
 use crate::names::Names;
 use crate::resolve::Resolved;
 use crate::types::Shape;
 use std::collections::{HashMap, HashSet};
 
-/// How many rows of matrices are made for one `match`.
-const WORK_MAX: usize = 1_000_000;
+/// How many rows of matrices are made for all patterns of a program, besides those that a pattern's size allows.
+const WORK_MAX: usize = 2_000_000;
+/// How many rows of matrices are made per part of a pattern.
+const WORK_PER_PATTERN: usize = 64;
 
 id_types! {
     /// A simplified pattern.
     PatId;
     /// A cell of a row.
     CellId;
+    /// What was chosen for columns, the last one first.
+    ChoiceId;
 }
 
 /// Patterns to check once types are known.
@@ -77,6 +83,15 @@ enum Pat {
 /// The columns of a row that are left, the first one first.
 type Cells = Option<CellId>;
 
+/// A column of a row and those after it.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    pat: PatId,
+    rest: Cells,
+    /// Whether this and the rest match everything.
+    is_wild: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Row {
     cells: Cells,
@@ -86,58 +101,83 @@ struct Row {
     guarded: bool,
 }
 
+/// The rows for the values that start with what was chosen so far.
+struct Matrix {
+    rows: Vec<Row>,
+    /// How many columns are left.
+    width: usize,
+    chosen: Option<ChoiceId>,
+}
+
+/// What the values of a matrix have in a column.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    /// A head with so many parts, which became columns.
+    Head(Head, usize),
+    /// This, which is no column any more.
+    Value(PatId),
+}
+
 /// The check needs too much work.
 #[derive(Debug)]
 struct TooMuch;
 
 struct Matcher<'m> {
     program: Program<'m>,
+    meter: &'m Meter,
     pats: Table<PatId, Pat>,
-    cells: Table<CellId, (PatId, Cells)>,
+    cells: Table<CellId, Cell>,
+    choices: Table<ChoiceId, (Choice, Option<ChoiceId>)>,
     wild: PatId,
     reached: Vec<bool>,
-    work: usize,
+    /// How many rows may still be made.
+    work_left: usize,
 }
 
 /// Reports patterns that don't cover every value and cases that are never reached.
-pub(crate) fn check(program: &Program<'_>, checks: &[Check], sink: &mut Sink) {
+pub(crate) fn check(program: &Program<'_>, checks: &[Check], sink: &mut Sink, meter: &Meter) {
+    let mut work_left = WORK_MAX;
     for &check in checks {
+        if !meter.go_on() {
+            return;
+        }
+        let mut matcher = Matcher::new(*program, work_left, meter);
         let error = match check {
-            Check::Match(expr) => check_match(program, expr, sink),
-            Check::Let(pattern) => check_irrefutable(program, pattern, "find out what it is with `match`"),
+            Check::Match(expr) => check_match(&mut matcher, expr, sink),
+            Check::Let(pattern) => check_irrefutable(&mut matcher, pattern, "find out what it is with `match`"),
             Check::Parameter(pattern) => {
-                check_irrefutable(program, pattern, "name the parameter and find out what it is with `match`")
+                check_irrefutable(&mut matcher, pattern, "name the parameter and find out what it is with `match`")
             }
         };
+        work_left = work_left.min(matcher.work_left);
         error.into_iter().for_each(|error| sink.push(error));
     }
 }
 
-fn check_irrefutable(program: &Program<'_>, pattern: PatternId, help: &str) -> Option<Diagnostic> {
-    if matches!(program.ast.patterns[pattern].kind, PatternKind::Var(_) | PatternKind::Wildcard) {
+fn check_irrefutable(matcher: &mut Matcher<'_>, pattern: PatternId, help: &str) -> Option<Diagnostic> {
+    let node = &matcher.program.ast.patterns[pattern];
+    if matches!(node.kind, PatternKind::Var(_) | PatternKind::Wildcard) {
         return None;
     }
-    let span = program.ast.patterns[pattern].span;
-    let mut matcher = Matcher::new(*program);
+    let span = node.span;
     let row = matcher.pattern(pattern)?;
     let row = matcher.row(row, 0, false);
-    matcher.reached.push(false);
     match matcher.missing(vec![row], 1) {
         Ok(None) => None,
         Ok(Some(missing)) => {
             let error = Diagnostic::error(span, "this pattern does not match every value");
-            let missing = matcher.show(missing[0]);
+            let missing = matcher.show(missing);
             Some(error.label(format!("it does not match `{missing}`")).help(help))
         }
         Err(TooMuch) => Some(Diagnostic::error(span, "this pattern is too complicated to be checked")),
     }
 }
 
-fn check_match(program: &Program<'_>, expr: ExprId, sink: &mut Sink) -> Option<Diagnostic> {
+fn check_match(matcher: &mut Matcher<'_>, expr: ExprId, sink: &mut Sink) -> Option<Diagnostic> {
+    let program = matcher.program;
     let ExprKind::Match(value, arms) = &program.ast.exprs[expr].kind else {
         unreachable!("inference asks for matches to be checked")
     };
-    let mut matcher = Matcher::new(*program);
     let mut rows = Vec::new();
     let mut cases = Vec::new();
     for arm in arms {
@@ -151,9 +191,8 @@ fn check_match(program: &Program<'_>, expr: ExprId, sink: &mut Sink) -> Option<D
             cases.push(alternative);
         }
     }
-    matcher.reached = vec![false; cases.len()];
     let value = program.ast.exprs[*value].span;
-    let missing = match matcher.missing(rows, 1) {
+    let missing = match matcher.missing(rows, cases.len()) {
         Ok(missing) => missing,
         Err(TooMuch) => {
             let error = Diagnostic::error(value, "the cases of this `match` are too complicated to be checked");
@@ -164,50 +203,68 @@ fn check_match(program: &Program<'_>, expr: ExprId, sink: &mut Sink) -> Option<D
         let error = Diagnostic::error(program.ast.patterns[*case].span, "this case is never reached");
         sink.push(error.label("the cases before it match all of this"));
     }
-    let missing = matcher.show(missing?[0]);
+    let missing = matcher.show(missing?);
     let error = Diagnostic::error(value, "not every value is matched").label(format!("missing: `{missing}`"));
     let is_guarded = arms.iter().any(|arm| arm.guard.is_some());
     Some(if is_guarded { error.note("a case with a condition may not apply") } else { error })
 }
 
 impl Matcher<'_> {
-    fn new(program: Program<'_>) -> Matcher<'_> {
+    fn new<'m>(program: Program<'m>, work_left: usize, meter: &'m Meter) -> Matcher<'m> {
         let mut pats = Table::default();
         let wild = pats.push(Pat::Wild);
-        Matcher { program, pats, cells: Table::default(), wild, reached: Vec::new(), work: 0 }
+        let (cells, choices) = (Table::default(), Table::default());
+        Matcher { program, meter, pats, cells, choices, wild, reached: Vec::new(), work_left }
     }
 
     fn row(&mut self, pat: PatId, case: usize, guarded: bool) -> Row {
-        Row { cells: Some(self.cells.push((pat, None))), case, guarded }
+        Row { cells: self.prepend(&[pat], None), case, guarded }
     }
 
-    /// A value that no row matches, as one pattern for each of `width` columns, the last one first. Marks the rows that
-    /// some value reaches.
-    fn missing(&mut self, rows: Vec<Row>, width: usize) -> Result<Option<Vec<PatId>>, TooMuch> {
-        crate::stack::grown(|| self.missing_here(rows, width))
-    }
-
-    fn missing_here(&mut self, rows: Vec<Row>, width: usize) -> Result<Option<Vec<PatId>>, TooMuch> {
-        self.work += rows.len() + 1;
-        if self.work > WORK_MAX {
-            return Err(TooMuch);
-        }
-        if width == 0 {
-            for row in rows {
-                self.reached[row.case] = true;
-                if !row.guarded {
-                    return Ok(None);
-                }
+    /// A value that no row matches. Marks the rows that some value reaches.
+    fn missing(&mut self, rows: Vec<Row>, cases: usize) -> Result<Option<PatId>, TooMuch> {
+        self.reached = vec![false; cases];
+        self.work_left += WORK_PER_PATTERN * self.pats.len();
+        let mut missing = None;
+        let mut pending = vec![Matrix { rows, width: 1, chosen: None }];
+        while let Some(matrix) = pending.pop() {
+            self.spend(matrix.rows.len() + 1)?;
+            if self.is_covered(&matrix) {
+                continue;
             }
-            return Ok(Some(Vec::new()));
+            if matrix.rows.is_empty() || matrix.width == 0 {
+                missing = missing.or(Some((matrix.chosen, matrix.width)));
+                continue;
+            }
+            self.split(matrix, &mut pending)?;
         }
-        if let Some(first) = rows.first()
-            && !first.guarded
-            && self.is_wild(first.cells)
-        {
-            self.reached[first.case] = true;
-            return Ok(None);
+        Ok(missing.map(|(chosen, width)| self.value_of(chosen, width)))
+    }
+
+    fn spend(&mut self, work: usize) -> Result<(), TooMuch> {
+        let left = self.work_left.checked_sub(work).filter(|_| self.meter.nodes(Count::Types, work));
+        self.work_left = left.unwrap_or(0);
+        left.map(|_| ()).ok_or(TooMuch)
+    }
+
+    /// Whether all values of a matrix are matched by its first rows that match everything that is left. Marks these
+    /// rows as reached.
+    fn is_covered(&mut self, matrix: &Matrix) -> bool {
+        for row in &matrix.rows {
+            if row.cells.is_some_and(|cell| !self.cells[cell].is_wild) {
+                return false;
+            }
+            self.reached[row.case] = true;
+            if !row.guarded {
+                return true;
+            }
         }
+        false
+    }
+
+    /// Adds the matrices for each head of the first column and for all other values. They are looked at in this order.
+    fn split(&mut self, matrix: Matrix, pending: &mut Vec<Matrix>) -> Result<(), TooMuch> {
+        let Matrix { rows, width, chosen } = matrix;
         let rows = self.expand(rows)?;
         let mut heads = Vec::new();
         let mut seen = HashMap::new();
@@ -219,54 +276,53 @@ impl Matcher<'_> {
                 });
             }
         }
-        let mut missing = None;
         let mut parts = self.specialise(&rows, &heads, &seen)?;
-        let rest: Vec<Row> = parts.pop().expect("the rows for all other values are last");
-        for (&(head, arity), rows) in heads.iter().zip(parts) {
-            let found = self.missing(rows, width - 1 + arity)?;
-            if let (None, Some(mut found)) = (&missing, found) {
-                let args = found.split_off(found.len() - arity).into_iter().rev().collect();
-                found.push(self.pats.push(Pat::Head(head, args)));
-                missing = Some(found);
-            }
+        let rest = parts.pop().expect("the rows for all other values are last");
+        if let Some(other) = self.other_than(&heads) {
+            let chosen = Some(self.choices.push((Choice::Value(other), chosen)));
+            pending.push(Matrix { rows: rest, width: width - 1, chosen });
         }
-        if let Some(other) = self.other_than(&heads)
-            && let Some(mut found) = self.missing(rest, width - 1)?
-            && missing.is_none()
-        {
-            found.push(other);
-            missing = Some(found);
+        for (&(head, arity), rows) in heads.iter().zip(parts).rev() {
+            let chosen = Some(self.choices.push((Choice::Head(head, arity), chosen)));
+            pending.push(Matrix { rows, width: width - 1 + arity, chosen });
         }
-        Ok(missing)
+        Ok(())
     }
 
-    /// Whether a row matches everything.
-    fn is_wild(&self, mut cells: Cells) -> bool {
-        while let Some(cell) = cells {
-            let (pat, rest) = self.cells[cell];
-            if !matches!(self.pats[pat], Pat::Wild) {
-                return false;
-            }
-            cells = rest;
+    /// The value that was chosen; its columns that are left may be anything.
+    fn value_of(&mut self, mut chosen: Option<ChoiceId>, width: usize) -> PatId {
+        // The columns, the last one first.
+        let mut columns = vec![self.wild; width];
+        while let Some(choice) = chosen {
+            let (choice, before) = self.choices[choice];
+            chosen = before;
+            let column = match choice {
+                Choice::Value(pat) => pat,
+                Choice::Head(head, arity) => {
+                    let args = columns.split_off(columns.len() - arity).into_iter().rev().collect();
+                    self.pats.push(Pat::Head(head, args))
+                }
+            };
+            columns.push(column);
         }
-        true
+        columns[0]
     }
 
     /// The first column with the other columns; alternatives become rows of their own.
     fn expand(&mut self, rows: Vec<Row>) -> Result<Vec<(PatId, Row)>, TooMuch> {
         let mut expanded = Vec::with_capacity(rows.len());
         for row in rows {
-            let (first, rest) = self.cells[row.cells.expect("a row has as many cells as there are columns")];
-            let mut pending = vec![first];
+            let Cell { pat, rest, .. } = self.cells[row.cells.expect("a row has as many cells as there are columns")];
+            let mut pending = vec![pat];
             while let Some(pat) = pending.pop() {
-                self.work += 1;
+                self.spend(1)?;
                 match &self.pats[pat] {
                     Pat::Or(parts) => pending.extend(parts.iter().rev()),
                     _ => expanded.push((pat, Row { cells: rest, ..row })),
                 }
             }
         }
-        if self.work > WORK_MAX { Err(TooMuch) } else { Ok(expanded) }
+        Ok(expanded)
     }
 
     /// The rows for values that start with each head, with the head's parts as columns; last, those for other values.
@@ -280,15 +336,13 @@ impl Matcher<'_> {
         for &(pat, row) in rows {
             match self.pats[pat].clone() {
                 Pat::Head(head, args) => {
+                    self.spend(args.len())?;
                     let cells = self.prepend(&args, row.cells);
                     parts[index[&head]].push(Row { cells, ..row });
                 }
                 _ => {
-                    self.work += heads.len();
-                    if self.work > WORK_MAX {
-                        return Err(TooMuch);
-                    }
                     for (i, &(_, arity)) in heads.iter().enumerate() {
+                        self.spend(arity + 1)?;
                         let cells = self.prepend(&vec![self.wild; arity], row.cells);
                         parts[i].push(Row { cells, ..row });
                     }
@@ -300,8 +354,10 @@ impl Matcher<'_> {
     }
 
     fn prepend(&mut self, pats: &[PatId], cells: Cells) -> Cells {
-        self.work += pats.len();
-        pats.iter().rev().fold(cells, |rest, &pat| Some(self.cells.push((pat, rest))))
+        pats.iter().rev().fold(cells, |rest, &pat| {
+            let is_wild = matches!(self.pats[pat], Pat::Wild) && rest.is_none_or(|rest| self.cells[rest].is_wild);
+            Some(self.cells.push(Cell { pat, rest, is_wild }))
+        })
     }
 
     /// A value that starts with none of the heads, if there is one.

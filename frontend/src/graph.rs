@@ -2,9 +2,12 @@
 //! (Tarjan 1972, without recursion: a chain of definitions may be long).
 
 use crate::arena::{Id, Table};
+use crate::limits::Meter;
+use crate::source::Span;
 
-/// Groups of mutually recursive definitions; a group comes after all that it mentions.
-pub(crate) fn groups<I: Id + Ord>(mentions: &Table<I, Vec<I>>) -> Vec<Vec<I>> {
+/// Groups of mutually recursive definitions; a group comes after all that it mentions. Fewer if the compilation is
+/// stopped.
+pub(crate) fn groups<I: Id + Ord>(mentions: &Table<I, Vec<I>>, meter: &Meter) -> Vec<Vec<I>> {
     const NEW: usize = usize::MAX;
     let mut groups = Vec::new();
     let mut order = vec![NEW; mentions.len()];
@@ -15,6 +18,9 @@ pub(crate) fn groups<I: Id + Ord>(mentions: &Table<I, Vec<I>>) -> Vec<Vec<I>> {
     for start in mentions.ids() {
         let mut path = vec![(start, 0)];
         while let Some(&mut (def, ref mut next)) = path.last_mut() {
+            if !meter.step(Span::default()) {
+                return groups;
+            }
             let at = def.index();
             if order[at] == NEW {
                 order[at] = visited;
@@ -63,7 +69,7 @@ mod tests {
         for list in [vec![1, 4], vec![2], vec![1, 3], vec![3], vec![]] {
             mentions.push(list.into_iter().map(|i| ids[i]).collect());
         }
-        let groups = groups(&mentions);
+        let groups = groups(&mentions, &Meter::unlimited());
         assert_eq!(groups, [vec![ids[3]], vec![ids[1], ids[2]], vec![ids[4]], vec![ids[0]]]);
     }
 }

@@ -4,8 +4,8 @@
 //! definition the types that its variables stand for. Variables that stay open in a definition's own type are its
 //! parameters; any other open variable means nothing to anyone and gets its default (`mono.rs`).
 //!
-//! Functions that a `let` defines are polymorphic too: what is made while one is open has a higher level than what is
-//! around it, and what still has it at the end is the function's to choose (Rémy 1992, levels).
+//! Functions that a `let` defines are polymorphic too: variables that are born while one is open, and not unified with
+//! older ones until its end, are the function's to choose.
 //!
 //! `infer/` holds the parts of the language.
 
@@ -24,11 +24,13 @@ mod tests;
 use crate::arena::Table;
 use crate::ast::{AliasId, Ast, ConstructorId, DataId, DefId, ExprId, LocalFunctionId, PatternId};
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::resolve::{LocalId, Resolved};
 use crate::source::Span;
 use crate::types::{Class, Ty, Types};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 pub(crate) use crate::exhaustive::Check;
 use mismatch::Why;
@@ -75,11 +77,10 @@ pub(crate) struct Inferred {
 }
 
 /// Infers all types.
-pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Sink) -> Inferred {
-    let mut types = Types::new();
+pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Sink, meter: &Rc<Meter>) -> Inferred {
+    let mut types = Types::new(meter.clone());
     let unknown = DefType { params: Vec::new(), result: types.error, vars: Vec::new() };
     let mut defs = Table::default();
-    types.level = 1;
     for (id, def) in ast.defs.iter() {
         if !resolved.reached[id] {
             defs.push(unknown.clone());
@@ -106,6 +107,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         names,
         resolved,
         sink,
+        meter,
         locals,
         type_vars: HashMap::new(),
         aliases: Table::filled(None, ast.aliases.len()),
@@ -116,14 +118,15 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         out: inferred,
     };
     infer.declare_datas();
-    for group in crate::graph::groups(&resolved.mentions) {
-        if resolved.reached[group[0]] {
+    for group in crate::graph::groups(&resolved.mentions, meter) {
+        if resolved.reached[group[0]] && meter.step(ast.defs[group[0]].name_span) {
             infer.group(&group);
         }
     }
     let checks = std::mem::take(&mut infer.checks);
     let inferred = infer.out;
-    crate::exhaustive::check(&crate::exhaustive::Program { ast, names, resolved, inferred: &inferred }, &checks, sink);
+    let program = crate::exhaustive::Program { ast, names, resolved, inferred: &inferred };
+    crate::exhaustive::check(&program, &checks, sink, meter);
     inferred
 }
 
@@ -132,6 +135,7 @@ struct Infer<'i> {
     names: &'i Names,
     resolved: &'i Resolved,
     sink: &'i mut Sink,
+    meter: &'i Meter,
     locals: Table<LocalId, Ty>,
     /// The type variables of the definition's annotations, and where each first stands.
     type_vars: HashMap<Name, (Ty, Span)>,
@@ -152,7 +156,6 @@ impl Infer<'_> {
     fn group(&mut self, group: &[DefId]) {
         let ast = self.ast;
         self.group = group.to_vec();
-        self.out.types.level = 1;
         let mut type_vars = Vec::new();
         // What is declared is known before any body is looked at, so that errors are found where they are made.
         for &id in group {
@@ -179,7 +182,7 @@ impl Infer<'_> {
             self.check(def.body, self.out.defs[id].result, why);
             type_vars[i] = std::mem::take(&mut self.type_vars);
         }
-        self.solve_fields();
+        self.solve_fields(0, 0);
         self.refuse_unknown_collections();
         self.refuse_unknown_records();
         for vars in type_vars {
@@ -187,13 +190,12 @@ impl Infer<'_> {
             self.check_type_vars(&[]);
         }
         self.type_vars.clear();
-        self.out.types.level = 0;
         let mut open: Vec<Ty> = Vec::new();
         for &id in group {
             let def = &self.out.defs[id];
             open.extend(def.params.iter().chain([&def.result]));
         }
-        let (vars, nodes) = self.out.types.vars_in(open);
+        let (vars, nodes) = self.out.types.vars_in(open, 0);
         if nodes > POLYMORPHIC_NODES_MAX && !vars.is_empty() {
             return self.too_large(group);
         }

@@ -8,6 +8,7 @@ use crate::arena::{Id, Table};
 use crate::copy::{Chooser, copy_function};
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
 use crate::graph;
+use crate::limits::Meter;
 use crate::optimise::pure_cost;
 use crate::tail::repeat_tail_calls;
 
@@ -23,15 +24,18 @@ const LOOPED_GROWN_NODES_MAX: usize = 4_000;
 /// What costs more than this, in additions, is computed in the task that needs it.
 const TASK_ARGUMENT_COST_MAX: u32 = 4;
 
-/// Inlines functions.
-pub(crate) fn inline(mut program: Program) -> Program {
+/// Inlines functions. If the compilation is stopped, what comes of the program has no meaning.
+pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
     for id in program.functions.ids() {
+        if !meter.step(program.functions[id].place()) {
+            return program;
+        }
         repeat_tail_calls(&mut program.functions[id], &mut program.lists);
     }
     let mut graph = Table::default();
     let mut calls = Table::filled(0u32, program.functions.len());
     for (_, function) in program.functions.iter() {
-        let (mut callees, mentions) = callees(function);
+        let (mut callees, mentions) = callees(function, meter);
         callees.iter().for_each(|&callee| calls[callee] += 1);
         mentions.iter().for_each(|&mention| calls[mention] += 2);
         callees.sort_unstable();
@@ -39,21 +43,22 @@ pub(crate) fn inline(mut program: Program) -> Program {
         graph.push(callees);
     }
     let mut sizes: Table<FunctionId, Option<usize>> = Table::filled(None, graph.len());
-    for group in graph::groups(&graph) {
+    for group in graph::groups(&graph, meter) {
         for &id in &group {
             let policy = Policy { functions: &program.functions, sizes: &sizes, calls: &calls };
-            let function = copy_function(&program.functions[id], &policy, &mut program.lists);
+            let function = copy_function(&program.functions[id], &policy, &mut program.lists, meter);
+            if !meter.go_on() {
+                return program;
+            }
             program.functions[id] = function;
         }
         if let [single] = group[..]
             && !graph[single].contains(&single)
         {
-            let function = &program.functions[single];
-            let size = nodes(function, LOOPED_NODES_MAX + 1).len();
-            sizes[single] = (size <= LOOPED_NODES_MAX).then_some(size);
+            sizes[single] = size(&program.functions[single]);
         }
     }
-    drop_unused(program)
+    drop_unused(program, meter)
 }
 
 /// Which calls are inlined.
@@ -82,24 +87,40 @@ impl Chooser for Policy<'_> {
     }
 }
 
-/// The nodes of a function's tree, parents before children, at most `limit`.
-pub(crate) fn nodes(function: &Function, limit: usize) -> Vec<ExprId> {
+/// How many nodes a function's tree has, if no more than can be inlined.
+fn size(function: &Function) -> Option<usize> {
+    let mut found = 0;
+    let mut pending = vec![function.root];
+    while let Some(expr) = pending.pop() {
+        found += 1;
+        if found > LOOPED_NODES_MAX {
+            return None;
+        }
+        function.body.exprs[expr].for_each_child(|child| pending.push(child));
+    }
+    Some(found)
+}
+
+/// All nodes of a function's tree, parents before children, each of which is a step; fewer if the compilation is
+/// stopped.
+pub(crate) fn all_nodes(function: &Function, meter: &Meter) -> Vec<ExprId> {
     let mut found = Vec::new();
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
-        if found.len() >= limit {
+        let node = &function.body.exprs[expr];
+        if !meter.step(node.span) {
             break;
         }
         found.push(expr);
-        function.body.exprs[expr].for_each_child(|child| pending.push(child));
+        node.for_each_child(|child| pending.push(child));
     }
     found
 }
 
 /// The functions that a function calls, once for each call, and those that it makes closures or tasks of.
-fn callees(function: &Function) -> (Vec<FunctionId>, Vec<FunctionId>) {
+fn callees(function: &Function, meter: &Meter) -> (Vec<FunctionId>, Vec<FunctionId>) {
     let (mut callees, mut mentions) = (Vec::new(), Vec::new());
-    for expr in nodes(function, usize::MAX) {
+    for expr in all_nodes(function, meter) {
         match function.body.exprs[expr].kind {
             ExprKind::Call(callee, _) => callees.push(callee),
             ExprKind::Closure(mentioned, _) | ExprKind::ParallelMap(mentioned, _) => mentions.push(mentioned),
@@ -111,13 +132,13 @@ fn callees(function: &Function) -> (Vec<FunctionId>, Vec<FunctionId>) {
 }
 
 /// Removes what neither hosts nor other functions call.
-fn drop_unused(mut program: Program) -> Program {
+fn drop_unused(mut program: Program, meter: &Meter) -> Program {
     let mut used = Table::filled(false, program.functions.len());
     let exported = program.functions.iter().filter(|(_, function)| function.interface.is_some());
     let mut pending: Vec<FunctionId> = exported.map(|(id, _)| id).collect();
     while let Some(id) = pending.pop() {
         if !std::mem::replace(&mut used[id], true) {
-            let (callees, mentions) = callees(&program.functions[id]);
+            let (callees, mentions) = callees(&program.functions[id], meter);
             pending.extend(callees.into_iter().chain(mentions));
         }
     }
@@ -133,7 +154,7 @@ fn drop_unused(mut program: Program) -> Program {
             continue;
         }
         function.id = renumbered[id];
-        for expr in nodes(&function, usize::MAX) {
+        for expr in all_nodes(&function, meter) {
             match &mut function.body.exprs[expr].kind {
                 ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) | ExprKind::ParallelMap(callee, _) => {
                     *callee = renumbered[*callee];

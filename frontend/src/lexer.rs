@@ -1,22 +1,29 @@
 //! Text to tokens. Owns what a name, a number and a symbol look like; reports what is none of them and goes on.
 
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::limits::{Count, Meter};
 use crate::names::Names;
 use crate::source::{SOURCE_BYTES_MAX, Span};
 use crate::token::{Token, TokenKind};
 
 /// Names are no longer than this: they are part of messages.
 const NAME_BYTES_MAX: usize = 255;
+/// Numbers are no longer than this. The longest one without needless digits has 1,079 characters.
+const NUMBER_BYTES_MAX: usize = 10_000;
+/// Texts are no longer than this, as strings of modules.
+const TEXT_BYTES_MAX: usize = dualvm_vm::verify::limits::STRING_BYTES_MAX;
+/// Bytes of white space, names and texts that are one step for the meter.
+const BYTES_PER_STEP: usize = 256;
 
 /// Splits a text into tokens; the last one is [`TokenKind::End`]. Spans count from `start`.
-pub(crate) fn lex(text: &str, start: u32, names: &mut Names, sink: &mut Sink) -> Vec<Token> {
+pub(crate) fn lex(text: &str, start: u32, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Vec<Token> {
     if text.len() > SOURCE_BYTES_MAX {
         sink.push(Diagnostic::error(Span::default(), "the file is longer than 2 GiB"));
         return vec![Token { kind: TokenKind::End, span: Span::default(), glued: false }];
     }
     // A byte order mark is no part of the program.
     let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut lexer = Lexer { text, start, at, names, sink, tokens: Vec::new() };
+    let mut lexer = Lexer { text, start, at, names, sink, meter, tokens: Vec::new() };
     lexer.run();
     lexer.tokens
 }
@@ -27,6 +34,7 @@ struct Lexer<'t> {
     at: usize,
     names: &'t mut Names,
     sink: &'t mut Sink,
+    meter: &'t Meter,
     tokens: Vec<Token>,
 }
 
@@ -35,7 +43,8 @@ impl Lexer<'_> {
         loop {
             let glued = !self.skip_space();
             let start = self.at;
-            let Some(first) = self.peek(0) else {
+            let first = self.peek(0).filter(|_| self.meter.go_on());
+            let Some(first) = first else {
                 self.push(TokenKind::End, start, glued);
                 return;
             };
@@ -54,6 +63,8 @@ impl Lexer<'_> {
 
     fn push(&mut self, kind: TokenKind, start: usize, glued: bool) {
         let span = self.span_from(start);
+        self.meter.node(Count::Syntax, span);
+        self.meter.steps((self.at - start) / BYTES_PER_STEP);
         self.tokens.push(Token { kind, span, glued });
     }
 
@@ -69,20 +80,18 @@ impl Lexer<'_> {
     fn skip_space(&mut self) -> bool {
         let start = self.at;
         loop {
-            match self.peek(0) {
-                Some(b' ' | b'\t' | b'\r' | b'\n') => self.at += 1,
-                Some(b'-') if self.peek(1) == Some(b'-') => {
-                    self.at = self.text[self.at..].find('\n').map_or(self.text.len(), |end| self.at + end);
-                }
-                _ => return self.at > start || start == 0,
+            self.skip_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+            if self.peek(0) != Some(b'-') || self.peek(1) != Some(b'-') {
+                self.meter.steps((self.at - start) / BYTES_PER_STEP);
+                return self.at > start || start == 0;
             }
+            self.at = self.text[self.at..].find('\n').map_or(self.text.len(), |end| self.at + end);
         }
     }
 
     fn skip_while(&mut self, accept: impl Fn(u8) -> bool) {
-        while self.peek(0).is_some_and(&accept) {
-            self.at += 1;
-        }
+        let rest = &self.text.as_bytes()[self.at..];
+        self.at += rest.iter().position(|&byte| !accept(byte)).unwrap_or(rest.len());
     }
 
     fn word(&mut self, glued: bool) {
@@ -119,6 +128,11 @@ impl Lexer<'_> {
                 self.skip_while(digit);
             }
         }
+        if self.at - start > NUMBER_BYTES_MAX {
+            let error = self.error(start, "this number is too long");
+            self.sink.push(error.label(format!("more than {NUMBER_BYTES_MAX} characters")));
+            return self.push(TokenKind::Int(0), start, glued);
+        }
         let text: String = self.text[start..self.at].chars().filter(|&c| c != '_').collect();
         let kind = if real {
             TokenKind::Real(text.parse().expect("digits with a dot or an exponent are a float"))
@@ -142,16 +156,18 @@ impl Lexer<'_> {
         let start = self.at;
         self.at += 1;
         let mut value = String::new();
-        while let Some(c) = self.text[self.at..].chars().next().filter(|&c| c != '\n') {
-            self.at += c.len_utf8();
-            match c {
-                '"' => {
-                    let name = self.names.intern(&value);
-                    return self.push(TokenKind::Text(name), start, glued);
+        loop {
+            let plain = self.at;
+            self.skip_while(|byte| !matches!(byte, b'"' | b'\\' | b'\n'));
+            value.push_str(&self.text[plain..self.at]);
+            match self.peek(0) {
+                Some(b'"') => {
+                    self.at += 1;
+                    break;
                 }
-                '\\' => {
-                    let escaped = self.peek(0);
-                    match escaped {
+                Some(b'\\') if self.meter.step(self.span_from(self.at)) => {
+                    self.at += 1;
+                    match self.peek(0) {
                         Some(b'n') => value.push('\n'),
                         Some(byte @ (b'"' | b'\\')) => value.push(char::from(byte)),
                         _ => {
@@ -163,11 +179,17 @@ impl Lexer<'_> {
                     }
                     self.at += 1;
                 }
-                _ => value.push(c),
+                _ => {
+                    let error = self.error(start, "this text has no end").label("expected `\"` on the same line");
+                    self.sink.push(error);
+                    break;
+                }
             }
         }
-        let error = self.error(start, "this text has no end").label("expected `\"` on the same line");
-        self.sink.push(error);
+        if value.len() > TEXT_BYTES_MAX {
+            let error = self.error(start, "this text is too long");
+            self.sink.push(error.label(format!("{} bytes, at most {TEXT_BYTES_MAX} fit", value.len())));
+        }
         let name = self.names.intern(&value);
         self.push(TokenKind::Text(name), start, glued);
     }
@@ -188,6 +210,7 @@ impl Lexer<'_> {
         while self.text[self.at..].starts_with(unknown) {
             self.at += unknown.len_utf8();
         }
+        self.meter.node(Count::Syntax, self.span_from(start));
         let error = self.error(start, format!("unexpected character `{unknown}`"));
         self.sink.push(match unknown {
             '!' => error.help("negation is `not`, inequality is `!=`"),
@@ -204,7 +227,7 @@ mod tests {
 
     fn kinds(text: &str) -> (Vec<TokenKind>, bool) {
         let mut sink = Sink::default();
-        let tokens = lex(text, 0, &mut Names::default(), &mut sink);
+        let tokens = lex(text, 0, &mut Names::default(), &mut sink, &Meter::unlimited());
         (tokens.iter().map(|token| token.kind).collect(), sink.has_errors())
     }
 
@@ -225,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_bracket_knows_whether_it_follows_directly() {
-        let tokens = lex("a[0] a [0]", 0, &mut Names::default(), &mut Sink::default());
+        let tokens = lex("a[0] a [0]", 0, &mut Names::default(), &mut Sink::default(), &Meter::unlimited());
         let glued: Vec<bool> =
             tokens.iter().filter(|token| token.kind == TokenKind::LeftBracket).map(|token| token.glued).collect();
         assert_eq!(glued, [true, false]);
@@ -234,7 +257,7 @@ mod tests {
     #[test]
     fn strange_characters_are_reported_once() {
         let mut sink = Sink::default();
-        lex("???? é", 0, &mut Names::default(), &mut sink);
+        lex("???? é", 0, &mut Names::default(), &mut sink, &Meter::unlimited());
         assert!(sink.has_errors());
         assert!(kinds("99999999999999999999").1);
         assert!(kinds("1.").1);

@@ -24,6 +24,7 @@ mod graph;
 mod infer;
 mod inline;
 mod lexer;
+mod limits;
 mod literal;
 mod liveness;
 mod lower;
@@ -43,22 +44,26 @@ mod types;
 mod unexported;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
+pub use limits::{CompileLimits, CompileOptions, Stopped};
 pub use literal::{Literal, parse_literal};
 pub use prelude_doc::{prelude_examples, prelude_markdown};
 pub use source::{Source, Span};
 pub use unexported::Unexported;
 
 use dualvm_vm::module::ModuleDef;
+use limits::{Meter, Stage};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Compiles a program. `file_name` is for messages and locations only.
 ///
-/// Time and memory are close to linear in the length of the text and in the size of the module.
+/// Time and memory are close to linear in the length of the text and in the size of the module. At first the caller's
+/// stack is used, 256 KiB of it at most, and then more from the heap where programs nest deeply.
 ///
 /// # Errors
-/// Everything that is wrong with the program, as far as it could be found at once.
+/// Everything that is wrong with the program, as far as it could be found at once; and [`CompileLimits`], by default.
 pub fn compile(file_name: &str, text: &str) -> Result<ModuleDef, Diagnostics> {
-    compile_program(file_name, text).map(|compiled| compiled.module)
+    compile_with(file_name, text, &CompileOptions::default()).map(|compiled| compiled.module)
 }
 
 /// What a program is compiled to.
@@ -98,32 +103,71 @@ pub struct CompileTimes {
 /// # Errors
 /// As [`compile`].
 pub fn compile_program(file_name: &str, text: &str) -> Result<Compiled, Diagnostics> {
-    let began = Instant::now();
-    let source = Source::new(file_name, text);
+    compile_with(file_name, text, &CompileOptions::default())
+}
+
+/// Compiles a program as [`compile_program`] does, within limits, and until a handle cancels it.
+///
+/// ```
+/// use dualvm_frontend::{CompileLimits, CompileOptions, Stopped, compile_with};
+///
+/// let options = CompileOptions::with_limits(CompileLimits { source_bytes: 10, ..CompileLimits::untrusted() });
+/// let error = compile_with("long.dual", "def f (x : Real) : Real = x", &options).unwrap_err();
+/// assert_eq!(error.stopped(), Some(Stopped::SourceBytes));
+/// ```
+///
+/// # Errors
+/// As [`compile`]. If a limit was reached, or the handle cancelled, the error says only that, and
+/// [`Diagnostics::stopped`] which it was.
+pub fn compile_with(file_name: &str, text: &str, options: &CompileOptions) -> Result<Compiled, Diagnostics> {
+    let meter = Rc::new(Meter::new(options));
+    meter.check_source(text.len());
+    // Of a text that is too long nothing is looked at.
+    let source = Source::new(file_name, if meter.go_on() { text } else { "" });
     let mut sink = diagnostics::Sink::default();
-    match compile_into(&source, began, &mut sink) {
-        Some(compiled) if !sink.has_errors() => Ok(compiled),
-        _ => Err(Diagnostics::new(source, sink)),
+    let compiled = stack::on_callers_stack(|| compile_into(&source, &mut sink, &meter));
+    match (compiled, meter.stopped()) {
+        (_, Some((error, why))) => {
+            let mut sink = diagnostics::Sink::default();
+            sink.push(error);
+            Err(Diagnostics::new(source, sink, why))
+        }
+        (Some(compiled), None) if !sink.has_errors() => Ok(compiled),
+        (_, None) => Err(Diagnostics::new(source, sink, None)),
     }
 }
 
-fn compile_into(source: &Source, began: Instant, sink: &mut diagnostics::Sink) -> Option<Compiled> {
+/// The stages one after the other. Nothing if there are errors, or the compilation is stopped.
+fn compile_into(source: &Source, sink: &mut diagnostics::Sink, meter: &Rc<Meter>) -> Option<Compiled> {
+    let began = Instant::now();
     let mut names = names::Names::default();
-    let tokens = lexer::lex(source.text(), 0, &mut names, sink);
-    let prelude = lexer::lex(prelude::source().text(), source.prelude_start(), &mut names, sink);
-    let ast = parser::parse(&tokens, &prelude, &mut names, sink);
+    let tokens = lexer::lex(source.text(), 0, &mut names, sink, meter);
+    let prelude = prelude::lex_needed(&tokens, source.prelude_start(), &mut names, sink, meter);
+    let ast = parser::parse(&tokens, &prelude, &mut names, sink, meter);
+    drop((tokens, prelude));
     let parsed = Instant::now();
-    let resolved = resolve::resolve(&ast, &mut names, sink);
-    let inferred = infer::infer(&ast, &names, &resolved, sink);
-    if sink.has_errors() {
+    if !meter.enter(Stage::Resolve) {
+        return None;
+    }
+    let resolved = resolve::resolve(&ast, &mut names, sink, meter);
+    if !meter.enter(Stage::Check) {
+        return None;
+    }
+    let inferred = infer::infer(&ast, &names, &resolved, sink, meter);
+    if sink.has_errors() || !meter.enter(Stage::Specialise) {
         return None;
     }
     let checked = Instant::now();
-    let (program, unexported) = specialise::specialise(&ast, &names, &resolved, &inferred, sink);
-    if sink.has_errors() {
+    let (program, unexported) = specialise::specialise(&ast, &names, &resolved, &inferred, sink, meter);
+    drop((ast, names, resolved, inferred));
+    if sink.has_errors() || !meter.enter(Stage::Optimise) {
         return None;
     }
-    let module = lower::lower(optimise::optimise(inline::inline(program)), source, sink);
+    let program = optimise::optimise(inline::inline(program, meter), meter);
+    if !meter.enter(Stage::Lower) {
+        return None;
+    }
+    let module = lower::lower(program, source, sink, meter);
     let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
     Some(Compiled { module, unexported, times })
 }

@@ -4,6 +4,7 @@
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Sink};
 use crate::lexer::lex;
+use crate::limits::Meter;
 use crate::names::Names;
 use crate::source::{Source, Span};
 use crate::token::{Token, TokenKind};
@@ -49,7 +50,7 @@ pub enum Literal {
 /// Where the text is no literal.
 pub fn parse_literal(text: &str) -> Result<Literal, Diagnostics> {
     let (mut names, mut sink) = (Names::default(), Sink::default());
-    let tokens = lex(text, 0, &mut names, &mut sink);
+    let tokens = lex(text, 0, &mut names, &mut sink, &Meter::unlimited());
     if !sink.has_errors() {
         let mut reader = Reader { tokens: &tokens, at: 0, depth: 0, names: &names };
         match reader.whole() {
@@ -57,7 +58,7 @@ pub fn parse_literal(text: &str) -> Result<Literal, Diagnostics> {
             Err(error) => sink.push(*error),
         }
     }
-    Err(Diagnostics::new(Source::new("argument", text), sink))
+    Err(Diagnostics::new(Source::new("argument", text), sink, None))
 }
 
 type Read<T> = Result<T, Box<Diagnostic>>;

@@ -5,6 +5,7 @@
 
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, Iteration, Var};
+use crate::limits::Meter;
 use std::collections::HashMap;
 
 /// The last time that a variable is read.
@@ -30,11 +31,12 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    /// Finds the uses of a function's variables.
-    pub(crate) fn of(function: &Function) -> Self {
+    /// Finds the uses of a function's variables; not all if the compilation is stopped.
+    pub(crate) fn of(function: &Function, meter: &Meter) -> Self {
         let vars = function.body.vars.len();
         let mut walker = Walker {
             function,
+            meter,
             live: Liveness {
                 last: Table::filled(LastUse::Never, vars),
                 uses: Table::filled(Vec::new(), vars),
@@ -87,24 +89,22 @@ impl Liveness {
     }
 }
 
-/// A loop around the current place.
-struct Around {
-    expr: ExprId,
-    /// Variables from outside that are read inside.
-    outer: Vec<Var>,
-}
-
 struct Walker<'w> {
     function: &'w Function,
+    meter: &'w Meter,
     live: Liveness,
     /// How many loops are around a variable's binding.
     depths: Table<Var, usize>,
-    loops: Vec<Around>,
+    /// The loops around the current place, the outermost first.
+    loops: Vec<ExprId>,
     at: u32,
 }
 
 impl Walker<'_> {
     fn expr(&mut self, expr: ExprId) {
+        if !self.meter.step(self.function.body.exprs[expr].span) {
+            return;
+        }
         let start = self.at;
         self.at += 1;
         crate::stack::grown(|| self.expr_here(expr));
@@ -117,7 +117,7 @@ impl Walker<'_> {
         match &node.kind {
             ExprKind::Var(var) => {
                 self.live.uses[*var].push(self.at - 1);
-                self.used(*var, LastUse::At(expr));
+                self.used(*var, expr);
             }
             ExprKind::Block(bindings, value) => {
                 for binding in bindings {
@@ -151,8 +151,10 @@ impl Walker<'_> {
             }
             ExprKind::Join(join) => {
                 self.expr(join.value);
-                self.define(&join.params);
-                self.expr(join.body);
+                for labelled in &join.bodies {
+                    self.define(&labelled.params);
+                    self.expr(labelled.body);
+                }
             }
             ExprKind::Repeat(repeat) => {
                 self.expr(repeat.init);
@@ -172,23 +174,19 @@ impl Walker<'_> {
     }
 
     fn enter(&mut self, expr: ExprId) {
-        self.loops.push(Around { expr, outer: Vec::new() });
+        self.loops.push(expr);
     }
 
     fn leave(&mut self) {
-        let Around { expr, mut outer } = self.loops.pop().expect("loops are left in the order they were entered");
-        outer.sort_unstable();
-        outer.dedup();
-        for var in outer {
-            self.used(var, LastUse::Loop(expr));
-        }
+        self.loops.pop();
     }
 
-    fn used(&mut self, var: Var, place: LastUse) {
-        let depth = self.loops.len();
-        match self.loops.last_mut() {
-            Some(around) if self.depths[var] < depth => around.outer.push(var),
-            _ => self.live.last[var] = place,
-        }
+    /// A variable from outside of a loop is read again in the loop's next iteration: of several loops, in the outermost
+    /// one's.
+    fn used(&mut self, var: Var, place: ExprId) {
+        self.live.last[var] = match self.loops.get(self.depths[var]) {
+            Some(&repeat) => LastUse::Loop(repeat),
+            None => LastUse::At(place),
+        };
     }
 }

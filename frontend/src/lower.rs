@@ -20,6 +20,7 @@ mod registers;
 use crate::arena::Id;
 use crate::core::{Comparison, ExprId, ExprKind, Function, Program};
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::limits::{Count, Meter};
 use crate::liveness::Liveness;
 use crate::source::{Source, Span};
 use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
@@ -31,17 +32,21 @@ use constants::Constants;
 use control::Flow;
 use registers::{Held, Registers};
 
-/// Lowers a program.
-pub(crate) fn lower(program: Program, source: &Source, sink: &mut Sink) -> ModuleDef {
+/// So many registers in lists of an instruction count as one node more.
+const LISTED_PER_NODE: usize = 32;
+
+/// Lowers a program. If the compilation is stopped, what comes of it has no meaning.
+pub(crate) fn lower(program: Program, source: &Source, sink: &mut Sink, meter: &Meter) -> ModuleDef {
     let Program { functions, lists, mut module } = program;
     module.source(source.name());
     for (_, function) in functions.iter() {
-        match lower_function(function, &lists, &mut module, source) {
+        match lower_function(function, &lists, &mut module, source, meter) {
             Ok(lowered) => {
                 module.define(lowered);
             }
+            Err(_) if !meter.go_on() => break,
             Err(error) => {
-                let place = function.body.exprs[function.root].span;
+                let place = function.place();
                 let message = format!("`{}` is too large to be compiled", function.name);
                 let help = "split it into smaller functions, or keep many numbers in an array";
                 sink.push(Diagnostic::error(place, message).label(error).help(help));
@@ -56,6 +61,7 @@ fn lower_function(
     lists: &crate::core::TypeLists,
     module: &mut ModuleBuilder,
     source: &Source,
+    meter: &Meter,
 ) -> Result<dualvm_vm::module::Function, String> {
     let params: Vec<ValueType> = function.params.iter().map(|&var| function.body.vars[var]).collect();
     let mut out = FunctionBuilder::new(&function.name, &params, lists.get(function.results));
@@ -67,7 +73,8 @@ fn lower_function(
         lists,
         module,
         source,
-        live: Liveness::of(function),
+        meter,
+        live: Liveness::of(function, meter),
         registers: Registers::new(&function.body.vars),
         constants: Constants::default(),
         flow: Flow::default(),
@@ -86,6 +93,7 @@ struct Lowerer<'l> {
     lists: &'l crate::core::TypeLists,
     module: &'l mut ModuleBuilder,
     source: &'l Source,
+    meter: &'l Meter,
     live: Liveness,
     registers: Registers<'l>,
     constants: Constants,
@@ -126,9 +134,19 @@ impl<'l> Lowerer<'l> {
         if !self.flow.reachable {
             return;
         }
+        self.count(operands);
         self.set_place(place);
         self.out.emit(op, operands);
         self.flow.reachable = !op.is_terminator();
+    }
+
+    /// Counts an instruction, a long list of registers as several.
+    fn count(&self, operands: &[Operand]) {
+        let lists = operands.iter().map(|operand| match operand {
+            Operand::Uses(regs) | Operand::Defs(regs) => regs.len(),
+            _ => 0,
+        });
+        self.meter.nodes(Count::Code, 1 + lists.sum::<usize>() / LISTED_PER_NODE);
     }
 
     /// Says where the next instruction comes from.
@@ -161,8 +179,22 @@ impl<'l> Lowerer<'l> {
         self.emit_regs(place, op, dst, &[src]);
     }
 
+    /// Whether to go on with an expression. Once the compilation is stopped, nothing is computed any more, and values
+    /// are in registers that nobody writes.
+    fn step(&mut self, expr: ExprId) -> bool {
+        self.meter.step(self.function.body.exprs[expr].span)
+    }
+
+    /// A register that nobody reads yet, as a value.
+    fn fresh(&mut self, ty: ValueType) -> Held {
+        Held::Temp(self.registers.allocate(ty, &mut self.out), ty)
+    }
+
     /// Computes an expression's only value, in any register.
     fn value(&mut self, expr: ExprId) -> Held {
+        if !self.step(expr) {
+            return self.fresh(self.type_of(expr));
+        }
         crate::stack::grown(|| self.value_here(expr))
     }
 
@@ -197,6 +229,9 @@ impl<'l> Lowerer<'l> {
 
     /// Computes all values of an expression, in any registers.
     fn values(&mut self, expr: ExprId) -> Vec<Held> {
+        if !self.step(expr) {
+            return self.types(expr).iter().map(|&ty| self.fresh(ty)).collect();
+        }
         match self.kind(expr) {
             ExprKind::Values(parts) => {
                 crate::stack::grown(|| parts.iter().flat_map(|&part| self.values(part)).collect())
@@ -216,7 +251,9 @@ impl<'l> Lowerer<'l> {
 
     /// Computes the values of an expression into registers.
     fn write(&mut self, expr: ExprId, targets: &[Target]) {
-        crate::stack::grown(|| self.write_here(expr, targets));
+        if self.step(expr) {
+            crate::stack::grown(|| self.write_here(expr, targets));
+        }
     }
 
     fn write_here(&mut self, expr: ExprId, targets: &[Target]) {
@@ -258,9 +295,10 @@ impl<'l> Lowerer<'l> {
             ExprKind::Switch(switch) => self.switch(expr, switch, true, |lowerer, arm| lowerer.write(arm, targets)),
             ExprKind::Join(join) => {
                 let end = self.out.new_label();
+                let last = join.bodies.last().map(|labelled| labelled.body);
                 self.join(join, |lowerer, part| {
                     lowerer.write(part, targets);
-                    lowerer.jump_unless_next(end, part == join.body);
+                    lowerer.jump_unless_next(end, Some(part) == last);
                 });
                 self.bind(end);
             }

@@ -53,6 +53,8 @@ struct Entry {
     open: bool,
     /// Characters of the type as written, so that nobody writes a huge one.
     chars: usize,
+    /// The first register of each part of a tuple or record.
+    firsts: Box<[u32]>,
 }
 
 /// All concrete types of a program.
@@ -77,7 +79,8 @@ impl Monos {
         let mut ids = HashMap::new();
         let mut basic = |node: MonoNode, flat: &[ValueType]| {
             let flat = lists.intern(flat);
-            let entry = Entry { node: node.clone(), flat, depth: 1, array: None, open: false, chars: 4 };
+            let firsts = Box::default();
+            let entry = Entry { node: node.clone(), flat, depth: 1, array: None, open: false, chars: 4, firsts };
             let id = entries.push(entry);
             ids.insert(node, id);
             id
@@ -100,15 +103,20 @@ impl Monos {
             return Ok(id);
         }
         let (MonoNode::Tuple(parts) | MonoNode::Record(_, parts)) = &node else { unreachable!("of products only") };
-        let count: usize = parts.iter().map(|&part| lists.get(self.entries[part].flat).len()).sum();
-        if count > REGISTERS_MAX {
-            return Err(TooLarge);
+        let mut flat: Vec<ValueType> = Vec::new();
+        let mut firsts = Vec::with_capacity(parts.len());
+        for &part in parts {
+            firsts.push(flat.len() as u32);
+            flat.extend_from_slice(lists.get(self.entries[part].flat));
+            if flat.len() > REGISTERS_MAX {
+                return Err(TooLarge);
+            }
         }
-        let flat: Vec<ValueType> = parts.iter().flat_map(|&part| lists.get(self.entries[part].flat).to_vec()).collect();
         let depth = parts.iter().map(|&part| self.entries[part].depth).max().unwrap_or(0) + 1;
         let chars = parts.iter().map(|&part| self.entries[part].chars + 2).sum();
         let open = parts.iter().any(|&part| self.entries[part].open);
-        self.add(Entry { flat: lists.intern(&flat), node, depth, array: None, open, chars })
+        let firsts = firsts.into();
+        self.add(Entry { flat: lists.intern(&flat), node, depth, array: None, open, chars, firsts })
     }
 
     /// A function type. Its values take all arguments that the type allows at once.
@@ -133,7 +141,7 @@ impl Monos {
         let flat = lists.intern(&[ValueType::Ref(closure)]);
         let (left, right) = (&self.entries[param], &self.entries[result]);
         let (depth, chars) = (left.depth.max(right.depth) + 1, left.chars + right.chars + 4);
-        self.add(Entry { node, flat, depth, array: None, open: true, chars })
+        self.add(Entry { node, flat, depth, array: None, open: true, chars, firsts: Box::default() })
     }
 
     /// A data type; whether it is new. Its heap type is declared, for the caller to define.
@@ -153,7 +161,8 @@ impl Monos {
         let chars = args.iter().map(|&arg| self.entries[arg].chars + 2).sum::<usize>() + 8;
         let heap = module.declare_type(TypeDef::Variant(Vec::new()));
         let flat = lists.intern(&[ValueType::Ref(heap)]);
-        Ok((self.add(Entry { node, flat, depth, array: None, open: false, chars })?, true))
+        let firsts = Box::default();
+        Ok((self.add(Entry { node, flat, depth, array: None, open: false, chars, firsts })?, true))
     }
 
     /// An array type.
@@ -179,7 +188,8 @@ impl Monos {
         let flat = lists.intern(&[ValueType::Ref(array)]);
         let array = Some(ArrayType { array, element: value, boxed });
         let Entry { depth, chars, .. } = self.entries[element];
-        self.add(Entry { node, flat, depth: depth + 1, array, open: false, chars: chars + 8 })
+        let firsts = Box::default();
+        self.add(Entry { node, flat, depth: depth + 1, array, open: false, chars: chars + 8, firsts })
     }
 
     fn add(&mut self, entry: Entry) -> Result<Mono, TooLarge> {
@@ -226,6 +236,11 @@ impl Monos {
             MonoNode::Tuple(parts) | MonoNode::Record(_, parts) => parts,
             _ => &[],
         }
+    }
+
+    /// The first register of a part of a tuple or record, counted from that of the whole.
+    pub(crate) fn first_register(&self, ty: Mono, part: usize) -> usize {
+        self.entries[ty].firsts[part] as usize
     }
 
     /// All parameters of a function type, and its result.

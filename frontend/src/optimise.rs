@@ -10,21 +10,22 @@ mod params;
 mod select;
 
 use crate::core::{Body, ExprId, ExprKind, Program};
+use crate::limits::Meter;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 
-/// Improves all functions.
-pub(crate) fn optimise(mut program: Program) -> Program {
+/// Improves all functions. If the compilation is stopped, what comes of the program has no meaning.
+pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
     let Program { functions, lists, .. } = &mut program;
     for id in functions.ids() {
         let function = &mut functions[id];
-        select::select(function, lists);
-        hoist::hoist(function, lists);
-        dead::drop_unused(function);
+        select::select(function, lists, meter);
+        hoist::hoist(function, lists, meter);
+        dead::drop_unused(function, meter);
     }
-    if params::drop_unread(&mut program) {
+    if meter.go_on() && params::drop_unread(&mut program, meter) {
         // What was computed for them goes too.
-        program.functions.ids().for_each(|id| dead::drop_unused(&mut program.functions[id]));
+        program.functions.ids().for_each(|id| dead::drop_unused(&mut program.functions[id], meter));
     }
     program
 }

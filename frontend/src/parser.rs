@@ -2,7 +2,8 @@
 //! types.
 //!
 //! A syntax error abandons the declaration that it is in, and parsing goes on at the next one. Recursion is bounded
-//! by [`NESTING_MAX`] and runs on a stack that grows, so that no input overflows it.
+//! by [`NESTING_MAX`] and runs on a stack that grows, so that no input overflows it. Chains of operators, of `let` and
+//! of `else if` are parsed without recursion.
 
 mod atom;
 mod block;
@@ -12,8 +13,11 @@ mod foreign;
 mod pattern;
 mod types;
 
-use crate::ast::{Ast, DEFINITION_NODES_MAX, ExprId, ExprKind, NESTING_MAX, Own};
+use crate::ast::{
+    Ast, DEFINITION_NODES_MAX, ExprId, ExprKind, NESTING_MAX, Own, PatternId, PatternKind, TypeExprId, TypeExprKind,
+};
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::limits::{Count, Meter};
 use crate::names::Names;
 use crate::source::Span;
 use crate::token::{Token, TokenKind};
@@ -25,10 +29,10 @@ struct Abandoned;
 type Parse<T> = Result<T, Abandoned>;
 
 /// Parses a program and then the prelude. Where there are syntax errors, expressions are [`ExprKind::Error`].
-pub(crate) fn parse(program: &[Token], prelude: &[Token], names: &mut Names, sink: &mut Sink) -> Ast {
+pub(crate) fn parse(program: &[Token], prelude: &[Token], names: &mut Names, sink: &mut Sink, meter: &Meter) -> Ast {
     let mut ast = Ast::default();
     declaration::declare_lists(&mut ast, names);
-    let mut parser = Parser { tokens: program, at: 0, depth: 0, start: 0, names, sink, ast, incomplete: false };
+    let mut parser = Parser { tokens: program, at: 0, depth: 0, start: 0, names, sink, meter, ast, incomplete: false };
     parser.program();
     let ast = &parser.ast;
     let own = Own { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
@@ -48,6 +52,7 @@ struct Parser<'p> {
     start: usize,
     names: &'p Names,
     sink: &'p mut Sink,
+    meter: &'p Meter,
     ast: Ast,
     /// Whether the declaration of a type was abandoned.
     incomplete: bool,
@@ -55,7 +60,7 @@ struct Parser<'p> {
 
 impl Parser<'_> {
     fn program(&mut self) {
-        loop {
+        while self.meter.step(self.span()) {
             match self.peek() {
                 TokenKind::Def => self.def(),
                 TokenKind::Type => self.data(),
@@ -189,6 +194,9 @@ impl Parser<'_> {
         if self.depth >= NESTING_MAX {
             return self.too_deep(self.span());
         }
+        if !self.meter.step(self.span()) {
+            return Err(Abandoned);
+        }
         self.depth += 1;
         let result = crate::stack::grown(|| parse(self));
         self.depth -= 1;
@@ -202,8 +210,11 @@ impl Parser<'_> {
         self.fail(error)
     }
 
-    /// Adds an expression, unless its tree gets too high: chains of operators grow without recursion in the parser.
+    /// Adds an expression, unless its tree gets too high.
     fn make(&mut self, kind: ExprKind, span: Span) -> Parse<ExprId> {
+        if !self.meter.node(Count::Syntax, span) {
+            return Err(Abandoned);
+        }
         if self.ast.exprs.len() - self.start > DEFINITION_NODES_MAX {
             let error = Diagnostic::error(span, "the definition is too long");
             let error = error.label(format!("more than {DEFINITION_NODES_MAX} expressions"));
@@ -215,5 +226,19 @@ impl Parser<'_> {
             return self.too_deep(end);
         }
         Ok(expr)
+    }
+
+    fn make_pattern(&mut self, kind: PatternKind, span: Span) -> Parse<PatternId> {
+        match self.meter.node(Count::Syntax, span) {
+            true => Ok(self.ast.pattern(kind, span)),
+            false => Err(Abandoned),
+        }
+    }
+
+    fn make_type(&mut self, kind: TypeExprKind, span: Span) -> Parse<TypeExprId> {
+        match self.meter.node(Count::Syntax, span) {
+            true => Ok(self.ast.type_expr(kind, span)),
+            false => Err(Abandoned),
+        }
     }
 }

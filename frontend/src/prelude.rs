@@ -1,10 +1,18 @@
 //! The prelude: definitions in the language itself that every program knows. Its sources are part of the compiler.
+//!
+//! Of its definitions a compilation reads only those that it may need: what the program's names mean, and in turn what
+//! the names in their texts mean. Where each stands in the sources is found when the compiler is built.
 
-use crate::source::Source;
-use std::sync::OnceLock;
+use crate::arena::Id;
+use crate::diagnostics::Sink;
+use crate::lexer::lex;
+use crate::limits::Meter;
+use crate::names::{Name, Names};
+use crate::source::Span;
+use crate::token::{Token, TokenKind};
 
 /// The files, in the order of the documentation.
-pub(crate) const FILES: &[&str] = &[
+pub(crate) const FILES: [&str; 6] = [
     include_str!("../prelude/lists.dual"),
     include_str!("../prelude/arrays.dual"),
     include_str!("../prelude/parallel.dual"),
@@ -13,26 +21,266 @@ pub(crate) const FILES: &[&str] = &[
     include_str!("../prelude/maybe.dual"),
 ];
 
-/// The text of the prelude.
-pub(crate) fn source() -> &'static Source {
-    static SOURCE: OnceLock<Source> = OnceLock::new();
-    SOURCE.get_or_init(|| Source::new("prelude", &FILES.concat()))
+/// The definition that `++` is.
+pub(crate) const APPEND: &str = "append";
+
+/// The definitions for lists, and those for arrays that have the same name in a program.
+pub(crate) const OVERLOADS: [(&str, &str); 2] = [("pmap", "pmap_array"), ("preduce", "preduce_array")];
+
+/// Functions of lists, and those that do the same for arrays.
+pub(crate) const FOR_ARRAYS: [(&str, &str); 12] = [
+    ("len", "length"),
+    ("map", "map_array"),
+    ("zip_with", "zip_array"),
+    ("fold", "fold_array"),
+    ("sum", "sum_array"),
+    ("product", "product_array"),
+    ("maximum", "maximum_array"),
+    ("minimum", "minimum_array"),
+    ("mean", "mean_array"),
+    ("variance", "variance_array"),
+    ("softmax", "softmax_array"),
+    ("logsumexp", "logsumexp_array"),
+];
+
+/// Where a declaration stands. In every file a declaration is the end of a paragraph, after its comment.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The file's number.
+    file: usize,
+    /// The bytes of the declaration in the file.
+    start: usize,
+    end: usize,
+    /// The bytes of its name in the file.
+    name: (usize, usize),
+}
+
+impl Place {
+    const NOWHERE: Place = Place { file: 0, start: 0, end: 0, name: (0, 0) };
+
+    fn name(&self) -> &'static str {
+        &FILES[self.file][self.name.0..self.name.1]
+    }
+}
+
+const DEF: &[u8] = b"def ";
+const TYPE: &[u8] = b"type ";
+
+/// All definitions, sorted by name.
+static DEFS: [Place; count(DEF)] = sorted(places(DEF));
+/// All types, in the order of the files.
+static TYPES: [Place; count(TYPE)] = places(TYPE);
+
+/// Whether a line starts at a place, with these bytes.
+const fn starts_line(text: &[u8], at: usize, with: &[u8]) -> bool {
+    if at > 0 && text[at - 1] != b'\n' || text.len() - at < with.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < with.len() {
+        if text[at + i] != with[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// How many lines start with a keyword.
+const fn count(keyword: &[u8]) -> usize {
+    let (mut file, mut count) = (0, 0);
+    while file < FILES.len() {
+        let text = FILES[file].as_bytes();
+        let mut at = 0;
+        while at < text.len() {
+            count += starts_line(text, at, keyword) as usize;
+            at += 1;
+        }
+        file += 1;
+    }
+    count
+}
+
+/// The declarations that start with a keyword.
+const fn places<const N: usize>(keyword: &[u8]) -> [Place; N] {
+    let mut places = [Place::NOWHERE; N];
+    let (mut file, mut found) = (0, 0);
+    while file < FILES.len() {
+        let text = FILES[file].as_bytes();
+        let mut at = 0;
+        while at < text.len() {
+            if starts_line(text, at, keyword) {
+                let first = at + keyword.len();
+                let mut last = first;
+                while text[last] != b' ' {
+                    last += 1;
+                }
+                let mut end = last;
+                while end < text.len() && !starts_line(text, end, b"\n") {
+                    end += 1;
+                }
+                places[found] = Place { file, start: at, end, name: (first, last) };
+                found += 1;
+                at = end;
+            } else {
+                at += 1;
+            }
+        }
+        file += 1;
+    }
+    places
+}
+
+const fn sorted<const N: usize>(mut places: [Place; N]) -> [Place; N] {
+    let mut i = 1;
+    while i < N {
+        let mut at = i;
+        while at > 0 && is_before(&places[at], &places[at - 1]) {
+            (places[at], places[at - 1]) = (places[at - 1], places[at]);
+            at -= 1;
+        }
+        i += 1;
+    }
+    places
+}
+
+/// Whether a name comes before another one, byte by byte.
+const fn is_before(left: &Place, right: &Place) -> bool {
+    let (a, b) = (FILES[left.file].as_bytes(), FILES[right.file].as_bytes());
+    let (mut i, mut j) = (left.name.0, right.name.0);
+    while i < left.name.1 && j < right.name.1 {
+        if a[i] != b[j] {
+            return a[i] < b[j];
+        }
+        i += 1;
+        j += 1;
+    }
+    j < right.name.1
+}
+
+/// The names of all definitions.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    DEFS.iter().map(Place::name)
+}
+
+fn position(name: &str) -> Option<usize> {
+    DEFS.binary_search_by(|place| place.name().cmp(name)).ok()
+}
+
+/// The tokens of the types and of all definitions that the tokens of a program may mention, in the order of the files.
+/// A name may also be the program's own. Spans count from `start`.
+pub(crate) fn lex_needed(
+    program: &[Token],
+    start: u32,
+    names: &mut Names,
+    sink: &mut Sink,
+    meter: &Meter,
+) -> Vec<Token> {
+    let mut needed: [Option<Vec<Token>>; DEFS.len()] = [const { None }; DEFS.len()];
+    let mut pending: Vec<usize> = append_in(program).collect();
+    let mut looked_up = 0;
+    loop {
+        while looked_up < names.len() && meter.step(Span::default()) {
+            pending.extend(position(names.text(Name::from_index(looked_up))));
+            looked_up += 1;
+        }
+        let Some(position) = pending.pop() else { break };
+        if needed[position].is_none() {
+            let tokens = lex_place(&DEFS[position], start, names, sink, meter);
+            pending.extend(append_in(&tokens));
+            needed[position] = Some(tokens);
+        }
+    }
+    let found = DEFS.iter().zip(needed).filter_map(|(place, tokens)| Some((place, tokens?)));
+    let mut all: Vec<(&Place, Vec<Token>)> = found.collect();
+    all.extend(TYPES.iter().map(|place| (place, lex_place(place, start, names, sink, meter))));
+    all.sort_unstable_by_key(|(place, _)| (place.file, place.start));
+    let mut tokens: Vec<Token> = all.into_iter().flat_map(|(_, tokens)| tokens).collect();
+    tokens.push(Token { kind: TokenKind::End, span: Span::new(start, start), glued: false });
+    tokens
+}
+
+/// The position of what `++` means, if that is among some tokens.
+fn append_in(tokens: &[Token]) -> impl Iterator<Item = usize> + use<> {
+    let is_there = tokens.iter().any(|token| token.kind == TokenKind::Append);
+    position(APPEND).filter(|_| is_there).into_iter()
+}
+
+/// The tokens of a declaration, without an end.
+fn lex_place(place: &Place, start: u32, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Vec<Token> {
+    let before: usize = FILES[..place.file].iter().map(|file| file.len()).sum();
+    let text = &FILES[place.file][place.start..place.end];
+    let mut tokens = lex(text, start + (before + place.start) as u32, names, sink, meter);
+    tokens.pop();
+    tokens
 }
 
 #[cfg(test)]
 mod tests {
-    /// A program that mentions every definition, so that each is inferred.
+    use super::*;
+    use crate::diagnostics::Diagnostics;
+    use crate::source::Source;
+    use std::rc::Rc;
+
+    #[test]
+    fn every_declaration_has_a_place() {
+        let (mut names, mut sink) = (Names::default(), Sink::default());
+        let meter = Meter::unlimited();
+        let whole = lex(&FILES.concat(), 0, &mut names, &mut sink, &meter);
+        let mut places: Vec<&Place> = DEFS.iter().chain(&TYPES).collect();
+        places.sort_unstable_by_key(|place| (place.file, place.start));
+        let mut found: Vec<Token> =
+            places.into_iter().flat_map(|place| lex_place(place, 0, &mut names, &mut sink, &meter)).collect();
+        found.push(*whole.last().expect("the end"));
+        // Space before the first token of a declaration is no part of it.
+        let of = |tokens: &[Token]| tokens.iter().map(|token| (token.kind, token.span)).collect::<Vec<_>>();
+        assert_eq!(of(&found), of(&whole));
+        assert!(DEFS.is_sorted_by_key(Place::name) && DEFS.len() > 60 && TYPES.len() == 2);
+        assert_eq!(names.all().filter(|&name| position(names.text(name)).is_some()).count(), DEFS.len());
+    }
+
+    /// A program that is the prelude, so that every definition is inferred.
     #[test]
     fn the_whole_prelude_is_free_of_errors() {
-        let mut names = crate::names::Names::default();
-        let mut sink = crate::diagnostics::Sink::default();
-        let text = super::source().text();
-        let tokens = crate::lexer::lex(text, 0, &mut names, &mut sink);
-        // As a program of its own, all of it is looked at; `++` needs the real prelude.
-        let ast = crate::parser::parse(&tokens, &tokens, &mut names, &mut sink);
-        let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink);
-        crate::infer::infer(&ast, &names, &resolved, &mut sink);
-        let source = crate::source::Source::new("prelude", text);
-        assert!(!sink.has_errors(), "{}", crate::diagnostics::Diagnostics::new(source, sink));
+        let source = Source::new("prelude", &FILES.concat());
+        let (mut names, mut sink) = (Names::default(), Sink::default());
+        let meter = Rc::new(Meter::unlimited());
+        let tokens = lex(source.text(), 0, &mut names, &mut sink, &meter);
+        let prelude = lex_needed(&tokens, source.prelude_start(), &mut names, &mut sink, &meter);
+        let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
+        let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
+        crate::infer::infer(&ast, &names, &resolved, &mut sink, &meter);
+        assert!(!sink.has_errors(), "{}", Diagnostics::new(source, sink, None));
+    }
+
+    #[test]
+    fn functions_of_arrays_are_those_that_are_named_like_them() {
+        for (of_lists, of_arrays) in FOR_ARRAYS {
+            assert!(position(of_lists).is_some(), "{of_lists}");
+            let is_builtin = crate::builtins::Builtin::named(of_arrays).is_some();
+            assert!(is_builtin || position(of_arrays).is_some(), "{of_arrays}");
+        }
+        // The others have both under one name.
+        let known = FOR_ARRAYS.iter().chain(&OVERLOADS).filter(|pair| pair.1.ends_with("_array")).count();
+        assert_eq!(
+            names().filter(|name| name.ends_with("_array") && *name != "to_array" && *name != "from_array").count(),
+            known
+        );
+    }
+
+    #[test]
+    fn only_what_a_program_may_mention_is_read() {
+        let defs = |text: &str| {
+            let (mut names, mut sink) = (Names::default(), Sink::default());
+            let meter = Meter::unlimited();
+            let tokens = lex(text, 0, &mut names, &mut sink, &meter);
+            let prelude = lex_needed(&tokens, 1 << 20, &mut names, &mut sink, &meter);
+            let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
+            let read = ast.defs.iter().filter(|(def, _)| !ast.is_own(*def));
+            read.map(|(_, def)| names.text(def.name).to_owned()).collect::<Vec<_>>()
+        };
+        assert!(defs("def f (x : Real) = x * x").is_empty());
+        assert_eq!(defs("def f xs = xs ++ xs"), ["append"]);
+        assert_eq!(defs("def f = mean"), ["fold", "sum", "len", "mean"]);
     }
 }

@@ -8,19 +8,22 @@ mod pattern;
 mod types;
 mod unknown;
 
-use crate::arena::{Table, id_types};
+use crate::arena::{Id, Table, id_types};
 use crate::ast::{
-    AliasId, Ast, BinaryOp, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator, Iteration, LIST, Let,
+    AliasId, Ast, BinaryOp, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator, Iteration, LIST, Let, Link,
     LocalFunctionId, PatternId, TypeExprId,
 };
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::limits::Meter;
 use crate::names::{Name, Names};
+use crate::prelude;
 use crate::source::Span;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 id_types! {
-    /// A variable that a pattern binds.
+    /// A variable that a pattern binds. What is bound later has a larger number.
     LocalId;
 }
 
@@ -72,20 +75,25 @@ pub(crate) struct Resolved {
     pub(crate) locals: Table<LocalId, Name>,
     /// The definitions that a definition mentions; of those that are not reached, none.
     pub(crate) mentions: Table<DefId, Vec<DefId>>,
+    /// When a function that a `let` defines is bound, and when its text begins.
+    pub(crate) function_times: Table<LocalFunctionId, [LocalId; 2]>,
+    /// How many functions that `let`s define are around the `let` of one.
+    pub(crate) function_depths: Table<LocalFunctionId, u32>,
+    /// When the text of a lambda or of a branch of a `par` begins: what is bound before is from outside.
+    pub(crate) times: HashMap<ExprId, LocalId>,
     /// For a function that a `let` defines, those of its group that it mentions.
     pub(crate) function_mentions: Table<LocalFunctionId, Vec<LocalFunctionId>>,
     /// The abbreviations that can be expanded: all but those that would expand to themselves.
     pub(crate) expandable: Table<AliasId, bool>,
-    /// Whether a definition is the program's own, or one of the prelude's that the program needs. All others are
-    /// neither resolved nor inferred.
+    /// The abbreviations that an abbreviation mentions.
+    pub(crate) alias_uses: Table<AliasId, Vec<AliasId>>,
+    /// Whether a definition is the program's own, or one of the prelude's that the program needs. Others, which have
+    /// the name of something that a program mentions, are neither resolved nor inferred.
     pub(crate) reached: Table<DefId, bool>,
     /// The prelude's definitions for lists whose names also mean ones for arrays, and those. A mention of one is a
     /// mention of both.
     pub(crate) overloads: HashMap<DefId, DefId>,
 }
-
-/// The prelude's definitions for lists, and those for arrays that have the same name in a program.
-const OVERLOADS: [(&str, &str); 2] = [("pmap", "pmap_array"), ("preduce", "preduce_array")];
 
 /// What the names of the outermost scope mean.
 #[derive(Clone, Debug)]
@@ -96,26 +104,22 @@ struct Globals {
 }
 
 /// Resolves all names; what has no meaning is reported.
-pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved {
-    let builtins: Vec<(Name, Builtin)> = Builtin::all().map(|(text, builtin)| (names.intern(text), builtin)).collect();
+pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Resolved {
     let basic = [("Real", TypeMeaning::Real), ("Int", TypeMeaning::Int), ("Bool", TypeMeaning::Bool)];
     let types = basic.into_iter().chain([("Array", TypeMeaning::Array), ("List", TypeMeaning::Data(LIST))]);
     let types: Vec<(Name, TypeMeaning)> = types.map(|(text, meaning)| (names.intern(text), meaning)).collect();
-    let mut of_prelude = |text: &str| {
-        let name = names.intern(text);
-        let mut prelude = ast.defs.ids().skip(ast.own.defs);
-        prelude.find(|&def| ast.defs[def].name == name).unwrap_or_else(|| unreachable!("the prelude defines `{text}`"))
+    let of_prelude = |text: &str| {
+        let mut prelude = ast.defs.iter().skip(ast.own.defs);
+        prelude.find(|(_, def)| names.text(def.name) == text).map(|(id, _)| id)
     };
-    let append = of_prelude("append");
-    let overloads = OVERLOADS.map(|(list, array)| (of_prelude(list), of_prelude(array))).into();
+    let append = of_prelude(prelude::APPEND);
+    let overloads = prelude::OVERLOADS.iter().filter_map(|(list, array)| Some((of_prelude(list)?, of_prelude(array)?)));
+    let overloads = overloads.collect();
     let mut globals = Globals {
         values: Table::filled(None, names.len()),
         constructors: Table::filled(None, names.len()),
         types: Table::filled(None, names.len()),
     };
-    for (name, builtin) in builtins {
-        globals.values[name] = Some(Meaning::Builtin(builtin));
-    }
     for (name, meaning) in types {
         globals.types[name] = Some(meaning);
     }
@@ -126,8 +130,12 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved
         types: Table::filled(None, ast.types.len()),
         locals: Table::default(),
         mentions: Table::filled(Vec::new(), ast.defs.len()),
+        function_times: Table::filled([Id::from_index(0); 2], ast.functions.len()),
+        function_depths: Table::filled(0, ast.functions.len()),
+        times: HashMap::new(),
         function_mentions: Table::filled(Vec::new(), ast.functions.len()),
         expandable: Table::filled(true, ast.aliases.len()),
+        alias_uses: Table::filled(Vec::new(), ast.aliases.len()),
         reached: Table::filled(false, ast.defs.len()),
         overloads,
     };
@@ -136,12 +144,15 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink) -> Resolved
         ast,
         names,
         sink,
+        meter,
         globals,
         append,
         scope,
         undo: Vec::new(),
         mentioned: Vec::new(),
-        functions: Vec::new(),
+        open: Vec::new(),
+        groups: Table::filled(usize::MAX, ast.functions.len()),
+        suggestions_left: Cell::new(unknown::COMPARED_MAX),
         resolved,
     };
     resolver.program();
@@ -152,17 +163,22 @@ struct Resolver<'r> {
     ast: &'r Ast,
     names: &'r Names,
     sink: &'r mut Sink,
+    meter: &'r Meter,
     /// The outermost scope of what is being resolved.
     globals: Globals,
-    /// What `++` means.
-    append: DefId,
+    /// What `++` means, if it is anywhere.
+    append: Option<DefId>,
     /// What each name means here, if it is bound in a definition.
     scope: Table<Name, Option<Meaning>>,
     /// What names meant before they were bound, to go back to when a scope ends.
     undo: Vec<(Name, Option<Meaning>)>,
     mentioned: Vec<DefId>,
-    /// The mentions of local functions since the start of the outermost one that is open.
-    functions: Vec<LocalFunctionId>,
+    /// For each `let` of functions around, the outermost first: which of them is being resolved.
+    open: Vec<Option<LocalFunctionId>>,
+    /// For a function that a `let` around defines: which one of [`Resolver::open`].
+    groups: Table<LocalFunctionId, usize>,
+    /// How many names may still be compared with unknown ones.
+    suggestions_left: Cell<usize>,
     resolved: Resolved,
 }
 
@@ -178,6 +194,9 @@ impl Resolver<'_> {
         self.resolve_types(true);
         for def in ast.defs.ids().filter(is_own) {
             self.def(def);
+        }
+        if !self.meter.go_on() {
+            return;
         }
         self.globals = prelude;
         self.resolve_types(false);
@@ -195,6 +214,9 @@ impl Resolver<'_> {
         let mut own: HashMap<Name, DefId> = HashMap::new();
         for id in defs {
             let def = &ast.defs[id];
+            if !self.meter.step(def.name_span) {
+                return;
+            }
             if let Some(first) = own.get(&def.name) {
                 let error =
                     Diagnostic::error(def.name_span, format!("`{}` is defined twice", self.names.text(def.name)));
@@ -218,7 +240,6 @@ impl Resolver<'_> {
         mentioned.sort_unstable();
         mentioned.dedup();
         self.resolved.mentions[id] = mentioned;
-        self.functions.clear();
     }
 
     fn enter(&mut self, name: Name, meaning: Meaning) {
@@ -233,12 +254,72 @@ impl Resolver<'_> {
     }
 
     fn expr(&mut self, expr: ExprId) {
-        crate::stack::grown(|| self.expr_here(expr));
+        if self.meter.step(self.ast.exprs[expr].span) {
+            crate::stack::grown(|| self.expr_here(expr));
+        }
     }
 
+    /// Resolves an expression, and the rest of its chain without recursion.
     fn expr_here(&mut self, expr: ExprId) {
-        let ast = self.ast;
         let mark = self.undo.len();
+        let mut expr = expr;
+        while self.meter.step(self.ast.exprs[expr].span) {
+            match self.ast.chained(expr) {
+                Some(Link::First(_)) => self.chain_from_first(expr),
+                Some(Link::Last(next)) => {
+                    self.before(expr, next);
+                    expr = next;
+                    continue;
+                }
+                None => self.single(expr),
+            }
+            break;
+        }
+        self.leave(mark);
+    }
+
+    /// Resolves a chain that begins with what is evaluated first.
+    fn chain_from_first(&mut self, expr: ExprId) {
+        let ast = self.ast;
+        let mut chain = vec![expr];
+        let mut first = expr;
+        while let Some(Link::First(next)) = ast.chained(first) {
+            chain.push(next);
+            first = next;
+        }
+        self.expr(first);
+        for pair in chain.windows(2).rev() {
+            if self.meter.step(ast.exprs[pair[0]].span) {
+                ast.for_each_child(&ast.exprs[pair[0]].kind, |child| {
+                    if child != pair[1] {
+                        self.expr(child);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Resolves all of an expression but the rest of its chain, which sees what a block binds.
+    fn before(&mut self, expr: ExprId, rest: ExprId) {
+        let ast = self.ast;
+        match &ast.exprs[expr].kind {
+            ExprKind::Block(lets, _) => lets.iter().for_each(|binding| self.binding(binding)),
+            kind => {
+                if let ExprKind::Append(_) = kind {
+                    self.append(expr);
+                }
+                ast.for_each_child(kind, |child| {
+                    if child != rest {
+                        self.expr(child);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Resolves an expression that is no chain.
+    fn single(&mut self, expr: ExprId) {
+        let ast = self.ast;
         let kind = &ast.exprs[expr].kind;
         match kind {
             ExprKind::Var(name) => self.name(expr, *name),
@@ -246,7 +327,7 @@ impl Resolver<'_> {
                 let constructor = self.constructor(*name, ast.exprs[expr].span);
                 self.resolved.meanings[expr] = constructor.map(Meaning::Constructor);
             }
-            ExprKind::Append(_) | ExprKind::Operator(BinaryOp::Append) | ExprKind::Section(BinaryOp::Append, ..) => {
+            ExprKind::Operator(BinaryOp::Append) | ExprKind::Section(BinaryOp::Append, ..) => {
                 self.append(expr);
                 ast.for_each_child(kind, |child| self.expr(child));
             }
@@ -254,13 +335,16 @@ impl Resolver<'_> {
                 self.type_expr(*ty, None);
                 self.expr(*inner);
             }
-            ExprKind::Block(lets, body) => {
-                lets.iter().for_each(|binding| self.binding(binding));
-                self.expr(*body);
-            }
             ExprKind::Lambda(params, body) => {
+                self.resolved.times.insert(expr, self.resolved.locals.next_id());
                 self.bind_all(params);
                 self.expr(*body);
+            }
+            ExprKind::Par(parts) => {
+                for &part in parts {
+                    self.resolved.times.insert(part, self.resolved.locals.next_id());
+                    self.expr(part);
+                }
             }
             ExprKind::Match(value, arms) => {
                 self.expr(*value);
@@ -293,7 +377,6 @@ impl Resolver<'_> {
             }
             other => ast.for_each_child(other, |child| self.expr(child)),
         }
-        self.leave(mark);
     }
 
     fn binding(&mut self, binding: &Let) {
@@ -310,42 +393,47 @@ impl Resolver<'_> {
     /// Functions that a `let` defines together; whether they see each other.
     fn functions(&mut self, group: &[LocalFunctionId], recursive: bool) {
         let ast = self.ast;
-        let outside = self.functions.len();
+        let own = self.open.len();
+        self.open.push(None);
         if recursive {
+            group.iter().for_each(|&id| self.groups[id] = own);
             self.enter_functions(group);
         }
         for &id in group {
             let function = &ast.functions[id];
-            let (scope, mentions) = (self.undo.len(), self.functions.len());
+            let scope = self.undo.len();
+            self.open[own] = Some(id);
+            self.resolved.function_depths[id] = own as u32;
+            self.resolved.function_times[id][1] = self.resolved.locals.next_id();
             self.bind_all(&function.params);
             function.result.into_iter().for_each(|result| self.type_expr(result, None));
             self.expr(function.body);
             self.leave(scope);
-            let mut mentioned = self.functions[mentions..].to_vec();
-            mentioned.retain(|other| group.contains(other));
+            let mentioned = &mut self.resolved.function_mentions[id];
             mentioned.sort_unstable();
             mentioned.dedup();
-            self.resolved.function_mentions[id] = mentioned;
         }
+        self.open.pop();
         if !recursive {
             self.enter_functions(group);
         }
-        // What is left is what the functions around mention through this group.
-        let mut mentioned = self.functions.split_off(outside);
-        mentioned.sort_unstable();
-        mentioned.dedup();
-        self.functions.extend(mentioned.into_iter().filter(|other| !group.contains(other)));
     }
 
     fn enter_functions(&mut self, group: &[LocalFunctionId]) {
         let ast = self.ast;
-        for (i, &id) in group.iter().enumerate() {
+        let mut seen: HashMap<Name, Span> = HashMap::new();
+        for &id in group {
             let function = &ast.functions[id];
-            if let Some(&first) = group[..i].iter().find(|&&other| ast.functions[other].name == function.name) {
-                let message = format!("`{}` is defined twice", self.names.text(function.name));
-                let error = Diagnostic::error(function.name_span, message).label("defined again here");
-                self.sink.push(error.also(ast.functions[first].name_span, "first defined here"));
+            match seen.get(&function.name) {
+                Some(&first) => {
+                    let message = format!("`{}` is defined twice", self.names.text(function.name));
+                    let error = Diagnostic::error(function.name_span, message).label("defined again here");
+                    self.sink.push(error.also(first, "first defined here"));
+                }
+                None => _ = seen.insert(function.name, function.name_span),
             }
+            // It takes a number among those of variables, to be told apart from what is bound later.
+            self.resolved.function_times[id][0] = self.resolved.locals.push(function.name);
             self.enter(function.name, Meaning::Function(id));
         }
     }
@@ -366,22 +454,34 @@ impl Resolver<'_> {
     }
 
     fn name(&mut self, expr: ExprId, name: Name) {
-        let meaning = self.scope[name].or(self.globals.values[name]);
+        let meaning = self.scope[name].or(self.globals.values[name]).or_else(|| self.builtin(name));
         self.resolved.meanings[expr] = meaning;
         match meaning {
             Some(Meaning::Def(def)) => {
                 self.mentioned.push(def);
                 self.mentioned.extend(self.resolved.overloads.get(&def));
             }
-            Some(Meaning::Function(function)) => self.functions.push(function),
+            Some(Meaning::Function(function)) => {
+                // Where that one's group is being resolved, it is mentioned by one of the group.
+                if let Some(&Some(inside)) = self.open.get(self.groups[function]) {
+                    self.resolved.function_mentions[inside].push(function);
+                }
+            }
             Some(_) => {}
             None => self.unknown_name(expr, name),
         }
     }
 
+    /// A builtin, looked up where nothing else has its name for the first time.
+    fn builtin(&mut self, name: Name) -> Option<Meaning> {
+        let meaning = Builtin::named(self.names.text(name)).map(Meaning::Builtin);
+        self.globals.values[name] = meaning;
+        meaning
+    }
+
     /// `++` is the prelude's `append`, whatever else has that name.
     fn append(&mut self, expr: ExprId) {
-        let def = self.append;
+        let def = self.append.expect("the prelude's definition is read if there is a `++`");
         self.resolved.meanings[expr] = Some(Meaning::Def(def));
         self.mentioned.push(def);
     }

@@ -38,15 +38,12 @@ pub struct Source {
 impl Source {
     /// Indexes a text. Offsets are 32 bits wide: a longer text is cut, and the lexer refuses it.
     pub fn new(name: &str, text: &str) -> Self {
-        let mut line_starts = vec![0];
-        let mut continuation_bytes = Vec::new();
-        for (offset, byte) in (0u32..).zip(text.bytes()) {
-            if byte == b'\n' {
-                line_starts.push(offset + 1);
-            } else if byte & 0xc0 == 0x80 {
-                continuation_bytes.push(offset);
-            }
-        }
+        let line_starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at as u32 + 1)).collect();
+        let continues = |&(_, byte): &(u32, u8)| byte & 0xc0 == 0x80;
+        let continuation_bytes = match text.is_ascii() {
+            true => Vec::new(),
+            false => (0u32..).zip(text.bytes()).filter(continues).map(|(at, _)| at).collect(),
+        };
         Source { name: name.to_owned(), text: text.to_owned(), line_starts, continuation_bytes }
     }
 

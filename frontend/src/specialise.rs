@@ -5,12 +5,15 @@
 //! does a call with functions that are known (`form.rs`); a worklist makes them. Definitions of one group call each
 //! other at the group's own types, and forms have a bounded size, so that there are finitely many.
 //!
-//! `specialise/` holds forms, instances, types, what hosts see, expressions, calls, patterns and matching, operators,
-//! equality, arrays, tasks.
+//! `specialise/` holds forms, instances, what functions capture, types, what hosts see, expressions, chains of them,
+//! branches, calls, patterns and matching, operators, equality, arrays, tasks.
 
 mod apply;
 mod arithmetic;
 mod arrays;
+mod branches;
+mod capture;
+mod chain;
 mod data;
 mod decision;
 mod equality;
@@ -26,10 +29,11 @@ mod pattern;
 mod ty;
 
 use crate::arena::Table;
-use crate::ast::{Ast, DefId, LocalFunctionId};
+use crate::ast::{Ast, DefId};
 use crate::core::{ArrayType, Atom, Body, Expr, ExprId, ExprKind, FunctionId, Program, TypeLists, Var};
 use crate::diagnostics::Sink;
 use crate::infer::Inferred;
+use crate::limits::Meter;
 use crate::mono::{Mono, MonoNode, Monos};
 use crate::names::Names;
 use crate::resolve::{LocalId, Resolved};
@@ -41,6 +45,7 @@ use dualvm_vm::module::{self, ValueType};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use capture::Free;
 use form::{Code, Form, FormNode, Forms, Shaped, TypeArgs, TypeArgsTable, Value};
 use instance::{Instance, Key};
 use ty::TypeEnv;
@@ -56,6 +61,7 @@ pub(crate) fn specialise(
     resolved: &Resolved,
     inferred: &Inferred,
     sink: &mut Sink,
+    meter: &Meter,
 ) -> (Program, Vec<Unexported>) {
     let mut lists = TypeLists::default();
     let monos = Monos::new(&mut lists);
@@ -68,6 +74,7 @@ pub(crate) fn specialise(
         resolved,
         inferred,
         sink,
+        meter,
         monos,
         program,
         forms: Forms::default(),
@@ -75,12 +82,12 @@ pub(crate) fn specialise(
         no_types,
         instances: HashMap::new(),
         pending: Vec::new(),
+        elaborating: 0,
         deep: HashMap::new(),
         function_names: HashMap::new(),
         code_names: HashMap::new(),
         mentions: HashMap::new(),
         environments: HashMap::new(),
-        groups: HashMap::new(),
         ground: HashMap::new(),
         fields: HashMap::new(),
         new_datas: Vec::new(),
@@ -89,19 +96,11 @@ pub(crate) fn specialise(
         equalities: HashMap::new(),
         int_power: None,
         unexported: Vec::new(),
+        match_work_left: decision::WORK_MAX,
         gave_up: false,
     };
     specialiser.run();
     (specialiser.program, specialiser.unexported)
-}
-
-/// Something from outside that a function mentions.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Free {
-    /// A variable.
-    Local(LocalId),
-    /// A local function.
-    Function(LocalFunctionId),
 }
 
 /// The types of the fields of a type's constructors.
@@ -113,6 +112,7 @@ struct Specialiser<'s> {
     resolved: &'s Resolved,
     inferred: &'s Inferred,
     sink: &'s mut Sink,
+    meter: &'s Meter,
     monos: Monos,
     program: Program,
     forms: Forms,
@@ -120,18 +120,18 @@ struct Specialiser<'s> {
     no_types: TypeArgs,
     instances: HashMap<Key, Instance>,
     pending: Vec<Key>,
+    /// How many instances wait for others that are being made.
+    elaborating: u32,
     /// How many instances a code has at deeply nested forms.
     deep: HashMap<Code, usize>,
     /// How often the name of a function was taken.
     function_names: HashMap<String, u32>,
     /// What a lambda or local function is called.
     code_names: HashMap<Code, String>,
-    /// What the text of a code mentions.
+    /// What from outside the text of a code mentions.
     mentions: HashMap<Code, Rc<[Free]>>,
     /// What a code captures.
-    environments: HashMap<Code, Rc<[Free]>>,
-    /// The group that a local function belongs to.
-    groups: HashMap<LocalFunctionId, Rc<[LocalFunctionId]>>,
+    environments: HashMap<Code, Rc<[LocalId]>>,
     /// The concrete types of inferred types without variables.
     ground: HashMap<Ty, Mono>,
     fields: HashMap<Mono, Fields>,
@@ -144,6 +144,8 @@ struct Specialiser<'s> {
     int_power: Option<FunctionId>,
     /// Definitions that hosts can't call.
     unexported: Vec<Unexported>,
+    /// The work that matches may still take, besides what their sizes allow.
+    match_work_left: usize,
     gave_up: bool,
 }
 
@@ -158,11 +160,16 @@ struct Elaborator<'s, 'p> {
     body: Body,
     /// The values that variables of the source stand for.
     locals: HashMap<LocalId, Value>,
-    /// The local functions in scope: a scope's form and its captures.
-    functions: HashMap<LocalFunctionId, Value>,
+    /// How many nodes of the body were counted by the meter.
+    counted: usize,
 }
 
 impl Specialiser<'_> {
+    /// Whether nothing more is to be made.
+    fn is_stopped(&self) -> bool {
+        self.gave_up || !self.meter.go_on()
+    }
+
     fn run(&mut self) {
         let own: Vec<DefId> = self.ast.defs.ids().filter(|&def| self.ast.is_own(def)).collect();
         let mut exported = Vec::new();

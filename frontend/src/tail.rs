@@ -9,11 +9,25 @@ pub(crate) fn repeat_tail_calls(function: &mut Function, lists: &mut TypeLists) 
     if calls.is_empty() {
         return;
     }
-    let changes: Vec<bool> =
-        (0..function.params.len()).map(|at| calls.iter().any(|&call| !is_handed_on(function, call, at))).collect();
+    // Without knowing which argument is whose, nothing is handed on as it is.
+    let mut changes = vec![false; function.params.len()];
+    let mut flat: Vec<Option<Vec<ExprId>>> = Vec::with_capacity(calls.len());
     for &call in &calls {
         let ExprKind::Call(_, args) = &function.body.exprs[call].kind else { unreachable!("found as a call") };
-        let kept: Box<[ExprId]> = match flat_args(function, args) {
+        let args = flat_args(function, args);
+        match &args {
+            Some(args) => {
+                for ((changes, &param), &arg) in changes.iter_mut().zip(&function.params).zip(args) {
+                    *changes |= !matches!(function.body.exprs[arg].kind, ExprKind::Var(var) if var == param);
+                }
+            }
+            None => changes.fill(true),
+        }
+        flat.push(args);
+    }
+    for (&call, flat) in calls.iter().zip(flat) {
+        let ExprKind::Call(_, args) = &function.body.exprs[call].kind else { unreachable!("found as a call") };
+        let kept: Box<[ExprId]> = match flat {
             Some(args) => args.into_iter().zip(&changes).filter(|(_, changes)| **changes).map(|(arg, _)| arg).collect(),
             None => args.clone(),
         };
@@ -50,7 +64,7 @@ fn self_tail_calls(function: &Function) -> Vec<ExprId> {
             ExprKind::Block(_, value) => pending.push(*value),
             ExprKind::If([_, then, other]) => pending.extend([*then, *other]),
             ExprKind::Switch(switch) => pending.extend(switch.arms.iter().map(|arm| arm.1).chain(switch.default)),
-            ExprKind::Join(join) => pending.extend([join.value, join.body]),
+            ExprKind::Join(join) => pending.extend(join.parts()),
             ExprKind::Repeat(repeat) => pending.push(repeat.body),
             _ => {}
         }
@@ -69,12 +83,4 @@ fn flat_args(function: &Function, args: &[ExprId]) -> Option<Vec<ExprId>> {
         }
     }
     (flat.len() == function.params.len()).then_some(flat)
-}
-
-/// Whether a self call hands the parameter at a position on as it is. Without knowing which argument is whose,
-/// nothing is.
-fn is_handed_on(function: &Function, call: ExprId, at: usize) -> bool {
-    let ExprKind::Call(_, args) = &function.body.exprs[call].kind else { return false };
-    let Some(args) = flat_args(function, args) else { return false };
-    matches!(function.body.exprs[args[at]].kind, ExprKind::Var(var) if var == function.params[at])
 }

@@ -2,16 +2,27 @@
 //!
 //! Types are graphs, not trees: a type of exponential size has linear representation here, and every walk visits a
 //! shared node once. Sizes are bounded when types become concrete (`mono.rs`).
+//!
+//! Variables have a *birth*: a number that grows. When a variable is bound, the variables in its type are born no later
+//! than it was. So the newest variable that can be in a type is known when the type is made, and walks that look for
+//! newer ones leave it out; a polymorphic function's own variables are those that are born after it was opened (these
+//! are the levels of Rémy 1992, one for each variable).
 
 mod print;
 mod unify;
 
 use crate::arena::{Table, id_types};
 use crate::ast::{DataId, LIST};
+use crate::limits::{Count, Meter};
 use crate::names::{Name, Names};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 pub(crate) use unify::Mismatch;
+
+/// Walks may look at so many nodes, and at so many for each node that there is.
+const WALKED_MAX: usize = 20_000_000;
+const WALKED_PER_NODE: usize = 256;
 
 id_types! {
     /// A type: a node of [`Types`].
@@ -61,8 +72,8 @@ pub(crate) enum Node {
     Var {
         /// What it may become.
         class: Class,
-        /// How many polymorphic functions were open when it was made: those of the innermost one are its own to choose.
-        level: u32,
+        /// When it was made, or before.
+        birth: u32,
     },
     /// The same as another node.
     Link(Ty),
@@ -72,8 +83,10 @@ pub(crate) enum Node {
         con: Con,
         /// Its arguments.
         args: Box<[Ty]>,
-        /// Whether no variable was in it when it was made.
-        ground: bool,
+        /// No variable in it is born later than this. 0 if there was none when it was made.
+        newest: u32,
+        /// Whether it is known to have equality, as long as its variables do.
+        equal: bool,
     },
     /// The type of what was reported already. Goes with everything.
     Error,
@@ -96,13 +109,18 @@ pub(crate) struct Types {
     visited: Vec<u32>,
     walk: u32,
     shapes: Table<Shape, Box<[Name]>>,
+    /// The places of fields in shapes.
+    places: HashMap<(Shape, Name), usize>,
     shape_ids: HashMap<Box<[Name]>, Shape>,
     datas: Table<DataId, DataInfo>,
     texts: HashMap<Name, String>,
-    /// How many polymorphic functions are open.
-    pub(crate) level: u32,
+    /// The birth of the next variable.
+    next_birth: u32,
     /// What unification changed, to undo it when it fails.
-    trail: Vec<(Ty, Node)>,
+    trail: Vec<unify::Undo>,
+    meter: Rc<Meter>,
+    /// How many nodes walks have looked at.
+    walked: usize,
     /// `Real`
     pub(crate) real: Ty,
     /// `Int`
@@ -117,9 +135,9 @@ pub(crate) struct Types {
 
 impl Types {
     /// A graph of the basic types.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(meter: Rc<Meter>) -> Self {
         let mut nodes = Table::default();
-        let mut basic = |con| nodes.push(Node::Con { con, args: Box::default(), ground: true });
+        let mut basic = |con| nodes.push(Node::Con { con, args: Box::default(), newest: 0, equal: false });
         let (real, int, bool, unit) = (basic(Con::Real), basic(Con::Int), basic(Con::Bool), basic(Con::Tuple));
         let error = nodes.push(Node::Error);
         Types {
@@ -127,11 +145,14 @@ impl Types {
             visited: Vec::new(),
             walk: 0,
             shapes: Table::default(),
+            places: HashMap::new(),
             shape_ids: HashMap::new(),
             datas: Table::default(),
             texts: HashMap::new(),
-            level: 0,
+            next_birth: 2,
             trail: Vec::new(),
+            meter,
+            walked: 0,
             real,
             int,
             bool,
@@ -142,7 +163,25 @@ impl Types {
 
     /// A new variable.
     pub(crate) fn var(&mut self, class: Class) -> Ty {
-        self.nodes.push(Node::Var { class, level: self.level })
+        self.meter.nodes(Count::Types, 1);
+        // One number per node: there are fewer than 2³² of them.
+        self.next_birth += 1;
+        self.nodes.push(Node::Var { class, birth: self.next_birth - 1 })
+    }
+
+    /// The births of all variables that are made from now on are this or later.
+    pub(crate) fn now(&self) -> u32 {
+        self.next_birth
+    }
+
+    /// Counts a node that a walk looks at; whether to go on. Walks through open types can take quadratic time, so that
+    /// there is an end to them.
+    pub(crate) fn walk_on(&mut self) -> bool {
+        self.walked += 1;
+        if self.walked > WALKED_MAX + WALKED_PER_NODE * self.nodes.len() {
+            self.meter.refuse_types();
+        }
+        self.meter.steps(1)
     }
 
     /// Introduces the next data type.
@@ -162,8 +201,9 @@ impl Types {
 
     /// A constructor applied to arguments.
     pub(crate) fn con(&mut self, con: Con, args: Vec<Ty>) -> Ty {
-        let ground = args.iter().all(|&arg| self.is_ground(arg));
-        self.nodes.push(Node::Con { con, args: args.into(), ground })
+        let newest = args.iter().map(|&arg| self.newest(arg)).max().unwrap_or(0);
+        self.meter.nodes(Count::Types, 1 + args.len());
+        self.nodes.push(Node::Con { con, args: args.into(), newest, equal: false })
     }
 
     /// A tuple type.
@@ -178,13 +218,22 @@ impl Types {
         for &name in &shape {
             self.texts.entry(name).or_insert_with(|| names.text(name).to_owned());
         }
-        let shape = *self.shape_ids.entry(shape.clone()).or_insert_with(|| self.shapes.push(shape));
+        let shape = *self.shape_ids.entry(shape.clone()).or_insert_with(|| {
+            let id = self.shapes.next_id();
+            self.places.extend(shape.iter().enumerate().map(|(place, &name)| ((id, name), place)));
+            self.shapes.push(shape)
+        });
         self.con(Con::Record(shape), fields.into_iter().map(|field| field.1).collect())
     }
 
     /// The names of a record type's fields, in the order of its arguments: sorted by their texts.
     pub(crate) fn fields(&self, shape: Shape) -> &[Name] {
         &self.shapes[shape]
+    }
+
+    /// The place of a field among those of a record type.
+    pub(crate) fn field_place(&self, shape: Shape, name: Name) -> Option<usize> {
+        self.places.get(&(shape, name)).copied()
     }
 
     /// The type of functions from one type to another.
@@ -229,7 +278,16 @@ impl Types {
 
     /// Whether a type is known to have no variables.
     pub(crate) fn is_ground(&self, ty: Ty) -> bool {
-        matches!(self.node(ty), Node::Con { ground: true, .. } | Node::Error)
+        matches!(self.node(ty), Node::Con { newest: 0, .. } | Node::Error)
+    }
+
+    /// No variable in a type is born later than this.
+    fn newest(&self, ty: Ty) -> u32 {
+        match *self.node(ty) {
+            Node::Var { birth, .. } => birth,
+            Node::Con { newest, .. } => newest,
+            Node::Error | Node::Link(_) => 0,
+        }
     }
 
     /// Whether a type is the error type.
@@ -274,19 +332,13 @@ impl Types {
         self.con(Con::Data(LIST), vec![element])
     }
 
-    /// Sees to it that the variables of a type are not chosen by the functions that are open now.
-    pub(crate) fn lower_levels(&mut self, ty: Ty) {
-        let level = self.level;
-        for var in self.vars_in([ty]).0 {
-            if let Node::Var { level: own, .. } = &mut self.nodes[var] {
-                *own = level.min(*own);
+    /// Sees to it that the variables of a type are born before a time, so that no function opened then chooses them.
+    pub(crate) fn make_older(&mut self, ty: Ty, time: u32) {
+        for var in self.vars_in([ty], time).0 {
+            if let Node::Var { birth, .. } = &mut self.nodes[var] {
+                *birth = time - 1;
             }
         }
-    }
-
-    /// Whether a variable was made inside of the innermost polymorphic function.
-    pub(crate) fn is_inner(&self, var: Ty) -> bool {
-        matches!(self.node(var), Node::Var { level, .. } if *level > self.level)
     }
 
     /// The parts of a tuple type.
@@ -297,8 +349,9 @@ impl Types {
         }
     }
 
-    /// The variables in some types, in order of appearance, and how many nodes were looked at.
-    pub(crate) fn vars_in(&mut self, types: impl IntoIterator<Item = Ty>) -> (Vec<Ty>, usize) {
+    /// The variables in some types that were born at a time or later, in order of appearance, and how many nodes were
+    /// looked at.
+    pub(crate) fn vars_in(&mut self, types: impl IntoIterator<Item = Ty>, time: u32) -> (Vec<Ty>, usize) {
         let mut vars = Vec::new();
         let mut nodes = 0;
         self.start_walk();
@@ -306,14 +359,17 @@ impl Types {
         pending.reverse();
         while let Some(ty) = pending.pop() {
             let root = self.root(ty);
-            if !self.visit(root) {
+            if self.newest(root) < time || !self.visit(root) {
                 continue;
+            }
+            if !self.walk_on() {
+                break;
             }
             nodes += 1;
             match &self.nodes[root] {
                 Node::Var { .. } => vars.push(root),
-                Node::Con { args, ground: false, .. } => pending.extend(args.iter().rev()),
-                _ => {}
+                Node::Con { args, .. } => pending.extend(args.iter().rev()),
+                Node::Error | Node::Link(_) => {}
             }
         }
         (vars, nodes)
@@ -321,14 +377,21 @@ impl Types {
 
     /// A copy of a type in which variables are replaced.
     pub(crate) fn instantiate(&mut self, ty: Ty, replaced: &mut HashMap<Ty, Ty>) -> Ty {
+        let oldest = replaced.keys().map(|&var| self.newest(var)).min().unwrap_or(u32::MAX);
+        self.instantiate_since(ty, replaced, oldest)
+    }
+
+    /// The same; the variables are born at a time or later.
+    fn instantiate_since(&mut self, ty: Ty, replaced: &mut HashMap<Ty, Ty>, time: u32) -> Ty {
         let root = self.root(ty);
         if let Some(&new) = replaced.get(&root) {
             return new;
         }
         let new = match &self.nodes[root] {
-            Node::Con { con, args, ground: false } => {
+            Node::Con { con, args, newest, .. } if *newest >= time && self.meter.go_on() => {
                 let (con, args) = (*con, args.clone());
-                let args = crate::stack::grown(|| args.iter().map(|&arg| self.instantiate(arg, replaced)).collect());
+                let copy = |&arg: &Ty| self.instantiate_since(arg, replaced, time);
+                let args = crate::stack::grown(|| args.iter().map(copy).collect());
                 self.con(con, args)
             }
             _ => return root,

@@ -74,7 +74,7 @@ fn tasks_are_handed_the_registers_that_they_read() {
   let scale k = k * p.y in
   par (p.x, scale (to_real (fst q)), pbuild n (\\i -> (snd q).z))";
     let found = codes(text, &["f", "f.task#3"]);
-    assert_eq!(found[0][1..4], ["task f1 (r0) -> (r3)", "task f2 (i0, r1) -> (r4)", "task f3 (i0, r2) -> (p0)"]);
+    assert_eq!(found[0][1..4], ["task f1 (r0) -> (r3)", "task f2 (r1, i0) -> (r4)", "task f3 (i0, r2) -> (p0)"]);
     assert!(found[1].contains(&"pmap p0, f4, i0 (r0)".to_owned()), "{:?}", found[1]);
 }
 

@@ -1,6 +1,7 @@
 //! From source text to the first value and the first gradient: what a host waits for when its user changes a program.
 //! Each round starts from nothing, with an engine of its own, and splits the time by stage. What was compiled to native
-//! code on the way is listed by function and mode.
+//! code on the way is listed by function and mode. Then the same in a process of its own, where nothing was ever used:
+//! no memory, no code, no table.
 
 use super::cases::Tier;
 use super::measure::{Effort, median};
@@ -10,6 +11,7 @@ use serde::de::DeserializeSeed;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
 use std::hint::black_box;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What `--suite` takes.
@@ -67,6 +69,33 @@ const STAGES: [(&str, &str); 6] = [
 /// Nanoseconds of each stage.
 type Stages = [f64; STAGES.len()];
 
+/// What is measured in a process of its own: the time from nothing to a verified module, and to value and gradient.
+const FIRSTS: [(&str, &str); 2] = [("first module", "process_module_ns"), ("first gradient", "process_total_ns")];
+
+/// Nanoseconds of what is measured in a process of its own.
+type Firsts = [f64; FIRSTS.len()];
+
+/// Why a program can't be measured.
+#[derive(Debug)]
+pub(crate) enum Unsound {
+    /// It doesn't compile, or a call failed.
+    Call(Error),
+    /// A process for it can't be started, or says nothing that could be understood.
+    Process(String),
+}
+
+impl From<Error> for Unsound {
+    fn from(error: Error) -> Self {
+        Unsound::Call(error)
+    }
+}
+
+impl From<std::io::Error> for Unsound {
+    fn from(error: std::io::Error) -> Self {
+        Unsound::Process(error.to_string())
+    }
+}
+
 /// The results of the suite. Times are medians.
 pub(crate) struct Report {
     tiers: Vec<Tier>,
@@ -84,6 +113,7 @@ struct Row {
     native_ns: f64,
     /// From nothing to value and gradient.
     total_ns: f64,
+    firsts: Firsts,
     compiled: Vec<Piece>,
 }
 
@@ -107,6 +137,7 @@ struct Samples {
     stages: [Vec<f64>; STAGES.len()],
     native: Vec<f64>,
     totals: Vec<f64>,
+    firsts: [Vec<f64>; FIRSTS.len()],
     compiled: Vec<Piece>,
 }
 
@@ -124,6 +155,10 @@ impl Samples {
         }
     }
 
+    fn add_firsts(&mut self, firsts: Firsts) {
+        self.firsts.iter_mut().zip(firsts).for_each(|(samples, first)| samples.push(first));
+    }
+
     fn row(self, program: &Program, tier: Tier) -> Row {
         Row {
             program: program.name,
@@ -132,6 +167,7 @@ impl Samples {
             stages: self.stages.map(median),
             native_ns: median(self.native),
             total_ns: median(self.totals),
+            firsts: self.firsts.map(median),
             compiled: self.compiled,
         }
     }
@@ -148,17 +184,18 @@ pub(crate) fn run(
     tiers: &[Tier],
     effort: &Effort,
     mut round: impl FnMut(&'static str),
-) -> Result<Report, (&'static str, Error)> {
+) -> Result<Report, (&'static str, Unsound)> {
     let mut rows = Vec::new();
     for program in &PROGRAMS {
         let failed = |error| (program.name, error);
         for &tier in tiers {
-            start(program, tier).map_err(failed)?;
+            start(program, tier).map_err(|error| failed(error.into()))?;
         }
         let mut samples: Vec<Samples> = tiers.iter().map(|_| Samples::default()).collect();
         for _ in 0..effort.rounds {
             for (samples, &tier) in samples.iter_mut().zip(tiers) {
-                samples.add(start(program, tier).map_err(failed)?);
+                samples.add(start(program, tier).map_err(|error| failed(error.into()))?);
+                samples.add_firsts(in_a_process(program, tier).map_err(failed)?);
             }
             round(program.name);
         }
@@ -174,8 +211,39 @@ fn ns(time: Duration) -> f64 {
 /// The times of one round.
 struct Start {
     stages: Stages,
+    module_ns: f64,
     total_ns: f64,
     compiled: Vec<CompiledCode>,
+}
+
+/// The names of the programs.
+pub(crate) fn names_of_programs() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().map(|program| program.name)
+}
+
+/// What a process that measures one program prints: see [`FIRSTS`]. It must have done nothing of the kind before.
+pub(crate) fn once(name: &str, tier: Tier) -> Result<String, Error> {
+    let program = PROGRAMS.iter().find(|program| program.name == name).expect("the flag takes names of programs only");
+    let start = start(program, tier)?;
+    Ok(format!("{} {}", start.module_ns, start.total_ns))
+}
+
+/// Starts a process that measures a program once.
+fn in_a_process(program: &Program, tier: Tier) -> Result<Firsts, Unsound> {
+    let exe = std::env::current_exe()?;
+    let jit = match tier {
+        Tier::Interpreter => "off",
+        Tier::Native => "auto",
+        Tier::AlwaysNative => "always",
+    };
+    let args = ["bench", "--suite", NAME, "--once", program.name, "--jit", jit];
+    let output = Command::new(exe).args(args).output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = printed.split_whitespace().map(str::parse::<f64>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(module)), Some(Ok(total))) if output.status.success() => Ok([module, total]),
+        _ => Err(Unsound::Process(format!("found {printed:?}, {}", String::from_utf8_lossy(&output.stderr)))),
+    }
 }
 
 /// From nothing to value and gradient, once.
@@ -187,6 +255,7 @@ fn start(program: &Program, tier: Tier) -> Result<Start, Error> {
     let compiled_at = Instant::now();
     let module = Module::new(&engine, compiled.module)?;
     let verify = compiled_at.elapsed();
+    let module_ns = ns(began.elapsed());
     let function = module.function(program.name)?;
 
     // Reading JSON is not the engine's.
@@ -209,6 +278,7 @@ fn start(program: &Program, tier: Tier) -> Result<Start, Error> {
     let total = began.elapsed() - read;
     Ok(Start {
         stages: [times.parse, times.check, times.compile, verify, value, gradient].map(ns),
+        module_ns,
         total_ns: ns(total),
         compiled: module.compiled(),
     })
@@ -227,7 +297,7 @@ impl Serialize for Report {
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Row", 6 + STAGES.len())?;
+        let mut row = serializer.serialize_struct("Row", 6 + STAGES.len() + FIRSTS.len())?;
         row.serialize_field("case", self.program)?;
         row.serialize_field("tier", self.tier.name())?;
         row.serialize_field("chars", &self.chars)?;
@@ -236,6 +306,9 @@ impl Serialize for Row {
         }
         row.serialize_field("native_ns", &self.native_ns)?;
         row.serialize_field("total_ns", &self.total_ns)?;
+        for ((_, field), ns) in FIRSTS.iter().zip(&self.firsts) {
+            row.serialize_field(field, ns)?;
+        }
         row.serialize_field("compiled", &self.compiled)?;
         row.end()
     }
@@ -257,15 +330,20 @@ impl fmt::Display for Report {
         let tiers = names(&self.tiers).join(", ");
         writeln!(f, "suite {NAME}: {tiers}, 1 thread, medians of {} rounds", self.rounds)?;
         let heads = ["program", "tier", "chars"].into_iter().chain(STAGES.map(|(name, _)| name));
-        let heads = heads.chain(["total", "native code"]);
+        let heads = heads.chain(["total", "native code"]).chain(FIRSTS.map(|(name, _)| name));
         let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
         for row in &self.rows {
             let mut line = vec![row.program.to_owned(), row.tier.to_string(), row.chars.to_string()];
             line.extend(row.stages.iter().chain([&row.total_ns]).map(|&ns| time(ns)));
             line.push(if row.compiled.is_empty() { "-".to_owned() } else { time(row.native_ns) });
+            line.extend(row.firsts.iter().map(|&ns| time(ns)));
             lines.push(line);
         }
         writeln!(f, "native code: what of value and gradient it took to generate it")?;
+        writeln!(
+            f,
+            "first module, first gradient: in a process of its own, from nothing to the module and to the gradient"
+        )?;
         align(f, &lines)?;
         self.tiers.iter().try_for_each(|&tier| self.compiled(f, tier))
     }

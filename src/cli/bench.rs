@@ -13,8 +13,8 @@ use std::fmt::Display;
 pub(crate) const HELP: &str = "\
 Suites: table1 has the programs of table 1 of Smeding and Vákár, \"Parallel Dual-Numbers Reverse AD\" (2024), with its
 arguments; core has programs of numbers and arrays; native has programs with long loops, branches and large data, and
-the smallest call; latency has every example, from its source text to its first value and gradient, by stage; parallel
-has programs with tasks.
+the smallest call; latency has every example, from its source text to its first value and gradient, by stage, and in a
+process of its own; parallel has programs with tasks.
 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand, on all tiers in turn.
@@ -49,7 +49,7 @@ pub(crate) struct Bench {
     #[arg(long, value_enum, value_name = "WHEN", value_delimiter = ',')]
     jit: Vec<When>,
     /// Numbers of threads, with commas between them, in the suite parallel; 0: one per core [default: 1,0]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = threads::count)]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = threads::count, allow_negative_numbers = true)]
     threads: Vec<usize>,
     /// How the results are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -57,6 +57,9 @@ pub(crate) struct Bench {
     /// Few and short samples: a first look in seconds
     #[arg(long)]
     quick: bool,
+    /// Measure one program of the suite latency once: what that suite starts processes with
+    #[arg(long, hide = true, value_name = "PROGRAM", value_parser = PossibleValuesParser::new(latency::names_of_programs()))]
+    once: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,6 +82,10 @@ pub(crate) fn bench(flags: &Bench) -> Outcome {
         [] => tiers(&[When::Off, When::Auto]),
         jit => tiers(jit),
     };
+    if let Some(program) = &flags.once {
+        let line = latency::once(program, tiers[0]).map_err(|error| Failure::Trap(format!("{program}: {error}")))?;
+        return output::with_stdout(|out| writeln!(out, "{line}"));
+    }
     if is_parallel {
         let threads = if flags.threads.is_empty() { &[1, 0] } else { &flags.threads[..] };
         let plan = parallel::Plan::new(tiers, threads, flags.quick);
@@ -131,7 +138,12 @@ fn first_runs(tiers: &[Tier], effort: &Effort) -> Result<latency::Report, Failur
     let bar = bar(latency::rounds(effort));
     let report = latency::run(tiers, effort, |program| advance(&bar, program));
     bar.finish_and_clear();
-    report.map_err(|(program, error)| Failure::Trap(format!("{program}: {error}")))
+    report.map_err(|(program, error)| match error {
+        latency::Unsound::Call(error) => Failure::Trap(format!("{program}: {error}")),
+        latency::Unsound::Process(error) => {
+            Failure::Trap(format!("error: {program}: it can't be measured in a process of its own: {error}"))
+        }
+    })
 }
 
 /// Programs with tasks.

@@ -2,19 +2,20 @@
 
 use super::failure::{Failure, Outcome};
 use super::input::{load, read_module, shown};
+use super::interrupt::cancellable;
 use super::{native, output};
 use dualvm::vm::module::FuncId;
 use dualvm::vm::{binary, text};
-use dualvm::{Engine, ErrorKind, FileKind, read_def};
+use dualvm::{CompileLimits, CompileOptions, Engine, ErrorKind, FileKind, read_def_with};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn check(file: &Path) -> Outcome {
-    let module = load(file, &Engine::default())?;
+    let module = load(file, &Engine::default(), CompileLimits::default())?;
     output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))
 }
 
 pub(crate) fn verify(file: &Path) -> Outcome {
-    let module = load(file, &Engine::default())?;
+    let module = load(file, &Engine::default(), CompileLimits::default())?;
     let functions = &module.def().functions;
     let instructions: usize = functions.iter().map(|function| function.body.code.len()).sum();
     let exported = module.functions().count();
@@ -30,7 +31,7 @@ pub(crate) fn verify(file: &Path) -> Outcome {
 
 pub(crate) fn build(file: &Path, output: Option<PathBuf>) -> Outcome {
     let to = output_path(file, output)?;
-    let module = load(file, &Engine::default())?;
+    let module = load(file, &Engine::default(), CompileLimits::default())?;
     let bytes = module.to_binary().map_err(|error| Failure::load(&shown(file), &error))?;
     output::file(&to, &bytes)
 }
@@ -52,7 +53,9 @@ pub(crate) fn asm(file: &Path, output: Option<PathBuf>) -> Outcome {
 
 pub(crate) fn disasm(file: &Path, function: Option<&str>, native: bool) -> Outcome {
     let (name, bytes) = (shown(file), read_module(file)?);
-    let def = read_def(&name, &bytes).map_err(|error| Failure::load(&name, &error))?;
+    let options = CompileOptions::default();
+    let def = cancellable(|handle| read_def_with(&name, &bytes, &options.cancelled_by(handle)))
+        .map_err(|error| Failure::load(&name, &error))?;
     let printed = text::print(&def);
     let Some(wanted) = function else {
         return output::with_stdout(|out| out.write_all(printed.as_bytes()));

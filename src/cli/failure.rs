@@ -1,5 +1,7 @@
 //! What ends a command before its end, and how it is reported.
 
+use super::interrupt;
+use dualvm::frontend::Stopped;
 use dualvm::{ArgumentError, Error, ErrorKind, Function, Limit, Module, Trap, TrapKind};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
@@ -16,6 +18,8 @@ pub(crate) enum Failure {
     Trap(String),
     /// What the command was given is not good: exit code 2.
     BadInput(String),
+    /// Ctrl-C stopped it: exit code 130.
+    Interrupted(String),
     /// Nobody reads what is written to stdout: `dualvm … | head`. Not a failure.
     ClosedPipe,
 }
@@ -48,6 +52,12 @@ impl Failure {
     /// A module that can't be loaded.
     pub(crate) fn load(file: &str, error: &Error) -> Self {
         match error.kind() {
+            _ if error.is_cancelled() => Failure::Interrupted(error.to_string()),
+            // A limit of the compiler is one as any other.
+            ErrorKind::Source(errors) if errors.stopped() == Some(Stopped::Deadline) => {
+                Failure::Trap(format!("{error}  help: --deadline sets this limit"))
+            }
+            _ if error.is_limit() => Failure::Trap(error.to_string()),
             // These begin with `error:` and the file already, once for each problem.
             ErrorKind::Source(_) | ErrorKind::Assembly(_) => Failure::BadInput(error.to_string()),
             ErrorKind::NotText { .. } => Failure::bad_input(
@@ -81,6 +91,7 @@ impl Failure {
     pub(crate) fn call(file: &str, function: &Function, error: &Error) -> Self {
         let signature = function.signature();
         match error.kind() {
+            ErrorKind::Trap(trap) if error.is_cancelled() => Failure::Interrupted(trap_message(trap)),
             ErrorKind::Trap(trap) => Failure::Trap(trap_message(trap)),
             ErrorKind::Argument(ArgumentError::Count { .. }) => Failure::bad_input(
                 format_args!("{file}: {}: {error}", function.name()),
@@ -101,6 +112,7 @@ impl Failure {
         let (message, code) = match self {
             Failure::Trap(message) => (message, 1),
             Failure::BadInput(message) => (message, 2),
+            Failure::Interrupted(message) => (message, interrupt::EXIT_CODE),
             Failure::ClosedPipe => return ExitCode::SUCCESS,
         };
         // Where stderr can't be written there is nobody to tell.

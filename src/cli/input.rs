@@ -2,8 +2,12 @@
 
 use super::Target;
 use super::failure::{Failure, Outcome, exported};
+use super::interrupt::cancellable;
 use dualvm::frontend::{Literal, parse_literal};
-use dualvm::{ArgumentError, Config, DataDef, Engine, Error, ErrorKind, Function, HostType, Module, Value, ValueSeed};
+use dualvm::{
+    ArgumentError, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function, HostType,
+    Module, Value, ValueSeed,
+};
 use serde::de::DeserializeSeed;
 use std::io::Read;
 use std::path::Path;
@@ -34,9 +38,11 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// Loads a module, and verifies it.
-pub(crate) fn load(path: &Path, engine: &Engine) -> Outcome<Module> {
+pub(crate) fn load(path: &Path, engine: &Engine, limits: CompileLimits) -> Outcome<Module> {
     let (name, bytes) = (shown(path), read_module(path)?);
-    Module::load(engine, &name, &bytes).map_err(|error| Failure::load(&name, &error))
+    let options = CompileOptions::with_limits(limits);
+    cancellable(|handle| Module::load_with(engine, &name, &bytes, &options.cancelled_by(handle)))
+        .map_err(|error| Failure::load(&name, &error))
 }
 
 /// What a target means.
@@ -56,8 +62,9 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
     config.jit = target.jit.into();
     config.threads = target.threads;
     let engine = Engine::new(config);
-    let module = load(&target.file, &engine)?;
-    let (function, words) = choose_function(target, &module)?;
+    let module = load(&target.file, &engine, target.limits.compile_limits())?;
+    let words = target.words();
+    let (function, words) = choose_function(target, &words, &module)?;
     let args = match &target.input {
         None => arguments(&target.file, &function, words)?,
         Some(_) if !words.is_empty() => {
@@ -70,9 +77,9 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
 }
 
 /// The function, and the words that are left.
-fn choose_function<'t>(target: &'t Target, module: &Module) -> Outcome<(Function, &'t [String])> {
+fn choose_function<'w>(target: &Target, words: &'w [String], module: &Module) -> Outcome<(Function, &'w [String])> {
     let file = shown(&target.file);
-    if let Some((first, rest)) = target.words.split_first() {
+    if let Some((first, rest)) = words.split_first() {
         match module.function(first) {
             Ok(function) => return Ok((function, rest)),
             Err(error) if is_name(first) => return Err(Failure::name(&file, module, &error)),
@@ -81,12 +88,12 @@ fn choose_function<'t>(target: &'t Target, module: &Module) -> Outcome<(Function
     }
     let stem = target.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
     let named_like_file = match module.function(&stem) {
-        Ok(function) => return Ok((function, &target.words)),
+        Ok(function) => return Ok((function, words)),
         Err(error) => error,
     };
     let mut functions = module.functions();
     match (functions.next(), functions.next()) {
-        (Some(only), None) => Ok((only, &target.words)),
+        (Some(only), None) => Ok((only, words)),
         _ if matches!(named_like_file.kind(), ErrorKind::Unexported(_)) => {
             Err(Failure::name(&file, module, &named_like_file))
         }

@@ -1,7 +1,7 @@
 //! Limits as flags.
 
 use clap::Args;
-use dualvm::Limits;
+use dualvm::{CompileLimits, Limits};
 use std::time::Duration;
 
 /// What a call may use; what isn't given is as in [`Limits::default`].
@@ -9,22 +9,22 @@ use std::time::Duration;
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitFlags {
     /// Instructions, in the forward run and in the sweep together [default: 10^15]
-    #[arg(long, value_name = "N", value_parser = amount)]
+    #[arg(long, value_name = "N", value_parser = amount, allow_negative_numbers = true)]
     fuel: Option<u64>,
-    /// Wall-clock time [default: none]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Wall-clock time, of compiling the source and of the call [default: none]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     deadline: Option<Duration>,
     /// Bytes that heap and frames may hold at one time [default: 4Gi]
-    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    #[arg(long, value_name = "BYTES", value_parser = amount, allow_negative_numbers = true)]
     max_heap: Option<u64>,
     /// Bytes that tape and adjoints may hold [default: 8Gi]
-    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    #[arg(long, value_name = "BYTES", value_parser = amount, allow_negative_numbers = true)]
     max_tape: Option<u64>,
     /// Bytes that may be allocated, whether they stay in use or not [default: 2^63]
-    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    #[arg(long, value_name = "BYTES", value_parser = amount, allow_negative_numbers = true)]
     max_alloc: Option<u64>,
     /// Calls that have not returned [default: 2M]
-    #[arg(long, value_name = "N", value_parser = amount)]
+    #[arg(long, value_name = "N", value_parser = amount, allow_negative_numbers = true)]
     max_depth: Option<u64>,
     /// Time for compiling to native code; what would take longer stays interpreted [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -35,6 +35,12 @@ pub(crate) struct LimitFlags {
 }
 
 impl LimitFlags {
+    /// What compiling the source may use.
+    pub(crate) fn compile_limits(&self) -> CompileLimits {
+        CompileLimits { deadline: self.deadline, ..CompileLimits::default() }
+    }
+
+    /// What the call may use.
     pub(crate) fn limits(&self) -> Limits {
         let default = Limits::default();
         Limits {

@@ -3,6 +3,7 @@
 use super::Call;
 use super::failure::{Failure, Outcome};
 use super::input::{Prepared, prepare, shown};
+use super::interrupt::cancellable;
 use super::json::Report;
 use super::output::{self, Used};
 use super::threads::Clock;
@@ -11,8 +12,7 @@ use dualvm::{CallOptions, Value};
 pub(crate) fn run(call: &Call) -> Outcome {
     let Prepared { engine, function, args } = prepare(&call.target)?;
     let clock = Clock::start(&engine);
-    let (value, stats) = function
-        .call_with(&args, &CallOptions::default())
+    let (value, stats) = cancellable(|handle| function.call_with(&args, &CallOptions::default().cancelled_by(handle)))
         .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
     let used = call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled() });
     output::report(&function, &Report { value: &value, gradient: None, used }, call.format)
@@ -21,8 +21,7 @@ pub(crate) fn run(call: &Call) -> Outcome {
 pub(crate) fn grad(call: &Call) -> Outcome {
     let Prepared { engine, function, args } = prepare(&call.target)?;
     let clock = Clock::start(&engine);
-    let result = function
-        .grad_with(&args, &CallOptions::default())
+    let result = cancellable(|handle| function.grad_with(&args, &CallOptions::default().cancelled_by(handle)))
         .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
     let used = call.stats.then(|| Used { stats: &result.stats, busy: clock.stop(), compiled: function.compiled() });
     let report = Report { value: &Value::Real(result.value), gradient: Some(&result.gradient), used };

@@ -3,6 +3,7 @@
 use super::Target;
 use super::failure::{Failure, Outcome};
 use super::input::{Prepared, prepare, shown};
+use super::interrupt::cancellable;
 use super::job_graph::{Outline, Summary, dot, svg};
 use super::output::{self, work_by_span};
 use clap::Args;
@@ -62,8 +63,7 @@ pub(crate) fn tape(flags: &Tape) -> Outcome {
     // Before the run, which may take long.
     let to = flags.output.as_deref().map(|path| Format::of(path).map(|format| (path, format))).transpose()?;
     let Prepared { function, args, .. } = prepare(&flags.target)?;
-    let graph = function
-        .job_graph(&args, &CallOptions::default())
+    let graph = cancellable(|handle| function.job_graph(&args, &CallOptions::default().cancelled_by(handle)))
         .map_err(|error| Failure::call(&shown(&flags.target.file), &function, &error))?;
     let summary = Summary::of(&graph);
     let Some((path, format)) = to else {

@@ -489,7 +489,7 @@ pub(crate) fn real_value(op: Op, reals: &[f64], ints: &[i64]) -> f64 {
 }
 
 /// The value of a scalar instruction with an integer result.
-fn integer_value(op: Op, reals: &[f64], ints: &[i64]) -> Result<i64, TrapKind> {
+pub(crate) fn integer_value(op: Op, reals: &[f64], ints: &[i64]) -> Result<i64, TrapKind> {
     let x = |n: usize| reals[n];
     let i = |n: usize| ints[n];
     let quotient = |take: fn(i64, i64) -> i64| match (i(0), i(1)) {
@@ -538,6 +538,18 @@ pub(crate) fn strong(a: f64, b: f64) -> f64 {
     if (a == 0.0 || b == 0.0) && product.is_nan() { 0.0 } else { product }
 }
 
+/// A power whose exponent may be beyond 64 bits, by squaring from the lowest bit on.
+fn wide_power(base: f64, exponent: i128) -> f64 {
+    let (mut square, mut power) = (base, 1.0);
+    for bit in 0..128 - exponent.unsigned_abs().leading_zeros() {
+        if exponent.unsigned_abs() >> bit & 1 == 1 {
+            power *= square;
+        }
+        square *= square;
+    }
+    if exponent < 0 { 1.0 / power } else { power }
+}
+
 /// The partial derivatives of a differentiable instruction whose result is `r`, with the choices at non-smooth
 /// points that the instructions' documentation states.
 pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> {
@@ -569,7 +581,7 @@ pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> 
             vec![base, if r == 0.0 { 0.0 } else { math::log(a) * r }]
         }
         Op::Powi if ints[0] == 0 => vec![0.0],
-        Op::Powi => vec![strong(ints[0] as f64, math::powi(a, ints[0].wrapping_sub(1)))],
+        Op::Powi => vec![strong(ints[0] as f64, wide_power(a, i128::from(ints[0]) - 1))],
         Op::Sin => vec![math::cos(a)],
         Op::Cos => vec![-math::sin(a)],
         Op::Tan => vec![(math::cos(a) * math::cos(a)).recip()],
@@ -590,7 +602,8 @@ pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> 
         Op::Erfc => vec![-(FRAC_2_SQRT_PI * math::exp(-a * a))],
         Op::Lgamma => vec![math::digamma(a)],
         Op::Digamma => vec![math::polygamma(1, a)],
-        Op::Polygamma => vec![math::polygamma(ints[0].wrapping_add(1), a)],
+        Op::Polygamma if ints[0] < 0 => vec![f64::NAN],
+        Op::Polygamma => vec![ints[0].checked_add(1).map_or(f64::NAN, |order| math::polygamma(order, a))],
         Op::Hypot if r == 0.0 => vec![0.0, 0.0],
         Op::Hypot => vec![a / r, b / r],
         Op::Select => either(ints[0] != 0),

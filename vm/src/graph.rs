@@ -248,6 +248,20 @@ impl<'g> Term<'g> {
         Term { graph: self.graph, id: self.graph.borrow_mut().op(op, args) }
     }
 
+    /// `n - 1`. For the smallest integer it is `n + 1` and not the largest, which is what a difference that wraps gives:
+    /// a power with that exponent is on the same side of 1, and `n + 1` is odd, as `n - 1` is. Nothing else of a power
+    /// with so large an exponent is left in a real.
+    fn before(self) -> Term<'g> {
+        let is_smallest = self.ieq(i64::MIN);
+        self.isub(1).iadd(is_smallest.ishl(1))
+    }
+
+    /// `n + 1` for the order of a derivative, and `n` for what is no order because it is negative: -1 is followed by
+    /// nothing either. After the largest integer comes the smallest, which is no order.
+    fn order_after(self) -> Term<'g> {
+        self.iadd(self.ilt(0).ieq(0))
+    }
+
     /// This term, but 0 where `other` is 0.
     fn zero_where(self, other: Term<'g>) -> Self {
         let is_zero = other.eq(0.0);

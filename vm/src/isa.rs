@@ -225,9 +225,10 @@ macro_rules! for_each_instruction {
             /// negative base.
             0x15 Pow pow (a: real, b: real) -> real { math::pow(a, b) }
                 diff |r| [Scale(b.smul(a.pow(b - 1.0))), Scale(r.smul(a.log()))] @costly;
-            /// Power with an integer exponent: `r = aⁿ`, by repeated squaring. The derivative is 0 where `n = 0`.
+            /// Power with an integer exponent: `r = aⁿ`, by repeated squaring. The derivative is 0 where `n = 0`. At the
+            /// smallest integer, which has none before it, `n + 1` stands for `n - 1`: that power is the same.
             0x16 Powi powi (a: real, n: int) -> real { math::powi(a, n) }
-                diff |_r| [Scale(n.to_real().smul(a.powi(n.isub(1))))] @costly;
+                diff |_r| [Scale(n.to_real().smul(a.powi(n.before())))] @costly;
             /// Sine: `r = sin a`, `a` in radians.
             0x17 Sin sin (a: real) -> real { math::sin(a) } diff |_r| [Scale(a.cos())] @costly;
             /// Cosine: `r = cos a`, `a` in radians.
@@ -263,9 +264,10 @@ macro_rules! for_each_instruction {
             0x26 Lgamma lgamma (a: real) -> real { math::lgamma(a) } diff |_r| [Scale(a.digamma())] @costly;
             /// Digamma function: `r = ψ(a)`, the derivative of `ln Γ`.
             0x27 Digamma digamma (a: real) -> real { math::digamma(a) } diff |_r| [Scale(a.polygamma(1))] @costly;
-            /// Polygamma function: `r = ψ⁽ⁿ⁾(a)`, the `n`-th derivative of digamma; NaN for `n < 0` or `n > 150`.
+            /// Polygamma function: `r = ψ⁽ⁿ⁾(a)`, the `n`-th derivative of digamma; NaN for `n < 0` or `n > 150`. So
+            /// the derivative is NaN for `n < 0` and for `n ≥ 150`.
             0x28 Polygamma polygamma (a: real, n: int) -> real { math::polygamma(n, a) }
-                diff |_r| [Scale(a.polygamma(n.iadd(1)))] @costly;
+                diff |_r| [Scale(a.polygamma(n.order_after()))] @costly;
             /// Euclidean norm without overflow: `r = √(a² + b²)`. The derivative at the origin is 0.
             0x29 Hypot hypot (a: real, b: real) -> real { math::hypot(a, b) }
                 diff |r| [Scale((a / r).zero_where(r)), Scale((b / r).zero_where(r))] @costly;

@@ -66,7 +66,8 @@ impl fmt::Display for TrapKind {
         match self {
             TrapKind::DivisionByZero => write!(f, "integer division by zero"),
             TrapKind::DivisionOverflow => write!(f, "integer division overflows"),
-            TrapKind::NotAnInteger(x) => write!(f, "{x} can't be converted to an integer"),
+            // `Debug` has an exponent where `Display` would have up to 309 digits.
+            TrapKind::NotAnInteger(x) => write!(f, "{x:?} can't be converted to an integer"),
             TrapKind::IndexOutOfBounds { index, len } => {
                 write!(f, "index {index} is out of bounds of an array of length {len}")
             }
@@ -133,3 +134,17 @@ impl fmt::Display for Trap {
 }
 
 impl std::error::Error for Trap {}
+
+#[cfg(test)]
+mod tests {
+    use super::TrapKind;
+
+    #[test]
+    fn numbers_without_an_integer_are_short() {
+        let shown = |x: f64| TrapKind::NotAnInteger(x).to_string();
+        assert_eq!(shown(-1e300), "-1e300 can't be converted to an integer");
+        assert_eq!(shown(9.3e18), "9.3e18 can't be converted to an integer");
+        assert_eq!(shown(f64::NAN), "NaN can't be converted to an integer");
+        assert_eq!(shown(f64::INFINITY), "inf can't be converted to an integer");
+    }
+}

@@ -51,6 +51,11 @@ pub(crate) enum Comparison {
 }
 
 impl BinaryOp {
+    /// Whether `a op b op c` is `a op (b op c)`.
+    pub(crate) fn is_right_associative(self) -> bool {
+        matches!(self, BinaryOp::Cons | BinaryOp::Append | BinaryOp::ComposeLeft | BinaryOp::Pow)
+    }
+
     /// The operator as written.
     pub(crate) fn symbol(self) -> &'static str {
         match self {

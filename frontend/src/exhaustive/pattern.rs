@@ -2,8 +2,10 @@
 
 use super::{Head, Matcher, Pat, PatId};
 use crate::ast::{CONS, ConstructorId, FieldPattern, NIL, PatternId, PatternKind};
+use crate::limits::Count;
 use crate::names::Name;
 use crate::types::{Con, Node};
+use std::collections::HashMap;
 
 /// Missing values are written no longer than about this.
 const CHARS_MAX: usize = 100;
@@ -16,6 +18,7 @@ impl Matcher<'_> {
 
     fn pattern_here(&mut self, pattern: PatternId) -> Option<PatId> {
         let (ast, inferred) = (self.program.ast, self.program.inferred);
+        self.meter.node(Count::Types, ast.patterns[pattern].span);
         let ty = inferred.patterns[pattern];
         if inferred.types.is_error(ty) {
             return None;
@@ -86,10 +89,10 @@ impl Matcher<'_> {
 
     /// The fields of a record in the order of its type.
     fn fields(&mut self, fields: &[FieldPattern], names: &[Name]) -> Option<Vec<PatId>> {
+        let places: HashMap<Name, usize> = names.iter().enumerate().map(|(place, &name)| (name, place)).collect();
         let mut pats = vec![self.wild; names.len()];
         for field in fields {
-            let index = names.iter().position(|&name| name == field.name)?;
-            pats[index] = self.pattern(field.pattern)?;
+            pats[*places.get(&field.name)?] = self.pattern(field.pattern)?;
         }
         Some(pats)
     }

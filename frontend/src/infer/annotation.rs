@@ -45,7 +45,7 @@ impl Infer<'_> {
                 }
             }
         }
-        for group in crate::graph::groups(&uses) {
+        for group in crate::graph::groups(&uses, self.meter) {
             let is_without = |data: &DataId| has_function[*data] || !self.out.types.has_equality(*data);
             if group.iter().any(|data| is_without(data) || uses[*data].iter().any(is_without)) {
                 group.into_iter().for_each(|data| self.out.types.without_equality(data));
@@ -55,7 +55,10 @@ impl Infer<'_> {
 
     /// The type that an annotation means.
     pub(super) fn annotation(&mut self, annotation: TypeExprId) -> Ty {
-        crate::stack::grown(|| self.annotation_here(annotation))
+        match self.meter.step(self.ast.types[annotation].span) {
+            true => crate::stack::grown(|| self.annotation_here(annotation)),
+            false => self.out.types.error,
+        }
     }
 
     fn annotation_here(&mut self, annotation: TypeExprId) -> Ty {
@@ -99,8 +102,27 @@ impl Infer<'_> {
         }
     }
 
-    /// What an abbreviation stands for, in terms of its parameters.
+    /// What an abbreviation stands for, in terms of its parameters. What it mentions is expanded before: a chain of
+    /// abbreviations may be long.
     fn abbreviated(&mut self, id: AliasId) -> (Vec<Ty>, Ty) {
+        let mut pending = vec![id];
+        while let Some(&next) = pending.last() {
+            let uses = &self.resolved.alias_uses[next];
+            let is_open = |id: &&AliasId| self.aliases[**id].is_none() && self.resolved.expandable[**id];
+            let before = pending.len();
+            if self.aliases[next].is_none() && self.resolved.expandable[next] && self.meter.go_on() {
+                pending.extend(uses.iter().filter(is_open));
+            }
+            if pending.len() == before {
+                pending.pop();
+                self.expand(next);
+            }
+        }
+        self.expand(id)
+    }
+
+    /// What an abbreviation stands for.
+    fn expand(&mut self, id: AliasId) -> (Vec<Ty>, Ty) {
         if let Some(known) = &self.aliases[id] {
             return known.clone();
         }
@@ -117,7 +139,7 @@ impl Infer<'_> {
             ty = self.annotation(alias.ty);
             self.type_vars = outside;
         }
-        if !params.is_empty() && self.out.types.vars_in([ty]).1 > POLYMORPHIC_NODES_MAX {
+        if !params.is_empty() && self.out.types.vars_in([ty], 0).1 > POLYMORPHIC_NODES_MAX {
             let message = format!("the type `{}` is too large", self.names.text(alias.name));
             self.sink.push(Diagnostic::error(alias.name_span, message));
             ty = self.out.types.error;

@@ -2,12 +2,22 @@
 //! innermost expression that is to blame.
 
 use super::{Check, Infer, Why};
-use crate::ast::{Arm, BinaryOp, ExprId, ExprKind, Generator, Iteration, PatternId};
+use crate::ast::{Arm, BinaryOp, ExprId, ExprKind, Generator, Iteration, Link, PatternId};
 use crate::types::{Class, Con, Ty};
+
+/// An operand, with its type if that is known already.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub(super) expr: ExprId,
+    pub(super) ty: Option<Ty>,
+}
 
 impl Infer<'_> {
     pub(super) fn infer(&mut self, expr: ExprId) -> Ty {
-        let ty = crate::stack::grown(|| self.infer_here(expr));
+        let ty = match self.meter.step(self.ast.exprs[expr].span) {
+            true => crate::stack::grown(|| self.infer_here(expr)),
+            false => self.out.types.error,
+        };
         self.set(expr, ty)
     }
 
@@ -17,26 +27,39 @@ impl Infer<'_> {
     }
 
     /// Records an expression's type.
-    fn set(&mut self, expr: ExprId, ty: Ty) -> Ty {
+    pub(super) fn set(&mut self, expr: ExprId, ty: Ty) -> Ty {
         self.out.exprs[expr] = ty;
         ty
     }
 
+    /// Checks an expression, and without recursion what gives it its value: the rest of a chain of `let` and `if`.
     fn check_here(&mut self, expr: ExprId, expected: Ty, why: Why) {
         let ast = self.ast;
+        let (mut expr, mut why) = (expr, why);
+        while self.meter.step(ast.exprs[expr].span) {
+            expr = match &ast.exprs[expr].kind {
+                ExprKind::Block(lets, body) => {
+                    self.lets(lets);
+                    *body
+                }
+                &ExprKind::If(cond, then, other) => {
+                    let bool = self.out.types.bool;
+                    self.check(cond, bool, Why::Condition("if"));
+                    let is_open = self.out.types.con_of(expected).is_none();
+                    self.check(then, expected, why);
+                    why = if is_open { Why::SameAs(ast.exprs[then].span, "the first branch") } else { why };
+                    other
+                }
+                _ => return self.check_single(expr, expected, why),
+            };
+            self.set(expr, expected);
+        }
+    }
+
+    /// Checks an expression that is no chain.
+    fn check_single(&mut self, expr: ExprId, expected: Ty, why: Why) {
+        let ast = self.ast;
         match &ast.exprs[expr].kind {
-            ExprKind::Block(lets, body) => {
-                self.lets(lets);
-                self.check(*body, expected, why);
-            }
-            ExprKind::If(cond, then, other) => {
-                let bool = self.out.types.bool;
-                self.check(*cond, bool, Why::Condition("if"));
-                let is_open = self.out.types.con_of(expected).is_none();
-                self.check(*then, expected, why);
-                let why = if is_open { Why::SameAs(ast.exprs[*then].span, "the first branch") } else { why };
-                self.check(*other, expected, why);
-            }
             ExprKind::Match(value, arms) => self.matching(expr, *value, arms, expected, why),
             ExprKind::Tuple(parts) | ExprKind::Par(parts) => {
                 let wanted = self.out.types.tuple_parts(expected);
@@ -87,13 +110,11 @@ impl Infer<'_> {
                 self.out.types.tuple(parts)
             }
             ExprKind::Apply(callee, args) => self.apply(*callee, args),
-            ExprKind::Negate(operand) => self.negate(*operand),
-            ExprKind::Binary(op @ (BinaryOp::Pipe | BinaryOp::ComposeRight | BinaryOp::ComposeLeft), left, right) => {
-                self.function_operator(*op, *left, *right)
+            ExprKind::Binary(op, ..) if op.is_right_associative() => self.chain_from_last(expr),
+            ExprKind::Negate(_) | ExprKind::Binary(..) | ExprKind::Access(..) | ExprKind::Index(..) => {
+                self.chain_from_first(expr)
             }
-            ExprKind::Binary(op, left, right) => self.binary(*op, *left, *right),
-            ExprKind::Cons(heads, tail) => self.cons(heads, *tail),
-            ExprKind::Append(parts) => self.append(expr, parts),
+            ExprKind::Cons(..) | ExprKind::Append(_) => self.lists(expr),
             ExprKind::Operator(op) => self.operator(expr, *op),
             ExprKind::Section(op, side, operand) => self.section(expr, *op, *side, *operand),
             ExprKind::Lambda(params, body) => self.lambda(params, *body),
@@ -124,20 +145,10 @@ impl Infer<'_> {
             }
             ExprKind::Record(fields) => self.record(fields, None),
             ExprKind::Update(record, fields) => self.update(*record, fields),
-            ExprKind::Access(record, name, span) => {
-                let record = self.infer(*record);
-                self.field(record, *name, *span)
-            }
             ExprKind::Comprehension { element, generator } => {
                 self.generator(*generator);
                 let element = self.infer(*element);
                 self.out.types.con(Con::Array, vec![element])
-            }
-            ExprKind::Index(array, index) => {
-                let element = self.array_of(*array);
-                let int = self.out.types.int;
-                self.check(*index, int, Why::Index);
-                element
             }
             ExprKind::Ascribe(inner, annotation) => {
                 let ty = self.annotation(*annotation);
@@ -192,7 +203,7 @@ impl Infer<'_> {
                 self.bind(index, int, to);
             }
             Generator::Elements { element, array } => {
-                let ty = self.array_of(array);
+                let ty = self.array_of(Operand { expr: array, ty: None });
                 self.bind(element, ty, array);
                 self.checks.push(Check::Let(element));
             }
@@ -208,29 +219,99 @@ impl Infer<'_> {
         element
     }
 
-    /// `a :: b :: rest`.
-    fn cons(&mut self, heads: &[ExprId], tail: ExprId) -> Ty {
-        let element = self.elements(heads);
-        let list = self.out.types.list(element);
-        self.check(tail, list, Why::Tail(self.ast.exprs[heads[0]].span));
-        list
+    /// A chain that begins with what is evaluated first: `a + b`, `-a`, `r.x`, `a[i]`.
+    fn chain_from_first(&mut self, expr: ExprId) -> Ty {
+        let mut chain = vec![expr];
+        while let Some(Link::First(next)) = self.ast.chained(chain[chain.len() - 1]) {
+            chain.push(next);
+        }
+        let first = chain.pop().expect("there are at least two");
+        let overloads = self.overloads.len();
+        let mut left = Operand { expr: first, ty: None };
+        while let Some(expr) = chain.pop() {
+            let ty = match self.meter.step(self.ast.exprs[expr].span) {
+                true => self.link(expr, left, overloads),
+                false => self.out.types.error,
+            };
+            self.set(expr, ty);
+            left = Operand { expr, ty: Some(ty) };
+        }
+        left.ty.unwrap_or(self.out.types.error)
     }
 
-    /// `a ++ b`.
-    fn append(&mut self, expr: ExprId, parts: &[ExprId]) -> Ty {
-        let function = self.append_instance(expr);
-        let Some((list, _)) = self.as_function(function) else { return self.out.types.error };
-        for &part in parts {
-            self.check(part, list, Why::Operand("++"));
+    /// An expression whose first part may be known already. `overloads` is how many there were before it.
+    fn link(&mut self, expr: ExprId, first: Operand, overloads: usize) -> Ty {
+        match self.ast.exprs[expr].kind {
+            ExprKind::Negate(_) => self.negate(first),
+            ExprKind::Binary(op @ (BinaryOp::Pipe | BinaryOp::ComposeRight), _, right) => {
+                self.function_operator(op, first, right, overloads)
+            }
+            ExprKind::Binary(op, _, right) => self.binary(op, first, right),
+            ExprKind::Access(_, name, span) => {
+                let record = self.operand(first);
+                self.field(record, name, span)
+            }
+            ExprKind::Index(_, index) => {
+                let element = self.array_of(first);
+                let int = self.out.types.int;
+                self.check(index, int, Why::Index);
+                element
+            }
+            _ => unreachable!("no chain begins so"),
         }
-        list
+    }
+
+    /// The type of an operand.
+    pub(super) fn operand(&mut self, operand: Operand) -> Ty {
+        operand.ty.unwrap_or_else(|| self.infer(operand.expr))
+    }
+
+    /// Checks an operand.
+    pub(super) fn check_operand(&mut self, operand: Operand, expected: Ty, why: Why) {
+        match operand.ty {
+            Some(found) => self.unify_expr(operand.expr, expected, found, why),
+            None => self.check(operand.expr, expected, why),
+        }
+    }
+
+    /// `a :: b ++ c`, in any order.
+    fn lists(&mut self, expr: ExprId) -> Ty {
+        let ast = self.ast;
+        let mut chain: Vec<(ExprId, Ty, Why)> = Vec::new();
+        let mut last = expr;
+        while self.meter.step(ast.exprs[last].span) {
+            let (list, why, next) = match &ast.exprs[last].kind {
+                ExprKind::Cons(heads, tail) => {
+                    let element = self.elements(heads);
+                    (self.out.types.list(element), Why::Tail(ast.exprs[heads[0]].span), *tail)
+                }
+                ExprKind::Append(parts) => {
+                    let function = self.append_instance(last);
+                    let list = self.as_function(function).map_or(self.out.types.error, |parts| parts.0);
+                    let (&next, parts) = parts.split_last().expect("an operator has operands");
+                    parts.iter().for_each(|&part| self.check(part, list, Why::Operand("++")));
+                    (list, Why::Operand("++"), next)
+                }
+                _ => break,
+            };
+            chain.push((last, list, why));
+            last = next;
+        }
+        let Some((mut expr, mut ty, why)) = chain.pop() else { return self.out.types.error };
+        self.check(last, ty, why);
+        while let Some((before, list, why)) = chain.pop() {
+            self.set(expr, ty);
+            self.unify_expr(expr, list, ty, why);
+            (expr, ty) = (before, list);
+        }
+        ty
     }
 
     /// The element type of an expression that must be an array.
-    fn array_of(&mut self, array: ExprId) -> Ty {
+    fn array_of(&mut self, array: Operand) -> Ty {
         let element = self.out.types.var(Class::Any);
         let ty = self.out.types.con(Con::Array, vec![element]);
-        self.check(array, ty, Why::Array);
+        self.check_operand(array, ty, Why::Array);
         element
     }
 }

@@ -32,13 +32,13 @@ impl Infer<'_> {
             Position;
         }
         let mut mentions: Table<Position, Vec<Position>> = Table::default();
-        let position = |function: LocalFunctionId| {
-            functions.iter().position(|&other| other == function).map(crate::arena::Id::from_index)
-        };
+        // Functions are numbered in the order of the text.
+        let position =
+            |function: LocalFunctionId| functions.binary_search(&function).ok().map(crate::arena::Id::from_index);
         for &function in functions {
             mentions.push(self.resolved.function_mentions[function].iter().filter_map(|&f| position(f)).collect());
         }
-        for group in crate::graph::groups(&mentions) {
+        for group in crate::graph::groups(&mentions, self.meter) {
             let group: Vec<LocalFunctionId> =
                 group.into_iter().map(|position| functions[crate::arena::Id::index(position)]).collect();
             self.function_group(&group);
@@ -47,7 +47,8 @@ impl Infer<'_> {
 
     fn function_group(&mut self, group: &[LocalFunctionId]) {
         let ast = self.ast;
-        self.out.types.level += 1;
+        let opened = self.out.types.now();
+        let (fields, overloads) = (self.fields.len(), self.overloads.len());
         for &id in group {
             let function = &ast.functions[id];
             let params = function.params.iter().map(|&param| self.parameter(param)).collect();
@@ -65,26 +66,26 @@ impl Infer<'_> {
             };
             self.check(function.body, self.out.functions[id].result, why);
         }
-        self.out.types.level -= 1;
-        // A record whose fields are used can still be found out from the calls, but then it is one record.
-        self.solve_fields();
-        for index in 0..self.fields.len() {
+        // A record whose fields are used can still be found out from the calls, but then it is one record. What was
+        // used before the functions has older variables only.
+        self.solve_fields(fields, overloads);
+        for index in fields..self.fields.len() {
             let [record, field] = [self.fields[index].record, self.fields[index].field];
-            self.out.types.lower_levels(record);
-            self.out.types.lower_levels(field);
+            self.out.types.make_older(record, opened);
+            self.out.types.make_older(field, opened);
         }
-        self.keep_overloads();
-        self.generalise(group);
+        self.keep_overloads(overloads, opened);
+        self.generalise(group, opened);
     }
 
-    fn generalise(&mut self, group: &[LocalFunctionId]) {
+    /// Lets each use of some functions choose the variables that were born after they were opened.
+    fn generalise(&mut self, group: &[LocalFunctionId], opened: u32) {
         let mut open: Vec<Ty> = Vec::new();
         for &id in group {
             let function = &self.out.functions[id];
             open.extend(function.params.iter().chain([&function.result]));
         }
-        let (mut vars, nodes) = self.out.types.vars_in(open);
-        vars.retain(|&var| self.out.types.is_inner(var));
+        let (vars, nodes) = self.out.types.vars_in(open, opened);
         if vars.is_empty() {
             return;
         }

@@ -4,6 +4,8 @@ use super::Infer;
 use crate::ast::{ConstructorId, ExprId, ExprKind, LIST};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
+use crate::prelude;
+use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::{Con, Mismatch, Shape, Ty};
 
@@ -90,7 +92,10 @@ impl Infer<'_> {
         if let Err(mismatch) = self.out.types.unify(expected, found) {
             let place = self.innermost(expr);
             let error = self.mismatch(self.ast.exprs[place].span, expected, found, why, mismatch);
-            let error = self.with_conversion(error, place, expected, found);
+            let error = match self.counterpart(why, expected, found) {
+                Some(help) => error.help(help),
+                None => self.with_conversion(error, place, expected, found),
+            };
             self.sink.push(error);
         }
     }
@@ -182,6 +187,25 @@ impl Infer<'_> {
         }
     }
 
+    /// Which function does for arrays what the called one does for lists, or the other way. To convert the argument
+    /// would be the slow way.
+    fn counterpart(&self, why: Why, expected: Ty, found: Ty) -> Option<String> {
+        let Why::Argument(callee, _) = why else { return None };
+        let is_known = match self.resolved.meanings[callee]? {
+            Meaning::Def(def) => !self.ast.is_own(def),
+            Meaning::Builtin(_) => true,
+            _ => false,
+        };
+        let name = self.callee_name(callee);
+        let mut pairs = prelude::FOR_ARRAYS.iter().filter(|_| is_known);
+        let (what, others, counterpart) = match (self.out.types.con_of(expected)?, self.out.types.con_of(found)?) {
+            (Con::Data(LIST), Con::Array) => ("lists", "arrays", pairs.find(|pair| pair.0 == name)?.1),
+            (Con::Array, Con::Data(LIST)) => ("arrays", "lists", pairs.find(|pair| pair.1 == name)?.0),
+            _ => return None,
+        };
+        Some(format!("`{name}` is for {what}; for {others} there is `{counterpart}`"))
+    }
+
     /// Adds how to turn an Int into a Real, or the other way.
     pub(super) fn with_conversion(&self, error: Diagnostic, place: ExprId, expected: Ty, found: Ty) -> Diagnostic {
         let types = &self.out.types;
@@ -209,13 +233,19 @@ impl Infer<'_> {
 
     /// Adds which fields differ.
     fn with_fields(&self, error: Diagnostic, wanted: Shape, found: Shape) -> Diagnostic {
-        let (wanted, found) = (self.out.types.fields(wanted), self.out.types.fields(found));
-        let list = |these: &[Name], others: &[Name]| {
-            let only = these.iter().filter(|name| !others.contains(name));
-            only.map(|&name| format!("`{}`", self.names.text(name))).collect::<Vec<_>>().join(", ")
+        let types = &self.out.types;
+        let only = |these: Shape, others: Shape| -> Vec<Name> {
+            let names = types.fields(these).iter().copied();
+            names.filter(|&name| types.field_place(others, name).is_none()).collect()
         };
-        let (missing, extra) = (list(wanted, found), list(found, wanted));
-        let error = if missing.is_empty() { error } else { error.help(format!("missing: {missing}")) };
-        if extra.is_empty() { error } else { error.help(format!("not expected: {extra}")) }
+        let (missing, extra) = (only(wanted, found), only(found, wanted));
+        let error = match missing[..] {
+            [] => error,
+            _ => error.help(format!("missing: {}", self.list_names(&missing))),
+        };
+        match extra[..] {
+            [] => error,
+            _ => error.help(format!("not expected: {}", self.list_names(&extra))),
+        }
     }
 }

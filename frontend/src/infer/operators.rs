@@ -1,26 +1,26 @@
 //! Operators: arithmetic on two numbers of one type, comparisons, powers, composition, and sections.
 
+use super::expr::Operand;
 use super::{Infer, Why};
 use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind, Side};
 use crate::diagnostics::Diagnostic;
 use crate::types::{Class, Con, Ty};
 
 impl Infer<'_> {
-    pub(super) fn negate(&mut self, operand: ExprId) -> Ty {
-        let ty = self.infer(operand);
-        self.require(operand, ty, Class::Number, "-");
+    pub(super) fn negate(&mut self, operand: Operand) -> Ty {
+        let ty = self.operand(operand);
+        self.require(operand.expr, ty, Class::Number, "-");
         ty
     }
 
-    pub(super) fn binary(&mut self, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
+    pub(super) fn binary(&mut self, op: BinaryOp, left: Operand, right: ExprId) -> Ty {
         match op {
             BinaryOp::And | BinaryOp::Or => {
                 let bool = self.out.types.bool;
-                self.check(left, bool, Why::Operand(op.symbol()));
+                self.check_operand(left, bool, Why::Operand(op.symbol()));
                 self.check(right, bool, Why::Operand(op.symbol()));
                 bool
             }
-            BinaryOp::Pow => self.power(left, right),
             BinaryOp::Compare(comparison) => {
                 let class = match comparison {
                     Comparison::Equal | Comparison::NotEqual => Class::Equal,
@@ -32,17 +32,16 @@ impl Infer<'_> {
             BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => {
                 let class = if op == BinaryOp::Rem { Class::Any } else { Class::Number };
                 let ty = self.operands(op, class, left, right);
-                if op == BinaryOp::Rem { self.remainder(left, right, ty) } else { ty }
+                if op == BinaryOp::Rem { self.remainder(left.expr, right, ty) } else { ty }
             }
-            BinaryOp::Cons | BinaryOp::Append | BinaryOp::Pipe | BinaryOp::ComposeRight | BinaryOp::ComposeLeft => {
-                unreachable!("the caller handles `{}`", op.symbol())
-            }
+            _ => unreachable!("the caller handles `{}`", op.symbol()),
         }
     }
 
     /// Two operands of one type that is in a class.
-    fn operands(&mut self, op: BinaryOp, class: Class, left: ExprId, right: ExprId) -> Ty {
-        let left_type = self.infer(left);
+    fn operands(&mut self, op: BinaryOp, class: Class, left: Operand, right: ExprId) -> Ty {
+        let left_type = self.operand(left);
+        let left = left.expr;
         let left_fits = self.require(left, left_type, class, op.symbol());
         let right_type = self.infer(right);
         if !left_fits {
@@ -105,27 +104,51 @@ impl Infer<'_> {
         int
     }
 
-    /// `base ^ exponent`: the type of the base; the exponent is an Int or a Real of its own.
-    fn power(&mut self, base: ExprId, exponent: ExprId) -> Ty {
-        let ty = self.infer(base);
-        let fits = self.require(base, ty, Class::Number, "^");
-        let exponent_type = if self.is_integer_literal(exponent) {
+    /// A chain that begins with what is evaluated last: `a ^ b ^ c`, `f << g << h`.
+    pub(super) fn chain_from_last(&mut self, expr: ExprId) -> Ty {
+        let ast = self.ast;
+        let mut chain = Vec::new();
+        let mut last = expr;
+        while let ExprKind::Binary(op, left, right) = ast.exprs[last].kind
+            && op.is_right_associative()
+            && self.meter.step(ast.exprs[last].span)
+        {
+            let ty = self.infer(left);
+            let fits = op != BinaryOp::Pow || self.require(left, ty, Class::Number, "^");
+            chain.push((last, op, left, ty, fits));
+            last = right;
+        }
+        let is_exponent = chain.last().is_some_and(|&(_, op, ..)| op == BinaryOp::Pow);
+        let mut right_type = if is_exponent && self.is_integer_literal(last) {
             let int = self.out.types.int;
-            self.check(exponent, int, Why::Operand("^"));
+            self.check(last, int, Why::Operand("^"));
             int
         } else {
-            self.infer(exponent)
+            self.infer(last)
         };
+        while let Some((expr, op, left, left_type, fits)) = chain.pop() {
+            right_type = match op {
+                BinaryOp::Pow => self.power(left_type, fits, last, right_type),
+                _ => self.composition(op, [left, last], [left_type, right_type]),
+            };
+            self.set(expr, right_type);
+            last = expr;
+        }
+        right_type
+    }
+
+    /// `base ^ exponent`: the type of the base; the exponent is an Int or a Real of its own.
+    fn power(&mut self, base: Ty, fits: bool, exponent: ExprId, exponent_type: Ty) -> Ty {
         self.require(exponent, exponent_type, Class::Number, "^");
         let types = &self.out.types;
-        if types.con_of(ty) == Some(Con::Int) && types.con_of(exponent_type) == Some(Con::Real) {
+        if types.con_of(base) == Some(Con::Int) && types.con_of(exponent_type) == Some(Con::Real) {
             let error =
                 Diagnostic::error(self.ast.exprs[exponent].span, "an `Int` has no power with a `Real` exponent")
                     .label(format!("expected `Int`, found {}", types.describe(exponent_type)))
                     .help("convert the base: `to_real n ^ x`");
             self.sink.push(error);
         }
-        if fits { ty } else { self.out.types.error }
+        if fits { base } else { self.out.types.error }
     }
 
     /// Whether an exponent is written as an integer, so that it is one.
@@ -137,11 +160,15 @@ impl Infer<'_> {
         }
     }
 
-    /// `x |> f`, `f >> g` and `f << g`.
-    pub(super) fn function_operator(&mut self, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
-        let first = self.overloads.len();
-        let left_type = self.infer(left);
-        let right_type = if op == BinaryOp::Pipe && matches!(self.ast.exprs[right].kind, ExprKind::Lambda(..)) {
+    /// `x |> f` and `f >> g`. `overloads` is how many there were before them.
+    pub(super) fn function_operator(&mut self, op: BinaryOp, left: Operand, right: ExprId, overloads: usize) -> Ty {
+        let left_type = self.operand(left);
+        let left = left.expr;
+        if op == BinaryOp::ComposeRight {
+            let right_type = self.infer(right);
+            return self.composition(op, [left, right], [left_type, right_type]);
+        }
+        let right_type = if matches!(self.ast.exprs[right].kind, ExprKind::Lambda(..)) {
             let result = self.out.types.var(Class::Any);
             let function = self.out.types.function(left_type, result);
             self.check(right, function, Why::Operand(op.symbol()));
@@ -150,11 +177,19 @@ impl Infer<'_> {
             self.infer(right)
         };
         let Some((param, result)) = self.operand_function(op, right, right_type) else { return self.out.types.error };
-        if op == BinaryOp::Pipe {
-            self.unify_expr(left, param, left_type, Why::Argument(right, 0));
-            self.solve_overloads(first);
-            return result;
-        }
+        // Of `x |> f a` it is the argument after those that are written.
+        let (callee, index) = match &self.ast.exprs[right].kind {
+            ExprKind::Apply(callee, args) => (*callee, args.len()),
+            _ => (right, 0),
+        };
+        self.unify_expr(left, param, left_type, Why::Argument(callee, index));
+        self.solve_overloads(overloads);
+        result
+    }
+
+    /// `f >> g` and `f << g`, for operands of these types.
+    fn composition(&mut self, op: BinaryOp, [left, right]: [ExprId; 2], [left_type, right_type]: [Ty; 2]) -> Ty {
+        let Some((param, result)) = self.operand_function(op, right, right_type) else { return self.out.types.error };
         let Some((left_param, left_result)) = self.operand_function(op, left, left_type) else {
             return self.out.types.error;
         };

@@ -47,6 +47,7 @@ impl Infer<'_> {
     /// Looks at mentions again that were not told apart: all but the first few.
     pub(super) fn solve_overloads(&mut self, first: usize) {
         for usage in self.overloads.split_off(first.min(self.overloads.len())) {
+            self.meter.steps(1);
             if !self.solve_overload(&usage) {
                 self.overloads.push(usage);
             }
@@ -103,13 +104,14 @@ impl Infer<'_> {
         }
     }
 
-    /// Sees to it that what is not told apart is not generic in the function that mentions it.
-    pub(super) fn keep_overloads(&mut self) {
-        for usage in self.overloads.clone() {
-            for (collection, element) in usage.collections {
-                self.out.types.lower_levels(collection);
-                self.out.types.lower_levels(element);
-            }
+    /// Sees to it that what is not told apart is not generic in the functions, opened at a time, that mention it: all
+    /// but the first few mentions.
+    pub(super) fn keep_overloads(&mut self, first: usize, opened: u32) {
+        let kept: Vec<(Ty, Ty)> =
+            self.overloads.iter().skip(first).flat_map(|usage| usage.collections.iter().copied()).collect();
+        for (collection, element) in kept {
+            self.out.types.make_older(collection, opened);
+            self.out.types.make_older(element, opened);
         }
     }
 

@@ -3,7 +3,9 @@
 use super::{Infer, Why};
 use crate::ast::{ExprId, PatternId, PatternKind};
 use crate::diagnostics::Diagnostic;
+use crate::names::Name;
 use crate::types::{Class, Con, Ty};
+use std::collections::HashMap;
 
 impl Infer<'_> {
     /// The type of a pattern, its variables declared.
@@ -22,6 +24,9 @@ impl Infer<'_> {
     /// A pattern for values of a type, its variables declared.
     pub(super) fn check_pattern(&mut self, pattern: PatternId, expected: Ty, why: Why) {
         self.out.patterns[pattern] = expected;
+        if !self.meter.step(self.ast.patterns[pattern].span) {
+            return;
+        }
         crate::stack::grown(|| self.check_pattern_here(pattern, expected, why));
     }
 
@@ -127,9 +132,10 @@ impl Infer<'_> {
             && let PatternKind::Record(named) = &ast.patterns[*single].kind
         {
             self.out.patterns[*single] = data;
+            let places: HashMap<Name, usize> = names.iter().enumerate().map(|(at, known)| (known.0, at)).collect();
             for field in named {
-                let ty = match names.iter().position(|known| known.0 == field.name) {
-                    Some(index) if fits => fields[index],
+                let ty = match places.get(&field.name) {
+                    Some(&index) if fits => fields[index],
                     Some(_) => self.out.types.error,
                     None => {
                         let known: Vec<_> = names.iter().map(|known| known.0).collect();
@@ -171,7 +177,8 @@ impl Infer<'_> {
         let declared = &self.ast.constructors[constructor];
         let name = self.names.text(declared.name);
         if let Some(fields) = &declared.field_names {
-            let fields: Vec<&str> = fields.iter().map(|field| self.names.text(field.0)).collect();
+            const SHOWN: usize = 10;
+            let fields: Vec<&str> = fields.iter().take(SHOWN).map(|field| self.names.text(field.0)).collect();
             let error = Diagnostic::error(span, format!("`{name}` has named fields"));
             let help = format!("write `{name} {{ {} = .. }}`", fields.join(" = .., "));
             return self.sink.push(error.also(declared.name_span, "declared here").help(help));

@@ -6,7 +6,7 @@ use crate::diagnostics::Diagnostic;
 use crate::names::{Name, closest};
 use crate::source::Span;
 use crate::types::{Class, Con, Node, Ty};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A field of a record whose type is not known yet.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl Infer<'_> {
         if let Some(Node::Con { con: Con::Record(shape), args, .. }) = expected.map(|ty| self.out.types.node(ty)) {
             wanted.extend(self.out.types.fields(*shape).iter().copied().zip(args.iter().copied()));
         }
-        let mut found: Vec<(Name, Ty)> = Vec::new();
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
         for field in fields {
             let ty = match wanted.get(&field.name) {
                 Some(&ty) => {
@@ -34,7 +34,7 @@ impl Infer<'_> {
                 }
                 None => self.infer(field.value),
             };
-            if !found.iter().any(|other| other.0 == field.name) {
+            if seen.insert(field.name) {
                 found.push((field.name, ty));
             }
         }
@@ -63,10 +63,11 @@ impl Infer<'_> {
         self.once(fields);
         let declared = &self.ast.constructors[constructor];
         let names = declared.field_names.as_deref().unwrap_or_default();
+        let places: HashMap<Name, usize> = names.iter().enumerate().map(|(at, known)| (known.0, at)).collect();
         let what = self.names.text(declared.name);
         for field in fields {
-            match names.iter().position(|known| known.0 == field.name) {
-                Some(index) => self.check(field.value, types[index], Why::Field(field.name)),
+            match places.get(&field.name) {
+                Some(&index) => self.check(field.value, types[index], Why::Field(field.name)),
                 None => {
                     let known: Vec<Name> = names.iter().map(|known| known.0).collect();
                     self.unknown_field(field.name, field.name_span, &format!("`{what}`"), &known);
@@ -74,13 +75,14 @@ impl Infer<'_> {
                 }
             }
         }
-        let is_missing = |known: &&(Name, Span)| !fields.iter().any(|field| field.name == known.0);
-        let missing: Vec<String> =
-            names.iter().filter(is_missing).map(|known| format!("`{}`", self.names.text(known.0))).collect();
+        let given: HashSet<Name> = fields.iter().map(|field| field.name).collect();
+        let missing: Vec<Name> = names.iter().map(|known| known.0).filter(|known| !given.contains(known)).collect();
         if !missing.is_empty() {
-            let plural = if missing.len() == 1 { "field" } else { "fields" };
-            let message = format!("the {plural} {} of `{what}` is missing", missing.join(", "));
-            let message = if missing.len() == 1 { message } else { message.replace(" is missing", " are missing") };
+            let list = self.list_names(&missing);
+            let message = match missing.len() {
+                1 => format!("the field {list} of `{what}` is missing"),
+                _ => format!("the fields {list} of `{what}` are missing"),
+            };
             let error = Diagnostic::error(self.ast.exprs[record].span, message);
             self.sink.push(error.also(declared.name_span, "declared here"));
         }
@@ -107,18 +109,17 @@ impl Infer<'_> {
         field
     }
 
-    /// Looks at all records again that were not known.
-    pub(super) fn solve_fields(&mut self) {
+    /// Looks at all records again that were not known, and at overloaded names: all but the first few of them.
+    pub(super) fn solve_fields(&mut self, fields: usize, overloads: usize) {
         loop {
-            self.solve_overloads(0);
+            self.solve_overloads(overloads);
             let before = self.fields.len();
-            let uses = std::mem::take(&mut self.fields);
-            for usage in uses {
-                if !self.solve(usage) {
+            for usage in self.fields.split_off(fields) {
+                if !self.out.types.walk_on() || !self.solve(usage) {
                     self.fields.push(usage);
                 }
             }
-            if self.fields.len() == before || self.fields.is_empty() {
+            if self.fields.len() == before || self.fields.len() == fields {
                 return;
             }
         }
@@ -131,17 +132,15 @@ impl Infer<'_> {
         let found = match types.node(usage.record) {
             Node::Var { .. } | Node::Link(_) => return false,
             Node::Error => error,
-            Node::Con { con: Con::Record(shape), args, .. } => {
-                let known = types.fields(*shape).to_vec();
-                match known.iter().position(|&field| field == usage.name) {
-                    Some(index) => args[index],
-                    None => {
-                        let record = types.describe(usage.record);
-                        self.unknown_field(usage.name, usage.span, &record, &known);
-                        error
-                    }
+            Node::Con { con: Con::Record(shape), args, .. } => match types.field_place(*shape, usage.name) {
+                Some(index) => args[index],
+                None => {
+                    let known = types.fields(*shape).to_vec();
+                    let record = types.describe(usage.record);
+                    self.unknown_field(usage.name, usage.span, &record, &known);
+                    error
                 }
-            }
+            },
             Node::Con { con: Con::Data(data), args, .. } => {
                 let (data, args) = (*data, args.to_vec());
                 match self.data_field(usage, data) {
@@ -187,13 +186,25 @@ impl Infer<'_> {
     pub(super) fn unknown_field(&mut self, name: Name, span: Span, record: &str, known: &[Name]) {
         let text = self.names.text(name);
         let error = Diagnostic::error(span, format!("{record} has no field `{text}`"));
-        let list: Vec<String> = known.iter().map(|&known| format!("`{}`", self.names.text(known))).collect();
-        let meant = closest(text, known.iter().map(|&known| self.names.text(known)));
-        self.sink.push(match meant {
+        // Looking through all fields takes time: only for problems that are shown.
+        let shown = if self.sink.is_full() { &[] } else { known };
+        let meant = closest(text, shown.iter().map(|&known| self.names.text(known)));
+        let error = match meant {
             Some(meant) => error.help(format!("there is a field `{meant}`")),
-            None if list.is_empty() => error.note("its constructor has no named fields"),
-            None => error.note(format!("the fields are {}", list.join(", "))),
-        });
+            None if known.is_empty() => error.note("its constructor has no named fields"),
+            None => error.note(format!("the fields are {}", self.list_names(known))),
+        };
+        self.sink.push(error);
+    }
+
+    /// Names in a message, separated by commas; the first ones of many.
+    pub(super) fn list_names(&self, names: &[Name]) -> String {
+        const SHOWN: usize = 20;
+        let shown: Vec<String> = names.iter().take(SHOWN).map(|&name| format!("`{}`", self.names.text(name))).collect();
+        match names.len().saturating_sub(SHOWN) {
+            0 => shown.join(", "),
+            more => format!("{} and {more} more", shown.join(", ")),
+        }
     }
 
     /// At the end of a definition, every record must be known.

@@ -8,13 +8,14 @@ use crate::source::Source;
 fn types(text: &str) -> Result<Vec<String>, String> {
     let source = Source::new("test.dual", text);
     let (mut names, mut sink) = (Names::default(), Sink::default());
-    let tokens = crate::lexer::lex(text, 0, &mut names, &mut sink);
-    let prelude = crate::lexer::lex(crate::prelude::source().text(), source.prelude_start(), &mut names, &mut sink);
-    let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink);
-    let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink);
-    let mut inferred = super::infer(&ast, &names, &resolved, &mut sink);
+    let meter = std::rc::Rc::new(crate::limits::Meter::unlimited());
+    let tokens = crate::lexer::lex(text, 0, &mut names, &mut sink, &meter);
+    let prelude = crate::prelude::lex_needed(&tokens, source.prelude_start(), &mut names, &mut sink, &meter);
+    let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
+    let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
+    let mut inferred = super::infer(&ast, &names, &resolved, &mut sink, &meter);
     if sink.has_errors() {
-        return Err(Diagnostics::new(source, sink).to_string());
+        return Err(Diagnostics::new(source, sink, None).to_string());
     }
     let own = ast.defs.ids().filter(|&def| ast.is_own(def));
     Ok(own

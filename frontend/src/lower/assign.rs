@@ -5,7 +5,7 @@ use super::registers::Held;
 use crate::core::{Binding, ExprId, ExprKind, Var};
 use dualvm_vm::isa::{Op, Reg};
 use dualvm_vm::module::ValueType;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A register to be written.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,15 @@ impl Write {
         let is_first = |i: usize| !self.srcs[..i].contains(&self.srcs[i]);
         (0..self.srcs.len()).filter(move |&i| is_first(i) && self.srcs[i] != self.dst).map(|i| self.srcs[i])
     }
+
+    /// Which of some writes read a register.
+    fn readers(writes: &[Write]) -> HashMap<Reg, Vec<usize>> {
+        let mut readers: HashMap<Reg, Vec<usize>> = HashMap::new();
+        for (at, write) in writes.iter().enumerate() {
+            write.srcs.iter().for_each(|&src| readers.entry(src).or_default().push(at));
+        }
+        readers
+    }
 }
 
 impl Lowerer<'_> {
@@ -51,13 +60,14 @@ impl Lowerer<'_> {
         let mut rest = targets;
         let mut writes: Vec<Write> = Vec::new();
         let mut held: Vec<Held> = Vec::new();
-        for (i, &part) in flat.iter().enumerate() {
+        let mut pending: HashSet<Reg> = HashSet::new();
+        let Some(&last) = flat.last() else { return };
+        for &part in &flat {
             let (own, others) = rest.split_at(self.types(part).len());
             rest = others;
             let is_read_later = |target: &Target| {
-                let is_pending = writes.iter().any(|write| write.srcs.contains(&target.reg));
-                let later = |owner| flat[i + 1..].iter().any(|&later| self.live.is_used_in(owner, later));
-                target.owner.is_some_and(|owner| is_pending || later(owner))
+                let later = |owner| self.live.is_used_between(owner, part, last);
+                target.owner.is_some_and(|owner| pending.contains(&target.reg) || later(owner))
             };
             let is_copy = matches!(self.kind(part), ExprKind::Var(_));
             if !is_copy && !own.iter().any(is_read_later) {
@@ -67,6 +77,7 @@ impl Lowerer<'_> {
             let (op, operands) = self.split_last(part);
             let srcs: Vec<Reg> = operands.iter().map(|&value| self.registers.reg(value)).collect();
             held.extend(operands);
+            pending.extend(&srcs);
             match op {
                 Some(_) => writes.push(Write { dst: own[0].reg, ty: own[0].ty, op, srcs, place: part }),
                 None => writes.extend(own.iter().zip(srcs).map(|(target, src)| Write {
@@ -143,6 +154,7 @@ impl Lowerer<'_> {
         }
         let mut done = vec![false; writes.len()];
         let mut saved = Vec::new();
+        let mut read_by = None;
         let mut ready: Vec<usize> =
             (0..writes.len()).rev().filter(|&i| !readers.contains_key(&writes[i].dst)).collect();
         let mut next = 0;
@@ -170,8 +182,9 @@ impl Lowerer<'_> {
             let copy = self.registers.allocate(ty, &mut self.out);
             self.emit_mov(place, copy, old);
             saved.push((copy, ty));
-            for write in writes.iter_mut().filter(|write| write.dst != old) {
-                write.srcs.iter_mut().filter(|src| **src == old).for_each(|src| *src = copy);
+            let read_by = read_by.get_or_insert_with(|| Write::readers(&writes));
+            for &reader in read_by.get(&old).into_iter().flatten().filter(|&&reader| reader != next) {
+                writes[reader].srcs.iter_mut().filter(|src| **src == old).for_each(|src| *src = copy);
             }
             let count = readers.insert(old, 0).unwrap_or_default();
             readers.insert(copy, count);

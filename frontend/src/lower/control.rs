@@ -61,7 +61,9 @@ impl Lowerer<'_> {
 
     /// Evaluates a condition and continues at one label or the other.
     pub(super) fn branch_on(&mut self, cond: ExprId, then: Label, other: Label) {
-        crate::stack::grown(|| self.branch_on_here(cond, then, other));
+        if self.step(cond) {
+            crate::stack::grown(|| self.branch_on_here(cond, then, other));
+        }
     }
 
     fn branch_on_here(&mut self, cond: ExprId, then: Label, other: Label) {
@@ -137,7 +139,9 @@ impl Lowerer<'_> {
 
     /// Lowers an expression whose values are the function's results.
     pub(super) fn tail(&mut self, expr: ExprId) {
-        crate::stack::grown(|| self.tail_here(expr));
+        if self.step(expr) {
+            crate::stack::grown(|| self.tail_here(expr));
+        }
     }
 
     fn tail_here(&mut self, expr: ExprId) {

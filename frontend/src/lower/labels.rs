@@ -23,22 +23,28 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Lowers a join point: `lower` is called for what comes before the label and for what comes after it, and must
-    /// not let control run from the first into the second.
+    /// Lowers a join point: `lower` is called for the value and for what comes after each label, and must not let
+    /// control run from one into the next.
     pub(super) fn join(&mut self, join: &Join, lower: impl Fn(&mut Self, ExprId)) {
-        let place = self.out.new_label();
-        let targets: Vec<Target> =
-            join.params.iter().map(|&var| self.fresh_target(self.function.body.vars[var])).collect();
-        self.flow.places.insert(join.label, (place, targets.clone()));
-        lower(self, join.value);
-        for (&var, target) in join.params.iter().zip(&targets) {
-            if self.live.is_unused(var) {
-                self.registers.free(target.reg, target.ty);
-            } else {
-                self.registers.define(var, target.reg, false);
-            }
+        let mut places = Vec::with_capacity(join.bodies.len());
+        for labelled in &join.bodies {
+            let place = self.out.new_label();
+            let params = labelled.params.iter();
+            let targets: Vec<Target> = params.map(|&var| self.fresh_target(self.function.body.vars[var])).collect();
+            self.flow.places.insert(labelled.label, (place, targets.clone()));
+            places.push((place, targets));
         }
-        self.in_branch(place, |lowerer| lower(lowerer, join.body));
+        lower(self, join.value);
+        for (labelled, (place, targets)) in join.bodies.iter().zip(places) {
+            for (&var, target) in labelled.params.iter().zip(&targets) {
+                if self.live.is_unused(var) {
+                    self.registers.free(target.reg, target.ty);
+                } else {
+                    self.registers.define(var, target.reg, false);
+                }
+            }
+            self.in_branch(place, |lowerer| lower(lowerer, labelled.body));
+        }
     }
 
     /// Lowers a repetition. The first values of its parameters stay where they are if nobody else needs them there.

@@ -3,57 +3,62 @@
 use super::is_pure_node;
 use crate::arena::Table;
 use crate::core::{Body, ExprId, ExprKind, Function, Var};
+use crate::limits::Meter;
 
 /// Drops what a function computes in vain.
-pub(super) fn drop_unused(function: &mut Function) {
+pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
     let mut uses = Table::filled(0u32, function.body.vars.len());
-    let mut blocks = Vec::new();
+    // Parents before children.
+    let mut order = Vec::new();
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
         let node = &function.body.exprs[expr];
-        match node.kind {
-            ExprKind::Var(var) => uses[var] += 1,
-            ExprKind::Block(..) => blocks.push(expr),
-            _ => {}
+        if !meter.step(node.span) {
+            return;
         }
+        if let ExprKind::Var(var) = node.kind {
+            uses[var] += 1;
+        }
+        order.push(expr);
         node.for_each_child(|child| pending.push(child));
     }
-    // A block comes after those around it: inner ones first, each from its last binding on.
-    for &block in blocks.iter().rev() {
-        let ExprKind::Block(bindings, value) = &function.body.exprs[block].kind else { continue };
+    // Inner blocks first, each from its last binding on. What is dropped only computes, so that it makes no difference
+    // for what is around it.
+    let mut only_computes = Table::filled(false, function.body.exprs.len());
+    for &expr in order.iter().rev() {
+        if !meter.steps(1) {
+            return;
+        }
+        let node = &function.body.exprs[expr];
+        let mut computes = only_computes_node(&node.kind);
+        node.for_each_child(|child| computes &= only_computes[child]);
+        only_computes[expr] = computes;
+        let ExprKind::Block(bindings, value) = &node.kind else { continue };
+        let is_dropped = |vars: &[Var], value: ExprId, uses: &Table<Var, u32>| {
+            only_computes[value] && vars.iter().all(|&var| uses[var] == 0)
+        };
+        if !bindings.iter().any(|binding| is_dropped(&binding.vars, binding.value, &uses)) {
+            continue;
+        }
         let (bindings, value) = (bindings.to_vec(), *value);
-        let before = bindings.len();
-        let mut kept = Vec::with_capacity(before);
+        let mut kept = Vec::with_capacity(bindings.len());
         for binding in bindings.into_iter().rev() {
-            let is_unused = binding.vars.iter().all(|&var| uses[var] == 0);
-            if is_unused && only_computes(&function.body, binding.value) {
+            if is_dropped(&binding.vars, binding.value, &uses) {
                 forget(&function.body, binding.value, &mut uses);
             } else {
                 kept.push(binding);
             }
         }
-        if kept.len() < before {
-            kept.reverse();
-            function.body.exprs[block].kind = ExprKind::Block(kept.into(), value);
-        }
+        kept.reverse();
+        function.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
     }
 }
 
-/// Whether evaluating an expression can be told only by its value.
-fn only_computes(body: &Body, root: ExprId) -> bool {
-    let mut pending = vec![root];
-    while let Some(expr) = pending.pop() {
-        let kind = &body.exprs[expr].kind;
-        let makes = matches!(
-            kind,
-            ExprKind::Construct(..) | ExprKind::Closure(..) | ExprKind::Pack(..) | ExprKind::Payload(..)
-        );
-        if !makes && !is_pure_node(kind) {
-            return false;
-        }
-        body.exprs[expr].for_each_child(|child| pending.push(child));
-    }
-    true
+/// Whether evaluating a node can be told only by its value, if so can its children.
+fn only_computes_node(kind: &ExprKind) -> bool {
+    let makes =
+        matches!(kind, ExprKind::Construct(..) | ExprKind::Closure(..) | ExprKind::Pack(..) | ExprKind::Payload(..));
+    makes || is_pure_node(kind)
 }
 
 fn forget(body: &Body, root: ExprId, uses: &mut Table<Var, u32>) {

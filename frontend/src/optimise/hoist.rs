@@ -3,17 +3,19 @@
 use super::{is_pure_node, scalar_cost};
 use crate::arena::Table;
 use crate::core::{Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
+use crate::limits::Meter;
 
 /// Moves invariant expressions out of a function's loops.
-pub(super) fn hoist(function: &mut Function, lists: &TypeLists) {
+pub(super) fn hoist(function: &mut Function, lists: &TypeLists, meter: &Meter) {
     let levels = Table::filled(0, function.body.vars.len());
-    let mut hoister = Hoister { body: &mut function.body, lists, levels, before: Vec::new() };
+    let mut hoister = Hoister { body: &mut function.body, lists, meter, levels, before: Vec::new() };
     hoister.expr(function.root);
 }
 
 struct Hoister<'h> {
     body: &'h mut Body,
     lists: &'h TypeLists,
+    meter: &'h Meter,
     /// How many loops are around a variable's binding.
     levels: Table<Var, usize>,
     /// What is computed before each of the loops around.
@@ -29,7 +31,11 @@ struct Found {
 }
 
 impl Hoister<'_> {
+    /// Walks an expression; once the compilation is stopped, nothing of it moves.
     fn expr(&mut self, expr: ExprId) -> Found {
+        if !self.meter.step(self.body.exprs[expr].span) {
+            return Found { level: self.before.len(), pure: false, cost: 0 };
+        }
         crate::stack::grown(|| self.expr_here(expr))
     }
 
@@ -50,8 +56,10 @@ impl Hoister<'_> {
             }
             ExprKind::Join(join) => {
                 self.visit(join.value);
-                self.define(&join.params);
-                self.visit(join.body);
+                for labelled in &join.bodies {
+                    self.define(&labelled.params);
+                    self.visit(labelled.body);
+                }
                 return Found { level: depth, pure: false, cost: 0 };
             }
             _ => {}

@@ -3,22 +3,23 @@
 
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program, Var};
-use crate::inline::nodes;
+use crate::inline::all_nodes;
+use crate::limits::Meter;
 use std::collections::HashMap;
 
 /// Drops unread parameters of functions that are nothing but tasks; whether there are tasks. Arguments of tasks are
 /// pure, so that they go too.
-pub(super) fn drop_unread(program: &mut Program) -> bool {
-    if !program.functions.iter().any(|(_, function)| has_tasks(function)) {
+pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
+    if !program.functions.iter().any(|(_, function)| has_tasks(function, meter)) {
         return false;
     }
-    let read = params_read(program);
+    let read = params_read(program, meter);
     for id in program.functions.ids() {
         let function = &mut program.functions[id];
         if let Some(read) = &read[id] {
             function.params = kept(&function.params, read).collect();
         }
-        for expr in nodes(function, usize::MAX) {
+        for expr in all_nodes(function, meter) {
             match &mut function.body.exprs[expr].kind {
                 ExprKind::Fork(tasks) => {
                     for task in tasks {
@@ -39,10 +40,10 @@ pub(super) fn drop_unread(program: &mut Program) -> bool {
     true
 }
 
-fn has_tasks(function: &Function) -> bool {
+fn has_tasks(function: &Function, meter: &Meter) -> bool {
     let is_fork =
         |&expr: &ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Fork(_) | ExprKind::ParallelMap(..));
-    nodes(function, usize::MAX).iter().any(is_fork)
+    all_nodes(function, meter).iter().any(is_fork)
 }
 
 fn kept<'a, T: Copy>(all: &'a [T], read: &'a [bool]) -> impl Iterator<Item = T> + 'a {
@@ -53,19 +54,19 @@ fn kept<'a, T: Copy>(all: &'a [T], read: &'a [bool]) -> impl Iterator<Item = T> 
 type Param = (FunctionId, usize);
 
 /// Which parameters must stay, for each function that may lose some.
-fn params_read(program: &Program) -> Table<FunctionId, Option<Vec<bool>>> {
+fn params_read(program: &Program, meter: &Meter) -> Table<FunctionId, Option<Vec<bool>>> {
     let mut read: Table<FunctionId, Option<Vec<bool>>> = Table::default();
     for (_, function) in program.functions.iter() {
         read.push(function.interface.is_none().then(|| vec![false; function.params.len()]));
     }
     for (_, function) in program.functions.iter() {
-        keep_what_is_called(program, function, &mut read);
+        keep_what_is_called(program, function, &mut read, meter);
     }
     // What a function only hands on to a task is read if the task reads it.
     let mut handed_on: HashMap<Param, Vec<Param>> = HashMap::new();
     let mut pending: Vec<Param> = Vec::new();
     for (id, function) in program.functions.iter() {
-        for (from, to) in uses(id, function) {
+        for (from, to) in uses(id, function, meter) {
             match to {
                 Some(to) if read[to.0].is_some() => handed_on.entry(to).or_default().push(from),
                 _ => pending.push(from),
@@ -86,13 +87,18 @@ fn params_read(program: &Program) -> Table<FunctionId, Option<Vec<bool>>> {
 }
 
 /// Finds the functions that are more than tasks, and what every task must have.
-fn keep_what_is_called(program: &Program, function: &Function, read: &mut Table<FunctionId, Option<Vec<bool>>>) {
+fn keep_what_is_called(
+    program: &Program,
+    function: &Function,
+    read: &mut Table<FunctionId, Option<Vec<bool>>>,
+    meter: &Meter,
+) {
     // Which argument is whose is known where each is one value.
     let fits = |params: usize, args: &[ExprId]| {
         let is_single = |&arg: &ExprId| program.lists.get(function.body.exprs[arg].types).len() == 1;
         params == args.len() && args.iter().all(is_single)
     };
-    for expr in nodes(function, usize::MAX) {
+    for expr in all_nodes(function, meter) {
         match &function.body.exprs[expr].kind {
             ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) => read[*callee] = None,
             ExprKind::Fork(tasks) => {
@@ -111,9 +117,9 @@ fn keep_what_is_called(program: &Program, function: &Function, read: &mut Table<
 }
 
 /// The uses of a function's parameters, and of those as arguments of tasks, which parameters of the tasks they are.
-fn uses(id: FunctionId, function: &Function) -> Vec<(Param, Option<Param>)> {
+fn uses(id: FunctionId, function: &Function, meter: &Meter) -> Vec<(Param, Option<Param>)> {
     let places: HashMap<Var, usize> = function.params.iter().enumerate().map(|(at, &var)| (var, at)).collect();
-    let nodes = nodes(function, usize::MAX);
+    let nodes = all_nodes(function, meter);
     let mut handed: HashMap<ExprId, Param> = HashMap::new();
     for &expr in &nodes {
         match &function.body.exprs[expr].kind {

@@ -3,6 +3,7 @@
 
 use super::{is_number, pure_cost};
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, TypeLists};
+use crate::limits::Meter;
 use crate::source::Span;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
@@ -11,12 +12,15 @@ use dualvm_vm::module::ValueType;
 const COST_MAX: u32 = 12;
 
 /// Converts the cheap branches in a function's loops.
-pub(super) fn select(function: &mut Function, lists: &mut TypeLists) {
+pub(super) fn select(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
     // Children after parents, with whether they are in a loop.
     let mut order: Vec<ExprId> = Vec::new();
     let mut pending = vec![(function.root, false)];
     while let Some((expr, in_loop)) = pending.pop() {
         let node = &function.body.exprs[expr];
+        if !meter.step(node.span) {
+            return;
+        }
         if in_loop && matches!(node.kind, ExprKind::If(_)) {
             order.push(expr);
         }
@@ -24,6 +28,9 @@ pub(super) fn select(function: &mut Function, lists: &mut TypeLists) {
         node.for_each_child(|child| pending.push((child, inside)));
     }
     for &expr in order.iter().rev() {
+        if !meter.steps(1) {
+            return;
+        }
         convert(&mut function.body, expr, lists);
     }
 }
@@ -78,10 +85,12 @@ fn make(body: &mut Body, kind: ExprKind, types: &[ValueType], span: Span, lists:
 /// The expressions of a branch's values, one each, after its bindings; `false` if they can't be told apart.
 fn flatten(body: &Body, expr: ExprId, bindings: &mut Vec<Binding>, flat: &mut Vec<ExprId>) -> bool {
     match &body.exprs[expr].kind {
-        ExprKind::Values(parts) => parts.iter().all(|&part| flatten(body, part, bindings, flat)),
+        ExprKind::Values(parts) => {
+            crate::stack::grown(|| parts.iter().all(|&part| flatten(body, part, bindings, flat)))
+        }
         ExprKind::Block(inner, value) => {
             bindings.extend(inner.iter().cloned());
-            flatten(body, *value, bindings, flat)
+            crate::stack::grown(|| flatten(body, *value, bindings, flat))
         }
         // A branch that was not converted itself.
         ExprKind::If(_) => false,

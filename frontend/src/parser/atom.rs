@@ -1,6 +1,6 @@
 //! Atoms: literals, names, and everything in brackets, with what may directly follow an atom.
 
-use super::expr::{CONS, binary_op, is_right_associative};
+use super::expr::{CONS, binary_op};
 use super::{Parse, Parser};
 use crate::ast::{BinaryOp, Expr, ExprId, ExprKind, Field, Side, TASKS_MAX};
 use crate::diagnostics::Diagnostic;
@@ -169,7 +169,7 @@ impl Parser<'_> {
         let operand = match op {
             BinaryOp::Pow => self.nested(Self::prefix)?,
             _ => {
-                let own = u8::from(!is_right_associative(op));
+                let own = u8::from(!op.is_right_associative());
                 self.nested(|parser| parser.binary(strength + own))?
             }
         };

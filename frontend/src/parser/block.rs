@@ -7,9 +7,38 @@ use crate::source::Span;
 use crate::token::TokenKind;
 
 impl Parser<'_> {
-    /// A chain of `let`s is one node, parsed without recursion.
+    /// What starts with `let` or `if`: a chain of `let … in` and `if … then … else`, parsed without recursion. `let`s
+    /// that follow each other are one node.
     pub(super) fn block(&mut self) -> Parse<ExprId> {
-        let start = self.span();
+        /// What waits for the value after it.
+        enum Open {
+            Block(Span, Vec<Let>),
+            If(Span, ExprId, ExprId),
+        }
+        let mut open = Vec::new();
+        loop {
+            let start = self.span();
+            match self.peek() {
+                TokenKind::Let => open.push(Open::Block(start, self.lets(start)?)),
+                TokenKind::If => {
+                    let (cond, then) = self.condition(start)?;
+                    open.push(Open::If(start, cond, then));
+                }
+                _ => break,
+            }
+        }
+        let mut value = self.expr()?;
+        while let Some(before) = open.pop() {
+            let end = self.span_of(value);
+            value = match before {
+                Open::Block(start, lets) => self.make(ExprKind::Block(lets, value), start.to(end))?,
+                Open::If(start, cond, then) => self.make(ExprKind::If(cond, then, value), start.to(end))?,
+            };
+        }
+        Ok(value)
+    }
+
+    fn lets(&mut self, start: Span) -> Parse<Vec<Let>> {
         let mut lets = Vec::new();
         while self.peek() == TokenKind::Let {
             self.no_rec()?;
@@ -19,9 +48,7 @@ impl Parser<'_> {
                 false => self.local_value(start)?,
             });
         }
-        let body = self.expr()?;
-        let span = start.to(self.span_of(body));
-        self.make(ExprKind::Block(lets, body), span)
+        Ok(lets)
     }
 
     /// Refuses `let rec f x = …` of other languages, which would be a function `rec`.
@@ -139,8 +166,9 @@ impl Parser<'_> {
         Ok(Arm { pattern, guard, body: self.expr()? })
     }
 
-    pub(super) fn conditional(&mut self) -> Parse<ExprId> {
-        let start = self.advance().span;
+    /// `if c then a else`.
+    fn condition(&mut self, start: Span) -> Parse<(ExprId, ExprId)> {
+        self.advance();
         let cond = self.expr()?;
         self.close(TokenKind::Then, "an operator or `then`", start)?;
         let then = self.expr()?;
@@ -149,9 +177,7 @@ impl Parser<'_> {
             return self.fail(error.help("an `if` is an expression: it needs a value in both cases"));
         }
         self.close(TokenKind::Else, "an operator or `else`", start)?;
-        let other = self.expr()?;
-        let span = start.to(self.span_of(other));
-        self.make(ExprKind::If(cond, then, other), span)
+        Ok((cond, then))
     }
 
     pub(super) fn accumulation(&mut self) -> Parse<ExprId> {

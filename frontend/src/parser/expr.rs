@@ -51,10 +51,6 @@ pub(super) fn binary_op(kind: TokenKind) -> Option<(BinaryOp, u8)> {
     }
 }
 
-pub(super) fn is_right_associative(op: BinaryOp) -> bool {
-    matches!(op, BinaryOp::Cons | BinaryOp::Append | BinaryOp::ComposeLeft | BinaryOp::Pow)
-}
-
 impl Parser<'_> {
     /// Any expression.
     pub(super) fn expr(&mut self) -> Parse<ExprId> {
@@ -95,18 +91,20 @@ impl Parser<'_> {
     pub(super) fn binary(&mut self, strength: u8) -> Parse<ExprId> {
         let mut left = self.prefix()?;
         let mut compared = None;
+        // The left operands of operators that associate to the right, whose right operands are still to come.
+        let mut pending: Vec<(BinaryOp, ExprId)> = Vec::new();
         loop {
             if CONS >= strength && matches!(self.peek(), TokenKind::Cons | TokenKind::Append) && !self.ends_section() {
                 left = self.chain(left)?;
             }
-            let Some((op, op_strength)) = binary_op(self.peek()) else { return Ok(left) };
-            if op_strength < strength {
-                return Ok(left);
-            }
-            if self.ends_section() {
-                // Only a whole parenthesis can be the left operand of a section.
-                return if strength == 1 { Ok(left) } else { self.tight_section(op) };
-            }
+            let next = binary_op(self.peek()).filter(|&(_, op_strength)| op_strength >= strength);
+            let Some((op, op_strength)) = next.filter(|_| !self.ends_section()) else {
+                return match next {
+                    // Only a whole parenthesis can be the left operand of a section.
+                    Some((op, _)) if strength > 1 => self.tight_section(op),
+                    _ => self.right_associated(pending, left),
+                };
+            };
             let op_span = self.advance().span;
             if op_strength == COMPARISON
                 && let Some(first) = compared.replace(op_span)
@@ -116,14 +114,27 @@ impl Parser<'_> {
                     .help("write `a < b && b < c`");
                 return self.fail(error);
             }
-            let own = u8::from(!is_right_associative(op));
-            let right = self.nested(|parser| parser.binary(op_strength + own))?;
+            if op.is_right_associative() {
+                pending.push((op, left));
+                compared = None;
+                left = self.prefix()?;
+                continue;
+            }
+            let right = self.nested(|parser| parser.binary(op_strength + 1))?;
             if op_strength < COMPARISON {
                 compared = None;
             }
             let span = self.span_of(left).to(self.span_of(right));
             left = self.make(ExprKind::Binary(op, left, right), span)?;
         }
+    }
+
+    /// `a op b op c` as `a op (b op c)`.
+    fn right_associated(&mut self, pending: Vec<(BinaryOp, ExprId)>, last: ExprId) -> Parse<ExprId> {
+        pending.into_iter().rev().try_fold(last, |right, (op, left)| {
+            let span = self.span_of(left).to(self.span_of(right));
+            self.make(ExprKind::Binary(op, left, right), span)
+        })
     }
 
     /// Whether the operator here is the last thing in its parentheses.
@@ -157,20 +168,9 @@ impl Parser<'_> {
     }
 
     pub(super) fn prefix(&mut self) -> Parse<ExprId> {
-        let start = self.span();
         match self.peek() {
-            TokenKind::Minus => {
-                self.advance();
-                // The most negative integer has no positive counterpart.
-                if self.peek() == TokenKind::Int(i64::MIN.unsigned_abs()) {
-                    let end = self.advance().span;
-                    return self.make(ExprKind::Int(i64::MIN), start.to(end));
-                }
-                let operand = self.nested(Self::prefix)?;
-                self.make(ExprKind::Negate(operand), start.to(self.span_of(operand)))
-            }
-            TokenKind::Let => self.block(),
-            TokenKind::If => self.conditional(),
+            TokenKind::Minus => self.negation(),
+            TokenKind::Let | TokenKind::If => self.block(),
             TokenKind::Loop => self.accumulation(),
             TokenKind::Match => self.matching(),
             TokenKind::Backslash => self.lambda(),
@@ -179,15 +179,43 @@ impl Parser<'_> {
         }
     }
 
-    fn power(&mut self) -> Parse<ExprId> {
-        let base = self.application()?;
-        if self.peek() != TokenKind::Caret || self.ends_section() {
-            return Ok(base);
+    /// `- - a`.
+    fn negation(&mut self) -> Parse<ExprId> {
+        let mut minuses = Vec::new();
+        while self.peek() == TokenKind::Minus {
+            minuses.push(self.advance().span);
         }
-        self.advance();
-        let exponent = self.nested(Self::prefix)?;
-        let span = self.span_of(base).to(self.span_of(exponent));
-        self.make(ExprKind::Binary(BinaryOp::Pow, base, exponent), span)
+        let mut operand = match minuses.last() {
+            // The most negative integer has no positive counterpart.
+            Some(&start) if self.peek() == TokenKind::Int(i64::MIN.unsigned_abs()) => {
+                minuses.pop();
+                let end = self.advance().span;
+                self.make(ExprKind::Int(i64::MIN), start.to(end))?
+            }
+            _ => self.nested(Self::prefix)?,
+        };
+        while let Some(minus) = minuses.pop() {
+            operand = self.make(ExprKind::Negate(operand), minus.to(self.span_of(operand)))?;
+        }
+        Ok(operand)
+    }
+
+    /// `a ^ b ^ c`.
+    fn power(&mut self) -> Parse<ExprId> {
+        let mut pending = Vec::new();
+        let mut last = self.application()?;
+        while self.peek() == TokenKind::Caret && !self.ends_section() {
+            self.advance();
+            pending.push((BinaryOp::Pow, last));
+            if self.starts_atom() {
+                last = self.application()?;
+            } else {
+                // What starts with a keyword or a sign takes all that follows.
+                last = self.nested(Self::prefix)?;
+                break;
+            }
+        }
+        self.right_associated(pending, last)
     }
 
     fn application(&mut self) -> Parse<ExprId> {

@@ -43,7 +43,7 @@ impl Parser<'_> {
         }
         let ty = self.type_expr()?;
         let span = self.pattern_span(pattern).to(self.last_span());
-        Ok(self.ast.pattern(PatternKind::Ascribe(pattern, ty), span))
+        self.make_pattern(PatternKind::Ascribe(pattern, ty), span)
     }
 
     /// `p :: q :: rest`, one node.
@@ -58,7 +58,7 @@ impl Parser<'_> {
         }
         let tail = heads.pop().expect("there are at least two");
         let span = self.pattern_span(first).to(self.pattern_span(tail));
-        Ok(self.ast.pattern(PatternKind::Cons(heads, tail), span))
+        self.make_pattern(PatternKind::Cons(heads, tail), span)
     }
 
     fn pattern_application(&mut self) -> Parse<PatternId> {
@@ -69,7 +69,7 @@ impl Parser<'_> {
             args.push(self.pattern_atom()?);
         }
         let span = start.to(self.last_span());
-        Ok(self.ast.pattern(PatternKind::Constructor(name, args), span))
+        self.make_pattern(PatternKind::Constructor(name, args), span)
     }
 
     /// A pattern that needs no parentheses beside others.
@@ -87,11 +87,11 @@ impl Parser<'_> {
             TokenKind::Lower(name) => {
                 self.advance();
                 if !self.eat(TokenKind::At) {
-                    return Ok(self.ast.pattern(PatternKind::Var(name), span));
+                    return self.make_pattern(PatternKind::Var(name), span);
                 }
                 let inner = self.nested(Self::pattern_atom)?;
                 let span = span.to(self.pattern_span(inner));
-                return Ok(self.ast.pattern(PatternKind::As(name, inner), span));
+                return self.make_pattern(PatternKind::As(name, inner), span);
             }
             TokenKind::LeftArray => {
                 return self.unexpected("a pattern", Some("arrays have no patterns: use an index, as in `a[0]`"));
@@ -102,7 +102,7 @@ impl Parser<'_> {
             _ => return self.unexpected("a pattern", None),
         };
         self.advance();
-        Ok(self.ast.pattern(kind, span))
+        self.make_pattern(kind, span)
     }
 
     fn number_pattern(&mut self) -> Parse<PatternId> {
@@ -121,7 +121,7 @@ impl Parser<'_> {
             _ => return self.unexpected("a number", None),
         };
         let span = start.to(self.advance().span);
-        Ok(self.ast.pattern(kind, span))
+        self.make_pattern(kind, span)
     }
 
     fn parenthesised_pattern(&mut self) -> Parse<PatternId> {
@@ -138,7 +138,7 @@ impl Parser<'_> {
         let close = self.close(TokenKind::RightParen, "`,` or `)`", open)?;
         match parts[..] {
             [single] if !is_tuple => Ok(single),
-            _ => Ok(self.ast.pattern(PatternKind::Tuple(parts), open.to(close))),
+            _ => self.make_pattern(PatternKind::Tuple(parts), open.to(close)),
         }
     }
 
@@ -153,7 +153,7 @@ impl Parser<'_> {
             parts.push(self.pattern()?);
         }
         let span = self.pattern_span(first).to(self.last_span());
-        Ok(self.ast.pattern(PatternKind::Or(parts), span))
+        self.make_pattern(PatternKind::Or(parts), span)
     }
 
     fn list_pattern(&mut self) -> Parse<PatternId> {
@@ -166,7 +166,7 @@ impl Parser<'_> {
             }
         }
         let close = self.close(TokenKind::RightBracket, "`,` or `]`", open)?;
-        Ok(self.ast.pattern(PatternKind::List(parts), open.to(close)))
+        self.make_pattern(PatternKind::List(parts), open.to(close))
     }
 
     /// `{ x = p, y, .. }`; the dots are for the reader: fields that are not mentioned are ignored anyway.
@@ -177,7 +177,7 @@ impl Parser<'_> {
             let (name, name_span) = self.lower_name("the name of a field")?;
             let pattern = match self.eat(TokenKind::Equals) {
                 true => self.alternatives()?,
-                false => self.ast.pattern(PatternKind::Var(name), name_span),
+                false => self.make_pattern(PatternKind::Var(name), name_span)?,
             };
             fields.push(FieldPattern { name, name_span, pattern });
             if !self.eat(TokenKind::Comma) {
@@ -186,6 +186,6 @@ impl Parser<'_> {
         }
         self.eat(TokenKind::DotDot);
         let close = self.close(TokenKind::RightBrace, "`=`, `,` or `}`", open)?;
-        Ok(self.ast.pattern(PatternKind::Record(fields), open.to(close)))
+        self.make_pattern(PatternKind::Record(fields), open.to(close))
     }
 }

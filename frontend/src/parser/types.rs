@@ -20,7 +20,7 @@ impl Parser<'_> {
             }
         }
         let span = self.ast.types[first].span.to(self.last_span());
-        Ok(self.ast.type_expr(TypeExprKind::Function(parts), span))
+        self.make_type(TypeExprKind::Function(parts), span)
     }
 
     /// A name with arguments, or an atom.
@@ -32,7 +32,7 @@ impl Parser<'_> {
             args.push(self.type_atom()?);
         }
         let span = start.to(self.last_span());
-        Ok(self.ast.type_expr(TypeExprKind::Named(name, args), span))
+        self.make_type(TypeExprKind::Named(name, args), span)
     }
 
     pub(super) fn starts_type_atom(&self) -> bool {
@@ -45,7 +45,7 @@ impl Parser<'_> {
         match self.peek() {
             TokenKind::Upper(name) => {
                 self.advance();
-                Ok(self.ast.type_expr(TypeExprKind::Named(name, Vec::new()), span))
+                self.make_type(TypeExprKind::Named(name, Vec::new()), span)
             }
             TokenKind::LeftParen => self.nested(Self::parenthesised_type),
             TokenKind::LeftBrace => self.nested(Self::record_type),
@@ -60,10 +60,10 @@ impl Parser<'_> {
                     "array" => Some("Array"),
                     _ => None,
                 };
-                let Some(meant) = meant else { return Ok(self.ast.type_expr(TypeExprKind::Var(name), span)) };
+                let Some(meant) = meant else { return self.make_type(TypeExprKind::Var(name), span) };
                 let error = Diagnostic::error(span, "the name of a type starts with a capital letter");
                 self.sink.push(error.help(format!("write `{meant}`; small letters are type variables")));
-                Ok(self.ast.type_expr(TypeExprKind::Error, span))
+                self.make_type(TypeExprKind::Error, span)
             }
             TokenKind::LeftBracket => self.unexpected("a type", Some("a type of lists is written `List T`")),
             _ => self.unexpected("a type", None),
@@ -84,7 +84,7 @@ impl Parser<'_> {
         let close = self.close(TokenKind::RightParen, "`->`, `,` or `)`", open)?;
         match parts[..] {
             [single] if !is_tuple => Ok(single),
-            _ => Ok(self.ast.type_expr(TypeExprKind::Tuple(parts), open.to(close))),
+            _ => self.make_type(TypeExprKind::Tuple(parts), open.to(close)),
         }
     }
 
@@ -105,6 +105,6 @@ impl Parser<'_> {
             }
         }
         let close = self.close(TokenKind::RightBrace, "`->`, `,` or `}`", open)?;
-        Ok(self.ast.type_expr(TypeExprKind::Record(fields), open.to(close)))
+        self.make_type(TypeExprKind::Record(fields), open.to(close))
     }
 }

@@ -5,7 +5,7 @@ use crate::ast::{PatternId, PatternKind};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
 use crate::source::Span;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A variable of a pattern.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,9 @@ impl Resolver<'_> {
     fn bind(&mut self, pattern: PatternId, bound: &mut Vec<Bound>, shared: &HashMap<Name, LocalId>) {
         let ast = self.ast;
         let node = &ast.patterns[pattern];
+        if !self.meter.step(node.span) {
+            return;
+        }
         match &node.kind {
             PatternKind::Var(name) => self.bind_name(pattern, *name, node.span, bound, shared),
             PatternKind::As(name, _) => {
@@ -87,8 +90,9 @@ impl Resolver<'_> {
     }
 
     fn same_names(&mut self, these: &[Bound], others: &[Bound], pattern: PatternId) {
+        let others: HashSet<Name> = others.iter().map(|other| other.name).collect();
         for variable in these {
-            if !others.iter().any(|other| other.name == variable.name) {
+            if !others.contains(&variable.name) {
                 let text = self.names.text(variable.name);
                 let message = format!("`{text}` is not bound by all alternatives");
                 let error = Diagnostic::error(self.ast.patterns[pattern].span, message);

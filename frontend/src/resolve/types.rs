@@ -4,9 +4,9 @@ use super::{Resolver, TypeMeaning};
 use crate::arena::{Id, Table};
 use crate::ast::{AliasId, DataId, TypeExprId, TypeExprKind};
 use crate::diagnostics::Diagnostic;
-use crate::names::{Name, closest};
+use crate::names::Name;
 use crate::source::Span;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 impl Resolver<'_> {
     /// Gives the program's own types and constructors their names, or the prelude's.
@@ -68,19 +68,18 @@ impl Resolver<'_> {
         // The declaration of lists is resolved with the prelude's types.
         let is_own = |id: DataId| id.index() < ast.own.datas && id.index() > 0;
         for (_, data) in ast.datas.iter().filter(|&(id, _)| is_own(id) == own) {
+            let params: HashSet<Name> = data.params.iter().map(|param| param.0).collect();
             for &constructor in &data.constructors {
-                ast.constructors[constructor]
-                    .fields
-                    .iter()
-                    .for_each(|&field| self.type_expr(field, Some(&data.params)));
+                ast.constructors[constructor].fields.iter().for_each(|&field| self.type_expr(field, Some(&params)));
             }
         }
         let mut uses: Table<AliasId, Vec<AliasId>> = Table::filled(Vec::new(), ast.aliases.len());
         for (id, alias) in ast.aliases.iter().filter(|(id, _)| (id.index() < ast.own.aliases) == own) {
-            self.type_expr(alias.ty, Some(&alias.params));
+            let params = alias.params.iter().map(|param| param.0).collect();
+            self.type_expr(alias.ty, Some(&params));
             self.aliases_in(alias.ty, &mut uses[id]);
         }
-        for group in crate::graph::groups(&uses) {
+        for group in crate::graph::groups(&uses, self.meter) {
             let first = group[0];
             if group.len() == 1 && !uses[first].contains(&first) {
                 continue;
@@ -90,6 +89,9 @@ impl Resolver<'_> {
             let error = Diagnostic::error(alias.name_span, message);
             self.sink.push(error.help("a recursive type is declared with `type` and a constructor"));
             group.into_iter().for_each(|id| self.resolved.expandable[id] = false);
+        }
+        for (id, uses) in uses.into_entries().filter(|(_, uses)| !uses.is_empty()) {
+            self.resolved.alias_uses[id] = uses;
         }
     }
 
@@ -101,9 +103,12 @@ impl Resolver<'_> {
     }
 
     /// Resolves a type as written; `params` are the type variables that there are, if not any may be used.
-    pub(super) fn type_expr(&mut self, ty: TypeExprId, params: Option<&[(Name, Span)]>) {
+    pub(super) fn type_expr(&mut self, ty: TypeExprId, params: Option<&HashSet<Name>>) {
         let ast = self.ast;
         let node = &ast.types[ty];
+        if !self.meter.step(node.span) {
+            return;
+        }
         match &node.kind {
             TypeExprKind::Named(name, args) => {
                 self.resolved.types[ty] = self.type_name(*name, args.len(), node.span);
@@ -112,7 +117,7 @@ impl Resolver<'_> {
                 }
             }
             TypeExprKind::Var(name) => {
-                if params.is_some_and(|params| !params.iter().any(|param| param.0 == *name)) {
+                if params.is_some_and(|params| !params.contains(name)) {
                     let text = self.names.text(*name);
                     let error = Diagnostic::error(node.span, format!("unknown type variable `{text}`"));
                     let help = format!("make it a parameter of the type: `type Name {text} = ..`");
@@ -168,18 +173,16 @@ impl Resolver<'_> {
             "Unit" => Some("()"),
             "Vec" | "Vector" => Some("Array"),
             "Option" | "Optional" => Some("Maybe"),
-            _ => {
-                let known = self.names.all().filter(|&known| self.globals.types[known].is_some());
-                closest(text, known.map(|known| self.names.text(known)))
-            }
+            _ => self.closest_of(name, std::iter::empty(), |known| self.globals.types[known].is_some()),
         };
         let error = Diagnostic::error(span, format!("unknown type `{text}`"));
-        self.sink.push(match meant {
+        let error = match meant {
             Some(meant) => error.help(format!("there is a type `{meant}`")),
             None if self.globals.constructors[name].is_some() => {
                 error.help(format!("`{text}` is a constructor, not a type"))
             }
             None => error.help("declare it with `type`, or use `Real`, `Int`, `Bool`, `()`, `List T` or `Array T`"),
-        });
+        };
+        self.sink.push(error);
     }
 }

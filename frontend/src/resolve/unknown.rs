@@ -2,16 +2,25 @@
 
 use super::Resolver;
 use crate::ast::ExprId;
+use crate::builtins::Builtin;
 use crate::diagnostics::Diagnostic;
 use crate::names::{Name, closest};
+use crate::prelude;
 use crate::source::Span;
+
+/// How many names are compared with unknown ones, for all errors of a program together.
+pub(super) const COMPARED_MAX: usize = 500_000;
 
 impl Resolver<'_> {
     pub(super) fn unknown_name(&mut self, expr: ExprId, name: Name) {
+        if self.names.text(name) == "error" {
+            let error = Diagnostic::error(self.ast.exprs[expr].span, "`error` takes a text");
+            let error = error.label("no text in quotes follows");
+            return self.sink.push(error.help("write `error \"no solution\"`: a text can't be computed"));
+        }
         let message = format!("unknown name `{}`", self.names.text(name));
         let error = Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here");
-        // Looking through all names takes time: only for problems that are shown.
-        let error = if self.sink.is_full() { error } else { self.with_suggestion(error, name) };
+        let error = self.with_suggestion(error, name);
         self.sink.push(error);
     }
 
@@ -33,19 +42,36 @@ impl Resolver<'_> {
         if let Some(hint) = foreign {
             return error.help(hint);
         }
-        let is_known = |known: &Name| self.scope[*known].is_some() || self.globals.values[*known].is_some();
-        let known = self.names.all().filter(is_known).map(|known| self.names.text(known));
-        let Some(best) = closest(self.names.text(name), known) else { return error };
+        let is_known = |known| self.scope[known].is_some() || self.globals.values[known].is_some();
+        let Some(best) = self.closest_of(name, Builtin::all().map(|(text, _)| text).chain(prelude::names()), is_known)
+        else {
+            return error;
+        };
         let is_local = self.undo.iter().any(|&(name, _)| self.names.text(name) == best);
         let kind = if is_local { "variable" } else { "function" };
         error.help(format!("there is a {kind} `{best}` with a similar name"))
+    }
+
+    /// The known name that an unknown one was meant to be. Looking through all names takes time: it is done for
+    /// problems that are shown, and not without end.
+    pub(super) fn closest_of(
+        &self,
+        wanted: Name,
+        more: impl Iterator<Item = &'static str>,
+        is_known: impl Fn(Name) -> bool,
+    ) -> Option<&str> {
+        let left = self.suggestions_left.get().checked_sub(self.names.len());
+        let (Some(left), false) = (left, self.sink.is_full()) else { return None };
+        self.suggestions_left.set(left);
+        let mut known: Vec<&str> = more.collect();
+        known.extend(self.names.all().filter(|&known| is_known(known)).map(|known| self.names.text(known)));
+        closest(self.names.text(wanted), known.into_iter())
     }
 
     pub(super) fn unknown_constructor(&mut self, name: Name, span: Span) {
         let text = self.names.text(name);
         let span = Span::new(span.start, span.start + text.len() as u32);
         let error = Diagnostic::error(span, format!("unknown constructor `{text}`")).label("not declared");
-        let known = self.names.all().filter(|&known| self.globals.constructors[known].is_some());
         let meant = match text {
             "True" => Some("true"),
             "False" => Some("false"),
@@ -53,13 +79,14 @@ impl Resolver<'_> {
             "Some" => Some("Just"),
             "Nil" => Some("[]"),
             "Cons" => Some("::"),
-            _ => closest(text, known.map(|known| self.names.text(known))),
+            _ => self.closest_of(name, std::iter::empty(), |known| self.globals.constructors[known].is_some()),
         };
-        self.sink.push(match meant {
+        let error = match meant {
             Some(meant @ ("true" | "false" | "[]" | "::")) => error.help(format!("write `{meant}`")),
             Some(meant) => error.help(format!("there is a constructor `{meant}`")),
             None if self.globals.types[name].is_some() => error.help(format!("`{text}` is a type, not a constructor")),
             None => error.help("names with a capital letter are constructors, which `type` declares"),
-        });
+        };
+        self.sink.push(error);
     }
 }

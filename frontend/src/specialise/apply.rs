@@ -1,15 +1,14 @@
 //! Functions: what a name means as a value, application, and closure objects for what can't stay known.
 
-use super::form::{Code, Form, FormNode, Shaped, Value};
+use super::Elaborator;
+use super::form::{Code, Form, FormNode, Shaped, TypeArgs, Value};
 use super::instance::Key;
-use super::{Elaborator, Free};
 use crate::ast::{self, DefId, LocalFunctionId};
 use crate::builtins::Builtin;
 use crate::core::{Binding, ExprKind};
 use crate::mono::{Mono, MonoNode};
 use crate::resolve::Meaning;
 use crate::source::Span;
-use std::rc::Rc;
 
 /// Functions that are nested deeper in captures become closures.
 const DEPTH_MAX: u32 = 12;
@@ -94,27 +93,20 @@ impl Elaborator<'_, '_> {
     }
 
     fn local_function(&mut self, expr: ast::ExprId, function: LocalFunctionId, span: Span) -> Shaped {
-        let inferred = self.program.inferred;
-        let scope = self.functions[&function].clone();
-        let FormNode::Scope { types, captures } = self.program.forms.node(scope.form).clone() else {
-            unreachable!("a local function is bound to its scope")
-        };
+        let (inferred, resolved) = (self.program.inferred, self.program.resolved);
         let vars = &inferred.functions[function].vars;
         let chosen = inferred.instances.get(&expr).unwrap_or(vars);
         let chosen = vars.iter().zip(chosen).map(|(&var, &ty)| (inferred.types.root(var), self.mono(ty, span)));
         let vars = chosen.collect();
-        let types = self.program.type_args.intern(Some(types), vars);
+        // What is in scope was bound by something around, where the type variables were the same as now.
+        let around = self.program.type_args.around(self.types, resolved.function_depths[function]);
+        let types = self.program.type_args.intern(Some(around), vars);
         let code = Code::Local(function);
         if !self.program.ast.functions[function].params.is_empty() {
             let ty = self.type_of(expr);
-            let form = self.form(FormNode::Function { ty, code, types, captures });
-            return self.of_value(&Value { form, atoms: scope.atoms }, span);
+            return self.capturing(code, types, ty, span);
         }
         // A name for something that needs no evaluation stands for it.
-        let captured = self.split(&captures, &scope.atoms);
-        if let Some(free) = self.program.environments.get(&code).cloned() {
-            self.bind_free(&free, &captured);
-        }
         let env = self.program.type_env(types);
         let (outer_types, outer_env) =
             (std::mem::replace(&mut self.types, types), std::mem::replace(&mut self.env, env));
@@ -126,31 +118,26 @@ impl Elaborator<'_, '_> {
 
     /// Brings the functions of a `let` into scope.
     pub(super) fn bind_functions(&mut self, functions: &[LocalFunctionId]) {
-        let codes: Vec<Code> = functions.iter().map(|&function| Code::Local(function)).collect();
-        let (free, values) = self.captured(&codes);
-        let captures = values.iter().map(|value| value.form).collect();
-        let form = self.form(FormNode::Scope { types: self.types, captures });
-        let atoms = values.iter().flat_map(|value| value.atoms.to_vec()).collect();
-        let scope = Value { form, atoms };
-        let group: Rc<[LocalFunctionId]> = functions.into();
-        for (&function, code) in functions.iter().zip(codes) {
+        for &function in functions {
             let name = self.program.names.text(self.program.ast.functions[function].name);
-            self.program.code_names.entry(code).or_insert_with(|| format!("{}.{name}", self.name));
-            self.program.environments.entry(code).or_insert_with(|| free.clone());
-            self.program.groups.entry(function).or_insert_with(|| group.clone());
-            self.functions.insert(function, scope.clone());
+            self.program.code_names.entry(Code::Local(function)).or_insert_with(|| format!("{}.{name}", self.name));
         }
+        self.program.capture_group(functions);
     }
 
     pub(super) fn lambda(&mut self, expr: ast::ExprId, span: Span) -> Shaped {
         let code = Code::Lambda(expr);
         let ty = self.type_of(expr);
-        let (free, values): (Rc<[Free]>, Vec<Value>) = self.captured(&[code]);
         self.program.code_names.entry(code).or_insert_with(|| format!("{}.lambda", self.name));
-        self.program.environments.entry(code).or_insert(free);
+        self.capturing(code, self.types, ty, span)
+    }
+
+    /// A function of the program's text, with the variables that it captures.
+    fn capturing(&mut self, code: Code, types: TypeArgs, ty: Mono, span: Span) -> Shaped {
+        let values = self.captured(code);
         let captures = values.iter().map(|value| value.form).collect();
-        let form = self.form(FormNode::Function { ty, code, types: self.types, captures });
-        let atoms = values.iter().flat_map(|value| value.atoms.to_vec()).collect();
+        let form = self.form(FormNode::Function { ty, code, types, captures });
+        let atoms = values.iter().flat_map(|value| value.atoms.iter().copied()).collect();
         self.of_value(&Value { form, atoms }, span)
     }
 
@@ -194,7 +181,7 @@ impl Elaborator<'_, '_> {
         }
         match self.program.forms.node(callee.form).clone() {
             FormNode::Function { ty, code, types, captures } => {
-                let environment = self.program.environments.get(&code).map_or(0, |free| free.len());
+                let environment = self.program.environments.get(&code).map_or(0, |captured| captured.len());
                 let missing = self.arity(code) + environment - captures.len();
                 if args.len() < missing {
                     let ty = self.program.monos.result_of(ty, args.len());
@@ -232,7 +219,7 @@ impl Elaborator<'_, '_> {
                 let args = [callee].into_iter().chain(args).collect();
                 self.apply(known, args, result, span)
             }
-            FormNode::Parts(..) | FormNode::Scope { .. } => unreachable!("only functions are applied"),
+            FormNode::Parts(..) => unreachable!("only functions are applied"),
         }
     }
 
@@ -336,7 +323,6 @@ impl Elaborator<'_, '_> {
                 let (function, _) = self.program.instance(key, result);
                 self.make_plain(ExprKind::Closure(function, Box::new([value.expr])), ty, span)
             }
-            FormNode::Scope { .. } => unreachable!("a scope is no value of the program"),
         }
     }
 

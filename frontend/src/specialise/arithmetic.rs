@@ -2,7 +2,7 @@
 
 use super::{Elaborator, Specialiser};
 use crate::arena::Id;
-use crate::ast::{self, BinaryOp, Comparison};
+use crate::ast::{BinaryOp, Comparison};
 use crate::builtins::Builtin;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop};
 use crate::diagnostics::Diagnostic;
@@ -31,8 +31,7 @@ impl Elaborator<'_, '_> {
         self.scalar(if self.is_real(ty) { real } else { int }, pair, ty, span)
     }
 
-    pub(super) fn negate(&mut self, operand: ast::ExprId, ty: Mono, span: Span) -> ExprId {
-        let value = self.expr(operand);
+    pub(super) fn negate(&mut self, value: ExprId, ty: Mono, span: Span) -> ExprId {
         match self.body.exprs[value].kind {
             ExprKind::Real(constant) => self.atom(Atom::Real(-constant), span),
             ExprKind::Int(constant) => self.atom(Atom::Int(constant.wrapping_neg()), span),

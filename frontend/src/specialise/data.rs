@@ -64,6 +64,14 @@ impl Elaborator<'_, '_> {
         }
     }
 
+    /// The place of a field among those of a record type.
+    pub(super) fn record_field(&self, ty: Mono, name: Name) -> Option<usize> {
+        match self.program.monos.node(ty) {
+            MonoNode::Record(shape, _) => self.program.inferred.types.field_place(*shape, name),
+            _ => None,
+        }
+    }
+
     pub(super) fn record(&mut self, fields: &[ast::Field], ty: Mono, span: Span) -> Shaped {
         let order = self.record_fields(ty).to_vec();
         let mut bindings = Vec::new();
@@ -79,28 +87,6 @@ impl Elaborator<'_, '_> {
         let &[only] = &ast.datas[data].constructors[..] else { return None };
         let names = ast.constructors[only].field_names.as_ref()?;
         Some((only, names.iter().map(|&(name, _)| name).collect()))
-    }
-
-    pub(super) fn access(&mut self, record: ast::ExprId, name: Name, ty: Mono, span: Span) -> Shaped {
-        let record_type = self.type_of(record);
-        let value = self.shaped(record);
-        let mut bindings = Vec::new();
-        let named = self.name_shaped(value, &mut bindings);
-        let field = match self.only_constructor(record_type) {
-            Some((_, names)) => {
-                let at = names.iter().position(|&field| field == name).expect("inference knows the field");
-                self.field(&named, record_type, 0, at, &mut bindings, span)
-            }
-            None => {
-                let at = self.record_fields(record_type).iter().position(|&field| field == name);
-                match at.and_then(|at| self.parts_of(&named).into_iter().nth(at)) {
-                    Some(part) => part,
-                    None => return self.nothing(ty, span),
-                }
-            }
-        };
-        let made = self.of_value(&field, span);
-        self.block_shaped(bindings, made)
     }
 
     pub(super) fn update(&mut self, record: ast::ExprId, fields: &[ast::Field], ty: Mono, span: Span) -> Shaped {

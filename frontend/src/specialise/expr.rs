@@ -4,6 +4,7 @@ use super::Elaborator;
 use super::form::{Code, Form, FormNode, Shaped, Value};
 use crate::ast::{self, BinaryOp, ExprKind as Surface, Iteration, Let, NIL};
 use crate::core::{Atom, Binding, ExprId, ExprKind};
+use crate::limits::Count;
 use crate::mono::Mono;
 use crate::source::Span;
 
@@ -16,14 +17,23 @@ impl Elaborator<'_, '_> {
 
     /// An expression in whatever form it has.
     pub(super) fn shaped(&mut self, expr: ast::ExprId) -> Shaped {
+        self.count(self.program.ast.exprs[expr].span);
         crate::stack::grown(|| self.shaped_here(expr))
+    }
+
+    /// Tells the meter what was made since it was told before.
+    pub(super) fn count(&mut self, place: Span) {
+        let made = self.body.exprs.len() + self.body.vars.len();
+        self.program.meter.step(place);
+        self.program.meter.nodes(Count::Code, made - self.counted);
+        self.counted = made;
     }
 
     fn shaped_here(&mut self, expr: ast::ExprId) -> Shaped {
         let ast = self.program.ast;
         let span = ast.exprs[expr].span;
         let ty = self.type_of(expr);
-        if self.program.gave_up {
+        if self.program.is_stopped() {
             return self.nothing(ty, span);
         }
         match &ast.exprs[expr].kind {
@@ -34,40 +44,28 @@ impl Elaborator<'_, '_> {
             }
             Surface::Par(parts) => self.par(parts, ty, span),
             Surface::Apply(callee, args) => self.apply_surface(*callee, args, ty, span),
-            Surface::Binary(op, left, right) => self.binary(*op, *left, *right, ty, span),
+            Surface::Binary(op, ..) if op.is_right_associative() => self.chain_from_last(expr),
+            Surface::Binary(..) | Surface::Negate(_) | Surface::Access(..) | Surface::Index(..) => {
+                self.chain_from_first(expr)
+            }
+            Surface::Cons(..) | Surface::Append(_) => self.lists(expr, ty),
             Surface::Operator(op) => match op {
                 BinaryOp::Append => self.mention(expr),
                 _ => self.known(Code::Operator(*op, ty), ty, span),
             },
             Surface::Section(op, side, operand) => self.section(expr, *op, *side, *operand, ty, span),
-            Surface::Append(parts) => self.append(expr, parts, ty, span),
             Surface::Lambda(..) => self.lambda(expr, span),
-            Surface::If(cond, then, other) => {
-                let cond = self.expr(*cond);
-                let arms = [*then, *other].map(|arm| self.shaped(arm));
-                let ([then, other], form) = self.joined(arms, ty);
-                self.make_form(ExprKind::If([cond, then, other]), form, span)
-            }
+            Surface::If(..) => self.conditional(expr, ty),
             Surface::Match(value, arms) => self.matching(*value, arms, ty, span),
             Surface::Block(lets, body) => {
                 let mut bindings = Vec::new();
-                for binding in lets {
-                    match binding {
-                        Let::Value { pattern, value } => {
-                            let value = self.shaped(*value);
-                            self.bind(*pattern, value, &mut bindings);
-                        }
-                        Let::Functions(functions) => self.bind_functions(functions),
-                        Let::Alias(function) => self.bind_functions(&[*function]),
-                    }
-                }
+                self.lets(lets, &mut bindings);
                 let value = self.shaped(*body);
                 self.block_shaped(bindings, value)
             }
             Surface::Ascribe(inner, _) => self.shaped(*inner),
             Surface::Record(fields) => self.record(fields, ty, span),
             Surface::Update(record, fields) => self.update(*record, fields, ty, span),
-            Surface::Access(record, name, _) => self.access(*record, *name, ty, span),
             _ => {
                 let made = self.plain_expr(expr, ty, span);
                 let form = self.plain(ty);
@@ -86,7 +84,6 @@ impl Elaborator<'_, '_> {
             }
             Surface::Real(value) => self.atom(Atom::Real(*value), span),
             Surface::Bool(value) => self.atom(Atom::Int(i64::from(*value)), span),
-            Surface::Negate(operand) => self.negate(*operand, ty, span),
             Surface::Fail(text) => {
                 let text = self.program.names.text(*text);
                 self.make(ExprKind::Trap(text.into()), ty, span)
@@ -100,29 +97,26 @@ impl Elaborator<'_, '_> {
             }
             Surface::Array(parts) => self.array(parts, ty, span),
             Surface::Comprehension { element, generator } => self.comprehension(*element, *generator, ty, span),
-            Surface::Index(array, index) => {
-                let array_type = self.type_of(*array);
-                let pair = [*array, *index].map(|part| self.expr(part));
-                self.make(ExprKind::Element(self.array_type(array_type), pair), ty, span)
-            }
             Surface::List(parts) => {
                 let nil = self.construct(NIL, Vec::new(), ty, span);
                 self.cons(parts, nil, ty, span)
             }
-            Surface::Cons(heads, tail) => {
-                let mut bindings = Vec::new();
-                let mut named = Vec::new();
-                for &head in heads {
-                    let head = self.expr(head);
-                    self.body.name_values(head, &self.program.program.lists, &mut bindings, &mut named);
-                }
-                let tail = self.expr(*tail);
-                let form = self.plain(ty);
-                let made = self.cons_named(&named, heads.len(), Shaped { expr: tail, form }, bindings, ty, span);
-                made.expr
-            }
             Surface::Error => self.make(ExprKind::Values(Box::default()), ty, span),
             other => unreachable!("not always plain: {other:?}"),
+        }
+    }
+
+    /// What `let`s bind.
+    pub(super) fn lets(&mut self, lets: &[Let], bindings: &mut Vec<Binding>) {
+        for binding in lets {
+            match binding {
+                Let::Value { pattern, value } => {
+                    let value = self.shaped(*value);
+                    self.bind(*pattern, value, bindings);
+                }
+                Let::Functions(functions) => self.bind_functions(functions),
+                Let::Alias(function) => self.bind_functions(&[*function]),
+            }
         }
     }
 
@@ -133,22 +127,24 @@ impl Elaborator<'_, '_> {
             let part = self.expr(part);
             self.body.name_values(part, &self.program.program.lists, &mut bindings, &mut named);
         }
-        self.cons_named(&named, parts.len(), tail, bindings, ty, span).expr
+        let list = self.cons_named(&named, parts.len(), tail, &mut bindings, ty, span);
+        self.block_shaped(bindings, list).expr
     }
 
-    fn cons_named(
+    /// A list of elements, by all their values one after the other, before a tail.
+    pub(super) fn cons_named(
         &mut self,
         named: &[Atom],
         count: usize,
         tail: Shaped,
-        mut bindings: Vec<Binding>,
+        bindings: &mut Vec<Binding>,
         ty: Mono,
         span: Span,
     ) -> Shaped {
         let mut list = tail;
         let width = named.len().checked_div(count).unwrap_or(0);
         for at in (0..count).rev() {
-            let rest = self.name_shaped(list, &mut bindings);
+            let rest = self.name_shaped(list, bindings);
             let mut fields: Vec<ExprId> = Vec::with_capacity(width + 1);
             for &atom in &named[at * width..(at + 1) * width] {
                 fields.push(self.atom(atom, span));
@@ -156,7 +152,7 @@ impl Elaborator<'_, '_> {
             fields.push(self.of_value(&rest, span).expr);
             list = self.make_plain(ExprKind::Construct(1, fields.into()), ty, span);
         }
-        self.block_shaped(bindings, list)
+        list
     }
 
     fn apply_surface(&mut self, callee: ast::ExprId, args: &[ast::ExprId], ty: Mono, span: Span) -> Shaped {
@@ -186,6 +182,25 @@ impl Elaborator<'_, '_> {
         self.form(FormNode::Parts(ty, parts.into()))
     }
 
+    /// A part of a named tuple or record.
+    pub(super) fn part_of(&mut self, value: &Value, at: usize) -> Value {
+        let lists = &self.program.program.lists;
+        let (form, first) = match self.program.forms.node(value.form) {
+            FormNode::Parts(_, forms) => {
+                let before = forms[..at].iter().map(|&form| lists.get(self.program.forms.flat(form)).len());
+                (forms[at], before.sum())
+            }
+            _ => {
+                let ty = self.program.forms.mono(value.form);
+                let first = self.program.monos.first_register(ty, at);
+                let part = self.program.monos.parts(ty)[at];
+                (self.plain(part), first)
+            }
+        };
+        let count = self.program.program.lists.get(self.program.forms.flat(form)).len();
+        Value { form, atoms: value.atoms[first..first + count].into() }
+    }
+
     /// The parts of a named tuple or record.
     pub(super) fn parts_of(&mut self, value: &Value) -> Vec<Value> {
         let forms: Vec<_> = match self.program.forms.node(value.form).clone() {
@@ -193,29 +208,13 @@ impl Elaborator<'_, '_> {
             FormNode::Plain(ty) => {
                 self.program.monos.parts(ty).to_vec().into_iter().map(|part| self.plain(part)).collect()
             }
-            FormNode::Function { .. } | FormNode::Scope { .. } => Vec::new(),
+            FormNode::Function { .. } => Vec::new(),
         };
         self.split(&forms, &value.atoms)
     }
 
-    /// The same values in one form: their own if they agree, or else the plain one. What stops has any form.
-    pub(super) fn joined<const N: usize>(&mut self, arms: [Shaped; N], ty: Mono) -> ([ExprId; N], Form) {
-        let form = self.common_form(&arms, ty);
-        let types = self.program.forms.flat(form);
-        let exprs = arms.map(|arm| {
-            if self.stops(arm.expr) {
-                self.body.exprs[arm.expr].types = types;
-                arm.expr
-            } else if arm.form == form {
-                arm.expr
-            } else {
-                self.materialised(arm).expr
-            }
-        });
-        (exprs, form)
-    }
-
-    /// The form that several values of a type can have together.
+    /// The form that several values of a type can have together: their own if they agree, or else the plain one. What
+    /// stops has any form.
     pub(super) fn common_form(&mut self, arms: &[Shaped], ty: Mono) -> super::Form {
         let mut forms = arms.iter().filter(|arm| !self.stops(arm.expr)).map(|arm| arm.form);
         match forms.next() {

@@ -67,13 +67,6 @@ pub(super) enum FormNode {
         /// What its code captures, and then the arguments that it was given.
         captures: Box<[Form]>,
     },
-    /// A group of local functions before their type variables are chosen.
-    Scope {
-        /// What the type variables around them are.
-        types: TypeArgs,
-        /// What they capture.
-        captures: Box<[Form]>,
-    },
 }
 
 /// A value whose registers are known.
@@ -116,7 +109,7 @@ impl Forms {
         let (flat, depth, nodes) = match &node {
             FormNode::Plain(mono) => (monos.flat(*mono), 0, 1),
             FormNode::Parts(_, parts) => (self.concat(parts, lists), self.depth_of(parts), self.nodes_of(parts)),
-            FormNode::Function { captures, .. } | FormNode::Scope { captures, .. } => {
+            FormNode::Function { captures, .. } => {
                 (self.concat(captures, lists), self.depth_of(captures) + 1, self.nodes_of(captures))
             }
         };
@@ -126,7 +119,8 @@ impl Forms {
     }
 
     fn concat(&self, parts: &[Form], lists: &mut TypeLists) -> TypeList {
-        let flat: Vec<_> = parts.iter().flat_map(|&part| lists.get(self.flat(part)).to_vec()).collect();
+        let mut flat = Vec::new();
+        parts.iter().for_each(|&part| flat.extend_from_slice(lists.get(self.flat(part))));
         lists.intern(&flat)
     }
 
@@ -167,7 +161,6 @@ impl Forms {
     pub(super) fn mono(&self, form: Form) -> Mono {
         match *self.node(form) {
             FormNode::Plain(mono) | FormNode::Parts(mono, _) | FormNode::Function { ty: mono, .. } => mono,
-            FormNode::Scope { .. } => unreachable!("a scope is no value of the program"),
         }
     }
 }
@@ -203,5 +196,14 @@ impl TypeArgsTable {
     /// An assignment's innermost level, and what is around it.
     pub(super) fn node(&self, id: TypeArgs) -> &TypeArgsNode {
         &self.entries[id]
+    }
+
+    /// The assignment around this one that has so many others around it.
+    pub(super) fn around(&self, id: TypeArgs, depth: u32) -> TypeArgs {
+        let mut all = vec![id];
+        while let Some(outer) = self.entries[all[all.len() - 1]].outer {
+            all.push(outer);
+        }
+        all[all.len() - 1 - depth as usize]
     }
 }

@@ -2,21 +2,34 @@
 //! because its caller must know the result's form; all others wait their turn.
 
 use super::form::{Code, Form, FormNode, Shaped, TypeArgs, Value};
-use super::{Elaborator, Free, INSTANCES_MAX, Specialiser};
+use super::{Elaborator, INSTANCES_MAX, Specialiser};
 use crate::arena::Id;
-use crate::ast::{ExprId as SurfaceId, ExprKind as Surface, LocalFunctionId, PatternId};
+use crate::ast::{ExprId as SurfaceId, ExprKind as Surface, PatternId};
 use crate::core::{Body, ExprId, Function, FunctionId};
 use crate::diagnostics::Diagnostic;
 use crate::mono::Mono;
-use crate::resolve::Meaning;
 use crate::source::Span;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 /// Forms in which functions are nested deeper than this are counted per code.
 const DEEP: u32 = 3;
 /// This many instances at deep forms, and then values become plain.
 const DEEP_INSTANCES_MAX: usize = 200;
+
+/// So many instances may be made while another one waits for the form of its result.
+const ELABORATING_MAX: u32 = 500;
+/// Names of functions that are longer than this are cut.
+const NAME_BYTES_MAX: usize = 200;
+
+/// A name, or the start of a long one.
+pub(super) fn cut(mut name: String) -> String {
+    if name.len() > NAME_BYTES_MAX {
+        // Names and types are ASCII.
+        name.truncate(NAME_BYTES_MAX);
+        name.push('…');
+    }
+    name
+}
 
 /// What an instance is an instance of.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -68,11 +81,14 @@ impl Specialiser<'_> {
             root: ExprId::from_index(0),
         };
         let function = self.program.functions.push(empty);
-        let is_open = self.monos.is_open(ty) && key.code != Code::Entry;
+        // Where they are nested too deeply, results are plain.
+        let is_open = self.monos.is_open(ty) && key.code != Code::Entry && self.elaborating < ELABORATING_MAX;
         let result = if is_open { None } else { Some(self.plain(ty)) };
         self.instances.insert(key.clone(), Instance { function, result, ty });
         if is_open {
+            self.elaborating += 1;
             crate::stack::grown(|| self.elaborate(&key));
+            self.elaborating -= 1;
         } else {
             self.pending.push(key.clone());
         }
@@ -127,8 +143,16 @@ impl Specialiser<'_> {
         if args.is_empty() {
             return base;
         }
-        let args: Vec<String> = args.iter().map(|&(_, arg)| self.type_text(arg)).collect();
-        format!("{base}<{}>", args.join(", "))
+        let mut name = format!("{base}<");
+        for (i, &(_, arg)) in args.iter().enumerate() {
+            // Types may be long, and names are for people.
+            if name.len() > NAME_BYTES_MAX {
+                break;
+            }
+            name.push_str(if i > 0 { ", " } else { "" });
+            name.push_str(&self.type_text(arg));
+        }
+        cut(name + ">")
     }
 
     pub(super) fn code_name(&self, code: Code) -> String {
@@ -137,32 +161,6 @@ impl Specialiser<'_> {
             Code::Operator(op, _) => op.symbol().to_owned(),
             _ => self.code_names.get(&code).cloned().unwrap_or_else(|| "function".to_owned()),
         }
-    }
-
-    /// The variables and local functions that the text of a code mentions.
-    pub(super) fn mentions(&mut self, code: Code) -> Rc<[Free]> {
-        if let Some(found) = self.mentions.get(&code) {
-            return found.clone();
-        }
-        let mut found = Vec::new();
-        let mut pending: Vec<SurfaceId> = match code {
-            Code::Lambda(expr) | Code::Branch(expr) => vec![expr],
-            Code::Local(function) => vec![self.ast.functions[function].body],
-            _ => Vec::new(),
-        };
-        while let Some(expr) = pending.pop() {
-            match self.resolved.meanings[expr] {
-                Some(Meaning::Local(local)) => found.push(Free::Local(local)),
-                Some(Meaning::Function(function)) => found.push(Free::Function(function)),
-                _ => {}
-            }
-            self.ast.for_each_child(&self.ast.exprs[expr].kind, |child| pending.push(child));
-        }
-        found.sort_unstable();
-        found.dedup();
-        let found: Rc<[Free]> = found.into();
-        self.mentions.insert(code, found.clone());
-        found
     }
 
     /// The parameters and the body of a code of the program.
@@ -182,7 +180,7 @@ impl Specialiser<'_> {
 
     /// Makes the function of an instance.
     pub(super) fn elaborate(&mut self, key: &Key) {
-        if self.gave_up {
+        if self.is_stopped() {
             return;
         }
         let Instance { function, ty, .. } = self.instances[key];
@@ -198,7 +196,7 @@ impl Specialiser<'_> {
             name,
             body: Body::default(),
             locals: HashMap::new(),
-            functions: HashMap::new(),
+            counted: 0,
         };
         let mut params = Vec::new();
         let mut inputs = Vec::new();
@@ -238,58 +236,14 @@ impl Elaborator<'_, '_> {
             return self.apply(callee, inputs, result, span);
         };
         let (captured, args) = inputs.split_at(inputs.len() - params.len());
-        self.enter(key, captured);
+        if let Some(locals) = self.program.environments.get(&key.code).cloned() {
+            self.locals.extend(locals.iter().copied().zip(captured.iter().cloned()));
+        }
         let mut bindings = Vec::new();
         for (&pattern, arg) in params.iter().zip(args) {
             self.bind_value(pattern, arg, &mut bindings);
         }
         let made = self.shaped(body);
         Shaped { expr: self.block(bindings, made.expr), form: made.form }
-    }
-
-    /// Binds what an instance captures, and its own group.
-    fn enter(&mut self, key: &Key, captured: &[Value]) {
-        let Some(free) = self.program.environments.get(&key.code).cloned() else { return };
-        self.bind_free(&free, captured);
-        if let Code::Local(function) = key.code {
-            let forms: Box<[Form]> = captured.iter().map(|value| value.form).collect();
-            let types = self.program.type_args.node(key.types).outer.unwrap_or(self.program.no_types);
-            let form = self.form(FormNode::Scope { types, captures: forms });
-            let atoms = captured.iter().flat_map(|value| value.atoms.to_vec()).collect();
-            let scope = Value { form, atoms };
-            let group: Rc<[LocalFunctionId]> = self.program.groups[&function].clone();
-            for &member in &*group {
-                self.functions.insert(member, scope.clone());
-            }
-        }
-    }
-
-    /// Binds the variables and functions that something captures.
-    pub(super) fn bind_free(&mut self, free: &[Free], captured: &[Value]) {
-        for (&free, value) in free.iter().zip(captured) {
-            match free {
-                Free::Local(local) => _ = self.locals.insert(local, value.clone()),
-                Free::Function(function) => _ = self.functions.insert(function, value.clone()),
-            }
-        }
-    }
-
-    /// The values of what a code mentions and what is in scope here.
-    pub(super) fn captured(&mut self, codes: &[Code]) -> (Rc<[Free]>, Vec<Value>) {
-        let mut free: Vec<Free> = Vec::new();
-        for &code in codes {
-            free.extend(self.program.mentions(code).iter());
-        }
-        free.sort_unstable();
-        free.dedup();
-        let is_member = |free: &Free| matches!(*free, Free::Function(f) if codes.contains(&Code::Local(f)));
-        free.retain(|free| !is_member(free));
-        let value_of = |free: &Free| match free {
-            Free::Local(local) => self.locals.get(local).cloned(),
-            Free::Function(function) => self.functions.get(function).cloned(),
-        };
-        let found: Vec<(Free, Value)> = free.iter().filter_map(|free| Some((*free, value_of(free)?))).collect();
-        let free: Rc<[Free]> = found.iter().map(|(free, _)| *free).collect();
-        (free, found.into_iter().map(|(_, value)| value).collect())
     }
 }

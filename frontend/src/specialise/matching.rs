@@ -2,14 +2,19 @@
 //! several leaves choose is a join point whose parameters are its variables.
 
 use super::Elaborator;
-use super::decision::{Binds, Decider, Literal, Place, PlaceNode, Places, Tree};
+use super::branches::Case;
+use super::decision::{Chosen, Decider, Literal, Place, PlaceNode, Places, Refused, TESTS_MAX, Tree};
 use super::form::{Form, Shaped, Value};
-use crate::ast::{self, Arm, Comparison};
-use crate::core::{Atom, Binding, ExprId, ExprKind, Join, Label, Switch, Var};
+use crate::ast::{self, Arm};
+use crate::core::{Atom, Binding, Comparison, ExprId, ExprKind, Join, Label, Labelled, Switch};
+use crate::diagnostics::Diagnostic;
 use crate::mono::Mono;
 use crate::resolve::LocalId;
 use crate::source::Span;
 use std::collections::HashMap;
+
+/// So many literals are compared one after the other, and more by halves.
+const COMPARED_MAX: usize = 8;
 
 /// An arm that several leaves share.
 struct Shared {
@@ -36,16 +41,19 @@ struct Emitter<'m> {
 
 impl Elaborator<'_, '_> {
     pub(super) fn matching(&mut self, value: ast::ExprId, arms: &[Arm], ty: Mono, span: Span) -> Shaped {
+        let place = self.program.ast.exprs[value].span;
         let matched = self.type_of(value);
         let value = self.shaped(value);
         let mut bindings = Vec::new();
         let value = self.name_shaped(value, &mut bindings);
         let mut decider = Decider::new(self, arms);
-        let tree = decider.decide(matched);
+        let tree = match decider.decide(matched) {
+            Ok(tree) => tree,
+            Err(refused) => return self.refused(refused, place, ty, span),
+        };
         let places = decider.places;
-        let mut uses = vec![0u32; arms.len()];
-        let mut first_binds: Vec<Option<&Binds>> = vec![None; arms.len()];
-        count_leaves(&tree, &mut uses, &mut first_binds);
+        let mut leaves: Vec<Leaves> = arms.iter().map(|_| Leaves::default()).collect();
+        count_leaves(&tree, &mut leaves);
         let root = places.nodes.ids().next().expect("the root is the first place");
         let mut emitter = Emitter {
             places: &places,
@@ -57,19 +65,17 @@ impl Elaborator<'_, '_> {
             failing: Vec::new(),
             leaves: Vec::new(),
         };
-        let mut joins = Vec::new();
-        for (arm, binds) in first_binds.iter().enumerate().filter(|&(arm, _)| uses[arm] > 1) {
-            let mut locals: Vec<LocalId> = binds.expect("it has leaves").iter().map(|bind| bind.0).collect();
+        let mut shared: Vec<&Chosen> = Vec::new();
+        for first in leaves.iter().filter(|leaves| leaves.count > 1).filter_map(|leaves| leaves.first) {
+            let mut locals: Vec<LocalId> = first.binds.iter().map(|bind| bind.0).collect();
             locals.sort_unstable();
             let label = self.body.labels.push(());
-            emitter.shared.insert(arm, Shared { label, locals });
-            joins.push((arm, binds.expect("it has leaves")));
+            emitter.shared.insert(first.arm, Shared { label, locals });
+            shared.push(first);
         }
         let tree = self.tree(&tree, &mut emitter, ty);
-        let mut made = tree;
-        for (arm, binds) in joins {
-            made = self.shared_arm(arm, binds, made, &mut emitter, ty);
-        }
+        let bodies = shared.into_iter().map(|first| self.shared_arm(first, &mut emitter)).collect();
+        let made = self.join(tree, bodies, ty, span);
         // All leaves in one form: their own if they agree.
         let form = self.common_form(&emitter.leaves, ty);
         self.unify_leaves(&emitter.leaves, form);
@@ -78,8 +84,23 @@ impl Elaborator<'_, '_> {
         self.block_shaped(bindings, Shaped { expr: made, form })
     }
 
+    fn refused(&mut self, refused: Refused, place: Span, ty: Mono, span: Span) -> Shaped {
+        if !std::mem::replace(&mut self.program.gave_up, true) {
+            self.program.sink.push(match refused {
+                Refused::TooComplicated => {
+                    Diagnostic::error(place, "the cases of this `match` are too complicated to be compiled")
+                        .help("match one part after the other, with a `match` inside of a case")
+                }
+                Refused::TooDeep => Diagnostic::error(place, "a pattern of this `match` is too long")
+                    .label(format!("more than {TESTS_MAX} tests one after the other"))
+                    .help("take long lists apart by a function that calls itself"),
+            });
+        }
+        self.nothing(ty, span)
+    }
+
     /// Makes all leaves plain, in place, if that is the form of the whole.
-    fn unify_leaves(&mut self, leaves: &[Shaped], form: Form) {
+    pub(super) fn unify_leaves(&mut self, leaves: &[Shaped], form: Form) {
         for leaf in leaves {
             if leaf.form != form && !self.stops(leaf.expr) {
                 let old = self.body.exprs[leaf.expr].clone();
@@ -100,7 +121,7 @@ impl Elaborator<'_, '_> {
             ExprKind::Block(_, value) => vec![*value],
             ExprKind::If([_, then, other]) => vec![*then, *other],
             ExprKind::Switch(switch) => switch.arms.iter().map(|arm| arm.1).chain(switch.default).collect(),
-            ExprKind::Join(join) => vec![join.value, join.body],
+            ExprKind::Join(join) => join.parts().collect(),
             _ => Vec::new(),
         };
         crate::stack::grown(|| children.into_iter().for_each(|child| self.retype(child, types)));
@@ -128,20 +149,25 @@ impl Elaborator<'_, '_> {
                 };
                 self.make(kind, ty, span)
             }
-            Tree::Leaf { arm, binds } => self.leaf(*arm, binds, emitter, &mut bindings, ty),
-            Tree::Guard { arm, binds, otherwise } => {
-                self.bind_places(binds, emitter, &mut bindings);
-                let guard = emitter.arms[*arm].guard.expect("only arms with guards are guarded");
-                let cond = self.expr(guard);
-                let then = self.leaf(*arm, binds, emitter, &mut Vec::new(), ty);
+            Tree::Leaf(chosen) => self.leaf(chosen, emitter, &mut bindings, ty),
+            Tree::Guards { guards, otherwise } => {
+                let mut cases = Vec::with_capacity(guards.len());
+                for chosen in guards {
+                    let mut bindings = Vec::new();
+                    self.bind_places(chosen, emitter, &mut bindings);
+                    let guard = emitter.arms[chosen.arm].guard.expect("only arms with guards are guarded");
+                    let cond = self.expr(guard);
+                    let then = self.leaf(chosen, emitter, &mut Vec::new(), ty);
+                    cases.push(Case { bindings, cond, then, span });
+                }
                 let other = self.tree(otherwise, emitter, ty);
-                self.make(ExprKind::If([cond, then, other]), ty, span)
+                self.first_of(cases, other)
             }
             Tree::Switch { place, cases, default } => {
                 let object = self.place(*place, emitter, &mut bindings);
                 let tags = self.program.fields(emitter.places.nodes[*place].1).len() as u16;
                 let mut arms = Vec::new();
-                let mut joins = Vec::new();
+                let mut bodies = Vec::new();
                 for (case_tags, tree) in cases {
                     let made = self.tree(tree, emitter, ty);
                     if let [tag] = case_tags[..] {
@@ -152,64 +178,63 @@ impl Elaborator<'_, '_> {
                     for &tag in case_tags {
                         arms.push((tag, self.make(ExprKind::Jump(label, Box::default()), ty, span)));
                     }
-                    joins.push((label, made));
+                    bodies.push(Labelled { label, params: Box::default(), body: made });
                 }
                 let default = default.as_ref().map(|tree| self.tree(tree, emitter, ty));
                 let object = self.of_value(&object, span).expr;
                 let switch = Switch { object, tags, arms: arms.into(), default };
                 let made = self.make(ExprKind::Switch(Box::new(switch)), ty, span);
-                joins.into_iter().fold(made, |made, (label, body)| self.join(label, &[], made, body, ty, span))
+                self.join(made, bodies, ty, span)
             }
             Tree::Literals { place, cases, default } => {
                 let value = self.place(*place, emitter, &mut bindings);
                 let atom = value.atoms.first().copied().unwrap_or(Atom::Int(0));
-                let cases: Vec<(ExprId, ExprId)> = cases
-                    .iter()
-                    .map(|(literals, tree)| {
-                        let cond = self.is_one_of(atom, literals, span);
-                        (cond, self.tree(tree, emitter, ty))
-                    })
-                    .collect();
+                let cases: Vec<(&[Literal], ExprId)> =
+                    cases.iter().map(|(literals, tree)| (&literals[..], self.tree(tree, emitter, ty))).collect();
                 let default = self.tree(default, emitter, ty);
-                let choose = |other, (cond, then)| self.make(ExprKind::If([cond, then, other]), ty, span);
-                cases.into_iter().rev().fold(default, choose)
+                match cases.iter().map(|case| case.0.len()).sum::<usize>() > COMPARED_MAX {
+                    true => self.search(atom, cases, default, ty, span),
+                    false => self.compare_all(atom, cases, default, span),
+                }
             }
-            Tree::Else(first, second) => {
-                let label = self.body.labels.push(());
-                emitter.failing.push(label);
-                let value = self.tree(first, emitter, ty);
-                emitter.failing.pop();
-                let body = self.tree(second, emitter, ty);
-                self.join(label, &[], value, body, ty, span)
+            Tree::Else(parts) => {
+                let labels: Vec<Label> = parts[1..].iter().map(|_| self.body.labels.push(())).collect();
+                let mut made = Vec::with_capacity(parts.len());
+                for (at, part) in parts.iter().enumerate() {
+                    // The last one fails as the whole does.
+                    emitter.failing.extend(labels.get(at));
+                    made.push(self.tree(part, emitter, ty));
+                    emitter.failing.truncate(emitter.failing.len() - usize::from(at < labels.len()));
+                }
+                let bodies = made.split_off(1).into_iter().zip(labels);
+                let bodies = bodies.map(|(body, label)| Labelled { label, params: Box::default(), body }).collect();
+                self.join(made[0], bodies, ty, span)
             }
         };
         self.block(bindings, made)
     }
 
-    fn join(&mut self, label: Label, params: &[Var], value: ExprId, body: ExprId, ty: Mono, span: Span) -> ExprId {
-        let join = Join { label, params: params.into(), value, body };
-        self.make(ExprKind::Join(Box::new(join)), ty, span)
+    /// A join point, if there is a label.
+    fn join(&mut self, value: ExprId, bodies: Vec<Labelled>, ty: Mono, span: Span) -> ExprId {
+        if bodies.is_empty() {
+            return value;
+        }
+        self.make(ExprKind::Join(Box::new(Join { value, bodies: bodies.into() })), ty, span)
     }
 
     /// A chosen arm: its body, or a jump to it if it is shared.
-    fn leaf(
-        &mut self,
-        arm: usize,
-        binds: &Binds,
-        emitter: &mut Emitter,
-        bindings: &mut Vec<Binding>,
-        ty: Mono,
-    ) -> ExprId {
-        let Some(Shared { label, locals }) = emitter.shared.get(&arm) else {
-            self.bind_places(binds, emitter, bindings);
-            let made = self.shaped(emitter.arms[arm].body);
+    fn leaf(&mut self, chosen: &Chosen, emitter: &mut Emitter, bindings: &mut Vec<Binding>, ty: Mono) -> ExprId {
+        let Some(Shared { label, locals }) = emitter.shared.get(&chosen.arm) else {
+            self.bind_places(chosen, emitter, bindings);
+            let made = self.shaped(emitter.arms[chosen.arm].body);
             emitter.leaves.push(made);
             return made.expr;
         };
         let (label, locals) = (*label, locals.clone());
+        let places: HashMap<LocalId, Place> = chosen.binds.iter().copied().collect();
         let mut args = Vec::new();
         for local in locals {
-            let place = binds.iter().find(|bind| bind.0 == local).expect("alternatives bind the same names").1;
+            let place = *places.get(&local).expect("alternatives bind the same names");
             let value = self.place(place, emitter, bindings);
             let value = self.of_value(&value, emitter.span);
             args.push(self.materialised(value).expr);
@@ -217,24 +242,25 @@ impl Elaborator<'_, '_> {
         self.make(ExprKind::Jump(label, args.into()), ty, emitter.span)
     }
 
-    /// Puts the body of a shared arm behind what jumps to it.
-    fn shared_arm(&mut self, arm: usize, binds: &Binds, value: ExprId, emitter: &mut Emitter, ty: Mono) -> ExprId {
-        let Shared { label, locals } = emitter.shared.remove(&arm).expect("it was put there before");
+    /// The body of a shared arm, behind what jumps to it.
+    fn shared_arm(&mut self, first: &Chosen, emitter: &mut Emitter) -> Labelled {
+        let Shared { label, locals } = emitter.shared.remove(&first.arm).expect("it was put there before");
+        let places: HashMap<LocalId, Place> = first.binds.iter().copied().collect();
         let mut params = Vec::new();
         for local in locals {
-            let place = binds.iter().find(|bind| bind.0 == local).expect("it is one of the names").1;
+            let place = *places.get(&local).expect("it is one of the names");
             let form = self.plain(emitter.places.nodes[place].1);
             let (vars, value) = self.new_value(form);
             params.extend(vars);
             self.locals.insert(local, value);
         }
-        let body = self.shaped(emitter.arms[arm].body);
+        let body = self.shaped(emitter.arms[first.arm].body);
         emitter.leaves.push(body);
-        self.join(label, &params, value, body.expr, ty, emitter.span)
+        Labelled { label, params: params.into(), body: body.expr }
     }
 
-    fn bind_places(&mut self, binds: &Binds, emitter: &mut Emitter, bindings: &mut Vec<Binding>) {
-        for &(local, place) in binds {
+    fn bind_places(&mut self, chosen: &Chosen, emitter: &mut Emitter, bindings: &mut Vec<Binding>) {
+        for &(local, place) in &chosen.binds {
             let value = self.place(place, emitter, bindings);
             self.locals.insert(local, value);
         }
@@ -262,51 +288,105 @@ impl Elaborator<'_, '_> {
         value
     }
 
-    /// Whether a number is one of some literals.
-    fn is_one_of(&mut self, atom: Atom, literals: &[Literal], span: Span) -> ExprId {
-        let bool = self.program.monos.bool;
-        let mut tests = literals.iter().map(|literal| match *literal {
+    /// The case of the literal that a number is equal to, by one comparison after the other.
+    fn compare_all(&mut self, atom: Atom, cases: Vec<(&[Literal], ExprId)>, default: ExprId, span: Span) -> ExprId {
+        let case = |(literals, then): (&[Literal], ExprId)| {
+            let mut equal = literals.iter().map(|&literal| self.compared(atom, Comparison::Equal, literal, span));
+            let first = equal.next().expect("a case has a literal");
+            let rest: Vec<ExprId> = equal.collect();
+            let bool = self.program.monos.bool;
+            let cond = rest.into_iter().fold(first, |any, next| self.make(ExprKind::Or([any, next]), bool, span));
+            Case { bindings: Vec::new(), cond, then, span }
+        };
+        let cases = cases.into_iter().map(case).collect();
+        self.first_of(cases, default)
+    }
+
+    /// The same for many literals, by halves. NaN is not less than anything, and equal to nothing.
+    fn search(
+        &mut self,
+        atom: Atom,
+        cases: Vec<(&[Literal], ExprId)>,
+        default: ExprId,
+        ty: Mono,
+        span: Span,
+    ) -> ExprId {
+        let label = self.body.labels.push(());
+        let mut bodies = vec![Labelled { label, params: Box::default(), body: default }];
+        let mut found: Vec<(Literal, ExprId)> = Vec::new();
+        for (literals, body) in cases {
+            if let [single] = literals {
+                found.push((*single, body));
+                continue;
+            }
+            let label = self.body.labels.push(());
+            bodies.push(Labelled { label, params: Box::default(), body });
+            for &literal in literals {
+                found.push((literal, self.make(ExprKind::Jump(label, Box::default()), ty, span)));
+            }
+        }
+        found.sort_by(|(a, _), (b, _)| a.order(b));
+        let value = self.search_in(atom, &found, label, ty, span);
+        self.join(value, bodies, ty, span)
+    }
+
+    fn search_in(&mut self, atom: Atom, found: &[(Literal, ExprId)], default: Label, ty: Mono, span: Span) -> ExprId {
+        const COMPARED: usize = 4;
+        if found.len() > COMPARED {
+            let (low, high) = found.split_at(found.len() / 2);
+            let cond = self.compared(atom, Comparison::Less, high[0].0, span);
+            let [low, high] = [low, high].map(|half| self.search_in(atom, half, default, ty, span));
+            return self.make(ExprKind::If([cond, low, high]), ty, span);
+        }
+        let default = self.make(ExprKind::Jump(default, Box::default()), ty, span);
+        found.iter().rev().fold(default, |other, &(literal, then)| {
+            let cond = self.compared(atom, Comparison::Equal, literal, span);
+            self.make(ExprKind::If([cond, then, other]), ty, span)
+        })
+    }
+
+    fn compared(&mut self, atom: Atom, comparison: Comparison, literal: Literal, span: Span) -> ExprId {
+        let literal = match literal {
             Literal::Int(value) => Atom::Int(value),
             Literal::Real(bits) => Atom::Real(f64::from_bits(bits)),
-        });
-        let test = |elaborator: &mut Self, literal| {
-            let pair = [atom, literal].map(|atom| elaborator.atom(atom, span));
-            elaborator.make(ExprKind::Compare(Comparison::Equal, pair), bool, span)
         };
-        let first = tests.next().expect("a case has a literal");
-        let mut any = test(self, first);
-        for literal in tests {
-            let next = test(self, literal);
-            any = self.make(ExprKind::Or([any, next]), bool, span);
-        }
-        any
+        let pair = [atom, literal].map(|atom| self.atom(atom, span));
+        let bool = self.program.monos.bool;
+        self.make(ExprKind::Compare(comparison, pair), bool, span)
     }
 }
 
-/// Counts the leaves of every arm, and finds the places of its variables in one of them.
-fn count_leaves<'t>(tree: &'t Tree, uses: &mut [u32], first_binds: &mut [Option<&'t Binds>]) {
+/// The leaves of an arm.
+#[derive(Default)]
+struct Leaves<'t> {
+    count: u32,
+    first: Option<&'t Chosen>,
+}
+
+impl<'t> Leaves<'t> {
+    fn add(&mut self, chosen: &'t Chosen) {
+        self.count += 1;
+        self.first.get_or_insert(chosen);
+    }
+}
+
+/// Finds the leaves of every arm.
+fn count_leaves<'t>(tree: &'t Tree, leaves: &mut [Leaves<'t>]) {
     crate::stack::grown(|| match tree {
         Tree::Fail => {}
-        Tree::Leaf { arm, binds } => {
-            uses[*arm] += 1;
-            first_binds[*arm].get_or_insert(binds);
-        }
-        Tree::Guard { arm, binds, otherwise } => {
-            uses[*arm] += 1;
-            first_binds[*arm].get_or_insert(binds);
-            count_leaves(otherwise, uses, first_binds);
+        Tree::Leaf(chosen) => leaves[chosen.arm].add(chosen),
+        Tree::Guards { guards, otherwise } => {
+            guards.iter().for_each(|chosen| leaves[chosen.arm].add(chosen));
+            count_leaves(otherwise, leaves);
         }
         Tree::Switch { cases, default, .. } => {
-            cases.iter().for_each(|case| count_leaves(&case.1, uses, first_binds));
-            default.iter().for_each(|tree| count_leaves(tree, uses, first_binds));
+            cases.iter().for_each(|case| count_leaves(&case.1, leaves));
+            default.iter().for_each(|tree| count_leaves(tree, leaves));
         }
         Tree::Literals { cases, default, .. } => {
-            cases.iter().for_each(|case| count_leaves(&case.1, uses, first_binds));
-            count_leaves(default, uses, first_binds);
+            cases.iter().for_each(|case| count_leaves(&case.1, leaves));
+            count_leaves(default, leaves);
         }
-        Tree::Else(first, second) => {
-            count_leaves(first, uses, first_binds);
-            count_leaves(second, uses, first_binds);
-        }
+        Tree::Else(parts) => parts.iter().for_each(|part| count_leaves(part, leaves)),
     });
 }

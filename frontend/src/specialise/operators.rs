@@ -8,44 +8,6 @@ use crate::mono::{Mono, MonoNode};
 use crate::source::Span;
 
 impl Elaborator<'_, '_> {
-    pub(super) fn binary(
-        &mut self,
-        op: BinaryOp,
-        left: ast::ExprId,
-        right: ast::ExprId,
-        ty: Mono,
-        span: Span,
-    ) -> Shaped {
-        match op {
-            BinaryOp::Pow => {
-                let (base, exponent) = (self.expr(left), self.expr(right));
-                let exponent_type = self.type_of(right);
-                let place = self.program.ast.exprs[right].span;
-                let expr = self.power(base, exponent, [ty, exponent_type], place, span);
-                Shaped { expr, form: self.plain(ty) }
-            }
-            BinaryOp::And => {
-                let pair = [left, right].map(|operand| self.expr(operand));
-                self.make_plain(ExprKind::And(pair), ty, span)
-            }
-            BinaryOp::Or => {
-                let pair = [left, right].map(|operand| self.expr(operand));
-                self.make_plain(ExprKind::Or(pair), ty, span)
-            }
-            BinaryOp::ComposeLeft | BinaryOp::ComposeRight => {
-                let pair = [left, right].map(|operand| self.shaped(operand));
-                let types = [left, right].map(|operand| self.type_of(operand));
-                let whole = self.function_type(&types, ty);
-                let operator = self.known(Code::Operator(op, whole), whole, span);
-                self.apply(operator, pair.to_vec(), ty, span)
-            }
-            _ => {
-                let pair = [left, right].map(|operand| self.shaped(operand));
-                self.operator(op, pair.to_vec(), ty, span)
-            }
-        }
-    }
-
     /// An operator on evaluated operands; a composition on two functions and an argument.
     pub(super) fn operator(&mut self, op: BinaryOp, operands: Vec<Shaped>, ty: Mono, span: Span) -> Shaped {
         let operand_type = self.program.forms.mono(operands[1].form);
@@ -130,23 +92,5 @@ impl Elaborator<'_, '_> {
                 self.make_form(ExprKind::Values(Box::new([function.expr, given.expr])), form, span)
             }
         }
-    }
-
-    /// `a ++ b ++ c`: the operands from left to right, and then the lists from right to left.
-    pub(super) fn append(&mut self, expr: ast::ExprId, parts: &[ast::ExprId], ty: Mono, span: Span) -> Shaped {
-        let mut bindings = Vec::new();
-        let mut named = Vec::new();
-        for &part in parts {
-            let part = self.shaped(part);
-            named.push(self.name_shaped(part, &mut bindings));
-        }
-        let last = named.pop().expect("an operator has operands");
-        let mut list = self.of_value(&last, span);
-        while let Some(part) = named.pop() {
-            let part = self.of_value(&part, span);
-            let append = self.mention(expr);
-            list = self.apply(append, vec![part, list], ty, span);
-        }
-        self.block_shaped(bindings, list)
     }
 }

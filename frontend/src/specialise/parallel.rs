@@ -2,16 +2,15 @@
 //! mentions from outside becomes its parameters. So no later stage sees two branches at once, and none can move
 //! anything from one to another or out of a task.
 
+use super::Elaborator;
 use super::form::{Code, Form, FormNode, Shaped, Value};
 use super::instance::Key;
-use super::{Elaborator, Free};
 use crate::ast;
 use crate::core::{Atom, Collect, ExprKind, Range, Task};
 use crate::mono::{Mono, MonoNode};
 use crate::source::Span;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
-use std::rc::Rc;
 
 impl Elaborator<'_, '_> {
     /// `par (a, b, …)`.
@@ -25,9 +24,8 @@ impl Elaborator<'_, '_> {
     fn branch(&mut self, branch: ast::ExprId) -> (Task, Form) {
         let span = self.program.ast.exprs[branch].span;
         let code = Code::Branch(branch);
-        let (free, values): (Rc<[Free]>, Vec<Value>) = self.captured(&[code]);
+        let values = self.captured(code);
         self.program.code_names.entry(code).or_insert_with(|| format!("{}.task", self.name));
-        self.program.environments.entry(code).or_insert(free);
         let key = Key { code, types: self.types, inputs: values.iter().map(|value| value.form).collect() };
         let result = self.type_of(branch);
         let (function, form) = self.program.instance(key, result);

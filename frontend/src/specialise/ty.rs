@@ -5,12 +5,16 @@ use super::{Elaborator, Fields, Specialiser};
 use crate::ast::ConstructorId;
 use crate::core::Program;
 use crate::diagnostics::Diagnostic;
+use crate::limits::Count;
 use crate::mono::{DEPTH_MAX, Mono, MonoNode, REGISTERS_MAX};
 use crate::source::Span;
 use crate::types::{Class, Con, Node, Ty};
 use dualvm_vm::module::{TypeDef, ValueType, VariantDef};
 use dualvm_vm::verify::limits::FIELDS_MAX;
 use std::collections::HashMap;
+
+/// So many registers in a type's representation count as one node.
+const REGISTERS_PER_NODE: usize = 2;
 
 /// What type variables stand for, with the concrete types met so far.
 #[derive(Default, Debug)]
@@ -96,6 +100,12 @@ impl Specialiser<'_> {
                 }
             }
         };
+        // The representation of a type lists the registers of all its parts.
+        let registers = match inferred.types.node(root) {
+            Node::Con { con: Con::Function, .. } => self.monos.uncurried(mono).0.len(),
+            _ => self.program.lists.get(self.monos.flat(mono)).len(),
+        };
+        self.meter.nodes(Count::Types, 1 + registers / REGISTERS_PER_NODE);
         let known = if inferred.types.is_ground(root) { &mut self.ground } else { &mut env.known };
         known.insert(root, mono);
         Some(mono)
