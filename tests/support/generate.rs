@@ -55,8 +55,8 @@ impl Style {
     ];
 }
 
-/// Whether programs are of a few instructions. Under Miri, where an instruction takes some milliseconds until it has been
-/// generated, verified and made a stream of, many small programs find more than a few large ones.
+/// Whether programs are of a few instructions. Under Miri, where an instruction takes some milliseconds until it has
+/// been generated, verified and made a stream of, many small programs find more than a few large ones.
 const SMALL: bool = cfg!(miri);
 
 /// A generated module with arguments for its function `main`.
