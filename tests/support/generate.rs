@@ -56,6 +56,10 @@ impl Style {
     ];
 }
 
+/// Whether programs are of a few instructions. Under Miri, where an instruction takes some milliseconds until it has
+/// been generated, verified and made a stream of, many small programs find more than a few large ones.
+const SMALL: bool = cfg!(miri);
+
 /// A generated module with arguments for its function `main`.
 pub(crate) struct Program {
     pub(crate) module: ModuleDef,
@@ -279,7 +283,13 @@ fn signatures(types: &Types, style: Style, dice: &mut Dice) -> Vec<Signature> {
             results: results.to_vec(),
         });
     }
-    for _ in 0..if style == Style::Parallel { dice.usize(2..5) } else { dice.usize(0..4) } {
+    let more = match (style == Style::Parallel, SMALL) {
+        (true, false) => 2..5,
+        (false, false) => 0..4,
+        (true, true) => 2..3,
+        (false, true) => 0..2,
+    };
+    for _ in 0..dice.usize(more) {
         let count = if dice.one_in(10) { dice.usize(50..90) } else { dice.usize(0..6) };
         let mut params: Vec<ValueType> = (0..count).map(|_| dice.pick(&any)).collect();
         params.push(Int);
@@ -391,7 +401,7 @@ impl Writer<'_> {
         if self.deep {
             self.recursion();
         } else {
-            let size = self.dice.usize(1..16);
+            let size = self.dice.usize(1..if SMALL { 5 } else { 16 });
             if self.style == Style::Long {
                 let count = self.dice.usize(0..500);
                 for _ in 0..self.granted(count) {
@@ -405,7 +415,7 @@ impl Writer<'_> {
         self.out.bind(leaf);
         self.assigned = before;
         self.may_call = false;
-        let size = if self.deep { 3 } else { 10 };
+        let size = if self.deep || SMALL { 3 } else { 10 };
         let size = self.dice.usize(0..size);
         if self.statements(size, 0) {
             self.leave();
@@ -427,7 +437,7 @@ impl Writer<'_> {
 
     /// The registers that the function begins with: few, or so many that they don't fit a machine's.
     fn registers(&mut self) {
-        let pressed = self.dice.one_in(12) && *self.statements_left > 20;
+        let pressed = !SMALL && self.dice.one_in(12) && *self.statements_left > 20;
         let reals = if self.style == Style::Long && *self.statements_left > 100 || pressed {
             self.dice.usize(20..160)
         } else {
