@@ -124,7 +124,8 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         }
     }
     let checks = std::mem::take(&mut infer.checks);
-    let inferred = infer.out;
+    let mut inferred = infer.out;
+    inferred.types.shorten_links();
     let program = crate::exhaustive::Program { ast, names, resolved, inferred: &inferred };
     crate::exhaustive::check(&program, &checks, sink, meter);
     inferred

@@ -155,8 +155,8 @@ impl fmt::Display for Stage {
 }
 
 /// The most that a node takes in all stages that look at it, with room for tables that grow by doubling.
-const SYNTAX_NODE_BYTES: u64 = 150;
-const TYPE_NODE_BYTES: u64 = 100;
+const SYNTAX_NODE_BYTES: u64 = 250;
+const TYPE_NODE_BYTES: u64 = 150;
 const CODE_NODE_BYTES: u64 = 300;
 
 /// Steps between two looks at the clock; a step takes far less than 10 µs.

@@ -161,6 +161,21 @@ impl Types {
         }
     }
 
+    /// Makes every link one to the end of its chain: later stages follow them often, and chains can be as long as the
+    /// program.
+    pub(crate) fn shorten_links(&mut self) {
+        for ty in self.nodes.ids() {
+            let root = self.root(ty);
+            let mut next = ty;
+            while let Node::Link(target) = self.nodes[next]
+                && target != root
+            {
+                self.nodes[next] = Node::Link(root);
+                next = target;
+            }
+        }
+    }
+
     /// A new variable.
     pub(crate) fn var(&mut self, class: Class) -> Ty {
         self.meter.nodes(Count::Types, 1);

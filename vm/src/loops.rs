@@ -367,6 +367,7 @@ pub(crate) mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
     fn what_allocates_or_has_two_ways_is_no_loop() {
         let none = |code: &str| assert!(loops_of(code).is_empty(), "{code}");
         none(&rotated("pack p1 (r0, r1)\n sin r0, r0"));
