@@ -1,5 +1,5 @@
-//! How long a call goes on after its deadline: whatever it is doing then, at most 10 ms and a twentieth of the time that
-//! it was given.
+//! How long a call goes on after its deadline: whatever it is doing then, at most 10 ms and a twentieth of the time
+//! that it was given.
 
 use dualvm::{CallOptions, Config, Engine, ErrorKind, Function, Jit, Limits, Module, Value};
 use dualvm_vm::trap::{Limit, TrapKind};

@@ -200,7 +200,8 @@ fn segment_end(site: &SegmentSite) -> u64 {
     36 + saved + words
 }
 
-/// What giving an output its word takes: a mask that doesn't cover all inputs is put together from those that it covers.
+/// What giving an output its word takes: a mask that doesn't cover all inputs is put together from those that it
+/// covers.
 fn word(output: OutputWord) -> u64 {
     match output {
         OutputWord::Slot { mask, .. } => 3 + u64::from(mask.count_ones()),

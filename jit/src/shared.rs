@@ -74,8 +74,9 @@ fn target() -> Result<OwnedTargetIsa, String> {
     // Cranelift's own check of what it is given: in tests and fuzzers, with debug assertions or without.
     let verify = if cfg!(any(debug_assertions, fuzzing)) { "true" } else { "false" };
     let choices = [
-        // What its optimiser does, the frontend has done, but for what `function/tight.rs` does for loops. It would place a
-        // value anew in each branch that uses it, which makes long chains quadratic, and takes longer in deep nests.
+        // What its optimiser does, the frontend has done, but for what `function/tight.rs` does for loops. It would
+        // place a value anew in each branch that uses it, which makes long chains quadratic, and takes longer in deep
+        // nests.
         ("opt_level", "none"),
         ("is_pic", "false"),
         ("use_colocated_libcalls", "false"),

@@ -88,8 +88,9 @@ fn failed(error: &ModuleError) -> Refusal {
     }
 }
 
-// SAFETY: `function`, `segment` and `loop_adjoint` write code of the types that are asked for, which doesn't unwind: Rust
-// functions that it calls are `extern "C"`. The memory of the code is the module's, that of shared code is never freed.
+// SAFETY: `function`, `segment` and `loop_adjoint` write code of the types that are asked for, which doesn't unwind:
+// Rust functions that it calls are `extern "C"`. The memory of the code is the module's, that of shared code is never
+// freed.
 unsafe impl Unit for CodeUnit {
     fn shared(&self) -> SharedCode {
         self.shared.code()

@@ -1,5 +1,5 @@
-//! Ctrl-C. While something runs that can be cancelled, it is: the command then says where it was, and ends. At any other
-//! time, and the second time, the process ends at once.
+//! Ctrl-C. While something runs that can be cancelled, it is: the command then says where it was, and ends. At any
+//! other time, and the second time, the process ends at once.
 
 use dualvm::CancelHandle;
 use std::process::exit;

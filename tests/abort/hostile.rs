@@ -1,6 +1,6 @@
-//! All that is hard to compile and to run, in a program in which a panic is the end of the process. Nothing may panic in
-//! there: a host that is built so couldn't catch it. `cargo test` builds for unwinding whatever a profile says, so this
-//! is an example:
+//! All that is hard to compile and to run, in a program in which a panic is the end of the process. Nothing may panic
+//! in there: a host that is built so couldn't catch it. `cargo test` builds for unwinding whatever a profile says, so
+//! this is an example:
 //!
 //!     cargo run --profile abort --example hostile
 //!

@@ -52,9 +52,10 @@ pub struct Config {
     ///
     /// Time that a call waits for threads of the pool counts against its deadline, and a call whose deadline passes
     /// meanwhile ends as soon as it gets one. How late that is depends on the other jobs: a call that forks enters the
-    /// pool, and a thread of it that waits for a half of a fork may take up another job and go back when that has ended.
-    /// The bound of [`Limits::deadline`] holds for calls that have the pool to themselves, and for those that don't
-    /// fork, which run on the thread that calls. Calls side by side share the engine's own threads in the same way.
+    /// pool, and a thread of it that waits for a half of a fork may take up another job and go back when that has
+    /// ended. The bound of [`Limits::deadline`] holds for calls that have the pool to themselves, and for those that
+    /// don't fork, which run on the thread that calls. Calls side by side share the engine's own threads in the same
+    /// way.
     pub pool: Option<Arc<rayon::ThreadPool>>,
     /// Address space of each stack of a run, in bytes: four for the banks of registers, one for calls, one for the
     /// sweep's adjoints. 0, the default: 16 GiB, or the largest part of that which the system grants; at least 16 MiB.

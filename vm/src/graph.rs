@@ -248,9 +248,9 @@ impl<'g> Term<'g> {
         Term { graph: self.graph, id: self.graph.borrow_mut().op(op, args) }
     }
 
-    /// `n - 1`. For the smallest integer it is `n + 1` and not the largest, which is what a difference that wraps gives:
-    /// a power with that exponent is on the same side of 1, and `n + 1` is odd, as `n - 1` is. Nothing else of a power
-    /// with so large an exponent is left in a real.
+    /// `n - 1`. For the smallest integer it is `n + 1` and not the largest, which is what a difference that wraps
+    /// gives: a power with that exponent is on the same side of 1, and `n + 1` is odd, as `n - 1` is. Nothing else of a
+    /// power with so large an exponent is left in a real.
     fn before(self) -> Term<'g> {
         let is_smallest = self.ieq(i64::MIN);
         self.isub(1).iadd(is_smallest.ishl(1))

@@ -290,8 +290,8 @@ impl Heap {
         }
     }
 
-    /// Forgets all objects and begins a run, which ends with [`Heap::release`] or the next one at the latest. The account
-    /// must live until then, or until [`Heap::attach`] names another place for it.
+    /// Forgets all objects and begins a run, which ends with [`Heap::release`] or the next one at the latest. The
+    /// account must live until then, or until [`Heap::attach`] names another place for it.
     pub(crate) fn begin(&mut self, limits: HeapLimits, account: &Account) {
         self.release();
         self.limits = limits;

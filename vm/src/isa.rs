@@ -225,8 +225,8 @@ macro_rules! for_each_instruction {
             /// negative base.
             0x15 Pow pow (a: real, b: real) -> real { math::pow(a, b) }
                 diff |r| [Scale(b.smul(a.pow(b - 1.0))), Scale(r.smul(a.log()))] @costly;
-            /// Power with an integer exponent: `r = aⁿ`, by repeated squaring. The derivative is 0 where `n = 0`. At the
-            /// smallest integer, which has none before it, `n + 1` stands for `n - 1`: that power is the same.
+            /// Power with an integer exponent: `r = aⁿ`, by repeated squaring. The derivative is 0 where `n = 0`. At
+            /// the smallest integer, which has none before it, `n + 1` stands for `n - 1`: that power is the same.
             0x16 Powi powi (a: real, n: int) -> real { math::powi(a, n) }
                 diff |_r| [Scale(n.to_real().smul(a.powi(n.before())))] @costly;
             /// Sine: `r = sin a`, `a` in radians.

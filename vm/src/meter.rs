@@ -172,9 +172,9 @@ impl Account {
         Duration::from_nanos(freed / 1024 * FREEING_NS_PER_KIB)
     }
 
-    /// How long it takes to leave the frames on a native stack, of which so many bytes are in use. Each is looked at once
-    /// more, whether its function returns or is given up, so this is time that the run needs in any case. While there
-    /// are several strands, that is as long as it takes in the deepest one so far: all end together.
+    /// How long it takes to leave the frames on a native stack, of which so many bytes are in use. Each is looked at
+    /// once more, whether its function returns or is given up, so this is time that the run needs in any case. While
+    /// there are several strands, that is as long as it takes in the deepest one so far: all end together.
     pub(crate) fn unwinding(&self, stack_bytes: usize, strands: bool) -> Duration {
         let mut bytes = stack_bytes as u64;
         if strands {
@@ -183,8 +183,8 @@ impl Account {
         Duration::from_nanos(bytes / 1024 * UNWINDING_NS_PER_KIB)
     }
 
-    /// Asks whether the run may go on, which is about to fill so many bytes in one go, on fresh pages of the system's for
-    /// all that is known. Who asks for memory hears of limits only; [`Account::verdict`] knows better at the end.
+    /// Asks whether the run may go on, which is about to fill so many bytes in one go, on fresh pages of the system's
+    /// for all that is known. Who asks for memory hears of limits only; [`Account::verdict`] knows better at the end.
     pub(crate) fn time_to_fill(&self, bytes: usize) -> Result<(), Limit> {
         /// Less is filled without asking.
         const BYTES_MIN: usize = 64 << 10;
@@ -208,9 +208,9 @@ impl Account {
         self.compiling_left.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the run can afford to compile something that takes `estimate`: no more than it may spend on compiling, and
-    /// no more than half of the time until its deadline, because the rest of the run needs some, too. If not, nothing
-    /// more is compiled in this run: what has been asked for once would be asked for again and again.
+    /// Whether the run can afford to compile something that takes `estimate`: no more than it may spend on compiling,
+    /// and no more than half of the time until its deadline, because the rest of the run needs some, too. If not,
+    /// nothing more is compiled in this run: what has been asked for once would be asked for again and again.
     pub(crate) fn affords(&self, estimate: Duration) -> bool {
         let left = Duration::from_nanos(self.compiling_left.load(Ordering::Relaxed));
         let time = self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));

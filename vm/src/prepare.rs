@@ -1,9 +1,9 @@
 //! From verified bytecode to the streams that the interpreter runs: one for primal runs, one for recording runs.
 //!
-//! A stream is what a function's start reaches of its code, with operands resolved: register lists split by bank, field numbers turned into
-//! offsets, jump targets into stream positions, and the fuel of a stretch of code put on the instruction that ends it.
-//! The recording stream also holds the segment ends, and loops that are recorded as one as their paths, each on its own
-//! ([`crate::loops`]). Both are made on first use and belong to the module.
+//! A stream is what a function's start reaches of its code, with operands resolved: register lists split by bank, field
+//! numbers turned into offsets, jump targets into stream positions, and the fuel of a stretch of code put on the
+//! instruction that ends it. The recording stream also holds the segment ends, and loops that are recorded as one as
+//! their paths, each on its own ([`crate::loops`]). Both are made on first use and belong to the module.
 //!
 //! In a stream, `imm` (and spare 16-bit operands) mean:
 //! - `Jump`: target low, cost high. `Branch`: both targets; cost in `b` (low) and `c` (high). `BackJump` and

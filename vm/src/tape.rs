@@ -217,9 +217,9 @@ impl Tape {
         }
     }
 
-    /// Forgets all records and begins a run, which ends with [`Tape::release`] or the next one at the latest. `bytes_max`
-    /// bounds records and adjoints together. The account must live until the run ends, or until [`Tape::attach`] names
-    /// another place for it.
+    /// Forgets all records and begins a run, which ends with [`Tape::release`] or the next one at the latest.
+    /// `bytes_max` bounds records and adjoints together. The account must live until the run ends, or until
+    /// [`Tape::attach`] names another place for it.
     pub(crate) fn begin(&mut self, bytes_max: u64, account: &Account) {
         self.release();
         self.bytes_max = bytes_max;

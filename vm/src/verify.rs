@@ -18,10 +18,10 @@
 //! nothing and of what an element flattens to and the list itself; its data types are in the module's table under the
 //! name that it gives; names in it are distinct.
 //!
-//! **Instructions.** None is of those that the virtual machine makes for itself. Operand lists lie inside the pools. Bits of an instruction that hold no operand are zero.
-//! Registers are below their bank's count, targets below the number of instructions; functions and messages exist. No
-//! list of results names a register twice. The last instruction is a terminator, so control can't fall off the end.
-//! Locations are sorted and belong to instructions.
+//! **Instructions.** None is of those that the virtual machine makes for itself. Operand lists lie inside the pools.
+//! Bits of an instruction that hold no operand are zero. Registers are below their bank's count, targets below the
+//! number of instructions; functions and messages exist. No list of results names a register twice. The last
+//! instruction is a terminator, so control can't fall off the end. Locations are sorted and belong to instructions.
 //!
 //! **Typing.** Each register has one type: its bank, and for references the declared heap type. Types are equal or
 //! different, there are no subtypes. Operand roles say all about scalar instructions; rules of the others are in one

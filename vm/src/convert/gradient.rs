@@ -19,7 +19,11 @@ pub(crate) fn read_gradient(
 ) -> Result<Vec<Value>, Limit> {
     // Slot 0 is that of constants.
     let mut reader = GradientReader { data, adjoints, next: 1, bytes: 0, account };
-    params.iter().zip(args).map(|((_, ty), value)| reader.read(ty, value)).collect()
+    let mut gradient = Vec::with_capacity(args.len());
+    for ((_, ty), value) in params.iter().zip(args) {
+        gradient.push(reader.read(ty, value)?);
+    }
+    Ok(gradient)
 }
 
 struct GradientReader<'a> {
