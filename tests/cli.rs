@@ -498,7 +498,8 @@ fn ctrl_c_stops_a_compilation_with_130() {
     let output = interrupted(&w, &["check", "long.dual"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]), "{message}");
-    assert!(message.starts_with("error: the compilation was cancelled\n --> long.dual:"), "{message}");
+    assert!(message.starts_with("error: the compilation was cancelled\n"), "{message}");
+    assert!(message.contains("--> long.dual:"), "{message}");
 }
 
 #[cfg(unix)]
