@@ -199,8 +199,11 @@ fn chain(operator: &str, operand: &str, end: &str, count: usize) -> String {
     format!("def main (x : Real) (n : Int) = {}{end}\n", format!("{operand} {operator} ").repeat(count))
 }
 
+/// A family of texts: its name, and the text of a size.
+type Family = (&'static str, fn(usize) -> String);
+
 /// What goes on and on.
-const CHAINS: &[(&str, fn(usize) -> String)] = &[
+const CHAINS: &[Family] = &[
     ("+", |count| chain("+", "x", "x", count)),
     ("*", |count| chain("*", "x", "x", count)),
     ("^", |count| chain("^", "x", "x", count)),
@@ -242,7 +245,7 @@ fn time_of(text: &str) -> Duration {
 #[test]
 fn long_programs_take_time_and_memory_in_proportion() {
     const FACTOR: usize = 8;
-    let matches: [(&str, fn(usize) -> String); 3] = [
+    let matches: [Family; 3] = [
         ("match of constructors", sources::match_of_constructors),
         ("match of numbers", sources::match_of_numbers),
         ("chain of definitions", sources::chain_of_definitions),
