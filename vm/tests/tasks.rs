@@ -4,14 +4,17 @@ use dualvm_vm::engine::{Config, Engine, Function, Jit, Module};
 use dualvm_vm::text;
 use dualvm_vm::value::Value;
 
-/// Miri takes most of a minute for each module that it verifies and makes streams of.
+/// Miri takes up to a minute for each module, most of it to read the text: it follows every reference into that.
 const THREADS: &[usize] = if cfg!(miri) { &[3] } else { &[1, 2, 3, 8] };
 
-fn function(source: &str, name: &str, threads: usize) -> Function {
+fn module(source: &str, threads: usize) -> Module {
     let mut config = Config::default();
     (config.jit, config.threads) = (Jit::Off, threads);
     let def = text::parse(source, "tasks.dvs").unwrap_or_else(|errors| panic!("{}", errors[0]));
-    let module = Module::new(&Engine::new(config), def).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    Module::new(&Engine::new(config), def).unwrap_or_else(|errors| panic!("{}", errors[0]))
+}
+
+fn function(module: &Module, name: &str) -> Function {
     module.function(name).expect("the function is exported")
 }
 
@@ -35,7 +38,7 @@ func "pair" (real, real) -> (real)
 #[test]
 fn a_pair_of_tasks_uses_a_real_of_its_parent_twice() {
     for &threads in THREADS {
-        let pair = function(PAIR, "pair", threads);
+        let pair = function(&module(PAIR, threads), "pair");
         // (x² + x y) x
         let result = pair.grad_with(&[Value::Real(3.0), Value::Real(5.0)], &Default::default()).unwrap();
         assert_eq!(result.value, 72.0);
@@ -75,7 +78,7 @@ fn a_tree_of_tasks_imports_elements_of_the_root() {
     let args = [Value::Reals(xs.clone()), Value::Int(0), Value::Int(i64::from(len))];
     let mut first = None;
     for &threads in THREADS {
-        let sum = function(SUM, "sum", threads);
+        let sum = function(&module(SUM, threads), "sum");
         for _ in 0..times {
             let result = sum.grad_with(&args, &Default::default()).unwrap();
             let expected: Vec<f64> = xs.iter().map(|x| 2.0 * x).collect();
@@ -143,14 +146,15 @@ fn a_parallel_map_imports_slices_and_hands_its_results_over() {
         let xs: Vec<f64> = (0..len).map(|n| f64::from(n % 17)).collect();
         let args = [Value::Reals(xs.clone()), Value::Real(3.0)];
         for &threads in THREADS {
-            let norm = function(MAP, "norm", threads);
+            let module = module(MAP, threads);
+            let norm = function(&module, "norm");
             let result = norm.grad_with(&args, &Default::default()).unwrap();
             let squares: f64 = xs.iter().map(|x| x * x).sum();
             assert_eq!(result.value, 9.0 * squares);
             let expected: Vec<f64> = xs.iter().map(|x| 18.0 * x).collect();
             assert_eq!(result.gradient, [Value::Reals(expected), Value::Real(6.0 * squares)]);
             assert_eq!(result.stats.tasks, 1 + len.min(256) as u64);
-            let scaled = function(MAP, "scaled", threads);
+            let scaled = function(&module, "scaled");
             let rows = scaled.jacobian(&args).unwrap().rows;
             assert_eq!(rows.len(), xs.len());
             for (n, row) in rows.iter().enumerate() {
