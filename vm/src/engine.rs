@@ -768,6 +768,7 @@ impl<'a> Run<'a> {
     }
 
     /// Whether there is time to copy the adjoints of the arguments, which may be as many as those of the whole run.
+    #[inline]
     pub(crate) fn time_to_read_adjoints(&self) -> Result<(), RunError> {
         let RunState { sweep, account, .. } = &**self.state;
         account.time_to_fill(size_of_val(sweep.adjoints())).map_err(|limit| self.stopped(limit))

@@ -136,12 +136,21 @@ impl Account {
     }
 
     /// Whether the host has cancelled the run or its time is up.
+    #[inline]
     pub(crate) fn poll(&self) -> Result<(), TrapKind> {
         self.poll_ahead(Duration::ZERO)
     }
 
     /// [`Account::poll`], of a run that can't stop sooner than `ahead` from now.
+    #[inline]
     pub(crate) fn poll_ahead(&self, ahead: Duration) -> Result<(), TrapKind> {
+        // A small program takes hardly longer than a look at the clock.
+        if self.cancel.is_none() && self.deadline.is_none() { Ok(()) } else { self.ask(ahead) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask(&self, ahead: Duration) -> Result<(), TrapKind> {
         if self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled) {
             return Err(TrapKind::Cancelled);
         }
@@ -175,8 +184,12 @@ impl Account {
     /// How long it takes to leave the frames on a native stack, of which so many bytes are in use. Each is looked at
     /// once more, whether its function returns or is given up, so this is time that the run needs in any case. While
     /// there are several strands, that is as long as it takes in the deepest one so far: all end together.
-    pub(crate) fn unwinding(&self, stack_bytes: usize, strands: bool) -> Duration {
-        let mut bytes = stack_bytes as u64;
+    #[inline]
+    pub(crate) fn unwinding(&self, stack_bytes: impl FnOnce() -> usize, strands: bool) -> Duration {
+        if self.deadline.is_none() {
+            return Duration::ZERO;
+        }
+        let mut bytes = stack_bytes() as u64;
         if strands {
             bytes = bytes.max(self.deepest.fetch_max(bytes, Ordering::Relaxed));
         }
@@ -185,6 +198,7 @@ impl Account {
 
     /// Asks whether the run may go on, which is about to fill so many bytes in one go, on fresh pages of the system's
     /// for all that is known. Who asks for memory hears of limits only; [`Account::verdict`] knows better at the end.
+    #[inline]
     pub(crate) fn time_to_fill(&self, bytes: usize) -> Result<(), Limit> {
         /// Less is filled without asking.
         const BYTES_MIN: usize = 64 << 10;
@@ -430,6 +444,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Whether the strand is to stop.
+    #[inline]
     fn poll(&self, unwinding: Duration) -> Result<(), TrapKind> {
         if self.account.is_stopped() || self.halt.is_some_and(Halt::is_halted) {
             return Err(TrapKind::Cancelled);

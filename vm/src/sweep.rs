@@ -275,7 +275,7 @@ impl Sweep {
 
     /// Whether the sweep is to stop.
     fn poll(&self, run: &Run<'_>) -> Result<(), TrapKind> {
-        run.account.poll_ahead(run.account.unwinding(self.ground.bytes_in_use(), run.engine.is_some()))
+        run.account.poll_ahead(run.account.unwinding(|| self.ground.bytes_in_use(), run.engine.is_some()))
     }
 
     /// Goes on where a stretch of records is linked to; sweeps the tasks that ran in between. Returns where.

@@ -60,10 +60,10 @@ impl<'a> Store<'a> {
         Store { heap, tape, to, owner, watch: Watch::later(account) }
     }
 
-    /// Notes so many values that take little memory of the heap's, which looks at the clock itself.
+    /// Notes a step of work that doesn't take memory of the heap's.
     #[inline]
-    pub(super) fn tick(&self, values: usize) -> Result<(), Limit> {
-        self.watch.tick(values).map_err(out_of_time)
+    pub(super) fn tick(&self) -> Result<(), Limit> {
+        self.watch.tick(1).map_err(out_of_time)
     }
 
     fn owner_if(&self, active: bool) -> u64 {

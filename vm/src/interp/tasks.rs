@@ -204,8 +204,7 @@ impl Interp {
     /// A new slice of fuel in place of one that has fallen to `left`.
     #[cold]
     pub(crate) fn refill(&mut self, left: i64) -> Result<i64, TrapKind> {
-        let stack_bytes = self.native_stack.ground().bytes_in_use();
-        let unwinding = self.account().unwinding(stack_bytes, self.forked);
+        let unwinding = self.account().unwinding(|| self.native_stack.ground().bytes_in_use(), self.forked);
         // SAFETY: as in `meter`; no other reference to it lives while this one does.
         unsafe { (*self.meter).refill(left, unwinding) }
     }

@@ -257,6 +257,7 @@ impl Sweep {
     }
 
     /// A frame for a task, all of whose adjoints are zero.
+    #[inline]
     pub(super) fn open_frame<'a>(&mut self, run: &Run<'a>, node: &'a TaskNode) -> Result<Frame<'a>, TrapKind> {
         let len = node.slots as usize;
         run.account.time_to_fill(8 * len)?;
