@@ -320,8 +320,22 @@ impl Iterator for Parts {
 impl Drop for Value {
     #[inline]
     fn drop(&mut self) {
-        if self.nests() {
-            nest::drop_parts(self);
+        match self {
+            Value::Tuple(parts) | Value::Array(parts) => {
+                let mut plain = true;
+                for part in parts.iter() {
+                    if part.has_parts() {
+                        return nest::drop_parts(self);
+                    }
+                    plain &= matches!(part, Value::Null | Value::Real(_) | Value::Int(_) | Value::Bool(_));
+                }
+                if plain {
+                    // There is nothing to do for any of them, and so for all: most tuples are of numbers.
+                    parts.drain(..).for_each(std::mem::forget);
+                }
+            }
+            Value::Record(_) | Value::Variant(..) if self.nests() => nest::drop_parts(self),
+            _ => {}
         }
     }
 }

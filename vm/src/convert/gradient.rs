@@ -18,7 +18,7 @@ pub(crate) fn read_gradient(
     account: &Account,
 ) -> Result<Vec<Value>, Limit> {
     // Slot 0 is that of constants.
-    let mut reader = GradientReader { data, adjoints, next: 1, bytes: 0, account };
+    let mut reader = GradientReader { data, adjoints, next: 1, bytes: 0, looked_at: 0, account };
     let mut gradient = Vec::with_capacity(args.len());
     for ((_, ty), value) in params.iter().zip(args) {
         gradient.push(reader.read(ty, value)?);
@@ -33,6 +33,8 @@ struct GradientReader<'a> {
     next: usize,
     /// Bytes of what was read.
     bytes: usize,
+    /// The bytes at the last look at the clock.
+    looked_at: usize,
     account: &'a Account,
 }
 
@@ -48,13 +50,15 @@ impl GradientReader<'_> {
         }
     }
 
-    /// Asks for the time to fill `count` values of this size.
-    fn take_bytes(&mut self, count: usize, bytes_each: usize) -> Result<(), Limit> {
+    /// Whether there is time to go on, and to free everything again if there is none at the end.
+    fn look(&mut self) -> Result<(), Limit> {
         /// Bytes between two looks at the clock.
         const STRIDE: usize = 1 << 18;
-        let bytes = self.bytes + count * bytes_each;
-        let before = std::mem::replace(&mut self.bytes, bytes);
-        if before / STRIDE == bytes / STRIDE { Ok(()) } else { self.account.time_to_fill(bytes) }
+        if self.bytes < self.looked_at + STRIDE {
+            return Ok(());
+        }
+        self.looked_at = self.bytes;
+        self.account.time_to_fill(self.bytes)
     }
 
     fn reals(&mut self, count: usize) -> &[f64] {
@@ -63,7 +67,7 @@ impl GradientReader<'_> {
     }
 
     fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<Value, Limit> {
-        self.take_bytes(types.len(), size_of::<Value>())?;
+        self.bytes += types.len() * size_of::<Value>();
         let mut out = Vec::with_capacity(types.len());
         for (ty, part) in types.iter().zip(parts) {
             out.push(self.read(ty, part)?);
@@ -72,7 +76,7 @@ impl GradientReader<'_> {
     }
 
     fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Result<Value, Limit> {
-        self.take_bytes(types.len(), size_of::<(String, Value)>())?;
+        self.bytes += types.len() * size_of::<(String, Value)>();
         let mut out = Vec::with_capacity(types.len());
         for (name, ty) in types {
             let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
@@ -87,9 +91,10 @@ impl GradientReader<'_> {
             Value::Reals(xs) if element.is_real() => self.array_of_reals(xs.len()),
             Value::Array(items) if element.is_real() => self.array_of_reals(items.len()),
             Value::Array(items) => {
-                self.take_bytes(items.len(), size_of::<Value>())?;
                 let mut out = Vec::with_capacity(items.len());
                 for item in items {
+                    self.bytes += size_of::<Value>();
+                    self.look()?;
                     out.push(self.read(element, item)?);
                 }
                 Ok(Value::Array(out))
@@ -99,13 +104,15 @@ impl GradientReader<'_> {
     }
 
     fn array_of_reals(&mut self, len: usize) -> Result<Value, Limit> {
-        self.take_bytes(len, size_of::<f64>())?;
+        self.bytes += size_of::<f64>() * len;
+        self.look()?;
         Ok(Value::Reals(self.reals(len).to_vec()))
     }
 
     fn variant(&mut self, data: DataId, name: &str, payload: &Value) -> Result<Value, Limit> {
         let constructor = self.data[data.index()].variants.iter().find(|(known, _)| known == name);
-        self.take_bytes(1, name.len() + size_of::<Value>())?;
+        self.bytes += name.len() + size_of::<Value>();
+        self.look()?;
         let gradient = match (constructor, payload) {
             (Some((_, HostType::Tuple(types))), Value::Tuple(parts)) => self.tuple(types, parts)?,
             (Some((_, HostType::Record(types))), Value::Record(parts)) => self.record(types, parts)?,
