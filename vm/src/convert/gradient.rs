@@ -18,12 +18,12 @@ pub(crate) fn read_gradient(
     account: &Account,
 ) -> Result<Vec<Value>, Limit> {
     // Slot 0 is that of constants.
-    let mut reader = GradientReader { data, adjoints, next: 1, bytes: 0, looked_at: 0, account };
+    let mut reader = GradientReader { data, adjoints, next: 1, bytes: 0, looked_at: 0, stopped: None, account };
     let mut gradient = Vec::with_capacity(args.len());
     for ((_, ty), value) in params.iter().zip(args) {
-        gradient.push(reader.read(ty, value)?);
+        gradient.push(reader.read(ty, value));
     }
-    Ok(gradient)
+    reader.stopped.map_or(Ok(gradient), Err)
 }
 
 struct GradientReader<'a> {
@@ -35,30 +35,33 @@ struct GradientReader<'a> {
     bytes: usize,
     /// The bytes at the last look at the clock.
     looked_at: usize,
+    /// Why the reader has stopped: what it reads then is thrown away. No result of its functions, because moving a value
+    /// out of one takes as long as all the rest.
+    stopped: Option<Limit>,
     account: &'a Account,
 }
 
 impl GradientReader<'_> {
-    fn read(&mut self, ty: &HostType, value: &Value) -> Result<Value, Limit> {
+    fn read(&mut self, ty: &HostType, value: &Value) -> Value {
         match (ty, value) {
-            (HostType::Real, _) => Ok(Value::Real(self.reals(1)[0])),
+            (HostType::Real, _) => Value::Real(self.reals(1)[0]),
             (HostType::Tuple(types), Value::Tuple(parts)) => self.tuple(types, parts),
             (HostType::Record(types), Value::Record(parts)) => self.record(types, parts),
             (HostType::Array { element, .. } | HostType::List { element, .. }, _) => self.elements(element, value),
             (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload),
-            _ => Ok(Value::Null),
+            _ => Value::Null,
         }
     }
 
     /// Whether there is time to go on, and to free everything again if there is none at the end.
-    fn look(&mut self) -> Result<(), Limit> {
+    fn goes_on(&mut self) -> bool {
         /// Bytes between two looks at the clock.
         const STRIDE: usize = 1 << 18;
-        if self.bytes < self.looked_at + STRIDE {
-            return Ok(());
+        if self.bytes >= self.looked_at + STRIDE {
+            self.looked_at = self.bytes;
+            self.stopped = self.stopped.or(self.account.time_to_fill(self.bytes).err());
         }
-        self.looked_at = self.bytes;
-        self.account.time_to_fill(self.bytes)
+        self.stopped.is_none()
     }
 
     fn reals(&mut self, count: usize) -> &[f64] {
@@ -66,27 +69,27 @@ impl GradientReader<'_> {
         &self.adjoints[self.next - count..self.next]
     }
 
-    fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<Value, Limit> {
+    fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Value {
         self.bytes += types.len() * size_of::<Value>();
         let mut out = Vec::with_capacity(types.len());
         for (ty, part) in types.iter().zip(parts) {
-            out.push(self.read(ty, part)?);
+            out.push(self.read(ty, part));
         }
-        Ok(Value::Tuple(out))
+        Value::Tuple(out)
     }
 
-    fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Result<Value, Limit> {
+    fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Value {
         self.bytes += types.len() * size_of::<(String, Value)>();
         let mut out = Vec::with_capacity(types.len());
         for (name, ty) in types {
             let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
             let part = part.expect("an argument that was accepted has all fields");
-            out.push((name.clone(), self.read(ty, part)?));
+            out.push((name.clone(), self.read(ty, part)));
         }
-        Ok(Value::Record(out))
+        Value::Record(out)
     }
 
-    fn elements(&mut self, element: &HostType, value: &Value) -> Result<Value, Limit> {
+    fn elements(&mut self, element: &HostType, value: &Value) -> Value {
         match value {
             Value::Reals(xs) if element.is_real() => self.array_of_reals(xs.len()),
             Value::Array(items) if element.is_real() => self.array_of_reals(items.len()),
@@ -94,30 +97,33 @@ impl GradientReader<'_> {
                 let mut out = Vec::with_capacity(items.len());
                 for item in items {
                     self.bytes += size_of::<Value>();
-                    self.look()?;
-                    out.push(self.read(element, item)?);
+                    if !self.goes_on() {
+                        break;
+                    }
+                    out.push(self.read(element, item));
                 }
-                Ok(Value::Array(out))
+                Value::Array(out)
             }
-            _ => Ok(Value::Array(Vec::new())),
+            _ => Value::Array(Vec::new()),
         }
     }
 
-    fn array_of_reals(&mut self, len: usize) -> Result<Value, Limit> {
+    fn array_of_reals(&mut self, len: usize) -> Value {
         self.bytes += size_of::<f64>() * len;
-        self.look()?;
-        Ok(Value::Reals(self.reals(len).to_vec()))
+        if self.goes_on() { Value::Reals(self.reals(len).to_vec()) } else { Value::Null }
     }
 
-    fn variant(&mut self, data: DataId, name: &str, payload: &Value) -> Result<Value, Limit> {
+    fn variant(&mut self, data: DataId, name: &str, payload: &Value) -> Value {
         let constructor = self.data[data.index()].variants.iter().find(|(known, _)| known == name);
         self.bytes += name.len() + size_of::<Value>();
-        self.look()?;
+        if !self.goes_on() {
+            return Value::Null;
+        }
         let gradient = match (constructor, payload) {
-            (Some((_, HostType::Tuple(types))), Value::Tuple(parts)) => self.tuple(types, parts)?,
-            (Some((_, HostType::Record(types))), Value::Record(parts)) => self.record(types, parts)?,
+            (Some((_, HostType::Tuple(types))), Value::Tuple(parts)) => self.tuple(types, parts),
+            (Some((_, HostType::Record(types))), Value::Record(parts)) => self.record(types, parts),
             _ => Value::Null,
         };
-        Ok(Value::variant(name, gradient))
+        Value::variant(name, gradient)
     }
 }
