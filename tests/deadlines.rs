@@ -67,7 +67,7 @@ fn overrun_max(deadline: Duration) -> Duration {
 }
 
 /// Other processes take the processor away now and then.
-const TRIES: usize = 6;
+const TRIES: usize = 25;
 
 /// Asserts that a call ends in time, with a trap or without: in one of a few tries.
 fn assert_in_time(name: &str, function: &Function, args: &[Value], gradient: bool) {
@@ -90,6 +90,10 @@ fn assert_in_time(name: &str, function: &Function, args: &[Value], gradient: boo
         let mut tries = Vec::new();
         while tries.iter().all(|&late| late > overrun_max(deadline)) {
             assert!(tries.len() < TRIES, "{name}, with {deadline:?}: late by {tries:?}");
+            if !tries.is_empty() {
+                // Whoever has the processor may be done soon.
+                std::thread::sleep(Duration::from_millis(50));
+            }
             tries.push(late(()));
         }
     }
