@@ -257,8 +257,8 @@ fn long_programs_take_time_and_memory_in_proportion() {
         let (_, held_by_long) = held_by(&long, &CompileOptions::default());
         let growth = held_by_long as f64 / held_by_short as f64;
         assert!(growth < 1.5 * FACTOR as f64, "{name}: memory grows by {growth}");
-        // Quadratic time would grow by 64; caches that are too small make it more than 8. What else the machine does may
-        // spoil a try.
+        // Quadratic time would grow by 64; caches that are too small make it more than 8. What else the machine does
+        // may spoil a try.
         let ratios: Vec<f64> = (0..12)
             .map(|_| time_of(&long).as_secs_f64() / time_of(&short).as_secs_f64())
             .take_while(|&ratio| ratio > 4.5 * FACTOR as f64)

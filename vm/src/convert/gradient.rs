@@ -35,8 +35,8 @@ struct GradientReader<'a> {
     bytes: usize,
     /// The bytes at the last look at the clock.
     looked_at: usize,
-    /// Why the reader has stopped: what it reads then is thrown away. No result of its functions, because moving a value
-    /// out of one takes as long as all the rest.
+    /// Why the reader has stopped: what it reads then is thrown away. No result of its functions, because moving a
+    /// value out of one takes as long as all the rest.
     stopped: Option<Limit>,
     account: &'a Account,
 }
