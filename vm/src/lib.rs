@@ -33,49 +33,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The crate knows neither the language nor a code generator ([`native`] is where one is installed). `isa` holds the
-//! one declaration of every instruction; the files behind it, in the order in which a gradient passes through them:
-//! `prepare` (streams for the interpreter), `flow`, `rename`, `liveness`, `loops` and `segment` (what is recorded as
-//! one),
-//! `graph` and `derive` (adjoints), `record` and `loop_record`, `interp`, `heap`, `tape`, `sweep`, `convert`.
+//! The crate knows neither the language nor a code generator ([`native`] is where one is installed). Its folders, in
+//! the order in which a gradient passes through them:
+//!
+//! - `bytecode`: the instruction table, modules, text and binary form, the verifier;
+//! - `preparation`: from verified bytecode to streams, and what of them is recorded as one;
+//! - `derivation`: adjoints; `records`: what a record holds, and the code that sweeps it;
+//! - `running`: the interpreter, fuel and clock; `memory`: its stacks, heap and slabs; `native`: when to compile;
+//! - `tape` and `sweep`;
+//! - `embedding`: engines, functions, values, and the border between these and registers.
 
-pub mod binary;
-pub mod builder;
-mod convert;
-mod derive;
-pub mod engine;
-mod flow;
-mod graph;
-mod heap;
-mod idle;
-mod interp;
-pub mod isa;
-pub mod job_graph;
-mod limits;
-mod liveness;
-mod loop_record;
-mod loops;
+mod bytecode;
+mod derivation;
+mod embedding;
 pub mod math;
-mod meter;
-pub mod module;
+mod memory;
 pub mod native;
 mod nest;
-mod pool;
-mod prepare;
-mod pressure;
-mod program;
-mod record;
-pub mod reference;
-mod rename;
-mod segment;
+mod preparation;
+mod records;
+mod running;
 mod similar;
-mod stack;
 mod sweep;
 mod sync;
 mod tape;
-pub mod text;
 pub mod trap;
-pub mod typed;
-pub mod value;
-pub mod verify;
 mod word;
+
+pub use bytecode::{binary, builder, isa, module, reference, text, verify};
+pub use embedding::{engine, job_graph, typed, value};

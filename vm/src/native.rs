@@ -24,15 +24,15 @@ mod tier;
 pub(crate) use tier::{Code, Piece, Status, Tier};
 pub use tier::{CompiledCode, Mode, Thresholds};
 
-pub use crate::derive::StraightCode;
-pub use crate::heap::{OBJECT_HEADER, array_header};
-pub use crate::loop_record::{ElementCode, LoopCode, LoopSite, PushSite};
-pub use crate::prepare::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Stream, SwitchSite, TaskSite};
-pub use crate::pressure::BlockPressure;
-pub use crate::record::{OutputWord, SegmentCode, SegmentSite};
+pub use crate::derivation::derive::StraightCode;
+pub use crate::memory::heap::{OBJECT_HEADER, array_header};
+pub use crate::preparation::pressure::BlockPressure;
+pub use crate::preparation::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Stream, SwitchSite, TaskSite};
+pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopSite, PushSite};
+pub use crate::records::segment::{OutputWord, SegmentCode, SegmentSite};
 
-use crate::module::Body;
-use crate::pressure::pressure;
+use crate::bytecode::module::Body;
+use crate::preparation::pressure::pressure;
 use std::fmt;
 use std::time::Duration;
 

@@ -16,13 +16,13 @@ use debts::{Debts, Inboxes};
 use loops::OpenLoop;
 use tasks::Run;
 
-use crate::engine::Engine;
-use crate::isa::{Inst, Op, for_each_instruction};
+use crate::bytecode::isa::{Inst, Op, for_each_instruction};
+use crate::embedding::engine::Engine;
 use crate::math;
-use crate::meter::Account;
-use crate::program::Program;
-use crate::record::SegmentCode;
-use crate::stack::{Ground, Reserve, Stack};
+use crate::memory::stack::{Ground, Reserve, Stack};
+use crate::records::segment::SegmentCode;
+use crate::running::meter::Account;
+use crate::running::program::Program;
 use crate::tape::{
     FORK, ForkNode, IMPORT, IMPORT_RANGE, LINK, LOOP, LOOP_IMPORT, LOOP_SCATTER, PACK, STRIP, TRAILER_BYTES, TaskNode,
     number,

@@ -55,8 +55,8 @@ mod tree;
 pub(crate) use imports::{ForeignArray, Imported, Imports, Reads};
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
 
-use crate::meter::Account;
-use crate::pool::{SLAB_BYTES, Slab, SlabPool};
+use crate::memory::pool::{SLAB_BYTES, Slab, SlabPool};
+use crate::running::meter::Account;
 use crate::trap::Limit;
 use std::mem::offset_of;
 use std::ptr::NonNull;

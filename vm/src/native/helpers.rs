@@ -3,12 +3,12 @@
 //! All are `extern "C"`. A *status* is 0, or 1 if the run has to stop: then the cause stands in the context, and the
 //! caller adds its place to the backtrace with [`unwind`] and returns 1. None of these functions unwinds.
 
-use crate::heap::{self, FIRST, LEN, OWNER, Ref};
-use crate::interp::{Interp, Registers, element_word, import_arrays, load_word, roots, unpack_captures};
-use crate::isa::{Bank, Op, for_each_instruction};
+use crate::bytecode::isa::{Bank, Op, for_each_instruction};
 use crate::math;
+use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref};
+use crate::memory::stack::stack_pointer;
 use crate::native::Code;
-use crate::stack::stack_pointer;
+use crate::running::interp::{Interp, Registers, element_word, import_arrays, load_word, roots, unpack_captures};
 use crate::trap::{Limit, TrapKind};
 
 const OK: u64 = 0;
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn reserve_slots(context: *mut u8, count: u64) -> u64 {
 /// As [`refill`]; the builder has so many elements and keeps their words.
 pub unsafe extern "C" fn pushed(_context: *mut u8, builder: Ref, first: u64, count: u64) {
     // SAFETY: promised by the caller.
-    unsafe { crate::interp::give_pushed_words(builder, first, count as usize) }
+    unsafe { crate::running::interp::give_pushed_words(builder, first, count as usize) }
 }
 
 /// Gives the elements of a new array of reals their slots. Returns a status.

@@ -1,11 +1,11 @@
 //! Where native code finds things: offsets in bytes from the context, and inside of objects.
 
-use crate::heap::{self, Heap};
-use crate::interp::Interp;
+use crate::memory::heap::{self, Heap};
+use crate::running::interp::Interp;
 use crate::tape::Tape;
 use std::mem::offset_of;
 
-pub use crate::heap::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
+pub use crate::memory::heap::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
 pub use crate::tape::{STRIP_BYTES, TRAILER_BYTES};
 
 /// What is left of the current slice of fuel (`i64`).

@@ -1,9 +1,9 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
 use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Request, SegmentFn, SharedCode, Unit};
-use crate::interp::{Interp, Registers};
-use crate::meter::Account;
-use crate::program::Program;
+use crate::running::interp::{Interp, Registers};
+use crate::running::meter::Account;
+use crate::running::program::Program;
 use crate::tape::LOOP;
 use std::collections::HashMap;
 use std::fmt;

@@ -7,8 +7,8 @@
 
 use super::tasks::Run;
 use super::{Frame, Scattered, Sweep, run_straight};
-use crate::loop_record::{LoopCode, LoopTail};
 use crate::native::{LoopFn, LoopRun};
+use crate::records::recorded_loop::{LoopCode, LoopTail};
 use crate::tape::STRIP_BYTES;
 use crate::trap::TrapKind;
 

@@ -15,9 +15,9 @@
 
 use super::debts::{Debts, Inboxes, Pending};
 use super::{Buffers, Frame, Sweep};
-use crate::engine::{Engine, RunState};
-use crate::meter::Account;
-use crate::program::Program;
+use crate::embedding::engine::{Engine, RunState};
+use crate::running::meter::Account;
+use crate::running::program::Program;
 use crate::tape::{ForkNode, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use std::cell::Cell;

@@ -1,0 +1,89 @@
+//! The binary form of a module: a versioned container of sections.
+//!
+//! This file owns the order of things in a file; how numbers and strings are written is `wire`'s, and what an
+//! instruction's operands are is the table's. Nothing is checked but syntax: the verifier says what may run. There is
+//! one way to write each module, and the decoder accepts no other, so that equal modules have equal bytes.
+//! `docs/bytecode.md` describes the format for other implementations.
+
+use crate::bytecode::isa::Op;
+use crate::bytecode::module::ModuleDef;
+
+mod decode;
+mod encode;
+mod wire;
+
+pub use decode::{DecodeError, decode};
+pub use encode::{EncodeError, encode};
+
+/// The first bytes of every file.
+pub const MAGIC: [u8; 4] = *b"DVBC";
+
+/// The last format version: [`encode()`] writes, and [`decode()`] reads, each from 1 to this.
+pub const VERSION: u16 = 2;
+
+/// The version of a module's file: the first one that has all of its instructions.
+fn version_of(module: &ModuleDef) -> u16 {
+    let mut code = module.functions.iter().flat_map(|function| &function.body.code);
+    if code.any(|inst| matches!(inst.op, Op::Fork | Op::Task | Op::ParallelMap)) { 2 } else { 1 }
+}
+
+/// Stands after the last section, so that a file that was cut short is found out.
+const END: u8 = 0;
+
+/// Whether bytes start like a module in binary form, of any version.
+pub fn is_binary(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+/// A part of the file. The number is its code; sections stand in ascending order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+enum Section {
+    Types = 1,
+    Data = 2,
+    Messages = 3,
+    Functions = 4,
+    Interfaces = 5,
+    Debug = 6,
+}
+
+impl Section {
+    const ALL: [Section; 6] =
+        [Section::Types, Section::Data, Section::Messages, Section::Functions, Section::Interfaces, Section::Debug];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Section::Types => "types",
+            Section::Data => "data",
+            Section::Messages => "messages",
+            Section::Functions => "functions",
+            Section::Interfaces => "interfaces",
+            Section::Debug => "debug",
+        }
+    }
+}
+
+/// First bytes of values with several forms.
+mod tag {
+    /// Value types. A reference is `REF` plus the type's number.
+    pub(super) const REAL: u64 = 0;
+    pub(super) const INT: u64 = 1;
+    pub(super) const REF: u64 = 2;
+
+    /// Type definitions.
+    pub(super) const STRUCT: u8 = 0;
+    pub(super) const VARIANT: u8 = 1;
+    pub(super) const ARRAY: u8 = 2;
+    pub(super) const BUILDER: u8 = 3;
+    pub(super) const CLOSURE: u8 = 4;
+
+    /// Host types.
+    pub(super) const HOST_REAL: u8 = 0;
+    pub(super) const HOST_INT: u8 = 1;
+    pub(super) const HOST_BOOL: u8 = 2;
+    pub(super) const HOST_TUPLE: u8 = 3;
+    pub(super) const HOST_RECORD: u8 = 4;
+    pub(super) const HOST_ARRAY: u8 = 5;
+    pub(super) const HOST_LIST: u8 = 6;
+    pub(super) const HOST_DATA: u8 = 7;
+}

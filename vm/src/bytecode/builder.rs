@@ -1,0 +1,575 @@
+//! The builder that frontends use to make modules.
+//!
+//! It packs instructions, allocates registers and resolves labels. It checks only what it needs for that; types,
+//! assignment before use and everything else is the verifier's, so that a frontend gets one kind of message.
+
+use crate::bytecode::isa::{Bank, Op, Operand, Reg, Role, for_each_instruction};
+use crate::bytecode::module::{
+    Body, DataDef, DataId, FuncId, Function, Interface, Location, ModuleDef, PackError, TypeDef, TypeId, ValueType,
+    assign_registers,
+};
+use std::collections::HashMap;
+use std::fmt;
+
+macro_rules! typed_register {
+    ($(#[$doc:meta])* $name:ident, $bank:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub struct $name(pub u16);
+        impl From<$name> for Reg {
+            fn from(reg: $name) -> Reg {
+                Reg { bank: Bank::$bank, index: reg.0 }
+            }
+        }
+    };
+}
+typed_register!(
+    /// A real register.
+    RealReg, Real
+);
+typed_register!(
+    /// An integer register.
+    IntReg, Int
+);
+typed_register!(
+    /// A reference register.
+    RefReg, Ref
+);
+
+/// A place in a function that jumps can name before it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Label(u32);
+
+/// Why a function could not be finished.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// An instruction's operands don't match the table, or a list is too long.
+    Pack(PackError),
+    /// A bank has more than 65,536 registers.
+    TooManyRegisters(Bank),
+    /// A label that a jump names was never bound.
+    UnboundLabel,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Pack(error) => error.fmt(f),
+            BuildError::TooManyRegisters(bank) => write!(f, "more than 65536 {bank:?} registers in one function"),
+            BuildError::UnboundLabel => write!(f, "a jump names a label that was never bound"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl From<PackError> for BuildError {
+    fn from(error: PackError) -> Self {
+        BuildError::Pack(error)
+    }
+}
+
+/// Collects types, strings and functions into a [`ModuleDef`].
+///
+/// ```
+/// use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
+/// use dualvm_vm::module::ValueType::Real;
+///
+/// let mut module = ModuleBuilder::new();
+/// let mut f = FunctionBuilder::new("hypotenuse_squared", &[Real, Real], &[Real]);
+/// let (x, y) = (f.real_param(0), f.real_param(1));
+/// let (xx, yy) = (f.mul(x, x), f.mul(y, y));
+/// let sum = f.add(xx, yy);
+/// f.ret(&[sum.into()]);
+/// module.define(f.finish()?);
+/// assert_eq!(module.finish().functions.len(), 1);
+/// # Ok::<(), dualvm_vm::builder::BuildError>(())
+/// ```
+#[derive(Default, Debug)]
+pub struct ModuleBuilder {
+    module: ModuleDef,
+    types: HashMap<TypeDef, TypeId>,
+    messages: HashMap<String, u32>,
+}
+
+impl ModuleBuilder {
+    /// An empty module.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the source file that locations refer to.
+    pub fn source(&mut self, name: impl Into<String>) {
+        self.module.source = Some(name.into());
+    }
+
+    /// The type with this definition: equal definitions give the same type.
+    pub fn intern_type(&mut self, def: TypeDef) -> TypeId {
+        if let Some(&id) = self.types.get(&def) {
+            return id;
+        }
+        let id = self.declare_type(def.clone());
+        self.types.insert(def, id);
+        id
+    }
+
+    /// A new type, different from all others. A type that refers to itself is declared with a placeholder first and set
+    /// with [`ModuleBuilder::set_type`].
+    pub fn declare_type(&mut self, def: TypeDef) -> TypeId {
+        self.module.types.push(def);
+        TypeId(self.module.types.len() as u32 - 1)
+    }
+
+    /// Replaces a declared type's definition.
+    pub fn set_type(&mut self, id: TypeId, def: TypeDef) {
+        self.module.types[id.index()] = def;
+    }
+
+    /// A new data type for interfaces. One that refers to itself is declared without constructors first and set with
+    /// [`ModuleBuilder::set_data`].
+    pub fn declare_data(&mut self, def: DataDef) -> DataId {
+        self.module.data.push(def);
+        DataId(self.module.data.len() as u32 - 1)
+    }
+
+    /// Replaces a declared data type's definition.
+    pub fn set_data(&mut self, id: DataId, def: DataDef) {
+        self.module.data[id.index()] = def;
+    }
+
+    /// The number of a string.
+    pub fn message(&mut self, text: &str) -> u32 {
+        if let Some(&id) = self.messages.get(text) {
+            return id;
+        }
+        let id = self.module.messages.len() as u32;
+        self.module.messages.push(text.to_owned());
+        self.messages.insert(text.to_owned(), id);
+        id
+    }
+
+    /// Reserves a function's number, so that others can call it before it is defined with
+    /// [`ModuleBuilder::set_function`].
+    pub fn declare(&mut self, name: &str, params: &[ValueType], results: &[ValueType]) -> FuncId {
+        self.define(Function {
+            name: name.to_owned(),
+            params: params.to_vec(),
+            results: results.to_vec(),
+            interface: None,
+            body: Body::default(),
+        })
+    }
+
+    /// Adds a function.
+    pub fn define(&mut self, function: Function) -> FuncId {
+        self.module.functions.push(function);
+        FuncId(self.module.functions.len() as u32 - 1)
+    }
+
+    /// Defines a declared function.
+    pub fn set_function(&mut self, id: FuncId, function: Function) {
+        self.module.functions[id.index()] = function;
+    }
+
+    /// The finished module.
+    pub fn finish(self) -> ModuleDef {
+        self.module
+    }
+}
+
+/// Builds one function.
+#[derive(Debug)]
+pub struct FunctionBuilder {
+    function: Function,
+    params: Vec<Reg>,
+    counts: [u32; 3],
+    labels: Vec<Option<u32>>,
+    place: (u32, u32),
+    error: Option<BuildError>,
+}
+
+impl FunctionBuilder {
+    /// A function without code. Its parameters take the first registers of each bank.
+    pub fn new(name: &str, params: &[ValueType], results: &[ValueType]) -> Self {
+        let regs = assign_registers(params);
+        let mut counts = [0; 3];
+        let mut refs = Vec::new();
+        for ty in params {
+            counts[ty.bank() as usize] += 1;
+            if let ValueType::Ref(id) = ty {
+                refs.push(*id);
+            }
+        }
+        FunctionBuilder {
+            function: Function {
+                name: name.to_owned(),
+                params: params.to_vec(),
+                results: results.to_vec(),
+                interface: None,
+                body: Body { refs, ..Body::default() },
+            },
+            params: regs,
+            counts,
+            labels: Vec::new(),
+            place: (0, 0),
+            error: None,
+        }
+    }
+
+    /// Lets hosts call the function, with these names and types.
+    pub fn export(&mut self, interface: Interface) {
+        self.function.interface = Some(interface);
+    }
+
+    /// The register of the n-th parameter.
+    ///
+    /// # Panics
+    /// If there is no such parameter.
+    pub fn param(&self, n: usize) -> Reg {
+        self.params[n]
+    }
+
+    /// The register of the n-th parameter, a real.
+    ///
+    /// # Panics
+    /// If there is no such parameter, or it is not a real.
+    pub fn real_param(&self, n: usize) -> RealReg {
+        assert_eq!(self.params[n].bank, Bank::Real, "parameter {n} is not a real");
+        RealReg(self.params[n].index)
+    }
+
+    /// The register of the n-th parameter, an integer.
+    ///
+    /// # Panics
+    /// If there is no such parameter, or it is not an integer.
+    pub fn int_param(&self, n: usize) -> IntReg {
+        assert_eq!(self.params[n].bank, Bank::Int, "parameter {n} is not an integer");
+        IntReg(self.params[n].index)
+    }
+
+    /// The register of the n-th parameter, a reference.
+    ///
+    /// # Panics
+    /// If there is no such parameter, or it is not a reference.
+    pub fn ref_param(&self, n: usize) -> RefReg {
+        assert_eq!(self.params[n].bank, Bank::Ref, "parameter {n} is not a reference");
+        RefReg(self.params[n].index)
+    }
+
+    /// A new real register.
+    pub fn new_real(&mut self) -> RealReg {
+        RealReg(self.allocate(Bank::Real))
+    }
+
+    /// A new integer register.
+    pub fn new_int(&mut self) -> IntReg {
+        IntReg(self.allocate(Bank::Int))
+    }
+
+    /// A new reference register for objects of a type.
+    pub fn new_ref(&mut self, ty: TypeId) -> RefReg {
+        self.function.body.refs.push(ty);
+        RefReg(self.allocate(Bank::Ref))
+    }
+
+    /// A new register for values of a type.
+    pub fn new_reg(&mut self, ty: ValueType) -> Reg {
+        match ty {
+            ValueType::Real => self.new_real().into(),
+            ValueType::Int => self.new_int().into(),
+            ValueType::Ref(id) => self.new_ref(id).into(),
+        }
+    }
+
+    fn allocate(&mut self, bank: Bank) -> u16 {
+        let count = &mut self.counts[bank as usize];
+        let index = *count;
+        *count += 1;
+        u16::try_from(index).unwrap_or_else(|_| {
+            self.error.get_or_insert(BuildError::TooManyRegisters(bank));
+            0
+        })
+    }
+
+    /// The source place of the instructions that follow; line and column count from 1.
+    pub fn at(&mut self, line: u32, column: u32) {
+        self.place = (line, column);
+    }
+
+    /// The number of the next instruction.
+    pub fn position(&self) -> u32 {
+        self.function.body.code.len() as u32
+    }
+
+    /// Appends an instruction.
+    pub fn emit(&mut self, op: Op, operands: &[Operand]) {
+        let inst = self.position();
+        let last = self.function.body.locations.last().map(|l| (l.line, l.column));
+        if self.place != (0, 0) && last != Some(self.place) {
+            let (line, column) = self.place;
+            self.function.body.locations.push(Location { inst, line, column });
+        }
+        if let Err(error) = self.function.body.push(op, operands) {
+            self.error.get_or_insert(error.into());
+        }
+    }
+
+    /// Appends a scalar instruction, or any other whose operands are registers only: the first is the result.
+    pub fn emit_regs(&mut self, op: Op, regs: &[Reg]) {
+        let operands: Vec<Operand> = op
+            .info()
+            .operands
+            .iter()
+            .zip(regs)
+            .map(|(info, &reg)| if matches!(info.role, Role::Def(_)) { Operand::Def(reg) } else { Operand::Use(reg) })
+            .collect();
+        self.emit(op, &operands);
+    }
+
+    /// A label that is not bound yet.
+    pub fn new_label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() as u32 - 1)
+    }
+
+    /// Binds a label to the next instruction.
+    pub fn bind(&mut self, label: Label) {
+        self.labels[label.0 as usize] = Some(self.position());
+    }
+
+    /// A real constant in a new register.
+    pub fn real_const(&mut self, value: f64) -> RealReg {
+        let dst = self.new_real();
+        self.emit(Op::Const, &[Operand::Def(dst.into()), Operand::Real(value)]);
+        dst
+    }
+
+    /// An integer constant in a new register.
+    pub fn int_const(&mut self, value: i64) -> IntReg {
+        let dst = self.new_int();
+        self.emit(Op::IConst, &[Operand::Def(dst.into()), Operand::Int(value)]);
+        dst
+    }
+
+    /// Copies `src` to `dst`, registers of one bank.
+    pub fn mov(&mut self, dst: impl Into<Reg>, src: impl Into<Reg>) {
+        let (dst, src) = (dst.into(), src.into());
+        let op = match dst.bank {
+            Bank::Real => Op::Mov,
+            Bank::Int => Op::IMov,
+            Bank::Ref => Op::PMov,
+        };
+        self.emit(op, &[Operand::Def(dst), Operand::Use(src)]);
+    }
+
+    /// Continues at a label.
+    pub fn jump(&mut self, target: Label) {
+        self.emit(Op::Jump, &[Operand::Target(target.0)]);
+    }
+
+    /// Continues at `then` if `cond` is not zero, else at `other`.
+    pub fn branch(&mut self, cond: IntReg, then: Label, other: Label) {
+        self.emit(Op::Branch, &[Operand::Use(cond.into()), Operand::Target(then.0), Operand::Target(other.0)]);
+    }
+
+    /// Continues at `targets[index]`, or at `default` if there is no such target.
+    pub fn switch(&mut self, index: IntReg, targets: &[Label], default: Label) {
+        let targets = targets.iter().map(|label| label.0).collect();
+        self.emit(Op::Switch, &[Operand::Use(index.into()), Operand::Targets(targets), Operand::Target(default.0)]);
+    }
+
+    /// Calls a function; `results` are the registers that take its results.
+    pub fn call(&mut self, func: FuncId, args: &[Reg], results: &[Reg]) {
+        self.emit(Op::Call, &[Operand::Func(func.0), Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec())]);
+    }
+
+    /// Calls functions as tasks that may run at the same time: a function, its arguments and the registers for its
+    /// results for each, 1 to 256 of them. All arguments are read before any task begins; no task can take what another
+    /// one of the same fork returns, and each result has a register of its own.
+    ///
+    /// ```
+    /// use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
+    /// use dualvm_vm::engine::{Engine, Module};
+    /// use dualvm_vm::module::{HostType, Interface, ValueType::Real};
+    /// use dualvm_vm::value::Value;
+    ///
+    /// let mut module = ModuleBuilder::new();
+    /// let mut square = FunctionBuilder::new("square", &[Real], &[Real]);
+    /// let x = square.real_param(0);
+    /// let xx = square.mul(x, x);
+    /// square.ret(&[xx.into()]);
+    /// let square = module.define(square.finish()?);
+    ///
+    /// let mut f = FunctionBuilder::new("squares", &[Real, Real], &[Real]);
+    /// let (x, y) = (f.param(0), f.param(1));
+    /// let (xx, yy) = (f.new_real(), f.new_real());
+    /// f.fork(&[(square, &[x], &[xx.into()]), (square, &[y], &[yy.into()])]);
+    /// let sum = f.add(xx, yy);
+    /// f.ret(&[sum.into()]);
+    /// let params = vec![("x".to_owned(), HostType::Real), ("y".to_owned(), HostType::Real)];
+    /// f.export(Interface { params, result: HostType::Real });
+    /// module.define(f.finish()?);
+    ///
+    /// let module = Module::new(&Engine::default(), module.finish()).expect("the verifier accepts it");
+    /// let squares = module.function("squares").expect("it is exported");
+    /// let (sum, gradient) = squares.value_and_grad(&[Value::Real(3.0), Value::Real(4.0)])?;
+    /// assert_eq!((sum, gradient), (25.0, vec![Value::Real(6.0), Value::Real(8.0)]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fork(&mut self, tasks: &[(FuncId, &[Reg], &[Reg])]) {
+        self.emit(Op::Fork, &[Operand::Int(tasks.len() as i64)]);
+        for (func, args, results) in tasks {
+            let (args, results) = (Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec()));
+            self.emit(Op::Task, &[Operand::Func(func.0), args, results]);
+        }
+    }
+
+    /// Builds an array of `dst`'s type in parallel. The function is called once for each of at most 256 ranges of
+    /// the numbers from 0 below `count`: it takes the range's start, its end (which is not part of it) and then `args`,
+    /// and returns an array; what the calls return stands in `dst` one after the other.
+    ///
+    /// ```
+    /// use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
+    /// use dualvm_vm::engine::{Engine, Module};
+    /// use dualvm_vm::isa::Op;
+    /// use dualvm_vm::module::ValueType::{Int, Real, Ref};
+    /// use dualvm_vm::module::{HostType, Interface, TypeDef};
+    /// use dualvm_vm::value::Value;
+    ///
+    /// let mut module = ModuleBuilder::new();
+    /// let array = module.intern_type(TypeDef::Array(Real));
+    /// let builder = module.intern_type(TypeDef::Builder(Real));
+    ///
+    /// // The multiples of `step` by the numbers from `low` below `high`.
+    /// let mut range = FunctionBuilder::new("range", &[Int, Int, Real], &[Ref(array)]);
+    /// let (low, high, step) = (range.int_param(0), range.int_param(1), range.real_param(2));
+    /// let (out, one) = (range.new_ref(builder), range.int_const(1));
+    /// // No range is empty.
+    /// let len = range.isub(high, low);
+    /// range.emit_regs(Op::Build, &[out.into(), len.into()]);
+    /// let (next, end) = (range.new_label(), range.new_label());
+    /// range.bind(next);
+    /// let x = range.to_real(low);
+    /// let x = range.mul(x, step);
+    /// range.emit_regs(Op::Push, &[out.into(), x.into()]);
+    /// range.emit_regs(Op::IAdd, &[low.into(), low.into(), one.into()]);
+    /// let more = range.ilt(low, high);
+    /// range.branch(more, next, end);
+    /// range.bind(end);
+    /// let done = range.new_ref(array);
+    /// range.emit_regs(Op::Finish, &[done.into(), out.into()]);
+    /// range.ret(&[done.into()]);
+    /// let range = module.define(range.finish()?);
+    ///
+    /// let mut f = FunctionBuilder::new("multiples", &[Int, Real], &[Ref(array)]);
+    /// let dst = f.new_ref(array);
+    /// f.pmap(dst, range, f.int_param(0), &[f.param(1)]);
+    /// f.ret(&[dst.into()]);
+    /// let params = vec![("count".to_owned(), HostType::Int), ("step".to_owned(), HostType::Real)];
+    /// f.export(Interface { params, result: HostType::Array { element: Box::new(HostType::Real), array } });
+    /// module.define(f.finish()?);
+    ///
+    /// let module = Module::new(&Engine::default(), module.finish()).expect("the verifier accepts it");
+    /// let multiples = module.function("multiples").expect("it is exported");
+    /// let found = multiples.call(&[Value::Int(4), Value::Real(0.5)])?;
+    /// assert_eq!(found, Value::Reals(vec![0.0, 0.5, 1.0, 1.5]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pmap(&mut self, dst: RefReg, func: FuncId, count: IntReg, args: &[Reg]) {
+        let args = Operand::Uses(args.to_vec());
+        self.emit(
+            Op::ParallelMap,
+            &[Operand::Def(dst.into()), Operand::Func(func.0), Operand::Use(count.into()), args],
+        );
+    }
+
+    /// Calls a function and returns its results.
+    pub fn tail_call(&mut self, func: FuncId, args: &[Reg]) {
+        self.emit(Op::TailCall, &[Operand::Func(func.0), Operand::Uses(args.to_vec())]);
+    }
+
+    /// Returns.
+    pub fn ret(&mut self, results: &[Reg]) {
+        self.emit(Op::Ret, &[Operand::Uses(results.to_vec())]);
+    }
+
+    /// Stops the program with a message, a number from [`ModuleBuilder::message`].
+    pub fn trap(&mut self, message: u32) {
+        self.emit(Op::Trap, &[Operand::Message(message)]);
+    }
+
+    /// The finished function, labels resolved.
+    ///
+    /// # Errors
+    /// The first [`BuildError`] met.
+    pub fn finish(mut self) -> Result<Function, BuildError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        for bank in [Bank::Real, Bank::Int, Bank::Ref] {
+            if self.counts[bank as usize] > 1 << 16 {
+                return Err(BuildError::TooManyRegisters(bank));
+            }
+        }
+        let labels = self.labels;
+        let resolve = |label: u32| labels[label as usize].ok_or(BuildError::UnboundLabel);
+        let body = &mut self.function.body;
+        for target in &mut body.targets {
+            *target = resolve(*target)?;
+        }
+        for inst in &mut body.code {
+            let (mut low, mut high) = (inst.low(), inst.high());
+            match inst.op {
+                Op::Jump => low = resolve(low)?,
+                Op::Branch => (low, high) = (resolve(low)?, resolve(high)?),
+                Op::Switch => high = resolve(high)?,
+                _ => continue,
+            }
+            inst.imm = u64::from(low) | u64::from(high) << 32;
+        }
+        body.reals = self.counts[Bank::Real as usize];
+        body.ints = self.counts[Bank::Int as usize];
+        Ok(self.function)
+    }
+}
+
+/// The typed register of a scalar operand's bank.
+macro_rules! register {
+    (real) => {
+        RealReg
+    };
+    (int) => {
+        IntReg
+    };
+}
+macro_rules! fresh {
+    ($builder:ident, real) => {
+        $builder.new_real()
+    };
+    ($builder:ident, int) => {
+        $builder.new_int()
+    };
+}
+macro_rules! define_scalar_methods {
+    (
+        scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
+            ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+        structural $structural:tt
+        internal $internal:tt
+    ) => {
+        /// One method per scalar instruction: the result goes to a new register.
+        impl FunctionBuilder {
+            $(
+                $(#[doc = $sdoc])+
+                pub fn $smnem(&mut self, $($arg: register!($bank)),+) -> register!($rbank) {
+                    let dst = fresh!(self, $rbank);
+                    self.emit_regs(Op::$sname, &[dst.into(), $($arg.into()),+]);
+                    dst
+                }
+            )*
+        }
+    };
+}
+for_each_instruction!(define_scalar_methods);

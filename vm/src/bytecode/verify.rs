@@ -1,0 +1,401 @@
+//! The verifier: what makes a module safe to run.
+//!
+//! An engine that runs a verified module reads registers, fields and pools and follows jumps without checks of its
+//! own. Each way to break that is a [`Rule`]; the rules, in the order in which they are checked:
+//!
+//! **Module.** Counts and strings are within [`limits`]; no two functions have one name.
+//!
+//! **Types.** A type refers to types of the module only. Builders are nowhere but in registers, parameters and
+//! results of functions: not in fields, variants, elements, closure types or captures. So an object refers only to
+//! objects that were complete before it, and the heap has no cycles.
+//!
+//! **Data types.** The heap type of a data type is a variant. Its constructors, whose names differ, are as many as the
+//! variants; their payloads are tuples or records and flatten to the variants' fields.
+//!
+//! **Signatures.** Parameters and results are of types of the module. The banks have room for the parameters, and a
+//! reference parameter's register has its type. A host interface, flattened, is the signature; its arrays hold what
+//! their elements flatten to, as themselves if that is one register and as a struct if not; its lists are variants of
+//! nothing and of what an element flattens to and the list itself; its data types are in the module's table under the
+//! name that it gives; names in it are distinct.
+//!
+//! **Instructions.** None is of those that the virtual machine makes for itself. Operand lists lie inside the pools.
+//! Bits of an instruction that hold no operand are zero. Registers are below their bank's count, targets below the
+//! number of instructions; functions and messages exist. No list of results names a register twice. The last
+//! instruction is a terminator, so control can't fall off the end. Locations are sorted and belong to instructions.
+//!
+//! **Typing.** Each register has one type: its bank, and for references the declared heap type. Types are equal or
+//! different, there are no subtypes. Operand roles say all about scalar instructions; rules of the others are in one
+//! `match` (`verify/typing.rs`).
+//!
+//! **Forks.** As many tasks as a fork says, 1 to 256, follow it without anything between them; tasks stand nowhere
+//! else, and no jump leads to one. The tasks of a fork return to different registers and take no result of an earlier
+//! one of them, so that looking at them one after the other shows what they do together. Their functions, and those of
+//! `pmap`, neither take nor return builders: an object that changes is in one task only.
+//!
+//! **Assignment.** On every path from the start of a function to a read of a register, a write to it comes first, or it
+//! holds a parameter. Instructions that no path reaches obey all other rules, and for this one they count as
+//! having everything assigned.
+//!
+//! Not checked, because engines check it as they run: array indices, the tag that a payload is read under, capacities
+//! and the state of builders, conversions and divisions, recursion, time and memory. An integer that stands for a
+//! boolean may hold any value: instructions test for zero, and what a host gets is the host's to read.
+//!
+//! Time is linear in the module's size but for the rule on assignment: that looks at 64 registers at a time, and only
+//! at registers that live from one basic block to another, and gives up with [`Rule::FlowLimit`] after
+//! [`limits::FLOW_STEPS_MAX`] steps. Memory is linear. Nothing here recurses but on host types, whose depth is limited;
+//! a reference to a data type ends it, and each data type is checked once.
+
+mod assignment;
+mod forks;
+mod function;
+pub mod limits;
+mod types;
+mod typing;
+
+use crate::bytecode::isa::{Bank, Reg};
+use crate::bytecode::module::{FuncId, Function, ModuleDef, TypeDef, TypeId, ValueType};
+use crate::bytecode::text::print_inst;
+use std::collections::HashMap;
+use std::fmt;
+
+macro_rules! define_rules {
+    ($( $(#[doc = $doc:literal])+ $name:ident $message:literal; )*) => {
+        /// A rule of the verifier.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Rule {
+            $( $(#[doc = $doc])+ $name, )*
+        }
+
+        impl Rule {
+            /// Every rule, in the order of the documentation.
+            pub const ALL: &'static [Rule] = &[$(Rule::$name),*];
+
+            /// What is wrong where the rule is broken.
+            pub const fn message(self) -> &'static str {
+                match self { $( Rule::$name => $message, )* }
+            }
+        }
+    };
+}
+define_rules! {
+    /// The module has at most [`limits::FUNCTIONS_MAX`] functions, and so on for types, data types and messages.
+    ModuleSize "the module is too large";
+    /// Names and messages have at most [`limits::STRING_BYTES_MAX`] bytes.
+    StringLength "a string is too long";
+    /// Functions have different names.
+    FunctionName "two functions have one name";
+
+    /// Objects have at most [`limits::FIELDS_MAX`] fields or captures, types at most [`limits::VARIANTS_MAX`] variants.
+    FieldCount "a type has too many parts";
+    /// Types that anything refers to are in the module.
+    UnknownType "there is no such type";
+    /// Builders are in registers, parameters and results only.
+    BuilderPlace "a builder is kept outside of registers";
+
+    /// The heap type of a data type is a variant whose fields are what the payloads flatten to.
+    DataShape "a data type doesn't fit its heap type";
+    /// The payload of a constructor is a tuple or a record.
+    DataPayload "a constructor has a payload that is neither a tuple nor a record";
+    /// The constructors of a data type have different names.
+    ConstructorName "two constructors have one name";
+    /// Data types that host types refer to are in the module.
+    DataBounds "there is no such data type";
+    /// A reference to a data type gives its name.
+    DataName "a data type goes by another name";
+
+    /// Functions and closures have at most [`limits::PARAMS_MAX`] parameters and results.
+    ParamCount "a signature is too long";
+    /// A bank has at most [`limits::REGISTERS_MAX`] registers.
+    RegisterCount "there are too many registers";
+    /// The banks have a register for each parameter.
+    ParamRegisters "there are fewer registers than parameters";
+    /// The register of a reference parameter has the parameter's type.
+    ParamType "the register of a parameter has another type";
+    /// Host types nest at most [`limits::HOST_TYPE_DEPTH_MAX`] deep.
+    InterfaceDepth "a type in the interface is nested too deeply";
+    /// Parameters, and parts of a record, have different names.
+    InterfaceName "two parts of the interface have one name";
+    /// The heap type of a host array holds what its elements flatten to.
+    InterfaceArray "a host array doesn't fit its heap type";
+    /// The heap type of a host list is a variant of nothing and of a cell.
+    InterfaceList "a host list doesn't fit its heap type";
+    /// The interface flattens to parameters and results.
+    InterfaceSignature "the interface doesn't fit the function's signature";
+
+    /// There is at least one instruction, and at most [`limits::INSTRUCTIONS_MAX`].
+    CodeLength "the number of instructions is out of range";
+    /// Instructions are those of the table that modules can hold, not those that streams are made of.
+    InternalOp "no module can hold such an instruction";
+    /// Operand lists have at most [`limits::LIST_ENTRIES_MAX`] entries in all.
+    ListEntries "the operand lists are too long";
+    /// Operand lists are inside the pools.
+    ListBounds "an operand list is outside of its pool";
+    /// Bits without a meaning are zero.
+    UnusedBits "bits that hold no operand are set";
+    /// Registers are in their banks.
+    RegisterBounds "there is no such register";
+    /// Targets are instructions.
+    TargetBounds "there is no such instruction";
+    /// Functions that instructions refer to are in the module.
+    FunctionBounds "there is no such function";
+    /// Messages that instructions refer to are in the module.
+    MessageBounds "there is no such message";
+    /// A list of results names a register once.
+    DuplicateResult "a register takes two results";
+    /// The last instruction is a terminator.
+    FallsOff "control falls off the end of the code";
+    /// Locations are in ascending order, one per instruction, and count from 1.
+    Locations "a source location is out of place";
+
+    /// Arguments have the types of parameters.
+    Arguments "the arguments don't fit";
+    /// Registers for results have the types of results.
+    Results "the results don't fit";
+    /// A tail call returns what the caller returns.
+    TailResults "a tail call returns something else than its caller";
+    /// An operand's heap type is of the kind that the instruction works on.
+    ObjectKind "a reference of the wrong kind";
+    /// Parts of a new object have the types that its type declares.
+    Parts "the parts don't fit the object's type";
+    /// Tags are below the number of variants.
+    TagBounds "there is no such variant";
+    /// Field numbers are below the number of fields.
+    FieldBounds "there is no such field";
+    /// Registers that take or give a field or an element have its type.
+    PartType "a field or element has another type";
+    /// References that are copied, selected or finished keep their type.
+    SameType "the types differ";
+    /// A closure's function takes captures and then arguments, and returns what the closure type says.
+    ClosureSignature "the function doesn't fit the closure";
+    /// The function of a `pmap` takes two integers before the arguments, and returns an array of the result's type.
+    MapSignature "the function doesn't fit the parallel map";
+    /// The functions of tasks and of `pmap` neither take nor return builders.
+    TaskBuilder "a builder goes to a task or comes from one";
+
+    /// A `fork` has 1 to [`limits::FORK_TASKS_MAX`] tasks.
+    ForkCount "the number of tasks is out of range";
+    /// As many `task` instructions as a `fork` says follow it.
+    ForkTasks "a fork has too few tasks";
+    /// A `task` stands among those that follow a `fork`.
+    TaskPlace "a task belongs to no fork";
+    /// Control enters a fork's tasks by way of the `fork`.
+    TaskTarget "a jump leads to a task";
+    /// The tasks of a fork have at most [`limits::FORK_REGISTERS_MAX`] arguments in each bank, and results.
+    ForkRegisters "the tasks of a fork take or give too many registers";
+    /// The tasks of a fork take nothing that an earlier one returns.
+    TaskArguments "a task takes a result of its own fork";
+    /// The tasks of a fork return to different registers.
+    TaskResults "a register takes results of two tasks";
+
+    /// Registers are assigned before they are read.
+    Assignment "a register is read that is not assigned on every path";
+    /// Checking assignment takes at most [`limits::FLOW_STEPS_MAX`] steps.
+    FlowLimit "control flow and registers are too many to be checked";
+}
+
+/// A rule that a module breaks, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct VerifyError {
+    /// The rule.
+    pub rule: Rule,
+    /// The function that breaks it, unless the module itself does.
+    pub function: Option<(FuncId, String)>,
+    /// The instruction that breaks it.
+    pub inst: Option<u32>,
+    /// That instruction in text.
+    pub printed: Option<String>,
+    /// What the rule asks for.
+    pub expected: String,
+    /// What is there instead.
+    pub found: String,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((id, name)) = &self.function {
+            write!(f, "function f{} {name:?}", id.0)?;
+            if let Some(inst) = self.inst {
+                write!(f, ", instruction {inst}")?;
+            }
+            if let Some(printed) = &self.printed {
+                write!(f, " (`{printed}`)")?;
+            }
+            write!(f, ": ")?;
+        }
+        write!(f, "{}: expected {}, found {}", self.rule.message(), self.expected, self.found)
+    }
+}
+
+impl std::error::Error for VerifyError {}
+
+/// Checks all rules.
+///
+/// ```
+/// use dualvm_vm::text::parse;
+/// use dualvm_vm::verify::{Rule, verify};
+///
+/// let module = parse("func f0 \"f\" () -> (real)\n regs 1 real\n{\n ret (r0)\n}", "f.dvs").unwrap();
+/// let errors = verify(&module).unwrap_err();
+/// assert_eq!(errors[0].rule, Rule::Assignment);
+/// assert_eq!(
+///     errors[0].to_string(),
+///     "function f0 \"f\", instruction 0 (`ret (r0)`): a register is read that is not assigned on every path: \
+///      expected a write to r0 on every path to here, found a path without one"
+/// );
+/// ```
+///
+/// # Errors
+/// The broken rules in the order of functions and instructions, [`limits::ERRORS_MAX`] at most. A rule that could
+/// only be checked if an earlier one held is not reported.
+pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
+    let mut report = Report { module, function: None, errors: Vec::new(), flow_steps: 0 };
+    if check_size(&mut report) {
+        check_names(&mut report);
+        types::check(&mut report);
+        types::check_data(&mut report);
+        for (index, function) in module.functions.iter().enumerate() {
+            if report.is_full() {
+                break;
+            }
+            report.function = Some(FuncId(index as u32));
+            function::check(function, &mut report);
+        }
+    }
+    if report.errors.is_empty() { Ok(()) } else { Err(report.errors) }
+}
+
+/// Counts of the module's tables; nothing else is looked at if one is too large.
+fn check_size(report: &mut Report) -> bool {
+    let module = report.module;
+    let tables = [
+        ("functions", module.functions.len(), limits::FUNCTIONS_MAX),
+        ("types", module.types.len(), limits::TYPES_MAX),
+        ("data types", module.data.len(), limits::DATA_MAX),
+        ("messages", module.messages.len(), limits::MESSAGES_MAX),
+    ];
+    for (what, count, max) in tables {
+        if count > max {
+            report.fail(Rule::ModuleSize, format!("at most {max} {what}"), count.to_string());
+        }
+    }
+    report.errors.is_empty()
+}
+
+fn check_names(report: &mut Report) {
+    let module = report.module;
+    for text in module.messages.iter().chain(&module.source) {
+        report.check_string(text);
+    }
+    let mut first_with = HashMap::new();
+    for (index, function) in module.functions.iter().enumerate() {
+        report.check_string(&function.name);
+        if let Some(first) = first_with.insert(function.name.as_str(), index) {
+            report.fail(
+                Rule::FunctionName,
+                "a name of its own for each function".into(),
+                format!("{:?} for f{first} and f{index}", function.name),
+            );
+        }
+    }
+}
+
+/// What is wrong with something, before it is known where that is.
+struct Fault {
+    rule: Rule,
+    expected: String,
+    found: String,
+}
+
+impl Fault {
+    fn new(rule: Rule, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Fault { rule, expected: expected.into(), found: found.into() }
+    }
+}
+
+/// The errors so far, and the place that is being looked at.
+struct Report<'m> {
+    module: &'m ModuleDef,
+    function: Option<FuncId>,
+    errors: Vec<VerifyError>,
+    flow_steps: u64,
+}
+
+impl<'m> Report<'m> {
+    fn is_full(&self) -> bool {
+        self.errors.len() >= limits::ERRORS_MAX
+    }
+
+    /// Reports an error of the module, or of the function as a whole.
+    fn fail(&mut self, rule: Rule, expected: String, found: String) {
+        self.add(None, Fault { rule, expected, found });
+    }
+
+    fn fail_at(&mut self, inst: usize, fault: Fault) {
+        self.add(Some(inst as u32), fault);
+    }
+
+    fn add(&mut self, inst: Option<u32>, fault: Fault) {
+        if self.is_full() {
+            return;
+        }
+        let module = self.module;
+        self.errors.push(VerifyError {
+            rule: fault.rule,
+            function: self.function.map(|id| (id, module.functions[id.index()].name.clone())),
+            inst,
+            printed: self.function.zip(inst).map(|(id, inst)| print_inst(module, id, inst)),
+            expected: fault.expected,
+            found: fault.found,
+        });
+    }
+
+    fn check_string(&mut self, text: &str) {
+        if text.len() > limits::STRING_BYTES_MAX {
+            let expected = format!("at most {} bytes", limits::STRING_BYTES_MAX);
+            self.fail(Rule::StringLength, expected, text.len().to_string());
+        }
+    }
+
+    /// Whether all these types are in the module; reports those that are not.
+    fn check_known(&mut self, types: impl IntoIterator<Item = ValueType>, place: impl Fn() -> String) -> bool {
+        let known = self.module.types.len();
+        let mut all = true;
+        for ty in types {
+            if let ValueType::Ref(id) = ty
+                && id.index() >= known
+            {
+                all = false;
+                self.fail(Rule::UnknownType, format!("one of {known} types in {}", place()), format!("t{}", id.0));
+            }
+        }
+        all
+    }
+
+    fn type_def(&self, id: TypeId) -> Option<&'m TypeDef> {
+        self.module.types.get(id.index())
+    }
+
+    fn is_builder(&self, ty: ValueType) -> bool {
+        matches!(ty, ValueType::Ref(id) if matches!(self.type_def(id), Some(TypeDef::Builder(_))))
+    }
+}
+
+/// The type of a register whose number is in range.
+fn type_of(function: &Function, reg: Reg) -> ValueType {
+    match reg.bank {
+        Bank::Real => ValueType::Real,
+        Bank::Int => ValueType::Int,
+        Bank::Ref => ValueType::Ref(function.body.refs[usize::from(reg.index)]),
+    }
+}
+
+/// A register's type in text.
+fn name(ty: ValueType) -> String {
+    match ty {
+        ValueType::Real => "real".into(),
+        ValueType::Int => "int".into(),
+        ValueType::Ref(id) => format!("t{}", id.0),
+    }
+}

@@ -1,0 +1,4 @@
+//! Derivatives of straight-line code: dataflow graphs, the rules of the instruction table, adjoints.
+
+pub(crate) mod derive;
+pub(crate) mod graph;

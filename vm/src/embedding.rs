@@ -1,0 +1,7 @@
+//! What an embedder holds, and the border between its values and those of a run.
+
+mod convert;
+pub mod engine;
+pub mod job_graph;
+pub mod typed;
+pub mod value;

@@ -1,0 +1,42 @@
+//! Host values to registers and heap objects, and back.
+//!
+//! `write` turns arguments into registers and objects, which `store` makes, `read` turns results into values,
+//! `gradient` gives adjoints the arguments' shape. All follow the host type, which the verifier has matched with the
+//! heap types. [`crate::typed`] does the same for types of Rust in place of values.
+//!
+//! What is in order costs what it weighs: arrays of reals are copied as a whole, places are put together when an error
+//! needs one, and nothing is allocated but objects and the values that are handed out.
+//!
+//! Lists are followed in loops. Other nesting is followed by recursion, at most [`crate::value::VALUE_DEPTH_MAX`] parts
+//! deep; functions on that path are kept small, and errors are boxed, so that frames of builds without optimisation
+//! are small as well.
+
+mod gradient;
+mod read;
+mod store;
+mod write;
+
+pub(crate) use gradient::read_gradient;
+pub(crate) use read::{Cursor, ReadError, Reader, Seed};
+pub(crate) use store::Store;
+pub(crate) use write::{WriteError, write_arguments};
+
+use crate::bytecode::module::HostType;
+use crate::memory::heap::Fields;
+
+/// How many registers of each bank a value of this type takes: [`HostType::flatten`], counted.
+fn registers(ty: &HostType) -> Fields {
+    let mut fields = Fields::default();
+    count_registers(ty, &mut fields);
+    fields
+}
+
+fn count_registers(ty: &HostType, fields: &mut Fields) {
+    match ty {
+        HostType::Real => fields.reals += 1,
+        HostType::Int | HostType::Bool => fields.ints += 1,
+        HostType::Tuple(parts) => parts.iter().for_each(|part| count_registers(part, fields)),
+        HostType::Record(parts) => parts.iter().for_each(|(_, part)| count_registers(part, fields)),
+        HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => fields.refs += 1,
+    }
+}

@@ -1,0 +1,312 @@
+//! Registers and heap objects to values.
+
+use super::registers;
+use crate::bytecode::module::{DataDef, DataId, HostType};
+use crate::embedding::value::{VALUE_DEPTH_MAX, Value};
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, LEN, OWNER, Ref};
+use crate::running::interp::Results;
+use crate::running::meter::{Account, Watch, out_of_time};
+use crate::trap::Limit;
+use crate::word;
+
+/// A real of a result: the task whose slot it has, and the slot; 0 for constants.
+pub(crate) type Seed = (u64, u32);
+
+/// Why a result can't become a value.
+pub enum ReadError {
+    /// It nests deeper than [`VALUE_DEPTH_MAX`].
+    Depth,
+    /// The value takes too much memory.
+    Limit(Limit),
+}
+
+impl From<Limit> for ReadError {
+    fn from(limit: Limit) -> Self {
+        ReadError::Limit(limit)
+    }
+}
+
+/// The registers, fields or elements that are still to be read.
+pub struct Cursor<'a> {
+    reals: &'a [f64],
+    /// The words of the reals, in a recording run; empty in a primal one, where objects have none.
+    words: &'a [u64],
+    ints: &'a [i64],
+    refs: &'a [Ref],
+    /// The task whose slots the words are; 0: the run's own.
+    owner: u64,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn of_results(results: &'a Results) -> Self {
+        let Results { reals, words, ints, refs } = results;
+        Cursor { reals, words, ints, refs, owner: 0 }
+    }
+
+    /// The fields of an object.
+    ///
+    /// # Safety
+    /// `object` is a complete struct or variant, which outlives the cursor, of a recording run if so said.
+    unsafe fn of(object: Ref, recorded: bool) -> Self {
+        // SAFETY: the header says how many fields there are, and they stand one after the other.
+        unsafe {
+            let fields = heap::fields_of(*object);
+            Cursor {
+                reals: std::slice::from_raw_parts(object.add(fields.real_at(0)).cast(), fields.reals),
+                words: std::slice::from_raw_parts(
+                    object.add(fields.word_at(0)),
+                    if recorded { fields.reals } else { 0 },
+                ),
+                ints: std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints),
+                refs: std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), fields.refs),
+                owner: *object.add(OWNER),
+            }
+        }
+    }
+
+    pub(crate) fn int(&mut self) -> i64 {
+        let n = self.ints[0];
+        self.ints = &self.ints[1..];
+        n
+    }
+
+    pub(crate) fn object(&mut self) -> Ref {
+        let object = self.refs[0];
+        self.refs = &self.refs[1..];
+        object
+    }
+}
+
+/// Reads values that take about so many bytes at most: objects may share parts, values can't, so a value may be
+/// exponentially larger than the heap that it is read from.
+pub struct Reader<'m> {
+    data: &'m [DataDef],
+    /// Bytes of what was read.
+    bytes: u64,
+    bytes_max: u64,
+    account: &'m Account,
+    /// Looks at the clock where a list is followed.
+    watch: Watch<'m>,
+    /// How many parts deep in the result.
+    steps: usize,
+    /// The slots of the reals so far, in a recording run.
+    slots: Option<Vec<Seed>>,
+}
+
+impl<'m> Reader<'m> {
+    /// Reads values of about `bytes_max` bytes together; notes the slots of their reals after a recording run.
+    pub(crate) fn new(data: &'m [DataDef], bytes_max: u64, recorded: bool, account: &'m Account) -> Self {
+        let watch = Watch::later(account);
+        Reader { data, bytes: 0, bytes_max, account, watch, steps: 0, slots: recorded.then(Vec::new) }
+    }
+
+    /// Reads the result of a run.
+    pub(crate) fn result(&mut self, ty: &HostType, results: &Results) -> Result<Value, ReadError> {
+        self.read(ty, &mut Cursor::of_results(results))
+    }
+
+    /// The slots of all reals that were read, in their order.
+    pub(crate) fn into_slots(self) -> Vec<Seed> {
+        self.slots.unwrap_or_default()
+    }
+
+    fn read(&mut self, ty: &HostType, from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        match ty {
+            HostType::Real => self.real(from).map(Value::Real),
+            HostType::Int => Ok(Value::Int(from.int())),
+            HostType::Bool => Ok(Value::Bool(from.int() != 0)),
+            HostType::Tuple(types) => self.tuple(types, from),
+            HostType::Record(types) => self.record(types, from),
+            // SAFETY: the reference leads to a complete array of the heap, which the verified type says.
+            HostType::Array { element, .. } => unsafe { self.array(element, from.object()) },
+            // SAFETY: as for an array, a list.
+            HostType::List { element, .. } => unsafe { self.list(element, from.object()) },
+            // SAFETY: as for an array, an object of the data type's heap type.
+            HostType::Data { data, .. } => unsafe { self.variant(*data, from.object()) },
+        }
+    }
+
+    pub(crate) fn real(&mut self, from: &mut Cursor<'_>) -> Result<f64, ReadError> {
+        let x = from.reals[0];
+        from.reals = &from.reals[1..];
+        if self.slots.is_some() {
+            let slot = word::slot(from.words[0]);
+            from.words = &from.words[1..];
+            self.take_slots(from.owner, slot, 1)?;
+        }
+        Ok(x)
+    }
+
+    /// Notes the slots of reals that follow each other; 0 stands for constants.
+    fn take_slots(&mut self, owner: u64, first: u32, count: usize) -> Result<(), ReadError> {
+        if self.slots.is_some() {
+            self.take_bytes(count, size_of::<Seed>())?;
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.extend((0..count as u32).map(|n| (owner, if first == 0 { 0 } else { first + n })));
+        }
+        Ok(())
+    }
+
+    /// Reads a part of what is being read.
+    fn part(&mut self, ty: &HostType, from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        if self.steps == VALUE_DEPTH_MAX {
+            return Err(ReadError::Depth);
+        }
+        self.steps += 1;
+        let value = self.read(ty, from);
+        self.steps -= 1;
+        value
+    }
+
+    fn take_bytes(&mut self, count: usize, bytes_each: usize) -> Result<(), ReadError> {
+        /// Bytes between two looks at the clock.
+        const STRIDE: u64 = 1 << 18;
+        let bytes = (count as u64).checked_mul(bytes_each as u64).and_then(|bytes| self.bytes.checked_add(bytes));
+        let bytes = bytes.filter(|&bytes| bytes <= self.bytes_max).ok_or(ReadError::Limit(Limit::LiveBytes))?;
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if before / STRIDE != bytes / STRIDE {
+            // A value that is given up half-way has to be freed, which takes about as long as filling it.
+            self.account.time_to_fill(bytes as usize)?;
+        }
+        Ok(())
+    }
+
+    fn tuple(&mut self, types: &[HostType], from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        self.take_bytes(types.len(), size_of::<Value>())?;
+        let mut parts = Vec::with_capacity(types.len());
+        for ty in types {
+            parts.push(self.part(ty, from)?);
+        }
+        Ok(Value::Tuple(parts))
+    }
+
+    fn record(&mut self, types: &[(String, HostType)], from: &mut Cursor<'_>) -> Result<Value, ReadError> {
+        self.take_bytes(types.len(), size_of::<(String, Value)>())?;
+        let mut parts = Vec::with_capacity(types.len());
+        for (name, ty) in types {
+            self.take_bytes(name.len(), 1)?;
+            parts.push((name.clone(), self.part(ty, from)?));
+        }
+        Ok(Value::Record(parts))
+    }
+
+    /// # Safety
+    /// `object` is a complete object of the data type's heap type.
+    unsafe fn variant(&mut self, data: DataId, object: Ref) -> Result<Value, ReadError> {
+        // SAFETY: promised by the caller.
+        let (tag, mut fields) = unsafe { (heap::tag_of(*object), Cursor::of(object, self.slots.is_some())) };
+        let (name, payload) = &self.data[data.index()].variants[tag as usize];
+        self.take_bytes(name.len() + size_of::<Value>(), 1)?;
+        let payload = self.read(payload, &mut fields)?;
+        Ok(Value::variant(name.as_str(), payload))
+    }
+
+    /// # Safety
+    /// `cell` is a complete list of elements of this type.
+    unsafe fn list(&mut self, element: &HostType, mut cell: Ref) -> Result<Value, ReadError> {
+        // SAFETY: promised by the caller. A cell has the element's fields and then, as the last reference, the rest.
+        unsafe {
+            if element.is_real() {
+                return Ok(Value::Reals(self.real_list(cell)?));
+            }
+            let len = self.list_len(cell)?;
+            self.take_bytes(len, size_of::<Value>())?;
+            let mut items = Vec::with_capacity(len);
+            while heap::tag_of(*cell) != 0 {
+                let mut fields = Cursor::of(cell, self.slots.is_some());
+                items.push(self.part(element, &mut fields)?);
+                cell = fields.object();
+            }
+            Ok(Value::Array(items))
+        }
+    }
+
+    /// # Safety
+    /// `cell` is a complete list of reals.
+    pub(crate) unsafe fn real_list(&mut self, mut cell: Ref) -> Result<Vec<f64>, ReadError> {
+        // SAFETY: promised by the caller. A cell has a real and the rest.
+        unsafe {
+            let len = self.list_len(cell)?;
+            self.take_bytes(len, size_of::<f64>())?;
+            let mut reals = Vec::with_capacity(len);
+            while heap::tag_of(*cell) != 0 {
+                self.tick()?;
+                let mut fields = Cursor::of(cell, self.slots.is_some());
+                reals.push(self.real(&mut fields)?);
+                cell = fields.object();
+            }
+            Ok(reals)
+        }
+    }
+
+    /// # Safety
+    /// `array` is a complete array of reals.
+    pub(crate) unsafe fn real_array(&mut self, array: Ref) -> Result<Vec<f64>, ReadError> {
+        // SAFETY: promised by the caller; the length counts the elements.
+        unsafe {
+            let len = *array.add(LEN) as usize;
+            self.take_bytes(len, size_of::<f64>())?;
+            self.take_slots(*array.add(OWNER), *array.add(FIRST) as u32, len)?;
+            Ok(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len).to_vec())
+        }
+    }
+
+    /// # Safety
+    /// `array` is a complete array of elements of this type.
+    unsafe fn array(&mut self, element: &HostType, array: Ref) -> Result<Value, ReadError> {
+        // SAFETY: promised by the caller; elements are stored as `HostType::Array` says.
+        unsafe {
+            let len = *array.add(LEN) as usize;
+            let elements = array.add(ARRAY_HEADER);
+            if element.is_real() {
+                return Ok(Value::Reals(self.real_array(array)?));
+            }
+            self.take_bytes(len, size_of::<Value>())?;
+            let fields = registers(element);
+            let only = fields.only_bank().is_some();
+            let mut items = Vec::with_capacity(len);
+            let first = *array.add(FIRST);
+            for n in 0..len {
+                let cell = elements.add(n);
+                let word = if first == 0 { 0 } else { first + n as u64 };
+                let mut from = if only {
+                    Cursor {
+                        reals: std::slice::from_raw_parts(cell.cast(), fields.reals),
+                        words: std::slice::from_ref(&word),
+                        ints: std::slice::from_raw_parts(cell.cast(), fields.ints),
+                        refs: std::slice::from_raw_parts(cell.cast(), fields.refs),
+                        owner: *array.add(OWNER),
+                    }
+                } else {
+                    Cursor::of(*cell.cast(), self.slots.is_some())
+                };
+                items.push(self.part(element, &mut from)?);
+            }
+            Ok(Value::Array(items))
+        }
+    }
+
+    /// The number of elements. Counting first costs less than moving elements when a vector grows.
+    ///
+    /// # Safety
+    /// `cell` is a complete list.
+    unsafe fn list_len(&self, mut cell: Ref) -> Result<usize, ReadError> {
+        let mut len = 0;
+        // SAFETY: promised by the caller. The rest is a cell's last reference.
+        unsafe {
+            while heap::tag_of(*cell) != 0 {
+                self.tick()?;
+                let fields = heap::fields_of(*cell);
+                cell = *cell.add(fields.ref_at(fields.refs - 1)).cast();
+                len += 1;
+            }
+        }
+        Ok(len)
+    }
+
+    #[inline]
+    fn tick(&self) -> Result<(), ReadError> {
+        self.watch.tick(1).map_err(|kind| ReadError::Limit(out_of_time(kind)))
+    }
+}

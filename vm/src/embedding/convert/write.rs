@@ -1,0 +1,289 @@
+//! Values to registers and heap objects.
+
+use super::registers;
+use super::store::{Cells, Store};
+use crate::bytecode::isa::Bank;
+use crate::bytecode::module::{DataDef, DataId, HostType, ModuleDef, TypeDef, TypeId};
+use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX, Value, listed};
+use crate::memory::heap::Fields;
+use crate::trap::Limit;
+
+/// Why arguments could not be written.
+pub(crate) enum WriteError {
+    Argument(Box<ArgumentError>),
+    Limit(Limit),
+}
+
+impl From<ArgumentError> for WriteError {
+    fn from(error: ArgumentError) -> Self {
+        WriteError::Argument(Box::new(error))
+    }
+}
+
+impl From<Limit> for WriteError {
+    fn from(limit: Limit) -> Self {
+        WriteError::Limit(limit)
+    }
+}
+
+/// A step from a value to a part of it.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Part(usize),
+    Field(&'a str),
+    Item(usize),
+}
+
+impl WriteError {
+    /// The error of a part, seen from the value that it is a part of. Places are made here only: arguments that are as
+    /// they should be pay nothing for them.
+    #[cold]
+    #[inline(never)]
+    fn inside(mut self, step: Step<'_>) -> Self {
+        if let WriteError::Argument(error) = &mut self
+            && let Some(place) = error.place_mut()
+        {
+            let outer = match step {
+                Step::Part(n) => format!(".{n}"),
+                Step::Field(name) => format!(".{name}"),
+                Step::Item(n) => format!("[{n}]"),
+            };
+            place.insert_str(0, &outer);
+        }
+        self
+    }
+
+    /// The error of an argument.
+    #[cold]
+    fn of_parameter(mut self, name: &str) -> Self {
+        if let WriteError::Argument(error) = &mut self {
+            match &mut **error {
+                ArgumentError::Depth { parameter } => *parameter = name.to_owned(),
+                error => error.place_mut().into_iter().for_each(|place| place.insert_str(0, name)),
+            }
+        }
+        self
+    }
+}
+
+/// Converts arguments to registers. With a tape, every real gets a slot, in the order in which it stands in the
+/// arguments; [`super::read_gradient`] counts along.
+pub(crate) fn write_arguments(
+    module: &ModuleDef,
+    params: &[(String, HostType)],
+    values: &[Value],
+    store: &mut Store<'_>,
+) -> Result<(), WriteError> {
+    if params.len() != values.len() {
+        return Err(ArgumentError::Count { expected: params.to_vec(), found: values.len() }.into());
+    }
+    let mut writer = Writer { module, store, steps: 0 };
+    for ((name, ty), value) in params.iter().zip(values) {
+        writer.write(ty, value).map_err(|error| error.of_parameter(name))?;
+    }
+    Ok(())
+}
+
+/// Writes values of the host.
+struct Writer<'a, 's> {
+    module: &'a ModuleDef,
+    store: &'a mut Store<'s>,
+    /// How many parts deep in the argument the value being written is.
+    steps: usize,
+}
+
+impl Writer<'_, '_> {
+    fn write(&mut self, ty: &HostType, value: &Value) -> Result<(), WriteError> {
+        match (ty, value) {
+            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts),
+            (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => self.record(types, parts),
+            (HostType::Array { element, .. }, Value::Array(items)) if !element.is_real() => self.array(element, items),
+            (HostType::List { element, list }, Value::Array(items)) if !element.is_real() => {
+                self.list(element, *list, items)
+            }
+            (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload),
+            _ => self.leaf(ty, value),
+        }
+    }
+
+    /// Writes a part of the value being written.
+    fn part(&mut self, step: Step<'_>, ty: &HostType, value: &Value) -> Result<(), WriteError> {
+        if self.steps == VALUE_DEPTH_MAX {
+            return Err(too_deep());
+        }
+        self.steps += 1;
+        let result = self.write(ty, value);
+        self.steps -= 1;
+        if let Err(error) = result { Err(error.inside(step)) } else { Ok(()) }
+    }
+
+    fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<(), WriteError> {
+        for n in 0..types.len() {
+            self.part(Step::Part(n), &types[n], &parts[n])?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, types: &[(String, HostType)], parts: &[(String, Value)]) -> Result<(), WriteError> {
+        for (n, (name, ty)) in types.iter().enumerate() {
+            let part = field(parts, n, name, ty)?;
+            self.part(Step::Field(name), ty, part)?;
+        }
+        Ok(())
+    }
+
+    fn variant(&mut self, data: DataId, name: &str, payload: &Value) -> Result<(), WriteError> {
+        let tag = self.constructor(data, name)?;
+        let ty = &self.module.data[data.index()].variants[tag].1;
+        let written = match (ty, payload) {
+            (HostType::Tuple(types), Value::Tuple(parts)) if types.len() == parts.len() => self.tuple(types, parts),
+            (HostType::Record(types), Value::Record(parts)) if types.len() == parts.len() => self.record(types, parts),
+            _ => Err(wrong_payload(name, ty, payload)),
+        };
+        if written.is_err() { written } else { self.payload(data, tag) }
+    }
+
+    fn list(&mut self, element: &HostType, list: TypeId, items: &[Value]) -> Result<(), WriteError> {
+        let mut cells = Cells::new(self.variant_fields(list, 1));
+        for (n, item) in items.iter().enumerate() {
+            self.part(Step::Item(n), element, item)?;
+            self.store.cell(&mut cells)?;
+        }
+        Ok(self.store.end(cells)?)
+    }
+
+    fn array(&mut self, element: &HostType, items: &[Value]) -> Result<(), WriteError> {
+        let fields = registers(element);
+        let bank = fields.only_bank();
+        for (n, item) in items.iter().enumerate() {
+            // Numbers take no memory of the heap's, which would look at the clock.
+            self.store.tick()?;
+            self.part(Step::Item(n), element, item)?;
+            if bank.is_none() {
+                self.store.object(0, fields)?;
+            }
+        }
+        Ok(self.store.elements(bank.unwrap_or(Bank::Ref), items.len())?)
+    }
+
+    /// Writes a value that has no parts, or only reals.
+    fn leaf(&mut self, ty: &HostType, value: &Value) -> Result<(), WriteError> {
+        match (ty, value) {
+            (HostType::Int, Value::Int(n)) => self.store.int(*n),
+            (HostType::Bool, Value::Bool(b)) => self.store.int(i64::from(*b)),
+            (HostType::Real, _) => {
+                let x = number(value)?;
+                self.store.real(x)?;
+            }
+            (HostType::Array { element, .. }, Value::Reals(xs)) if element.is_real() => {
+                self.store.real_array(xs)?;
+            }
+            (HostType::Array { element, .. }, Value::Array(items)) if element.is_real() => {
+                self.real_items(items)?;
+            }
+            (HostType::Array { element, .. }, Value::Reals(xs)) if xs.is_empty() => self.array(element, &[])?,
+            (HostType::List { element, .. }, Value::Reals(xs)) if element.is_real() || xs.is_empty() => {
+                self.store.real_list::<Limit>(xs.len(), |n| Ok(xs[n]))?;
+            }
+            (HostType::List { element, .. }, Value::Array(items)) if element.is_real() => {
+                self.store.real_list(items.len(), |n| item_number(items, n))?;
+            }
+            _ => return Err(mismatch(ty, found(value))),
+        }
+        Ok(())
+    }
+
+    /// The tag of a constructor.
+    fn constructor(&self, data: DataId, name: &str) -> Result<usize, WriteError> {
+        let def = &self.module.data[data.index()];
+        let tag = def.variants.iter().position(|(known, _)| known == name);
+        tag.ok_or_else(|| no_constructor(def, name))
+    }
+
+    /// The fields of a variant of a list or of a data type.
+    fn variant_fields(&self, ty: TypeId, tag: usize) -> Fields {
+        match &self.module.types[ty.index()] {
+            TypeDef::Variant(variants) => Fields::of(&variants[tag].fields),
+            _ => unreachable!("the verifier refuses lists and data types whose heap types are not variants"),
+        }
+    }
+
+    /// Moves the last registers, the payload of a constructor, into an object.
+    fn payload(&mut self, data: DataId, tag: usize) -> Result<(), WriteError> {
+        let fields = self.variant_fields(self.module.data[data.index()].ty, tag);
+        Ok(self.store.object(tag as u32, fields)?)
+    }
+
+    /// Writes an array of reals that are values of their own.
+    fn real_items(&mut self, items: &[Value]) -> Result<(), WriteError> {
+        let elements = self.store.reals_of_array(items.len())?;
+        for n in 0..items.len() {
+            let x = item_number(items, n)?;
+            // SAFETY: the array has as many elements.
+            unsafe { *elements.add(n) = x };
+        }
+        Ok(())
+    }
+}
+
+/// A number, as a real. Integers are taken if they are the same number.
+#[inline]
+fn number(value: &Value) -> Result<f64, WriteError> {
+    match value {
+        Value::Real(x) => Ok(*x),
+        Value::Int(n) if (*n as f64) as i128 == i128::from(*n) => Ok(*n as f64),
+        _ => Err(mismatch(&HostType::Real, found(value))),
+    }
+}
+
+fn item_number(items: &[Value], n: usize) -> Result<f64, WriteError> {
+    number(&items[n]).map_err(|error| error.inside(Step::Item(n)))
+}
+
+/// The part of a record for the n-th field of its type: most often it stands there.
+fn field<'v>(parts: &'v [(String, Value)], n: usize, name: &str, ty: &HostType) -> Result<&'v Value, WriteError> {
+    let (key, part) = &parts[n];
+    if key == name {
+        return Ok(part);
+    }
+    let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
+    part.ok_or_else(|| mismatch(ty, format!("no field `{name}`")))
+}
+
+// Places are added on the way out.
+
+#[cold]
+fn mismatch(expected: &HostType, found: String) -> WriteError {
+    ArgumentError::Shape { place: String::new(), expected: expected.clone(), found }.into()
+}
+
+#[cold]
+fn no_constructor(def: &DataDef, found: &str) -> WriteError {
+    let constructors = def.variants.iter().map(|(name, _)| name.clone()).collect();
+    let (place, data) = (String::new(), def.name.clone());
+    ArgumentError::Constructor { place, data, constructors, found: found.to_owned() }.into()
+}
+
+#[cold]
+fn wrong_payload(constructor: &str, expected: &HostType, payload: &Value) -> WriteError {
+    let (place, constructor) = (String::new(), constructor.to_owned());
+    ArgumentError::Payload { place, constructor, expected: expected.clone(), found: found(payload) }.into()
+}
+
+#[cold]
+fn too_deep() -> WriteError {
+    ArgumentError::Depth { parameter: String::new() }.into()
+}
+
+/// What a value is, for messages.
+#[cold]
+fn found(value: &Value) -> String {
+    match value {
+        Value::Tuple(parts) if parts.len() == 1 => "a tuple of 1 part".into(),
+        Value::Tuple(parts) if !parts.is_empty() => format!("a tuple of {} parts", parts.len()),
+        Value::Record(parts) => format!("a record of {}", listed(parts.iter().map(|(name, _)| name.as_str()))),
+        Value::Real(_) | Value::Int(_) | Value::Bool(_) => format!("{} ({value})", value.kind()),
+        Value::Variant(name, _) => format!("constructor `{name}`"),
+        _ => value.kind().to_owned(),
+    }
+}

@@ -1,0 +1,330 @@
+//! Functions that are called with types of Rust, without a [`Value`] in between.
+//!
+//! [`Function::typed`] compares the types once; a call then moves numbers and arrays straight to registers and objects,
+//! and a gradient straight back. Calls with scalars allocate nothing, and arrays of reals are copied as a whole.
+//!
+//! ```
+//! # use dualvm_vm::engine::{Engine, Module};
+//! # use dualvm_vm::text;
+//! # let def = text::parse("func \"mult\" (real, real) -> (real)
+//! #     export (x : Real, y : Real) -> Real
+//! #     regs 3 real
+//! #     {
+//! #     mul r2, r0, r1
+//! #     ret (r2) }", "mult.dvs").map_err(|errors| errors[0].to_string())?;
+//! # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+//! // def mult (x : Real) (y : Real) : Real = x * y
+//! let mult = module.function("mult").ok_or("no such function")?.typed::<(f64, f64), f64>()?;
+//! assert_eq!(mult.call((3.0, 4.0))?, 12.0);
+//! assert_eq!(mult.value_and_grad((3.0, 4.0))?, (12.0, (4.0, 3.0)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | a parameter or result | in Rust | in a gradient |
+//! |---|---|---|
+//! | `Real` | `f64` | `f64` |
+//! | `Int` | `i64` | `()` |
+//! | `Bool` | `bool` | `()` |
+//! | `(A, B)`, up to 8 parts | a tuple of their types | a tuple |
+//! | `(Real, Real, …)`, any number | `[f64; N]` | `[f64; N]` |
+//! | `Array Real`, `List Real` | `Vec<f64>`; `&[f64]`, `&Vec<f64>` as a parameter | `Vec<f64>` |
+//!
+//! Other types take [`Value`]s.
+//!
+//! [`Value`]: crate::value::Value
+
+mod types;
+
+pub use types::{Argument, Arguments, Output};
+
+use crate::bytecode::module::HostType;
+use crate::embedding::convert::{Cursor, Seed};
+use crate::embedding::engine::{CallOptions, Function, Run, RunError, Stats};
+use std::fmt;
+use std::marker::PhantomData;
+use types::Adjoints;
+
+/// An exported function whose parameters and result are of these types. Cheap to clone, `Send` and `Sync`; it may be
+/// called from any number of threads at a time.
+///
+/// `Args` is a tuple with a type for each parameter: `(f64,)` for one, `()` for none. References in it may live as long
+/// or as short as each call needs.
+pub struct TypedFunction<Args, Ret> {
+    function: Function,
+    /// Arguments and results are never kept.
+    types: PhantomData<fn() -> (Args, Ret)>,
+}
+
+const _: () = {
+    const fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<TypedFunction<(f64, &[f64]), f64>>();
+};
+
+impl<Args, Ret> Clone for TypedFunction<Args, Ret> {
+    fn clone(&self) -> Self {
+        TypedFunction { function: self.function.clone(), types: PhantomData }
+    }
+}
+
+impl<Args, Ret> fmt::Debug for TypedFunction<Args, Ret> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TypedFunction").field(&self.function).finish()
+    }
+}
+
+impl Function {
+    /// The function, to be called with these types. Done once, it spares every call the look at the types.
+    ///
+    /// # Errors
+    /// If the types are not those of the parameters and of the result.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::{Engine, Module};
+    /// # use dualvm_vm::text;
+    /// # let def = text::parse("func \"f\" (real, int) -> (real)
+    /// #     export (x : Real, n : Int) -> Real
+    /// #     regs 1 real, 1 int
+    /// #     { ret (r0) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// # let f = module.function("f").ok_or("no such function")?;
+    /// // f : (x : Real, n : Int) -> Real
+    /// let error = f.typed::<(f64, f64), f64>().unwrap_err();
+    /// assert_eq!(error.to_string(), "parameter n of `f`: expected Int, found f64");
+    /// let error = f.typed::<(f64, i64), Vec<f64>>().unwrap_err();
+    /// assert_eq!(error.to_string(), "result of `f`: expected Real, found Vec<f64>");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn typed<Args: Arguments, Ret: Output>(&self) -> Result<TypedFunction<Args, Ret>, TypeMismatch> {
+        let interface = self.interface();
+        Args::check(&interface.params).map_err(|part| part.of_function(self.name()))?;
+        Ret::check(&interface.result).map_err(|part| part.at("result").of_function(self.name()))?;
+        Ok(TypedFunction { function: self.clone(), types: PhantomData })
+    }
+}
+
+impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
+    /// The function, to be called with values.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Calls the function.
+    ///
+    /// # Errors
+    /// [`RunError::Trap`] if the program traps or reaches a limit of the engine.
+    pub fn call(&self, args: Args) -> Result<Ret, RunError> {
+        let options = CallOptions::default();
+        let mut run = Run::begin(&self.function, &options);
+        self.call_in(&mut run, &args)
+    }
+
+    /// Calls the function with limits or a cancel handle of this call's own, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn call_with(&self, args: Args, options: &CallOptions) -> Result<(Ret, Stats), RunError> {
+        let mut run = Run::begin(&self.function, options).timed();
+        let result = self.call_in(&mut run, &args)?;
+        Ok((result, run.stats))
+    }
+
+    fn call_in(&self, run: &mut Run<'_>, args: &Args) -> Result<Ret, RunError> {
+        self.run(run, args, false)?;
+        Ok(self.read_result(run, false)?.0)
+    }
+
+    /// The function's value, and the gradient of every real in it: a row each, in the order in which they stand in the
+    /// value. One forward run, and one sweep per row.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::{Engine, Module};
+    /// # use dualvm_vm::text;
+    /// # let def = text::parse("func \"swap\" (real, real) -> (real, real)
+    /// #     export (x : Real, y : Real) -> (Real, Real)
+    /// #     regs 2 real
+    /// #     { ret (r1, r0) }", "swap.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def swap (x : Real) (y : Real) = (y, x)
+    /// let swap = module.function("swap").ok_or("no such function")?.typed::<(f64, f64), [f64; 2]>()?;
+    /// assert_eq!(swap.jacobian((1.0, 2.0))?, ([2.0, 1.0], vec![(0.0, 1.0), (1.0, 0.0)]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn jacobian(&self, args: Args) -> Result<(Ret, Vec<Args::Gradient>), RunError> {
+        let options = CallOptions::default();
+        let mut run = Run::begin(&self.function, &options);
+        self.jacobian_in(&mut run, &args)
+    }
+
+    /// [`TypedFunction::jacobian`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn jacobian_with(
+        &self,
+        args: Args,
+        options: &CallOptions,
+    ) -> Result<(Ret, Vec<Args::Gradient>, Stats), RunError> {
+        let mut run = Run::begin(&self.function, options).timed();
+        let (value, rows) = self.jacobian_in(&mut run, &args)?;
+        Ok((value, rows, run.stats))
+    }
+
+    fn jacobian_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(Ret, Vec<Args::Gradient>), RunError> {
+        self.run(run, args, true)?;
+        let (value, slots) = self.read_result(run, true)?;
+        let mut rows = Vec::with_capacity(slots.len());
+        for slot in slots {
+            run.sweep(slot)?;
+            run.time_to_read_adjoints()?;
+            rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints())));
+        }
+        Ok((value, rows))
+    }
+
+    fn run(&self, run: &mut Run<'_>, args: &Args, recording: bool) -> Result<(), RunError> {
+        let params = &self.function.interface().params;
+        let written = run.write(recording, |store| args.write(params, store));
+        written.map_err(|limit| run.stopped(limit))?;
+        run.execute(recording)
+    }
+
+    /// The result, and the slots of its reals after a recording run.
+    fn read_result(&self, run: &Run<'_>, recorded: bool) -> Result<(Ret, Vec<Seed>), RunError> {
+        let mut reader = run.reader(recorded);
+        let mut results = Cursor::of_results(&run.state.interp.results);
+        // SAFETY: the results are of the function's result type, which the handle has compared with `Ret`.
+        let result = unsafe { Ret::read(&self.function.interface().result, &mut results, &mut reader) };
+        let result = result.map_err(|error| run.unreadable(error))?;
+        Ok((result, reader.into_slots()))
+    }
+}
+
+impl<Args: Arguments> TypedFunction<Args, f64> {
+    /// The function's value, and its gradient with respect to every real in its arguments.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::{Engine, Module};
+    /// # use dualvm_vm::text;
+    /// # let def = text::parse("type t0 = array real
+    /// # func \"second\" (t0, int) -> (real)
+    /// #     export (xs : Array Real @t0, n : Int) -> Real
+    /// #     regs 1 real, 2 int, t0
+    /// #     {
+    /// #     iconst i1, 1
+    /// #     elem r0, p0, i1
+    /// #     ret (r0) }", "second.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def second (xs : Array Real) (n : Int) : Real = xs[1]
+    /// let second = module.function("second").ok_or("no such function")?.typed::<(&[f64], i64), f64>()?;
+    /// let (value, (by_xs, ())) = second.value_and_grad((&[5.0, 6.0, 7.0], 1))?;
+    /// assert_eq!((value, by_xs), (6.0, vec![0.0, 1.0, 0.0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn value_and_grad(&self, args: Args) -> Result<(f64, Args::Gradient), RunError> {
+        let options = CallOptions::default();
+        let mut run = Run::begin(&self.function, &options);
+        self.grad_in(&mut run, &args)
+    }
+
+    /// [`TypedFunction::value_and_grad`] with limits or a cancel handle of this call's own, and a report on what it
+    /// used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn grad_with(&self, args: Args, options: &CallOptions) -> Result<(f64, Args::Gradient, Stats), RunError> {
+        let mut run = Run::begin(&self.function, options).timed();
+        let (value, gradient) = self.grad_in(&mut run, &args)?;
+        Ok((value, gradient, run.stats))
+    }
+
+    fn grad_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
+        self.run(run, args, true)?;
+        let value = run.sweep_of_scalar()?;
+        run.time_to_read_adjoints()?;
+        Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints()))))
+    }
+
+    /// Writes the gradient over an earlier one and returns the function's value. The vectors in `gradient` keep their
+    /// memory, so that repeated calls with arrays allocate nothing either. On an error `gradient` stays as it was.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, RunError> {
+        let options = CallOptions::default();
+        let mut run = Run::begin(&self.function, &options);
+        self.run(&mut run, &args, true)?;
+        let value = run.sweep_of_scalar()?;
+        run.time_to_read_adjoints()?;
+        args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints()), gradient);
+        Ok(value)
+    }
+}
+
+/// Why a function can't be called with types of Rust.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum TypeMismatch {
+    /// The number of types is not the number of parameters.
+    Count {
+        /// The function.
+        function: String,
+        /// Names and types of its parameters.
+        expected: Vec<(String, HostType)>,
+        /// How many types were given.
+        found: usize,
+    },
+    /// A type doesn't stand for that of the parameter or result.
+    Type {
+        /// The function.
+        function: String,
+        /// Where: `result`, or `parameter` and its name, then numbers of parts, as in `parameter p.1`.
+        place: String,
+        /// The type in the program.
+        expected: HostType,
+        /// The type in Rust.
+        found: String,
+    },
+}
+
+impl TypeMismatch {
+    /// The same in a part of a larger type, or in a parameter or result.
+    fn at(mut self, outer: &str) -> Self {
+        if let TypeMismatch::Type { place, .. } = &mut self {
+            place.insert_str(0, outer);
+        }
+        self
+    }
+
+    fn of_function(mut self, name: &str) -> Self {
+        let (TypeMismatch::Count { function, .. } | TypeMismatch::Type { function, .. }) = &mut self;
+        name.clone_into(function);
+        self
+    }
+}
+
+impl fmt::Display for TypeMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TypeMismatch::Count { function, expected, found } => {
+                write!(f, "`{function}` has {} parameter", expected.len())?;
+                write!(f, "{}", if expected.len() == 1 { "" } else { "s" })?;
+                for (i, (name, ty)) in expected.iter().enumerate() {
+                    write!(f, "{}{name} : {ty}", if i == 0 { " (" } else { ", " })?;
+                }
+                let close = if expected.is_empty() { "" } else { ")" };
+                write!(f, "{close}, found {found} type{}", if *found == 1 { "" } else { "s" })
+            }
+            TypeMismatch::Type { function, place, expected, found } => {
+                write!(f, "{place} of `{function}`: expected {expected}, found {found}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TypeMismatch {}

@@ -1,0 +1,6 @@
+//! The memory of runs: stacks, the heap, slabs that heaps and tapes are made of, and what is kept between runs.
+
+pub(crate) mod heap;
+pub(crate) mod idle;
+pub(crate) mod pool;
+pub(crate) mod stack;

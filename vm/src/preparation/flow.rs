@@ -1,0 +1,253 @@
+//! A function's control flow: basic blocks and the edges between them.
+//!
+//! Only what the function's start reaches is there. Instructions that no path reaches obey the verifier, but they are
+//! no part of any block: nothing that is derived from a function, its streams, its segments, its native code, ever
+//! sees them.
+
+use crate::bytecode::isa::{Inst, Op};
+use crate::bytecode::module::Body;
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
+
+/// A basic block: the range of its instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Block {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// The control flow of a function whose targets are in range and whose last instruction is a terminator. Blocks go by
+/// their index in the order of the code.
+#[derive(Debug)]
+pub(crate) struct FlowGraph {
+    blocks: Vec<Block>,
+    /// Where each block's successors begin in `successors`; one more entry ends the last.
+    starts: Vec<u32>,
+    successors: Vec<u32>,
+    /// All blocks in reverse postorder: but for loops, each comes before its successors.
+    order: Vec<u32>,
+}
+
+impl FlowGraph {
+    /// Linear in the number of instructions and targets.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(crate) fn of(body: &Body, watch: &Watch<'_>) -> Result<FlowGraph, TrapKind> {
+        let blocks = reached_blocks(body, watch)?;
+        let mut flow = FlowGraph { blocks, starts: vec![0], successors: Vec::new(), order: Vec::new() };
+        let mut targets = Vec::new();
+        for index in 0..flow.blocks.len() {
+            let end = flow.blocks[index].end;
+            targets.clear();
+            for_each_target(body, &body.code[end as usize - 1], |target| targets.push(target));
+            if !body.code[end as usize - 1].op.is_terminator() {
+                targets.push(end);
+            }
+            watch.tick(4 + 8 * targets.len())?;
+            targets.sort_unstable();
+            targets.dedup();
+            for &target in &targets {
+                let successor = flow.block_at(target);
+                flow.successors.push(successor as u32);
+            }
+            flow.starts.push(flow.successors.len() as u32);
+        }
+        flow.order = flow.postorder();
+        flow.order.reverse();
+        Ok(flow)
+    }
+
+    /// All blocks, in the order of the code. The first one begins the function.
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The index of the block that begins at an instruction.
+    pub(crate) fn block_at(&self, start: u32) -> usize {
+        self.blocks
+            .binary_search_by_key(&start, |block| block.start)
+            .expect("targets of reached instructions are the starts of blocks")
+    }
+
+    /// The blocks that control may go to from a block, each once.
+    pub(crate) fn successors(&self, block: usize) -> &[u32] {
+        &self.successors[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+
+    /// How many edges there are.
+    pub(crate) fn edge_count(&self) -> usize {
+        self.successors.len()
+    }
+
+    /// All blocks in reverse postorder.
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The blocks that lead to each block.
+    pub(crate) fn predecessors(&self) -> Predecessors {
+        let mut starts = vec![0u32; self.blocks.len() + 1];
+        for &successor in &self.successors {
+            starts[successor as usize + 1] += 1;
+        }
+        for block in 0..self.blocks.len() {
+            starts[block + 1] += starts[block];
+        }
+        let mut next = starts.clone();
+        let mut blocks = vec![0; self.successors.len()];
+        for block in 0..self.blocks.len() {
+            for &successor in self.successors(block) {
+                let place = &mut next[successor as usize];
+                blocks[*place as usize] = block as u32;
+                *place += 1;
+            }
+        }
+        Predecessors { starts, blocks }
+    }
+
+    fn postorder(&self) -> Vec<u32> {
+        let mut seen = vec![false; self.blocks.len()];
+        let mut postorder = Vec::with_capacity(self.blocks.len());
+        // The path from the start, with the successors of each block that are still to be visited.
+        let mut path = vec![(0u32, self.starts[1])];
+        seen[0] = true;
+        while let Some((block, left)) = path.last_mut() {
+            if *left == self.starts[*block as usize] {
+                postorder.push(*block);
+                path.pop();
+                continue;
+            }
+            *left -= 1;
+            let successor = self.successors[*left as usize];
+            if !std::mem::replace(&mut seen[successor as usize], true) {
+                path.push((successor, self.starts[successor as usize + 1]));
+            }
+        }
+        postorder
+    }
+}
+
+/// The blocks that lead to each block of a [`FlowGraph`].
+#[derive(Debug)]
+pub(crate) struct Predecessors {
+    starts: Vec<u32>,
+    blocks: Vec<u32>,
+}
+
+impl Predecessors {
+    pub(crate) fn of(&self, block: usize) -> &[u32] {
+        &self.blocks[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+}
+
+/// Calls `visit` with every instruction that a control instruction names.
+fn for_each_target(body: &Body, inst: &Inst, mut visit: impl FnMut(u32)) {
+    match inst.op {
+        Op::Jump => visit(inst.low()),
+        Op::Branch => {
+            visit(inst.low());
+            visit(inst.high());
+        }
+        Op::Switch => {
+            let start = inst.low() as usize;
+            body.targets[start..start + usize::from(inst.b)].iter().for_each(|&target| visit(target));
+            visit(inst.high());
+        }
+        _ => {}
+    }
+}
+
+/// Follows all paths from the function's start, and cuts what they reach into blocks.
+fn reached_blocks(body: &Body, watch: &Watch<'_>) -> Result<Vec<Block>, TrapKind> {
+    let mut reached = vec![false; body.code.len()];
+    let mut leader = vec![false; body.code.len()];
+    leader[0] = true;
+    let mut pending = vec![0u32];
+    while let Some(start) = pending.pop() {
+        let mut at = start as usize;
+        while !std::mem::replace(&mut reached[at], true) {
+            watch.tick(1)?;
+            let inst = &body.code[at];
+            for_each_target(body, inst, |target| {
+                if !std::mem::replace(&mut leader[target as usize], true) {
+                    pending.push(target);
+                }
+            });
+            if inst.op.is_terminator() {
+                break;
+            }
+            at += 1;
+        }
+    }
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut open = None;
+    for (at, inst) in body.code.iter().enumerate() {
+        watch.tick(1)?;
+        if leader[at]
+            && let Some(start) = open.take()
+        {
+            blocks.push(Block { start, end: at as u32 });
+        }
+        if reached[at] && open.is_none() {
+            open = Some(at as u32);
+        }
+        if inst.op.is_terminator()
+            && let Some(start) = open.take()
+        {
+            blocks.push(Block { start, end: at as u32 + 1 });
+        }
+    }
+    Ok(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytecode::isa::{Operand, Reg, Role};
+
+    /// Code of jumps and branches on `i0`.
+    fn body(code: &[(Op, &[u32])]) -> Body {
+        let mut body = Body { ints: 1, ..Body::default() };
+        for (op, targets) in code {
+            let mut operands: Vec<Operand> = targets.iter().map(|&target| Operand::Target(target)).collect();
+            match op {
+                Op::Branch => operands.insert(0, Operand::Use(Reg::int(0))),
+                Op::Ret => operands.push(Operand::Uses(vec![])),
+                _ => {}
+            }
+            body.push(*op, &operands).expect("the operands have the table's roles");
+        }
+        body
+    }
+
+    fn starts(flow: &FlowGraph, blocks: &[u32]) -> Vec<u32> {
+        blocks.iter().map(|&block| flow.blocks()[block as usize].start).collect()
+    }
+
+    #[test]
+    fn blocks_come_before_their_successors_but_for_loops() {
+        let code = [(Op::Branch, &[1, 3][..]), (Op::Jump, &[3]), (Op::Ret, &[]), (Op::Branch, &[0, 4]), (Op::Ret, &[])];
+        let flow = FlowGraph::of(&body(&code), &Watch::none()).expect("nobody stops it");
+        assert_eq!(starts(&flow, flow.order()), [0, 1, 3, 4], "instruction 2 can't be reached");
+        assert_eq!(starts(&flow, flow.successors(2)), [0, 4]);
+        assert_eq!(starts(&flow, flow.predecessors().of(2)), [0, 1]);
+    }
+
+    #[test]
+    fn code_that_no_path_reaches_neither_makes_blocks_nor_cuts_any() {
+        let code = [(Op::Jump, &[3][..]), (Op::Jump, &[4]), (Op::Branch, &[2, 4]), (Op::Ret, &[]), (Op::Ret, &[])];
+        let flow = FlowGraph::of(&body(&code), &Watch::none()).expect("nobody stops it");
+        assert_eq!(flow.blocks(), [Block { start: 0, end: 1 }, Block { start: 3, end: 4 }]);
+    }
+
+    #[test]
+    fn every_instruction_with_targets_is_a_terminator_that_flow_knows() {
+        for &op in Op::ALL {
+            let has_targets =
+                op.info().operands.iter().any(|operand| matches!(operand.role, Role::Target | Role::Targets));
+            let known = matches!(op, Op::Jump | Op::Branch | Op::Switch);
+            assert_eq!((has_targets, op.is_terminator() && known), (known, known), "{op:?}");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Finding the loops that are recorded as one, and what an iteration of each computes.
+//!
+//! Such a loop is a cycle of basic blocks with one way out: blocks that lead to each other by jumps, up to a block that
+//! ends in a branch back to the first of them or out. A rotated loop is one block; a loop with its test at the head is
+//! its body followed by a copy of the head. The *path* is the blocks of an iteration in order. It may hold scalar
+//! instructions, copies, constants, loads from arrays, and one push of a real to a builder, nothing else: then no
+//! iteration allocates, calls, or touches a word that the loop doesn't give anew when it ends.
+//!
+//! Every value of an iteration is a node of one graph, so that registers may be redefined as one likes. Which loops
+//! qualify depends on the code alone, because the order of sums in the sweep follows from it.
+
+use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
+use crate::bytecode::module::Body;
+use crate::derivation::derive::INPUTS_MAX;
+use crate::derivation::graph::{Graph, Node, NodeId};
+use crate::preparation::flow::{Block, FlowGraph};
+use crate::preparation::liveness::{RegSet, step_back};
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
+use std::collections::{BTreeMap, HashMap};
+
+/// A path has at most this many blocks.
+const BLOCKS_MAX: usize = 16;
+/// A path has at most this many instructions, which bounds the registers that its record takes.
+const PATH_MAX: usize = 512;
+/// A path has at most this many scalar instructions with a real result.
+const REAL_OPS_MAX: usize = 256;
+
+/// Where a real comes from that an iteration doesn't compute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RealSource {
+    /// A register at the iteration's start.
+    Register(u16),
+    /// An element of the array in a reference register.
+    Element { array: u16, index: NodeId },
+}
+
+/// Where an integer comes from that an iteration doesn't compute by pure arithmetic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IntSource {
+    /// A register at the iteration's start.
+    Register(u16),
+    /// A load.
+    Load,
+}
+
+/// A real register that the loop writes and someone reads later, in the next iteration or after the loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    pub(crate) reg: u16,
+    /// What it holds when an iteration ends.
+    pub(crate) node: NodeId,
+    /// Whether it is read after the loop.
+    pub(crate) live_after: bool,
+}
+
+/// An instruction of a path that writes a register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    /// Its position in the path.
+    pub(crate) at: u32,
+    pub(crate) reg: Reg,
+    pub(crate) node: NodeId,
+}
+
+/// A loop that is recorded as one.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    /// Where it is entered.
+    pub(crate) start: u32,
+    /// The blocks of an iteration in order; the last one ends in the branch.
+    pub(crate) path: Vec<Block>,
+    /// Where it leads to.
+    pub(crate) exit: u32,
+    /// Whether it goes on while the branch's condition is not 0, or while it is 0.
+    pub(crate) while_true: bool,
+    /// What an iteration computes.
+    pub(crate) graph: Graph,
+    pub(crate) real_inputs: Vec<RealSource>,
+    pub(crate) int_inputs: Vec<IntSource>,
+    /// All writes in order.
+    pub(crate) writes: Vec<Write>,
+    /// What each register holds that an iteration writes, when it ends.
+    pub(crate) ends: BTreeMap<Reg, NodeId>,
+    /// Real registers in order.
+    pub(crate) state: Vec<State>,
+    /// What each iteration appends to a builder.
+    pub(crate) push: Option<Push>,
+}
+
+/// A value that each iteration appends to a builder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    /// The reference register of the builder.
+    pub(crate) builder: u16,
+    pub(crate) node: NodeId,
+}
+
+/// Registers that hold a constant throughout the function, as bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constants<'a> {
+    pub(crate) reals: &'a HashMap<u16, u64>,
+    pub(crate) ints: &'a HashMap<u16, u64>,
+}
+
+/// The loops of a function. `live` are the registers that are live at the end of each block; `None` is everything.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn find(
+    body: &Body,
+    flow: &FlowGraph,
+    live: Option<&[RegSet]>,
+    constants: &Constants<'_>,
+    watch: &Watch<'_>,
+) -> Result<Vec<Loop>, TrapKind> {
+    let mut loops = Vec::new();
+    for &block in flow.blocks() {
+        watch.tick(BLOCKS_MAX)?;
+        let Some(cycle) = cycle(body, flow, block) else { continue };
+        // A path has few instructions, but liveness looks at all of two blocks, and at all registers.
+        let blocks = [cycle.path[0].start, cycle.exit].map(|start| flow.blocks()[flow.block_at(start)]);
+        let instructions: u32 = blocks.iter().map(|block| block.end - block.start).sum();
+        watch.tick(8 * PATH_MAX + instructions as usize + body.reals as usize / 16)?;
+        let Some(mut walk) = Walk::run(body, constants, &cycle.path) else { continue };
+        let live_at = |target: u32| {
+            let index = flow.block_at(target);
+            live.map(|live| live_before(body, flow.blocks()[index], &live[index]))
+        };
+        let (again, after) = (live_at(block.start), live_at(cycle.exit));
+        let contains = |live: &Option<RegSet>, reg| live.as_ref().is_none_or(|live| live.contains(reg));
+        for (&reg, &node) in walk.found.ends.iter().filter(|(reg, _)| reg.bank == Bank::Real) {
+            let live_after = contains(&after, reg.index);
+            if live_after || contains(&again, reg.index) {
+                walk.found.state.push(State { reg: reg.index, node, live_after });
+            }
+        }
+        if !walk.found.state.is_empty() || walk.found.push.is_some() {
+            let Cycle { path, exit, while_true } = cycle;
+            loops.push(Loop { start: block.start, path, exit, while_true, ..walk.found });
+        }
+    }
+    Ok(loops)
+}
+
+fn live_before(body: &Body, block: Block, live_after: &RegSet) -> RegSet {
+    let mut live = live_after.clone();
+    for inst in body.code[block.start as usize..block.end as usize].iter().rev() {
+        step_back(body, inst, &mut live);
+    }
+    live
+}
+
+struct Cycle {
+    path: Vec<Block>,
+    exit: u32,
+    while_true: bool,
+}
+
+/// The cycle of blocks that begins with `first`.
+fn cycle(body: &Body, flow: &FlowGraph, first: Block) -> Option<Cycle> {
+    let mut path = vec![first];
+    while path.len() <= BLOCKS_MAX {
+        let block = path[path.len() - 1];
+        let last: &Inst = &body.code[block.end as usize - 1];
+        let next = match last.op {
+            Op::Jump => last.low(),
+            Op::Branch => {
+                let (then, other) = (last.low(), last.high());
+                let len: u32 = path.iter().map(|block| block.end - block.start).sum();
+                if (then == first.start) == (other == first.start) || len as usize > PATH_MAX {
+                    return None;
+                }
+                let while_true = then == first.start;
+                return Some(Cycle { path, exit: if while_true { other } else { then }, while_true });
+            }
+            op if op.is_terminator() => return None,
+            _ => block.end,
+        };
+        path.push(flow.blocks()[flow.block_at(next)]);
+    }
+    None
+}
+
+/// Goes through a path once.
+struct Walk<'a> {
+    body: &'a Body,
+    constants: &'a Constants<'a>,
+    found: Loop,
+    /// What each register holds.
+    current: HashMap<Reg, NodeId>,
+    /// Elements and lengths that were loaded; arrays don't change, so a second load finds the same.
+    loads: HashMap<(Op, u16, Option<NodeId>), NodeId>,
+    real_ops: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// `None` if the path holds something that a loop's record doesn't cover.
+    fn run(body: &'a Body, constants: &'a Constants<'a>, path: &[Block]) -> Option<Self> {
+        let found = Loop {
+            start: 0,
+            path: Vec::new(),
+            exit: 0,
+            while_true: true,
+            graph: Graph::default(),
+            real_inputs: Vec::new(),
+            int_inputs: Vec::new(),
+            writes: Vec::new(),
+            ends: BTreeMap::new(),
+            state: Vec::new(),
+            push: None,
+        };
+        let mut walk = Walk { body, constants, found, current: HashMap::new(), loads: HashMap::new(), real_ops: 0 };
+        for (at, inst) in path.iter().flat_map(|block| block.start..block.end).enumerate() {
+            walk.step(at as u32, body.code[inst as usize])?;
+        }
+        Some(walk)
+    }
+
+    fn step(&mut self, at: u32, inst: Inst) -> Option<()> {
+        let result = |bank| Reg { bank, index: inst.a };
+        match inst.op {
+            Op::Mov => {
+                let node = self.read(Reg::real(inst.b));
+                self.write(at, result(Bank::Real), node);
+            }
+            Op::IMov => {
+                let node = self.read(Reg::int(inst.b));
+                self.write(at, result(Bank::Int), node);
+            }
+            Op::Const => {
+                let node = self.found.graph.add(Node::Real(inst.imm));
+                self.write(at, result(Bank::Real), node);
+            }
+            Op::IConst => {
+                let node = self.found.graph.add(Node::Int(inst.imm as i64));
+                self.write(at, result(Bank::Int), node);
+            }
+            Op::Len => {
+                let node = self.load(Op::Len, inst.b, None);
+                self.write(at, result(Bank::Int), node);
+            }
+            Op::Elem | Op::IElem => {
+                let index = self.read(Reg::int(inst.c));
+                let node = self.load(inst.op, inst.b, Some(index));
+                self.write(at, result(if inst.op == Op::Elem { Bank::Real } else { Bank::Int }), node);
+            }
+            // Pushes to two registers could be to one builder.
+            Op::Push if self.found.push.is_none() => {
+                let node = self.read(Reg::real(inst.b));
+                self.found.push = Some(Push { builder: inst.a, node });
+            }
+            Op::Jump | Op::Branch => {}
+            op if op.is_scalar() => self.scalar(at, inst),
+            _ => return None,
+        }
+        (self.found.real_inputs.len() <= INPUTS_MAX && self.real_ops <= REAL_OPS_MAX).then_some(())
+    }
+
+    fn scalar(&mut self, at: u32, inst: Inst) {
+        let mut args = Vec::with_capacity(3);
+        self.body.for_each_reg(&inst, |reg, def| {
+            if !def {
+                args.push(reg);
+            }
+        });
+        let args: Vec<NodeId> = args.into_iter().map(|reg| self.read(reg)).collect();
+        let node = self.found.graph.op(inst.op, &args);
+        let bank = match inst.op.info().operands[0].role {
+            Role::Def(bank) => bank,
+            role => unreachable!("a scalar instruction begins with its result, found {role:?}"),
+        };
+        self.real_ops += usize::from(bank == Bank::Real);
+        self.write(at, Reg { bank, index: inst.a }, node);
+    }
+
+    fn read(&mut self, reg: Reg) -> NodeId {
+        if let Some(&node) = self.current.get(&reg) {
+            return node;
+        }
+        let found = &mut self.found;
+        let constants = if reg.bank == Bank::Real { self.constants.reals } else { self.constants.ints };
+        let node = match (constants.get(&reg.index), reg.bank) {
+            (Some(&bits), Bank::Real) => found.graph.add(Node::Real(bits)),
+            (Some(&bits), _) => found.graph.add(Node::Int(bits as i64)),
+            (None, Bank::Real) => {
+                found.real_inputs.push(RealSource::Register(reg.index));
+                found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
+            }
+            _ => {
+                found.int_inputs.push(IntSource::Register(reg.index));
+                found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
+            }
+        };
+        self.current.insert(reg, node);
+        node
+    }
+
+    fn load(&mut self, op: Op, array: u16, index: Option<NodeId>) -> NodeId {
+        let found = &mut self.found;
+        *self.loads.entry((op, array, index)).or_insert_with(|| match index {
+            Some(index) if op == Op::Elem => {
+                found.real_inputs.push(RealSource::Element { array, index });
+                found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
+            }
+            _ => {
+                found.int_inputs.push(IntSource::Load);
+                found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
+            }
+        })
+    }
+
+    fn write(&mut self, at: u32, reg: Reg, node: NodeId) {
+        self.current.insert(reg, node);
+        self.found.ends.insert(reg, node);
+        self.found.writes.push(Write { at, reg, node });
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::preparation::liveness::live_out;
+    use crate::preparation::segmentation::constant_registers;
+
+    /// The loops of a function on (real, array, int) with `code`.
+    pub(crate) fn loops_of(code: &str) -> Vec<Loop> {
+        let source = format!(
+            "type t0 = array real\nfunc f0 \"f\" (real, real, t0, int) -> (real)\n regs 8 real, 8 int, t0, t0\n{{\n{code}\n}}"
+        );
+        let def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
+        let body = &def.functions[0].body;
+        let watch = Watch::none();
+        let flow = FlowGraph::of(body, &watch).expect("nobody stops it");
+        let live = live_out(body, &flow, &watch).expect("nobody stops it");
+        let constants = |bank, params| constant_registers(body, &flow, bank, params, &watch).expect("nobody stops it");
+        let (reals, ints) = (constants(Bank::Real, 2), constants(Bank::Int, 1));
+        find(body, &flow, live.as_deref(), &Constants { reals: &reals, ints: &ints }, &watch).expect("nobody stops it")
+    }
+
+    /// A loop with its test at the end, with this body.
+    pub(crate) fn rotated(body: &str) -> String {
+        format!(
+            "iconst i1, 0\n iconst i2, 1\n jump body\n body:\n {body}\n iadd i1, i1, i2\n ilt i3, i1, i0
+             branch i3, body, done\n done:\n ret (r0)"
+        )
+    }
+
+    #[test]
+    fn a_block_that_leads_to_itself_is_a_loop() {
+        let found = loops_of(&rotated("elem r2, p0, i1\n fma r0, r2, r1, r0"));
+        assert_eq!((found.len(), found[0].start, found[0].path.len(), found[0].exit), (1, 3, 1, 8));
+        let state: Vec<(u16, bool)> = found[0].state.iter().map(|state| (state.reg, state.live_after)).collect();
+        assert_eq!(state, [(0, true)]);
+        assert_eq!(found[0].real_inputs.len(), 3);
+    }
+
+    #[test]
+    fn a_body_and_its_test_at_the_head_are_a_loop() {
+        let found = loops_of(
+            "iconst i1, 0\n iconst i2, 1\n test:\n ilt i3, i1, i0\n branch i3, body, done\n body:\n sin r0, r0\n jump on
+             on:\n iadd i1, i1, i2\n jump test\n done:\n ret (r0)",
+        );
+        assert_eq!(found.len(), 1);
+        let starts: Vec<u32> = found[0].path.iter().map(|block| block.start).collect();
+        assert_eq!((starts, found[0].exit, found[0].while_true), (vec![4, 6, 2], 8, true));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
+    fn what_allocates_or_has_two_ways_is_no_loop() {
+        let none = |code: &str| assert!(loops_of(code).is_empty(), "{code}");
+        none(&rotated("pack p1 (r0, r1)\n sin r0, r0"));
+        none(&rotated("pmov p1, p0\n sin r0, r0"));
+        none(&rotated("call f0 (r0, r1, p0, i1) -> (r0)"));
+        none(&rotated("fork 2\n task f0 (r0, r1, p0, i1) -> (r0)\n task f0 (r0, r1, p0, i1) -> (r1)"));
+        none(&rotated("sin r0, r0\n pmap p1, f0, i0 (r0)"));
+        none(&rotated("branch i1, one, other\n one:\n sin r0, r0\n jump on\n other:\n cos r0, r0\n jump on\n on:"));
+        none(&rotated("iadd i4, i1, i2"));
+        none("jump again\n again:\n sin r0, r0\n jump again");
+        none("jump again\n again:\n sin r0, r0\n branch i0, again, again");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it is about hundreds of instructions")]
+    fn what_is_too_long_is_no_loop() {
+        let none = |code: &str| assert!(loops_of(&rotated(code)).is_empty());
+        none(&"sin r0, r0\n".repeat(REAL_OPS_MAX + 1));
+        none(&"iadd i4, i1, i2\n".repeat(PATH_MAX));
+    }
+
+    #[test]
+    fn equal_loads_are_one_input() {
+        let found = loops_of(&rotated("elem r2, p0, i1\n elem r3, p0, i1\n fma r0, r2, r3, r0"));
+        assert_eq!(found[0].real_inputs.len(), 2);
+    }
+}

@@ -1,0 +1,853 @@
+//! The interpreter: runs the streams of [`crate::preparation`], in primal and in recording mode.
+//!
+//! Frames live on stacks of the VM ([`crate::memory::stack`]), one per bank, so that the native stack doesn't grow with
+//! the program's recursion. Registers are addressed through raw pointers without checks: the verifier has checked every
+//! register, target, field and function of the code, and each call makes room for the callee's frame. The two modes are
+//! two instances of one function; the recording one also moves words and writes records.
+
+mod loops;
+mod recording;
+mod registers;
+mod room;
+mod tasks;
+mod trace;
+
+pub(crate) use loops::{give_pushed_words, import_arrays};
+use loops::{loop_begin, loop_end, loop_step};
+pub(crate) use recording::{element_word, load_word};
+use recording::{is_active, segment_end};
+pub(crate) use registers::Registers;
+pub(crate) use registers::unpack_captures;
+use registers::{copy_registers, gather, return_registers, scatter, unpack_results};
+pub(crate) use tasks::Crew;
+use trace::Trace;
+
+use crate::bytecode::isa::{Bank, Inst, Op, for_each_instruction};
+use crate::math;
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref};
+use crate::memory::stack::{NativeStack, Reserve, Stack};
+use crate::native::{Code, Status, Tier};
+use crate::running::meter::Meter;
+use crate::running::program::Program;
+use crate::sweep::{read, scalar_arm};
+use crate::tape::Tape;
+use crate::trap::{Limit, TrapKind};
+use crate::word::CONSTANT;
+
+/// What a caller needs to go on.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    func: u32,
+    /// Position of the instruction after the call.
+    pc: u32,
+    base: Registers,
+}
+
+/// Results of a run, by bank.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) reals: Vec<f64>,
+    pub(crate) words: Vec<u64>,
+    pub(crate) ints: Vec<i64>,
+    pub(crate) refs: Vec<Ref>,
+}
+
+/// Arguments of a run, by bank.
+pub(crate) type Arguments = Results;
+
+/// The state of a run, reused by the next. Native code gets a pointer to it as its context and reads and writes its
+/// fields at their offsets ([`crate::native::layout`]).
+#[derive(Debug)]
+pub(crate) struct Interp {
+    pub(crate) reals: Stack<f64>,
+    words: Stack<u64>,
+    ints: Stack<i64>,
+    pub(crate) refs: Stack<Ref>,
+    pub(crate) native_stack: NativeStack,
+    /// Callers that are interpreted.
+    frames: Vec<Frame>,
+    pub(crate) heap: Heap,
+    pub(crate) tape: Tape,
+    /// Arguments of a tail call, results, new words of a segment.
+    pub(crate) scratch: Results,
+    pub(crate) results: Results,
+    /// The frames of a run that has stopped.
+    pub(crate) trace: Trace,
+    live_bytes_max: u64,
+    depth_max: usize,
+    pub(crate) stack_bytes: u64,
+    /// What is left of the meter's last slice.
+    pub(crate) fuel: i64,
+    /// The end of the room of the references' stack, for native code.
+    pub(crate) refs_end: *mut Ref,
+    /// The address that native frames have to stay above.
+    pub(crate) native_limit: usize,
+    /// The function that native code calls: what the interpreter runs if there is no code for it.
+    pub(crate) callee: u32,
+    /// What a helper that preserves all registers has for native code.
+    pub(crate) result: u64,
+    /// Why native code has stopped.
+    pub(crate) trap: Option<TrapKind>,
+    pub(crate) program: *const Program,
+    pub(crate) meter: *mut Meter<'static>,
+    crew: *const Crew<'static>,
+    pub(crate) recording: bool,
+    /// Whether this strand is inside of a fork, of which other strands run a part.
+    forked: bool,
+    /// Where the references of the task's frames begin.
+    pub(crate) roots: *mut Ref,
+    /// What stands above these places is free for strands that run while this one waits.
+    free: Registers,
+    /// Strands that run on the stacks, one waiting for the next, without the first one.
+    nested: u32,
+    /// Instructions of the last task that ended and had no forks.
+    last_leaf: i64,
+    /// Tasks that have begun, on this strand and on those that it has absorbed.
+    pub(crate) tasks: u64,
+    /// What the strand's fuel would be at the task's beginning if its forks took only as long as their longest tasks.
+    span_start: i64,
+    /// Instructions of the run along the longest way through its forks, when it has ended.
+    pub(crate) whole_span: u64,
+}
+
+// SAFETY: the references lead to objects of the heap, which belongs to the same value; program and meter are set for
+// the time of a run.
+unsafe impl Send for Interp {}
+
+impl Interp {
+    pub(crate) fn new(heap: Heap, tape: Tape, stacks: Reserve) -> Self {
+        Interp {
+            reals: Stack::new(stacks),
+            words: Stack::new(stacks),
+            ints: Stack::new(stacks),
+            refs: Stack::new(stacks),
+            native_stack: NativeStack::new(stacks),
+            frames: Vec::new(),
+            heap,
+            tape,
+            scratch: Results::default(),
+            results: Results::default(),
+            trace: Trace::default(),
+            live_bytes_max: u64::MAX,
+            depth_max: usize::MAX,
+            stack_bytes: 0,
+            fuel: 0,
+            refs_end: std::ptr::null_mut(),
+            native_limit: usize::MAX,
+            callee: 0,
+            result: 0,
+            trap: None,
+            program: std::ptr::null(),
+            meter: std::ptr::null_mut(),
+            crew: std::ptr::null(),
+            recording: false,
+            forked: false,
+            roots: std::ptr::null_mut(),
+            free: Registers::NOWHERE,
+            nested: 0,
+            last_leaf: 0,
+            tasks: 0,
+            span_start: 0,
+            whole_span: 0,
+        }
+    }
+
+    /// Begins a run.
+    pub(crate) fn begin(&mut self, live_bytes_max: u64, depth_max: usize) {
+        self.frames.clear();
+        self.trace.clear();
+        (self.live_bytes_max, self.depth_max, self.fuel, self.stack_bytes) = (live_bytes_max, depth_max, 0, 0);
+        self.reals.begin();
+        self.words.begin();
+        self.ints.begin();
+        self.refs.begin();
+        self.native_stack.begin();
+        (self.refs_end, self.native_limit) = (self.refs.end(), usize::MAX);
+        (self.roots, self.forked, self.tasks, self.span_start) = (self.refs.start(), false, 0, 0);
+    }
+
+    /// Bytes of the stacks that this run has used.
+    pub(crate) fn stack_bytes(&self) -> u64 {
+        self.stack_bytes
+    }
+
+    /// The bottoms of the stacks.
+    fn bottom(&self) -> Registers {
+        Registers {
+            reals: self.reals.start(),
+            words: self.words.start(),
+            ints: self.ints.start(),
+            refs: self.refs.start(),
+        }
+    }
+
+    /// Runs a function to its end. Results are in `self.results`.
+    pub(crate) fn run(
+        &mut self,
+        program: &Program,
+        func: u32,
+        args: &Arguments,
+        recording: bool,
+        crew: &Crew<'_>,
+    ) -> Result<(), TrapKind> {
+        let mut meter = Meter::new(crew.account, None);
+        (self.program, self.recording) = (program, recording);
+        (self.meter, self.crew) = ((&raw mut meter).cast(), (&raw const *crew).cast());
+        self.heap.attach(crew.account);
+        self.tape.attach(crew.account);
+        let outcome = self.run_function(program, func, args, recording);
+        self.whole_span = self.span() as u64;
+        (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+        if outcome.is_err() && self.trace.is_empty() {
+            // Not even the first frame had room, or no fuel.
+            self.trace.push((func, 0));
+        }
+        outcome
+    }
+
+    fn run_function(
+        &mut self,
+        program: &Program,
+        func: u32,
+        args: &Arguments,
+        recording: bool,
+    ) -> Result<(), TrapKind> {
+        self.fuel = self.refill(0)?;
+        let base = self.bottom();
+        let stream = program.prepare(func, recording, self.account())?;
+        if recording { self.reserve::<true>(&base, stream) } else { self.reserve::<false>(&base, stream) }?;
+        // SAFETY: there is room for the first frame, and its first registers are the parameters.
+        unsafe {
+            if recording {
+                scatter::<true>(args, base);
+            } else {
+                scatter::<false>(args, base);
+            }
+            self.run_at(program, func, base)?;
+            let results = &program.def.functions[func as usize].results;
+            let count = |bank| results.iter().filter(|ty| ty.bank() == bank).count();
+            let reals = count(Bank::Real);
+            let gathered = &mut self.results;
+            gathered.reals.clear();
+            gathered.reals.extend((0..reals).map(|n| *base.reals.add(n)));
+            gathered.words.clear();
+            gathered.words.extend((0..if recording { reals } else { 0 }).map(|n| *base.words.add(n)));
+            gathered.ints.clear();
+            gathered.ints.extend((0..count(Bank::Int)).map(|n| *base.ints.add(n)));
+            gathered.refs.clear();
+            gathered.refs.extend((0..count(Bank::Ref)).map(|n| *base.refs.add(n)));
+        }
+        Ok(())
+    }
+
+    /// Runs a function whose arguments are its first registers, natively or interpreted. Its results are the first
+    /// registers afterwards.
+    ///
+    /// # Safety
+    /// There is room for the frame, and the arguments are of the parameters' types.
+    unsafe fn run_at(&mut self, program: &Program, func: u32, base: Registers) -> Result<(), TrapKind> {
+        let remaining = self.depth_max.saturating_sub(1);
+        if program.tier.is_none() && !program.forks(func) {
+            // SAFETY: promised by the caller.
+            return unsafe { self.activate(func, base, remaining) }.map(|_| ());
+        }
+        let ground = self.open_native()?;
+        // SAFETY: promised by the caller. The stack belongs to this strand, which runs nowhere else meanwhile. Nothing
+        // below unwinds: a generator's panics and those of the host's jobs are caught where these are called.
+        unsafe { ground.run(|| self.run_callee(func, base, remaining)) }
+    }
+
+    /// Runs native code.
+    ///
+    /// # Safety
+    /// As [`Interp::run_at`]; the run is on the native stack.
+    unsafe fn enter(&mut self, tier: &Tier, code: Code, base: Registers, remaining: usize) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller; the code belongs to the program that runs.
+        match unsafe { tier.enter(code, self, base, remaining) } {
+            Status::Returned => Ok(()),
+            Status::Trapped => Err(self.trap.take().expect("native code that stops says why")),
+        }
+    }
+
+    /// Interprets a function whose arguments are its first registers, until it returns; or until native code can do the
+    /// rest, which the caller is to enter with the same registers. If it were entered from here, functions that call
+    /// each other in tail position, some native and some not, would nest.
+    ///
+    /// # Safety
+    /// The arguments are of the parameters' types. There is room for them.
+    pub(crate) unsafe fn activate(
+        &mut self,
+        func: u32,
+        base: Registers,
+        remaining: usize,
+    ) -> Result<Option<Code>, TrapKind> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if self.recording {
+                self.execute::<true>(func, base, remaining)
+            } else {
+                self.execute::<false>(func, base, remaining)
+            }
+        }
+    }
+
+    /// Leaves the frames of an activation behind after a trap.
+    #[cold]
+    fn unwind(&mut self, func: u32, position: u32, floor: usize) {
+        self.trace.push((func, position));
+        self.unwind_callers(floor);
+    }
+
+    #[cold]
+    fn unwind_callers(&mut self, floor: usize) {
+        self.trace.extend(self.frames.drain(floor..).rev().map(|frame| (frame.func, frame.pc - 1)));
+    }
+}
+
+/// The references of all frames between two places of their stack.
+///
+/// # Safety
+/// All of them are initialised, and nothing else accesses them while the slice lives.
+pub(crate) unsafe fn roots<'a>(start: *mut Ref, end: *mut Ref) -> &'a mut [Ref] {
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts_mut(start, end.offset_from(start) as usize) }
+}
+
+/// Wraps the body of a scalar instruction that can trap.
+macro_rules! trapping {
+    ($trap:ident, () $body:block) => {
+        $body
+    };
+    ($trap:ident, (try) $body:block) => {{
+        let result: Result<_, TrapKind> = $body;
+        match result {
+            Ok(value) => value,
+            Err(kind) => $trap!(kind),
+        }
+    }};
+}
+
+/// Expands to the interpreter's only dispatch: scalar instructions from the table, the rest by hand below.
+macro_rules! define_execute {
+    (
+        scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
+            $args:tt -> $rbank:ident $($try:ident)? $body:block
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+        structural $structural:tt
+        internal $internal:tt
+    ) => {
+        impl Interp {
+            /// See [`Interp::activate`].
+            unsafe fn execute<const RECORD: bool>(
+                &mut self,
+                entry: u32,
+                base: Registers,
+                remaining: usize,
+            ) -> Result<Option<Code>, TrapKind> {
+                // SAFETY: `run` has set the pointer for the time of the run.
+                let program = unsafe { &*self.program };
+                let account = self.account();
+                let tier = program.tier.as_ref();
+                let period = tier.map_or(u32::MAX, Tier::back_edge_period);
+                let mut countdown = period;
+                let mut remaining = remaining;
+                let floor = self.frames.len();
+                let mut fuel = self.fuel;
+                let mut stream = program.prepare(entry, RECORD, account)?;
+                let mut frame = Frame { func: entry, pc: 0, base };
+                let mut pc = stream.code.as_ptr();
+                self.reserve::<RECORD>(&frame.base, stream)?;
+                let Registers { mut reals, mut words, mut ints, mut refs } = base;
+
+                // Points the locals at the current frame, for which room was made.
+                macro_rules! enter {
+                    () => {
+                        Registers { reals, words, ints, refs } = frame.base;
+                    };
+                }
+                macro_rules! trap {
+                    ($kind:expr) => {{
+                        let kind: TrapKind = $kind;
+                        let position = pc.offset_from(stream.code.as_ptr());
+                        self.unwind(frame.func, position as u32, floor);
+                        self.fuel = fuel;
+                        return Err(kind);
+                    }};
+                }
+                // Makes the caller's frame the current one again. The call site says where results go.
+                macro_rules! resume_caller {
+                    () => {{
+                        frame = self.frames.pop().unwrap_unchecked();
+                        remaining += 1;
+                        stream = program.stream(frame.func, RECORD);
+                        enter!();
+                        pc = stream.code.as_ptr().add(frame.pc as usize);
+                        let call = &*pc.sub(1);
+                        &*stream.calls.as_ptr().add(call.imm as usize)
+                    }};
+                }
+                // Goes on in the caller after native code has run the current frame to its end.
+                macro_rules! leave {
+                    ($outcome:expr) => {{
+                        let outcome: Result<(), TrapKind> = $outcome;
+                        fuel = self.fuel;
+                        if let Err(kind) = outcome {
+                            self.unwind_callers(floor);
+                            return Err(kind);
+                        }
+                        if self.frames.len() == floor {
+                            return Ok(None);
+                        }
+                        let from = frame.base;
+                        let results = resume_caller!();
+                        unpack_results::<RECORD>(from, &results.defs, frame.base);
+                        continue;
+                    }};
+                }
+                // Native code takes over the current frame.
+                macro_rules! take_over {
+                    ($tier:expr, $code:expr) => {{
+                        self.fuel = fuel;
+                        if self.frames.len() == floor {
+                            return Ok(Some($code));
+                        }
+                        leave!(self.enter($tier, $code, frame.base, remaining));
+                    }};
+                }
+                // Counts a round of a loop whose head `pc` has gone to, and goes on natively if it is worth it.
+                macro_rules! back_edge {
+                    () => {{
+                        countdown -= 1;
+                        if countdown == 0 {
+                            countdown = period;
+                            if let Some(tier) = tier {
+                                let header = pc.offset_from(stream.code.as_ptr()) as u32;
+                                if let Some(code) = tier.looped(program, frame.func, RECORD, header, account) {
+                                    take_over!(tier, code);
+                                }
+                            }
+                        }
+                        continue;
+                    }};
+                }
+                macro_rules! limit {
+                    ($result:expr) => {
+                        match $result {
+                            Ok(value) => value,
+                            Err(limit) => trap!(TrapKind::Limit(limit)),
+                        }
+                    };
+                }
+                macro_rules! prepare {
+                    ($func:expr) => {
+                        match program.prepare($func, RECORD, account) {
+                            Ok(stream) => stream,
+                            Err(kind) => trap!(kind),
+                        }
+                    };
+                }
+                macro_rules! charge {
+                    ($cost:expr) => {
+                        fuel -= $cost as i64;
+                        if fuel < 0 {
+                            match self.refill(fuel) {
+                                Ok(slice) => fuel = slice,
+                                Err(kind) => trap!(kind),
+                            }
+                        }
+                    };
+                }
+                macro_rules! go {
+                    ($target:expr) => {{
+                        pc = stream.code.as_ptr().add($target as usize);
+                        continue;
+                    }};
+                }
+                // The first places above the current frame.
+                macro_rules! window {
+                    () => {
+                        Registers {
+                            reals: reals.add(stream.reals),
+                            words: if RECORD { words.add(stream.reals) } else { words },
+                            ints: ints.add(stream.ints),
+                            refs: refs.add(stream.refs),
+                        }
+                    };
+                }
+                macro_rules! allocate {
+                    ($header:expr, $words:expr) => {{
+                        let reserved = self.stack_bytes;
+                        // The references of all frames are initialised; `refs` is not used while the slice lives.
+                        let roots = roots(self.roots, refs.add(stream.refs));
+                        limit!(self.heap.allocate($header, $words, reserved, roots))
+                    }};
+                }
+
+                // SAFETY: room was made for the frame; the parameters are its first registers.
+                unsafe {
+                    for n in stream.ref_params..stream.refs {
+                        *refs.add(n) = std::ptr::null_mut();
+                    }
+                }
+
+                loop {
+                    // SAFETY: control stays inside the stream: every path ends in a terminator and targets are in
+                    // range. Registers, fields and tables are those that the verifier has checked.
+                    unsafe {
+                        let inst: &Inst = &*pc;
+                        match inst.op {
+                            $( Op::$sname => {
+                                scalar_arm!(inst, reals, ints, $args -> $rbank, trapping!(trap, ($($try)?) $body));
+                                if RECORD && Op::$sname.makes_constant() {
+                                    *words.add(inst.a as usize) = CONSTANT;
+                                }
+                            } )*
+                            Op::Mov => {
+                                *reals.add(inst.a as usize) = *reals.add(inst.b as usize);
+                                if RECORD {
+                                    *words.add(inst.a as usize) = *words.add(inst.b as usize);
+                                }
+                            }
+                            Op::PrimalMov => *reals.add(inst.a as usize) = *reals.add(inst.b as usize),
+                            Op::PrimalConst => *reals.add(inst.a as usize) = f64::from_bits(inst.imm),
+                            Op::PrimalToReal => *reals.add(inst.a as usize) = *ints.add(inst.b as usize) as f64,
+                            Op::IMov => *ints.add(inst.a as usize) = *ints.add(inst.b as usize),
+                            Op::PMov => *refs.add(inst.a as usize) = *refs.add(inst.b as usize),
+                            Op::Const => {
+                                *reals.add(inst.a as usize) = f64::from_bits(inst.imm);
+                                if RECORD {
+                                    *words.add(inst.a as usize) = CONSTANT;
+                                }
+                            }
+                            Op::IConst => *ints.add(inst.a as usize) = inst.imm as i64,
+                            Op::PSelect => {
+                                let chosen = if *ints.add(inst.b as usize) != 0 { inst.c } else { inst.imm as u16 };
+                                *refs.add(inst.a as usize) = *refs.add(chosen as usize);
+                            }
+                            Op::SegmentEnd => {
+                                let site = &*stream.segments.as_ptr().add(inst.imm as usize);
+                                limit!(segment_end(site, &mut self.tape, &mut self.scratch.words, reals, words, ints));
+                            }
+                            Op::LoopBegin => {
+                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
+                                loop_begin(site, &mut self.tape, words, refs);
+                            }
+                            Op::LoopStep => {
+                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
+                                limit!(loop_step(site, &mut self.tape, reals, ints));
+                                charge!(site.cost);
+                                if (*ints.add(inst.a as usize) != 0) != site.while_true {
+                                    go!(site.end);
+                                }
+                                pc = stream.code.as_ptr().add(site.body as usize);
+                                back_edge!();
+                            }
+                            Op::LoopEnd => {
+                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
+                                limit!(loop_end(program, site, &mut self.tape, Registers { reals, words, ints, refs }));
+                            }
+
+                            Op::Jump => {
+                                charge!(inst.high());
+                                go!(inst.low());
+                            }
+                            Op::Branch => {
+                                charge!(u32::from(inst.b) | u32::from(inst.c) << 16);
+                                go!(if *ints.add(inst.a as usize) != 0 { inst.low() } else { inst.high() });
+                            }
+                            Op::BackJump | Op::BackBranch => {
+                                let target = if inst.op == Op::BackJump {
+                                    charge!(inst.high());
+                                    inst.low()
+                                } else {
+                                    charge!(u32::from(inst.b) | u32::from(inst.c) << 16);
+                                    if *ints.add(inst.a as usize) != 0 { inst.low() } else { inst.high() }
+                                };
+                                let target = stream.code.as_ptr().add(target as usize);
+                                if target > pc {
+                                    pc = target;
+                                    continue;
+                                }
+                                pc = target;
+                                back_edge!();
+                            }
+                            Op::Switch => {
+                                let site = &stream.switches[inst.imm as usize];
+                                charge!(site.cost);
+                                let index = *ints.add(inst.a as usize);
+                                let target = usize::try_from(index).ok().and_then(|n| site.targets.get(n));
+                                go!(target.copied().unwrap_or(site.default));
+                            }
+                            Op::Call | Op::CallClosure => {
+                                let site = &*stream.calls.as_ptr().add(inst.imm as usize);
+                                charge!(site.cost);
+                                let closure = if inst.op == Op::CallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
+                                let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
+                                if remaining == 0 {
+                                    trap!(TrapKind::Limit(Limit::Depth));
+                                }
+                                let window = window!();
+                                // What is handed on fits in the margin above the room.
+                                let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.tape));
+                                copy_registers::<RECORD>(&site.uses, frame.base, to);
+                                if let Some(tier) = tier
+                                    && let Some(code) = tier.called(program, func, RECORD, account)
+                                {
+                                    self.fuel = fuel;
+                                    let outcome = self.enter(tier, code, window, remaining - 1);
+                                    fuel = self.fuel;
+                                    if let Err(kind) = outcome {
+                                        trap!(kind);
+                                    }
+                                    unpack_results::<RECORD>(window, &site.defs, frame.base);
+                                } else {
+                                    let callee = prepare!(func);
+                                    if let Err(limit) = self.reserve::<RECORD>(&window, callee) {
+                                        trap!(TrapKind::Limit(limit));
+                                    }
+                                    let position = pc.offset_from(stream.code.as_ptr()) as u32;
+                                    self.frames.push(Frame { pc: position + 1, ..frame });
+                                    remaining -= 1;
+                                    frame = Frame { func, pc: 0, base: window };
+                                    stream = callee;
+                                    enter!();
+                                    for n in stream.ref_params..stream.refs {
+                                        *refs.add(n) = std::ptr::null_mut();
+                                    }
+                                    pc = stream.code.as_ptr();
+                                    continue;
+                                }
+                            }
+                            Op::TailCall | Op::TailCallClosure => {
+                                let site = &*stream.calls.as_ptr().add(inst.imm as usize);
+                                charge!(site.cost);
+                                let closure = if inst.op == Op::TailCallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
+                                let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
+                                gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
+                                let callee = prepare!(func);
+                                limit!(self.reserve::<RECORD>(&frame.base, callee));
+                                let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
+                                scatter::<RECORD>(&self.scratch, to);
+                                if let Some(tier) = tier
+                                    && let Some(code) = tier.called(program, func, RECORD, account)
+                                {
+                                    take_over!(tier, code);
+                                }
+                                frame.func = func;
+                                stream = callee;
+                                for n in stream.ref_params..stream.refs {
+                                    *refs.add(n) = std::ptr::null_mut();
+                                }
+                                pc = stream.code.as_ptr();
+                                continue;
+                            }
+                            Op::Ret => {
+                                let site = &*stream.calls.as_ptr().add(inst.imm as usize);
+                                charge!(site.cost);
+                                if self.frames.len() == floor {
+                                    gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
+                                    scatter::<RECORD>(&self.scratch, frame.base);
+                                    self.fuel = fuel;
+                                    return Ok(None);
+                                }
+                                let from = frame.base;
+                                let results = resume_caller!();
+                                return_registers::<RECORD>(&site.uses, from, &results.defs, frame.base);
+                                continue;
+                            }
+                            Op::Fork => {
+                                let site = &*stream.forks.as_ptr().add(inst.imm as usize);
+                                charge!(site.cost);
+                                if remaining == 0 {
+                                    trap!(TrapKind::Limit(Limit::Depth));
+                                }
+                                let args = window!();
+                                for task in &site.tasks {
+                                    copy_registers::<RECORD>(&task.uses, frame.base, args.after(&task.args_at));
+                                }
+                                self.fuel = fuel;
+                                let outcome = self.fork(site, args, remaining - 1);
+                                fuel = self.fuel;
+                                if let Err(kind) = outcome {
+                                    trap!(kind);
+                                }
+                                let results = args.after(&site.args);
+                                for task in &site.tasks {
+                                    let from = results.after(&task.results_at);
+                                    unpack_results::<RECORD>(from, &task.defs, frame.base);
+                                }
+                            }
+                            Op::ParallelMap => {
+                                let site = &*stream.maps.as_ptr().add(inst.imm as usize);
+                                charge!(site.cost);
+                                if remaining == 0 {
+                                    trap!(TrapKind::Limit(Limit::Depth));
+                                }
+                                let args = window!();
+                                copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                self.fuel = fuel;
+                                let outcome = self.parallel_map(site, *ints.add(inst.b as usize), args, remaining - 1);
+                                fuel = self.fuel;
+                                match outcome {
+                                    Ok(array) => *refs.add(inst.a as usize) = array,
+                                    Err(kind) => trap!(kind),
+                                }
+                            }
+                            Op::Task => unreachable!("a task stands in its fork's site"),
+                            Op::Trap => trap!(TrapKind::Message(program.message(inst.low()).to_owned())),
+
+                            Op::StructNew | Op::VariantNew | Op::ClosureNew => {
+                                let site = &*stream.objects.as_ptr().add(inst.imm as usize);
+                                let fields = heap::fields_of(site.header);
+                                let object = allocate!(site.header, fields.size());
+                                let to = Registers {
+                                    reals: object.add(fields.real_at(0)).cast(),
+                                    words: object.add(fields.word_at(0)),
+                                    ints: object.add(fields.int_at(0)).cast(),
+                                    refs: object.add(fields.ref_at(0)).cast(),
+                                };
+                                copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
+                                if RECORD && is_active(object, fields) {
+                                    *object.add(OWNER) = self.tape.owner;
+                                }
+                                *refs.add(inst.a as usize) = object;
+                            }
+                            Op::Field => {
+                                let object = *refs.add(inst.b as usize);
+                                *reals.add(inst.a as usize) = *object.add(inst.low() as usize).cast();
+                                if RECORD {
+                                    let word = *object.add(inst.high() as usize);
+                                    *words.add(inst.a as usize) = limit!(load_word(&mut self.tape, object, word));
+                                }
+                            }
+                            Op::IField => *ints.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize) as i64,
+                            Op::PField => *refs.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize).cast(),
+                            Op::VariantTag => {
+                                *ints.add(inst.a as usize) = i64::from(heap::tag_of(**refs.add(inst.b as usize)));
+                            }
+                            Op::Payload | Op::IPayload | Op::PPayload => {
+                                let object = *refs.add(inst.b as usize);
+                                let found = heap::tag_of(*object);
+                                if found != u32::from(inst.c) {
+                                    trap!(TrapKind::WrongTag { expected: inst.c, found: found as u16 });
+                                }
+                                let value = object.add(inst.low() as usize);
+                                match inst.op {
+                                    Op::Payload => {
+                                        *reals.add(inst.a as usize) = *value.cast();
+                                        if RECORD {
+                                            let word = *object.add(inst.high() as usize);
+                                            *words.add(inst.a as usize) =
+                                                limit!(load_word(&mut self.tape, object, word));
+                                        }
+                                    }
+                                    Op::IPayload => *ints.add(inst.a as usize) = *value as i64,
+                                    _ => *refs.add(inst.a as usize) = *value.cast(),
+                                }
+                            }
+
+                            Op::Len => *ints.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(LEN) as i64,
+                            Op::Elem | Op::IElem | Op::PElem | Op::PrimalElem => {
+                                let array = *refs.add(inst.b as usize);
+                                let (index, len) = (*ints.add(inst.c as usize), *array.add(LEN));
+                                if index as u64 >= len {
+                                    trap!(TrapKind::IndexOutOfBounds { index, len });
+                                }
+                                let value = array.add(ARRAY_HEADER + index as usize);
+                                match inst.op {
+                                    Op::Elem => {
+                                        *reals.add(inst.a as usize) = *value.cast();
+                                        if RECORD {
+                                            *words.add(inst.a as usize) =
+                                                limit!(element_word(&mut self.tape, array, index as u64));
+                                        }
+                                    }
+                                    Op::PrimalElem => *reals.add(inst.a as usize) = *value.cast(),
+                                    Op::IElem => *ints.add(inst.a as usize) = *value as i64,
+                                    _ => *refs.add(inst.a as usize) = *value.cast(),
+                                }
+                            }
+                            Op::Pack => {
+                                let site = &*stream.objects.as_ptr().add(inst.imm as usize);
+                                let len = site.uses.reals.len() + site.uses.ints.len() + site.uses.refs.len();
+                                let array = allocate!(site.header, ARRAY_HEADER + len);
+                                *array.add(LEN) = len as u64;
+                                *array.add(FIRST) = 0;
+                                let elements = array.add(ARRAY_HEADER);
+                                self.scratch.words.clear();
+                                self.scratch.words.resize(if RECORD { site.uses.reals.len() } else { 0 }, CONSTANT);
+                                let to = Registers {
+                                    reals: elements.cast(),
+                                    words: self.scratch.words.as_mut_ptr(),
+                                    ints: elements.cast(),
+                                    refs: elements.cast(),
+                                };
+                                copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
+                                *refs.add(inst.a as usize) = array;
+                                if RECORD {
+                                    let active = match site.element {
+                                        Bank::Real => {
+                                            let first = limit!(self.tape.pack(&self.scratch.words));
+                                            *array.add(FIRST) = u64::from(first);
+                                            first != 0
+                                        }
+                                        Bank::Int => false,
+                                        Bank::Ref => (0..len).any(|n| *(*elements.add(n).cast::<Ref>()).add(OWNER) != 0),
+                                    };
+                                    *array.add(OWNER) = if active { self.tape.owner } else { 0 };
+                                }
+                            }
+                            Op::Build => {
+                                let capacity = *ints.add(inst.b as usize);
+                                let roots = roots(self.roots, refs.add(stream.refs));
+                                let element = u64::from(inst.c);
+                                let built = heap::build(&mut self.heap, capacity, element, RECORD, self.stack_bytes, roots);
+                                match built {
+                                    Ok(builder) => *refs.add(inst.a as usize) = builder,
+                                    Err(kind) => trap!(kind),
+                                }
+                            }
+                            Op::Push | Op::IPush | Op::PPush => {
+                                let builder = *refs.add(inst.a as usize);
+                                if !heap::is_builder(*builder) {
+                                    trap!(TrapKind::BuilderFinished);
+                                }
+                                let (len, capacity) = (*builder.add(LEN), *builder.add(CAPACITY));
+                                if len >= capacity {
+                                    trap!(TrapKind::BuilderFull { capacity });
+                                }
+                                let to = builder.add(ARRAY_HEADER + len as usize);
+                                match inst.op {
+                                    Op::Push => {
+                                        *to.cast() = *reals.add(inst.b as usize);
+                                        if RECORD {
+                                            *to.add(capacity as usize) = *words.add(inst.b as usize);
+                                        }
+                                    }
+                                    Op::IPush => *to = *ints.add(inst.b as usize) as u64,
+                                    _ => {
+                                        let object = *refs.add(inst.b as usize);
+                                        *to.cast() = object;
+                                        if RECORD && *object.add(OWNER) != 0 {
+                                            *builder.add(OWNER) = self.tape.owner;
+                                        }
+                                    }
+                                }
+                                *builder.add(LEN) = len + 1;
+                            }
+                            Op::Finish => {
+                                let array = *refs.add(inst.b as usize);
+                                if let Err(kind) = heap::finish(array, &mut self.tape) {
+                                    trap!(kind);
+                                }
+                                *refs.add(inst.a as usize) = array;
+                            }
+                        }
+                        pc = pc.add(1);
+                    }
+                }
+            }
+        }
+    };
+}
+for_each_instruction!(define_execute);

@@ -1,0 +1,171 @@
+//! Moving values between frames, objects and lists of registers.
+
+use super::Results;
+use super::recording::load_word;
+use crate::memory::heap::{self, Ref};
+use crate::preparation::RegList;
+use crate::tape::Tape;
+use crate::trap::Limit;
+
+/// Pointers to the first registers of a frame, or to the fields of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registers {
+    pub(crate) reals: *mut f64,
+    pub(crate) words: *mut u64,
+    pub(crate) ints: *mut i64,
+    pub(crate) refs: *mut Ref,
+}
+
+impl Registers {
+    /// No places.
+    pub(super) const NOWHERE: Registers = Registers {
+        reals: std::ptr::null_mut(),
+        words: std::ptr::null_mut(),
+        ints: std::ptr::null_mut(),
+        refs: std::ptr::null_mut(),
+    };
+}
+
+/// Copies the listed registers to consecutive places.
+///
+/// # Safety
+/// `from` is a frame that has the registers, `to` has room for them, and the two don't overlap.
+#[inline(always)]
+pub(super) unsafe fn copy_registers<const RECORD: bool>(list: &RegList, from: Registers, to: Registers) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        for (n, &reg) in list.reals.iter().enumerate() {
+            *to.reals.add(n) = *from.reals.add(usize::from(reg));
+            if RECORD {
+                *to.words.add(n) = *from.words.add(usize::from(reg));
+            }
+        }
+        for (n, &reg) in list.ints.iter().enumerate() {
+            *to.ints.add(n) = *from.ints.add(usize::from(reg));
+        }
+        for (n, &reg) in list.refs.iter().enumerate() {
+            *to.refs.add(n) = *from.refs.add(usize::from(reg));
+        }
+    }
+}
+
+/// Copies results from the callee's registers to the caller's.
+///
+/// # Safety
+/// Both frames have the registers and don't overlap; the lists agree in number by bank.
+#[inline(always)]
+pub(super) unsafe fn return_registers<const RECORD: bool>(
+    results: &RegList,
+    from: Registers,
+    list: &RegList,
+    to: Registers,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        for (&src, &dst) in results.reals.iter().zip(&list.reals) {
+            *to.reals.add(usize::from(dst)) = *from.reals.add(usize::from(src));
+            if RECORD {
+                *to.words.add(usize::from(dst)) = *from.words.add(usize::from(src));
+            }
+        }
+        for (&src, &dst) in results.ints.iter().zip(&list.ints) {
+            *to.ints.add(usize::from(dst)) = *from.ints.add(usize::from(src));
+        }
+        for (&src, &dst) in results.refs.iter().zip(&list.refs) {
+            *to.refs.add(usize::from(dst)) = *from.refs.add(usize::from(src));
+        }
+    }
+}
+
+/// Copies results from the callee's first registers to the caller's.
+///
+/// # Safety
+/// Both frames have the registers, and the callee's are above the caller's.
+#[inline(always)]
+pub(super) unsafe fn unpack_results<const RECORD: bool>(from: Registers, list: &RegList, to: Registers) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        for (n, &reg) in list.reals.iter().enumerate() {
+            *to.reals.add(usize::from(reg)) = *from.reals.add(n);
+            if RECORD {
+                *to.words.add(usize::from(reg)) = *from.words.add(n);
+            }
+        }
+        for (n, &reg) in list.ints.iter().enumerate() {
+            *to.ints.add(usize::from(reg)) = *from.ints.add(n);
+        }
+        for (n, &reg) in list.refs.iter().enumerate() {
+            *to.refs.add(usize::from(reg)) = *from.refs.add(n);
+        }
+    }
+}
+
+/// Copies the registers that a tail call or a return hands on.
+///
+/// # Safety
+/// `from` is a frame that has the registers.
+pub(super) unsafe fn gather<const RECORD: bool>(list: &RegList, from: Registers, to: &mut Results) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        to.reals.clear();
+        to.reals.extend(list.reals.iter().map(|&reg| *from.reals.add(usize::from(reg))));
+        to.words.clear();
+        if RECORD {
+            to.words.extend(list.reals.iter().map(|&reg| *from.words.add(usize::from(reg))));
+        }
+        to.ints.clear();
+        to.ints.extend(list.ints.iter().map(|&reg| *from.ints.add(usize::from(reg))));
+        to.refs.clear();
+        to.refs.extend(list.refs.iter().map(|&reg| *from.refs.add(usize::from(reg))));
+    }
+}
+
+/// Copies gathered values to consecutive registers.
+///
+/// # Safety
+/// `to` has room for them.
+pub(super) unsafe fn scatter<const RECORD: bool>(values: &Results, to: Registers) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        to.reals.copy_from_nonoverlapping(values.reals.as_ptr(), values.reals.len());
+        if RECORD {
+            to.words.copy_from_nonoverlapping(values.words.as_ptr(), values.words.len());
+        }
+        to.ints.copy_from_nonoverlapping(values.ints.as_ptr(), values.ints.len());
+        to.refs.copy_from_nonoverlapping(values.refs.as_ptr(), values.refs.len());
+    }
+}
+
+/// Copies a closure's captures to consecutive registers. Returns where the arguments go. Null is not a closure.
+/// Captured reals of other tasks are imported.
+///
+/// # Safety
+/// `to` has room for the captures.
+#[inline(always)]
+pub(crate) unsafe fn unpack_captures<const RECORD: bool>(
+    closure: Ref,
+    to: Registers,
+    tape: &mut Tape,
+) -> Result<Registers, Limit> {
+    if closure.is_null() {
+        return Ok(to);
+    }
+    // SAFETY: a closure's header counts its captures.
+    unsafe {
+        let fields = heap::fields_of(*closure);
+        to.reals.copy_from_nonoverlapping(closure.add(fields.real_at(0)).cast(), fields.reals);
+        if RECORD {
+            for n in 0..fields.reals {
+                *to.words.add(n) = load_word(tape, closure, *closure.add(fields.word_at(n)))?;
+            }
+        }
+        to.ints.copy_from_nonoverlapping(closure.add(fields.int_at(0)).cast(), fields.ints);
+        to.refs.copy_from_nonoverlapping(closure.add(fields.ref_at(0)).cast(), fields.refs);
+        Ok(Registers {
+            reals: to.reals.add(fields.reals),
+            words: if RECORD { to.words.add(fields.reals) } else { to.words },
+            ints: to.ints.add(fields.ints),
+            refs: to.refs.add(fields.refs),
+        })
+    }
+}

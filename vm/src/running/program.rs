@@ -1,0 +1,160 @@
+//! A verified program with everything that is derived from it on demand: streams, segments and loops.
+
+use crate::bytecode::isa::{Op, Operand};
+use crate::bytecode::module::ModuleDef;
+use crate::native::Tier;
+use crate::preparation::{self, Prepared, Stream};
+use crate::records::recorded_loop::LoopCode;
+use crate::records::segment::SegmentCode;
+use crate::running::meter::{Account, Watch};
+use crate::tape::LOOP;
+use crate::trap::TrapKind;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A module that has passed the verifier, and its streams. Streams are made when a function first runs in a mode, and
+/// shared by all threads.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) def: ModuleDef,
+    primal: Vec<OnceLock<Stream>>,
+    recording: Vec<OnceLock<Stream>>,
+    segments: boxcar::Vec<SegmentCode>,
+    loops: boxcar::Vec<LoopCode>,
+    /// Held while records get their numbers.
+    registering: Mutex<()>,
+    /// For each function, whether it or one that it may call runs tasks.
+    forks: Box<[bool]>,
+    /// Native code; `None` if everything is interpreted.
+    pub(crate) tier: Option<Tier>,
+}
+
+impl Program {
+    /// `def` must have passed the verifier.
+    pub(crate) fn new(def: ModuleDef, tier: Option<Tier>) -> Self {
+        let empty = || def.functions.iter().map(|_| OnceLock::new()).collect();
+        Program {
+            primal: empty(),
+            recording: empty(),
+            segments: boxcar::Vec::new(),
+            loops: boxcar::Vec::new(),
+            registering: Mutex::new(()),
+            forks: forking_functions(&def),
+            tier,
+            def,
+        }
+    }
+
+    /// The stream of a function that was prepared, for recording runs or for primal ones.
+    #[inline]
+    pub(crate) fn stream(&self, func: u32, recording: bool) -> &Stream {
+        self.place(func, recording).get().expect("a function is prepared before it is called")
+    }
+
+    /// The bytecode instruction that a place in a stream is from. A function that has not been prepared has not begun.
+    pub(crate) fn origin(&self, func: u32, recording: bool, position: u32) -> u32 {
+        self.place(func, recording).get().map_or(0, |stream| stream.origin[position as usize])
+    }
+
+    #[inline]
+    fn place(&self, func: u32, recording: bool) -> &OnceLock<Stream> {
+        &(if recording { &self.recording } else { &self.primal })[func as usize]
+    }
+
+    /// A function's stream, which is made if this is the first time that it is asked for.
+    ///
+    /// # Errors
+    /// What the watch says while it is made. Nothing of it stays.
+    #[inline]
+    pub(crate) fn prepare(&self, func: u32, recording: bool, account: &Account) -> Result<&Stream, TrapKind> {
+        match self.place(func, recording).get() {
+            Some(stream) => Ok(stream),
+            None => self.prepare_now(func, recording, &Watch::of(account)),
+        }
+    }
+
+    /// [`Program::prepare`], however long that takes.
+    pub(crate) fn prepare_at_leisure(&self, func: u32, recording: bool) -> &Stream {
+        self.prepare_now(func, recording, &Watch::none()).expect("nobody stops it")
+    }
+
+    /// Threads that need a stream at the same time each make it, and one of them keeps it: none waits for another one,
+    /// whose deadline may be another one, too.
+    #[cold]
+    #[inline(never)]
+    fn prepare_now(&self, func: u32, recording: bool, watch: &Watch<'_>) -> Result<&Stream, TrapKind> {
+        let place = self.place(func, recording);
+        let function = &self.def.functions[func as usize];
+        let make = if recording { preparation::recording } else { preparation::primal };
+        let Prepared { mut stream, segments, loops } = make(&self.def, function, watch)?;
+        let registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.get().is_none() {
+            // Whoever has the lock gives out the numbers, so those of one function follow each other.
+            let (first_segment, first_loop) = (self.segments.count() as u32, self.loops.count() as u32);
+            for site in stream.segments.iter_mut().filter(|site| site.id != u32::MAX) {
+                site.id += first_segment;
+            }
+            for site in stream.loops.iter_mut().filter(|site| site.id != u32::MAX) {
+                site.id = (site.id + first_loop) | LOOP;
+            }
+            segments.into_iter().for_each(|code| _ = self.segments.push(code));
+            loops.into_iter().for_each(|code| _ = self.loops.push(code));
+            _ = place.set(stream);
+        }
+        drop(registering);
+        Ok(self.stream(func, recording))
+    }
+
+    /// Whether a run of a function may run tasks.
+    pub(crate) fn forks(&self, func: u32) -> bool {
+        self.forks[func as usize]
+    }
+
+    /// A segment's code by the number that its records carry.
+    #[inline]
+    pub(crate) fn segment(&self, id: u32) -> &SegmentCode {
+        &self.segments[id as usize]
+    }
+
+    /// A loop's code by the number that its records carry.
+    #[inline]
+    pub(crate) fn recorded_loop(&self, id: u32) -> &LoopCode {
+        &self.loops[(id & !LOOP) as usize]
+    }
+
+    /// A string of the module.
+    pub(crate) fn message(&self, number: u32) -> &str {
+        &self.def.messages[number as usize]
+    }
+}
+
+/// For each function, whether it has a fork or names a function that has: a closure is called by code that was called
+/// by who made it, or by its maker's callers.
+fn forking_functions(def: &ModuleDef) -> Box<[bool]> {
+    let mut forks = vec![false; def.functions.len()];
+    let mut named_by = vec![Vec::new(); def.functions.len()];
+    let mut found = Vec::new();
+    for (index, function) in def.functions.iter().enumerate() {
+        for inst in &function.body.code {
+            if matches!(inst.op, Op::Fork | Op::ParallelMap) && !forks[index] {
+                forks[index] = true;
+                found.push(index);
+            }
+            if inst.op.names_function() {
+                let operands = function.body.operands(inst).unwrap_or_default();
+                let names = operands.iter().filter_map(|operand| match operand {
+                    Operand::Func(func) => Some(*func as usize),
+                    _ => None,
+                });
+                names.for_each(|func| named_by[func].push(index));
+            }
+        }
+    }
+    while let Some(func) = found.pop() {
+        for caller in std::mem::take(&mut named_by[func]) {
+            if !std::mem::replace(&mut forks[caller], true) {
+                found.push(caller);
+            }
+        }
+    }
+    forks.into()
+}
