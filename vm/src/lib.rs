@@ -37,6 +37,7 @@
 //! the order in which a gradient passes through them:
 //!
 //! - `bytecode`: the instruction table, modules, text and binary form, the verifier;
+//! - `code`: the instructions that run;
 //! - `preparation`: from verified bytecode to streams, and what of them is recorded as one;
 //! - `derivation`: adjoints; `records`: what a record holds, and the code that sweeps it;
 //! - `running`: the interpreter, fuel and clock; `memory`: its stacks, heap and slabs; `native`: when to compile;
@@ -44,6 +45,7 @@
 //! - `embedding`: engines, functions, values, and the border between these and registers.
 
 mod bytecode;
+mod code;
 mod derivation;
 mod embedding;
 pub mod math;

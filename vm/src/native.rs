@@ -24,12 +24,16 @@ mod tier;
 pub(crate) use tier::{Code, Piece, Status, Tier};
 pub use tier::{CompiledCode, Mode, Thresholds};
 
-pub use crate::derivation::derive::StraightCode;
+pub use crate::code::{
+    CallSite, Counts, ForkSite, Form, Inst, IntReg, MapSite, ObjectSite, Pure, RealReg, RefReg, RegList, ScalarInst,
+    Site, Sites, Stream, SwitchSite, TaskSite,
+};
+pub use crate::derivation::assembler::StraightCode;
 pub use crate::memory::heap::{OBJECT_HEADER, array_header};
 pub use crate::preparation::pressure::BlockPressure;
-pub use crate::preparation::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Stream, SwitchSite, TaskSite};
-pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopSite, PushSite};
-pub use crate::records::segment::{OutputWord, SegmentCode, SegmentSite};
+pub use crate::records::Numbers;
+pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopFrame, LoopLayout, LoopSite, PushSite};
+pub use crate::records::segment::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
 
 use crate::bytecode::module::Body;
 use crate::preparation::pressure::pressure;

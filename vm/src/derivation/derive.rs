@@ -6,21 +6,10 @@
 //! compute again is decided here: results of costly instructions are saved, others are computed again when
 //! everything that they need is at hand, and saved when not.
 
-use crate::bytecode::isa::{Bank, Inst, Op, Role};
+use crate::bytecode::isa::{Bank, Op, Role};
+use crate::derivation::assembler::{Assembler, StraightCode};
 use crate::derivation::graph::{Graph, Node, NodeId, Term, partials};
 use std::cell::RefCell;
-
-/// Straight-line code on a frame of its own. Real registers begin with the saved reals, then the output adjoints;
-/// integer registers begin with the saved integers.
-#[derive(Debug, Default)]
-pub struct StraightCode {
-    /// Scalar instructions, `const` and `iconst`.
-    pub code: Vec<Inst>,
-    /// How many real registers there are.
-    pub reals: usize,
-    /// How many integer registers there are.
-    pub ints: usize,
-}
 
 /// What the tape and the sweep need to know of a segment.
 #[derive(Debug)]
@@ -76,12 +65,21 @@ pub(crate) fn derive_adjoint(graph: Graph, outputs: &[NodeId]) -> Adjoint {
         .collect();
 
     let plan = Plan::new(&graph, primal_len, &contributions, &|_| false);
-    let mut assembler = Assembler::new(&graph, &plan, slots as usize);
-    for (id, _) in graph.iter() {
-        assembler.node(id);
+    let first_adjoint = plan.saved_reals.len();
+    let mut assembler = Assembler::new(&graph, first_adjoint + slots as usize, plan.saved_ints.len());
+    for saved in [&plan.saved_reals, &plan.saved_ints] {
+        saved.iter().enumerate().for_each(|(register, &id)| assembler.place_at(id, register as u16));
     }
-    let contributions = contributions.iter().map(|id| assembler.registers[id.index()]).collect();
-    let code = assembler.code;
+    let mut code = Vec::new();
+    for (id, node) in graph.iter() {
+        if let Node::OutputAdjoint(n) = node {
+            assembler.place_at(id, (first_adjoint + n as usize) as u16);
+        } else if plan.needed[id.index()] {
+            assembler.compute(id, &mut code);
+        }
+    }
+    let contributions = contributions.iter().map(|&id| assembler.register(id)).collect();
+    let code = StraightCode { code, reals: assembler.reals, ints: assembler.ints };
     Adjoint { inputs, saved_reals: plan.saved_reals, saved_ints: plan.saved_ints, masks, slots, code, contributions }
 }
 
@@ -212,56 +210,5 @@ pub(crate) fn bank_of(node: Node) -> Bank {
             Role::Def(bank) => bank,
             _ => Bank::Real,
         },
-    }
-}
-
-/// Turns nodes into instructions.
-struct Assembler<'a> {
-    graph: &'a Graph,
-    plan: &'a Plan,
-    code: StraightCode,
-    registers: Vec<u16>,
-    first_adjoint: usize,
-}
-
-impl<'a> Assembler<'a> {
-    fn new(graph: &'a Graph, plan: &'a Plan, outputs: usize) -> Self {
-        let mut registers = vec![u16::MAX; graph.len()];
-        for saved in [&plan.saved_reals, &plan.saved_ints] {
-            for (register, id) in saved.iter().enumerate() {
-                registers[id.index()] = register as u16;
-            }
-        }
-        let first_adjoint = plan.saved_reals.len();
-        let code = StraightCode { code: Vec::new(), reals: first_adjoint + outputs, ints: plan.saved_ints.len() };
-        Assembler { graph, plan, code, registers, first_adjoint }
-    }
-
-    fn fresh(&mut self, bank: Bank) -> u16 {
-        let count = if bank == Bank::Real { &mut self.code.reals } else { &mut self.code.ints };
-        *count += 1;
-        (*count - 1) as u16
-    }
-
-    fn node(&mut self, id: NodeId) {
-        let node = self.graph.node(id);
-        if let Node::OutputAdjoint(n) = node {
-            self.registers[id.index()] = (self.first_adjoint + n as usize) as u16;
-            return;
-        }
-        if !self.plan.needed[id.index()] || self.registers[id.index()] != u16::MAX {
-            return;
-        }
-        let dst = self.fresh(bank_of(node));
-        let args: Vec<u16> = self.graph.args(id).map(|arg| self.registers[arg.index()]).collect();
-        let at = |i: usize| args.get(i).copied().unwrap_or(0);
-        let inst = match node {
-            Node::Real(bits) => Inst { op: Op::Const, a: dst, b: 0, c: 0, imm: bits },
-            Node::Int(value) => Inst { op: Op::IConst, a: dst, b: 0, c: 0, imm: value as u64 },
-            Node::Op(op, _) => Inst { op, a: dst, b: at(0), c: at(1), imm: u64::from(at(2)) },
-            Node::RealInput(_) | Node::IntInput(_) | Node::OutputAdjoint(_) => return,
-        };
-        self.registers[id.index()] = dst;
-        self.code.code.push(inst);
     }
 }

@@ -4,6 +4,7 @@
 //! caller adds its place to the backtrace with [`unwind`] and returns 1. None of these functions unwinds.
 
 use crate::bytecode::isa::{Bank, Op, for_each_instruction};
+use crate::code::Site;
 use crate::math;
 use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref};
 use crate::memory::stack::stack_pointer;
@@ -233,7 +234,7 @@ pub unsafe extern "C" fn import_loop(context: *mut u8, refs: *const Ref, func: u
     unsafe {
         let interp = &mut *context.cast::<Interp>();
         let program = &*interp.program;
-        let site = &program.stream(func, true).loops[number as usize];
+        let site = &program.stream(func, true).loops[Site::new(number)];
         let imported = import_arrays(program, site, &mut interp.tape, refs);
         status(interp, imported)
     }
@@ -257,7 +258,7 @@ pub unsafe extern "C" fn fork(
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.recording).forks[number as usize];
+        let site = &(*interp.program).stream(func, interp.recording).forks[Site::new(number)];
         let outcome = interp.fork(site, Registers { reals, words, ints, refs }, remaining);
         status(interp, outcome)
     }
@@ -282,7 +283,7 @@ pub unsafe extern "C" fn parallel_map(
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.recording).maps[number as usize];
+        let site = &(*interp.program).stream(func, interp.recording).maps[Site::new(number)];
         match interp.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining) {
             Ok(array) => array,
             Err(kind) => {
@@ -369,6 +370,7 @@ pub unsafe extern "C" fn build(context: *mut u8, capacity: i64, element: u64, re
     unsafe {
         let interp = &mut *context.cast::<Interp>();
         let roots = roots(interp.roots, refs_end);
+        let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
         match heap::build(&mut interp.heap, capacity, element, interp.recording, interp.stack_bytes, roots) {
             Ok(builder) => builder,
             Err(kind) => {
@@ -511,7 +513,6 @@ macro_rules! define_scalar_functions {
             $args:tt -> $rbank:ident $($try:ident)? $body:block
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural $structural:tt
-        internal $internal:tt
     ) => {
         /// The function of a scalar instruction, with the interpreter's meaning. `None` for other instructions.
         pub fn scalar(op: Op) -> Option<ScalarFn> {

@@ -4,7 +4,6 @@ use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Requ
 use crate::running::interp::{Interp, Registers};
 use crate::running::meter::Account;
 use crate::running::program::Program;
-use crate::tape::LOOP;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -492,7 +491,7 @@ fn describe(program: &Program, subject: Subject) -> (String, Mode) {
             (program.def.functions[func as usize].name.clone(), mode)
         }
         Subject::Segment(id) => (format!("segment {id}"), Mode::Adjoint),
-        Subject::Loop(id) => (format!("loop {}", id & !LOOP), Mode::Adjoint),
+        Subject::Loop(id) => (format!("loop {id}"), Mode::Adjoint),
     }
 }
 

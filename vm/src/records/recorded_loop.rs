@@ -11,20 +11,107 @@
 //!
 //! Both [`LoopSite`] and [`LoopCode`] are plain data: interpreter and native code write and read the same records.
 
-use crate::bytecode::isa::{Bank, Inst, Op, Reg};
+use crate::bytecode::isa::{Bank, Op, Reg};
+use crate::code::{InSite, Inst, Leads, RealReg, Sites, Stream};
+use crate::derivation::assembler::Assembler;
 use crate::derivation::derive::{Plan, accumulate, bank_of, dependences};
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::native::Piece;
 use crate::preparation::loop_detection::{IntSource, Loop, RealSource};
 use crate::records::segment::OutputWord;
-use crate::tape;
+use crate::records::{Kind, Numbers, TRAILER_BYTES, Writer};
 use std::cell::RefCell;
+
+/// Where the parts of a loop's record stand that follow the entries in its last slab, in bytes from the first of them:
+///
+/// ```text
+/// entries of the iterations │ saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4)
+///     │ first slots of the arrays (4) │ first slot of what was pushed (4)
+///     │ iterations in all (8) │ entries here (4) │ trailer
+/// ```
+///
+/// An entry is what is saved of one iteration; all entries of a loop have one size, which may be 0, and then there are
+/// none. The first slot of what was pushed is there if the loop pushes anything that can be active, and 0 if it isn't.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LoopLayout {
+    /// What is saved of an iteration.
+    pub entry: Numbers,
+    /// What is saved once.
+    pub once: Numbers,
+    /// How many inputs there are.
+    pub inputs: usize,
+    /// How many arrays there are.
+    pub arrays: usize,
+    /// Whether there is a first slot of what was pushed.
+    pub pushed: bool,
+}
+
+impl LoopLayout {
+    /// Where the n-th slot stands: those of inputs, first ones of arrays, that of what was pushed.
+    pub const fn slot(self, n: usize) -> usize {
+        self.once.bytes() + 4 * n
+    }
+
+    /// Which of the slots is the first one of the n-th array.
+    pub const fn array(self, n: usize) -> usize {
+        self.inputs + n
+    }
+
+    /// Which of the slots is the first one of what was pushed.
+    pub const fn pushed(self) -> Option<usize> {
+        if self.pushed { Some(self.inputs + self.arrays) } else { None }
+    }
+
+    /// Where the number of iterations stands.
+    pub const fn iterations(self) -> usize {
+        self.slot(self.inputs + self.arrays + self.pushed as usize)
+    }
+
+    /// Where the number of entries in this slab stands.
+    pub const fn entries(self) -> usize {
+        self.iterations() + 8
+    }
+
+    /// Where the trailer stands.
+    pub const fn trailer(self) -> usize {
+        self.entries() + 4
+    }
+
+    /// The size of it all.
+    pub const fn tail_bytes(self) -> usize {
+        self.trailer() + TRAILER_BYTES
+    }
+}
+
+/// The frame that a loop's adjoint runs on. Its real registers are, in this order: adjoints of the state; sums of the
+/// contributions to inputs that the loop doesn't change; reals saved once; reals saved per iteration; what the code
+/// computes. Integer registers: integers saved once, induction registers first; integers saved per iteration; what the
+/// code computes. The first two groups of reals, and what was saved once and computed by the prologue, last from one
+/// iteration to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoopFrame {
+    /// How many real registers begin at zero: the first two groups.
+    pub cleared: usize,
+    once: Numbers,
+}
+
+impl LoopFrame {
+    /// Where what was saved once begins: real and integer register.
+    pub const fn once(self) -> [usize; 2] {
+        [self.cleared, 0]
+    }
+
+    /// Where what was saved of an iteration begins: real and integer register.
+    pub const fn entry(self) -> [usize; 2] {
+        [self.cleared + self.once.reals, self.once.ints]
+    }
+}
 
 /// A loop in a recording stream. Three instructions refer to it: `LoopBegin` where the loop is entered, `LoopStep` in
 /// place of the branch that ends an iteration, `LoopEnd` after the last.
 #[derive(Debug)]
 pub struct LoopSite {
-    /// The loop's number in the module, with the bit that tells loops from segments.
+    /// The loop's number in the module.
     pub id: u32,
     /// Real registers whose words the loop depends on. Words stand still while the loop runs, so they can be read
     /// before it and after it alike.
@@ -35,14 +122,12 @@ pub struct LoopSite {
     pub entry_reals: Box<[u16]>,
     /// Integer registers that are saved when an iteration ends, after the reals.
     pub entry_ints: Box<[u16]>,
-    /// The size of what is saved of an iteration.
-    pub entry_bytes: u32,
     /// Real registers that are saved when the loop ends: those that it doesn't change.
     pub once_reals: Box<[u16]>,
     /// Integer registers that are saved when the loop ends: induction registers, then those that it doesn't change.
     pub once_ints: Box<[u16]>,
-    /// Bytes of a record without its entries.
-    pub tail_bytes: u32,
+    /// Where the parts of a record stand.
+    pub layout: LoopLayout,
     /// The registers that have a word when the loop ends; never a `Copy`. Masks cover the inputs, then the arrays.
     pub outputs: Box<[(u16, OutputWord)]>,
     /// How many slots the outputs take, without what is pushed.
@@ -63,6 +148,29 @@ pub struct LoopSite {
     pub cost: u32,
 }
 
+impl InSite for LoopSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.loops
+    }
+
+    /// What any of the three instructions reads. The last one writes words, but none writes a primal.
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        let reals = self.inputs.iter().chain(&self.entry_reals).chain(&self.once_reals);
+        reals.for_each(|&index| visit(Reg::real(index), false));
+        self.outputs.iter().for_each(|&(index, _)| visit(Reg::real(index), false));
+        self.entry_ints.iter().chain(&self.once_ints).for_each(|&index| visit(Reg::int(index), false));
+        let builder = self.push.iter().map(|push| &push.builder);
+        self.arrays.iter().chain(builder).for_each(|&index| visit(Reg::reference(index), false));
+    }
+}
+
+impl Leads for LoopSite {
+    fn for_each_target(&self, visit: &mut dyn FnMut(u32)) {
+        visit(self.body);
+        visit(self.end);
+    }
+}
+
 /// A builder that each iteration appends a real to. When the loop ends, the appended elements get consecutive slots.
 #[derive(Clone, Copy, Debug)]
 pub struct PushSite {
@@ -74,11 +182,6 @@ pub struct PushSite {
 }
 
 /// What the sweep knows of a loop.
-///
-/// The frame's real registers are, in this order: adjoints of the state; sums of the contributions to inputs that the
-/// loop doesn't change; reals saved once; reals saved per iteration; what the code computes. Integer registers:
-/// integers saved once, induction registers first; integers saved per iteration; what the code computes. The first two
-/// groups of reals, and what was saved once and computed by the prologue, last from one iteration to the next.
 #[derive(Debug)]
 pub struct LoopCode {
     /// Real registers of the frame.
@@ -94,22 +197,13 @@ pub struct LoopCode {
     pub elements: Box<[ElementCode]>,
     /// Runs per iteration after that: turns the state's adjoints into those of the iteration before.
     pub moves: Vec<Inst>,
-    /// How many real registers begin at zero.
-    pub cleared: u32,
+    /// What stands where in the frame.
+    pub frame: LoopFrame,
     /// For each slot of the outputs, the register of the state that begins with its adjoint.
     pub outputs: Box<[u16]>,
-    /// How many reals are saved once.
-    pub once_reals: u32,
-    /// How many integers are saved once.
-    pub once_ints: u32,
-    /// How many reals are saved per iteration.
-    pub entry_reals: u32,
-    /// How many integers are saved per iteration.
-    pub entry_ints: u32,
-    /// How many arrays the record has first slots of.
-    pub arrays: u32,
-    /// The real register that begins each iteration with the adjoint of what it pushed. The record then has the first
-    /// of these slots behind the arrays'; 0 if all are constants.
+    /// Where the parts of a record stand.
+    pub layout: LoopLayout,
+    /// The real register that begins each iteration with the adjoint of what it pushed.
     pub pushed: Option<u16>,
     /// For each input, the register that holds its contribution when all iterations are done.
     pub contributions: Box<[u16]>,
@@ -125,7 +219,7 @@ impl LoopCode {
 
     /// Bytes that are saved of an iteration.
     pub fn entry_bytes(&self) -> usize {
-        8 * (self.entry_reals + self.entry_ints) as usize
+        self.layout.entry.bytes()
     }
 }
 
@@ -133,10 +227,10 @@ impl LoopCode {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopTail {
     pub(crate) iterations: u64,
-    /// Entries in the same slab, which stand before the reals.
+    /// Entries in the same slab.
     pub(crate) entries: u32,
-    pub(crate) reals: *const f64,
-    pub(crate) ints: *const i64,
+    /// What was saved once. The entries end here.
+    pub(crate) once: *const u8,
     /// Slots of inputs, first slots of arrays, first slot of what was pushed. Nothing of this is aligned.
     pub(crate) slots: *const u32,
 }
@@ -145,15 +239,54 @@ impl LoopTail {
     /// # Safety
     /// `trailer` is that of a record of this loop.
     pub(crate) unsafe fn read(code: &LoopCode, trailer: *const u32) -> LoopTail {
-        // SAFETY: the record's parts stand in this order before the trailer.
+        let layout = code.layout;
+        // SAFETY: promised by the caller: the record's parts stand where the layout says.
         unsafe {
-            let counts = trailer.sub(3);
-            let [low, high, entries] = [0, 1, 2].map(|n| counts.add(n).read_unaligned());
-            let pushed = usize::from(code.pushed.is_some());
-            let slots = counts.sub(code.contributions.len() + code.arrays as usize + pushed);
-            let ints = slots.cast::<i64>().sub(code.once_ints as usize);
-            let reals = ints.cast::<f64>().sub(code.once_reals as usize);
-            LoopTail { iterations: u64::from(low) | u64::from(high) << 32, entries, reals, ints, slots }
+            let once = trailer.cast::<u8>().sub(layout.trailer());
+            let iterations = once.add(layout.iterations()).cast::<u64>().read_unaligned();
+            let entries = once.add(layout.entries()).cast::<u32>().read_unaligned();
+            LoopTail { iterations, entries, once, slots: once.add(layout.slot(0)).cast() }
+        }
+    }
+}
+
+impl LoopSite {
+    /// What a record's trailer says of it.
+    pub fn number(&self) -> u32 {
+        Kind::Loop(self.id).number()
+    }
+
+    /// Writes the entry of an iteration.
+    ///
+    /// # Safety
+    /// There is room for it; the frame has the site's registers.
+    #[inline(always)]
+    pub(crate) unsafe fn write_entry(&self, start: *mut u8, reals: *const f64, ints: *const i64) {
+        // SAFETY: promised by the caller.
+        unsafe { Writer::new(start).numbers([&self.entry_reals, &self.entry_ints], reals, ints) };
+    }
+
+    /// Writes what follows the entries: `slots` are those of the inputs, first ones of the arrays, and that of what was
+    /// pushed.
+    ///
+    /// # Safety
+    /// There is room for it; the frame has the site's registers.
+    pub(crate) unsafe fn write_tail(
+        &self,
+        start: *mut u8,
+        slots: impl Iterator<Item = u32>,
+        (iterations, entries): (u64, u32),
+        first: u32,
+        (reals, ints): (*const f64, *const i64),
+    ) {
+        // SAFETY: promised by the caller: the layout is that of the lists.
+        unsafe {
+            let mut writer = Writer::new(start);
+            writer.numbers([&self.once_reals, &self.once_ints], reals, ints);
+            slots.for_each(|slot| writer.narrow(slot));
+            writer.wide(iterations);
+            writer.narrow(entries);
+            writer.trailer(Kind::Loop(self.id), first);
         }
     }
 }
@@ -229,15 +362,13 @@ impl LoopPlan {
         let once_reals: Box<[u16]> = saved.once_reals.iter().map(base).collect();
         let once_ints: Box<[u16]> = saved.once_ints.iter().map(base).collect();
 
-        let code = Assembler::assemble(&graph, &interface, &classes, &saved, slots);
+        let code = CodeWriter::write(&graph, &interface, &classes, &saved, slots);
         let inputs: Box<[u16]> = interface.inputs.iter().map(|input| input.reg).collect();
-        let tail_slots = inputs.len() + interface.arrays.len() + usize::from(pushes);
         let site = LoopSite {
             id: u32::MAX,
-            tail_bytes: tape::loop_tail_bytes(once_reals.len(), once_ints.len(), tail_slots),
+            layout: code.layout,
             inputs,
             arrays: interface.arrays.clone().into(),
-            entry_bytes: code.entry_bytes() as u32,
             entry_reals,
             entry_ints,
             once_reals,
@@ -265,10 +396,9 @@ fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>, push: Opti
         arrays: none(),
         entry_reals: none(),
         entry_ints: none(),
-        entry_bytes: 0,
         once_reals: none(),
         once_ints: none(),
-        tail_bytes: 0,
+        layout: LoopLayout::default(),
         outputs,
         slots: 0,
         push,
@@ -634,19 +764,15 @@ impl RegisterFinder<'_> {
     }
 }
 
-/// Turns nodes into the code of the sweep.
-struct Assembler<'a> {
-    graph: &'a Graph,
-    registers: Vec<u16>,
-    reals: usize,
-    ints: usize,
+/// Turns an iteration's adjoint into the code of the sweep.
+struct CodeWriter<'a> {
+    assembler: Assembler<'a>,
     prologue: Vec<Inst>,
     body: Vec<Inst>,
-    unchanged: &'a [bool],
 }
 
-impl<'a> Assembler<'a> {
-    fn assemble(
+impl<'a> CodeWriter<'a> {
+    fn write(
         graph: &'a Graph,
         interface: &Interface,
         classes: &'a Classes,
@@ -655,39 +781,28 @@ impl<'a> Assembler<'a> {
     ) -> LoopCode {
         let states = usize::from(interface.states);
         let sums = interface.inputs.iter().filter(|input| input.carried.is_none()).count();
-        let mut this = Assembler {
-            graph,
-            registers: vec![u16::MAX; graph.len()],
-            reals: states + sums,
-            ints: 0,
-            prologue: Vec::new(),
-            body: Vec::new(),
-            unchanged: &classes.unchanged,
-        };
-        for &id in saved.once_reals.iter().chain(&saved.entry_reals) {
-            this.registers[id.index()] = this.fresh(Bank::Real);
-        }
-        for &id in saved.once_ints.iter().chain(&saved.entry_ints) {
-            this.registers[id.index()] = this.fresh(Bank::Int);
-        }
+        let assembler = Assembler::new(graph, states + sums, 0);
+        let mut this = CodeWriter { assembler, prologue: Vec::new(), body: Vec::new() };
+        let once = saved.once_reals.iter().chain(&saved.entry_reals);
+        once.chain(&saved.once_ints).chain(&saved.entry_ints).for_each(|&id| _ = this.assembler.place(id));
         // Steps are unchanged, so their code goes to the prologue, and the body begins with the induction registers.
         for (id, node) in graph.iter() {
             if let Node::OutputAdjoint(n) = node {
-                this.registers[id.index()] = n as u16;
+                this.assembler.place_at(id, n as u16);
             } else if saved.needed[id.index()] && classes.unchanged[id.index()] {
-                this.node(id);
+                this.assembler.compute(id, &mut this.prologue);
             }
         }
         for induction in classes.inductions.iter().filter(|induction| saved.needed[induction.start.index()]) {
-            let register = this.registers[induction.start.index()];
+            let register = this.register(induction.start);
             for &(op, step) in &induction.steps_back {
-                let step = this.registers[step.index()];
-                this.body.push(Inst { op, a: register, b: register, c: step, imm: 0 });
+                let step = this.register(step);
+                this.body.push(Inst::scalar(op, register, &[register, step]).expect("a step back is a sum"));
             }
         }
         for (id, _) in graph.iter() {
             if saved.needed[id.index()] && !classes.unchanged[id.index()] {
-                this.node(id);
+                this.assembler.compute(id, &mut this.body);
             }
         }
         let contributions = this.sums(interface, states);
@@ -695,30 +810,38 @@ impl<'a> Assembler<'a> {
         let element = |element: &ElementAdjoint| ElementCode {
             array: interface.arrays.iter().position(|&array| array == element.array).expect("every array is listed")
                 as u16,
-            index: this.registers[element.index.index()],
-            contribution: this.registers[element.contribution.index()],
+            index: this.register(element.index),
+            contribution: this.register(element.contribution),
             linear: linear[element.index.index()],
         };
         let elements = interface.elements.iter().map(element).collect();
         let moves = this.moves(interface);
+        let once = Numbers { reals: saved.once_reals.len(), ints: saved.once_ints.len() };
+        let pushed = interface.pushed.filter(|_| interface.push_mask != 0);
         LoopCode {
-            reals: this.reals,
-            ints: this.ints,
+            reals: this.assembler.reals,
+            ints: this.assembler.ints,
             prologue: this.prologue,
             body: this.body,
             elements,
             moves,
-            cleared: (states + sums) as u32,
+            frame: LoopFrame { cleared: states + sums, once },
             outputs: outputs.into(),
-            once_reals: saved.once_reals.len() as u32,
-            once_ints: saved.once_ints.len() as u32,
-            entry_reals: saved.entry_reals.len() as u32,
-            entry_ints: saved.entry_ints.len() as u32,
-            arrays: interface.arrays.len() as u32,
-            pushed: interface.pushed.filter(|_| interface.push_mask != 0),
+            layout: LoopLayout {
+                entry: Numbers { reals: saved.entry_reals.len(), ints: saved.entry_ints.len() },
+                once,
+                inputs: interface.inputs.len(),
+                arrays: interface.arrays.len(),
+                pushed: pushed.is_some(),
+            },
+            pushed,
             contributions,
             native: Piece::default(),
         }
+    }
+
+    fn register(&self, id: NodeId) -> u16 {
+        self.assembler.register(id)
     }
 
     /// Adds contributions to unchanged inputs to their sums. Returns the registers of all inputs' contributions.
@@ -727,10 +850,10 @@ impl<'a> Assembler<'a> {
         let contribution = |input: &InputAdjoint| match input.carried {
             Some(state) => interface.state_registers[state].expect("a carried input has an adjoint"),
             None => {
-                let from = self.registers[input.contribution.index()];
-                self.body.push(Inst { op: Op::Add, a: sum, b: sum, c: from, imm: 0 });
+                let (register, from) = (RealReg(sum), RealReg(self.register(input.contribution)));
+                self.body.push(Inst::Add { dst: register, a: register, b: from });
                 sum += 1;
-                sum - 1
+                register.0
             }
         };
         interface.inputs.iter().map(contribution).collect()
@@ -738,12 +861,12 @@ impl<'a> Assembler<'a> {
 
     /// The state's adjoints become those before the iteration, all at once.
     fn moves(&mut self, interface: &Interface) -> Vec<Inst> {
-        let copy = |to: u16, from: u16| Inst { op: Op::Mov, a: to, b: from, c: 0, imm: 0 };
+        let copy = |to: u16, from: u16| Inst::PrimalMov { dst: RealReg(to), src: RealReg(from) };
         let mut before: Vec<Option<u16>> = vec![None; usize::from(interface.states)];
         for input in &interface.inputs {
             if let Some(state) = input.carried {
                 let register = interface.state_registers[state].expect("a carried input has an adjoint");
-                before[usize::from(register)] = Some(self.registers[input.contribution.index()]);
+                before[usize::from(register)] = Some(self.register(input.contribution));
             }
         }
         let mut moves = Vec::new();
@@ -756,41 +879,16 @@ impl<'a> Assembler<'a> {
                 Some(from) if from == to => {}
                 // Another adjoint of the state, which may be overwritten first.
                 Some(from) if from < interface.states => {
-                    let aside = self.fresh(Bank::Real);
+                    let aside = self.assembler.fresh(Bank::Real);
                     moves.push(copy(aside, from));
                     copies.push(copy(to, aside));
                 }
                 Some(from) => copies.push(copy(to, from)),
-                None => copies.push(Inst { op: Op::Const, a: to, b: 0, c: 0, imm: 0 }),
+                None => copies.push(Inst::PrimalConst { dst: RealReg(to), value: 0 }),
             }
         }
         moves.extend(copies);
         moves
-    }
-
-    fn fresh(&mut self, bank: Bank) -> u16 {
-        let count = if bank == Bank::Real { &mut self.reals } else { &mut self.ints };
-        *count += 1;
-        (*count - 1) as u16
-    }
-
-    fn node(&mut self, id: NodeId) {
-        if self.registers[id.index()] != u16::MAX {
-            return;
-        }
-        let node = self.graph.node(id);
-        let dst = self.fresh(bank_of(node));
-        let args: Vec<u16> = self.graph.args(id).map(|arg| self.registers[arg.index()]).collect();
-        let at = |i: usize| args.get(i).copied().unwrap_or(0);
-        let inst = match node {
-            Node::Real(bits) => Inst { op: Op::Const, a: dst, b: 0, c: 0, imm: bits },
-            Node::Int(value) => Inst { op: Op::IConst, a: dst, b: 0, c: 0, imm: value as u64 },
-            Node::Op(op, _) => Inst { op, a: dst, b: at(0), c: at(1), imm: u64::from(at(2)) },
-            node => unreachable!("an input is saved if it is needed, found {node:?}"),
-        };
-        self.registers[id.index()] = dst;
-        let code = if self.unchanged[id.index()] { &mut self.prologue } else { &mut self.body };
-        code.push(inst);
     }
 }
 
@@ -809,13 +907,13 @@ mod tests {
         let LoopPlan { site, code, copies } = plan("elem r2, p0, i1\n add r0, r0, r2");
         let code = code.expect("it depends on its inputs");
         assert_eq!(
-            (site.entry_bytes, &*site.once_ints, &*site.inputs, &*site.arrays),
+            (site.layout.entry.bytes(), &*site.once_ints, &*site.inputs, &*site.arrays),
             (0, &[1][..], &[0][..], &[0][..])
         );
         assert!(copies.is_empty() && code.moves.is_empty());
         // The step is a constant; the sum's adjoint is each element's contribution.
-        assert_eq!(code.prologue.iter().map(|inst| inst.op).collect::<Vec<_>>(), [Op::IConst]);
-        assert_eq!(code.body.iter().map(|inst| inst.op).collect::<Vec<_>>(), [Op::ISub]);
+        assert!(matches!(*code.prologue, [Inst::IConst { .. }]), "{:?}", code.prologue);
+        assert!(matches!(*code.body, [Inst::ISub { .. }]), "{:?}", code.body);
         assert_eq!((code.elements[0].index, code.elements[0].contribution), (0, 0));
         assert_eq!(&*code.contributions, [0]);
     }
@@ -824,8 +922,8 @@ mod tests {
     fn what_does_not_change_is_computed_once() {
         let code = plan("div r0, r0, r1").code.expect("it depends on its inputs");
         // 1 / r1 in the prologue; the quotient is what the divisor's derivative reads.
-        assert!(code.prologue.iter().any(|inst| inst.op == Op::Div));
-        assert_eq!((code.entry_reals, code.once_reals), (1, 1));
+        assert!(code.prologue.iter().any(|inst| matches!(inst, Inst::Div { .. })));
+        assert_eq!((code.layout.entry.reals, code.layout.once.reals), (1, 1));
     }
 
     #[test]

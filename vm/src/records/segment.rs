@@ -3,11 +3,15 @@
 //! The graph of a segment says what its adjoint needs; this file says in which registers that is when the segment ends,
 //! and which values must be copied before the segment itself overwrites them.
 
-use crate::derivation::derive::{Adjoint, StraightCode, derive_adjoint};
+use crate::bytecode::isa::Reg;
+use crate::code::{InSite, Sites, Stream};
+use crate::derivation::assembler::StraightCode;
+use crate::derivation::derive::{Adjoint, derive_adjoint};
 use crate::derivation::graph::{Node, NodeId};
 use crate::native::Piece;
 use crate::preparation::segmentation::Segment;
-use crate::tape;
+use crate::records::{Kind, Numbers, TRAILER_BYTES, Writer};
+use crate::word::slot;
 
 /// Where an output of a segment gets its word from.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +27,36 @@ pub enum OutputWord {
     Copy(u16),
     /// The output is constant.
     Zero,
+}
+
+/// Where the parts of a segment's record stand, in bytes from its start:
+///
+/// ```text
+/// saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4) │ trailer
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentLayout {
+    /// What is saved.
+    pub numbers: Numbers,
+    /// How many inputs there are.
+    pub inputs: usize,
+}
+
+impl SegmentLayout {
+    /// Where the slot of the n-th input stands.
+    pub const fn slot(self, n: usize) -> usize {
+        self.numbers.bytes() + 4 * n
+    }
+
+    /// Where the trailer stands: the segment's number, then the first slot of the outputs 4 bytes on.
+    pub const fn trailer(self) -> usize {
+        self.slot(self.inputs)
+    }
+
+    /// The size of a record.
+    pub const fn bytes(self) -> usize {
+        self.trailer() + TRAILER_BYTES
+    }
 }
 
 /// The end of a segment in a recording stream.
@@ -42,19 +76,59 @@ pub struct SegmentSite {
     pub copies: bool,
     /// How many slots the outputs take.
     pub slots: u32,
-    /// The size of a record.
-    pub record_bytes: u32,
+    /// Where the parts of a record stand.
+    pub layout: SegmentLayout,
     /// Instructions that the sweep runs for a record.
     pub sweep_cost: u32,
+}
+
+impl SegmentSite {
+    /// What a record's trailer says of it.
+    pub fn number(&self) -> u32 {
+        Kind::Segment(self.id).number()
+    }
+
+    /// Writes a record.
+    ///
+    /// # Safety
+    /// There is room for it from `start` on; the frame has the site's registers.
+    #[inline(always)]
+    pub(crate) unsafe fn write(
+        &self,
+        start: *mut u8,
+        first: u32,
+        reals: *const f64,
+        words: *const u64,
+        ints: *const i64,
+    ) {
+        // SAFETY: promised by the caller: the layout is that of the lists.
+        unsafe {
+            let mut writer = Writer::new(start);
+            writer.numbers([&self.saved_reals, &self.saved_ints], reals, ints);
+            self.inputs.iter().for_each(|&reg| writer.narrow(slot(*words.add(usize::from(reg)))));
+            writer.trailer(Kind::Segment(self.id), first);
+        }
+    }
+}
+
+impl InSite for SegmentSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.segments
+    }
+
+    /// Words of inputs are read and words of outputs written, but no primal is.
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.inputs.iter().chain(&self.saved_reals).for_each(|&index| visit(Reg::real(index), false));
+        self.saved_ints.iter().for_each(|&index| visit(Reg::int(index), false));
+        self.outputs.iter().for_each(|&(index, _)| visit(Reg::real(index), false));
+    }
 }
 
 /// What the sweep knows of a segment.
 #[derive(Debug)]
 pub struct SegmentCode {
-    /// How many reals a record holds.
-    pub saved_reals: u32,
-    /// How many integers a record holds.
-    pub saved_ints: u32,
+    /// Where the parts of a record stand.
+    pub layout: SegmentLayout,
     /// How many slots the outputs have.
     pub slots: u32,
     /// For each input, the register that holds its contribution.
@@ -63,6 +137,23 @@ pub struct SegmentCode {
     pub adjoint: StraightCode,
     /// The same as native code.
     pub(crate) native: Piece,
+}
+
+impl SegmentCode {
+    /// Where a record begins.
+    ///
+    /// # Safety
+    /// `trailer` is that of a record of this segment.
+    #[inline(always)]
+    pub(crate) unsafe fn start(&self, trailer: *const u32) -> *const u8 {
+        // SAFETY: promised by the caller.
+        unsafe { trailer.cast::<u8>().sub(self.layout.trailer()) }
+    }
+
+    /// The real register of the adjoint's frame that begins with the adjoint of the n-th output: behind what was saved.
+    pub const fn output(&self, n: usize) -> usize {
+        self.layout.numbers.reals + n
+    }
 }
 
 /// A primal that is saved but overwritten before its segment ends: it is copied first.
@@ -129,7 +220,10 @@ impl RecordPlan {
         let site = SegmentSite {
             id: u32::MAX,
             inputs: adjoint.inputs.iter().map(|&n| real_inputs[n as usize]).collect(),
-            record_bytes: tape::record_bytes(saved_reals.len(), saved_ints.len(), adjoint.inputs.len()),
+            layout: SegmentLayout {
+                numbers: Numbers { reals: saved_reals.len(), ints: saved_ints.len() },
+                inputs: adjoint.inputs.len(),
+            },
             copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
             slots: adjoint.slots,
             sweep_cost: adjoint.code.code.len() as u32 + 1,
@@ -138,8 +232,7 @@ impl RecordPlan {
             outputs,
         };
         let code = SegmentCode {
-            saved_reals: site.saved_reals.len() as u32,
-            saved_ints: site.saved_ints.len() as u32,
+            layout: site.layout,
             slots: site.slots,
             contributions: adjoint.contributions.into(),
             adjoint: adjoint.code,
