@@ -16,13 +16,14 @@ mod tight;
 use loops::OpenLoop;
 use tight::{GroupRound, TightLoop};
 
-use crate::emit::{Emit, Helper, TRUSTED};
+use crate::emit::{Emit, TRUSTED};
 use crate::shared::function_signature;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, SigRef, StackSlotData, StackSlotKind, Type, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Op};
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, LEN};
 use dualvm_vm::native::{Form, FunctionRequest, Inst, IntReg, Pure, RegList, ScalarInst, Stream, SwitchSite};
 use std::collections::{BTreeMap, BTreeSet};

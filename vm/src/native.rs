@@ -19,6 +19,7 @@
 
 pub mod helpers;
 pub mod layout;
+pub mod scalars;
 mod tier;
 
 pub(crate) use tier::{Code, Piece, Status, Tier};
@@ -94,8 +95,8 @@ pub enum Request<'a> {
 pub struct SharedCode {
     /// Enters a function's code from Rust: an `extern "C"` function ([`EnterFn`]).
     pub enter: EnterFn,
-    /// What stands in the table of entries for a function without code: calls [`helpers::interpret`], with the calling
-    /// convention of a function's code, and goes on where that says.
+    /// What stands in the table of entries for a function without code: calls [`helpers::Helper::Interpret`], with the
+    /// calling convention of a function's code, and goes on where that says.
     pub interpret: *const u8,
 }
 

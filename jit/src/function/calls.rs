@@ -1,9 +1,9 @@
 //! Calls: arguments go to the first cells above the bases, results come back in the same places.
 
 use super::{Bases, Function, cell};
-use crate::emit::Helper;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout;
 use dualvm_vm::native::{CallSite, Counts, ForkSite, IntReg, MapSite, RefReg, RegList, Site};
 

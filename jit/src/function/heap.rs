@@ -1,12 +1,12 @@
 //! Objects: making them in the current slab, reading fields and elements, appending to builders.
 
 use super::{Function, cell};
-use crate::emit::{Helper, TRUSTED};
+use crate::emit::TRUSTED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use dualvm_vm::isa::Bank;
-use dualvm_vm::native::helpers::NO_WORD;
+use dualvm_vm::native::helpers::{Helper, NO_WORD};
 use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
 use dualvm_vm::native::{IntReg, ObjectSite, RealReg, RefReg, RegList};
 

@@ -5,11 +5,12 @@
 //! to native code ([`Function::fetch_open_loop`]).
 
 use super::{Function, cell};
-use crate::emit::{Helper, UNALIGNED};
+use crate::emit::UNALIGNED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, FIRST, OWNER, STRIP_BYTES};
 use dualvm_vm::native::{IntReg, LoopSite, OutputWord, PushSite, Site};
 

@@ -1,10 +1,11 @@
 //! The ends of segments: records on the tape, words of the outputs.
 
 use super::Function;
-use crate::emit::{Helper, UNALIGNED};
+use crate::emit::UNALIGNED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout;
 use dualvm_vm::native::{Numbers, OutputWord, SegmentSite};
 

@@ -340,6 +340,10 @@ macro_rules! define_execute {
     ) => {
         impl Interp {
             /// See [`Interp::activate`].
+            ///
+            /// # Safety
+            /// The arguments are of the parameters' types, in a frame at `base`; the code is that of a module which the
+            /// verifier has accepted, so control, registers, fields and types are right.
             unsafe fn execute<const RECORD: bool>(
                 &mut self,
                 entry: u32,
