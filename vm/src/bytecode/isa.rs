@@ -164,7 +164,7 @@ macro_rules! bank {
     };
 }
 
-/// Whether a flag is in the list of an entry.
+/// Whether a flag is in the list of an entry. Flags that nobody knows don't compile.
 macro_rules! has_flag {
     ($wanted:ident, []) => {
         false
@@ -181,7 +181,16 @@ macro_rules! has_flag {
     (v2, [v2 $($more:ident)*]) => {
         true
     };
-    ($wanted:ident, [$other:ident $($more:ident)*]) => {
+    ($wanted:ident, [ends $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
+    ($wanted:ident, [calls $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
+    ($wanted:ident, [moves $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
+    ($wanted:ident, [v2 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
 }
