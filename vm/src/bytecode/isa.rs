@@ -15,7 +15,7 @@
 //! Every instruction reads all its operands before it writes any: a result may take an operand's register, and the
 //! results of a call may take those of its arguments.
 //!
-//! To add a scalar instruction, add one entry here, then follow the compiler (`vm/README.md` shows it done once).
+//! To add a scalar instruction, add one entry here, then follow the compiler (`CONTRIBUTING.md` shows it done once).
 
 use std::fmt;
 
