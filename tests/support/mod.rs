@@ -65,6 +65,15 @@ pub(crate) fn export_all(def: &mut ModuleDef) {
     }
 }
 
+/// Exports every function that is not exported yet, as [`export_all`] does.
+pub(crate) fn export_missing(def: &mut ModuleDef) {
+    let written: Vec<_> = def.functions.iter().map(|function| function.interface.clone()).collect();
+    export_all(def);
+    for (function, written) in def.functions.iter_mut().zip(written) {
+        function.interface = written.or(function.interface.take());
+    }
+}
+
 fn host_array(types: &[TypeDef], array: TypeId) -> Option<HostType> {
     let element = match types[array.index()] {
         TypeDef::Array(ValueType::Real) => HostType::Real,
