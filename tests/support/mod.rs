@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod dead_code;
 pub(crate) mod dice;
 pub(crate) mod engines;
+pub(crate) mod filetest;
 pub(crate) mod forms;
 pub(crate) mod generate;
 pub(crate) mod hostile;
