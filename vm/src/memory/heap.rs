@@ -760,17 +760,17 @@ impl Drop for Heap {
     }
 }
 
-/// A builder for elements of a bank. With `recording`, one of reals keeps their words.
+/// A builder for elements of a bank. With `words`, one of reals keeps theirs.
 #[inline]
 pub(crate) fn build(
     heap: &mut Heap,
     capacity: i64,
     element: Bank,
-    recording: bool,
+    words: bool,
     reserved: u64,
     roots: &mut [Ref],
 ) -> Result<Ref, TrapKind> {
-    let with_words = recording && element == Bank::Real;
+    let with_words = words && element == Bank::Real;
     let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(with_words)));
     let Some(size) = cells.filter(|&n| n < 1 << 48).map(|n| n as usize + ARRAY_HEADER) else {
         return Err(TrapKind::BadCapacity(capacity));

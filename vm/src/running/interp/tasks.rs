@@ -18,7 +18,8 @@
 use super::trace::Trace;
 use super::{Interp, Registers};
 use crate::bytecode::isa::Bank;
-use crate::code::{Counts, ForkSite, MapSite};
+use crate::bytecode::module::FuncId;
+use crate::code::{Counts, ForkSite, MapSite, Mode};
 use crate::embedding::engine::{Engine, Limits};
 use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref};
 use crate::memory::stack::stack_pointer;
@@ -90,7 +91,7 @@ struct Fork<'a> {
     remaining: usize,
     /// The tasks' tapes, if they are recorded.
     nodes: *mut TaskNode,
-    recording: bool,
+    mode: Mode,
 }
 
 // SAFETY: tasks read arguments that nobody writes, and write their own results and nodes.
@@ -114,7 +115,7 @@ impl Fork<'_> {
 
     /// Where the arguments and the results of a task begin, and how many there are of each.
     #[inline]
-    fn task(&self, n: usize) -> (u32, Registers, Counts, Registers, Counts) {
+    fn task(&self, n: usize) -> (FuncId, Registers, Counts, Registers, Counts) {
         match self.tasks {
             Tasks::Fork(site) => {
                 let task = &site.tasks[n];
@@ -272,7 +273,7 @@ impl Interp {
                 to = to.add(len);
                 active |= site.element == Bank::Ref && *part.add(OWNER) != 0;
             }
-            if self.recording && active {
+            if self.mode.is_recording() && active {
                 *array.add(OWNER) = self.tape.owner;
             }
             Ok(array)
@@ -295,7 +296,7 @@ impl Interp {
     ) -> Result<u32, TrapKind> {
         let results = args.after(arg_counts);
         let above = results.after(result_counts);
-        let recording = self.recording;
+        let recording = self.mode.is_recording();
         // Frames have their room above what is handed over.
         if above.reals > self.reals.end()
             || above.ints > self.ints.end()
@@ -309,7 +310,7 @@ impl Interp {
         if here < self.native_limit {
             self.grow_native(here)?;
         }
-        let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), recording };
+        let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), mode: self.mode };
         let crew = self.crew();
         if self.forked || !crew.is_parallel() {
             // SAFETY: promised by the caller.
@@ -397,7 +398,7 @@ impl Interp {
     #[inline(never)]
     unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<u32, TrapKind> {
         let mut on_tape: Option<(Suspended, *mut ForkNode)> = None;
-        if fork.recording {
+        if fork.mode.is_recording() {
             let (suspended, node) = self.tape.suspend(fork.count())?;
             // SAFETY: the node was made just now.
             fork.nodes = unsafe { (*node).tasks };
@@ -560,7 +561,7 @@ impl Interp {
         self.heap.share(true);
         self.tape.begin_strand(account, limits.tape_bytes);
         let mut meter = Meter::new(account, Some(halt));
-        (self.program, self.crew, self.recording) = (crew.program, crew, fork.recording);
+        (self.program, self.crew, self.mode) = (crew.program, crew, fork.mode);
         (self.meter, self.fuel) = ((&raw mut meter).cast(), 0);
         (self.forked, self.tasks, self.span_start) = (true, 0, 0);
         // SAFETY: promised by the caller.
@@ -598,7 +599,7 @@ impl Interp {
             tape.leave_rest(crew.account);
         }
         let trace = std::mem::take(&mut self.trace);
-        let waiting = (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked);
+        let waiting = (self.program, self.meter, self.crew, self.mode, self.fuel, self.forked);
         let (roots, free, tasks_before, span_start) = (self.roots, self.free, self.tasks, self.span_start);
         let limits = (self.live_bytes_max, self.depth_max);
         self.nested += 1;
@@ -611,7 +612,7 @@ impl Interp {
             tape.take_rest(crew.account);
         }
         (self.heap, self.tape, self.trace) = (heap, tape, trace);
-        (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked) = waiting;
+        (self.program, self.meter, self.crew, self.mode, self.fuel, self.forked) = waiting;
         (self.roots, self.free, self.tasks, self.span_start) = (roots, free, tasks_before, span_start);
         (self.live_bytes_max, self.depth_max) = limits;
         outcome
@@ -651,17 +652,17 @@ impl Interp {
             }
             args.copy_to(&to, &arg_counts, false);
             let node = fork.nodes.wrapping_add(n);
-            let begun = if fork.recording {
+            let begun = if fork.mode.is_recording() {
                 self.tape.begin_task(node, args.words, base.words, arg_counts.reals)
             } else {
                 Ok(())
             };
             begun.map_err(TrapKind::from).and_then(|()| {
                 self.run_callee(func, base, fork.remaining)?;
-                if fork.recording {
+                if fork.mode.is_recording() {
                     self.end_task(fork, node, base)?;
                 }
-                base.copy_to(&results, &result_counts, fork.recording);
+                base.copy_to(&results, &result_counts, fork.mode.is_recording());
                 Ok(self.span())
             })
         };
@@ -712,12 +713,17 @@ impl Interp {
     /// # Safety
     /// A program runs, the function is one of it, the arguments stand at `base` and are of the parameters' types, and
     /// nothing above them is in use. If the program has native code, the strand runs on its native stack.
-    pub(super) unsafe fn run_callee(&mut self, func: u32, base: Registers, remaining: usize) -> Result<(), TrapKind> {
+    pub(super) unsafe fn run_callee(
+        &mut self,
+        func: FuncId,
+        base: Registers,
+        remaining: usize,
+    ) -> Result<(), TrapKind> {
         // SAFETY: promised by the caller; while a program runs, the pointer leads to it.
         unsafe {
             let program = &*self.program;
             let Some(tier) = &program.tier else { return self.activate(func, base, remaining).map(|_| ()) };
-            let code = match tier.called(program, func, self.recording, self.account()) {
+            let code = match tier.called(program, func, self.mode, self.account()) {
                 Some(code) => Some(code),
                 None => self.activate(func, base, remaining)?,
             };
