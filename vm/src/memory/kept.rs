@@ -2,8 +2,8 @@
 //!
 //! A record holds the address of a cell, which doesn't move. What is in it is a root: the object lives as long as the
 //! tape, and when it moves, the cell follows. Only objects above the floor of the task that runs move
-//! ([`Heap::raise_floor`](super::heap::Heap::raise_floor)), so only the cells that were made since then are visited, and
-//! an evacuation costs what the task itself has kept.
+//! ([`Heap::raise_floor`](super::heap::Heap::raise_floor)), so only the cells that were made since then are visited,
+//! and an evacuation costs what the task itself has kept.
 
 use super::heap::Ref;
 use std::ptr::NonNull;

@@ -117,8 +117,9 @@ helpers! {
     /// Copies a closure's captures to registers: a status.
     Unpack = unpack(context: Context, closure: Ref, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref)
         -> u64;
-    /// The word here of a real of another task: [`NO_WORD`] if the run has to stop.
-    Import = import(context: Context, object: Ref, word: u64) -> u64, rare;
+    /// The word here of a real of another task, whose word stands in an object at an index: [`NO_WORD`] if the run has
+    /// to stop.
+    Import = import(context: Context, object: Ref, at: u64) -> u64, rare;
     /// The same of an element of an array.
     ImportElement = import_element(context: Context, array: Ref, index: u64) -> u64, rare;
     /// Imports what a recorded loop has read: a status.
@@ -299,16 +300,16 @@ unsafe extern "C" fn unpack(
     }
 }
 
-/// The word in the running task of a real that an object of another task holds with this word. Returns it, or
+/// The word in the running task of a real whose word stands in an object of another task at this index. Returns it, or
 /// [`NO_WORD`] if the run has to stop.
 ///
 /// # Safety
 /// As [`refill`]; `object` is a complete object.
-unsafe extern "C" fn import(context: Context, object: Ref, word: u64) -> u64 {
+unsafe extern "C" fn import(context: Context, object: Ref, at: u64) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let word = load_word(&mut interp.tape, object, word);
+        let word = load_word(&mut interp.tape, object, at as usize);
         word_or_stop(interp, word)
     }
 }

@@ -577,8 +577,7 @@ macro_rules! define_execute {
                     ($dst:ident, $object:ident, $primal:ident, $word:ident) => {{
                         *reals.add($dst.index()) = *$object.add($primal as usize).cast();
                         if RECORD {
-                            let word = *$object.add($word as usize);
-                            *words.add($dst.index()) = limit!(load_word(&mut self.tape, $object, word));
+                            *words.add($dst.index()) = limit!(load_word(&mut self.tape, $object, $word as usize));
                         }
                     }};
                 }
