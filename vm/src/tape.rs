@@ -157,11 +157,16 @@ impl Tape {
     }
 
     /// Forgets all records and gives all memory back but a slab.
+    #[inline]
     pub(crate) fn release(&mut self) {
-        if self.spare.is_none() {
-            self.spare = self.slabs.pop();
+        if !self.slabs.is_empty() {
+            if self.spare.is_none() {
+                self.spare = self.slabs.pop();
+            }
+            if !self.slabs.is_empty() {
+                self.pool.give_back(self.slabs.drain(..));
+            }
         }
-        self.pool.give_back(self.slabs.drain(..));
         self.lists.clear();
         let null = std::ptr::null_mut();
         (self.top, self.end, self.stretch) = (null, null, null);
@@ -177,6 +182,12 @@ impl Tape {
         let node = self.task;
         self.close_task(node);
         // SAFETY: the node is this tape's, and the run has ended.
+        unsafe { self.root.as_ref() }
+    }
+
+    /// The run's own task, when the run has ended.
+    pub(crate) fn tree(&self) -> &TaskNode {
+        // SAFETY: the node is this tape's, and nobody writes to it once the run has ended.
         unsafe { self.root.as_ref() }
     }
 
