@@ -7,7 +7,7 @@
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Mode, Position, Site};
-use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref};
+use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::native::Code;
 use crate::running::interp::{
@@ -263,7 +263,7 @@ unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let roots = roots(interp.roots, refs_end);
+        let roots = Roots { frames: roots(interp.roots, refs_end), kept: interp.tape.kept() };
         match interp.heap.allocate(header, words, interp.stack_bytes, roots) {
             Ok(object) => object,
             Err(limit) => {
@@ -465,7 +465,7 @@ unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u6
         match interp.tape.pack(words) {
             Ok(first) => {
                 *array.add(FIRST) = u64::from(first);
-                *array.add(OWNER) = if first == 0 { 0 } else { interp.tape.owner };
+                *array.add(OWNER) = if first == 0 { 0 } else { interp.tape.owner() };
                 OK
             }
             Err(limit) => stop(interp, limit.into()),
@@ -481,7 +481,7 @@ unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_e
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let roots = roots(interp.roots, refs_end);
+        let roots = Roots { frames: roots(interp.roots, refs_end), kept: interp.tape.kept() };
         let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
         match heap::build(&mut interp.heap, capacity, element, interp.mode.is_recording(), interp.stack_bytes, roots) {
             Ok(builder) => builder,

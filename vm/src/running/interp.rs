@@ -27,7 +27,7 @@ use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, cell, for_each_inst, value_of};
 use crate::math;
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref, Roots};
 use crate::memory::stack::{NativeStack, Reserve, Stack};
 use crate::native::{Code, Status, Tier};
 use crate::running::meter::Meter;
@@ -500,7 +500,8 @@ macro_rules! define_execute {
                     ($header:expr, $words:expr) => {{
                         let reserved = self.stack_bytes;
                         // The references of all frames are initialised; `refs` is not used while the slice lives.
-                        let roots = roots(self.roots, refs.add(stream.refs));
+                        let frames = roots(self.roots, refs.add(stream.refs));
+                        let roots = Roots { frames, kept: self.tape.kept() };
                         limit!(self.heap.allocate($header, $words, reserved, roots))
                     }};
                 }
@@ -797,7 +798,7 @@ macro_rules! define_execute {
                                 };
                                 copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
                                 if RECORD && is_active(object, fields) {
-                                    *object.add(OWNER) = self.tape.owner;
+                                    *object.add(OWNER) = self.tape.owner();
                                 }
                                 *refs.add(dst.index()) = object;
                             }
@@ -873,12 +874,13 @@ macro_rules! define_execute {
                                         Bank::Int => false,
                                         Bank::Ref => (0..len).any(|n| *(*elements.add(n).cast::<Ref>()).add(OWNER) != 0),
                                     };
-                                    *array.add(OWNER) = if active { self.tape.owner } else { 0 };
+                                    *array.add(OWNER) = if active { self.tape.owner() } else { 0 };
                                 }
                             }
                             Inst::Build { dst, capacity, element } => {
                                 let capacity = *ints.add(capacity.index());
-                                let roots = roots(self.roots, refs.add(stream.refs));
+                                let frames = roots(self.roots, refs.add(stream.refs));
+                                let roots = Roots { frames, kept: self.tape.kept() };
                                 let built = heap::build(&mut self.heap, capacity, element, RECORD, self.stack_bytes, roots);
                                 match built {
                                     Ok(builder) => *refs.add(dst.index()) = builder,
@@ -903,7 +905,7 @@ macro_rules! define_execute {
                                 let object = *refs.add(value.index());
                                 *to.cast() = object;
                                 if RECORD && *object.add(OWNER) != 0 {
-                                    *builder.add(OWNER) = self.tape.owner;
+                                    *builder.add(OWNER) = self.tape.owner();
                                 }
                                 *builder.add(LEN) += 1;
                             }

@@ -21,11 +21,11 @@ use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Counts, ForkSite, MapSite, Mode};
 use crate::embedding::engine::{Engine, Limits};
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::running::meter::{Account, Halt, Meter};
 use crate::running::program::Program;
-use crate::tape::{self, ForeignArray, ForkNode, Suspended, Tape, TaskNode};
+use crate::tape::{self, ForeignArray, ForkNode, Parked, Tape, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,7 +178,7 @@ impl Registers {
 #[derive(Debug)]
 struct Left {
     heap: heap::Left,
-    tape: tape::Left,
+    tape: tape::Written,
     tasks: u64,
     trace: Trace,
 }
@@ -259,7 +259,8 @@ impl Interp {
         unsafe {
             let arrays = args.after(&site.args).refs;
             let len = (0..tasks as usize).map(|n| *(*arrays.add(n)).add(LEN) as usize).sum::<usize>();
-            let roots = super::roots(self.roots, arrays.add(tasks as usize));
+            let frames = super::roots(self.roots, arrays.add(tasks as usize));
+            let roots = Roots { frames, kept: self.tape.kept() };
             let header = heap::array_header(site.element);
             let array = self.heap.allocate(header, ARRAY_HEADER + len, self.stack_bytes, roots)?;
             *array.add(LEN) = len as u64;
@@ -274,7 +275,7 @@ impl Interp {
                 active |= site.element == Bank::Ref && *part.add(OWNER) != 0;
             }
             if self.mode.is_recording() && active {
-                *array.add(OWNER) = self.tape.owner;
+                *array.add(OWNER) = self.tape.owner();
             }
             Ok(array)
         }
@@ -397,19 +398,19 @@ impl Interp {
     /// It is a running fork of this strand, but for the nodes, and nothing above it on the stacks is in use.
     #[inline(never)]
     unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<u32, TrapKind> {
-        let mut on_tape: Option<(Suspended, *mut ForkNode)> = None;
+        let mut on_tape: Option<(Parked, *mut ForkNode)> = None;
         if fork.mode.is_recording() {
-            let (suspended, node) = self.tape.suspend(fork.count())?;
+            let (parked, node) = self.tape.park(fork.count())?;
             // SAFETY: the node was made just now.
             fork.nodes = unsafe { (*node).tasks };
-            on_tape = Some((suspended, node));
+            on_tape = Some((parked, node));
         }
         let span = self.span();
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.run_tasks(&fork, 0, fork.count(), fork.above) };
         let mut first = 0;
-        if let Some((suspended, node)) = on_tape {
-            self.tape.resume(suspended);
+        if let Some((parked, node)) = on_tape {
+            self.tape.resume(parked);
             if outcome.is_ok() {
                 // SAFETY: all tasks have ended, and what their strands wrote was absorbed.
                 unsafe {
@@ -636,7 +637,7 @@ impl Interp {
     #[inline(never)]
     unsafe fn run_task(&mut self, fork: &Fork<'_>, n: usize, base: Registers) -> Result<i64, TrapKind> {
         let (func, args, arg_counts, results, result_counts) = fork.task(n);
-        let floor = self.heap.raise_floor();
+        let (floor, kept) = (self.heap.raise_floor(), self.tape.raise_floor());
         let roots = std::mem::replace(&mut self.roots, base.refs);
         let now = self.meter().used(self.fuel) as i64;
         let span_start = std::mem::replace(&mut self.span_start, now);
@@ -674,6 +675,7 @@ impl Interp {
         self.span_start = span_start;
         self.roots = roots;
         self.heap.restore_floor(floor);
+        self.tape.restore_floor(kept);
         if let Err(kind) = &outcome
             && self.crew().is_parallel()
         {
@@ -693,7 +695,7 @@ impl Interp {
             if let Tasks::Map { site: MapSite { element: Bank::Real, .. }, .. } = fork.tasks {
                 let array = *base.refs;
                 let (owner, first, len) = (*array.add(OWNER), *array.add(FIRST) as u32, *array.add(LEN));
-                let local = if first == 0 || owner == self.tape.owner || len == 0 {
+                let local = if first == 0 || owner == self.tape.owner() || len == 0 {
                     if len == 0 { 0 } else { first }
                 } else {
                     self.tape.import_array(ForeignArray { owner, first, len: len as u32 })?
@@ -701,7 +703,7 @@ impl Interp {
                 // More elements than there are slots: the parent will have no room for them.
                 ((*node).range.child, (*node).range.len) = (local, u32::try_from(len).unwrap_or(u32::MAX));
             }
-            self.tape.end_task()?;
+            self.tape.end_task();
             (*node).span = self.span() as u64;
         }
         Ok(())
