@@ -122,7 +122,7 @@ impl Function<'_, '_> {
             at += 1;
         }
         let mut activity = None;
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             for &register in reals {
                 let word = self.word(register);
                 self.emit.store(word, object, cell(at));
@@ -142,7 +142,7 @@ impl Function<'_, '_> {
             self.emit.store(value, object, cell(at));
             at += 1;
         }
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             activity = self.owners(refs, activity);
             if let Some(activity) = activity {
                 self.set_owner(object, activity);
@@ -165,7 +165,7 @@ impl Function<'_, '_> {
             let value = self.operand(bank, register);
             self.emit.store(value, array, cell(ARRAY_HEADER + n));
         }
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             match site.element {
                 Bank::Real => {
                     // The words go where a callee's would.
@@ -207,7 +207,7 @@ impl Function<'_, '_> {
         let object = self.reference(object.0);
         let value = self.emit.load(F64, object, 8 * primal as i32);
         self.set_real(dst.0, value);
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let word = self.emit.load(I64, object, 8 * word as i32);
             let word = self.owned_word(object, word, word, |this| {
                 this.emit.call_cold(Helper::Import, &[this.context, object, word])
@@ -253,7 +253,7 @@ impl Function<'_, '_> {
     /// Reads an element of an array of reals, and its word.
     pub(super) fn real_element(&mut self, dst: RealReg, array: RefReg, index: IntReg) {
         self.primal_element(dst, array, index);
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let (array, index) = (self.reference(array.0), self.int(index.0));
             let first = self.emit.load(I64, array, cell(FIRST));
             // Arrays of reals that have an owner have slots.
@@ -305,7 +305,7 @@ impl Function<'_, '_> {
         let room = self.push_room(builder);
         let primal = self.real(value.0);
         self.append(&room, primal);
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let word = self.word(value.0);
             let elements = self.emit.b.ins().ishl_imm_u(room.capacity, 3);
             let place = self.emit.b.ins().iadd(room.place, elements);
@@ -325,7 +325,7 @@ impl Function<'_, '_> {
         let room = self.push_room(builder);
         let value = self.reference(value.0);
         self.append(&room, value);
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let activity = self.emit.load(I64, value, cell(OWNER));
             let before = self.emit.load(I64, room.builder, cell(OWNER));
             let task = self.emit.load(I64, self.context, layout::TASK);

@@ -22,6 +22,7 @@ pub(crate) use state::{Lease, RunState};
 
 use crate::bytecode::module::{FuncId, ModuleDef};
 use crate::bytecode::verify::{VerifyError, verify};
+use crate::code::Mode;
 use crate::memory::idle::Idle;
 use crate::memory::pool::SlabPool;
 use crate::memory::stack::Reserve;
@@ -230,11 +231,11 @@ impl Module {
         self.program.tier.as_ref().map_or_else(Vec::new, Tier::failures)
     }
 
-    /// What the native code of a function looks like, in primal or in recording runs. `None` if the module has no
+    /// What the native code of a function looks like in a mode. `None` if the module has no
     /// native code.
-    pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
+    pub fn native_listing(&self, func: FuncId, mode: Mode) -> Option<Result<Listing, Refusal>> {
         let tier = self.program.tier.as_ref()?;
-        Some(tier.listing(&self.program, func.0, recording))
+        Some(tier.listing(&self.program, func, mode))
     }
 
     /// The engine that the module belongs to.

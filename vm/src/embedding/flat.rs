@@ -53,6 +53,7 @@ pub use call_frame::{CallFrame, FlatGradient, FlatResults, RecordedCall};
 pub use signature::{Leaf, LeafKind, NotFlat};
 pub use value::{CotangentError, FlatValue};
 
+use crate::code::Mode;
 use crate::embedding::convert::WriteError;
 use crate::embedding::engine::{Function, RunError};
 use signature::FlatSignature;
@@ -126,7 +127,7 @@ impl FlatFunction {
     /// reaches a limit.
     #[inline]
     pub fn call<'f>(&self, frame: &'f mut CallFrame, args: &[FlatValue<'_>]) -> Result<FlatResults<'f>, RunError> {
-        self.run(frame, args, false)?;
+        self.run(frame, args, Mode::PRIMAL)?;
         Ok(FlatResults::of(frame))
     }
 
@@ -136,7 +137,7 @@ impl FlatFunction {
     /// As [`FlatFunction::call`].
     #[inline]
     pub fn record<'f>(&self, frame: &'f mut CallFrame, args: &[FlatValue<'_>]) -> Result<RecordedCall<'f>, RunError> {
-        self.run(frame, args, true)?;
+        self.run(frame, args, Mode::RECORDING)?;
         Ok(RecordedCall::of(frame))
     }
 
@@ -171,15 +172,15 @@ impl FlatFunction {
         self.record(frame, args)?.into_gradient_of_scalar()
     }
 
-    fn run(&self, frame: &mut CallFrame, args: &[FlatValue<'_>], recording: bool) -> Result<(), RunError> {
+    fn run(&self, frame: &mut CallFrame, args: &[FlatValue<'_>], mode: Mode) -> Result<(), RunError> {
         let signature = &*self.0;
         let mut run = frame.begin(self);
         // SAFETY: all arguments are compared with their leaves.
-        unsafe { run.run(recording, |to| write(signature, args, to)) }?;
+        unsafe { run.run(mode, |to| write(signature, args, to)) }?;
         if signature.takes_sequences {
             frame.place(args);
         }
-        frame.leave(recording)
+        frame.leave(mode.is_recording())
     }
 
     #[cold]

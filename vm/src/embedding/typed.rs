@@ -38,6 +38,7 @@ mod types;
 pub use types::{Argument, Arguments, Output};
 
 use crate::bytecode::module::HostType;
+use crate::code::Mode;
 use crate::embedding::convert::ResultSlot;
 use crate::embedding::engine::{CallOptions, Function, Invocation, RunError, Stats};
 use std::fmt;
@@ -130,7 +131,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     }
 
     fn call_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<Ret, RunError> {
-        self.run(run, args, false)?;
+        self.run(run, args, Mode::PRIMAL)?;
         Ok(self.read_result(run)?.0)
     }
 
@@ -175,7 +176,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     }
 
     fn jacobian_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<(Ret, Vec<Args::Gradient>), RunError> {
-        self.run(run, args, true)?;
+        self.run(run, args, Mode::RECORDING)?;
         let (value, slots) = self.read_result(run)?;
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -186,10 +187,10 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         Ok((value, rows))
     }
 
-    fn run(&self, run: &mut Invocation<'_>, args: &Args, recording: bool) -> Result<(), RunError> {
+    fn run(&self, run: &mut Invocation<'_>, args: &Args, mode: Mode) -> Result<(), RunError> {
         let params = &self.function.interface().params;
         // SAFETY: the handle has compared the types of all arguments.
-        unsafe { run.run(recording, |to| Ok(args.write(params, to)?)) }
+        unsafe { run.run(mode, |to| Ok(args.write(params, to)?)) }
     }
 
     /// The result, and the slots of its reals after a recording run.
@@ -245,7 +246,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     }
 
     fn grad_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
-        self.run(run, args, true)?;
+        self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;
         Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints()))))
@@ -259,7 +260,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, RunError> {
         let (mut lease, options) = (self.function.lease(), CallOptions::default());
         let mut run = Invocation::begin(&self.function, &options, &mut lease);
-        self.run(&mut run, &args, true)?;
+        self.run(&mut run, &args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;
         args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints()), gradient);

@@ -12,7 +12,7 @@
 //! Both [`LoopSite`] and [`LoopCode`] are plain data: interpreter and native code write and read the same records.
 
 use crate::bytecode::isa::{Bank, Op, Reg};
-use crate::code::{InSite, Inst, Leads, RealReg, Sites, Stream};
+use crate::code::{InSite, Inst, Leads, Position, RealReg, Sites, Stream};
 use crate::derivation::assembler::Assembler;
 use crate::derivation::derive::{Plan, accumulate, bank_of, dependences};
 use crate::derivation::graph::{Graph, Node, NodeId};
@@ -141,9 +141,9 @@ pub struct LoopSite {
     /// Whether a condition that is not 0 leads to the next iteration; if not, 0 does.
     pub while_true: bool,
     /// The stream position of the next iteration.
-    pub body: u32,
+    pub body: Position,
     /// The stream position after the last iteration, where `LoopEnd` stands.
-    pub end: u32,
+    pub end: Position,
     /// Fuel of what `LoopStep` ends.
     pub cost: u32,
 }
@@ -165,7 +165,7 @@ impl InSite for LoopSite {
 }
 
 impl Leads for LoopSite {
-    fn for_each_target(&self, visit: &mut dyn FnMut(u32)) {
+    fn for_each_target(&self, visit: &mut dyn FnMut(Position)) {
         visit(self.body);
         visit(self.end);
     }
@@ -379,8 +379,8 @@ impl LoopPlan {
             iteration_cost: (code.body.len() + code.elements.len() + code.moves.len() + usize::from(pushes)) as u32 + 1,
             once_cost: code.prologue.len() as u32 + 1,
             while_true: source.while_true,
-            body: 0,
-            end: 0,
+            body: Position::default(),
+            end: Position::default(),
             cost: 0,
         };
         LoopPlan { site, code: Some(code), copies }
@@ -405,8 +405,8 @@ fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>, push: Opti
         iteration_cost: 0,
         once_cost: 0,
         while_true,
-        body: 0,
-        end: 0,
+        body: Position::default(),
+        end: Position::default(),
         cost: 0,
     }
 }

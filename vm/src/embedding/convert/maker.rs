@@ -4,7 +4,8 @@
 //! and puts the references where they belong. While that goes on nothing names them, so that the heap must be paused.
 
 use crate::bytecode::isa::Bank;
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref, Roots};
+use crate::memory::kept::Kept;
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::tape::Tape;
 use crate::trap::Limit;
@@ -75,7 +76,7 @@ impl Cells {
 
 impl<'a> Maker<'a> {
     pub(crate) fn new(heap: &'a mut Heap, tape: Option<&'a mut Tape>, account: &'a Account) -> Self {
-        let owner = tape.as_ref().map_or(0, |tape| tape.owner);
+        let owner = tape.as_ref().map_or(0, |tape| tape.owner());
         Maker { heap, tape, owner, watch: Watch::later(account) }
     }
 
@@ -128,7 +129,12 @@ impl<'a> Maker<'a> {
 
     /// Memory for an array; its elements are to be written.
     pub(super) fn array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
-        let array = self.heap.allocate(heap::array_header(element), ARRAY_HEADER + len, 0, &mut [])?;
+        let array = self.heap.allocate(
+            heap::array_header(element),
+            ARRAY_HEADER + len,
+            0,
+            Roots { frames: &mut [], kept: &mut Kept::default() },
+        )?;
         // SAFETY: the array's header is part of it.
         unsafe {
             *array.add(LEN) = len as u64;
@@ -149,7 +155,12 @@ impl<'a> Maker<'a> {
         let mut cells = Cells::new(REAL_CELL);
         for n in 0..len {
             let x = element(n)?;
-            let cell = self.heap.allocate(header, REAL_CELL.size(), 0, &mut [])?;
+            let cell = self.heap.allocate(
+                header,
+                REAL_CELL.size(),
+                0,
+                Roots { frames: &mut [], kept: &mut Kept::default() },
+            )?;
             // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
             unsafe {
                 *cell.add(OWNER) = owner;
@@ -166,7 +177,12 @@ impl<'a> Maker<'a> {
         let header = heap::object_header(INT_CELL, 1);
         let mut cells = Cells::new(INT_CELL);
         for &n in ns {
-            let cell = self.heap.allocate(header, INT_CELL.size(), 0, &mut [])?;
+            let cell = self.heap.allocate(
+                header,
+                INT_CELL.size(),
+                0,
+                Roots { frames: &mut [], kept: &mut Kept::default() },
+            )?;
             // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
             unsafe {
                 *cell.add(INT_CELL.int_at(0)).cast::<i64>() = n;
@@ -179,7 +195,12 @@ impl<'a> Maker<'a> {
     /// The list of these cells.
     pub(super) fn list(&mut self, cells: Cells) -> Result<Ref, Limit> {
         let empty = Fields::default();
-        let empty = self.heap.allocate(heap::object_header(empty, 0), empty.size(), 0, &mut [])?;
+        let empty = self.heap.allocate(
+            heap::object_header(empty, 0),
+            empty.size(),
+            0,
+            Roots { frames: &mut [], kept: &mut Kept::default() },
+        )?;
         if cells.first.is_null() {
             return Ok(empty);
         }

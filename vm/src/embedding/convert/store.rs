@@ -2,7 +2,8 @@
 
 use super::maker::{Cells, Maker};
 use crate::bytecode::isa::Bank;
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, OWNER, Ref, Roots};
+use crate::memory::kept::Kept;
 use crate::running::interp::Gathered;
 use crate::trap::Limit;
 
@@ -91,7 +92,12 @@ impl<'a> Store<'a> {
 
     /// Moves the last registers, as many as `filled` says, into the first fields of a new struct or variant.
     fn fields(&mut self, tag: u32, fields: Fields, filled: Fields) -> Result<Ref, Limit> {
-        let object = self.maker.heap.allocate(heap::object_header(fields, tag), fields.size(), 0, &mut [])?;
+        let object = self.maker.heap.allocate(
+            heap::object_header(fields, tag),
+            fields.size(),
+            0,
+            Roots { frames: &mut [], kept: &mut Kept::default() },
+        )?;
         let Gathered { reals, words, ints, refs } = &mut *self.to;
         let (real, int) = (reals.len() - filled.reals, ints.len() - filled.ints);
         let reference = refs.len() - filled.refs;

@@ -2,6 +2,7 @@
 
 use super::{CallOptions, Engine, Gradient, Invocation, Jacobian, Lease, Module, RunError, Stats};
 use crate::bytecode::module::{DataDef, FuncId, Interface};
+use crate::code::Mode;
 use crate::embedding::job_graph::JobGraph;
 use crate::embedding::value::Value;
 use crate::native::CompiledCode;
@@ -60,7 +61,7 @@ impl Function {
     }
 
     fn call_in(&self, run: &mut Invocation<'_>, args: &[Value]) -> Result<Value, RunError> {
-        run.forward(args, false)?;
+        run.forward(args, Mode::PRIMAL)?;
         let value = run.reader().result(&self.interface().result, run.results());
         value.map_err(|error| run.unreadable(error))
     }
@@ -101,7 +102,7 @@ impl Function {
         let mut lease = self.lease();
         let mut run = Invocation::begin(self, options, &mut lease);
         run.timed = timed;
-        run.forward(args, true)?;
+        run.forward(args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         let gradient = run.gradient(args)?;
         Ok(Gradient { value, gradient, stats: run.state.stats() })
@@ -134,7 +135,7 @@ impl Function {
     pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, RunError> {
         let mut lease = self.lease();
         let mut run = Invocation::begin(self, options, &mut lease);
-        run.forward(args, true)?;
+        run.forward(args, Mode::RECORDING)?;
         let Stats { instructions, span, .. } = run.state.stats();
         // SAFETY: the run has ended, and its tapes are there.
         Ok(unsafe { JobGraph::of(run.state.interp.tape.tree(), instructions, span) })
@@ -171,7 +172,7 @@ impl Function {
         let interface = self.interface();
         let mut lease = self.lease();
         let mut run = Invocation::begin(self, options, &mut lease).timed();
-        run.forward(args, true)?;
+        run.forward(args, Mode::RECORDING)?;
         let mut reader = run.reader();
         let value = reader.result(&interface.result, run.results());
         let slots = reader.into_slots();

@@ -3,11 +3,12 @@
 use super::error::outside_of_code;
 use super::state::{Progress, RunState};
 use super::{CallOptions, Function, Limits, Module, RunError};
+use crate::code::{Mode, Position};
 use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSlot, Store, WriteError};
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
 use crate::memory::heap::HeapLimits;
-use crate::running::interp::{Crew, Interp};
+use crate::running::interp::{Crew, Interp, Place};
 use crate::running::meter::Meter;
 use crate::sweep::Seed;
 use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
@@ -61,30 +62,30 @@ impl<'a> Invocation<'a> {
         self.timed.then(Instant::now)
     }
 
-    pub(super) fn forward(&mut self, args: &[Value], recording: bool) -> Result<(), RunError> {
+    pub(super) fn forward(&mut self, args: &[Value], mode: Mode) -> Result<(), RunError> {
         let function = self.function;
         let params = &function.interface().params;
-        self.open(recording);
+        self.open(mode);
         let RunState { interp: Interp { heap, tape, .. }, args: gathered, account, .. } = &mut *self.state;
-        let mut store = Store::new(Maker::new(heap, recording.then_some(tape), account), gathered);
+        let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
         let written = convert::write_arguments(&function.module.program.def, params, args, &mut store);
         self.state.interp.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: the arguments that were gathered are of the parameters' types.
-        unsafe { self.execute(recording, true) }
+        unsafe { self.execute(mode, true) }
     }
 
     /// Forgets the last run and begins this one. What is made on the heap from now on are arguments.
     #[inline]
-    fn open(&mut self, recording: bool) {
+    fn open(&mut self, mode: Mode) {
         let RunState { interp, account, progress, .. } = &mut *self.state;
         let Limits { allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
-        *progress = Progress { recorded: recording, ..Progress::default() };
+        *progress = Progress { recorded: mode.is_recording(), ..Progress::default() };
         interp.begin(live_bytes, depth);
         let Interp { heap, tape, .. } = interp;
         heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
         heap.pause();
-        if recording {
+        if mode.is_recording() {
             tape.begin(tape_bytes, account);
         } else {
             tape.release();
@@ -98,65 +99,70 @@ impl<'a> Invocation<'a> {
     #[inline]
     pub(crate) unsafe fn run(
         &mut self,
-        recording: bool,
+        mode: Mode,
         write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
-        self.open(recording);
+        self.open(mode);
         let RunState { interp, account, .. } = &mut *self.state;
         if !interp.has_stacks() {
-            interp.trace.push((self.function.func.0, 0));
-            return Err(RunError::Trap(Box::new(self.trap(Limit::LiveBytes.into(), recording))));
+            interp.trace.push(Place { func: self.function.func, mode, position: Position(0) });
+            return Err(RunError::Trap(Box::new(self.trap(Limit::LiveBytes.into()))));
         }
         let bottom = interp.bottom();
         let Interp { heap, tape, .. } = interp;
         // SAFETY: there are stacks, and all arguments have a place there.
-        let mut writer =
-            unsafe { ArgumentWriter::new(Maker::new(heap, recording.then_some(tape), account), bottom, recording) };
+        let mut writer = unsafe {
+            ArgumentWriter::new(
+                Maker::new(heap, mode.is_recording().then_some(tape), account),
+                bottom,
+                mode.is_recording(),
+            )
+        };
         let written = write(&mut writer);
         self.state.interp.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: promised by the caller.
-        unsafe { self.execute(recording, false) }
+        unsafe { self.execute(mode, false) }
     }
 
     /// The threads that run tasks, if the function has any and there are several.
     #[inline]
     fn pool(&self) -> Option<&'a rayon::ThreadPool> {
         let Module { engine, program } = &self.function.module;
-        program.forks(self.function.func.0).then(|| engine.pool()).flatten()
+        program.forks(self.function.func).then(|| engine.pool()).flatten()
     }
 
     /// Runs the function with the arguments that were written: they were gathered, or else stand in their registers.
     ///
     /// # Safety
     /// They are of the parameters' types.
-    unsafe fn execute(&mut self, recording: bool, gathered: bool) -> Result<(), RunError> {
+    unsafe fn execute(&mut self, mode: Mode, gathered: bool) -> Result<(), RunError> {
         let began = self.clock();
         let pool = self.pool();
         let RunState { interp, args, account, .. } = &mut *self.state;
         let Module { engine, program } = &self.function.module;
-        let func = self.function.func.0;
+        let func = self.function.func;
         let args = gathered.then_some(&*args);
         let crew = Crew::new(engine, account, program, self.limits, pool.is_some());
         let outcome = match pool {
             // SAFETY: promised by the caller.
-            None => unsafe { interp.run(program, func, args, recording, &crew) },
+            None => unsafe { interp.run(program, func, args, mode, &crew) },
             Some(pool) => {
                 let handed = Handed((&mut *interp, args, &crew));
                 pool.install(move || {
                     let (interp, args, crew) = handed.take();
                     // SAFETY: promised by the caller.
-                    unsafe { interp.run(program, func, args, recording, crew) }
+                    unsafe { interp.run(program, func, args, mode, crew) }
                 })
             }
         };
-        if recording {
+        if mode.is_recording() {
             interp.tape.finish();
         }
         if let Some(began) = began {
             self.state.progress.forward = began.elapsed();
         }
-        outcome.map_err(|kind| RunError::Trap(Box::new(self.trap(kind, recording))))
+        outcome.map_err(|kind| RunError::Trap(Box::new(self.trap(kind))))
     }
 
     /// Sweeps the tape from the result, which is one real. Returns the result.
@@ -269,13 +275,13 @@ impl<'a> Invocation<'a> {
     }
 
     #[cold]
-    fn trap(&self, kind: TrapKind, recording: bool) -> Trap {
+    fn trap(&self, kind: TrapKind) -> Trap {
         let program = &self.function.module.program;
-        let frame = |(func, position): (u32, u32)| {
-            let inst = program.origin(func, recording, position);
-            let function = &program.def.functions[func as usize];
+        let frame = |Place { func, mode, position }: Place| {
+            let inst = program.origin(func, mode, position);
+            let function = &program.def.functions[func.index()];
             let place = function.body.location(inst).map(|location| (location.line, location.column));
-            TraceFrame { function: function.name.clone(), inst, place }
+            TraceFrame { function: function.name.clone(), mode, inst, place }
         };
         let kind = self.state.account.verdict(kind);
         let (innermost, omitted, outermost) = self.state.interp.trace.shown();

@@ -26,7 +26,7 @@ pub(super) unsafe fn is_active(object: Ref, fields: heap::Fields) -> bool {
 pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, word: u64) -> Result<u64, Limit> {
     // SAFETY: promised by the caller.
     let owner = unsafe { *object.add(OWNER) };
-    if word == CONSTANT || owner == tape.owner {
+    if word == CONSTANT || owner == tape.owner() {
         return Ok(word);
     }
     tape.import(owner, slot(word)).map(u64::from)
@@ -44,7 +44,7 @@ pub(crate) unsafe fn element_word(tape: &mut Tape, array: Ref, index: u64) -> Re
         if first == 0 {
             return Ok(CONSTANT);
         }
-        if owner == tape.owner {
+        if owner == tape.owner() {
             return Ok(first + index);
         }
         let array = ForeignArray { owner, first: slot(first), len: *array.add(LEN) as u32 };
