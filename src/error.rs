@@ -5,6 +5,7 @@
 use crate::frontend::{Diagnostics, Stopped, Unexported};
 use crate::vm::binary::{DecodeError, EncodeError};
 use crate::vm::engine::RunError;
+use crate::vm::flat::{CotangentError, NotFlat};
 use crate::vm::module::HostType;
 use crate::vm::text::TextError;
 use crate::vm::trap::{Trap, TrapKind};
@@ -86,8 +87,14 @@ pub enum ErrorKind {
         /// The function.
         function: String,
     },
+    /// The cotangents are not those of the function's result.
+    Cotangent(CotangentError),
+    /// A call has failed in a way that none of the other kinds says.
+    Run(RunError),
     /// A function can't be called with types of Rust that were asked for.
     TypeMismatch(TypeMismatch),
+    /// A function can't be called with numbers and slices.
+    NotFlat(NotFlat),
     /// A host's value can't be an argument.
     Serialize {
         /// Where in the arguments: a parameter's name, then indices and field names, as in `x[3].1`. May be empty.
@@ -167,7 +174,9 @@ impl From<RunError> for Error {
             RunError::Trap(trap) => ErrorKind::Trap(trap),
             RunError::NotScalar { function, result } => ErrorKind::NotScalar { function, result },
             RunError::ResultDepth { function } => ErrorKind::ResultDepth { function },
-            _ => unreachable!("the variants are those of this version of the virtual machine"),
+            RunError::Cotangent(error) => ErrorKind::Cotangent(error),
+            // The machine's next version may know more.
+            other => ErrorKind::Run(other),
         })
     }
 }
@@ -175,6 +184,12 @@ impl From<RunError> for Error {
 impl From<ArgumentError> for Error {
     fn from(error: ArgumentError) -> Self {
         ErrorKind::Argument(error).into()
+    }
+}
+
+impl From<NotFlat> for Error {
+    fn from(error: NotFlat) -> Self {
+        ErrorKind::NotFlat(error).into()
     }
 }
 
@@ -237,7 +252,10 @@ impl fmt::Display for ErrorKind {
                 RunError::NotScalar { function: function.clone(), result: result.clone() }.fmt(f)
             }
             ErrorKind::ResultDepth { function } => RunError::ResultDepth { function: function.clone() }.fmt(f),
+            ErrorKind::Cotangent(error) => error.fmt(f),
+            ErrorKind::Run(error) => error.fmt(f),
             ErrorKind::TypeMismatch(error) => error.fmt(f),
+            ErrorKind::NotFlat(error) => error.fmt(f),
             ErrorKind::Serialize { place, message } => match place.as_str() {
                 "" => write!(f, "arguments: {message}"),
                 place => write!(f, "argument {place}: {message}"),

@@ -2,6 +2,7 @@
 
 use crate::CompiledCode;
 use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
+use crate::vm::flat::FlatFunction;
 use crate::vm::job_graph::JobGraph;
 use crate::vm::module::{DataDef, Interface};
 use crate::vm::typed::{Arguments, Output};
@@ -257,6 +258,35 @@ impl Function {
     /// the result.
     pub fn typed<Args: Arguments, Ret: Output>(&self) -> Result<TypedFunction<Args, Ret>, Error> {
         Ok(TypedFunction::new(self.0.typed()?))
+    }
+
+    /// The function, to be called with numbers and slices in a row: the cheapest way to call small functions again and
+    /// again, with memory that the caller keeps, and what other languages call through. [`flat`](crate::flat) says
+    /// which functions have such calls.
+    ///
+    /// Errors of these calls are [`RunError`](crate::vm::engine::RunError)s, which become an [`Error`] with `?`.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, FlatValue, CallFrame, Module};
+    ///
+    /// let text = "def scaled (xs : Array Real) (k : Real) = ([| k * x for x in xs |], sum_array xs)";
+    /// let scaled = Module::from_source(&Engine::default(), "scaled.dual", text)?.function("scaled")?.flat()?;
+    /// let mut frame = CallFrame::new();
+    /// let xs = vec![3.0, 4.0];
+    ///
+    /// // Results, and how cotangents of them change with the arguments: twice the second element, thrice the sum.
+    /// let args = [FlatValue::from(&xs), 10.0.into()];
+    /// let (results, gradient) = scaled.vjp(&mut frame, &args, &[(&[0.0, 2.0]).into(), 3.0.into()])?;
+    /// assert_eq!(results.get(0), Some(FlatValue::Reals(&[30.0, 40.0])));
+    /// assert_eq!(gradient.get(0), Some(FlatValue::Reals(&[3.0, 23.0])));
+    /// assert_eq!(gradient.get(1), Some(FlatValue::Real(8.0)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFlat`](crate::ErrorKind::NotFlat) if a parameter or the result is not flat.
+    pub fn flat(&self) -> Result<FlatFunction, Error> {
+        Ok(self.0.flat()?)
     }
 
     /// Reads arguments from any self-describing format, such as JSON, by the parameters' types.

@@ -135,6 +135,25 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! [`Function::flat`] does without types, too: numbers and slices go in and come out in a row, memory is kept in a
+//! [`CallFrame`] from call to call, and any cotangents are pulled back. It is the cheapest call that there is.
+//!
+//! ```
+//! # use dualvm::{CallFrame, Engine, Error, FlatValue, Module};
+//! let text = "def polar (r : Real) (phi : Real) = (r * cos phi, r * sin phi)";
+//! let polar = Module::from_source(&Engine::default(), "polar.dual", text)?.function("polar")?.flat()?;
+//! let mut frame = CallFrame::new();
+//!
+//! let results = polar.call(&mut frame, &[2.0.into(), 0.0.into()])?;
+//! assert_eq!(results.get(0), Some(FlatValue::Real(2.0)));
+//!
+//! // Cotangents of x and y, one after the other, of one recorded run.
+//! let mut recorded = polar.record(&mut frame, &[2.0.into(), 0.0.into()])?;
+//! assert_eq!(recorded.pullback(&[1.0.into(), 0.0.into()])?.reals(), [1.0, 0.0]);
+//! assert_eq!(recorded.pullback(&[0.0.into(), 1.0.into()])?.reals(), [0.0, 2.0]);
+//! # Ok::<(), Error>(())
+//! ```
+//!
 //! # Native code
 //! What runs often is compiled while the program runs, unless [`Config::jit`] says otherwise. It changes the time that
 //! calls take and nothing else: values, derivatives, traps and the use of fuel and tape are the same to the last bit,
@@ -244,6 +263,7 @@ pub use module::{Module, read_def, read_def_with};
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use typed::TypedFunction;
 pub use vm::engine::{CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, Stats};
+pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};

@@ -2,7 +2,7 @@
 //! is kept by the engine. So it is in the interpreter, and in native code: compiling allocates, but what the first call
 //! has compiled is never compiled again. An allocator that counts stands in for the system's.
 
-use dualvm::{CallOptions, Config, Engine, Function, Jit, Module, Value};
+use dualvm::{CallFrame, CallOptions, Config, Engine, FlatValue, Function, Jit, Module, Value};
 use serde::de::DeserializeSeed;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -173,5 +173,49 @@ fn typed_arrays_allocate_their_gradient_once_or_not_at_all() {
         let mut gradient = (Vec::new(), Vec::new());
         assert_only_the_result_is_allocated(name, || dot.grad_into((&xs, &xs), &mut gradient).expect("runs"));
         assert_eq!(gradient, (xs.clone(), xs.clone()));
+    }
+}
+
+/// Runs something several times: all runs but the first allocate nothing.
+#[track_caller]
+fn assert_nothing_is_allocated(name: &str, mut run: impl FnMut()) {
+    run();
+    for call in 2..=CALLS {
+        assert_eq!(count(&mut run).0, 0, "{name}: allocations of call {call}");
+    }
+}
+
+#[test]
+fn flat_calls_allocate_nothing() {
+    let xs: Vec<f64> = (0..LONG).map(|n| n as f64).collect();
+    let ns: Vec<i64> = (0..LONG as i64).collect();
+    for engine in engines() {
+        let mut frame = CallFrame::new();
+        let scalars: [(&str, &str, &[FlatValue<'_>]); 4] = [
+            ("mult", "mult", &[FlatValue::Real(3.0), FlatValue::Real(4.0)]),
+            ("newton", "newton", &[FlatValue::Real(2.0), FlatValue::Real(1e6)]),
+            ("dotprod", "dotprod", &[FlatValue::Reals(&xs), FlatValue::Reals(&xs)]),
+            ("dotprod", "dotprod_list", &[FlatValue::Reals(&xs), FlatValue::Reals(&xs)]),
+        ];
+        for (file, name, args) in scalars {
+            let function = example(&engine, file, name).flat().expect("it is flat");
+            assert_nothing_is_allocated(name, || {
+                let results = function.call(&mut frame, args).expect("runs");
+                assert!(results.get(0).is_some());
+                let (_, gradient) = function.value_and_grad(&mut frame, args).expect("runs");
+                assert_eq!(gradient.iter().len(), args.len());
+                assert!(frame.stats().is_some());
+            });
+        }
+        let text = "def f (xs : Array Real) (ns : List Int) =
+                      ([| 2 * x for x in xs |], map (\\n -> n + 1) ns, [sum_array xs])";
+        let module = Module::from_source(&engine, "f.dual", text).unwrap_or_else(|error| panic!("{error}"));
+        let f = module.function("f").and_then(|f| f.flat()).expect("it is flat");
+        assert_nothing_is_allocated("vjp", || {
+            let cotangents = [FlatValue::Reals(&xs), FlatValue::Null, FlatValue::Reals(&[1.0])];
+            let (results, gradient) = f.vjp(&mut frame, &[(&xs).into(), (&ns).into()], &cotangents).expect("runs");
+            assert_eq!(results.get(1).and_then(FlatValue::as_ints).map(|ns| ns[LONG - 1]), Some(LONG as i64));
+            assert_eq!(gradient.reals()[3], 2.0 * xs[3] + 1.0);
+        });
     }
 }

@@ -12,9 +12,10 @@ use serde_json::Value as Json;
 
 const CORE: [&str; 7] = ["mult", "dotprod", "summatvec", "rosenbrock", "newton", "newton_sweep", "spring"];
 
-const TABLE_1: [&str; 9] = [
+const TABLE_1: [&str; 10] = [
     "mult",
     "mult_typed",
+    "mult_flat",
     "dotprod",
     "dotprod_list",
     "summatvec",
@@ -24,7 +25,7 @@ const TABLE_1: [&str; 9] = [
     "particles",
 ];
 
-const NATIVE: [&str; 9] = [
+const NATIVE: [&str; 10] = [
     "particles",
     "rotations",
     "neural",
@@ -34,6 +35,7 @@ const NATIVE: [&str; 9] = [
     "branchy",
     "newton",
     "mult_typed",
+    "mult_flat",
 ];
 
 fn results(suite: &str) -> Vec<Json> {

@@ -5,7 +5,9 @@
 //! is measured too. Cases are made for an engine: whatever its configuration says about how code runs is measured.
 
 use super::hand;
-use dualvm::{CallOptions, Config, Engine, Error, Function, HostType, Jit, Module, Stats, TypedFunction, Value};
+use dualvm::{CallFrame, CallOptions, Config, Engine, Error, FlatFunction, FlatValue, Function, HostType, Jit, Module};
+use dualvm::{Stats, TypedFunction, Value};
+use std::cell::RefCell;
 use std::fmt;
 use std::hint::black_box;
 use std::rc::Rc;
@@ -73,6 +75,7 @@ pub(crate) const SUITES: [Suite; 3] = [
         cases: &[
             mult,
             mult_typed,
+            mult_flat,
             dotprod,
             dotprod_list,
             summatvec,
@@ -97,6 +100,7 @@ pub(crate) const SUITES: [Suite; 3] = [
             branchy,
             newton,
             mult_typed,
+            mult_flat,
         ],
     },
 ];
@@ -106,8 +110,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     function: Function,
     args: Vec<Value>,
-    /// Calls go through this if it is there, with two reals.
-    typed: Option<TypedFunction<(f64, f64), f64>>,
+    border: Border,
     /// Operations on reals in the primal, by the text of the program: `+ - * /`, negation (of what isn't a number
     /// in the text), powers, `min`, `max` and elementary functions count one each; comparisons, loads and operations on
     /// integers don't count.
@@ -117,6 +120,16 @@ pub(crate) struct Case {
     /// Time of value and gradient in nanoseconds in table 1 of Smeding and Vákár (2024), on their machine.
     pub(crate) paper_gradient_ns: Option<f64>,
     hand: Hand,
+}
+
+/// How arguments and results cross the border.
+enum Border {
+    /// As values.
+    Values,
+    /// As two reals.
+    Typed(TypedFunction<(f64, f64), f64>),
+    /// As two reals in a row, with memory that is kept from call to call.
+    Flat(FlatFunction, RefCell<CallFrame>),
 }
 
 /// What is timed.
@@ -229,7 +242,7 @@ impl Case {
     fn new(engine: &Engine, name: &'static str, source: &str, args: Vec<Value>, ops: u64, hand: Hand) -> Case {
         let module = Module::from_source(engine, name, source).expect("the examples compile");
         let function = module.function(name).expect("an example defines the function that it is measured by");
-        Case { name, function, args, typed: None, ops, elements: None, paper_gradient_ns: None, hand }
+        Case { name, function, args, border: Border::Values, ops, elements: None, paper_gradient_ns: None, hand }
     }
 
     /// Pieces of native code that there are by now.
@@ -241,10 +254,21 @@ impl Case {
     pub(crate) fn check(&self) -> Result<Stats, Unsound> {
         let expected = &self.hand.answer;
         near("value", &expected.value, &reals(&[self.function.call(&self.args)?]))?;
-        if let Some(typed) = &self.typed {
-            let (value, (x_adj, y_adj)) = typed.value_and_grad(self.pair())?;
-            near("value of the typed call", &expected.value, &[value, typed.call(self.pair())?][..1])?;
-            near("derivative of the typed call", &expected.derivatives, &[x_adj, y_adj])?;
+        match &self.border {
+            Border::Values => {}
+            Border::Typed(typed) => {
+                let (value, (x_adj, y_adj)) = typed.value_and_grad(self.pair())?;
+                near("value of the typed call", &expected.value, &[typed.call(self.pair())?])?;
+                near("value of the typed recording run", &expected.value, &[value])?;
+                near("derivative of the typed call", &expected.derivatives, &[x_adj, y_adj])?;
+            }
+            Border::Flat(flat, frame) => {
+                let frame = &mut frame.borrow_mut();
+                near("value of the flat call", &expected.value, &[self.flat_value(flat, frame)?])?;
+                let (value, derivatives) = self.flat_gradient(flat, frame)?;
+                near("value of the flat recording run", &expected.value, &[value])?;
+                near("derivative of the flat call", &expected.derivatives, &derivatives)?;
+            }
         }
         let (value, derivatives, stats) = if self.is_scalar() {
             let result = self.function.grad_with(&self.args, &CallOptions::default())?;
@@ -258,12 +282,24 @@ impl Case {
         Ok(stats)
     }
 
-    /// The arguments of a typed call.
+    /// The arguments of a call without values.
     fn pair(&self) -> (f64, f64) {
         match self.args[..] {
             [Value::Real(x), Value::Real(y)] => (x, y),
-            _ => unreachable!("a typed case has two reals"),
+            _ => unreachable!("a case without values has two reals"),
         }
+    }
+
+    fn flat_value(&self, flat: &FlatFunction, frame: &mut CallFrame) -> Result<f64, Error> {
+        let (x, y) = black_box(self.pair());
+        let results = flat.call(frame, &[x.into(), y.into()])?;
+        Ok(results.get(0).and_then(FlatValue::as_real).expect("the program returns a real"))
+    }
+
+    fn flat_gradient(&self, flat: &FlatFunction, frame: &mut CallFrame) -> Result<(f64, [f64; 2]), Error> {
+        let (x, y) = black_box(self.pair());
+        let (value, gradient) = flat.value_and_grad(frame, &[x.into(), y.into()])?;
+        Ok((value, gradient.reals().try_into().expect("the program takes two reals")))
     }
 
     /// Whether the derivative is a gradient; if not, it is a Jacobian.
@@ -273,14 +309,22 @@ impl Case {
 
     /// How long a number of runs takes together.
     pub(crate) fn time(&self, measure: Measure, times: u64) -> Result<Duration, Error> {
-        match (measure, &self.typed) {
-            (Measure::Primal, None) => repeat(times, || self.function.call(black_box(&self.args))),
-            (Measure::Gradient, None) if self.is_scalar() => {
+        match (measure, &self.border) {
+            (Measure::Primal, Border::Values) => repeat(times, || self.function.call(black_box(&self.args))),
+            (Measure::Gradient, Border::Values) if self.is_scalar() => {
                 repeat(times, || self.function.value_and_grad(black_box(&self.args)))
             }
-            (Measure::Gradient, None) => repeat(times, || self.function.jacobian(black_box(&self.args))),
-            (Measure::Primal, Some(typed)) => repeat(times, || typed.call(black_box(self.pair()))),
-            (Measure::Gradient, Some(typed)) => repeat(times, || typed.value_and_grad(black_box(self.pair()))),
+            (Measure::Gradient, Border::Values) => repeat(times, || self.function.jacobian(black_box(&self.args))),
+            (Measure::Primal, Border::Typed(typed)) => repeat(times, || typed.call(black_box(self.pair()))),
+            (Measure::Gradient, Border::Typed(typed)) => repeat(times, || typed.value_and_grad(black_box(self.pair()))),
+            (Measure::Primal, Border::Flat(flat, frame)) => {
+                let frame = &mut frame.borrow_mut();
+                repeat(times, || self.flat_value(flat, frame))
+            }
+            (Measure::Gradient, Border::Flat(flat, frame)) => {
+                let frame = &mut frame.borrow_mut();
+                repeat(times, || self.flat_gradient(flat, frame))
+            }
             (Measure::PrimalRun | Measure::GradientRun, _) => {
                 let mut sum = Duration::ZERO;
                 for _ in 0..times {
@@ -297,17 +341,29 @@ impl Case {
     /// Runs once; gives what the run used.
     fn stats(&self, gradient: bool) -> Result<Stats, Error> {
         let options = CallOptions::default();
-        Ok(match (gradient, &self.typed) {
-            (false, None) => self.function.call_with(&self.args, &options)?.1,
-            (true, None) if self.is_scalar() => self.function.grad_with(&self.args, &options)?.stats,
-            (true, None) => self.function.jacobian_with(&self.args, &options)?.stats,
-            (false, Some(typed)) => typed.call_with(self.pair(), &options)?.1,
-            (true, Some(typed)) => typed.grad_with(self.pair(), &options)?.2,
+        Ok(match (gradient, &self.border) {
+            (false, Border::Values) => self.function.call_with(&self.args, &options)?.1,
+            (true, Border::Values) if self.is_scalar() => self.function.grad_with(&self.args, &options)?.stats,
+            (true, Border::Values) => self.function.jacobian_with(&self.args, &options)?.stats,
+            (false, Border::Typed(typed)) => typed.call_with(self.pair(), &options)?.1,
+            (true, Border::Typed(typed)) => typed.grad_with(self.pair(), &options)?.2,
+            (_, Border::Flat(flat, frame)) => {
+                let frame = &mut frame.borrow_mut();
+                frame.set_timed(true);
+                let ran = if gradient {
+                    self.flat_gradient(flat, frame).map(|_| ())
+                } else {
+                    self.flat_value(flat, frame).map(|_| ())
+                };
+                frame.set_timed(false);
+                ran?;
+                frame.stats().expect("the call has succeeded")
+            }
         })
     }
 }
 
-fn repeat<T>(times: u64, run: impl Fn() -> Result<T, Error>) -> Result<Duration, Error> {
+fn repeat<T>(times: u64, mut run: impl FnMut() -> Result<T, Error>) -> Result<Duration, Error> {
     let began = Instant::now();
     for _ in 0..times {
         black_box(run()?);
@@ -374,7 +430,14 @@ fn mult(engine: &Engine) -> Case {
 fn mult_typed(engine: &Engine) -> Case {
     let case = mult(engine);
     let typed = case.function.typed().expect("the program takes two reals and returns one");
-    Case { name: "mult_typed", typed: Some(typed), ..case }
+    Case { name: "mult_typed", border: Border::Typed(typed), ..case }
+}
+
+/// The same, called with two numbers in a row and with memory of its own.
+fn mult_flat(engine: &Engine) -> Case {
+    let case = mult(engine);
+    let flat = case.function.flat().expect("reals are flat");
+    Case { name: "mult_flat", border: Border::Flat(flat, RefCell::new(CallFrame::new())), ..case }
 }
 
 /// Elements of the vectors of the dot product, and variables of the Rosenbrock function.

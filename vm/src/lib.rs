@@ -63,4 +63,4 @@ pub mod trap;
 mod word;
 
 pub use bytecode::{binary, builder, isa, module, reference, text, verify};
-pub use embedding::{engine, job_graph, typed, value};
+pub use embedding::{engine, flat, job_graph, typed, value};

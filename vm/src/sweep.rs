@@ -66,6 +66,16 @@ impl Buffers {
     }
 }
 
+/// A real that a sweep starts from, with its adjoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed {
+    /// The task whose slot the real has; 0: the run's own.
+    pub(crate) owner: u64,
+    /// The slot; 0: it is constant, and the seed leads nowhere.
+    pub(crate) slot: u32,
+    pub(crate) adjoint: f64,
+}
+
 /// A task that is being swept.
 #[derive(Debug)]
 struct Frame<'a> {
@@ -181,25 +191,27 @@ impl Sweep {
         unsafe { std::slice::from_raw_parts(self.cells.start(), self.root_len) }
     }
 
-    /// Sweeps a run that has ended, from the adjoint 1 of a slot of `owner`; 0 if the result is constant. The fuel was
-    /// charged for before; the account is asked for deadline and cancellation now and then. With an engine, it takes
-    /// memory for other threads from there: it is in their pool then.
+    /// Sweeps a run that has ended, from the adjoints of reals of its result. Those of a slot are added in the order of
+    /// the seeds. The fuel was charged for before; the account is asked for deadline and cancellation now and then.
+    /// With an engine, it takes memory for other threads from there: it is in their pool then.
     ///
     /// # Safety
-    /// `root` is the tree of tapes of the run, `owner` a task of it.
+    /// `root` is the tree of tapes of the run; the seeds are slots of tasks of it.
     pub(crate) unsafe fn run(
         &mut self,
         root: *mut TaskNode,
-        (owner, slot): (u64, u32),
+        seeds: &[Seed],
         program: &Program,
         account: &Account,
         engine: Option<&Engine>,
     ) -> Result<u64, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
-            let own = owner == 0 || owner == root.expose_provenance() as u64;
+            let own = root.expose_provenance() as u64;
+            let is_own = |seed: &Seed| seed.owner == 0 || seed.owner == own;
+            let active = || seeds.iter().filter(|seed| seed.slot != 0);
             let totals = (*root).totals;
-            let imported = totals.imports > 0 || !own;
+            let imported = totals.imports > 0 || !active().all(is_own);
             if imported || (cfg!(debug_assertions) && totals.tasks > 1) {
                 account.poll_ahead(Duration::from_nanos(NUMBERING_NS).saturating_mul(totals.tasks as u32))?;
                 number(root);
@@ -212,24 +224,28 @@ impl Sweep {
             let node = &*root;
             let mut frame = self.open_frame(&run, node)?;
             self.root_len = frame.len;
-            if slot == 0 {
-                self.close_frame(frame, &buffers);
-                return Ok(0);
-            }
             run.inboxes.stages.begin(node);
-            if own {
-                frame.add(slot, 1.0);
-            } else {
-                let owner: *const TaskNode = std::ptr::with_exposed_provenance(owner as usize);
-                run.inboxes.leave((*owner).index, slot, 1.0);
+            let mut constant = true;
+            for seed in active() {
+                constant = false;
+                if is_own(seed) {
+                    frame.add(seed.slot, seed.adjoint);
+                } else {
+                    let owner: *const TaskNode = std::ptr::with_exposed_provenance(seed.owner as usize);
+                    run.inboxes.leave((*owner).index, seed.slot, seed.adjoint);
+                }
             }
-            let swept = self.records(&run, &mut frame);
+            let swept = if constant { Ok(0) } else { self.records(&run, &mut frame).map(|()| buffers.peak()) };
             if swept.is_ok() {
                 run.inboxes.stages.end(node);
             }
-            let debts = self.close_frame(frame, &buffers);
-            debug_assert!(swept.is_err() || debts.pending.is_empty(), "nobody is above the run");
-            swept.map(|()| buffers.peak())
+            self.close(&frame, &buffers);
+            debug_assert!(swept.is_err() || frame.debts.pending.is_empty(), "nobody is above the run");
+            if !imported {
+                // Nobody owes anything: there is nothing to drop, which the compiler doesn't know.
+                std::mem::forget(frame);
+            }
+            swept
         }
     }
 

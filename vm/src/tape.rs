@@ -126,6 +126,7 @@ impl Tape {
     }
 
     /// Forgets all records and gives all memory back but a slab.
+    #[inline]
     pub(crate) fn release(&mut self) {
         self.slabs.release();
         self.task = TaskState::new(std::ptr::null_mut());
@@ -135,6 +136,12 @@ impl Tape {
     pub(crate) fn finish(&mut self) -> &TaskNode {
         self.close_task();
         // SAFETY: the node is this tape's, and the run has ended.
+        unsafe { self.root.as_ref() }
+    }
+
+    /// The run's own task, when the run has ended.
+    pub(crate) fn tree(&self) -> &TaskNode {
+        // SAFETY: the node is this tape's, and nobody writes to it once the run has ended.
         unsafe { self.root.as_ref() }
     }
 

@@ -1,8 +1,9 @@
 //! Host values to registers and heap objects, and back.
 //!
-//! `write` turns arguments into registers and objects, which `store` makes, `read` turns results into values,
-//! `gradient` gives adjoints the arguments' shape. All follow the host type, which the verifier has matched with the
-//! heap types. [`crate::typed`] does the same for types of Rust in place of values.
+//! `write` turns arguments into registers, which `store` gathers, and objects, which `maker` makes; `read` turns
+//! results into values, `gradient` gives adjoints the arguments' shape. All follow the host type, which the verifier
+//! has matched with the heap types. [`crate::flat`] and [`crate::typed`] do without values, and write to the registers
+//! themselves.
 //!
 //! What is in order costs what it weighs: arrays of reals are copied as a whole, places are put together when an error
 //! needs one, and nothing is allocated but objects and the values that are handed out.
@@ -12,12 +13,14 @@
 //! are small as well.
 
 mod gradient;
+mod maker;
 mod read;
 mod store;
 mod write;
 
 pub(crate) use gradient::read_gradient;
-pub(crate) use read::{Cursor, ReadError, Reader, Seed};
+pub(crate) use maker::Maker;
+pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};
 pub(crate) use store::Store;
 pub(crate) use write::{WriteError, write_arguments};
 
@@ -25,7 +28,7 @@ use crate::bytecode::module::HostType;
 use crate::memory::heap::Fields;
 
 /// How many registers of each bank a value of this type takes: [`HostType::flatten`], counted.
-fn registers(ty: &HostType) -> Fields {
+pub(crate) fn registers(ty: &HostType) -> Fields {
     let mut fields = Fields::default();
     count_registers(ty, &mut fields);
     fields

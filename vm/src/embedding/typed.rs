@@ -39,8 +39,8 @@ pub use types::{Argument, Arguments, Output};
 
 use crate::bytecode::module::HostType;
 use crate::code::Mode;
-use crate::embedding::convert::{Cursor, Seed};
-use crate::embedding::engine::{CallOptions, Function, Run, RunError, Stats};
+use crate::embedding::convert::ResultSlot;
+use crate::embedding::engine::{CallOptions, Function, Invocation, RunError, Stats};
 use std::fmt;
 use std::marker::PhantomData;
 use types::Adjoints;
@@ -114,8 +114,8 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     /// # Errors
     /// [`RunError::Trap`] if the program traps or reaches a limit of the engine.
     pub fn call(&self, args: Args) -> Result<Ret, RunError> {
-        let options = CallOptions::default();
-        let mut run = Run::begin(&self.function, &options);
+        let (mut lease, options) = (self.function.lease(), CallOptions::default());
+        let mut run = Invocation::begin(&self.function, &options, &mut lease);
         self.call_in(&mut run, &args)
     }
 
@@ -124,14 +124,15 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     /// # Errors
     /// As [`TypedFunction::call`].
     pub fn call_with(&self, args: Args, options: &CallOptions) -> Result<(Ret, Stats), RunError> {
-        let mut run = Run::begin(&self.function, options).timed();
+        let mut lease = self.function.lease();
+        let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
         let result = self.call_in(&mut run, &args)?;
-        Ok((result, run.stats))
+        Ok((result, run.state.stats()))
     }
 
-    fn call_in(&self, run: &mut Run<'_>, args: &Args) -> Result<Ret, RunError> {
+    fn call_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<Ret, RunError> {
         self.run(run, args, Mode::PRIMAL)?;
-        Ok(self.read_result(run, false)?.0)
+        Ok(self.read_result(run)?.0)
     }
 
     /// The function's value, and the gradient of every real in it: a row each, in the order in which they stand in the
@@ -154,8 +155,8 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     /// # Errors
     /// As [`TypedFunction::call`].
     pub fn jacobian(&self, args: Args) -> Result<(Ret, Vec<Args::Gradient>), RunError> {
-        let options = CallOptions::default();
-        let mut run = Run::begin(&self.function, &options);
+        let (mut lease, options) = (self.function.lease(), CallOptions::default());
+        let mut run = Invocation::begin(&self.function, &options, &mut lease);
         self.jacobian_in(&mut run, &args)
     }
 
@@ -168,34 +169,33 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         args: Args,
         options: &CallOptions,
     ) -> Result<(Ret, Vec<Args::Gradient>, Stats), RunError> {
-        let mut run = Run::begin(&self.function, options).timed();
+        let mut lease = self.function.lease();
+        let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
         let (value, rows) = self.jacobian_in(&mut run, &args)?;
-        Ok((value, rows, run.stats))
+        Ok((value, rows, run.state.stats()))
     }
 
-    fn jacobian_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(Ret, Vec<Args::Gradient>), RunError> {
+    fn jacobian_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<(Ret, Vec<Args::Gradient>), RunError> {
         self.run(run, args, Mode::RECORDING)?;
-        let (value, slots) = self.read_result(run, true)?;
+        let (value, slots) = self.read_result(run)?;
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
-            run.sweep(slot)?;
+            run.sweep_of(slot)?;
             run.time_to_read_adjoints()?;
             rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints())));
         }
         Ok((value, rows))
     }
 
-    fn run(&self, run: &mut Run<'_>, args: &Args, mode: Mode) -> Result<(), RunError> {
+    fn run(&self, run: &mut Invocation<'_>, args: &Args, mode: Mode) -> Result<(), RunError> {
         let params = &self.function.interface().params;
-        let written = run.write(mode, |store| args.write(params, store));
-        written.map_err(|limit| run.stopped(limit))?;
-        run.execute(mode)
+        // SAFETY: the handle has compared the types of all arguments.
+        unsafe { run.run(mode, |to| Ok(args.write(params, to)?)) }
     }
 
     /// The result, and the slots of its reals after a recording run.
-    fn read_result(&self, run: &Run<'_>, recorded: bool) -> Result<(Ret, Vec<Seed>), RunError> {
-        let mut reader = run.reader(recorded);
-        let mut results = Cursor::of_results(&run.state.interp.results);
+    fn read_result(&self, run: &Invocation<'_>) -> Result<(Ret, Vec<ResultSlot>), RunError> {
+        let (mut reader, mut results) = (run.reader(), run.results());
         // SAFETY: the results are of the function's result type, which the handle has compared with `Ret`.
         let result = unsafe { Ret::read(&self.function.interface().result, &mut results, &mut reader) };
         let result = result.map_err(|error| run.unreadable(error))?;
@@ -228,8 +228,8 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// # Errors
     /// As [`TypedFunction::call`].
     pub fn value_and_grad(&self, args: Args) -> Result<(f64, Args::Gradient), RunError> {
-        let options = CallOptions::default();
-        let mut run = Run::begin(&self.function, &options);
+        let (mut lease, options) = (self.function.lease(), CallOptions::default());
+        let mut run = Invocation::begin(&self.function, &options, &mut lease);
         self.grad_in(&mut run, &args)
     }
 
@@ -239,12 +239,13 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// # Errors
     /// As [`TypedFunction::call`].
     pub fn grad_with(&self, args: Args, options: &CallOptions) -> Result<(f64, Args::Gradient, Stats), RunError> {
-        let mut run = Run::begin(&self.function, options).timed();
+        let mut lease = self.function.lease();
+        let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
         let (value, gradient) = self.grad_in(&mut run, &args)?;
-        Ok((value, gradient, run.stats))
+        Ok((value, gradient, run.state.stats()))
     }
 
-    fn grad_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
+    fn grad_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
         self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;
@@ -257,8 +258,8 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// # Errors
     /// As [`TypedFunction::call`].
     pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, RunError> {
-        let options = CallOptions::default();
-        let mut run = Run::begin(&self.function, &options);
+        let (mut lease, options) = (self.function.lease(), CallOptions::default());
+        let mut run = Invocation::begin(&self.function, &options, &mut lease);
         self.run(&mut run, &args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;

@@ -316,13 +316,21 @@ impl Heap {
     }
 
     /// Frees all objects.
+    #[inline]
     pub(crate) fn release(&mut self) {
-        if self.spare.is_none() {
-            self.spare = self.slabs.pop().map(|last| last.slab);
+        // Most small runs have nothing here, and are not much longer than this function.
+        if !self.slabs.is_empty() {
+            if self.spare.is_none() {
+                self.spare = self.slabs.pop().map(|last| last.slab);
+            }
+            if !self.slabs.is_empty() {
+                self.pool.give_back(self.slabs.drain(..).map(|one| one.slab));
+            }
         }
-        self.pool.give_back(self.slabs.drain(..).map(|one| one.slab));
-        for large in self.large.drain(..) {
-            self.pool.give_back_block(large.block);
+        if !self.large.is_empty() {
+            for large in self.large.drain(..) {
+                self.pool.give_back_block(large.block);
+            }
         }
         self.large_bytes = 0;
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());

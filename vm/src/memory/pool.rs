@@ -81,12 +81,22 @@ fn class_of(words: usize) -> Option<(usize, usize)> {
     Some((words, (words >> (log - CLASSES_LOG)) + ((log as usize) << CLASSES_LOG)))
 }
 
+/// The blocks of a size.
+#[derive(Debug, Default)]
+struct Class {
+    free: Vec<Block>,
+    /// How many there are, in use or free.
+    count: usize,
+}
+
+/// The lists of what is free have room for all that was made: to give something back allocates nothing.
 #[derive(Debug, Default)]
 struct Inner {
     arena: Bump,
     free: Vec<Slab>,
-    /// Free blocks, by class.
-    blocks: Vec<Vec<Block>>,
+    /// How many slabs there are, in use or free.
+    slab_count: usize,
+    classes: Vec<Class>,
     /// Bytes of the free blocks.
     block_bytes: usize,
 }
@@ -96,6 +106,7 @@ impl Inner {
     fn take_large_page(&mut self) -> Option<Slab> {
         let layout = Layout::from_size_align(LARGE_PAGE_BYTES, LARGE_PAGE_BYTES).ok()?;
         let start: NonNull<u8> = self.arena.try_alloc_layout(layout).ok()?;
+        self.made_slabs(LARGE_PAGE_BYTES / SLAB_BYTES);
         #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: the memory is the arena's, in whole pages. It is advice: a refusal changes nothing.
         unsafe {
@@ -107,12 +118,27 @@ impl Inner {
         self.free.pop()
     }
 
+    /// There are so many more slabs.
+    fn made_slabs(&mut self, count: usize) {
+        self.slab_count += count;
+        self.free.reserve(self.slab_count - self.free.len());
+    }
+
+    /// The class of this number.
+    fn class(&mut self, number: usize) -> &mut Class {
+        if self.classes.len() <= number {
+            self.classes.resize_with(number + 1, Class::default);
+        }
+        &mut self.classes[number]
+    }
+
     /// Frees blocks, the smallest first, until `bytes` more may be kept.
     fn make_room(&mut self, bytes: usize) {
-        for class in &mut self.blocks {
+        for class in &mut self.classes {
             while self.block_bytes + bytes > KEPT_BYTES_MAX {
-                let Some(block) = class.pop() else { break };
+                let Some(block) = class.free.pop() else { break };
                 self.block_bytes -= block.bytes();
+                class.count -= 1;
                 block.free();
             }
         }
@@ -121,7 +147,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.blocks.drain(..).flatten().for_each(Block::free);
+        self.classes.drain(..).flat_map(|class| class.free).for_each(Block::free);
     }
 }
 
@@ -146,7 +172,9 @@ impl SlabPool {
             return Some(slab);
         }
         let layout = Layout::from_size_align(SLAB_BYTES, SLAB_BYTES).ok()?;
-        inner.arena.try_alloc_layout(layout).ok().map(|start| Slab(start.cast()))
+        let start = inner.arena.try_alloc_layout(layout).ok()?;
+        inner.made_slabs(1);
+        Some(Slab(start.cast()))
     }
 
     /// Gives slabs back.
@@ -161,27 +189,33 @@ impl SlabPool {
     pub(crate) fn take_block(&self, words: usize) -> Option<Block> {
         let (words, class) = class_of(words)?;
         let mut inner = self.lock();
-        if let Some(block) = inner.blocks.get_mut(class).and_then(Vec::pop) {
+        let of_size = inner.class(class);
+        if let Some(block) = of_size.free.pop() {
             inner.block_bytes -= block.bytes();
             return Some(block);
         }
+        of_size.count += 1;
+        of_size.free.reserve(of_size.count);
         drop(inner);
-        Block::new(words)
+        let block = Block::new(words);
+        if block.is_none() {
+            self.lock().class(class).count -= 1;
+        }
+        block
     }
 
     /// Gives a block back.
     pub(crate) fn give_back_block(&self, block: Block) {
-        if block.bytes() > KEPT_BYTES_MAX {
-            return block.free();
-        }
         let (_, class) = class_of(block.words).expect("the block is of a class");
         let mut inner = self.lock();
+        if block.bytes() > KEPT_BYTES_MAX {
+            inner.class(class).count -= 1;
+            drop(inner);
+            return block.free();
+        }
         inner.make_room(block.bytes());
         inner.block_bytes += block.bytes();
-        if inner.blocks.len() <= class {
-            inner.blocks.resize_with(class + 1, Vec::new);
-        }
-        inner.blocks[class].push(block);
+        inner.class(class).free.push(block);
     }
 
     /// Bytes of free slabs and blocks.

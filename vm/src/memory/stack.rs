@@ -36,6 +36,8 @@ const RESERVED_BYTES_MIN: usize = 16 << 20;
 /// More than a host may ask for: no system has it.
 const RESERVED_BYTES_MAX: usize = 1 << 46;
 const RESERVED_BYTES_STEP: usize = 2 << 20;
+/// Cells of the room of a bank that has any.
+const ROOM_MIN: usize = 256;
 /// Cells beyond the room: as many as an instruction can name registers.
 const MARGIN: usize = 1 << 16;
 /// The part of a native stack that is left to calls out of native code: the heap's evacuation, the interpreter, a fork
@@ -106,6 +108,11 @@ impl<T: Copy> Stack<T> {
         }
     }
 
+    /// Whether the system has given address space.
+    pub(crate) fn is_there(&self) -> bool {
+        self.region.is_some()
+    }
+
     pub(crate) fn start(&self) -> *mut T {
         self.start
     }
@@ -119,6 +126,20 @@ impl<T: Copy> Stack<T> {
         (self.room * size_of::<T>()) as u64
     }
 
+    /// Makes room for the first cells of a run, as [`Stack::grow`] does.
+    #[inline]
+    pub(crate) fn open(&mut self, cells: usize) -> Result<(), Limit> {
+        debug_assert_eq!(self.room, 0, "the run begins");
+        if cells == 0 {
+            return Ok(());
+        }
+        if cells <= ROOM_MIN && self.region.is_some() {
+            self.room = ROOM_MIN;
+            return Ok(());
+        }
+        self.grow(self.start.wrapping_add(cells))
+    }
+
     /// Makes room for cells up to `end`, which is in or above the stack.
     #[cold]
     pub(crate) fn grow(&mut self, end: *mut T) -> Result<(), Limit> {
@@ -128,7 +149,7 @@ impl<T: Copy> Stack<T> {
         if len > cells {
             return Err(Limit::LiveBytes);
         }
-        self.room = len.max(2 * self.room).max(256).min(cells);
+        self.room = len.max(2 * self.room).max(ROOM_MIN).min(cells);
         Ok(())
     }
 }
@@ -193,7 +214,8 @@ impl NativeStack {
         if self.region.is_none() {
             self.region = Some(self.reserve.take(Direction::Downwards).ok_or(Limit::LiveBytes)?);
         }
-        self.limit = self.top();
+        // The room that is free is there from the beginning, so that small runs need not ask for it.
+        self.limit = self.top().saturating_sub(FREE_BYTES).max(self.lowest());
         let region = self.region.as_ref().ok_or(Limit::LiveBytes)?;
         Ok(Ground { start: region.start(), bytes: region.bytes(), lowest: self.lowest() })
     }

@@ -18,7 +18,7 @@ pub(crate) use recording::{element_word, load_word};
 use recording::{is_active, segment_end};
 pub(crate) use registers::Registers;
 pub(crate) use registers::unpack_captures;
-use registers::{copy_registers, gather, return_registers, scatter, unpack_results};
+use registers::{copy_registers, gather, move_to_front, return_registers, scatter, unpack_results};
 pub(crate) use tasks::Crew;
 pub(crate) use trace::Place;
 use trace::Trace;
@@ -45,17 +45,14 @@ struct Frame {
     base: Registers,
 }
 
-/// Results of a run, by bank.
+/// Registers that are on their way, by bank.
 #[derive(Debug, Default)]
-pub(crate) struct Results {
+pub(crate) struct Gathered {
     pub(crate) reals: Vec<f64>,
     pub(crate) words: Vec<u64>,
     pub(crate) ints: Vec<i64>,
     pub(crate) refs: Vec<Ref>,
 }
-
-/// Arguments of a run, by bank.
-pub(crate) type Arguments = Results;
 
 /// The state of a run, reused by the next. Native code gets a pointer to it as its context and reads and writes its
 /// fields at their offsets ([`crate::native::layout`]).
@@ -71,8 +68,7 @@ pub(crate) struct Interp {
     pub(crate) heap: Heap,
     pub(crate) tape: Tape,
     /// Arguments of a tail call, results, new words of a segment.
-    pub(crate) scratch: Results,
-    pub(crate) results: Results,
+    pub(crate) scratch: Gathered,
     /// The frames of a run that has stopped.
     pub(crate) trace: Trace,
     live_bytes_max: u64,
@@ -128,8 +124,7 @@ impl Interp {
             frames: Vec::new(),
             heap,
             tape,
-            scratch: Results::default(),
-            results: Results::default(),
+            scratch: Gathered::default(),
             trace: Trace::default(),
             live_bytes_max: u64::MAX,
             depth_max: usize::MAX,
@@ -174,8 +169,13 @@ impl Interp {
         self.stack_bytes
     }
 
-    /// The bottoms of the stacks.
-    fn bottom(&self) -> Registers {
+    /// Whether the system has given all stacks that arguments may be written to.
+    pub(crate) fn has_stacks(&self) -> bool {
+        self.reals.is_there() && self.words.is_there() && self.ints.is_there() && self.refs.is_there()
+    }
+
+    /// The bottoms of the stacks: where arguments of a run stand when it begins, and its results when it has ended.
+    pub(crate) fn bottom(&self) -> Registers {
         Registers {
             reals: self.reals.start(),
             words: self.words.start(),
@@ -184,23 +184,31 @@ impl Interp {
         }
     }
 
-    /// Runs a function to its end. Results are in `self.results`.
-    pub(crate) fn run(
+    /// Runs a function to its end. Its results are the first registers afterwards, with words in a recording run.
+    ///
+    /// # Safety
+    /// `args`, or else the first registers, are of the types of the parameters. They are written between
+    /// [`Interp::begin`] and here.
+    pub(crate) unsafe fn run(
         &mut self,
         program: &Program,
         func: FuncId,
-        args: &Arguments,
+        args: Option<&Gathered>,
         mode: Mode,
         crew: &Crew<'_>,
     ) -> Result<(), TrapKind> {
         let mut meter = Meter::new(crew.account, None);
-        (self.program, self.mode) = (program, mode);
-        (self.meter, self.crew) = ((&raw mut meter).cast(), (&raw const *crew).cast());
-        self.heap.attach(crew.account);
-        self.tape.attach(crew.account);
-        let outcome = self.run_function(program, func, args, mode);
-        self.whole_span = self.span() as u64;
-        (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+        let outcome = meter.refill_alone(0).and_then(|slice| {
+            (self.fuel, self.program, self.mode) = (slice, program, mode);
+            (self.meter, self.crew) = ((&raw mut meter).cast(), (&raw const *crew).cast());
+            self.heap.attach(crew.account);
+            self.tape.attach(crew.account);
+            // SAFETY: promised by the caller.
+            let outcome = unsafe { self.run_function(program, func, args, mode) };
+            self.whole_span = self.span() as u64;
+            (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+            outcome
+        });
         if outcome.is_err() && self.trace.is_empty() {
             // Not even the first frame had room, or no fuel.
             self.trace.push(Place { func, mode, position: Position(0) });
@@ -208,34 +216,25 @@ impl Interp {
         outcome
     }
 
-    fn run_function(&mut self, program: &Program, func: FuncId, args: &Arguments, mode: Mode) -> Result<(), TrapKind> {
-        self.fuel = self.refill(0)?;
+    /// # Safety
+    /// As [`Interp::run`].
+    unsafe fn run_function(
+        &mut self,
+        program: &Program,
+        func: FuncId,
+        args: Option<&Gathered>,
+        mode: Mode,
+    ) -> Result<(), TrapKind> {
         let base = self.bottom();
         let stream = program.prepare(func, mode, self.account())?;
-        let recording = mode.is_recording();
-        if recording { self.reserve::<true>(&base, stream) } else { self.reserve::<false>(&base, stream) }?;
+        self.reserve_first(stream, mode.is_recording())?;
         // SAFETY: there is room for the first frame, and its first registers are the parameters.
         unsafe {
-            if recording {
-                scatter::<true>(args, base);
-            } else {
-                scatter::<false>(args, base);
+            if let Some(args) = args {
+                if mode.is_recording() { scatter::<true>(args, base) } else { scatter::<false>(args, base) }
             }
-            self.run_at(program, func, base)?;
-            let results = &program.def.functions[func.index()].results;
-            let count = |bank| results.iter().filter(|ty| ty.bank() == bank).count();
-            let reals = count(Bank::Real);
-            let gathered = &mut self.results;
-            gathered.reals.clear();
-            gathered.reals.extend((0..reals).map(|n| *base.reals.add(n)));
-            gathered.words.clear();
-            gathered.words.extend((0..if recording { reals } else { 0 }).map(|n| *base.words.add(n)));
-            gathered.ints.clear();
-            gathered.ints.extend((0..count(Bank::Int)).map(|n| *base.ints.add(n)));
-            gathered.refs.clear();
-            gathered.refs.extend((0..count(Bank::Ref)).map(|n| *base.refs.add(n)));
+            self.run_at(program, func, base)
         }
-        Ok(())
     }
 
     /// Runs a function whose arguments are its first registers, natively or interpreted. Its results are the first
@@ -735,8 +734,7 @@ macro_rules! define_execute {
                                 let site = stream.calls.at(site);
                                 charge!(site.cost);
                                 if self.frames.len() == floor {
-                                    gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
-                                    scatter::<RECORD>(&self.scratch, frame.base);
+                                    move_to_front::<RECORD>(&site.uses, frame.base, &mut self.scratch);
                                     self.fuel = fuel;
                                     return Ok(None);
                                 }

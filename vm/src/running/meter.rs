@@ -107,9 +107,12 @@ const ABANDON: u8 = 2;
 
 impl Account {
     /// Begins a run.
-    pub(crate) fn begin(&mut self, limits: &Limits, cancel: Option<CancelHandle>) {
-        let deadline = limits.deadline.and_then(|after| Instant::now().checked_add(after));
-        (self.fuel_max, self.deadline, self.cancel) = (limits.fuel, deadline, cancel);
+    pub(crate) fn begin(&mut self, limits: &Limits, cancel: Option<&CancelHandle>) {
+        self.start_clock(limits.deadline);
+        self.fuel_max = limits.fuel;
+        if self.cancel.is_some() || cancel.is_some() {
+            self.cancel = cancel.cloned();
+        }
         let compiling = u64::try_from(limits.compile_time.as_nanos()).unwrap_or(u64::MAX);
         self.compiling_left.store(compiling, Ordering::Relaxed);
         self.code_bytes_max = limits.code_bytes;
@@ -118,6 +121,11 @@ impl Account {
         self.block_bytes.store(0, Ordering::Relaxed);
         self.stop.store(GO_ON, Ordering::Relaxed);
         self.rests.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The time that there is begins now.
+    pub(crate) fn start_clock(&mut self, time: Option<Duration>) {
+        self.deadline = time.and_then(|after| Instant::now().checked_add(after));
     }
 
     /// The rest of a slab, for a strand that begins.
@@ -416,20 +424,37 @@ impl<'a> Meter<'a> {
     #[cold]
     pub(crate) fn refill(&mut self, left: i64, unwinding: Duration) -> Result<i64, TrapKind> {
         self.poll(unwinding)?;
-        let slice = |used: u64| SLICE.min(self.account.fuel_max - used);
-        let grant = |granted: u64| {
-            let used = granted.wrapping_sub(left as u64);
-            (used <= self.account.fuel_max).then(|| used + slice(used))
-        };
         let granted = &self.account.granted;
-        match granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant) {
-            Ok(before) => {
-                let slice = slice(before.wrapping_sub(left as u64));
-                self.received = self.used(left).wrapping_add(slice);
-                Ok(slice as i64)
-            }
+        match granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |granted| self.grant(granted, left)) {
+            Ok(before) => Ok(self.receive(before, left)),
             Err(_) => Err(TrapKind::Limit(Limit::Fuel)),
         }
+    }
+
+    /// [`Meter::refill`] of the only strand that there is: nobody else draws on the account.
+    #[inline]
+    pub(crate) fn refill_alone(&mut self, left: i64) -> Result<i64, TrapKind> {
+        self.poll(Duration::ZERO)?;
+        let granted = &self.account.granted;
+        let before = granted.load(Ordering::Relaxed);
+        let after = self.grant(before, left).ok_or(TrapKind::Limit(Limit::Fuel))?;
+        granted.store(after, Ordering::Relaxed);
+        Ok(self.receive(before, left))
+    }
+
+    /// All fuel handed out, with a new slice for this strand; `None` if more was used than there is.
+    #[inline]
+    fn grant(&self, granted: u64, left: i64) -> Option<u64> {
+        let used = granted.wrapping_sub(left as u64);
+        Some(used + SLICE.min(self.account.fuel_max.checked_sub(used)?))
+    }
+
+    /// Takes the slice that was granted when so much had been handed out.
+    #[inline]
+    fn receive(&mut self, granted: u64, left: i64) -> i64 {
+        let slice = SLICE.min(self.account.fuel_max - granted.wrapping_sub(left as u64));
+        self.received = self.used(left).wrapping_add(slice);
+        slice as i64
     }
 
     /// Forgets all that was used since the strand had used `used`; nothing is left of its slice.
@@ -475,7 +500,7 @@ mod loom_tests {
 
     fn account(fuel_max: u64, cancel: Option<&CancelHandle>) -> Arc<Account> {
         let mut account = Account::default();
-        account.begin(&Limits { fuel: fuel_max, ..Limits::default() }, cancel.cloned());
+        account.begin(&Limits { fuel: fuel_max, ..Limits::default() }, cancel);
         Arc::new(account)
     }
 

@@ -1,6 +1,6 @@
 //! Records that refer to objects: what they refer to lives and moves with the heap's evacuations until the sweep.
 
-use super::Sweep;
+use super::{Seed, Sweep};
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::ModuleDef;
 use crate::memory::heap::{ARRAY_HEADER, Heap, HeapLimits, LEN, Ref, Roots, array_header};
@@ -80,7 +80,8 @@ fn a_record_keeps_what_it_refers_to_and_follows_it() {
     strand.tape.finish();
     let mut sweep = Sweep::new(Reserve::of(0));
     // SAFETY: the run has ended, and its tape is there.
-    unsafe { sweep.run(strand.tape.root(), (0, y), &program, &account, None) }.expect("nothing stops it");
+    unsafe { sweep.run(strand.tape.root(), &[Seed { owner: 0, slot: y, adjoint: 1.0 }], &program, &account, None) }
+        .expect("nothing stops it");
     assert_eq!(sweep.adjoints()[x as usize], 2.0 * 3.0 * 0.5 * -7.0);
 }
 

@@ -229,7 +229,7 @@ impl Sweep {
                         (*ints.add(usize::from(element.index)), *reals.add(usize::from(element.contribution)));
                     if first != 0 {
                         frame.add((i64::from(first as i32) + index) as u32, value);
-                    } else if let Some(found) = scattered.iter().find(|found| found.number == element.array.into())
+                    } else if let Some(found) = scattered.iter().find(|found| found.number == u32::from(element.array))
                         && value != 0.0
                     {
                         let slot = found.slot + index as u32;

@@ -257,7 +257,7 @@ impl Sweep {
     }
 
     /// A frame for a task, all of whose adjoints are zero.
-    #[inline]
+    #[inline(always)]
     pub(super) fn open_frame<'a>(&mut self, run: &Run<'a>, node: &'a TaskNode) -> Result<Frame<'a>, TrapKind> {
         let len = node.slots as usize;
         run.account.time_to_fill(8 * len)?;
@@ -270,13 +270,19 @@ impl Sweep {
 
     /// Gives a frame's memory back. Returns what its task owes.
     pub(super) fn close_frame<'a>(&mut self, frame: Frame<'a>, buffers: &Buffers) -> Debts<'a> {
+        self.close(&frame, buffers);
+        frame.debts
+    }
+
+    /// Gives a frame's memory back.
+    #[inline]
+    pub(super) fn close(&mut self, frame: &Frame<'_>, buffers: &Buffers) {
         // A sweep that is stopped in the middle of a loop leaves what the loop imported. Another one, maybe of another
         // run, goes on with this memory.
         self.loop_imports.clear();
         self.scattered.clear();
         self.close_cells(frame.len);
         buffers.closed(frame.len);
-        frame.debts
     }
 }
 

@@ -69,11 +69,17 @@ impl SlabWriter {
     }
 
     /// Gives all memory back but a slab.
+    #[inline]
     pub(super) fn release(&mut self) {
-        if self.spare.is_none() {
-            self.spare = self.slabs.pop();
+        // Most small runs have nothing here, and are not much longer than this function.
+        if !self.slabs.is_empty() {
+            if self.spare.is_none() {
+                self.spare = self.slabs.pop();
+            }
+            if !self.slabs.is_empty() {
+                self.pool.give_back(self.slabs.drain(..));
+            }
         }
-        self.pool.give_back(self.slabs.drain(..));
         self.lists.clear();
         self.kept = Kept::default();
         self.close();

@@ -3,14 +3,14 @@
 use super::registers;
 use crate::bytecode::module::{DataDef, DataId, HostType};
 use crate::embedding::value::{VALUE_DEPTH_MAX, Value};
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, LEN, OWNER, Ref};
-use crate::running::interp::Results;
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, LEN, OWNER, Ref};
+use crate::running::interp::Registers;
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::trap::Limit;
 use crate::word;
 
 /// A real of a result: the task whose slot it has, and the slot; 0 for constants.
-pub(crate) type Seed = (u64, u32);
+pub(crate) type ResultSlot = (u64, u32);
 
 /// Why a result can't become a value.
 pub enum ReadError {
@@ -38,9 +38,22 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn of_results(results: &'a Results) -> Self {
-        let Results { reals, words, ints, refs } = results;
-        Cursor { reals, words, ints, refs, owner: 0 }
+    /// The first registers of a run that has ended: as many as `results` says.
+    ///
+    /// # Safety
+    /// The run has so many results, it was a recording one if so said, and no other one begins while the cursor lives.
+    pub(crate) unsafe fn of_results(registers: Registers, results: Fields, recorded: bool) -> Self {
+        let Fields { reals, ints, refs } = results;
+        // SAFETY: promised by the caller.
+        unsafe {
+            Cursor {
+                reals: std::slice::from_raw_parts(registers.reals, reals),
+                words: std::slice::from_raw_parts(registers.words, if recorded { reals } else { 0 }),
+                ints: std::slice::from_raw_parts(registers.ints, ints),
+                refs: std::slice::from_raw_parts(registers.refs, refs),
+                owner: 0,
+            }
+        }
     }
 
     /// The fields of an object.
@@ -90,7 +103,7 @@ pub struct Reader<'m> {
     /// How many parts deep in the result.
     steps: usize,
     /// The slots of the reals so far, in a recording run.
-    slots: Option<Vec<Seed>>,
+    slots: Option<Vec<ResultSlot>>,
 }
 
 impl<'m> Reader<'m> {
@@ -100,13 +113,19 @@ impl<'m> Reader<'m> {
         Reader { data, bytes: 0, bytes_max, account, watch, steps: 0, slots: recorded.then(Vec::new) }
     }
 
-    /// Reads the result of a run.
-    pub(crate) fn result(&mut self, ty: &HostType, results: &Results) -> Result<Value, ReadError> {
-        self.read(ty, &mut Cursor::of_results(results))
+    /// The same reader, which notes no slots.
+    pub(crate) fn without_slots(mut self) -> Self {
+        self.slots = None;
+        self
+    }
+
+    /// Reads the result of a run, whose registers those of the cursor are.
+    pub(crate) fn result(&mut self, ty: &HostType, mut results: Cursor<'_>) -> Result<Value, ReadError> {
+        self.read(ty, &mut results)
     }
 
     /// The slots of all reals that were read, in their order.
-    pub(crate) fn into_slots(self) -> Vec<Seed> {
+    pub(crate) fn into_slots(self) -> Vec<ResultSlot> {
         self.slots.unwrap_or_default()
     }
 
@@ -140,7 +159,7 @@ impl<'m> Reader<'m> {
     /// Notes the slots of reals that follow each other; 0 stands for constants.
     fn take_slots(&mut self, owner: u64, first: u32, count: usize) -> Result<(), ReadError> {
         if self.slots.is_some() {
-            self.take_bytes(count, size_of::<Seed>())?;
+            self.take_bytes(count, size_of::<ResultSlot>())?;
         }
         if let Some(slots) = &mut self.slots {
             slots.extend((0..count as u32).map(|n| (owner, if first == 0 { 0 } else { first + n })));
@@ -224,19 +243,52 @@ impl<'m> Reader<'m> {
 
     /// # Safety
     /// `cell` is a complete list of reals.
-    pub(crate) unsafe fn real_list(&mut self, mut cell: Ref) -> Result<Vec<f64>, ReadError> {
+    pub(crate) unsafe fn real_list(&mut self, cell: Ref) -> Result<Vec<f64>, ReadError> {
+        let mut reals = Vec::new();
+        // SAFETY: promised by the caller.
+        unsafe { self.real_list_into(cell, &mut reals) }?;
+        Ok(reals)
+    }
+
+    /// Reads a list over what was there.
+    ///
+    /// # Safety
+    /// `cell` is a complete list of reals.
+    pub(crate) unsafe fn real_list_into(&mut self, mut cell: Ref, to: &mut Vec<f64>) -> Result<(), ReadError> {
+        to.clear();
         // SAFETY: promised by the caller. A cell has a real and the rest.
         unsafe {
             let len = self.list_len(cell)?;
             self.take_bytes(len, size_of::<f64>())?;
-            let mut reals = Vec::with_capacity(len);
+            to.reserve_exact(len);
             while heap::tag_of(*cell) != 0 {
                 self.tick()?;
                 let mut fields = Cursor::of(cell, self.slots.is_some());
-                reals.push(self.real(&mut fields)?);
+                to.push(self.real(&mut fields)?);
                 cell = fields.object();
             }
-            Ok(reals)
+            Ok(())
+        }
+    }
+
+    /// Reads a list over what was there.
+    ///
+    /// # Safety
+    /// `cell` is a complete list of integers or booleans.
+    pub(crate) unsafe fn int_list_into(&mut self, mut cell: Ref, to: &mut Vec<i64>) -> Result<(), ReadError> {
+        to.clear();
+        // SAFETY: promised by the caller. A cell has an integer and the rest.
+        unsafe {
+            let len = self.list_len(cell)?;
+            self.take_bytes(len, size_of::<i64>())?;
+            to.reserve_exact(len);
+            while heap::tag_of(*cell) != 0 {
+                self.tick()?;
+                let mut fields = Cursor::of(cell, false);
+                to.push(fields.int());
+                cell = fields.object();
+            }
+            Ok(())
         }
     }
 

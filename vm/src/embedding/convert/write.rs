@@ -1,7 +1,8 @@
 //! Values to registers and heap objects.
 
+use super::maker::Cells;
 use super::registers;
-use super::store::{Cells, Store};
+use super::store::Store;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{DataDef, DataId, HostType, ModuleDef, TypeDef, TypeId};
 use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX, Value, listed};

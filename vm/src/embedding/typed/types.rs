@@ -5,7 +5,8 @@
 
 use super::TypeMismatch;
 use crate::bytecode::module::HostType;
-use crate::embedding::convert::{Cursor, ReadError, Reader, Store};
+use crate::embedding::convert::{Cursor, ReadError, Reader};
+use crate::embedding::flat::ArgumentWriter;
 use crate::trap::Limit;
 
 /// A type that stands for a parameter's type, or for a part of it. [The module's page](super) lists them; there are no
@@ -18,7 +19,7 @@ pub trait Argument {
     #[doc(hidden)]
     fn check(ty: &HostType) -> Result<(), TypeMismatch>;
     #[doc(hidden)]
-    fn write(&self, ty: &HostType, store: &mut Store<'_>) -> Result<(), Limit>;
+    fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit>;
     #[doc(hidden)]
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient;
     #[doc(hidden)]
@@ -35,7 +36,7 @@ pub trait Arguments {
     #[doc(hidden)]
     fn check(params: &[(String, HostType)]) -> Result<(), TypeMismatch>;
     #[doc(hidden)]
-    fn write(&self, params: &[(String, HostType)], store: &mut Store<'_>) -> Result<(), Limit>;
+    fn write(&self, params: &[(String, HostType)], to: &mut ArgumentWriter<'_>) -> Result<(), Limit>;
     #[doc(hidden)]
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient;
     #[doc(hidden)]
@@ -98,8 +99,8 @@ impl Argument for f64 {
         check_that(ty.is_real(), ty, <f64 as Argument>::name)
     }
     #[inline]
-    fn write(&self, _: &HostType, store: &mut Store<'_>) -> Result<(), Limit> {
-        store.real(*self)
+    fn write(&self, _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        to.real(*self)
     }
     #[inline]
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> f64 {
@@ -131,8 +132,8 @@ macro_rules! discrete {
                 check_that(matches!(ty, HostType::$host), ty, <$rust as Argument>::name)
             }
             #[inline]
-            fn write(&self, _: &HostType, store: &mut Store<'_>) -> Result<(), Limit> {
-                store.int($write(*self));
+            fn write(&self, _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+                to.int($write(*self));
                 Ok(())
             }
             #[inline]
@@ -168,10 +169,10 @@ macro_rules! reals {
                 check_that(is_reals(ty), ty, <$rust as Argument>::name)
             }
             #[inline]
-            fn write(&self, ty: &HostType, store: &mut Store<'_>) -> Result<(), Limit> {
+            fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
                 match ty {
-                    HostType::Array { .. } => store.real_array(self),
-                    _ => store.real_list(self.len(), |n| Ok(self[n])),
+                    HostType::Array { .. } => to.real_array(self),
+                    _ => to.real_list(self),
                 }
             }
             #[inline]
@@ -223,8 +224,8 @@ impl<const N: usize> Argument for [f64; N] {
         check_that(matches!(ty, HostType::Tuple(types) if reals(types)), ty, <[f64; N] as Argument>::name)
     }
     #[inline]
-    fn write(&self, _: &HostType, store: &mut Store<'_>) -> Result<(), Limit> {
-        self.iter().try_for_each(|&x| store.real(x))
+    fn write(&self, _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        self.iter().try_for_each(|&x| to.real(x))
     }
     #[inline]
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> [f64; N] {
@@ -265,8 +266,8 @@ macro_rules! tuples {
                 Ok(())
             }
             #[inline]
-            fn write(&self, params: &[(String, HostType)], store: &mut Store<'_>) -> Result<(), Limit> {
-                $(self.$n.write(&params[$n].1, store)?;)*
+            fn write(&self, params: &[(String, HostType)], to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+                $(self.$n.write(&params[$n].1, to)?;)*
                 Ok(())
             }
             #[inline]
@@ -295,9 +296,9 @@ macro_rules! tuples {
                 }
             }
             #[inline]
-            fn write(&self, ty: &HostType, store: &mut Store<'_>) -> Result<(), Limit> {
+            fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
                 let types = parts(ty);
-                $(self.$n.write(&types[$n], store)?;)*
+                $(self.$n.write(&types[$n], to)?;)*
                 Ok(())
             }
             #[inline]

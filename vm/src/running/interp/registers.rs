@@ -1,6 +1,6 @@
 //! Moving values between frames, objects and lists of registers.
 
-use super::Results;
+use super::Gathered;
 use super::recording::load_word;
 use crate::code::RegList;
 use crate::memory::heap::{self, Ref};
@@ -100,11 +100,29 @@ pub(super) unsafe fn unpack_results<const RECORD: bool>(from: Registers, list: &
     }
 }
 
+/// Moves the listed registers of a frame to its first ones.
+///
+/// # Safety
+/// The frame has the registers.
+#[inline(always)]
+pub(super) unsafe fn move_to_front<const RECORD: bool>(list: &RegList, frame: Registers, through: &mut Gathered) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if list.reals.len() <= 1 && list.ints.len() <= 1 && list.refs.len() <= 1 {
+            // No register of a bank is in the way of another one.
+            copy_registers::<RECORD>(list, frame, frame);
+        } else {
+            gather::<RECORD>(list, frame, through);
+            scatter::<RECORD>(through, frame);
+        }
+    }
+}
+
 /// Copies the registers that a tail call or a return hands on.
 ///
 /// # Safety
 /// `from` is a frame that has the registers.
-pub(super) unsafe fn gather<const RECORD: bool>(list: &RegList, from: Registers, to: &mut Results) {
+pub(super) unsafe fn gather<const RECORD: bool>(list: &RegList, from: Registers, to: &mut Gathered) {
     // SAFETY: promised by the caller.
     unsafe {
         to.reals.clear();
@@ -124,7 +142,7 @@ pub(super) unsafe fn gather<const RECORD: bool>(list: &RegList, from: Registers,
 ///
 /// # Safety
 /// `to` has room for them.
-pub(super) unsafe fn scatter<const RECORD: bool>(values: &Results, to: Registers) {
+pub(super) unsafe fn scatter<const RECORD: bool>(values: &Gathered, to: Registers) {
     // SAFETY: promised by the caller.
     unsafe {
         to.reals.copy_from_nonoverlapping(values.reals.as_ptr(), values.reals.len());

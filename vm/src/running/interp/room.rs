@@ -31,6 +31,17 @@ impl Interp {
         Ok(())
     }
 
+    /// Makes room for the first frame of a run: what [`Interp::reserve`] would make, at once.
+    #[inline]
+    pub(super) fn reserve_first(&mut self, stream: &Stream, recording: bool) -> Result<(), Limit> {
+        self.reals.open(stream.reals)?;
+        self.words.open(if recording { stream.reals } else { 0 })?;
+        self.ints.open(stream.ints)?;
+        self.refs.open(stream.refs)?;
+        self.refs_end = self.refs.end();
+        if stream.reals | stream.ints | stream.refs == 0 { Ok(()) } else { self.check_stacks() }
+    }
+
     /// Makes room for registers up to `end`.
     #[cold]
     #[inline(never)]

@@ -1,0 +1,219 @@
+//! Objects that arguments become: arrays, and lists as chains of cells.
+//!
+//! Nothing here knows of values or of types of the host. Whoever writes arguments makes objects through a [`Maker`],
+//! and puts the references where they belong. While that goes on nothing names them, so that the heap must be paused.
+
+use crate::bytecode::isa::Bank;
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref, Roots};
+use crate::memory::kept::Kept;
+use crate::running::meter::{Account, Watch, out_of_time};
+use crate::tape::Tape;
+use crate::trap::Limit;
+
+/// The fields of a cell of a list of reals: the element and the rest.
+const REAL_CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
+/// The same of a list of integers.
+const INT_CELL: Fields = Fields { reals: 0, ints: 1, refs: 1 };
+
+/// Makes objects. With a tape, every real gets a slot, in the order in which they are written.
+pub(crate) struct Maker<'a> {
+    pub(super) heap: &'a mut Heap,
+    tape: Option<&'a mut Tape>,
+    /// The owner of what is active: the run's own task.
+    pub(super) owner: u64,
+    watch: Watch<'a>,
+}
+
+/// A list that is being written, first cell first.
+pub(super) struct Cells {
+    pub(super) fields: Fields,
+    first: Ref,
+    last: Ref,
+    /// The last cell that is active by its element.
+    active: Ref,
+    /// Whether an active cell follows one that isn't: the owner of that one is not final.
+    mixed: bool,
+}
+
+impl Cells {
+    /// No cells yet. `fields` are those of a cell, the rest of the list included.
+    pub(super) fn new(fields: Fields) -> Self {
+        let null = std::ptr::null_mut();
+        Cells { fields, first: null, last: null, active: null, mixed: false }
+    }
+
+    /// Makes `cell` the rest of the cell before it.
+    ///
+    /// # Safety
+    /// `cell` and the cells before it have the fields of these cells.
+    #[inline(always)]
+    unsafe fn link(&mut self, cell: Ref) {
+        if self.last.is_null() {
+            self.first = cell;
+        } else {
+            // SAFETY: promised by the caller.
+            unsafe { *self.last.add(self.fields.ref_at(self.fields.refs - 1)).cast() = cell };
+        }
+        self.last = cell;
+    }
+
+    /// The same for a cell that is active if it has an owner.
+    ///
+    /// # Safety
+    /// As [`Cells::link`].
+    pub(super) unsafe fn link_owned(&mut self, cell: Ref) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if *cell.add(OWNER) != 0 {
+                // Whether the cell before is the last active one, so that all before it are active too.
+                self.mixed |= self.active != self.last;
+                self.active = cell;
+            }
+            self.link(cell);
+        }
+    }
+}
+
+impl<'a> Maker<'a> {
+    pub(crate) fn new(heap: &'a mut Heap, tape: Option<&'a mut Tape>, account: &'a Account) -> Self {
+        let owner = tape.as_ref().map_or(0, |tape| tape.owner());
+        Maker { heap, tape, owner, watch: Watch::later(account) }
+    }
+
+    /// Notes a step of work that doesn't take memory of the heap's.
+    #[inline]
+    pub(crate) fn tick(&self) -> Result<(), Limit> {
+        self.watch.tick(1).map_err(out_of_time)
+    }
+
+    fn owner_if(&self, active: bool) -> u64 {
+        if active { self.owner } else { 0 }
+    }
+
+    /// Slots for reals that follow each other: the first; 0 without a tape.
+    #[inline]
+    pub(crate) fn slots(&mut self, count: usize) -> Result<u32, Limit> {
+        match &mut self.tape {
+            Some(tape) if count > 0 => tape.reserve_slots(count as u64),
+            _ => Ok(0),
+        }
+    }
+
+    /// An array of reals, which the caller must write, and its elements.
+    pub(crate) fn reals(&mut self, len: usize) -> Result<(Ref, *mut f64), Limit> {
+        let first = self.slots(len)?;
+        let array = self.array(Bank::Real, len)?;
+        // SAFETY: the array's header and elements are part of it.
+        unsafe {
+            *array.add(FIRST) = u64::from(first);
+            *array.add(OWNER) = self.owner_if(first != 0);
+            Ok((array, array.add(ARRAY_HEADER).cast()))
+        }
+    }
+
+    /// An array of these reals.
+    pub(crate) fn real_array(&mut self, xs: &[f64]) -> Result<Ref, Limit> {
+        let (array, elements) = self.reals(xs.len())?;
+        // SAFETY: the array has as many elements.
+        unsafe { elements.copy_from_nonoverlapping(xs.as_ptr(), xs.len()) };
+        Ok(array)
+    }
+
+    /// An array of these integers.
+    pub(crate) fn int_array(&mut self, ns: &[i64]) -> Result<Ref, Limit> {
+        let array = self.array(Bank::Int, ns.len())?;
+        // SAFETY: the array has as many elements.
+        unsafe { array.add(ARRAY_HEADER).cast::<i64>().copy_from_nonoverlapping(ns.as_ptr(), ns.len()) };
+        Ok(array)
+    }
+
+    /// Memory for an array; its elements are to be written.
+    pub(super) fn array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
+        let array = self.heap.allocate(
+            heap::array_header(element),
+            ARRAY_HEADER + len,
+            0,
+            Roots { frames: &mut [], kept: &mut Kept::default() },
+        )?;
+        // SAFETY: the array's header is part of it.
+        unsafe {
+            *array.add(LEN) = len as u64;
+            *array.add(FIRST) = 0;
+        }
+        Ok(array)
+    }
+
+    /// A list of `len` reals.
+    pub(crate) fn real_list<E: From<Limit>>(
+        &mut self,
+        len: usize,
+        mut element: impl FnMut(usize) -> Result<f64, E>,
+    ) -> Result<Ref, E> {
+        let first = u64::from(self.slots(len)?);
+        let owner = self.owner_if(first != 0);
+        let header = heap::object_header(REAL_CELL, 1);
+        let mut cells = Cells::new(REAL_CELL);
+        for n in 0..len {
+            let x = element(n)?;
+            let cell = self.heap.allocate(
+                header,
+                REAL_CELL.size(),
+                0,
+                Roots { frames: &mut [], kept: &mut Kept::default() },
+            )?;
+            // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
+            unsafe {
+                *cell.add(OWNER) = owner;
+                *cell.add(REAL_CELL.real_at(0)).cast::<f64>() = x;
+                *cell.add(REAL_CELL.word_at(0)) = if first == 0 { 0 } else { first + n as u64 };
+                cells.link(cell);
+            }
+        }
+        Ok(self.list(cells)?)
+    }
+
+    /// A list of these integers.
+    pub(crate) fn int_list(&mut self, ns: &[i64]) -> Result<Ref, Limit> {
+        let header = heap::object_header(INT_CELL, 1);
+        let mut cells = Cells::new(INT_CELL);
+        for &n in ns {
+            let cell = self.heap.allocate(
+                header,
+                INT_CELL.size(),
+                0,
+                Roots { frames: &mut [], kept: &mut Kept::default() },
+            )?;
+            // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
+            unsafe {
+                *cell.add(INT_CELL.int_at(0)).cast::<i64>() = n;
+                cells.link(cell);
+            }
+        }
+        self.list(cells)
+    }
+
+    /// The list of these cells.
+    pub(super) fn list(&mut self, cells: Cells) -> Result<Ref, Limit> {
+        let empty = Fields::default();
+        let empty = self.heap.allocate(
+            heap::object_header(empty, 0),
+            empty.size(),
+            0,
+            Roots { frames: &mut [], kept: &mut Kept::default() },
+        )?;
+        if cells.first.is_null() {
+            return Ok(empty);
+        }
+        let rest = cells.fields.ref_at(cells.fields.refs - 1);
+        // SAFETY: the cells are complete but for the last one's rest.
+        unsafe {
+            *cells.last.add(rest).cast() = empty;
+            let mut cell = cells.first;
+            while cells.mixed && cell != cells.active {
+                *cell.add(OWNER) = self.owner;
+                cell = *cell.add(rest).cast();
+            }
+        }
+        Ok(cells.first)
+    }
+}

@@ -1,0 +1,91 @@
+//! How an engine works, and how one call of it runs.
+
+use super::{CancelHandle, Limits};
+use crate::native::{Generator, Thresholds};
+use std::sync::Arc;
+
+/// How an engine works.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Config {
+    /// Limits of calls that bring none of their own.
+    pub limits: Limits,
+    /// When code is compiled. Without a generator everything is interpreted.
+    pub jit: Jit,
+    /// What makes native code. The crate `dualvm` brings one where there is none here.
+    pub generator: Option<Arc<dyn Generator>>,
+    /// How many threads run the tasks of forks and their sweeps; 0, the default: one per core. 1: the thread that
+    /// calls. Results are the same bits for any number. The threads are started by the first call of a function that
+    /// forks.
+    pub threads: usize,
+    /// The threads to use, in place of threads of the engine's own.
+    ///
+    /// A thread that waits for a task may take up a job of the host's own from the same pool, as any thread of it does
+    /// that waits. The job then stands on the stack of the run, not on the thread's. It has at least
+    /// [`HOST_JOB_STACK_BYTES`](super::HOST_JOB_STACK_BYTES) of stack there, 2 MiB, however deep the run has recursed,
+    /// whatever the threads of the pool have; a job that needs more should grow its stack itself or run elsewhere. What
+    /// goes beyond meets a guard page and ends the process, as on a thread's own stack. Jobs that wait in turn, and
+    /// take up others, share the room.
+    ///
+    /// Time that a call waits for threads of the pool counts against its deadline, and a call whose deadline passes
+    /// meanwhile ends as soon as it gets one. How late that is depends on the other jobs: a call that forks enters the
+    /// pool, and a thread of it that waits for a half of a fork may take up another job and go back when that has
+    /// ended. The bound of [`Limits::deadline`] holds for calls that have the pool to themselves, and for those that
+    /// don't fork, which run on the thread that calls. Calls side by side share the engine's own threads in the same
+    /// way.
+    pub pool: Option<Arc<rayon::ThreadPool>>,
+    /// Address space of each stack of a run, in bytes: four for the banks of registers, one for calls, one for the
+    /// sweep's adjoints. 0, the default: 16 GiB, or the largest part of that which the system grants; at least 16 MiB.
+    /// Only what is touched takes memory. Where the address space is limited, as by a quota, less lets more runs go on
+    /// at a time; a run that needs more of a stack ends with [`Limit::LiveBytes`](crate::trap::Limit::LiveBytes) or
+    /// [`Limit::TapeBytes`](crate::trap::Limit::TapeBytes).
+    pub stack_bytes: usize,
+}
+
+/// When functions are compiled to native code. Results, traps and fuel are the same in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Jit {
+    /// Never: everything is interpreted.
+    Off,
+    /// When they have run often enough; the default.
+    #[default]
+    Auto,
+    /// As `Auto`, with thresholds of the host's own.
+    After(Thresholds),
+    /// Before they run for the first time.
+    Always,
+}
+
+impl Jit {
+    pub(super) fn thresholds(self) -> Option<Thresholds> {
+        match self {
+            Jit::Off => None,
+            Jit::Auto => Some(Thresholds::default()),
+            Jit::After(thresholds) => Some(thresholds),
+            Jit::Always => Some(Thresholds::ALWAYS),
+        }
+    }
+}
+
+/// How one call runs.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Limits of this call; `None` takes the engine's.
+    pub limits: Option<Limits>,
+    /// Lets another thread stop the call.
+    pub cancel: Option<CancelHandle>,
+}
+
+impl CallOptions {
+    /// Options with these limits.
+    pub fn with_limits(limits: Limits) -> Self {
+        CallOptions { limits: Some(limits), cancel: None }
+    }
+
+    /// The same options, with a handle that cancels the call.
+    pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
+        self.cancel = Some(handle.clone());
+        self
+    }
+}

@@ -1,0 +1,77 @@
+//! Why a call gave no result.
+
+use crate::bytecode::module::HostType;
+use crate::embedding::flat::CotangentError;
+use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX};
+use crate::trap::{Limit, Trap, TrapKind};
+use std::fmt;
+
+/// Why a call gave no result.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The arguments are not the function's.
+    Argument(ArgumentError),
+    /// The program trapped, or reached a limit.
+    Trap(Box<Trap>),
+    /// A gradient was asked of a function whose result is not one real.
+    NotScalar {
+        /// The function.
+        function: String,
+        /// Its result type.
+        result: HostType,
+    },
+    /// The result nests deeper than [`VALUE_DEPTH_MAX`], so no value can be made of it.
+    ResultDepth {
+        /// The function.
+        function: String,
+    },
+    /// The cotangents are not those of the function's result.
+    Cotangent(CotangentError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Argument(error) => error.fmt(f),
+            RunError::Trap(trap) => trap.fmt(f),
+            RunError::NotScalar { function, result } => write!(
+                f,
+                "`{function}` returns {result}; a gradient needs a function that returns one Real \
+                 (define one that picks or sums a part of the result)"
+            ),
+            RunError::ResultDepth { function } => write!(
+                f,
+                "the result of `{function}` nests more than {VALUE_DEPTH_MAX} levels deep, the most that a host value \
+                 may (a list is one level, however long it is)"
+            ),
+            RunError::Cotangent(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<ArgumentError> for RunError {
+    fn from(error: ArgumentError) -> Self {
+        RunError::Argument(error)
+    }
+}
+
+impl From<CotangentError> for RunError {
+    fn from(error: CotangentError) -> Self {
+        RunError::Cotangent(error)
+    }
+}
+
+/// A trap that no instruction of the program caused.
+pub(super) fn outside_of_code(kind: TrapKind) -> RunError {
+    let trap = Trap { kind, source: None, innermost: Vec::new(), omitted: 0, outermost: Vec::new() };
+    RunError::Trap(Box::new(trap))
+}
+
+impl From<Limit> for TrapKind {
+    fn from(limit: Limit) -> Self {
+        TrapKind::Limit(limit)
+    }
+}

@@ -1,0 +1,187 @@
+//! An exported function, and calls of it with values.
+
+use super::{CallOptions, Engine, Gradient, Invocation, Jacobian, Lease, Module, RunError, Stats};
+use crate::bytecode::module::{DataDef, FuncId, Interface};
+use crate::code::Mode;
+use crate::embedding::job_graph::JobGraph;
+use crate::embedding::value::Value;
+use crate::native::CompiledCode;
+
+/// An exported function of a module. Cheap to clone. `Send` and `Sync`.
+#[derive(Clone, Debug)]
+pub struct Function {
+    pub(super) module: Module,
+    pub(super) func: FuncId,
+}
+
+impl Function {
+    /// The function's name.
+    pub fn name(&self) -> &str {
+        &self.definition().name
+    }
+
+    /// Parameters and result as the host sees them.
+    pub fn interface(&self) -> &Interface {
+        self.definition().interface.as_ref().expect("handles are made for exported functions only")
+    }
+
+    /// The data types that the interface's types refer to, by [`crate::module::DataId`].
+    pub fn data(&self) -> &[DataDef] {
+        &self.module.program.def.data
+    }
+
+    /// The native code that the function's module has by now: see [`Module::compiled`].
+    pub fn compiled(&self) -> Vec<CompiledCode> {
+        self.module.compiled()
+    }
+
+    fn definition(&self) -> &crate::bytecode::module::Function {
+        &self.module.program.def.functions[self.func.index()]
+    }
+
+    /// Calls the function.
+    ///
+    /// # Errors
+    /// [`RunError::Argument`] if the arguments are not of the parameters' types, [`RunError::Trap`] if the program
+    /// traps or reaches a limit, [`RunError::ResultDepth`] if the result nests too deeply for a value.
+    pub fn call(&self, args: &[Value]) -> Result<Value, RunError> {
+        let (mut lease, options) = (self.lease(), CallOptions::default());
+        self.call_in(&mut Invocation::begin(self, &options, &mut lease), args)
+    }
+
+    /// Calls the function, with options, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn call_with(&self, args: &[Value], options: &CallOptions) -> Result<(Value, Stats), RunError> {
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        let value = self.call_in(&mut run, args)?;
+        Ok((value, run.state.stats()))
+    }
+
+    fn call_in(&self, run: &mut Invocation<'_>, args: &[Value]) -> Result<Value, RunError> {
+        run.forward(args, Mode::PRIMAL)?;
+        let value = run.reader().result(&self.interface().result, run.results());
+        value.map_err(|error| run.unreadable(error))
+    }
+
+    /// Memory for a run of the function.
+    pub(crate) fn lease(&self) -> Lease<'_> {
+        self.module.engine.lease()
+    }
+
+    /// The engine that the function runs on.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.module.engine
+    }
+
+    /// The function's value and its gradient with respect to every real in its arguments, at a small constant factor of
+    /// the cost of a call. Discrete parts of the gradient are [`Value::Null`].
+    ///
+    /// # Errors
+    /// As [`Function::call`], and [`RunError::NotScalar`] if the result is not one real.
+    pub fn value_and_grad(&self, args: &[Value]) -> Result<(f64, Vec<Value>), RunError> {
+        self.grad_in(args, &CallOptions::default(), false).map(|result| (result.value, result.gradient))
+    }
+
+    /// [`Function::value_and_grad`], with options, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::value_and_grad`].
+    pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, RunError> {
+        self.grad_in(args, options, true)
+    }
+
+    fn grad_in(&self, args: &[Value], options: &CallOptions, timed: bool) -> Result<Gradient, RunError> {
+        let interface = self.interface();
+        if !interface.result.is_real() {
+            let result = interface.result.clone();
+            return Err(RunError::NotScalar { function: self.name().to_owned(), result });
+        }
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease);
+        run.timed = timed;
+        run.forward(args, Mode::RECORDING)?;
+        let value = run.sweep_of_scalar()?;
+        let gradient = run.gradient(args)?;
+        Ok(Gradient { value, gradient, stats: run.state.stats() })
+    }
+
+    /// Runs the function as for a gradient, and reports the tasks that it forks and what they write to their tapes. The
+    /// same on any number of threads. Its size is that of the run's tree of tasks.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{CallOptions, Engine, Module}, text, value::Value};
+    /// let def = text::parse("func \"square\" (real) -> (real) regs 1 real { mul r0, r0, r0
+    ///     ret (r0) }
+    /// func \"both\" (real, real) -> (real) export (x : Real, y : Real) -> Real
+    ///     regs 2 real
+    ///     { fork 2
+    ///     task \"square\" (r0) -> (r0)
+    ///     task \"square\" (r1) -> (r1)
+    ///     add r0, r0, r1
+    ///     ret (r0) }", "both.dvs").map_err(|errors| errors[0].to_string())?;
+    /// let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// let both = module.function("both").ok_or("no such function")?;
+    /// let graph = both.job_graph(&[Value::Real(1.0), Value::Real(2.0)], &CallOptions::default())?;
+    /// assert_eq!(graph.tasks[0].forks, [[1, 2]]);
+    /// assert_eq!((&*graph.tasks[0].jobs, &*graph.tasks[1].jobs), (&[0, 1][..], &[1][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, RunError> {
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease);
+        run.forward(args, Mode::RECORDING)?;
+        let Stats { instructions, span, .. } = run.state.stats();
+        // SAFETY: the run has ended, and its tapes are there.
+        Ok(unsafe { JobGraph::of(run.state.interp.tape.tree(), instructions, span) })
+    }
+
+    /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.
+    /// One forward run, and one sweep for each real in the result.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
+    /// let def = text::parse("func \"swap\" (real, real) -> (real, real)
+    ///     export (x : Real, y : Real) -> (Real, Real)
+    ///     regs 2 real
+    ///     { ret (r1, r0) }", "swap.dvs").map_err(|errors| errors[0].to_string())?;
+    /// let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// let swap = module.function("swap").ok_or("no such function")?;
+    /// let jacobian = swap.jacobian(&[Value::Real(1.0), Value::Real(2.0)])?;
+    /// assert_eq!(jacobian.rows[0], [Value::Real(0.0), Value::Real(1.0)]);
+    /// assert_eq!(jacobian.rows[1], [Value::Real(1.0), Value::Real(0.0)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, RunError> {
+        self.jacobian_with(args, &CallOptions::default())
+    }
+
+    /// [`Function::jacobian`], with options.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`].
+    pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, RunError> {
+        let interface = self.interface();
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        run.forward(args, Mode::RECORDING)?;
+        let mut reader = run.reader();
+        let value = reader.result(&interface.result, run.results());
+        let slots = reader.into_slots();
+        let value = value.map_err(|error| run.unreadable(error))?;
+        let mut rows = Vec::with_capacity(slots.len());
+        for slot in slots {
+            run.sweep_of(slot)?;
+            rows.push(run.gradient(args)?);
+        }
+        Ok(Jacobian { value, rows, stats: run.state.stats() })
+    }
+}

@@ -1,0 +1,303 @@
+//! A call in progress: arguments in, code, sweeps, and what went wrong.
+
+use super::error::outside_of_code;
+use super::state::{Progress, RunState};
+use super::{CallOptions, Function, Limits, Module, RunError};
+use crate::code::{Mode, Position};
+use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSlot, Store, WriteError};
+use crate::embedding::flat::ArgumentWriter;
+use crate::embedding::value::Value;
+use crate::memory::heap::HeapLimits;
+use crate::running::interp::{Crew, Interp, Place};
+use crate::running::meter::Meter;
+use crate::sweep::Seed;
+use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
+use std::time::Instant;
+
+/// A call in progress.
+pub(crate) struct Invocation<'a> {
+    function: &'a Function,
+    limits: &'a Limits,
+    pub(crate) state: &'a mut RunState,
+    /// Whether the times in the statistics are asked for: a look at the clock takes as long as a small program.
+    pub(super) timed: bool,
+}
+
+impl<'a> Invocation<'a> {
+    #[inline]
+    pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
+        let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
+        state.account.begin(limits, options.cancel.as_ref());
+        Invocation { function, limits, state, timed: false }
+    }
+
+    /// A run that was begun with these options.
+    #[inline]
+    pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
+        let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
+        Invocation { function, limits, state, timed: false }
+    }
+
+    /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
+    pub(crate) fn resume(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
+        let run = Invocation::of(function, options, state);
+        run.state.account.start_clock(run.limits.deadline);
+        run
+    }
+
+    /// The same run, whose parts are timed.
+    pub(crate) fn timed(mut self) -> Self {
+        self.timed = true;
+        self
+    }
+
+    /// [`Invocation::timed`], if so said.
+    #[inline]
+    pub(crate) fn timed_if(mut self, timed: bool) -> Self {
+        self.timed = timed;
+        self
+    }
+
+    fn clock(&self) -> Option<Instant> {
+        self.timed.then(Instant::now)
+    }
+
+    pub(super) fn forward(&mut self, args: &[Value], mode: Mode) -> Result<(), RunError> {
+        let function = self.function;
+        let params = &function.interface().params;
+        self.open(mode);
+        let RunState { interp: Interp { heap, tape, .. }, args: gathered, account, .. } = &mut *self.state;
+        let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
+        let written = convert::write_arguments(&function.module.program.def, params, args, &mut store);
+        self.state.interp.heap.resume();
+        written.map_err(|error| self.unwritten(error))?;
+        // SAFETY: the arguments that were gathered are of the parameters' types.
+        unsafe { self.execute(mode, true) }
+    }
+
+    /// Forgets the last run and begins this one. What is made on the heap from now on are arguments.
+    #[inline]
+    fn open(&mut self, mode: Mode) {
+        let RunState { interp, account, progress, .. } = &mut *self.state;
+        let Limits { allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
+        *progress = Progress { recorded: mode.is_recording(), ..Progress::default() };
+        interp.begin(live_bytes, depth);
+        let Interp { heap, tape, .. } = interp;
+        heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
+        heap.pause();
+        if mode.is_recording() {
+            tape.begin(tape_bytes, account);
+        } else {
+            tape.release();
+        }
+    }
+
+    /// Runs the function with arguments that `write` writes to its registers.
+    ///
+    /// # Safety
+    /// `write` writes all arguments, and all are of the parameters' types.
+    #[inline]
+    pub(crate) unsafe fn run(
+        &mut self,
+        mode: Mode,
+        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
+    ) -> Result<(), RunError> {
+        self.open(mode);
+        let RunState { interp, account, .. } = &mut *self.state;
+        if !interp.has_stacks() {
+            interp.trace.push(Place { func: self.function.func, mode, position: Position(0) });
+            return Err(RunError::Trap(Box::new(self.trap(Limit::LiveBytes.into()))));
+        }
+        let bottom = interp.bottom();
+        let Interp { heap, tape, .. } = interp;
+        // SAFETY: there are stacks, and all arguments have a place there.
+        let mut writer = unsafe {
+            ArgumentWriter::new(
+                Maker::new(heap, mode.is_recording().then_some(tape), account),
+                bottom,
+                mode.is_recording(),
+            )
+        };
+        let written = write(&mut writer);
+        self.state.interp.heap.resume();
+        written.map_err(|error| self.unwritten(error))?;
+        // SAFETY: promised by the caller.
+        unsafe { self.execute(mode, false) }
+    }
+
+    /// The threads that run tasks, if the function has any and there are several.
+    #[inline]
+    fn pool(&self) -> Option<&'a rayon::ThreadPool> {
+        let Module { engine, program } = &self.function.module;
+        program.forks(self.function.func).then(|| engine.pool()).flatten()
+    }
+
+    /// Runs the function with the arguments that were written: they were gathered, or else stand in their registers.
+    ///
+    /// # Safety
+    /// They are of the parameters' types.
+    unsafe fn execute(&mut self, mode: Mode, gathered: bool) -> Result<(), RunError> {
+        let began = self.clock();
+        let pool = self.pool();
+        let RunState { interp, args, account, .. } = &mut *self.state;
+        let Module { engine, program } = &self.function.module;
+        let func = self.function.func;
+        let args = gathered.then_some(&*args);
+        let crew = Crew::new(engine, account, program, self.limits, pool.is_some());
+        let outcome = match pool {
+            // SAFETY: promised by the caller.
+            None => unsafe { interp.run(program, func, args, mode, &crew) },
+            Some(pool) => {
+                let handed = Handed((&mut *interp, args, &crew));
+                pool.install(move || {
+                    let (interp, args, crew) = handed.take();
+                    // SAFETY: promised by the caller.
+                    unsafe { interp.run(program, func, args, mode, crew) }
+                })
+            }
+        };
+        if mode.is_recording() {
+            interp.tape.finish();
+        }
+        if let Some(began) = began {
+            self.state.progress.forward = began.elapsed();
+        }
+        outcome.map_err(|kind| RunError::Trap(Box::new(self.trap(kind))))
+    }
+
+    /// Sweeps the tape from the result, which is one real. Returns the result.
+    pub(crate) fn sweep_of_scalar(&mut self) -> Result<f64, RunError> {
+        let registers = self.state.interp.bottom();
+        // SAFETY: the run has ended, and its result is the first real register.
+        let (value, word) = unsafe { (*registers.reals, *registers.words) };
+        self.sweep_of((0, crate::word::slot(word)))?;
+        Ok(value)
+    }
+
+    /// Sweeps the tape from the adjoint 1 of a real of the result.
+    pub(crate) fn sweep_of(&mut self, (owner, slot): ResultSlot) -> Result<(), RunError> {
+        self.sweep(&[Seed { owner, slot, adjoint: 1.0 }])
+    }
+
+    /// Sweeps the tape from reals of the result.
+    pub(crate) fn sweep(&mut self, seeds: &[Seed]) -> Result<(), RunError> {
+        /// Instructions of a sweep that other threads are asked to help with.
+        const SHARED_MIN: u64 = 50_000;
+        let began = self.clock();
+        let pool = self.pool();
+        let RunState { interp, sweep, account, progress, .. } = &mut *self.state;
+        let account = &*account;
+        let Module { engine, program } = &self.function.module;
+        let root = interp.tape.root();
+        // SAFETY: the run has ended, and its tapes are there.
+        let totals = unsafe { (*root).totals };
+        let left = interp.fuel.saturating_sub_unsigned(totals.sweep_work);
+        interp.fuel = Meter::new(account, None).refill_alone(left).map_err(outside_of_code)?;
+        let swept = match pool {
+            Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
+                interp.native_stack.open().map_err(TrapKind::from).and_then(|ground| {
+                    let handed = Handed((root, ground));
+                    pool.install(move || {
+                        let (root, ground) = handed.take();
+                        // SAFETY: the run has ended, so its tapes are there, and its stack is free.
+                        unsafe { sweep.on(ground, |sweep| sweep.run(root, seeds, program, account, Some(engine))) }
+                    })
+                })
+            }
+            _ if totals.tasks > 1 => interp.native_stack.open().map_err(TrapKind::from).and_then(|ground| {
+                // SAFETY: as on the pool.
+                unsafe { sweep.on(ground, |sweep| sweep.run(root, seeds, program, account, None)) }
+            }),
+            // SAFETY: the run has ended, and its tapes are there.
+            _ => unsafe { sweep.run(root, seeds, program, account, None) },
+        };
+        let peak = swept.map_err(|kind| outside_of_code(account.verdict(kind)))?;
+        progress.sweep_peak_bytes = progress.sweep_peak_bytes.max(peak);
+        progress.sweeps += 1;
+        if let Some(began) = began {
+            progress.sweep += began.elapsed();
+        }
+        Ok(())
+    }
+
+    /// Why there are no arguments.
+    #[cold]
+    fn unwritten(&self, error: WriteError) -> RunError {
+        match error {
+            WriteError::Argument(error) => RunError::Argument(*error),
+            WriteError::Limit(limit) => self.stopped(limit),
+        }
+    }
+
+    /// The run has ended outside of the program's code.
+    pub(crate) fn stopped(&self, limit: Limit) -> RunError {
+        outside_of_code(self.state.account.verdict(limit.into()))
+    }
+
+    /// The registers of the results of the run, which has ended.
+    pub(crate) fn results(&self) -> Cursor<'_> {
+        let (results, recorded) = (convert::registers(&self.function.interface().result), self.state.progress.recorded);
+        // SAFETY: the registers of the result's type are the first ones, and nothing runs while the cursor lives.
+        unsafe { Cursor::of_results(self.state.interp.bottom(), results, recorded) }
+    }
+
+    /// Reads the results of the run, and the slots of their reals if it was recorded.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        let RunState { account, progress, .. } = &*self.state;
+        Reader::new(self.function.data(), self.limits.live_bytes, progress.recorded, account)
+    }
+
+    pub(crate) fn unreadable(&self, error: ReadError) -> RunError {
+        match error {
+            ReadError::Depth => RunError::ResultDepth { function: self.function.name().to_owned() },
+            ReadError::Limit(limit) => self.stopped(limit),
+        }
+    }
+
+    /// Whether there is time to copy the adjoints of the arguments, which may be as many as those of the whole run.
+    #[inline]
+    pub(crate) fn time_to_read_adjoints(&self) -> Result<(), RunError> {
+        self.time_to_fill(size_of_val(self.state.sweep.adjoints()))
+    }
+
+    /// Whether there is time to fill so many bytes.
+    #[inline]
+    pub(crate) fn time_to_fill(&self, bytes: usize) -> Result<(), RunError> {
+        self.state.account.time_to_fill(bytes).map_err(|limit| self.stopped(limit))
+    }
+
+    /// The adjoints of the arguments' reals, in the shape of the arguments.
+    pub(super) fn gradient(&self, args: &[Value]) -> Result<Vec<Value>, RunError> {
+        let RunState { sweep, account, .. } = &*self.state;
+        let params = &self.function.interface().params;
+        let gradient = convert::read_gradient(self.function.data(), params, args, sweep.adjoints(), account);
+        gradient.map_err(|limit| self.stopped(limit))
+    }
+
+    #[cold]
+    fn trap(&self, kind: TrapKind) -> Trap {
+        let program = &self.function.module.program;
+        let frame = |Place { func, mode, position }: Place| {
+            let inst = program.origin(func, mode, position);
+            let function = &program.def.functions[func.index()];
+            let place = function.body.location(inst).map(|location| (location.line, location.column));
+            TraceFrame { function: function.name.clone(), mode, inst, place }
+        };
+        let kind = self.state.account.verdict(kind);
+        let (innermost, omitted, outermost) = self.state.interp.trace.shown();
+        let (innermost, outermost) = (innermost.map(frame).collect(), outermost.map(frame).collect());
+        Trap { kind, source: program.def.source.clone(), innermost, omitted, outermost }
+    }
+}
+
+/// What is handed to a thread of the pool while this one waits.
+struct Handed<T>(T);
+
+// SAFETY: who hands it on waits until the other thread is done.
+unsafe impl<T> Send for Handed<T> {}
+
+impl<T> Handed<T> {
+    fn take(self) -> T {
+        self.0
+    }
+}

@@ -1,0 +1,61 @@
+//! What calls report besides a value: what they used, gradients and Jacobians.
+
+use crate::embedding::value::Value;
+use std::time::Duration;
+
+/// What a call used.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Fuel used: instructions of the forward run and of the sweep.
+    pub instructions: u64,
+    /// Tape records written.
+    pub records: u64,
+    /// Slots given out: inputs, segment outputs, elements of packed arrays.
+    pub slots: u64,
+    /// Bytes of tape records.
+    pub tape_bytes: u64,
+    /// Bytes of heap objects allocated.
+    pub allocated_bytes: u64,
+    /// The most memory that heap and frames held at one time, in bytes.
+    pub heap_peak_bytes: u64,
+    /// Tasks: the call itself, and what its forks ran.
+    pub tasks: u64,
+    /// Reals and ranges of reals that tasks took over from other tasks' tapes. What is handed to a task as an argument,
+    /// and what it hands back, doesn't count.
+    pub imports: u64,
+    /// Instructions along the longest way through the forks, which no number of threads can run side by side.
+    /// [`Stats::instructions`] by this is the number of threads that the program can keep busy.
+    pub span: u64,
+    /// The most memory that arrays of adjoints held at one time, in bytes: those of tasks that were being swept or
+    /// waited for tasks of theirs, and those of ranges on their way to another task. Small ones don't count.
+    pub sweep_peak_bytes: u64,
+    /// Time of the forward run, without the conversion of arguments and results.
+    pub forward: Duration,
+    /// Time of the sweep, without the conversion of the gradient.
+    pub sweep: Duration,
+}
+
+/// A gradient and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Gradient {
+    /// The function's value.
+    pub value: f64,
+    /// One entry per argument, of its shape; discrete parts are [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
+/// A Jacobian and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Jacobian {
+    /// The function's value.
+    pub value: Value,
+    /// For each real in the value, in the order in which it stands there, the gradient: one entry per argument.
+    pub rows: Vec<Vec<Value>>,
+    /// What the call used; the time of the sweep is that of all sweeps.
+    pub stats: Stats,
+}

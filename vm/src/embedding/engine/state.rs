@@ -1,0 +1,107 @@
+//! The memory of a run: whose it is, and what it tells of the run that was the last to use it.
+
+use super::{Engine, Stats};
+use crate::memory::heap::Heap;
+use crate::memory::pool::SlabPool;
+use crate::memory::stack::Reserve;
+use crate::running::interp::{Gathered, Interp};
+use crate::running::meter::Account;
+use crate::sweep::Sweep;
+use crate::tape::{Tape, Totals};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The memory of one run, kept for the next.
+#[derive(Debug)]
+pub(crate) struct RunState {
+    pub(crate) interp: Interp,
+    pub(crate) sweep: Sweep,
+    pub(super) args: Gathered,
+    pub(super) account: Account,
+    pub(super) progress: Progress,
+}
+
+/// What the memory of a run doesn't know of it.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Whether the run was a recording one, so that there is a tape.
+    pub(super) recorded: bool,
+    pub(super) sweeps: u64,
+    pub(super) sweep_peak_bytes: u64,
+    pub(super) forward: Duration,
+    pub(super) sweep: Duration,
+}
+
+impl RunState {
+    /// Memory that has seen no run. Heap and tape take theirs from the pool.
+    pub(super) fn new(pool: &Arc<SlabPool>, stacks: Reserve) -> Self {
+        RunState {
+            interp: Interp::new(Heap::new(pool.clone()), Tape::new(pool.clone()), stacks),
+            sweep: Sweep::new(stacks),
+            args: Gathered::default(),
+            account: Account::default(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// What the run, which has ended, has used.
+    pub(crate) fn stats(&self) -> Stats {
+        let RunState { interp, account, progress, .. } = self;
+        // Without a tape, nothing is on it.
+        let totals = if progress.recorded { interp.tape.tree().totals } else { Totals::default() };
+        Stats {
+            instructions: account.used(interp.fuel),
+            records: totals.records,
+            slots: totals.slots,
+            tape_bytes: totals.bytes,
+            allocated_bytes: interp.heap.allocated(),
+            heap_peak_bytes: interp.heap.peak() + interp.stack_bytes(),
+            tasks: interp.tasks + 1,
+            imports: totals.imports,
+            span: interp.whole_span + progress.sweeps * totals.sweep_span,
+            sweep_peak_bytes: progress.sweep_peak_bytes,
+            forward: progress.forward,
+            sweep: progress.sweep,
+        }
+    }
+}
+
+// SAFETY: it is used by one thread at a time, and what its pointers lead to is its own: stacks, and the objects and
+// records of its heap and its tape. Those to what others own are set for the time of a run only.
+unsafe impl Send for RunState {}
+
+/// The memory of a run, which goes back to the engine in the end.
+pub(crate) struct Lease<'a> {
+    engine: &'a Engine,
+    state: ManuallyDrop<Box<RunState>>,
+}
+
+impl<'a> Lease<'a> {
+    #[inline]
+    pub(super) fn of(engine: &'a Engine) -> Self {
+        Lease { engine, state: ManuallyDrop::new(engine.state()) }
+    }
+}
+
+impl std::ops::Deref for Lease<'_> {
+    type Target = RunState;
+
+    fn deref(&self) -> &RunState {
+        &self.state
+    }
+}
+
+impl std::ops::DerefMut for Lease<'_> {
+    fn deref_mut(&mut self) -> &mut RunState {
+        &mut self.state
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the state is taken here only, and the lease is not used afterwards.
+        let state = unsafe { ManuallyDrop::take(&mut self.state) };
+        self.engine.put_back(state);
+    }
+}

@@ -1,0 +1,480 @@
+//! What a caller keeps between flat calls: the memory of a run, with what the last call has left there.
+
+use super::FlatFunction;
+use super::signature::{FlatSignature, Leaf, LeafKind};
+use super::value::{CotangentError, FlatValue};
+use crate::embedding::engine::{CallOptions, Invocation, RunError, RunState, Stats};
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, LEN, OWNER, Ref};
+use crate::sweep::Seed;
+use crate::word;
+use std::sync::Arc;
+
+/// The memory of flat calls, and what the last one of them has left there.
+///
+/// A frame may be used by any functions, one after the other, of any engine. It is one thread's at a time: each thread
+/// that calls needs one of its own. What a call uses stays with the frame until its next call or until
+/// [`CallFrame::clear`]: stacks, and as much of the engine's memory as values and tape of the run take. So a call with
+/// a frame that was used before, by the same function, allocates nothing.
+///
+/// FlatResults and gradients are read where the run has left them. That takes no time, and they are gone with the next
+/// call.
+#[derive(Debug, Default)]
+pub struct CallFrame {
+    /// Limits and a cancel handle of calls with this frame.
+    options: CallOptions,
+    timed: bool,
+    attached: Option<Attached>,
+    residue: Residue,
+    /// Where the derivatives of the function's parameters begin among those of all their reals, and their end.
+    starts: Vec<usize>,
+    /// The results that are lists.
+    lists: Vec<Elements>,
+    seeds: Vec<Seed>,
+}
+
+/// The function that was called last, and the memory of a run on its engine.
+#[derive(Debug)]
+struct Attached {
+    function: FlatFunction,
+    state: Box<RunState>,
+}
+
+/// What the last call has left in a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+enum Residue {
+    /// Nothing: there was none, or it has failed.
+    #[default]
+    Nothing,
+    /// Results.
+    Results,
+    /// Results and a tape.
+    Tape,
+    /// Results, a tape, and the adjoints of the last sweep.
+    Gradient,
+}
+
+/// The elements of a list, of one of these kinds.
+#[derive(Debug, Default)]
+struct Elements {
+    reals: Vec<f64>,
+    ints: Vec<i64>,
+}
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<CallFrame>();
+};
+
+impl CallFrame {
+    /// An empty frame.
+    pub fn new() -> Self {
+        CallFrame::default()
+    }
+
+    /// An empty frame for calls with these options.
+    pub fn with_options(options: CallOptions) -> Self {
+        let mut frame = CallFrame::new();
+        frame.options = options;
+        frame
+    }
+
+    /// The options of calls with this frame. Those of a recorded run are good for its pullbacks, too, so what is left
+    /// of the last call goes.
+    pub fn options_mut(&mut self) -> &mut CallOptions {
+        self.residue = Residue::Nothing;
+        &mut self.options
+    }
+
+    /// Whether [`CallFrame::stats`] tells times. Off at first: to look at the clock takes as long as a small program.
+    pub fn set_timed(&mut self, timed: bool) {
+        self.timed = timed;
+    }
+
+    /// Gives everything back to the engine that the last call has left.
+    pub fn clear(&mut self) {
+        self.residue = Residue::Nothing;
+        if let Some(Attached { function, state }) = self.attached.take() {
+            function.signature().function.engine().put_back(state);
+        }
+    }
+
+    /// The results of the last call, if it has succeeded.
+    pub fn results(&self) -> Option<FlatResults<'_>> {
+        (self.residue >= Residue::Results).then_some(FlatResults { frame: self })
+    }
+
+    /// The gradient that the last call has left, if that was one.
+    pub fn gradient(&self) -> Option<FlatGradient<'_>> {
+        (self.residue == Residue::Gradient).then_some(FlatGradient { frame: self })
+    }
+
+    /// The run of the last call, if it was recorded.
+    pub fn recorded(&mut self) -> Option<RecordedCall<'_>> {
+        (self.residue >= Residue::Tape).then_some(RecordedCall { frame: self })
+    }
+
+    /// What the last call has used, with the pullbacks of a recorded run; `None` if it has failed.
+    pub fn stats(&self) -> Option<Stats> {
+        (self.residue >= Residue::Results).then(|| self.state().stats())
+    }
+
+    /// Makes the frame one of this function, and forgets the last call.
+    #[inline]
+    pub(super) fn begin<'a>(&'a mut self, function: &'a FlatFunction) -> Invocation<'a> {
+        self.residue = Residue::Nothing;
+        if !self.attached.as_ref().is_some_and(|last| last.function.is(function)) {
+            self.adopt(function);
+        }
+        let CallFrame { options, timed, attached, .. } = self;
+        let Attached { state, .. } = attached.as_mut().expect("the frame has adopted the function");
+        Invocation::begin(&function.signature().function, options, state).timed_if(*timed)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn adopt(&mut self, function: &FlatFunction) {
+        let signature = function.signature();
+        let engine = signature.function.engine();
+        let function = function.clone();
+        match &mut self.attached {
+            Some(last) if last.function.signature().function.engine().is(engine) => last.function = function,
+            _ => {
+                self.clear();
+                self.attached = Some(Attached { function, state: engine.state() });
+            }
+        }
+        self.lists.resize_with(signature.result_lists, Elements::default);
+        self.starts.clear();
+        self.starts.push(0);
+        let mut next = 0;
+        for leaf in &signature.params {
+            next += usize::from(leaf.kind().is_real());
+            self.starts.push(next);
+        }
+    }
+
+    /// Notes where the derivatives of these arguments will be.
+    pub(super) fn place(&mut self, args: &[FlatValue<'_>]) {
+        let mut next = 0;
+        for (start, arg) in self.starts[1..].iter_mut().zip(args) {
+            next += match arg {
+                FlatValue::Real(_) => 1,
+                FlatValue::Reals(xs) => xs.len(),
+                FlatValue::Null | FlatValue::Int(_) | FlatValue::Ints(_) => 0,
+            };
+            *start = next;
+        }
+    }
+
+    /// The call has succeeded.
+    #[inline]
+    pub(super) fn leave(&mut self, recorded: bool) -> Result<(), RunError> {
+        if !self.lists.is_empty() {
+            self.copy_lists()?;
+        }
+        self.residue = if recorded { Residue::Tape } else { Residue::Results };
+        Ok(())
+    }
+
+    /// Copies results that are lists.
+    fn copy_lists(&mut self) -> Result<(), RunError> {
+        let CallFrame { options, attached, lists, .. } = self;
+        let Attached { function, state } = attached.as_mut().expect("a function was called");
+        let (signature, bottom) = (function.signature(), state.interp.bottom());
+        let run = Invocation::of(&signature.function, options, state);
+        let mut reader = run.reader().without_slots();
+        for leaf in &signature.results {
+            let Some(list) = leaf.list else { continue };
+            let Elements { reals, ints } = &mut lists[list];
+            // SAFETY: the run has ended, and the leaf's register leads to a list of the leaf's kind.
+            let read = unsafe {
+                let list = *bottom.refs.add(leaf.register);
+                if leaf.kind() == LeafKind::Reals {
+                    reader.real_list_into(list, reals)
+                } else {
+                    reader.int_list_into(list, ints)
+                }
+            };
+            read.map_err(|error| run.unreadable(error))?;
+        }
+        Ok(())
+    }
+
+    /// Sweeps the tape of the last call from these cotangents; in a call of its own, or in the one that has recorded.
+    fn pull_back(&mut self, cotangents: &[FlatValue<'_>], own_call: bool) -> Result<(), RunError> {
+        self.residue = Residue::Tape;
+        let CallFrame { options, timed, attached, seeds, lists, .. } = self;
+        let Attached { function, state } = attached.as_mut().expect("a function was called");
+        let signature = function.signature();
+        let run = if own_call { Invocation::resume } else { Invocation::of };
+        let mut run = run(&signature.function, options, state).timed_if(*timed);
+        seed(signature, &run, lists, cotangents, seeds)?;
+        run.sweep(seeds)?;
+        self.residue = Residue::Gradient;
+        Ok(())
+    }
+
+    /// The same from the cotangent 1 of the only result, a real, which it returns.
+    #[inline]
+    fn pull_back_scalar(&mut self) -> Result<f64, RunError> {
+        let CallFrame { options, timed, attached, .. } = self;
+        let Attached { function, state } = attached.as_mut().expect("a function was called");
+        let mut run = Invocation::of(&function.signature().function, options, state).timed_if(*timed);
+        let value = run.sweep_of_scalar()?;
+        self.residue = Residue::Gradient;
+        Ok(value)
+    }
+
+    /// The memory of the last call.
+    #[inline]
+    fn state(&self) -> &RunState {
+        &self.attached.as_ref().expect("a function was called").state
+    }
+
+    #[inline]
+    fn signature(&self) -> &FlatSignature {
+        self.attached.as_ref().expect("a function was called").function.signature()
+    }
+
+    /// A result of the last call, which has succeeded.
+    #[inline]
+    fn result(&self, leaf: &Leaf) -> FlatValue<'_> {
+        let bottom = self.state().interp.bottom();
+        // SAFETY: the run has ended, and its results stand in their registers until the next one. An array has as many
+        // elements as its header says.
+        unsafe {
+            match (leaf.kind(), leaf.list) {
+                (LeafKind::Real, _) => FlatValue::Real(*bottom.reals.add(leaf.register)),
+                (LeafKind::Int | LeafKind::Bool, _) => FlatValue::Int(*bottom.ints.add(leaf.register)),
+                (LeafKind::Reals, Some(list)) => FlatValue::Reals(&self.lists[list].reals),
+                (LeafKind::Ints | LeafKind::Bools, Some(list)) => FlatValue::Ints(&self.lists[list].ints),
+                (kind, None) => {
+                    let array = *bottom.refs.add(leaf.register);
+                    let (len, elements) = (*array.add(LEN) as usize, array.add(ARRAY_HEADER));
+                    if kind == LeafKind::Reals {
+                        FlatValue::Reals(std::slice::from_raw_parts(elements.cast(), len))
+                    } else {
+                        FlatValue::Ints(std::slice::from_raw_parts(elements.cast(), len))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for CallFrame {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The seeds of a sweep from these cotangents. What is constant needs none.
+fn seed(
+    signature: &FlatSignature,
+    run: &Invocation<'_>,
+    lists: &[Elements],
+    cotangents: &[FlatValue<'_>],
+    seeds: &mut Vec<Seed>,
+) -> Result<(), RunError> {
+    if cotangents.len() != signature.results.len() {
+        return Err(CotangentError::count(signature, cotangents.len()).into());
+    }
+    let bottom = run.state.interp.bottom();
+    seeds.clear();
+    for (leaf, &cotangent) in signature.results.iter().zip(cotangents) {
+        match (leaf.kind(), cotangent) {
+            (LeafKind::Real, FlatValue::Real(adjoint)) => {
+                // SAFETY: the run was recorded, and has this result.
+                let slot = word::slot(unsafe { *bottom.words.add(leaf.register) });
+                if slot != 0 {
+                    seeds.push(Seed { owner: 0, slot, adjoint });
+                }
+            }
+            (LeafKind::Reals, FlatValue::Reals(adjoints)) => {
+                // SAFETY: the register leads to an array or a list of reals.
+                let object = unsafe { *bottom.refs.add(leaf.register) };
+                let len = match leaf.list {
+                    Some(list) => lists[list].reals.len(),
+                    // SAFETY: it is an array.
+                    None => unsafe { *object.add(LEN) as usize },
+                };
+                if adjoints.len() != len {
+                    return Err(CotangentError::length(signature, leaf, len, adjoints.len()).into());
+                }
+                run.time_to_fill(len * size_of::<Seed>())?;
+                // SAFETY: the object has as many elements as there are adjoints.
+                unsafe {
+                    if leaf.list.is_some() {
+                        seed_list(object, adjoints, seeds);
+                    } else {
+                        seed_array(object, adjoints, seeds);
+                    }
+                }
+            }
+            (LeafKind::Int | LeafKind::Bool | LeafKind::Ints | LeafKind::Bools, FlatValue::Null) => {}
+            _ => return Err(CotangentError::kind(signature, leaf, cotangent).into()),
+        }
+    }
+    Ok(())
+}
+
+/// The seeds of an array.
+///
+/// # Safety
+/// It is a complete array of reals of a recorded run, as many as there are adjoints.
+unsafe fn seed_array(array: Ref, adjoints: &[f64], seeds: &mut Vec<Seed>) {
+    // SAFETY: promised by the caller.
+    let (owner, first) = unsafe { (*array.add(OWNER), *array.add(FIRST) as u32) };
+    if first != 0 {
+        seeds.extend(adjoints.iter().zip(first..).map(|(&adjoint, slot)| Seed { owner, slot, adjoint }));
+    }
+}
+
+/// The seeds of a list.
+///
+/// # Safety
+/// It is a complete list of reals of a recorded run, as many as there are adjoints.
+unsafe fn seed_list(mut cell: Ref, adjoints: &[f64], seeds: &mut Vec<Seed>) {
+    /// The fields of a cell: the element and the rest.
+    const CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
+    for &adjoint in adjoints {
+        // SAFETY: promised by the caller.
+        unsafe {
+            debug_assert_eq!(heap::fields_of(*cell), CELL, "the verifier has checked the type of the list");
+            let slot = word::slot(*cell.add(CELL.word_at(0)));
+            if slot != 0 {
+                seeds.push(Seed { owner: *cell.add(OWNER), slot, adjoint });
+            }
+            cell = *cell.add(CELL.ref_at(0)).cast();
+        }
+    }
+}
+
+/// What a call has returned.
+#[derive(Clone, Copy, Debug)]
+pub struct FlatResults<'f> {
+    frame: &'f CallFrame,
+}
+
+impl<'f> FlatResults<'f> {
+    /// The frame has results.
+    #[inline]
+    pub(super) fn of(frame: &'f CallFrame) -> Self {
+        FlatResults { frame }
+    }
+
+    /// The results, one for each of [`FlatFunction::results`].
+    pub fn iter(self) -> impl ExactSizeIterator<Item = FlatValue<'f>> {
+        self.frame.signature().results.iter().map(move |leaf| self.frame.result(leaf))
+    }
+
+    /// The result of this number, counted from 0; `None` if there are not so many.
+    #[inline]
+    pub fn get(self, n: usize) -> Option<FlatValue<'f>> {
+        self.frame.signature().results.get(n).map(|leaf| self.frame.result(leaf))
+    }
+}
+
+/// The derivatives of a result with respect to the arguments of a call, or what a pullback has made of cotangents.
+#[derive(Clone, Copy, Debug)]
+pub struct FlatGradient<'f> {
+    frame: &'f CallFrame,
+}
+
+impl<'f> FlatGradient<'f> {
+    /// The derivatives, one for each of [`FlatFunction::params`] and of the argument's kind and length, or
+    /// [`FlatValue::Null`] for what is discrete.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = FlatValue<'f>> {
+        (0..self.frame.signature().params.len()).map(move |n| self.get(n).unwrap_or_default())
+    }
+
+    /// The derivative with respect to the argument of this number, counted from 0; `None` if there are not so many.
+    #[inline]
+    pub fn get(self, n: usize) -> Option<FlatValue<'f>> {
+        let leaf = self.frame.signature().params.get(n)?;
+        let derivatives = &self.reals()[self.frame.starts[n]..self.frame.starts[n + 1]];
+        Some(match leaf.kind() {
+            LeafKind::Real => FlatValue::Real(derivatives[0]),
+            LeafKind::Reals => FlatValue::Reals(derivatives),
+            LeafKind::Int | LeafKind::Bool | LeafKind::Ints | LeafKind::Bools => FlatValue::Null,
+        })
+    }
+
+    /// The derivatives with respect to all reals in the arguments, in order: those of an array stand side by side.
+    #[inline]
+    pub fn reals(self) -> &'f [f64] {
+        let end = self.frame.starts.last().map_or(0, |&end| end);
+        // Slot 0 is that of constants.
+        &self.frame.state().sweep.adjoints()[1..1 + end]
+    }
+}
+
+/// A recorded run: results, and a pullback that takes as many cotangents as one likes, one after the other.
+#[derive(Debug)]
+pub struct RecordedCall<'f> {
+    frame: &'f mut CallFrame,
+}
+
+impl<'f> RecordedCall<'f> {
+    /// The frame has a tape.
+    #[inline]
+    pub(super) fn of(frame: &'f mut CallFrame) -> Self {
+        debug_assert!(frame.residue >= Residue::Tape);
+        RecordedCall { frame }
+    }
+
+    /// What the run has returned.
+    pub fn results(&self) -> FlatResults<'_> {
+        FlatResults { frame: self.frame }
+    }
+
+    /// What the run and its pullbacks have used.
+    pub fn stats(&self) -> Stats {
+        self.frame.state().stats()
+    }
+
+    /// Pulls cotangents back to the arguments: `wᵀ J`, where `w` are the cotangents of the results' reals and `J` is
+    /// the Jacobian. One sweep, however many there are.
+    ///
+    /// There is one cotangent for each of [`FlatFunction::results`], of the result's kind and length, and
+    /// [`FlatValue::Null`] for results that are discrete. It has the time of a call; fuel and all other limits are for
+    /// the run and its pullbacks together.
+    ///
+    /// # Errors
+    /// [`RunError::Cotangent`] if these are not the cotangents of the results, [`RunError::Trap`] if the sweep reaches
+    /// a limit. The run stays as it is.
+    pub fn pullback(&mut self, cotangents: &[FlatValue<'_>]) -> Result<FlatGradient<'_>, RunError> {
+        self.frame.pull_back(cotangents, true)?;
+        Ok(FlatGradient { frame: self.frame })
+    }
+
+    /// The same, in the time of the call that has recorded the run.
+    #[inline]
+    pub(super) fn into_gradient(
+        self,
+        cotangents: &[FlatValue<'_>],
+    ) -> Result<(FlatResults<'f>, FlatGradient<'f>), RunError> {
+        self.frame.pull_back(cotangents, false)?;
+        let frame: &'f CallFrame = self.frame;
+        Ok((FlatResults { frame }, FlatGradient { frame }))
+    }
+
+    /// The same for the only result, a real, and the cotangent 1.
+    #[inline]
+    pub(super) fn into_gradient_of_scalar(self) -> Result<(f64, FlatGradient<'f>), RunError> {
+        let value = self.frame.pull_back_scalar()?;
+        Ok((value, FlatGradient { frame: self.frame }))
+    }
+}
+
+impl FlatFunction {
+    /// Whether this is the same handle, or a copy of it.
+    fn is(&self, other: &FlatFunction) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    #[inline]
+    pub(super) fn signature(&self) -> &FlatSignature {
+        &self.0
+    }
+}

@@ -1,0 +1,252 @@
+//! What a flat call takes and gives: the leaves of parameters and result, in order.
+
+use crate::bytecode::module::{HostType, Interface};
+use crate::embedding::engine::Function;
+use crate::memory::heap::Fields;
+use std::fmt;
+
+/// What a [`Leaf`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LeafKind {
+    /// A real.
+    Real,
+    /// An integer.
+    Int,
+    /// A boolean: an integer that is 0 or 1.
+    Bool,
+    /// Any number of reals.
+    Reals,
+    /// Any number of integers.
+    Ints,
+    /// Any number of integers that are 0 or 1.
+    Bools,
+}
+
+impl LeafKind {
+    /// Whether this is [`LeafKind::Real`] or [`LeafKind::Reals`]: what has a derivative.
+    pub const fn is_real(self) -> bool {
+        matches!(self, LeafKind::Real | LeafKind::Reals)
+    }
+
+    /// Whether this is any number of something.
+    pub const fn is_sequence(self) -> bool {
+        matches!(self, LeafKind::Reals | LeafKind::Ints | LeafKind::Bools)
+    }
+}
+
+/// A part of a parameter or of the result that is one number, or an array or a list of numbers.
+/// [`FlatFunction::place`](super::FlatFunction::place) says where it is.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    kind: LeafKind,
+    ty: HostType,
+    /// The parameter that it is a part of; `None`: of the result.
+    parameter: Option<usize>,
+    /// Numbers of parts, from the outside in. Names would take more memory than the interface itself.
+    path: Box<[usize]>,
+    /// Where it is in the bank of its kind.
+    pub(super) register: usize,
+    /// Its number among the lists of parameters or of the result, if it is one.
+    pub(super) list: Option<usize>,
+}
+
+impl Leaf {
+    /// What it is.
+    pub fn kind(&self) -> LeafKind {
+        self.kind
+    }
+
+    /// The number of the parameter that it is a part of; `None` if it is a part of the result.
+    pub fn parameter(&self) -> Option<usize> {
+        self.parameter
+    }
+
+    /// Its type in the program. Whether numbers are an array or a list there makes no difference to those who call.
+    pub fn ty(&self) -> &HostType {
+        &self.ty
+    }
+}
+
+/// The leaves of a function's parameters and of its result.
+#[derive(Debug)]
+pub(super) struct FlatSignature {
+    pub(super) function: Function,
+    pub(super) params: Box<[Leaf]>,
+    pub(super) results: Box<[Leaf]>,
+    /// How many of the results are lists.
+    pub(super) result_lists: usize,
+    /// Whether all arguments are single reals.
+    pub(super) only_reals: bool,
+    /// Whether an argument may be any number of reals, so that there aren't as many in every call.
+    pub(super) takes_sequences: bool,
+}
+
+impl FlatSignature {
+    pub(super) fn of(function: &Function) -> Result<FlatSignature, NotFlat> {
+        let Interface { params, result } = function.interface();
+        let mut leaves = Leaves::default();
+        for (index, (_, ty)) in params.iter().enumerate() {
+            leaves.add(Some(index), ty, &mut Vec::new()).map_err(|not| not.of(function))?;
+        }
+        let params = std::mem::take(&mut leaves).leaves;
+        leaves.add(None, result, &mut Vec::new()).map_err(|not| not.of(function))?;
+        let (results, result_lists) = (leaves.leaves.into(), leaves.lists);
+        let only_reals = params.iter().all(|leaf| leaf.kind == LeafKind::Real);
+        let takes_sequences = params.iter().any(|leaf| leaf.kind == LeafKind::Reals);
+        let (function, params) = (function.clone(), params.into());
+        Ok(FlatSignature { function, params, results, result_lists, only_reals, takes_sequences })
+    }
+
+    /// Where a leaf is.
+    pub(super) fn place(&self, leaf: &Leaf) -> String {
+        place(&self.function, leaf.parameter, &leaf.path)
+    }
+}
+
+/// The parameter's name or `result`, then numbers of parts and names of fields; not all of it if that is very long.
+fn place(function: &Function, parameter: Option<usize>, path: &[usize]) -> String {
+    /// All leaves of one type may be at the end of a path of long names.
+    const BYTES_MAX: usize = 1000;
+    let Interface { params, result } = function.interface();
+    let (mut place, mut ty) = match parameter {
+        Some(index) => (params[index].0.clone(), &params[index].1),
+        None => ("result".to_owned(), result),
+    };
+    for &n in path {
+        if place.len() > BYTES_MAX {
+            break;
+        }
+        place.push('.');
+        match ty {
+            HostType::Tuple(parts) => {
+                place.push_str(&n.to_string());
+                ty = &parts[n];
+            }
+            HostType::Record(parts) => {
+                place.push_str(&parts[n].0);
+                ty = &parts[n].1;
+            }
+            _ => unreachable!("a path leads through tuples and records"),
+        }
+    }
+    if place.len() > BYTES_MAX {
+        place.truncate(place.floor_char_boundary(BYTES_MAX));
+        place.push('…');
+    }
+    place
+}
+
+/// Leaves so far, and how much of each bank they take.
+#[derive(Default)]
+struct Leaves {
+    leaves: Vec<Leaf>,
+    registers: Fields,
+    lists: usize,
+}
+
+impl Leaves {
+    /// Adds the leaves of a type. The verifier bounds how deep types nest.
+    fn add(&mut self, parameter: Option<usize>, ty: &HostType, path: &mut Vec<usize>) -> Result<(), Misfit> {
+        let mut add_part = |n: usize, part: &HostType| {
+            path.push(n);
+            self.add(parameter, part, path)?;
+            path.pop();
+            Ok(())
+        };
+        match ty {
+            HostType::Tuple(parts) => parts.iter().enumerate().try_for_each(|(n, part)| add_part(n, part)),
+            HostType::Record(parts) => parts.iter().enumerate().try_for_each(|(n, (_, part))| add_part(n, part)),
+            ty => match kind_of(ty) {
+                Some(kind) => {
+                    self.leaf(kind, ty, parameter, path);
+                    Ok(())
+                }
+                None => Err(Misfit { parameter, path: std::mem::take(path), found: ty.clone() }),
+            },
+        }
+    }
+
+    fn leaf(&mut self, kind: LeafKind, ty: &HostType, parameter: Option<usize>, path: &[usize]) {
+        let next = match kind {
+            LeafKind::Real => &mut self.registers.reals,
+            LeafKind::Int | LeafKind::Bool => &mut self.registers.ints,
+            LeafKind::Reals | LeafKind::Ints | LeafKind::Bools => &mut self.registers.refs,
+        };
+        let register = *next;
+        *next += 1;
+        let list = matches!(ty, HostType::List { .. }).then_some(self.lists);
+        self.lists += usize::from(list.is_some());
+        self.leaves.push(Leaf { kind, ty: ty.clone(), parameter, path: path.into(), register, list });
+    }
+}
+
+/// What a type is as a leaf, if it is one.
+fn kind_of(ty: &HostType) -> Option<LeafKind> {
+    match ty {
+        HostType::Real => Some(LeafKind::Real),
+        HostType::Int => Some(LeafKind::Int),
+        HostType::Bool => Some(LeafKind::Bool),
+        HostType::Array { element, .. } | HostType::List { element, .. } => match **element {
+            HostType::Real => Some(LeafKind::Reals),
+            HostType::Int => Some(LeafKind::Ints),
+            HostType::Bool => Some(LeafKind::Bools),
+            _ => None,
+        },
+        HostType::Tuple(_) | HostType::Record(_) | HostType::Data { .. } => None,
+    }
+}
+
+/// Why a function has no flat calls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotFlat {
+    function: String,
+    place: String,
+    found: HostType,
+}
+
+/// A part of an interface that is no leaf.
+struct Misfit {
+    parameter: Option<usize>,
+    path: Vec<usize>,
+    found: HostType,
+}
+
+impl Misfit {
+    #[cold]
+    fn of(self, function: &Function) -> NotFlat {
+        let Misfit { parameter, path, found } = self;
+        let side = if parameter.is_some() { "parameter " } else { "" };
+        let place = format!("{side}{}", place(function, parameter, &path));
+        NotFlat { function: function.name().to_owned(), place, found }
+    }
+}
+
+impl NotFlat {
+    /// The function.
+    pub fn function(&self) -> &str {
+        &self.function
+    }
+
+    /// What is not flat: `parameter` and a name, or `result`, then numbers of parts and names of fields.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The type there.
+    pub fn found(&self) -> &HostType {
+        &self.found
+    }
+}
+
+impl fmt::Display for NotFlat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotFlat { function, place, found } = self;
+        write!(
+            f,
+            "{place} of `{function}` is not flat: expected Real, Int, Bool, an array or a list of one of these, or a \
+             tuple or a record of such, found {found}"
+        )
+    }
+}
+
+impl std::error::Error for NotFlat {}
