@@ -12,13 +12,14 @@
 //! Both [`LoopSite`] and [`LoopCode`] are plain data: interpreter and native code write and read the same records.
 
 use crate::bytecode::isa::{Bank, Inst, Op, Reg};
-use crate::derivation::derive::{Plan, accumulate, bank_of, dependences};
-use crate::derivation::graph::{Graph, Node, NodeId};
+use crate::derivation::adjoint::Adjoints;
+use crate::derivation::dependence::{InputSet, dependences};
+use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
+use crate::derivation::plan::Plan;
 use crate::native::Piece;
 use crate::preparation::loop_detection::{IntSource, Loop, RealSource};
 use crate::records::segment::OutputWord;
 use crate::tape;
-use std::cell::RefCell;
 
 /// A loop in a recording stream. Three instructions refer to it: `LoopBegin` where the loop is entered, `LoopStep` in
 /// place of the branch that ends an iteration, `LoopEnd` after the last.
@@ -196,10 +197,10 @@ impl LoopPlan {
     pub(crate) fn new(mut source: Loop, free_reals: u16, free_ints: u16) -> Self {
         let flow = Flow::new(&source);
         let primal_len = source.graph.len();
-        let graph = RefCell::new(std::mem::take(&mut source.graph));
-        let (adjoints, adjoint_count) = accumulate(&graph, &flow.nodes, &flow.masks, primal_len);
-        let graph = graph.into_inner();
-        let mut interface = Interface::new(&source, &graph, &flow, &adjoints, adjoint_count);
+        let (graph, reals) = (std::mem::take(&mut source.graph), source.real_inputs.len() as u32);
+        let adjoints = Adjoints::new(graph, reals, &flow.nodes, &flow.sets);
+        let mut interface = Interface::new(&source, &flow, &adjoints);
+        let graph = adjoints.graph;
         let outputs = interface.outputs(&source, &flow);
         let slots: Vec<u16> = outputs.iter().filter_map(|output| output.2).collect();
         let words = outputs.iter().map(|&(reg, word, _)| (reg, word)).collect();
@@ -288,7 +289,7 @@ struct Flow {
     /// What the used registers hold when an iteration ends, in the state's order; then what is pushed.
     nodes: Vec<NodeId>,
     /// The real inputs that each of these depends on in one iteration.
-    masks: Vec<u64>,
+    sets: Vec<InputSet>,
     /// For each real input, the register of the state that it is the start value of.
     carried: Vec<Option<usize>>,
 }
@@ -305,7 +306,7 @@ impl Flow {
         let live = source.state.iter().filter(|state| state.live_after).map(|state| state.node);
         let mut work: Vec<NodeId> = live.chain(source.push.map(|push| push.node)).collect();
         while let Some(node) = work.pop() {
-            for before in bits(dependence[node.index()]).filter_map(|input| carried[input]) {
+            for before in dependence[node.index()].iter().filter_map(|input| carried[input]) {
                 if !used[before] {
                     used[before] = true;
                     work.push(source.state[before].node);
@@ -314,18 +315,9 @@ impl Flow {
         }
         let held = source.state.iter().zip(&used).filter(|(_, used)| **used).map(|(state, _)| state.node);
         let nodes: Vec<NodeId> = held.chain(source.push.map(|push| push.node)).collect();
-        let masks = nodes.iter().map(|node| dependence[node.index()]).collect();
-        Flow { used, nodes, masks, carried }
+        let sets = nodes.iter().map(|node| dependence[node.index()].clone()).collect();
+        Flow { used, nodes, sets, carried }
     }
-}
-
-/// The members of a set, in order.
-fn bits(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let next = (set != 0).then(|| set.trailing_zeros() as usize);
-        set &= set.wrapping_sub(1);
-        next
-    })
 }
 
 /// An input that is a register, with its contribution.
@@ -349,6 +341,8 @@ struct Interface {
     elements: Vec<ElementAdjoint>,
     /// The arrays that have contributions.
     arrays: Vec<u16>,
+    /// The inputs of derived code that are the state's adjoints, by register.
+    seeds: Vec<NodeId>,
     /// For each register of the state, its adjoint's register in derived code.
     state_registers: Vec<Option<u16>>,
     /// How many of these there are, that of what is pushed among them.
@@ -362,27 +356,29 @@ struct Interface {
 }
 
 impl Interface {
-    fn new(source: &Loop, graph: &Graph, flow: &Flow, adjoints: &[Option<NodeId>], adjoint_count: u32) -> Self {
+    fn new(source: &Loop, flow: &Flow, adjoints: &Adjoints) -> Self {
         let mut interface = Interface {
             inputs: Vec::new(),
             elements: Vec::new(),
             arrays: Vec::new(),
+            seeds: adjoints.seeds.clone(),
             state_registers: vec![None; source.state.len()],
-            states: adjoint_count as u16,
+            states: adjoints.seeds.len() as u16,
             pushed: None,
             push_mask: 0,
             activity: vec![0; source.real_inputs.len()],
         };
-        // As `accumulate` numbers the outputs' adjoints.
-        let with_adjoint = (0..source.state.len()).filter(|&n| flow.used[n]).zip(&flow.masks).filter(|(_, m)| **m != 0);
+        // In the order of the seeds.
+        let used = (0..source.state.len()).filter(|&n| flow.used[n]);
+        let with_adjoint = used.zip(&flow.sets).filter(|(_, set)| !set.is_empty());
         for (register, (n, _)) in with_adjoint.enumerate() {
             interface.state_registers[n] = Some(register as u16);
         }
-        if source.push.is_some() && flow.masks.last().is_some_and(|&mask| mask != 0) {
+        if source.push.is_some() && flow.sets.last().is_some_and(|set| !set.is_empty()) {
             interface.pushed = Some(interface.states - 1);
         }
-        let contributions = graph.iter().take(adjoints.len()).filter_map(|(id, node)| match node {
-            Node::RealInput(n) => Some((n as usize, adjoints[id.index()]?)),
+        let contributions = adjoints.graph.iter().zip(&adjoints.of).filter_map(|((_, node), adjoint)| match node {
+            Node::RealInput(n) => Some((n as usize, (*adjoint)?)),
             _ => None,
         });
         for (n, contribution) in contributions {
@@ -396,7 +392,7 @@ impl Interface {
                         interface.state_registers[state] = Some(interface.states);
                         interface.states += 1;
                     }
-                    interface.activity[n] = 1 << interface.inputs.len();
+                    interface.activity[n] = activity_bit(interface.inputs.len());
                     interface.inputs.push(InputAdjoint { reg, contribution, carried });
                 }
                 RealSource::Element { array, index } => {
@@ -411,7 +407,7 @@ impl Interface {
             if let RealSource::Element { array, .. } = input
                 && let Some(at) = interface.arrays.iter().position(|&known| known == array)
             {
-                interface.activity[n] = 1 << (interface.inputs.len() + at);
+                interface.activity[n] = activity_bit(interface.inputs.len() + at);
             }
         }
         interface
@@ -425,8 +421,8 @@ impl Interface {
         let mut masks = vec![0u64; source.state.len()];
         loop {
             let before = masks.clone();
-            for (&n, &mask) in used.iter().zip(&flow.masks) {
-                for input in bits(mask) {
+            for (&n, set) in used.iter().zip(&flow.sets) {
+                for input in set.iter() {
                     masks[n] |= self.activity[input] | flow.carried[input].map_or(0, |state| masks[state]);
                 }
             }
@@ -435,7 +431,7 @@ impl Interface {
             }
         }
         if self.pushed.is_some() {
-            let inputs = bits(flow.masks.last().copied().unwrap_or(0));
+            let inputs = flow.sets.last().into_iter().flat_map(InputSet::iter);
             let masks = inputs.map(|input| self.activity[input] | flow.carried[input].map_or(0, |state| masks[state]));
             self.push_mask = masks.fold(0, |all, mask| all | mask);
         }
@@ -453,6 +449,11 @@ impl Interface {
         })
         .collect()
     }
+}
+
+/// The n-th bit of an activity mask.
+fn activity_bit(n: usize) -> u64 {
+    1u64.checked_shl(n as u32).expect("a loop is recorded as one if it has no more inputs than a word has bits")
 }
 
 /// How often the value of a node changes.
@@ -476,15 +477,15 @@ impl Classes {
         for (id, node) in graph.iter() {
             unchanged[id.index()] = match node {
                 Node::Real(_) | Node::Int(_) => true,
-                Node::RealInput(n) => match source.real_inputs[n as usize] {
-                    RealSource::Register(reg) => !source.ends.contains_key(&Reg::real(reg)),
-                    RealSource::Element { .. } => false,
+                // What is no input of the loop is an adjoint.
+                Node::RealInput(n) => match source.real_inputs.get(n as usize) {
+                    Some(&RealSource::Register(reg)) => !source.ends.contains_key(&Reg::real(reg)),
+                    Some(RealSource::Element { .. }) | None => false,
                 },
                 Node::IntInput(n) => match source.int_inputs[n as usize] {
                     IntSource::Register(reg) => !source.ends.contains_key(&Reg::int(reg)),
                     IntSource::Load => false,
                 },
-                Node::OutputAdjoint(_) => false,
                 Node::Op(op, _) => !op.info().traps && graph.args(id).all(|arg| unchanged[arg.index()]),
             };
         }
@@ -664,6 +665,9 @@ impl<'a> Assembler<'a> {
             body: Vec::new(),
             unchanged: &classes.unchanged,
         };
+        for (register, id) in interface.seeds.iter().enumerate() {
+            this.registers[id.index()] = register as u16;
+        }
         for &id in saved.once_reals.iter().chain(&saved.entry_reals) {
             this.registers[id.index()] = this.fresh(Bank::Real);
         }
@@ -671,10 +675,8 @@ impl<'a> Assembler<'a> {
             this.registers[id.index()] = this.fresh(Bank::Int);
         }
         // Steps are unchanged, so their code goes to the prologue, and the body begins with the induction registers.
-        for (id, node) in graph.iter() {
-            if let Node::OutputAdjoint(n) = node {
-                this.registers[id.index()] = n as u16;
-            } else if saved.needed[id.index()] && classes.unchanged[id.index()] {
+        for (id, _) in graph.iter() {
+            if saved.needed[id.index()] && classes.unchanged[id.index()] {
                 this.node(id);
             }
         }

@@ -3,6 +3,7 @@
 //! The graph of a segment says what its adjoint needs; this file says in which registers that is when the segment ends,
 //! and which values must be copied before the segment itself overwrites them.
 
+use crate::derivation::dependence::InputSet;
 use crate::derivation::derive::{Adjoint, StraightCode, derive_adjoint};
 use crate::derivation::graph::{Node, NodeId};
 use crate::native::Piece;
@@ -89,7 +90,7 @@ impl RecordPlan {
         let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
         let nodes: Vec<Node> = graph.iter().map(|(_, node)| node).collect();
         let computed = computed_outputs(&nodes, &outputs);
-        let adjoint = derive_adjoint(graph, &computed);
+        let adjoint = derive_adjoint(graph, real_inputs.len() as u32, &computed);
 
         let mut copies = Vec::new();
         let mut register_of = |&id: &NodeId| {
@@ -161,12 +162,13 @@ fn computed_outputs(nodes: &[Node], outputs: &[(u16, NodeId)]) -> Vec<NodeId> {
 /// The word of each computed output: slots are given out in order to those that depend on an input.
 fn slot_words(adjoint: &Adjoint) -> Vec<OutputWord> {
     let mut offset = 0;
-    let word = |mask: &Option<u64>| match *mask {
-        Some(mask) => {
+    let word = |set: &Option<InputSet>| match set {
+        Some(set) => {
             offset += 1;
+            let mask = set.word().expect("a segment was cut where it had as many inputs as a word has bits");
             OutputWord::Slot { offset: offset - 1, mask }
         }
         None => OutputWord::Zero,
     };
-    adjoint.masks.iter().map(word).collect()
+    adjoint.sets.iter().map(word).collect()
 }
