@@ -1,6 +1,6 @@
 //! The adjoint of a segment as bytecode.
 //!
-//! From a graph with real inputs and outputs, [`derive_adjoint`] makes bytecode that maps saved primals and the outputs' adjoints to
+//! From a straight-line piece, [`derive_adjoint`] makes bytecode that maps saved primals and the outputs' adjoints to
 //! the inputs' contributions. What is computed is the derivation's, what is saved the plan's; here it is written down
 //! as instructions on registers.
 
@@ -8,6 +8,7 @@ use crate::bytecode::isa::{Bank, Inst, Op};
 use crate::derivation::adjoint::Adjoints;
 use crate::derivation::dependence::{InputSet, dependences};
 use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
+use crate::derivation::piece::Piece;
 use crate::derivation::plan::Plan;
 
 /// Straight-line code on a frame of its own. Real registers begin with the saved reals, then the output adjoints;
@@ -42,12 +43,12 @@ pub(crate) struct Adjoint {
     pub(crate) contributions: Vec<u16>,
 }
 
-/// Derives the adjoint of `outputs` with respect to the `reals` real inputs of `graph`. Outputs that depend on no input
-/// through a differentiable path take part in nothing.
-pub(crate) fn derive_adjoint(graph: Graph, reals: u32, outputs: &[NodeId]) -> Adjoint {
+/// Derives the adjoint of a piece. Outputs that depend on no input through a differentiable path take part in nothing.
+pub(crate) fn derive_adjoint(piece: Piece) -> Adjoint {
+    let Piece { graph, reals, outputs, .. } = piece;
     let dependence = dependences(&graph);
     let sets: Vec<InputSet> = outputs.iter().map(|id| dependence[id.index()].clone()).collect();
-    let Adjoints { graph, of, seeds } = Adjoints::new(graph, reals, outputs, &sets);
+    let Adjoints { graph, of, seeds } = Adjoints::new(graph, reals, &outputs, &sets);
 
     // Only inputs with a contribution are part of a record.
     let mut inputs = Vec::new();
@@ -118,5 +119,26 @@ impl<'a> Assembler<'a> {
         };
         self.registers[id.index()] = dst;
         self.code.code.push(inst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_of_many_inputs_has_an_adjoint() {
+        let mut piece = Piece { reals: 100, ..Piece::default() };
+        let inputs: Vec<NodeId> = (0..100).map(|n| piece.graph.add(Node::RealInput(n))).collect();
+        let squares: Vec<NodeId> = inputs.iter().map(|&x| piece.graph.op(Op::Mul, &[x, x])).collect();
+        let sum = squares.iter().copied().reduce(|a, b| piece.graph.op(Op::Add, &[a, b])).expect("there are some");
+        let zero = piece.graph.real(0.0);
+        let nothing = piece.graph.op(Op::Mul, &[inputs[3], zero]);
+        piece.outputs = vec![squares[99], sum, piece.graph.op(Op::Floor, &[sum]), nothing];
+        let adjoint = derive_adjoint(piece);
+        assert_eq!(adjoint.inputs, (0..100).collect::<Vec<u32>>());
+        assert_eq!((adjoint.saved_reals.len(), adjoint.slots, adjoint.contributions.len()), (100, 3, 100));
+        let sets = [Some([99].into_iter().collect()), Some((0..100).collect()), None, Some([3].into_iter().collect())];
+        assert_eq!(adjoint.sets, sets);
     }
 }

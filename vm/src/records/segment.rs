@@ -6,7 +6,8 @@
 use crate::derivation::dependence::InputSet;
 use crate::derivation::derive::{Adjoint, StraightCode, derive_adjoint};
 use crate::derivation::graph::{Node, NodeId};
-use crate::native::Piece;
+use crate::derivation::piece::Piece;
+use crate::native;
 use crate::preparation::segmentation::Segment;
 use crate::tape;
 
@@ -63,7 +64,7 @@ pub struct SegmentCode {
     /// From saved primals and output adjoints to contributions.
     pub adjoint: StraightCode,
     /// The same as native code.
-    pub(crate) native: Piece,
+    pub(crate) native: native::Piece,
 }
 
 /// A primal that is saved but overwritten before its segment ends: it is copied first.
@@ -90,7 +91,8 @@ impl RecordPlan {
         let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
         let nodes: Vec<Node> = graph.iter().map(|(_, node)| node).collect();
         let computed = computed_outputs(&nodes, &outputs);
-        let adjoint = derive_adjoint(graph, real_inputs.len() as u32, &computed);
+        let (reals, ints) = (real_inputs.len() as u32, int_inputs.len() as u32);
+        let adjoint = derive_adjoint(Piece { graph, reals, ints, outputs: computed.clone() });
 
         let mut copies = Vec::new();
         let mut register_of = |&id: &NodeId| {
@@ -144,7 +146,7 @@ impl RecordPlan {
             slots: site.slots,
             contributions: adjoint.contributions.into(),
             adjoint: adjoint.code,
-            native: Piece::default(),
+            native: native::Piece::default(),
         };
         RecordPlan { site, code, copies }
     }
