@@ -1,5 +1,5 @@
 //! Native code at its limits: the errors that the interpreter gives, at the same places, on stacks that are bounded,
-//! and memory that goes back.
+//! and memory that goes back. All of this is measured, or done by a host; what the programs give is in their file.
 
 mod support;
 
@@ -15,190 +15,7 @@ use support::{assemble, assert_limit, export_all, load_into, trap};
 
 /// A loop of sines; recursion; objects that pass and objects that stay; what never ends; functions that call each
 /// other.
-const PROGRAMS: &str = r#"
-type t0 = struct { real }
-type t1 = variant { Nil {}, Cons { real, t1 } }
-type t2 = closure (real, int) -> (real)
-
-func f0 "sines" (real, int) -> (real)
-  regs 1 real, 4 int
-{
-  iconst i1, 0
-  iconst i2, 1
-loop:
-  sin r0, r0
-  iadd i1, i1, i2
-  ilt i3, i1, i0
-  branch i3, loop, done
-done:
-  ret (r0)
-}
-
-func f1 "deep" (real, int) -> (real)
-  regs 2 real, 3 int
-{
-  branch i0, more, done
-more:
-  iconst i1, 1
-  isub i2, i0, i1
-  call f1 (r0, i2) -> (r1)
-  add r0, r0, r1
-  ret (r0)
-done:
-  ret (r0)
-}
-
-func f2 "boxes" (real, int) -> (real)
-  regs 1 real, 4 int, t0
-{
-  iconst i1, 0
-  iconst i2, 1
-loop:
-  struct_new p0 (r0)
-  field r0, p0, 0
-  sin r0, r0
-  iadd i1, i1, i2
-  ilt i3, i1, i0
-  branch i3, loop, done
-done:
-  ret (r0)
-}
-
-func f3 "list" (real, int) -> (real)
-  regs 3 real, 4 int, t1
-{
-  variant_new p0, 0 ()
-  iconst i1, 0
-  iconst i2, 1
-grow:
-  ilt i3, i1, i0
-  branch i3, cons, grown
-cons:
-  variant_new p0, 1 (r0, p0)
-  iadd i1, i1, i2
-  jump grow
-grown:
-  const r1, 0.0
-walk:
-  variant_tag i3, p0
-  branch i3, cell, done
-cell:
-  payload r2, p0, 1, 0
-  add r1, r1, r2
-  ppayload p0, p0, 1, 1
-  jump walk
-done:
-  ret (r1)
-}
-
-func f4 "forever" (real) -> (real)
-  regs 1 real
-{
-loop:
-  neg r0, r0
-  jump loop
-}
-
-func f5 "bottomless" (real) -> (real)
-  regs 2 real
-{
-  call f5 (r0) -> (r1)
-  add r0, r0, r1
-  ret (r0)
-}
-
-func f6 "forever_in_turns" (real) -> (real)
-  regs 1 real
-{
-  neg r0, r0
-  tail_call f7 (r0)
-}
-
-func f7 "the_other_turn" (real) -> (real)
-  regs 3 real
-{
-  neg r2, r0
-  tail_call f6 (r2)
-}
-
-func f8 "even" (real, int) -> (real)
-  regs 2 real, 3 int
-{
-  branch i0, more, done
-more:
-  iconst i1, 1
-  isub i2, i0, i1
-  call f9 (r0, i2) -> (r1)
-  add r0, r0, r1
-  ret (r0)
-done:
-  ret (r0)
-}
-
-func f9 "odd" (real, int) -> (real)
-  regs 9 real, 3 int, t0
-{
-  branch i0, more, done
-more:
-  iconst i1, 1
-  isub i2, i0, i1
-  struct_new p0 (r0)
-  call f8 (r0, i2) -> (r8)
-  field r0, p0, 0
-  add r0, r0, r8
-  ret (r0)
-done:
-  ret (r0)
-}
-
-func f10 "ping" (real, int) -> (real)
-  regs 2 real, 3 int
-{
-  branch i0, more, done
-more:
-  iconst i1, 1
-  isub i2, i0, i1
-  neg r1, r0
-  tail_call f11 (r1, i2)
-done:
-  ret (r0)
-}
-
-func f11 "pong" (real, int) -> (real)
-  regs 9 real, 3 int, t0
-{
-  branch i0, more, done
-more:
-  iconst i1, 1
-  isub i2, i0, i1
-  neg r8, r0
-  tail_call f10 (r8, i2)
-done:
-  ret (r0)
-}
-
-func f12 "step" (real, real, int) -> (real)
-  regs 3 real, 3 int, t2
-{
-  branch i0, more, done
-more:
-  iconst i1, 1
-  isub i2, i0, i1
-  neg r2, r0
-  closure_new p0, f12 (r2)
-  tail_call_closure p0 (r1, i2)
-done:
-  mul r0, r0, r1
-  ret (r0)
-}
-
-func f13 "closures" (real, int) -> (real)
-  regs 2 real, 1 int
-{
-  const r1, 1.0
-  tail_call f12 (r1, r0, i0)
-}
-"#;
+const PROGRAMS: &str = include_str!("filetests/calls/programs_of_every_kind_end_or_run_out_of_fuel.dvs");
 
 fn after(calls: u32, back_edges: u32, records: u32) -> Jit {
     Jit::After(Thresholds { calls, back_edges, records })
@@ -257,40 +74,6 @@ fn run(f: &Function, args: &[Value], options: &CallOptions, recording: bool) -> 
 fn assert_compiled(module: &Module) {
     assert_eq!(module.compile_failures(), [""; 0]);
     assert!(!module.compiled().is_empty());
-}
-
-#[test]
-fn recursion_a_million_deep_is_within_the_default_limits() {
-    for (tier, jit) in native() {
-        let module = load(jit);
-        let f = get(&module, "deep");
-        for _ in 0..2 {
-            assert_eq!(f.call(&args(0.5, 1_000_000)).unwrap(), Value::Real(500_000.5), "{tier}");
-            let (value, gradient) = f.value_and_grad(&args(0.5, 1_000_000)).unwrap();
-            assert_eq!((value, &gradient[0]), (500_000.5, &Value::Real(1_000_001.0)), "{tier}");
-        }
-        if tier != "loops" {
-            assert_compiled(&module);
-        }
-    }
-}
-
-#[test]
-fn recursion_without_end_is_an_error_with_the_ends_of_its_backtrace() {
-    let expected = assert_limit(get(&load(Jit::Off), "bottomless").call(&[Value::Real(1.0)]), Limit::Depth);
-    assert_eq!((expected.innermost.len(), expected.outermost.len()), (12, 12));
-    assert_eq!(expected.omitted, Limits::default().depth - 24);
-    assert!(expected.to_string().contains("… 1999976 more frames …"), "{expected}");
-    for (tier, jit) in native() {
-        let module = load(jit);
-        let f = get(&module, "bottomless");
-        for _ in 0..2 {
-            assert_eq!(assert_limit(f.call(&[Value::Real(1.0)]), Limit::Depth), expected, "{tier}");
-            assert_eq!(assert_limit(f.value_and_grad(&[Value::Real(1.0)]), Limit::Depth), expected, "{tier}");
-        }
-        // Afterwards all is well.
-        assert_eq!(get(&module, "deep").call(&args(0.5, 1)).unwrap(), Value::Real(1.0));
-    }
 }
 
 /// The programs that end, with a number of rounds.
@@ -450,7 +233,7 @@ fn deadlines_and_cancellation_end_native_loops() {
 /// The module in which a function is so long that it is never compiled.
 fn with_long(name: &str) -> ModuleDef {
     let filling = "  neg r0, r0\n".repeat(30_000);
-    let head = format!("\"{name}\"");
+    let head = format!("func \"{name}\"");
     let (before, rest) = PROGRAMS.split_once(&head).expect("there is such a function");
     // At `done` the number is zero.
     let done = format!("done:\n  branch i0, never, out\nnever:\n{filling}  jump out\nout:\n");

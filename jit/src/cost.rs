@@ -9,11 +9,11 @@
 
 use crate::function::counted_loops;
 use crate::loop_adjoint;
-use crate::segment::{lenient_products, operands};
-use dualvm_vm::isa::{Bank, Inst, Op, Role};
+use crate::segment::{lenient_products, pure};
+use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
-    BlockPressure, CallSite, FunctionRequest, LoopCode, LoopSite, ObjectSite, OutputWord, RegList, Request,
-    SegmentCode, SegmentSite, Stream,
+    BlockPressure, CallSite, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure, RegList,
+    Request, SegmentCode, SegmentSite, Stream,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -91,7 +91,9 @@ fn live(blocks: &[BlockPressure], origin: u32, words: usize) -> f64 {
 /// Instructions that fetch registers from the frame: parameters, or all registers where code begins at a loop.
 fn fetched(request: &FunctionRequest<'_>) -> u64 {
     let stream = request.stream;
-    let loops = stream.code.iter().any(|inst| matches!(inst.op, Op::BackJump | Op::BackBranch | Op::LoopStep));
+    let goes_back =
+        |inst: &Inst| matches!(inst, Inst::BackJump { .. } | Inst::BackBranch { .. } | Inst::LoopStep { .. });
+    let loops = stream.code.iter().any(goes_back);
     let (reals, ints) = if loops { (stream.reals, stream.ints) } else { (stream.real_params, stream.int_params) };
     let null = stream.refs - stream.ref_params;
     // Every variable costs something, used or not.
@@ -119,37 +121,37 @@ impl Measure<'_> {
     fn inst(&self, inst: &Inst) -> u64 {
         let stream = self.stream;
         let recorded = |primal: u64, more: u64| if self.recording { primal + more } else { primal };
-        match inst.op {
-            Op::Mov | Op::PrimalMov | Op::IMov | Op::Len => 1,
-            Op::PMov | Op::PSelect | Op::PField | Op::PPayload => 2,
-            Op::Const => recorded(1, 1),
-            Op::PrimalConst | Op::PrimalToReal | Op::IConst | Op::IField | Op::IPayload | Op::VariantTag => 1,
-            Op::LoopBegin => self.loop_begin(&stream.loops[inst.imm as usize]),
-            Op::LoopStep => self.loop_step(&stream.loops[inst.imm as usize]),
-            Op::LoopEnd => self.loop_end(&stream.loops[inst.imm as usize]),
-            Op::SegmentEnd => segment_end(&stream.segments[inst.imm as usize]),
-            Op::Jump | Op::BackJump | Op::Branch | Op::BackBranch => CHARGE + 1,
-            Op::Switch => CHARGE + 4 + stream.switches[inst.imm as usize].targets.len() as u64 / 4,
-            Op::Call => CHARGE + 16 + self.call(&stream.calls[inst.imm as usize]),
-            Op::CallClosure => CHARGE + 60 + self.call(&stream.calls[inst.imm as usize]),
-            Op::TailCall => CHARGE + 6 + self.call(&stream.calls[inst.imm as usize]),
-            Op::TailCallClosure => CHARGE + 50 + self.call(&stream.calls[inst.imm as usize]),
-            Op::Ret => CHARGE + 3 + self.call(&stream.calls[inst.imm as usize]),
-            Op::Fork => {
-                let tasks = stream.forks[inst.imm as usize].tasks.iter();
+        match inst.form() {
+            Form::Pure(pure) => pure_size(pure, false),
+            Form::Mov { .. } | Form::Len { .. } | Form::Passive { .. } => 1,
+            Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PPayload { .. } => 2,
+            Form::Const { .. } => recorded(1, 1),
+            Form::IField { .. } | Form::IPayload { .. } | Form::VariantTag { .. } => 1,
+            Form::LoopBegin { site } => self.loop_begin(&stream.loops[site]),
+            Form::LoopStep { site, .. } => self.loop_step(&stream.loops[site]),
+            Form::LoopEnd { site } => self.loop_end(&stream.loops[site]),
+            Form::SegmentEnd { site } => segment_end(&stream.segments[site]),
+            Form::Jump { .. } | Form::BackJump { .. } | Form::Branch { .. } | Form::BackBranch { .. } => CHARGE + 1,
+            Form::Switch { site, .. } => CHARGE + 4 + stream.switches[site].targets.len() as u64 / 4,
+            Form::Call { site } => CHARGE + 16 + self.call(&stream.calls[site]),
+            Form::CallClosure { site, .. } => CHARGE + 60 + self.call(&stream.calls[site]),
+            Form::TailCall { site } => CHARGE + 6 + self.call(&stream.calls[site]),
+            Form::TailCallClosure { site, .. } => CHARGE + 50 + self.call(&stream.calls[site]),
+            Form::Ret { site } => CHARGE + 3 + self.call(&stream.calls[site]),
+            Form::Fork { site } => {
+                let tasks = stream.forks[site].tasks.iter();
                 CHARGE + 24 + tasks.map(|task| 12 + self.list(&task.uses) + self.list(&task.defs)).sum::<u64>()
             }
-            Op::ParallelMap => CHARGE + 20 + self.list(&stream.maps[inst.imm as usize].uses),
-            Op::Trap => 4 + CALL,
-            Op::StructNew | Op::VariantNew | Op::ClosureNew => 33 + self.object(&stream.objects[inst.imm as usize]),
-            Op::Field | Op::Payload => recorded(1, 15),
-            Op::Elem => recorded(9, 16),
-            Op::IElem | Op::PElem | Op::PrimalElem => 10,
-            Op::Pack => recorded(37, 4) + self.object(&stream.objects[inst.imm as usize]),
-            Op::Build => 6 + CALL,
-            Op::Push | Op::IPush | Op::PPush => recorded(23, 4),
-            Op::Finish => 5 + CALL,
-            op => scalar(op, false),
+            Form::ParallelMap { site, .. } => CHARGE + 20 + self.list(&stream.maps[site].uses),
+            Form::Trap { .. } => 4 + CALL,
+            Form::New { site, .. } => 33 + self.object(&stream.objects[site]),
+            Form::Field { .. } | Form::Payload { .. } => recorded(1, 15),
+            Form::Elem { .. } => recorded(9, 16),
+            Form::IElem { .. } | Form::PElem { .. } | Form::PrimalElem { .. } => 10,
+            Form::Pack { site, .. } => recorded(37, 4) + self.object(&stream.objects[site]),
+            Form::Build { .. } => 6 + CALL,
+            Form::Push { .. } | Form::IPush { .. } | Form::PPush { .. } => recorded(23, 4),
+            Form::Finish { .. } => 5 + CALL,
         }
     }
 
@@ -177,13 +179,13 @@ impl Measure<'_> {
     }
 
     fn loop_step(&self, site: &LoopSite) -> u64 {
-        let entry = u64::from(site.entry_bytes / 8);
+        let entry = site.layout.entry.bytes() as u64 / 8;
         let save = if entry > 0 { entry + 26 } else { 0 };
         CHARGE + 4 + save
     }
 
     fn loop_end(&self, site: &LoopSite) -> u64 {
-        let once = (site.once_reals.len() + site.once_ints.len()) as u64;
+        let once = site.layout.once.bytes() as u64 / 8;
         let words: u64 = site.outputs.iter().map(|&(_, output)| word(output)).sum();
         let pushed = if site.push.is_some() { 16 } else { 0 };
         let imports = if site.arrays.is_empty() { 0 } else { 20 + 8 * site.arrays.len() as u64 };
@@ -195,7 +197,7 @@ fn segment_end(site: &SegmentSite) -> u64 {
     if site.inputs.is_empty() {
         return 1;
     }
-    let saved = (site.saved_reals.len() + site.saved_ints.len() + 2 * site.inputs.len()) as u64;
+    let saved = (site.layout.numbers.bytes() / 8 + 2 * site.inputs.len()) as u64;
     let words: u64 = site.outputs.iter().map(|&(_, output)| word(output)).sum();
     36 + saved + words
 }
@@ -209,12 +211,18 @@ fn word(output: OutputWord) -> u64 {
     }
 }
 
-/// A scalar instruction. A lenient strong product is a plain one.
+/// A pure instruction. A lenient strong product is a plain one.
+fn pure_size(inst: Pure, lenient: bool) -> u64 {
+    match inst {
+        Pure::PrimalMov { .. } | Pure::PrimalConst { .. } | Pure::IMov { .. } | Pure::IConst { .. } => 1,
+        Pure::Scalar(inst) => scalar(inst.op, lenient),
+    }
+}
+
 fn scalar(op: Op, lenient: bool) -> u64 {
     match op {
         Op::Neg | Op::Abs | Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Sqrt => 1,
-        Op::Floor | Op::Ceil | Op::Round | Op::Trunc | Op::Select | Op::ISelect | Op::ToReal | Op::Mov => 1,
-        Op::Const | Op::IConst => 1,
+        Op::Floor | Op::Ceil | Op::Round | Op::Trunc | Op::Select | Op::ISelect | Op::ToReal => 1,
         Op::Min | Op::Max => 4,
         Op::StrongMul => {
             if lenient {
@@ -231,37 +239,44 @@ fn scalar(op: Op, lenient: bool) -> u64 {
 }
 
 fn segment(code: &SegmentCode) -> Work {
-    let saved = code.saved_reals + code.saved_ints + 3 * code.slots;
-    let fixed = 20 + u64::from(saved) + 8 * code.contributions.len() as u64;
+    let saved = code.layout.numbers.bytes() as u64 / 8 + 3 * u64::from(code.slots);
+    let fixed = 20 + saved + 8 * code.contributions.len() as u64;
     straight(&code.adjoint.code, code.adjoint.reals, fixed)
 }
 
 fn recorded_loop(code: &LoopCode) -> Work {
-    let entry = u64::from(code.entry_reals + code.entry_ints) + 8 * code.elements.len() as u64;
-    let lasting = u64::from(code.cleared + code.once_ints);
+    let layout = code.layout;
+    let entry = (layout.entry.bytes() / 8 + 8 * code.elements.len()) as u64;
+    let lasting = (code.frame.cleared + layout.once.ints) as u64;
     let iteration = straight(&code.body, code.reals, 8 + entry + 2 * lasting + code.moves.len() as u64);
     let copies = loop_adjoint::iterations_written(code);
-    let once = 40 + u64::from(code.once_reals) + 2 * lasting + code.prologue.len() as u64 + 7 * u64::from(code.arrays);
-    let values = code.prologue.len() as f64 + lasting as f64 + f64::from(code.once_reals);
+    let once = 40 + 2 * lasting + (layout.once.reals + code.prologue.len() + 7 * layout.arrays) as u64;
+    let values = code.prologue.len() as f64 + lasting as f64 + layout.once.reals as f64;
     let insts = once + copies * iteration.insts;
     Work { insts, live: copies as f64 * iteration.live + insts as f64 * values }
 }
 
 /// Derived code, with so many instructions around it.
 fn straight(code: &[Inst], reals: usize, around: u64) -> Work {
-    let lenient = lenient_products(reals, code.iter());
+    let lenient = lenient_products(reals, code);
+    let none = Stream::default();
     let mut work = Work { insts: around, live: 0.0 };
-    // Registers that are read further on, by bank.
+    // Registers that are read further on.
     let mut wanted = HashSet::new();
     for (inst, &lenient) in code.iter().zip(&lenient).rev() {
-        let size = scalar(inst.op, lenient);
+        let size = pure_size(pure(inst), lenient);
         work.insts += size;
         work.live += (size * wanted.len() as u64) as f64;
-        let is_int = inst.op.info().operands[0].role == Role::Def(Bank::Int);
-        wanted.remove(&(is_int, inst.a));
-        for (bank, register) in operands(inst) {
-            wanted.insert((bank == Bank::Int, register));
-        }
+        inst.for_each_reg(&none, |reg, def| {
+            if def {
+                wanted.remove(&reg);
+            }
+        });
+        inst.for_each_reg(&none, |reg, def| {
+            if !def {
+                wanted.insert(reg);
+            }
+        });
     }
     work.live += around as f64 * wanted.len() as f64 / 2.0;
     work

@@ -9,8 +9,9 @@ use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use dualvm_vm::isa::Op;
-use dualvm_vm::native::helpers::{ScalarFn, scalar};
+use dualvm_vm::native::helpers::{Helper, HelperInfo, MachineType};
 use dualvm_vm::native::layout;
+use dualvm_vm::native::scalars::{ScalarFn, scalar};
 use std::collections::HashMap;
 
 /// Memory that is there and aligned.
@@ -18,99 +19,20 @@ pub(crate) const TRUSTED: MemFlagsData = MemFlagsData::trusted();
 /// Memory that is there.
 pub(crate) const UNALIGNED: MemFlagsData = MemFlagsData::new().with_notrap();
 
-/// Declares the helpers with their signatures; addresses are the virtual machine's
-/// ([`dualvm_vm::native::helpers`]).
-macro_rules! helpers {
-    ($($(#[doc = $doc:literal])* $name:ident $symbol:literal ($($param:ident),*) $(-> $result:ident)?;)*) => {
-        /// What native code calls.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub(crate) enum Helper {
-            $($(#[doc = $doc])* $name,)*
-        }
+/// The symbol of the stub through which a rare helper is called: it preserves all registers, so that no register has to
+/// be saved around such a call elsewhere. What the helper returns goes through the context.
+pub(crate) fn stub_symbol(helper: &HelperInfo) -> String {
+    format!("{}_preserving", helper.symbol)
+}
 
-        impl Helper {
-            pub(crate) fn symbol(self) -> &'static str {
-                match self {
-                    $(Helper::$name => concat!("dualvm_", $symbol),)*
-                }
-            }
-
-            pub(crate) fn signature(self) -> (&'static [Type], Option<Type>) {
-                match self {
-                    $(Helper::$name => (&[$($param),*], [$($result,)? I64].first().copied().filter(|_| {
-                        [$(stringify!($result),)? ""][0] != ""
-                    })),)*
-                }
-            }
-        }
+/// The signature of a helper.
+pub(crate) fn helper_signature(conv: CallConv, helper: &HelperInfo) -> Signature {
+    let machine = |ty: MachineType| match ty {
+        MachineType::I32 => I32,
+        MachineType::I64 => I64,
     };
-}
-helpers! {
-    Interpret "interpret" (I64, I64, I64, I64, I64, I64) -> I64;
-    /// (context) → status
-    Refill "refill" (I64) -> I64;
-    /// (context, function, position)
-    Unwind "unwind" (I64, I32, I32);
-    /// (context, end of references, lowest stack address) → status
-    Grow "grow" (I64, I64, I64) -> I64;
-    /// (context, header, words, end of roots) → object
-    Allocate "allocate" (I64, I64, I64, I64) -> I64;
-    /// (context, closure, reals, words, integers, references) → status
-    Unpack "unpack" (I64, I64, I64, I64, I64, I64) -> I64;
-    /// (context, object, word) → word
-    Import "import" (I64, I64, I64) -> I64;
-    /// (context, array, index) → word
-    ImportElement "import_element" (I64, I64, I64) -> I64;
-    /// (context, references, function, number of the loop) → status
-    ImportLoop "import_loop" (I64, I64, I32, I32) -> I64;
-    /// (context, reals, words, integers, references, calls left, function, number of the fork) → status
-    Fork "fork" (I64, I64, I64, I64, I64, I64, I32, I32) -> I64;
-    /// (context, reals, words, integers, references, calls left, function, number of the map, count) → array
-    ParallelMap "parallel_map" (I64, I64, I64, I64, I64, I64, I32, I32, I64) -> I64;
-    /// (context) → status
-    OpenChunk "open_chunk" (I64) -> I64;
-    /// (context) → status
-    NextStrip "next_strip" (I64) -> I64;
-    /// (context, count) → first slot
-    ReserveSlots "reserve_slots" (I64, I64) -> I64;
-    /// (context, builder, first slot, count)
-    Pushed "pushed" (I64, I64, I64, I64);
-    /// (context, array, words) → status
-    Pack "pack" (I64, I64, I64) -> I64;
-    /// (context, capacity, bank of the elements, end of roots) → builder
-    Build "build" (I64, I64, I64, I64) -> I64;
-    /// (context, builder) → status
-    Finish "finish" (I64, I64) -> I64;
-    /// (context)
-    TrapDepth "trap_depth" (I64);
-    /// (context, index, length)
-    TrapIndex "trap_index" (I64, I64, I64);
-    /// (context, expected, found)
-    TrapTag "trap_tag" (I64, I64, I64);
-    /// (context, capacity)
-    TrapFull "trap_full" (I64, I64);
-    /// (context)
-    TrapFinished "trap_finished" (I64);
-    /// (context, number of the message)
-    TrapMessage "trap_message" (I64, I64);
-}
-
-/// Helpers that are called rarely, in the middle of code that runs often. They are called through stubs that preserve
-/// all registers, so that the rest doesn't pay for them: no register has to be saved around such a call elsewhere.
-/// What they return goes through the context.
-pub(crate) const COLD: [Helper; 7] = [
-    Helper::Refill,
-    Helper::OpenChunk,
-    Helper::NextStrip,
-    Helper::Allocate,
-    Helper::Import,
-    Helper::ImportElement,
-    Helper::ImportLoop,
-];
-
-/// The symbol of a cold helper's stub.
-pub(crate) fn stub_symbol(helper: Helper) -> String {
-    format!("{}_preserving", helper.symbol())
+    let params: Vec<Type> = helper.params.iter().copied().map(machine).collect();
+    signature(conv, &params, helper.result.map(machine))
 }
 
 /// Declares a function of the virtual machine in a module.
@@ -183,9 +105,9 @@ impl<'a> Emit<'a> {
         let function = match self.helpers.get(&helper) {
             Some(&function) => function,
             None => {
-                let (params, result) = helper.signature();
+                let info = helper.info();
                 let conv = self.module.isa().default_call_conv();
-                let function = self.import(helper.symbol(), &signature(conv, params, result));
+                let function = self.import(info.symbol, &helper_signature(conv, &info));
                 self.helpers.insert(helper, function);
                 function
             }
@@ -194,14 +116,15 @@ impl<'a> Emit<'a> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// Calls one of the [`COLD`] helpers, whose first argument is the context; its result.
+    /// Calls a rare helper, whose first argument is the context; its result.
     pub(crate) fn call_cold(&mut self, helper: Helper, args: &[Value]) -> Value {
-        debug_assert!(COLD.contains(&helper));
         let function = match self.stubs.get(&helper) {
             Some(&function) => function,
             None => {
-                let (params, _) = helper.signature();
-                let function = self.import(&stub_symbol(helper), &signature(CallConv::PreserveAll, params, None));
+                let info = helper.info();
+                debug_assert!(info.rare);
+                let info = HelperInfo { result: None, ..info };
+                let function = self.import(&stub_symbol(&info), &helper_signature(CallConv::PreserveAll, &info));
                 self.stubs.insert(helper, function);
                 function
             }

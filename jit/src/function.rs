@@ -16,17 +16,18 @@ mod tight;
 use loops::OpenLoop;
 use tight::{GroupRound, TightLoop};
 
-use crate::emit::{Emit, Helper, TRUSTED};
+use crate::emit::{Emit, TRUSTED};
 use crate::shared::function_signature;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, SigRef, StackSlotData, StackSlotKind, Type, Value};
 use cranelift_frontend::Variable;
-use dualvm_vm::isa::{Bank, Inst, Op, Role};
+use dualvm_vm::isa::{Bank, Op};
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, LEN};
-use dualvm_vm::native::{FunctionRequest, RegList, Stream};
+use dualvm_vm::native::{Form, FunctionRequest, Inst, IntReg, Pure, RegList, ScalarInst, Stream, SwitchSite};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Room for a native frame per instruction: values that don't fit into registers are spilled.
 const FRAME_BYTES_PER_INSTRUCTION: usize = 64;
@@ -53,7 +54,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
 
 /// The parts of a stream of which several rounds are written out, and how many.
 pub(crate) fn counted_loops(stream: &Stream) -> Vec<(RangeInclusive<usize>, u64)> {
-    tight::loops(stream, &leaders(stream)).into_values().filter_map(|tight| tight.rounds_written()).collect()
+    tight::loops(stream, &starts(&stream.blocks())).into_values().filter_map(|tight| tight.rounds_written()).collect()
 }
 
 /// Where the current position is shown to a backtrace from: function and stream position go there.
@@ -84,6 +85,8 @@ struct Function<'e, 'a> {
     inside: Option<TightLoop>,
     /// The round of a counted loop that is written, if it is one of several that run without tests.
     group: Option<GroupRound>,
+    /// The stream's blocks.
+    code: Vec<Range<u32>>,
     /// The blocks that stream positions begin.
     blocks: BTreeMap<u32, Block>,
     context: Value,
@@ -117,9 +120,9 @@ impl<'e, 'a> Function<'e, 'a> {
         let words = declare(if request.recording { stream.reals } else { 0 }, I64);
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
-        let leaders = leaders(stream);
-        let tight = tight::loops(stream, &leaders);
-        let blocks = leaders.into_iter().map(|at| (at, emit.b.create_block())).collect();
+        let code = stream.blocks();
+        let tight = tight::loops(stream, &starts(&code));
+        let blocks = code.iter().map(|block| (block.start, emit.b.create_block())).collect();
         let mut exit = || {
             let block = emit.cold_block();
             emit.b.append_block_param(block, I32);
@@ -142,6 +145,7 @@ impl<'e, 'a> Function<'e, 'a> {
             tight,
             inside: None,
             group: None,
+            code,
             blocks,
             context: params[0],
             bases: Bases { reals: params[1], words: params[2], ints: params[3], refs: params[4] },
@@ -155,21 +159,16 @@ impl<'e, 'a> Function<'e, 'a> {
 
     fn write(mut self) {
         self.prologue();
-        let mut open = false;
-        for at in 0..self.stream.code.len() as u32 {
-            self.at = at;
-            if let Some(&block) = self.blocks.get(&at) {
-                if open {
-                    self.emit.b.ins().jump(block, &[]);
-                }
-                self.emit.b.switch_to_block(block);
-                self.enter_block();
-                open = true;
+        for block in std::mem::take(&mut self.code) {
+            self.at = block.start;
+            self.emit.b.switch_to_block(self.blocks[&block.start]);
+            self.enter_block();
+            for at in block.clone() {
+                self.at = at;
+                self.inst(&self.stream.code[at as usize]);
             }
-            if open {
-                let inst = self.stream.code[at as usize];
-                self.inst(&inst);
-                open = !ends_block(inst.op);
+            if !self.stream.code[self.at as usize].ends_block() {
+                self.emit.b.ins().jump(self.blocks[&block.end], &[]);
             }
         }
         self.exit_blocks();
@@ -375,172 +374,167 @@ impl<'e, 'a> Function<'e, 'a> {
     }
 
     fn inst(&mut self, inst: &Inst) {
-        match inst.op {
-            Op::Mov => {
-                let value = self.real(inst.b);
-                self.set_real(inst.a, value);
+        let stream = self.stream;
+        match inst.form() {
+            Form::Pure(pure) => self.pure(pure),
+            Form::Mov { dst, src } => {
+                let value = self.real(src.0);
+                self.set_real(dst.0, value);
                 if self.request.recording {
-                    let word = self.word(inst.b);
-                    self.set_word(inst.a, word);
+                    let word = self.word(src.0);
+                    self.set_word(dst.0, word);
                 }
             }
-            Op::PrimalMov => {
-                let value = self.real(inst.b);
-                self.set_real(inst.a, value);
+            Form::PMov { dst, src } => {
+                let value = self.reference(src.0);
+                self.set_reference(dst.0, value);
             }
-            Op::IMov => {
-                let value = self.int(inst.b);
-                self.set_int(inst.a, value);
+            Form::Const { dst, value } => {
+                let value = self.emit.b.ins().f64const(f64::from_bits(value));
+                self.set_real(dst.0, value);
+                self.set_constant(dst.0);
             }
-            Op::PMov => {
-                let value = self.reference(inst.b);
-                self.set_reference(inst.a, value);
-            }
-            Op::Const => {
-                let value = self.emit.b.ins().f64const(f64::from_bits(inst.imm));
-                self.set_real(inst.a, value);
-                self.set_constant(inst.a);
-            }
-            Op::PrimalConst => {
-                let value = self.emit.b.ins().f64const(f64::from_bits(inst.imm));
-                self.set_real(inst.a, value);
-            }
-            Op::PrimalToReal => {
-                let value = self.int(inst.b);
-                let value = self.emit.scalar(Op::ToReal, &[value]);
-                self.set_real(inst.a, value);
-            }
-            Op::LoopBegin => self.loop_begin(inst),
-            Op::LoopStep => self.loop_step(inst),
-            Op::LoopEnd => self.loop_end(inst),
-            Op::IConst => {
-                let value = self.emit.int(inst.imm as i64);
-                self.set_int(inst.a, value);
-            }
-            Op::PSelect => {
-                let condition = self.int(inst.b);
-                let (a, b) = (self.reference(inst.c), self.reference(inst.imm as u16));
+            Form::Passive { dst } => self.set_constant(dst.0),
+            Form::PSelect { dst, c, a, b } => {
+                let condition = self.int(c.0);
+                let (a, b) = (self.reference(a.0), self.reference(b.0));
                 let value = self.emit.select(condition, a, b);
-                self.set_reference(inst.a, value);
+                self.set_reference(dst.0, value);
             }
-            Op::SegmentEnd => {
-                let site = &self.stream.segments[inst.imm as usize];
-                self.segment_end(site);
-            }
-            Op::Jump | Op::BackJump => {
-                self.charge(inst.high());
-                let target = self.target(inst.low());
+
+            Form::SegmentEnd { site } => self.segment_end(&stream.segments[site]),
+            Form::LoopBegin { site } => self.loop_begin(&stream.loops[site]),
+            Form::LoopStep { cond, site } => self.loop_step(cond, &stream.loops[site]),
+            Form::LoopEnd { site } => self.loop_end(site),
+
+            Form::Jump { target, cost } | Form::BackJump { target, cost } => {
+                self.charge(cost);
+                let target = self.target(target);
                 self.emit.b.ins().jump(target, &[]);
             }
-            Op::Branch | Op::BackBranch => {
-                self.charge(u32::from(inst.b) | u32::from(inst.c) << 16);
-                let condition = self.int(inst.a);
-                let (then, other) = (self.target(inst.low()), self.target(inst.high()));
+            Form::Branch { cond, then, other, cost } | Form::BackBranch { cond, then, other, cost } => {
+                self.charge(cost);
+                let condition = self.int(cond.0);
+                let (then, other) = (self.target(then), self.target(other));
                 self.emit.b.ins().brif(condition, then, &[], other, &[]);
             }
-            Op::Switch => self.switch(inst),
-            Op::Call => {
-                let site = &self.stream.calls[inst.imm as usize];
-                self.call(site, None);
-            }
-            Op::CallClosure => {
-                let site = &self.stream.calls[inst.imm as usize];
-                self.call(site, Some(inst.c));
-            }
-            Op::Fork => self.fork(inst.imm as u32),
-            Op::ParallelMap => self.parallel_map(inst),
-            Op::TailCall => {
-                let site = &self.stream.calls[inst.imm as usize];
-                self.tail_call(site, None);
-            }
-            Op::TailCallClosure => {
-                let site = &self.stream.calls[inst.imm as usize];
-                self.tail_call(site, Some(inst.c));
-            }
-            Op::Ret => {
-                let site = &self.stream.calls[inst.imm as usize];
+            Form::Switch { index, site } => self.switch(index, &stream.switches[site]),
+            Form::Call { site } => self.call(&stream.calls[site], None),
+            Form::CallClosure { callee, site } => self.call(&stream.calls[site], Some(callee)),
+            Form::TailCall { site } => self.tail_call(&stream.calls[site], None),
+            Form::TailCallClosure { callee, site } => self.tail_call(&stream.calls[site], Some(callee)),
+            Form::Ret { site } => {
+                let site = &stream.calls[site];
                 self.charge(site.cost);
                 self.hand_over(&site.uses, self.bases);
                 self.put_fuel();
                 let returned = self.emit.int(0);
                 self.emit.b.ins().return_(&[returned]);
             }
-            Op::Trap => {
-                let number = self.emit.int(i64::from(inst.low()));
+            Form::Fork { site } => self.fork(site),
+            Form::ParallelMap { dst, count, site } => self.parallel_map(dst, count, site),
+            Form::Trap { message } => {
+                let number = self.emit.int(i64::from(message));
                 self.emit.call(Helper::TrapMessage, &[self.context, number]);
                 self.stop();
             }
-            Op::StructNew | Op::VariantNew | Op::ClosureNew => {
-                let site = &self.stream.objects[inst.imm as usize];
-                self.object(inst.a, site);
+
+            Form::New { dst, site } => self.object(dst.0, &stream.objects[site]),
+            Form::Field { dst, object, primal, word } => self.real_field(dst, object, primal, word),
+            Form::IField { dst, object, at } => {
+                let value = self.plain_field(object, at);
+                self.set_int(dst.0, value);
             }
-            Op::Field | Op::IField | Op::PField => self.field(inst, Op::Field, Op::IField),
-            Op::Payload | Op::IPayload | Op::PPayload => {
-                self.check_tag(inst.b, inst.c);
-                self.field(inst, Op::Payload, Op::IPayload);
+            Form::PField { dst, object, at } => {
+                let value = self.plain_field(object, at);
+                self.set_reference(dst.0, value);
             }
-            Op::VariantTag => {
-                let object = self.reference(inst.b);
+            Form::Payload { dst, object, tag, primal, word } => {
+                self.check_tag(object.0, tag);
+                self.real_field(dst, object, primal, word);
+            }
+            Form::IPayload { dst, object, tag, at } => {
+                self.check_tag(object.0, tag);
+                let value = self.plain_field(object, at);
+                self.set_int(dst.0, value);
+            }
+            Form::PPayload { dst, object, tag, at } => {
+                self.check_tag(object.0, tag);
+                let value = self.plain_field(object, at);
+                self.set_reference(dst.0, value);
+            }
+            Form::VariantTag { dst, object } => {
+                let object = self.reference(object.0);
                 let tag = self.emit.b.ins().uload32(TRUSTED, object, 4);
-                self.set_int(inst.a, tag);
+                self.set_int(dst.0, tag);
             }
-            Op::Len => {
-                let len = self.len(inst.b);
-                self.set_int(inst.a, len);
+            Form::Len { dst, array } => {
+                let len = self.len(array.0);
+                self.set_int(dst.0, len);
             }
-            Op::Elem | Op::IElem | Op::PElem | Op::PrimalElem => self.element(inst),
-            Op::Pack => {
-                let site = &self.stream.objects[inst.imm as usize];
-                self.pack(inst.a, site);
+            Form::Elem { dst, array, index } => self.real_element(dst, array, index),
+            Form::PrimalElem { dst, array, index } => self.primal_element(dst, array, index),
+            Form::IElem { dst, array, index } => {
+                let value = self.plain_element(array, index);
+                self.set_int(dst.0, value);
             }
-            Op::Build => {
-                let capacity = self.int(inst.b);
-                let element = self.emit.int(i64::from(inst.c));
+            Form::PElem { dst, array, index } => {
+                let value = self.plain_element(array, index);
+                self.set_reference(dst.0, value);
+            }
+            Form::Pack { dst, site } => self.pack(dst.0, &stream.objects[site]),
+            Form::Build { dst, capacity, element } => {
+                let capacity = self.int(capacity.0);
+                let element = self.emit.int(element as i64);
                 let roots = self.roots();
                 let builder = self.emit.value_of(Helper::Build, &[self.context, capacity, element, roots]);
                 self.stop_if_null(builder);
                 self.forget_refs();
-                self.set_reference(inst.a, builder);
+                self.set_reference(dst.0, builder);
             }
-            Op::Push | Op::IPush | Op::PPush => self.push(inst),
-            Op::Finish => {
-                let array = self.reference(inst.b);
+            Form::Push { builder, value } => self.push_real(builder, value),
+            Form::IPush { builder, value } => self.push_int(builder, value),
+            Form::PPush { builder, value } => self.push_reference(builder, value),
+            Form::Finish { dst, builder } => {
+                let array = self.reference(builder.0);
                 let status = self.emit.value_of(Helper::Finish, &[self.context, array]);
                 self.trap_if(status, |_| ());
-                self.set_reference(inst.a, array);
-            }
-            op => {
-                debug_assert!(op.is_scalar(), "{op:?} is not in a stream");
-                self.scalar(inst);
+                self.set_reference(dst.0, array);
             }
         }
     }
 
-    fn scalar(&mut self, inst: &Inst) {
-        let info = inst.op.info();
-        let registers = [inst.b, inst.c, inst.imm as u16];
-        let args: Vec<Value> = info.operands[1..]
-            .iter()
-            .zip(registers)
-            .filter_map(|(operand, register)| match operand.role {
-                Role::Use(bank) => Some(self.operand(bank, register)),
-                _ => None,
-            })
-            .collect();
-        let real = info.operands[0].role == Role::Def(Bank::Real);
-        let result = if info.traps {
+    fn pure(&mut self, inst: Pure) {
+        match inst {
+            Pure::PrimalMov { dst, src } => {
+                let value = self.real(src.0);
+                self.set_real(dst.0, value);
+            }
+            Pure::PrimalConst { dst, value } => {
+                let value = self.emit.b.ins().f64const(f64::from_bits(value));
+                self.set_real(dst.0, value);
+            }
+            Pure::IMov { dst, src } => {
+                let value = self.int(src.0);
+                self.set_int(dst.0, value);
+            }
+            Pure::IConst { dst, value } => {
+                let value = self.emit.int(value);
+                self.set_int(dst.0, value);
+            }
+            Pure::Scalar(inst) => self.scalar(&inst),
+        }
+    }
+
+    fn scalar(&mut self, inst: &ScalarInst) {
+        let args: Vec<Value> = inst.args().iter().map(|reg| self.operand(reg.bank, reg.index)).collect();
+        let real = inst.dst.bank == Bank::Real;
+        let result = if inst.op.info().traps {
             self.trapping_scalar(inst.op, &args, if real { F64 } else { I64 })
         } else {
             self.emit.scalar(inst.op, &args)
         };
-        if real {
-            self.set_real(inst.a, result);
-            if inst.op.makes_constant() {
-                self.set_constant(inst.a);
-            }
-        } else {
-            self.set_int(inst.a, result);
-        }
+        if real { self.set_real(inst.dst.index, result) } else { self.set_int(inst.dst.index, result) }
     }
 
     /// A scalar instruction that may trap. Where this file knows when it does, the instruction's function is called
@@ -606,10 +600,9 @@ impl<'e, 'a> Function<'e, 'a> {
         result
     }
 
-    fn switch(&mut self, inst: &Inst) {
-        let site = &self.stream.switches[inst.imm as usize];
+    fn switch(&mut self, index: IntReg, site: &SwitchSite) {
         self.charge(site.cost);
-        let index = self.int(inst.a);
+        let index = self.int(index.0);
         let default = self.blocks[&site.default];
         let in_list = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, site.targets.len() as i64);
         let table = self.emit.b.create_block();
@@ -628,34 +621,12 @@ impl<'e, 'a> Function<'e, 'a> {
     }
 }
 
+/// Where blocks begin.
+fn starts(blocks: &[Range<u32>]) -> BTreeSet<u32> {
+    blocks.iter().map(|block| block.start).collect()
+}
+
 /// The offset of a cell of 8 bytes.
 fn cell(n: usize) -> i32 {
     8 * n as i32
-}
-
-/// Whether control never falls through to the next instruction.
-fn ends_block(op: Op) -> bool {
-    op.is_terminator() || matches!(op, Op::BackJump | Op::BackBranch | Op::LoopStep)
-}
-
-/// The stream positions at which blocks begin.
-fn leaders(stream: &Stream) -> BTreeSet<u32> {
-    let mut leaders = BTreeSet::from([0]);
-    for inst in &stream.code {
-        match inst.op {
-            Op::Jump | Op::BackJump => _ = leaders.insert(inst.low()),
-            Op::Branch | Op::BackBranch => leaders.extend([inst.low(), inst.high()]),
-            Op::Switch => {
-                let site = &stream.switches[inst.imm as usize];
-                leaders.extend(site.targets.iter());
-                leaders.insert(site.default);
-            }
-            Op::LoopStep => {
-                let site = &stream.loops[inst.imm as usize];
-                leaders.extend([site.body, site.end]);
-            }
-            _ => {}
-        }
-    }
-    leaders
 }

@@ -4,13 +4,13 @@
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
 use crate::emit::{Emit, TRUSTED, UNALIGNED};
-use crate::segment::{Registers, branch_on_nan, lenient_products};
+use crate::segment::{Registers, branch_on_nan, lenient_products, pure};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
-use dualvm_vm::isa::{Bank, Inst, Op, Role};
-use dualvm_vm::native::{LoopCode, LoopRun};
+use dualvm_vm::isa::{Bank, Reg};
+use dualvm_vm::native::{Inst, LoopCode, LoopRun, Pure};
 use std::mem::offset_of;
 
 /// Iterations that run together.
@@ -23,12 +23,9 @@ pub(crate) fn iterations_written(code: &LoopCode) -> u64 {
     if code.body.len() <= GROUPED_MAX { GROUP as u64 + 1 } else { 1 }
 }
 
-/// The number of a register by bank.
-fn written(inst: &Inst) -> (Bank, u16) {
-    match inst.op.info().operands[0].role {
-        Role::Def(Bank::Int) => (Bank::Int, inst.a),
-        _ => (Bank::Real, inst.a),
-    }
+/// The register that an instruction of derived code writes.
+fn written(inst: &Inst) -> Reg {
+    inst.pure_result().expect("derived code touches registers only")
 }
 
 /// Writes the function: see [`dualvm_vm::native::LoopFn`].
@@ -44,16 +41,16 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let (last, count) = (field(offset_of!(LoopRun, last)), field(offset_of!(LoopRun, count)));
 
     // What lasts: the first reals and the induction registers change, the rest of it doesn't.
-    let cleared = code.cleared as usize;
-    let (once_reals, once_ints) = (code.once_reals as usize, code.once_ints as usize);
+    let (layout, frame) = (code.layout, code.frame);
+    let [first_once_real, first_once_int] = frame.once();
     let mut registers = Registers { reals: vec![None; code.reals], ints: vec![None; code.ints] };
     let mut lasting = Vec::new();
-    for n in 0..cleared {
+    for n in 0..frame.cleared {
         let value = emit.load(F64, reals, 8 * n as i32);
         lasting.push((Bank::Real, n, variable(emit, value)));
     }
-    let steps = |n: usize| code.body.iter().any(|inst| written(inst) == (Bank::Int, n as u16));
-    for n in 0..once_ints {
+    let steps = |n: usize| code.body.iter().any(|inst| written(inst) == Reg::int(n as u16));
+    for n in first_once_int..first_once_int + layout.once.ints {
         let value = emit.load(I64, ints, 8 * n as i32);
         if steps(n) {
             lasting.push((Bank::Int, n, variable(emit, value)));
@@ -62,8 +59,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
         }
     }
     let computed = code.prologue.iter().map(written);
-    let once = (cleared..cleared + once_reals).map(|n| (Bank::Real, n as u16));
-    for (bank, n) in once.chain(computed) {
+    let once = (first_once_real..first_once_real + layout.once.reals).map(|n| Reg::real(n as u16));
+    for Reg { bank, index: n } in once.chain(computed) {
         let at = 8 * i32::from(n);
         match bank {
             Bank::Real => registers.reals[usize::from(n)] = Some(emit.load(F64, reals, at)),
@@ -72,18 +69,17 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     }
     // An array without slots adds to slot 0, which nobody reads: its indices count as 0. The first slot of one of which
     // a part was imported may be negative.
-    let inputs = code.contributions.len() as i32;
-    let arrays: Vec<(Value, Value)> = (0..code.arrays as i32)
+    let arrays: Vec<(Value, Value)> = (0..layout.arrays)
         .map(|n| {
-            let first = emit.b.ins().sload32(UNALIGNED, slots, 4 * (inputs + n));
+            let first = emit.b.ins().sload32(UNALIGNED, slots, 4 * layout.array(n) as i32);
             let (none, all) = (emit.int(0), emit.int(-1));
             let mask = emit.select(first, all, none);
             let offset = emit.b.ins().ishl_imm_u(first, 3);
             (emit.b.ins().iadd(adjoints, offset), mask)
         })
         .collect();
-    let pushed = code.pushed.map(|register| {
-        let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * (inputs + code.arrays as i32));
+    let pushed = code.pushed.zip(layout.pushed()).map(|(register, slot)| {
+        let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * slot as i32);
         (register, first)
     });
     let zero = emit.int(0);
@@ -157,8 +153,8 @@ impl Iteration<'_> {
     /// Writes one iteration. `registers` hold what doesn't change in the loop.
     fn write(&self, emit: &mut Emit<'_>, mut registers: Registers, failed: Block) {
         let Iteration { code, lasting, arrays, pushed, adjoints, last, done, at } = *self;
-        let (cleared, once_reals, once_ints) =
-            (code.cleared as usize, code.once_reals as usize, code.once_ints as usize);
+        let [first_real, first_int] = code.frame.entry();
+        let entry = code.layout.entry;
         let finished = emit.b.use_var(done);
         for &(bank, n, variable) in lasting {
             let value = Some(emit.b.use_var(variable));
@@ -179,31 +175,28 @@ impl Iteration<'_> {
             let none = emit.b.ins().f64const(0.0);
             registers.reals[usize::from(register)] = Some(emit.select(first, adjoint, none));
         }
-        let entry_bytes = code.entry_bytes() as i64;
         let entries = emit.b.use_var(at);
-        let entries = emit.b.ins().iadd_imm_s(entries, -entry_bytes);
-        for n in 0..code.entry_reals as usize {
-            let value = emit.b.ins().load(F64, UNALIGNED, entries, 8 * n as i32);
-            registers.reals[cleared + once_reals + n] = Some(value);
+        let entries = emit.b.ins().iadd_imm_s(entries, -(entry.bytes() as i64));
+        for n in 0..entry.reals {
+            let value = emit.b.ins().load(F64, UNALIGNED, entries, entry.real(n) as i32);
+            registers.reals[first_real + n] = Some(value);
         }
-        for n in 0..code.entry_ints as usize {
-            let offset = 8 * (code.entry_reals as usize + n) as i32;
-            registers.ints[once_ints + n] = Some(emit.b.ins().load(I64, UNALIGNED, entries, offset));
+        for n in 0..entry.ints {
+            let value = emit.b.ins().load(I64, UNALIGNED, entries, entry.int(n) as i32);
+            registers.ints[first_int + n] = Some(value);
         }
-        let lenient = lenient_products(code.reals, code.body.iter());
+        let lenient = lenient_products(code.reals, &code.body);
         for (inst, &lenient) in code.body.iter().zip(&lenient) {
             registers.run(emit, inst, lenient);
         }
         if lenient.contains(&true) {
             let mut results: Vec<u16> = code.elements.iter().map(|element| element.contribution).collect();
-            results.extend(code.moves.iter().filter(|inst| inst.op == Op::Mov).map(|inst| inst.b));
-            results.extend(
-                code.body
-                    .iter()
-                    .map(written)
-                    .filter(|&(bank, n)| bank == Bank::Real && n < code.cleared as u16)
-                    .map(|(_, n)| n),
-            );
+            results.extend(code.moves.iter().filter_map(|inst| match pure(inst) {
+                Pure::PrimalMov { src, .. } => Some(src.0),
+                _ => None,
+            }));
+            let lasting = |reg: &Reg| reg.bank == Bank::Real && usize::from(reg.index) < code.frame.cleared;
+            results.extend(code.body.iter().map(written).filter(lasting).map(|reg| reg.index));
             results.sort_unstable();
             results.dedup();
             let results: Vec<Value> = results.into_iter().filter_map(|n| registers.reals[usize::from(n)]).collect();

@@ -8,8 +8,8 @@ use crate::emit::{Emit, UNALIGNED};
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value};
-use dualvm_vm::isa::{Bank, Inst, Op, Role};
-use dualvm_vm::native::{SegmentCode, StraightCode};
+use dualvm_vm::isa::{Bank, Op, Reg};
+use dualvm_vm::native::{Inst, Pure, SegmentCode, StraightCode, Stream};
 
 /// Writes the function: see [`dualvm_vm::native::SegmentFn`].
 pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
@@ -18,8 +18,9 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     emit.b.switch_to_block(entry);
     let (trailer, adjoints) = (emit.b.block_params(entry)[0], emit.b.block_params(entry)[1]);
     let code = &segment.adjoint;
-    let inputs = segment.contributions.len() as i32;
-    let (saved_reals, saved_ints) = (segment.saved_reals as i32, segment.saved_ints as i32);
+    let layout = segment.layout;
+    // Everything is found from the trailer.
+    let offset = |from_start: usize| from_start as i32 - layout.trailer() as i32;
 
     // If all output adjoints are zero, of either sign, nothing flows back.
     let first = emit.b.ins().uload32(UNALIGNED, trailer, 4);
@@ -27,10 +28,10 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     let outputs = emit.b.ins().iadd(adjoints, first);
     let mut any = None;
     let mut registers = Registers::new(code);
-    for n in 0..segment.slots as i32 {
-        let bits = emit.load(I64, outputs, 8 * n);
+    for n in 0..segment.slots as usize {
+        let bits = emit.load(I64, outputs, 8 * n as i32);
         any = Some(any.map_or(bits, |any| emit.b.ins().bor(any, bits)));
-        registers.reals[(saved_reals + n) as usize] = Some(emit.b.ins().bitcast(F64, MemFlagsData::new(), bits));
+        registers.reals[segment.output(n)] = Some(emit.b.ins().bitcast(F64, MemFlagsData::new(), bits));
     }
     let Some(any) = any else {
         let done = emit.b.ins().iconst(I32, 0);
@@ -42,16 +43,15 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     let nothing = emit.is_zero(magnitude);
     emit.branch_away(nothing, idle);
 
-    // The record ends with slots, after integers, after reals.
-    let ints = -4 * inputs - 8 * saved_ints;
-    for n in 0..saved_ints {
-        registers.ints[n as usize] = Some(emit.b.ins().load(I64, UNALIGNED, trailer, ints + 8 * n));
+    for n in 0..layout.numbers.ints {
+        let at = offset(layout.numbers.int(n));
+        registers.ints[n] = Some(emit.b.ins().load(I64, UNALIGNED, trailer, at));
     }
-    for n in 0..saved_reals {
-        let at = ints - 8 * saved_reals + 8 * n;
-        registers.reals[n as usize] = Some(emit.b.ins().load(F64, UNALIGNED, trailer, at));
+    for n in 0..layout.numbers.reals {
+        let at = offset(layout.numbers.real(n));
+        registers.reals[n] = Some(emit.b.ins().load(F64, UNALIGNED, trailer, at));
     }
-    let lenient = lenient_products(code.reals, code.code.iter());
+    let lenient = lenient_products(code.reals, &code.code);
     for (inst, lenient) in code.code.iter().zip(&lenient) {
         registers.run(emit, inst, *lenient);
     }
@@ -68,8 +68,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
             emit.b.switch_to_block(here);
         }
     }
-    for (n, contribution) in (0..).zip(contributions) {
-        let slot = emit.b.ins().uload32(UNALIGNED, trailer, 4 * n - 4 * inputs);
+    for (n, contribution) in contributions.into_iter().enumerate() {
+        let slot = emit.b.ins().uload32(UNALIGNED, trailer, offset(layout.slot(n)));
         let offset = emit.b.ins().ishl_imm_u(slot, 3);
         let at = emit.b.ins().iadd(adjoints, offset);
         let sum = emit.load(F64, at, 0);
@@ -113,68 +113,57 @@ impl Registers {
 
     /// Writes one instruction of derived code. A lenient strong product is a plain one.
     pub(crate) fn run(&mut self, emit: &mut Emit<'_>, inst: &Inst, lenient: bool) {
-        let result = match inst.op {
-            Op::Const => emit.b.ins().f64const(f64::from_bits(inst.imm)),
-            Op::IConst => emit.int(inst.imm as i64),
-            Op::Mov => self.real(inst.b),
-            op => {
-                let args: Vec<Value> = operands(inst)
-                    .map(|(bank, register)| if bank == Bank::Real { self.real(register) } else { self.int(register) })
-                    .collect();
-                emit.scalar(if lenient { Op::Mul } else { op }, &args)
+        match pure(inst) {
+            Pure::PrimalConst { dst, value } => {
+                self.reals[dst.index()] = Some(emit.b.ins().f64const(f64::from_bits(value)));
             }
-        };
-        let register = usize::from(inst.a);
-        match inst.op.info().operands[0].role {
-            Role::Def(Bank::Int) => self.ints[register] = Some(result),
-            _ => self.reals[register] = Some(result),
+            Pure::IConst { dst, value } => self.ints[dst.index()] = Some(emit.int(value)),
+            Pure::PrimalMov { dst, src } => self.reals[dst.index()] = Some(self.real(src.0)),
+            Pure::IMov { dst, src } => self.ints[dst.index()] = Some(self.int(src.0)),
+            Pure::Scalar(inst) => {
+                let value = |reg: &Reg| if reg.bank == Bank::Real { self.real(reg.index) } else { self.int(reg.index) };
+                let args: Vec<Value> = inst.args().iter().map(value).collect();
+                let result = emit.scalar(if lenient { Op::Mul } else { inst.op }, &args);
+                let bank = if inst.dst.bank == Bank::Real { &mut self.reals } else { &mut self.ints };
+                bank[usize::from(inst.dst.index)] = Some(result);
+            }
         }
     }
 }
 
-/// Banks and registers of a scalar instruction's operands.
-pub(crate) fn operands(inst: &Inst) -> impl Iterator<Item = (Bank, u16)> {
-    let registers = [inst.b, inst.c, inst.imm as u16];
-    inst.op.info().operands.iter().skip(1).zip(registers).filter_map(|(operand, register)| match operand.role {
-        Role::Use(bank) => Some((bank, register)),
-        _ => None,
-    })
+/// An instruction of derived code.
+pub(crate) fn pure(inst: &Inst) -> Pure {
+    inst.pure().expect("derived code touches registers only")
 }
 
 /// For each instruction, whether it is a strong product whose NaN would show in the results, and which may be written
 /// as a plain product therefore. A NaN shows if everything between it and the results hands NaN on, or leaves it out
 /// altogether as a selection does.
-pub(crate) fn lenient_products<'c>(
-    registers: usize,
-    code: impl DoubleEndedIterator<Item = &'c Inst> + ExactSizeIterator,
-) -> Vec<bool> {
+pub(crate) fn lenient_products(registers: usize, code: &[Inst]) -> Vec<bool> {
     let mut shows = vec![true; registers];
-    let mut lenient: Vec<bool> = code
-        .rev()
-        .map(|inst| {
-            let result_shows = inst.op.info().operands[0].role == Role::Def(Bank::Real) && shows[usize::from(inst.a)];
-            let hands_on = matches!(
-                inst.op,
-                Op::Add
-                    | Op::Sub
-                    | Op::Mul
-                    | Op::Div
-                    | Op::Neg
-                    | Op::StrongMul
-                    | Op::Sqrt
-                    | Op::Select
-                    | Op::Min
-                    | Op::Max
-                    | Op::Mov
-            );
-            for (bank, register) in operands(inst) {
-                if bank == Bank::Real {
-                    shows[usize::from(register)] &= hands_on && result_shows;
-                }
+    let mut lenient = vec![false; code.len()];
+    for (inst, lenient) in code.iter().zip(&mut lenient).rev() {
+        let (result, hands_on, strong) = match pure(inst) {
+            Pure::PrimalMov { dst, .. } => (dst.into(), true, false),
+            Pure::Scalar(inst) => (inst.dst, hands_nan_on(inst.op), inst.op == Op::StrongMul),
+            Pure::IMov { .. } | Pure::PrimalConst { .. } | Pure::IConst { .. } => continue,
+        };
+        let result_shows = result.bank == Bank::Real && shows[usize::from(result.index)];
+        inst.for_each_reg(&Stream::default(), |reg, def| {
+            if reg.bank == Bank::Real && !def {
+                shows[usize::from(reg.index)] &= hands_on && result_shows;
             }
-            inst.op == Op::StrongMul && result_shows
-        })
-        .collect();
-    lenient.reverse();
+        });
+        *lenient = strong && result_shows;
+    }
     lenient
+}
+
+/// Whether NaN in an operand makes the result NaN, or is not asked for. Nothing is wrong with an instruction that is
+/// not listed here but that its operands' products are strong ones.
+fn hands_nan_on(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg | Op::StrongMul | Op::Sqrt | Op::Select | Op::Min | Op::Max
+    )
 }

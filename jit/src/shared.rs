@@ -1,7 +1,7 @@
 //! The target, calling conventions, and the code that exists once in a process: how Rust enters native functions, and
 //! how these call the interpreter.
 
-use crate::emit::{COLD, Helper, TRUSTED, import, stub_symbol};
+use crate::emit::{TRUSTED, helper_signature, import, stub_symbol};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type};
@@ -11,8 +11,9 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use dualvm_vm::isa::{Bank, Op};
-use dualvm_vm::native::helpers::{helpers, scalar};
+use dualvm_vm::native::helpers::{Helper, HelperInfo};
 use dualvm_vm::native::layout;
+use dualvm_vm::native::scalars::scalar;
 use dualvm_vm::native::{EnterFn, SharedCode};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -43,8 +44,11 @@ impl Shared {
 
     fn new() -> Result<Shared, String> {
         let isa = target()?;
-        let mut symbols: HashMap<String, usize> =
-            helpers().into_iter().map(|(name, address)| (name.to_owned(), address as usize)).collect();
+        let mut symbols: HashMap<String, usize> = Helper::ALL
+            .iter()
+            .map(|helper| helper.info())
+            .map(|info| (info.symbol.to_owned(), info.address as usize))
+            .collect();
         for &op in Op::ALL {
             if let Some(function) = scalar(op) {
                 symbols.insert(scalar_symbol(op), function.address as usize);
@@ -53,9 +57,9 @@ impl Shared {
         // Never freed: this is one page for the whole process.
         let mut module = JITModule::new(builder(&isa, symbols.clone()));
         let code = shared_code(&mut module).map_err(|error| error.to_string())?;
-        for helper in COLD {
-            let stub = preserving_stub(&mut module, helper).map_err(|error| error.to_string())?;
-            symbols.insert(stub_symbol(helper), stub as usize);
+        for helper in Helper::ALL.iter().map(|helper| helper.info()).filter(|info| info.rare) {
+            let stub = preserving_stub(&mut module, &helper).map_err(|error| error.to_string())?;
+            symbols.insert(stub_symbol(&helper), stub as usize);
         }
         std::mem::forget(module);
         Ok(Shared { isa, symbols, code })
@@ -149,8 +153,8 @@ fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_modul
     // To the interpreter: the same parameters under the other convention. It may say where to go on.
     module.clear_context(&mut context);
     let interpret = module.declare_function("interpret", Linkage::Local, &function_signature())?;
-    let (params, result) = Helper::Interpret.signature();
-    let helper = import(module, Helper::Interpret.symbol(), &signature(host, params, result))?;
+    let helper = Helper::Interpret.info();
+    let helper = import(module, helper.symbol, &helper_signature(host, &helper))?;
     context.func.signature = function_signature();
     let helper = module.declare_func_in_func(helper, &mut context.func);
     let mut b = FunctionBuilder::new(&mut context.func, &mut builders);
@@ -180,14 +184,16 @@ fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_modul
 }
 
 /// Calls a helper with a result, preserves all registers, and leaves the result in the context.
-fn preserving_stub(module: &mut JITModule, helper: Helper) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
+fn preserving_stub(
+    module: &mut JITModule,
+    helper: &HelperInfo,
+) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
     let host = module.isa().default_call_conv();
-    let (params, result) = helper.signature();
-    let stub_signature = signature(CallConv::PreserveAll, params, None);
+    let stub_signature = helper_signature(CallConv::PreserveAll, &HelperInfo { result: None, ..*helper });
     let mut context = module.make_context();
     let mut builders = FunctionBuilderContext::new();
     let stub = module.declare_function(&stub_symbol(helper), Linkage::Local, &stub_signature)?;
-    let called = import(module, helper.symbol(), &signature(host, params, result))?;
+    let called = import(module, helper.symbol, &helper_signature(host, helper))?;
     context.func.signature = stub_signature;
     let called = module.declare_func_in_func(called, &mut context.func);
     let mut b = FunctionBuilder::new(&mut context.func, &mut builders);

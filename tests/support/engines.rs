@@ -52,12 +52,14 @@ const CONFIGURATIONS: &[Configuration] = &[
     // More than a machine may have, so that tasks are stopped anywhere.
     Configuration { name: "eight threads", threads: 8, reused: true, ..INTERPRETER },
     Configuration { name: "native", jit: Jit::Always, ..INTERPRETER },
+    // What hosts have who say nothing.
+    Configuration { name: "auto", jit: Jit::Auto, reused: true, calls: 2, ..INTERPRETER },
     // Native code calls the interpreter and is called by it, and changes between one call and the next.
     Configuration { name: "mixed", jit: after(2, u32::MAX, 3), reused: true, calls: 2, ..INTERPRETER },
-    Configuration { name: "native, three threads", jit: Jit::Always, threads: 3, ..INTERPRETER },
+    Configuration { name: "native with three threads", jit: Jit::Always, threads: 3, ..INTERPRETER },
     // One thread may find code that another one has asked for.
     Configuration {
-        name: "mixed, eight threads",
+        name: "mixed with eight threads",
         jit: after(2, u32::MAX, 3),
         reused: true,
         calls: 2,
@@ -67,7 +69,7 @@ const CONFIGURATIONS: &[Configuration] = &[
     // Loops are entered in the middle.
     Configuration { name: "native loops", jit: after(u32::MAX - 1, 3, u32::MAX - 1), reused: true, ..INTERPRETER },
     Configuration {
-        name: "native, small heap",
+        name: "native with a small heap",
         jit: Jit::Always,
         reused: true,
         live_bytes: Some(SMALL_HEAP),
@@ -262,9 +264,26 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// Runs on the first engine and on those of these names, and no more on the others. `Err` is a name that none has.
+    pub(crate) fn only<'n>(&mut self, names: &[&'n str]) -> Result<(), &'n str> {
+        let unknown = names.iter().find(|name| CONFIGURATIONS.iter().all(|known| known.name != **name));
+        let first = CONFIGURATIONS[0].name;
+        self.modules.retain(|(configuration, _)| configuration.name == first || names.contains(&configuration.name));
+        unknown.map_or(Ok(()), |name| Err(name))
+    }
+
     /// The function on the first engine.
     pub(crate) fn function(&self, name: &str) -> Option<Function> {
         self.modules[0].1.function(name)
+    }
+
+    /// The engines that compile all that they run, and have compiled nothing. Where memory is short, nothing may run.
+    pub(crate) fn uncompiled(&self) -> Vec<&str> {
+        let idle = |(configuration, module): &&(&'static Configuration, Module)| {
+            let compiles = configuration.jit == Jit::Always && configuration.live_bytes.is_none();
+            compiles && module.compiled().is_empty()
+        };
+        self.modules.iter().filter(idle).map(|(configuration, _)| configuration.name).collect()
     }
 
     /// Runs a function on all engines. `Err` says how they differ.

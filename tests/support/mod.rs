@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod dead_code;
 pub(crate) mod dice;
 pub(crate) mod engines;
+pub(crate) mod filetest;
 pub(crate) mod forms;
 pub(crate) mod generate;
 pub(crate) mod hostile;
@@ -62,6 +63,15 @@ pub(crate) fn export_all(def: &mut ModuleDef) {
             let result = if results.len() == 1 { results.remove(0) } else { HostType::Tuple(results) };
             function.interface = Some(Interface { params, result });
         }
+    }
+}
+
+/// Exports every function that is not exported yet, as [`export_all`] does.
+pub(crate) fn export_missing(def: &mut ModuleDef) {
+    let written: Vec<_> = def.functions.iter().map(|function| function.interface.clone()).collect();
+    export_all(def);
+    for (function, written) in def.functions.iter_mut().zip(written) {
+        function.interface = written.or(function.interface.take());
     }
 }
 

@@ -35,7 +35,6 @@ pub(crate) const MUTATIONS: &[(&str, u32, Mutation)] = &[
     ("two registers made one", 5, instructions::registers_merged),
     ("an opcode of the same operands", 8, instructions::opcode_alike),
     ("any opcode", 2, instructions::any_opcode),
-    ("an internal opcode", 1, instructions::internal_opcode),
     ("another immediate", 6, instructions::another_immediate),
     ("bits of an instruction", 1, instructions::bits_flipped),
     ("instructions deleted", 4, instructions::deleted),

@@ -27,6 +27,11 @@ impl Workspace {
         Workspace(dir)
     }
 
+    /// Where a file of this name is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         std::fs::write(self.0.join(name), content).expect("test files can be written");
     }

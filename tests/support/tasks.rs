@@ -3,7 +3,7 @@
 use super::engines::{Engines, Loaded, Mode, Outcome};
 use super::numbers::Taped;
 use super::reference::{Val, run};
-use super::{assemble, assert_all_close, assert_close, export_all, flatten};
+use super::{assemble, assert_all_close, assert_close, export_missing, flatten};
 use dualvm_vm::engine::Limits;
 use dualvm_vm::module::ModuleDef;
 use dualvm_vm::trap::Trap;
@@ -15,12 +15,7 @@ const PRELUDE: &str = include_str!("../data/tasks.dvs");
 /// The functions for tasks, and `code` after them; every function with a host's types is exported.
 fn module(code: &str) -> ModuleDef {
     let mut def = assemble(&format!("{PRELUDE}{code}"));
-    // What the text exports stays as it is.
-    let written: Vec<_> = def.functions.iter().map(|function| function.interface.clone()).collect();
-    export_all(&mut def);
-    for (function, written) in def.functions.iter_mut().zip(written) {
-        function.interface = written.or(function.interface.take());
-    }
+    export_missing(&mut def);
     def
 }
 

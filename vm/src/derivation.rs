@@ -1,9 +1,9 @@
 //! Derivatives of straight-line code: dataflow graphs, the rules of the instruction table, tangents and adjoints.
 
 pub(crate) mod adjoint;
+pub(crate) mod assembler;
 pub(crate) mod components;
 pub(crate) mod dependence;
-pub(crate) mod derive;
 pub(crate) mod graph;
 pub(crate) mod piece;
 pub(crate) mod plan;

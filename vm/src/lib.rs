@@ -37,6 +37,7 @@
 //! the order in which a gradient passes through them:
 //!
 //! - `bytecode`: the instruction table, modules, text and binary form, the verifier;
+//! - `code`: the instructions that run;
 //! - `preparation`: from verified bytecode to streams, and what of them is recorded as one;
 //! - `derivation`: tangents and adjoints of straight-line code;
 //! - `records`: what a record holds, and the code that sweeps it;
@@ -45,6 +46,7 @@
 //! - `embedding`: engines, functions, values, and the border between these and registers.
 
 mod bytecode;
+mod code;
 mod derivation;
 mod embedding;
 pub mod math;

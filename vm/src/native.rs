@@ -19,17 +19,22 @@
 
 pub mod helpers;
 pub mod layout;
+pub mod scalars;
 mod tier;
 
-pub(crate) use tier::{Code, Piece, Status, Tier};
+pub(crate) use tier::{Candidate, Code, Status, Tier};
 pub use tier::{CompiledCode, Mode, Thresholds};
 
-pub use crate::derivation::derive::StraightCode;
+pub use crate::code::{
+    CallSite, Counts, ForkSite, Form, Inst, IntReg, MapSite, ObjectSite, Pure, RealReg, RefReg, RegList, ScalarInst,
+    Site, Sites, Stream, SwitchSite, TaskSite,
+};
+pub use crate::derivation::assembler::StraightCode;
 pub use crate::memory::heap::{OBJECT_HEADER, array_header};
 pub use crate::preparation::pressure::BlockPressure;
-pub use crate::preparation::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Stream, SwitchSite, TaskSite};
-pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopSite, PushSite};
-pub use crate::records::segment::{OutputWord, SegmentCode, SegmentSite};
+pub use crate::records::Numbers;
+pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopFrame, LoopLayout, LoopSite, PushSite};
+pub use crate::records::segment::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
 
 use crate::bytecode::module::Body;
 use crate::preparation::pressure::pressure;
@@ -90,8 +95,8 @@ pub enum Request<'a> {
 pub struct SharedCode {
     /// Enters a function's code from Rust: an `extern "C"` function ([`EnterFn`]).
     pub enter: EnterFn,
-    /// What stands in the table of entries for a function without code: calls [`helpers::interpret`], with the calling
-    /// convention of a function's code, and goes on where that says.
+    /// What stands in the table of entries for a function without code: calls [`helpers::Helper::Interpret`], with the
+    /// calling convention of a function's code, and goes on where that says.
     pub interpret: *const u8,
 }
 

@@ -16,17 +16,16 @@ use debts::{Debts, Inboxes};
 use loops::OpenLoop;
 use tasks::Run;
 
-use crate::bytecode::isa::{Inst, Op, for_each_instruction};
+use crate::code::run_straight;
 use crate::embedding::engine::Engine;
-use crate::math;
 use crate::memory::stack::{Ground, Reserve, Stack};
+use crate::records::import::Import;
+use crate::records::pack::Pack;
 use crate::records::segment::SegmentCode;
+use crate::records::{Kind, Trailer, link};
 use crate::running::meter::Account;
 use crate::running::program::Program;
-use crate::tape::{
-    FORK, ForkNode, IMPORT, IMPORT_RANGE, LINK, LOOP, LOOP_IMPORT, LOOP_SCATTER, PACK, STRIP, TRAILER_BYTES, TaskNode,
-    number,
-};
+use crate::tape::{ForkNode, TaskNode, number};
 use crate::trap::{Limit, TrapKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -98,17 +97,8 @@ impl Frame<'_> {
     }
 }
 
-/// An array of another task that the next loop reads here and there.
-#[derive(Clone, Copy, Debug)]
-struct Scattered {
-    owner: *const TaskNode,
-    first: u32,
-    /// Which of the loop's arrays.
-    array: u32,
-}
-
-/// A range that was imported for the next loop: owner, its first slot, length, local slot.
-type LoopImport = (*const TaskNode, u32, u32, u32);
+/// A range that was imported, and its first local slot.
+type RangeImport = (Import, u32);
 
 /// The memory of a strand of a sweep, kept between runs.
 #[derive(Debug)]
@@ -120,8 +110,10 @@ pub(crate) struct Sweep {
     root_len: usize,
     reals: Vec<f64>,
     ints: Vec<i64>,
-    scattered: Vec<Scattered>,
-    loop_imports: Vec<LoopImport>,
+    /// Arrays of other tasks that the next loop reads here and there.
+    scattered: Vec<Import>,
+    /// Ranges that were imported for the next loop.
+    loop_imports: Vec<RangeImport>,
     /// The native stack that the sweep runs on: each task below another takes some.
     ground: Ground,
 }
@@ -248,24 +240,52 @@ impl Sweep {
         let mut open: Option<OpenLoop<'_>> = None;
         let mut at = frame.node.end;
         while !at.is_null() {
-            // SAFETY: `at` is the end of a record, which ends with its number and its first slot.
+            // SAFETY: `at` is the end of a record.
             unsafe {
-                let trailer: *const u32 = at.sub(TRAILER_BYTES).cast();
-                let (id, first) = (trailer.read_unaligned(), trailer.add(1).read_unaligned());
-                at = if id < LOOP {
-                    let code = program.segment(id);
-                    let native = program.tier.as_ref().and_then(|tier| tier.segment(program, id, run.account));
-                    match native {
-                        Some(native) if native(trailer, frame.adjoints) == 0 => record_start(trailer, code),
-                        _ => self.segment(frame, trailer, first, code),
+                let Trailer { kind, first, at: trailer } = Trailer::before(at);
+                at = match kind {
+                    Kind::Segment(id) => {
+                        let code = program.segment(id);
+                        let native = program.tier.as_ref().and_then(|tier| tier.segment(program, id, run.account));
+                        match native {
+                            Some(native) if native(trailer, frame.adjoints) == 0 => code.start(trailer),
+                            _ => self.segment(frame, trailer, first, code),
+                        }
                     }
-                } else {
-                    match id {
-                        PACK => pack(frame, trailer, first),
-                        STRIP => self.strip(run, frame, trailer, &mut open)?,
-                        LINK | FORK => self.stretch(run, frame, trailer, id)?,
-                        IMPORT | IMPORT_RANGE | LOOP_IMPORT | LOOP_SCATTER => self.import(run, frame, trailer, id)?,
-                        _ => self.recorded_loop(run, frame, trailer, &mut open)?,
+                    Kind::Loop(id) => self.recorded_loop(run, frame, (id, first), trailer, &mut open)?,
+                    Kind::Pack => pack(frame, trailer, first),
+                    Kind::Strip => self.strip(run, frame, trailer, &mut open)?,
+                    Kind::Link => {
+                        self.poll(run)?;
+                        link::read(trailer)
+                    }
+                    Kind::Fork => {
+                        let fork = &*link::read::<ForkNode>(trailer);
+                        self.fork(run, frame, fork)?;
+                        fork.before
+                    }
+                    Kind::Import => {
+                        let import = Import::read_single(trailer);
+                        let value = *frame.adjoints.add(first as usize);
+                        if value != 0.0 {
+                            frame.debts.owe(frame.node, import.owner(), import.slot, value, &run.inboxes);
+                        }
+                        import.start
+                    }
+                    Kind::ImportRange => {
+                        let import = Import::read_range(trailer);
+                        pay_range(run, frame, (import, first))?;
+                        import.start
+                    }
+                    Kind::LoopImport => {
+                        let import = Import::read_range(trailer);
+                        self.loop_imports.push((import, first));
+                        import.start
+                    }
+                    Kind::LoopScatter => {
+                        let import = Import::read_range(trailer);
+                        self.scattered.push(import);
+                        import.start
                     }
                 };
             }
@@ -276,64 +296,6 @@ impl Sweep {
     /// Whether the sweep is to stop.
     fn poll(&self, run: &Run<'_>) -> Result<(), TrapKind> {
         run.account.poll_ahead(run.account.unwinding(|| self.ground.bytes_in_use(), run.engine.is_some()))
-    }
-
-    /// Goes on where a stretch of records is linked to; sweeps the tasks that ran in between. Returns where.
-    ///
-    /// # Safety
-    /// `trailer` is that of a link or a fork.
-    #[cold]
-    unsafe fn stretch<'a>(
-        &mut self,
-        run: &Run<'a>,
-        frame: &mut Frame<'a>,
-        trailer: *const u32,
-        id: u32,
-    ) -> Result<*const u8, TrapKind> {
-        // SAFETY: promised by the caller: an address stands before the trailer.
-        unsafe {
-            let address = trailer.cast::<u64>().sub(1).read_unaligned() as usize;
-            if id == LINK {
-                self.poll(run)?;
-                return Ok(std::ptr::with_exposed_provenance(address));
-            }
-            let fork = &*std::ptr::with_exposed_provenance::<ForkNode>(address);
-            self.fork(run, frame, fork)?;
-            Ok(fork.before)
-        }
-    }
-
-    /// Owes the adjoints of what was imported. Returns the record's start.
-    ///
-    /// # Safety
-    /// `trailer` is that of a record of this kind.
-    unsafe fn import<'a>(
-        &mut self,
-        run: &Run<'a>,
-        frame: &mut Frame<'a>,
-        trailer: *const u32,
-        id: u32,
-    ) -> Result<*const u8, TrapKind> {
-        let numbers = if id == IMPORT { 1 } else { 2 };
-        // SAFETY: the record's parts stand before the trailer; imported slots are slots of the frame's task.
-        unsafe {
-            let at = trailer.sub(numbers);
-            let start = at.cast::<u64>().sub(1);
-            let owner = std::ptr::with_exposed_provenance(start.read_unaligned() as usize);
-            let (slot, local) = (at.read_unaligned(), trailer.add(1).read_unaligned());
-            match id {
-                IMPORT => {
-                    let value = *frame.adjoints.add(local as usize);
-                    if value != 0.0 {
-                        frame.debts.owe(frame.node, owner, slot, value, &run.inboxes);
-                    }
-                }
-                IMPORT_RANGE => pay_range(run, frame, (owner, slot, at.add(1).read_unaligned(), local))?,
-                LOOP_IMPORT => self.loop_imports.push((owner, slot, at.add(1).read_unaligned(), local)),
-                _ => self.scattered.push(Scattered { owner, first: slot, array: at.add(1).read_unaligned() }),
-            }
-            Ok(start.cast())
-        }
     }
 
     /// Owes the adjoints of the ranges that the loop has read which was swept last.
@@ -361,18 +323,12 @@ impl Sweep {
         code: &SegmentCode,
     ) -> *const u8 {
         let task = frame;
-        let (saved_reals, saved_ints) = (code.saved_reals as usize, code.saved_ints as usize);
-        let inputs = code.contributions.len();
-        // SAFETY: the record's parts stand in this order before the trailer.
-        let (slots, ints, reals) = unsafe {
-            let slots = trailer.sub(inputs);
-            let ints = slots.cast::<i64>().sub(saved_ints);
-            (slots, ints, ints.cast::<f64>().sub(saved_reals))
-        };
         let outputs = &task.adjoints()[first as usize..first as usize + code.slots as usize];
+        // SAFETY: promised by the caller.
+        let start = unsafe { code.start(trailer) };
         // One level is open, so every adjoint is a constant: all zero means that nothing flows back.
         if outputs.iter().all(|&adjoint| adjoint == 0.0) {
-            return reals.cast();
+            return start;
         }
         if self.reals.len() < code.adjoint.reals {
             self.reals.resize(code.adjoint.reals, 0.0);
@@ -380,22 +336,18 @@ impl Sweep {
         if self.ints.len() < code.adjoint.ints {
             self.ints.resize(code.adjoint.ints, 0);
         }
-        let frame = &mut self.reals[..code.adjoint.reals];
-        frame[saved_reals..saved_reals + outputs.len()].copy_from_slice(outputs);
-        // SAFETY: the record holds these numbers, unaligned; the frame is large enough, and derived code stays in it.
+        self.reals[code.output(0)..code.output(outputs.len())].copy_from_slice(outputs);
+        let (reals, ints) = (self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
+        // SAFETY: promised by the caller; the frame is large enough, and derived code stays in it.
         unsafe {
-            for (n, register) in frame[..saved_reals].iter_mut().enumerate() {
-                *register = reals.add(n).read_unaligned();
-            }
-            for (n, register) in self.ints[..saved_ints].iter_mut().enumerate() {
-                *register = ints.add(n).read_unaligned();
-            }
-            run_straight(&code.adjoint.code, frame.as_mut_ptr(), self.ints.as_mut_ptr());
+            code.layout.numbers.load(start, reals, ints);
+            run_straight(&code.adjoint.code, reals, ints);
+            let slots = start.add(code.layout.slot(0)).cast::<u32>();
             for (n, &register) in code.contributions.iter().enumerate() {
-                task.add(slots.add(n).read_unaligned(), *self.reals.as_ptr().add(usize::from(register)));
+                task.add(slots.add(n).read_unaligned(), *reals.add(usize::from(register)));
             }
         }
-        reals.cast()
+        start
     }
 }
 
@@ -403,17 +355,14 @@ impl Sweep {
 ///
 /// # Safety
 /// It is a range of slots of the frame's task.
-unsafe fn pay_range<'a>(
-    run: &Run<'a>,
-    frame: &mut Frame<'a>,
-    (owner, first, len, local): LoopImport,
-) -> Result<(), TrapKind> {
+unsafe fn pay_range<'a>(run: &Run<'a>, frame: &mut Frame<'a>, (import, local): RangeImport) -> Result<(), TrapKind> {
+    let (first, len) = (import.slot, import.number);
     run.account.time_to_fill(8 * len as usize)?;
     // SAFETY: promised by the caller.
     unsafe {
         let values = std::slice::from_raw_parts(frame.adjoints.add(local as usize), len as usize);
         if values.iter().any(|&value| value != 0.0) {
-            frame.debts.owe_range(frame.node, owner, first, values, &run.inboxes, run.buffers);
+            frame.debts.owe_range(frame.node, import.owner(), first, values, &run.inboxes, run.buffers);
         }
     }
     Ok(())
@@ -424,10 +373,9 @@ unsafe fn pay_range<'a>(
 /// # Safety
 /// `trailer` is that of a pack.
 unsafe fn pack(frame: &mut Frame<'_>, trailer: *const u32, first: u32) -> *const u8 {
-    // SAFETY: the count stands before the trailer, the elements before the count.
+    // SAFETY: promised by the caller: all are slots of the frame's task.
     unsafe {
-        let count = trailer.sub(1).read_unaligned() as usize;
-        let slots = trailer.sub(1 + count);
+        let Pack { count, slots } = Pack::read(trailer);
         for n in 0..count {
             let adjoint = *frame.adjoints.add(first as usize + n);
             frame.add(slots.add(n).read_unaligned(), adjoint);
@@ -435,94 +383,3 @@ unsafe fn pack(frame: &mut Frame<'_>, trailer: *const u32, first: u32) -> *const
         slots.cast()
     }
 }
-
-/// Where the record of a segment begins.
-///
-/// # Safety
-/// `trailer` is that of a record of this segment.
-unsafe fn record_start(trailer: *const u32, code: &SegmentCode) -> *const u8 {
-    // SAFETY: the record's parts stand before the trailer.
-    unsafe {
-        let saved = 8 * (code.saved_reals + code.saved_ints) as usize;
-        trailer.sub(code.contributions.len()).cast::<u8>().sub(saved)
-    }
-}
-
-macro_rules! read {
-    ($reals:ident, $ints:ident, real, $index:expr) => {
-        *$reals.add($index as usize)
-    };
-    ($reals:ident, $ints:ident, int, $index:expr) => {
-        *$ints.add($index as usize)
-    };
-}
-pub(crate) use read;
-
-/// Executes a scalar instruction on register banks: binds the operands by the names that the table gives them.
-macro_rules! scalar_arm {
-    ($inst:ident, $reals:ident, $ints:ident, ($a:ident : $ab:ident) -> $rb:ident, $body:expr) => {{
-        let $a = read!($reals, $ints, $ab, $inst.b);
-        let result = $body;
-        read!($reals, $ints, $rb, $inst.a) = result;
-    }};
-    ($inst:ident, $reals:ident, $ints:ident, ($a:ident : $ab:ident, $b:ident : $bb:ident) -> $rb:ident, $body:expr) => {{
-        let $a = read!($reals, $ints, $ab, $inst.b);
-        let $b = read!($reals, $ints, $bb, $inst.c);
-        let result = $body;
-        read!($reals, $ints, $rb, $inst.a) = result;
-    }};
-    ($inst:ident, $reals:ident, $ints:ident,
-        ($a:ident : $ab:ident, $b:ident : $bb:ident, $c:ident : $cb:ident) -> $rb:ident, $body:expr) => {{
-        let $a = read!($reals, $ints, $ab, $inst.b);
-        let $b = read!($reals, $ints, $bb, $inst.c);
-        let $c = read!($reals, $ints, $cb, $inst.imm as u16);
-        let result = $body;
-        read!($reals, $ints, $rb, $inst.a) = result;
-    }};
-}
-pub(crate) use scalar_arm;
-
-/// A scalar that can trap is not derived code: its result stays what it was.
-macro_rules! without_trap {
-    (() $body:block) => {
-        $body
-    };
-    ((try) $body:block) => {{
-        let result: Result<_, TrapKind> = $body;
-        match result {
-            Ok(value) => value,
-            Err(_) => unreachable!("derived code has no instructions that trap"),
-        }
-    }};
-}
-
-macro_rules! define_run_straight {
-    (
-        scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
-            $args:tt -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
-        structural $structural:tt
-        internal $internal:tt
-    ) => {
-        /// Runs derived code.
-        ///
-        /// # Safety
-        /// The frames have the registers that the code names.
-        pub(crate) unsafe fn run_straight(code: &[Inst], reals: *mut f64, ints: *mut i64) {
-            for inst in code {
-                let inst: &Inst = inst;
-                // SAFETY: derived code names registers of its frame only.
-                unsafe {
-                    match inst.op {
-                        $( Op::$sname => scalar_arm!(inst, reals, ints, $args -> $rbank, without_trap!(($($try)?) $body)), )*
-                        Op::Mov => *reals.add(inst.a as usize) = *reals.add(inst.b as usize),
-                        Op::Const => *reals.add(inst.a as usize) = f64::from_bits(inst.imm),
-                        Op::IConst => *ints.add(inst.a as usize) = inst.imm as i64,
-                        _ => unreachable!("derived code is straight-line arithmetic"),
-                    }
-                }
-            }
-        }
-    };
-}
-for_each_instruction!(define_run_straight);

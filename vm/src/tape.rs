@@ -1,53 +1,9 @@
-//! The tape of a recording run: records in slabs, and the counter of slots.
-//!
-//! A record is written once, forwards, and read backwards, so it ends with what tells its shape:
-//!
-//! ```text
-//! saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4) │ segment (4) │ first output slot (4)
-//! ```
-//!
-//! and for a pack, which gives consecutive slots to reals that had others (number [`PACK`] in place of a segment):
-//!
-//! ```text
-//! slots of the elements (4 bytes each) │ count (4) │ PACK (4) │ first slot (4)
-//! ```
-//!
-//! and for a loop that is recorded as one (its number has the bit [`LOOP`]):
-//!
-//! ```text
-//! entries of the iterations │ saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4)
-//!     │ first slots of the arrays (4) │ first slot of what was pushed (4)
-//!     │ iterations in all (8) │ entries here (4) │ loop (4) │ first output slot (4)
-//! ```
-//!
-//! An entry is what is saved of one iteration: reals, then integers, 8 bytes each; all entries of a loop have one size,
-//! which may be 0, and then there are none. The first slot of what was pushed is there if the loop pushes anything that
-//! can be active, and 0 if it isn't. Where a slab is full, the entries so far become a *strip*, and go on in the
-//! next slab:
-//!
-//! ```text
-//! entries of the iterations │ entries here (4) │ STRIP (4) │ 0 (4)
-//! ```
-//!
-//! A task that uses a real of another task *imports* it ([`imports`]): a single slot, or a range of slots of an array;
-//! or a loop does, whose record then stands before that of the import:
-//!
-//! ```text
-//! owner (8) │ the owner's slot (4) │ IMPORT (4) │ slot (4)
-//! owner (8) │ the owner's first slot (4) │ count (4) │ IMPORT_RANGE or LOOP_IMPORT (4) │ first slot (4)
-//! owner (8) │ the array's first slot (4) │ its number in the loop's record (4) │ LOOP_SCATTER (4) │ 0 (4)
-//! ```
+//! The tape of a recording run: records in slabs, and the counter of slots. What records hold is in
+//! [`crate::records`].
 //!
 //! The records of a task stand in stretches, in one slab or several. A stretch begins with a record that leads to the
-//! one before it: [`LINK`], which holds the address of its end (null at the beginning of the task), or [`FORK`], which
-//! holds that of a [`ForkNode`]: between the two stretches, other tasks ran ([`tree`]).
-//!
-//! ```text
-//! address (8) │ LINK or FORK (4) │ 0 (4)
-//! ```
-//!
-//! Records are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to
-//! constants: whatever is added to its adjoint is never read.
+//! one before it ([`link`]); between two of them, other tasks may have run ([`tree`]). A task that uses a real of
+//! another task imports it ([`imports`]).
 
 mod imports;
 mod tree;
@@ -56,6 +12,7 @@ pub(crate) use imports::{ForeignArray, Imported, Imports, Reads};
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
 
 use crate::memory::pool::{SLAB_BYTES, Slab, SlabPool};
+use crate::records::{Kind, TRAILER_BYTES, link, pack, strip};
 use crate::running::meter::Account;
 use crate::trap::Limit;
 use std::mem::offset_of;
@@ -63,32 +20,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Stands in place of a segment's number in a pack.
-pub(crate) const PACK: u32 = u32::MAX;
-/// Stands in place of a segment's number in a strip.
-pub(crate) const STRIP: u32 = u32::MAX - 1;
-/// Leads to the stretch before.
-pub(crate) const LINK: u32 = u32::MAX - 2;
-/// Leads to the stretch before, and to the tasks that ran in between.
-pub(crate) const FORK: u32 = u32::MAX - 3;
-/// The import of a slot.
-pub(crate) const IMPORT: u32 = u32::MAX - 4;
-/// The import of a range.
-pub(crate) const IMPORT_RANGE: u32 = u32::MAX - 5;
-/// The import of a range for the loop before it.
-pub(crate) const LOOP_IMPORT: u32 = u32::MAX - 6;
-/// The loop before reads an array here and there.
-pub(crate) const LOOP_SCATTER: u32 = u32::MAX - 7;
-/// Set in the number of a loop, as in all of the above, and in no number of a segment.
-pub(crate) const LOOP: u32 = 1 << 31;
-/// A pack record has at most this many elements; longer arrays take several.
-pub(crate) const PACK_MAX: usize = 4096;
-/// Bytes of a record's segment number and first slot.
-pub const TRAILER_BYTES: usize = 8;
-/// Bytes of a strip but its entries.
-pub const STRIP_BYTES: usize = 4 + TRAILER_BYTES;
-/// Bytes of a record that leads to another stretch.
-const LINK_BYTES: usize = 8 + TRAILER_BYTES;
 /// Lists of more bytes than this get memory of their own.
 const LIST_BYTES_MAX: usize = SLAB_BYTES / 4;
 /// A rest of a slab of fewer bytes than this is not worth keeping.
@@ -96,16 +27,6 @@ const REST_BYTES_MIN: usize = 2 << 10;
 /// The slots of a task, less those that may be given out between two checks. Native code adds indices to 32-bit numbers
 /// with a sign.
 const SLOTS_MAX: u64 = (1 << 31) - (1 << 24);
-
-/// The size of a segment's record.
-pub(crate) fn record_bytes(saved_reals: usize, saved_ints: usize, inputs: usize) -> u32 {
-    (8 * (saved_reals + saved_ints) + 4 * inputs + TRAILER_BYTES) as u32
-}
-
-/// The size of a loop's record without its entries.
-pub(crate) fn loop_tail_bytes(reals: usize, ints: usize, slots: usize) -> u32 {
-    (8 * (reals + ints) + 4 * slots + 8 + STRIP_BYTES) as u32
-}
 
 /// The loop that is being recorded. It stands in memory, not in anybody's registers, so that interpreter and native
 /// code can take over from each other between two iterations.
@@ -293,17 +214,14 @@ impl Tape {
     }
 
     /// Begins a stretch that leads to `address`.
-    fn open_stretch(&mut self, address: *const u8, kind: u32) -> Result<(), Limit> {
-        if LINK_BYTES > self.end.addr() - self.top.addr() {
+    fn open_stretch(&mut self, address: *const u8, kind: Kind) -> Result<(), Limit> {
+        if link::BYTES > self.end.addr() - self.top.addr() {
             self.open_slab()?;
         }
         // SAFETY: there is room for the record.
         unsafe {
-            self.top.cast::<u64>().write_unaligned(address.expose_provenance() as u64);
-            let trailer = self.top.add(8).cast::<u32>();
-            trailer.write_unaligned(kind);
-            trailer.add(1).write_unaligned(0);
-            self.top = self.top.add(LINK_BYTES);
+            link::write(self.top, kind, address);
+            self.top = self.top.add(link::BYTES);
         }
         self.stretch = self.top;
         Ok(())
@@ -406,7 +324,7 @@ impl Tape {
                 }
             }
         }
-        self.open_stretch(std::ptr::null(), LINK)
+        self.open_stretch(std::ptr::null(), Kind::Link)
     }
 
     /// Ends the task.
@@ -459,7 +377,7 @@ impl Tape {
             self.below.sweep_span += longest;
             (*self.task).last_fork = fork;
         }
-        self.open_stretch(fork.cast_const().cast(), FORK)
+        self.open_stretch(fork.cast_const().cast(), Kind::Fork)
     }
 
     /// A slot for each active result of a task, whose words are those of the task. Called before the fork is on the
@@ -618,7 +536,7 @@ impl Tape {
     /// Room for an entry of the open loop, which has `bytes` bytes.
     #[inline(always)]
     pub(crate) fn entry(&mut self, bytes: usize) -> Result<*mut u8, Limit> {
-        if bytes + STRIP_BYTES > self.end.addr() - self.top.addr() {
+        if bytes + strip::TAIL_BYTES > self.end.addr() - self.top.addr() {
             self.next_strip()?;
         }
         let start = self.top;
@@ -639,13 +557,10 @@ impl Tape {
     pub(crate) fn next_strip(&mut self) -> Result<(), Limit> {
         let entries = std::mem::take(&mut self.open_loop.entries);
         if entries > 0 {
-            let trailer: *mut u32 = self.top.cast();
-            // SAFETY: behind an entry there is room for a strip's trailer.
+            // SAFETY: behind an entry there is room for the rest of a strip.
             unsafe {
-                trailer.write_unaligned(entries);
-                trailer.add(1).write_unaligned(STRIP);
-                trailer.add(2).write_unaligned(0);
-                self.top = self.top.add(STRIP_BYTES);
+                strip::write(self.top, entries);
+                self.top = self.top.add(strip::TAIL_BYTES);
             }
         }
         self.open_chunk()
@@ -668,7 +583,7 @@ impl Tape {
         let before = self.close_stretch();
         let begun = !before.is_null();
         self.open_slab()?;
-        self.open_stretch(if begun { before } else { std::ptr::null() }, LINK)
+        self.open_stretch(if begun { before } else { std::ptr::null() }, Kind::Link)
     }
 
     #[cold]
@@ -695,18 +610,10 @@ impl Tape {
             return Ok(first);
         }
         let first = self.reserve_slots(words.len() as u64)?;
-        for (strip, base) in words.chunks(PACK_MAX).zip((first..).step_by(PACK_MAX)) {
-            let bytes = 4 * strip.len() + 4 + TRAILER_BYTES;
-            let (start, _) = self.record(bytes, 0, strip.len() as u32)?;
-            let mut at: *mut u32 = start.cast();
-            let slots = strip.iter().map(|&word| crate::word::slot(word));
-            for value in slots.chain([strip.len() as u32, PACK, base]) {
-                // SAFETY: the record has room for exactly these values.
-                unsafe {
-                    at.write_unaligned(value);
-                    at = at.add(1);
-                }
-            }
+        for (strip, base) in words.chunks(pack::ELEMENTS_MAX).zip((first..).step_by(pack::ELEMENTS_MAX)) {
+            let (start, _) = self.record(pack::bytes(strip.len()), 0, pack::sweep_cost(strip.len()))?;
+            // SAFETY: there is room for it.
+            unsafe { pack::write(start, strip.iter().map(|&word| crate::word::slot(word)), base) };
         }
         Ok(first)
     }

@@ -535,11 +535,6 @@ fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
             "expected at most 64 levels, found more",
         ),
         (
-            Rule::InternalOp,
-            unused(|body| body.code[0].op = Op::INTERNAL[0]),
-            "no module can hold such an instruction: expected an instruction of the reference, found `<SegmentEnd>`",
-        ),
-        (
             Rule::ListBounds,
             unused(|body| body.regs.truncate(3)),
             "instruction 2 (`call <outside of the pool>`): an operand list is outside of its pool: \
@@ -684,18 +679,6 @@ fn modules_that_break_a_rule_are_refused() {
 fn modules_that_only_a_program_can_build_are_refused() {
     for (rule, module, message) in built_cases() {
         assert_refused(&module, rule, message, message);
-    }
-}
-
-#[test]
-fn instructions_of_streams_are_refused_wherever_they_stand() {
-    for &op in Op::INTERNAL {
-        for at in 0..2 {
-            let mut module = with_code("ret (r0)\nmov r1, r0\nret (r1)");
-            module.functions[2].body.code[at].op = op;
-            let errors = verify(&module).expect_err("it is no instruction of modules");
-            assert!(errors.iter().any(|error| error.rule == Rule::InternalOp), "{op:?}: {}", errors[0]);
-        }
     }
 }
 

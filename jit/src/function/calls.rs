@@ -1,12 +1,11 @@
 //! Calls: arguments go to the first cells above the bases, results come back in the same places.
 
 use super::{Bases, Function, cell};
-use crate::emit::Helper;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use dualvm_vm::isa::Inst;
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout;
-use dualvm_vm::native::{CallSite, Counts, RegList};
+use dualvm_vm::native::{CallSite, Counts, ForkSite, IntReg, MapSite, RefReg, RegList, Site};
 
 impl Function<'_, '_> {
     /// Stores registers to consecutive cells.
@@ -51,7 +50,7 @@ impl Function<'_, '_> {
     }
 
     /// Puts captures and arguments where the callee expects them, and stores which function it is. Returns its code.
-    pub(super) fn prepare_call(&mut self, site: &CallSite, closure: Option<u16>, callee: Bases) -> Value {
+    pub(super) fn prepare_call(&mut self, site: &CallSite, closure: Option<RefReg>, callee: Bases) -> Value {
         let (func, entry) = match closure {
             None => {
                 self.hand_over(&site.uses, callee);
@@ -60,7 +59,7 @@ impl Function<'_, '_> {
                 (func, entry)
             }
             Some(register) => {
-                let closure = self.reference(register);
+                let closure = self.reference(register.0);
                 let header = self.emit.load(I64, closure, 0);
                 // Arguments go after the captures. All are read before captures are written.
                 let count = |this: &mut Self, base: Value, shift: i64| {
@@ -130,8 +129,8 @@ impl Function<'_, '_> {
     }
 
     /// Runs tasks, whose arguments and results stand side by side.
-    pub(super) fn fork(&mut self, number: u32) {
-        let site = &self.stream.forks[number as usize];
+    pub(super) fn fork(&mut self, number: Site<ForkSite>) {
+        let site = &self.stream.forks[number];
         let remaining = self.begin_call(site.cost);
         let args = self.above();
         for task in &site.tasks {
@@ -139,7 +138,7 @@ impl Function<'_, '_> {
             self.hand_over(&task.uses, to);
         }
         let mut params = self.helper_params(args, remaining);
-        params.extend(self.numbers(number));
+        params.extend(self.numbers(number.index()));
         let status = self.emit.value_of(Helper::Fork, &params);
         self.returned(status);
         let results = self.after(args, site.args);
@@ -150,19 +149,18 @@ impl Function<'_, '_> {
     }
 
     /// Runs the tasks of a parallel map.
-    pub(super) fn parallel_map(&mut self, inst: &Inst) {
-        let number = inst.imm as u32;
-        let site = &self.stream.maps[number as usize];
+    pub(super) fn parallel_map(&mut self, dst: RefReg, count: IntReg, number: Site<MapSite>) {
+        let site = &self.stream.maps[number];
         let remaining = self.begin_call(site.cost);
         let args = self.above();
         self.hand_over(&site.uses, args);
         let mut params = self.helper_params(args, remaining);
-        params.extend(self.numbers(number));
-        params.push(self.int(inst.b));
+        params.extend(self.numbers(number.index()));
+        params.push(self.int(count.0));
         let array = self.emit.value_of(Helper::ParallelMap, &params);
         let stopped = self.emit.is_zero(array);
         self.returned(stopped);
-        self.set_reference(inst.a, array);
+        self.set_reference(dst.0, array);
     }
 
     /// The parameters of a helper that runs tasks; puts fuel back.
@@ -176,7 +174,7 @@ impl Function<'_, '_> {
         [self.request.func, number].map(|number| self.emit.b.ins().iconst(I32, i64::from(number)))
     }
 
-    pub(super) fn call(&mut self, site: &CallSite, closure: Option<u16>) {
+    pub(super) fn call(&mut self, site: &CallSite, closure: Option<RefReg>) {
         let remaining = self.begin_call(site.cost);
         let callee = self.above();
         let code = self.prepare_call(site, closure, callee);
@@ -187,7 +185,7 @@ impl Function<'_, '_> {
         self.take_over(&site.defs, callee);
     }
 
-    pub(super) fn tail_call(&mut self, site: &CallSite, closure: Option<u16>) {
+    pub(super) fn tail_call(&mut self, site: &CallSite, closure: Option<RefReg>) {
         self.charge(site.cost);
         let code = self.prepare_call(site, closure, self.bases);
         let Bases { reals, words, ints, refs } = self.bases;

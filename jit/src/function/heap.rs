@@ -1,14 +1,14 @@
 //! Objects: making them in the current slab, reading fields and elements, appending to builders.
 
 use super::{Function, cell};
-use crate::emit::{Helper, TRUSTED};
+use crate::emit::TRUSTED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use dualvm_vm::isa::{Bank, Inst, Op};
-use dualvm_vm::native::helpers::NO_WORD;
+use dualvm_vm::isa::Bank;
+use dualvm_vm::native::helpers::{Helper, NO_WORD};
 use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
-use dualvm_vm::native::{ObjectSite, RegList};
+use dualvm_vm::native::{IntReg, ObjectSite, RealReg, RefReg, RegList};
 
 impl Function<'_, '_> {
     /// The end of the frame's references, and of all that are in use.
@@ -202,75 +202,78 @@ impl Function<'_, '_> {
         self.tags[usize::from(register)] = Some(expected);
     }
 
-    /// Reads a field; the offsets are resolved.
-    pub(super) fn field(&mut self, inst: &Inst, real: Op, int: Op) {
-        let object = self.reference(inst.b);
-        let at = 8 * inst.low() as i32;
-        if inst.op == real {
-            let value = self.emit.load(F64, object, at);
-            self.set_real(inst.a, value);
-            if self.request.recording {
-                let word = self.emit.load(I64, object, 8 * inst.high() as i32);
-                let word = self.owned_word(object, word, word, |this| {
-                    this.emit.call_cold(Helper::Import, &[this.context, object, word])
-                });
-                self.set_word(inst.a, word);
-            }
-        } else if inst.op == int {
-            let value = self.emit.load(I64, object, at);
-            self.set_int(inst.a, value);
-        } else {
-            let value = self.emit.load(I64, object, at);
-            self.set_reference(inst.a, value);
+    /// Reads a real field, and its word.
+    pub(super) fn real_field(&mut self, dst: RealReg, object: RefReg, primal: u32, word: u32) {
+        let object = self.reference(object.0);
+        let value = self.emit.load(F64, object, 8 * primal as i32);
+        self.set_real(dst.0, value);
+        if self.request.recording {
+            let word = self.emit.load(I64, object, 8 * word as i32);
+            let word = self.owned_word(object, word, word, |this| {
+                this.emit.call_cold(Helper::Import, &[this.context, object, word])
+            });
+            self.set_word(dst.0, word);
         }
     }
 
-    pub(super) fn element(&mut self, inst: &Inst) {
-        let array = self.reference(inst.b);
+    /// The value of an integer field or of a reference field.
+    pub(super) fn plain_field(&mut self, object: RefReg, at: u32) -> Value {
+        let object = self.reference(object.0);
+        self.emit.load(I64, object, 8 * at as i32)
+    }
+
+    /// Where an element stands: address and offset. Stops if the array doesn't have it.
+    fn element_place(&mut self, array: RefReg, index: IntReg) -> (Value, i32) {
+        let object = self.reference(array.0);
         // In the rounds of a group the index is inside, and addresses are counted from that of the first round.
-        let group = self.group.filter(|group| group.index == inst.c);
+        let group = self.group.filter(|group| group.index == index.0);
         let (index, round) = match group {
             Some(group) => (group.first, group.round),
-            None => (self.int(inst.c), 0),
+            None => (self.int(index.0), 0),
         };
         if group.is_none() {
-            let len = self.len(inst.b);
+            let len = self.len(array.0);
             let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
             self.trap_if(outside, |this| {
                 this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
             });
         }
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
-        let place = self.emit.b.ins().iadd(array, offset);
-        let at = cell(ARRAY_HEADER + round);
-        match inst.op {
-            Op::Elem | Op::PrimalElem => {
-                let value = self.emit.load(F64, place, at);
-                self.set_real(inst.a, value);
-                if self.request.recording && inst.op == Op::Elem {
-                    let index = self.int(inst.c);
-                    let first = self.emit.load(I64, array, cell(FIRST));
-                    // Arrays of reals that have an owner have slots.
-                    let slot = self.emit.b.ins().iadd(first, index);
-                    let word = self.owned_word(array, slot, first, |this| {
-                        this.emit.call_cold(Helper::ImportElement, &[this.context, array, index])
-                    });
-                    self.set_word(inst.a, word);
-                }
-            }
-            Op::IElem => {
-                let value = self.emit.load(I64, place, at);
-                self.set_int(inst.a, value);
-            }
-            _ => {
-                let value = self.emit.load(I64, place, at);
-                self.set_reference(inst.a, value);
-            }
+        let place = self.emit.b.ins().iadd(object, offset);
+        (place, cell(ARRAY_HEADER + round))
+    }
+
+    /// Reads the primal of an element of an array of reals.
+    pub(super) fn primal_element(&mut self, dst: RealReg, array: RefReg, index: IntReg) {
+        let (place, at) = self.element_place(array, index);
+        let value = self.emit.load(F64, place, at);
+        self.set_real(dst.0, value);
+    }
+
+    /// Reads an element of an array of reals, and its word.
+    pub(super) fn real_element(&mut self, dst: RealReg, array: RefReg, index: IntReg) {
+        self.primal_element(dst, array, index);
+        if self.request.recording {
+            let (array, index) = (self.reference(array.0), self.int(index.0));
+            let first = self.emit.load(I64, array, cell(FIRST));
+            // Arrays of reals that have an owner have slots.
+            let slot = self.emit.b.ins().iadd(first, index);
+            let word = self.owned_word(array, slot, first, |this| {
+                this.emit.call_cold(Helper::ImportElement, &[this.context, array, index])
+            });
+            self.set_word(dst.0, word);
         }
     }
 
-    pub(super) fn push(&mut self, inst: &Inst) {
-        let builder = self.reference(inst.a);
+    /// The value of an element of an array of integers or of references.
+    pub(super) fn plain_element(&mut self, array: RefReg, index: IntReg) -> Value {
+        let (place, at) = self.element_place(array, index);
+        self.emit.load(I64, place, at)
+    }
+
+    /// Makes sure that a builder has room for an element.
+    fn push_room(&mut self, builder: RefReg) -> Room {
+        let builder = self.reference(builder.0);
         let header = self.emit.load(I64, builder, 0);
         let kind = self.emit.b.ins().band_imm_u(header, layout::KIND as i64);
         let finished = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, kind, layout::BUILDER as i64);
@@ -285,34 +288,59 @@ impl Function<'_, '_> {
         });
         let offset = self.emit.b.ins().ishl_imm_u(len, 3);
         let place = self.emit.b.ins().iadd(builder, offset);
-        match inst.op {
-            Op::Push => {
-                let value = self.real(inst.b);
-                self.emit.store(value, place, cell(ARRAY_HEADER));
-                if self.request.recording {
-                    let word = self.word(inst.b);
-                    let elements = self.emit.b.ins().ishl_imm_u(capacity, 3);
-                    let place = self.emit.b.ins().iadd(place, elements);
-                    self.emit.store(word, place, cell(ARRAY_HEADER));
-                }
-            }
-            Op::IPush => {
-                let value = self.int(inst.b);
-                self.emit.store(value, place, cell(ARRAY_HEADER));
-            }
-            _ => {
-                let value = self.reference(inst.b);
-                self.emit.store(value, place, cell(ARRAY_HEADER));
-                if self.request.recording {
-                    let activity = self.emit.load(I64, value, cell(OWNER));
-                    let before = self.emit.load(I64, builder, cell(OWNER));
-                    let task = self.emit.load(I64, self.context, layout::TASK);
-                    let owner = self.emit.select(activity, task, before);
-                    self.emit.store(owner, builder, cell(OWNER));
-                }
-            }
-        }
-        let len = self.emit.b.ins().iadd_imm_s(len, 1);
-        self.emit.store(len, builder, cell(LEN));
+        Room { builder, place, len, capacity }
     }
+
+    /// Puts an element into its place.
+    fn append(&mut self, room: &Room, value: Value) {
+        self.emit.store(value, room.place, cell(ARRAY_HEADER));
+    }
+
+    fn count_element(&mut self, room: &Room) {
+        let len = self.emit.b.ins().iadd_imm_s(room.len, 1);
+        self.emit.store(len, room.builder, cell(LEN));
+    }
+
+    pub(super) fn push_real(&mut self, builder: RefReg, value: RealReg) {
+        let room = self.push_room(builder);
+        let primal = self.real(value.0);
+        self.append(&room, primal);
+        if self.request.recording {
+            let word = self.word(value.0);
+            let elements = self.emit.b.ins().ishl_imm_u(room.capacity, 3);
+            let place = self.emit.b.ins().iadd(room.place, elements);
+            self.emit.store(word, place, cell(ARRAY_HEADER));
+        }
+        self.count_element(&room);
+    }
+
+    pub(super) fn push_int(&mut self, builder: RefReg, value: IntReg) {
+        let room = self.push_room(builder);
+        let value = self.int(value.0);
+        self.append(&room, value);
+        self.count_element(&room);
+    }
+
+    pub(super) fn push_reference(&mut self, builder: RefReg, value: RefReg) {
+        let room = self.push_room(builder);
+        let value = self.reference(value.0);
+        self.append(&room, value);
+        if self.request.recording {
+            let activity = self.emit.load(I64, value, cell(OWNER));
+            let before = self.emit.load(I64, room.builder, cell(OWNER));
+            let task = self.emit.load(I64, self.context, layout::TASK);
+            let owner = self.emit.select(activity, task, before);
+            self.emit.store(owner, room.builder, cell(OWNER));
+        }
+        self.count_element(&room);
+    }
+}
+
+/// Room for an element of a builder.
+struct Room {
+    builder: Value,
+    /// Where the element goes, but for the header.
+    place: Value,
+    len: Value,
+    capacity: Value,
 }

@@ -5,14 +5,14 @@
 //! to native code ([`Function::fetch_open_loop`]).
 
 use super::{Function, cell};
-use crate::emit::{Helper, UNALIGNED};
+use crate::emit::UNALIGNED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use dualvm_vm::isa::Inst;
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, FIRST, OWNER, STRIP_BYTES};
-use dualvm_vm::native::{LoopSite, OutputWord, PushSite};
+use dualvm_vm::native::{IntReg, LoopSite, OutputWord, PushSite, Site};
 
 /// The loop that is being recorded.
 #[derive(Clone, Copy)]
@@ -64,8 +64,7 @@ impl Function<'_, '_> {
         inputs
     }
 
-    pub(super) fn loop_begin(&mut self, inst: &Inst) {
-        let site = &self.stream.loops[inst.imm as usize];
+    pub(super) fn loop_begin(&mut self, site: &LoopSite) {
         let activity = self.loop_inputs(site).into_iter().fold(None, |all, input| Some(self.either(all, input)));
         let zero = self.emit.int(0);
         let open = self.open_loop;
@@ -76,24 +75,24 @@ impl Function<'_, '_> {
     }
 
     /// Ends an iteration.
-    pub(super) fn loop_step(&mut self, inst: &Inst) {
-        let site = &self.stream.loops[inst.imm as usize];
+    pub(super) fn loop_step(&mut self, condition: IntReg, site: &LoopSite) {
         let open = self.open_loop;
-        if site.entry_bytes > 0 {
+        let entry = site.layout.entry.bytes();
+        if entry > 0 {
             let active = self.emit.b.use_var(open.active);
             let (save, done) = (self.emit.b.create_block(), self.emit.b.create_block());
             self.emit.b.ins().brif(active, save, &[], done, &[]);
             self.emit.b.switch_to_block(save);
-            self.loop_room(site.entry_bytes as usize + STRIP_BYTES);
+            self.loop_room(entry + STRIP_BYTES);
             self.store_entry(site, 0);
-            self.add(open.top, i64::from(site.entry_bytes));
+            self.add(open.top, entry as i64);
             self.add(open.entries, 1);
             self.emit.b.ins().jump(done, &[]);
             self.emit.b.switch_to_block(done);
         }
         self.add(open.iterations, 1);
         self.charge(site.cost);
-        let condition = self.int(inst.a);
+        let condition = self.int(condition.0);
         let (body, end) = (self.target(site.body), self.blocks[&site.end]);
         let (then, other) = if site.while_true { (body, end) } else { (end, body) };
         self.emit.b.ins().brif(condition, then, &[], other, &[]);
@@ -101,13 +100,14 @@ impl Function<'_, '_> {
 
     /// Whether `room` is there, and also room for the entries of so many iterations of a loop that gets a record.
     pub(super) fn room_for_entries(&mut self, site: &LoopSite, iterations: i64, room: Value) -> Value {
-        if site.entry_bytes == 0 {
+        let entry = site.layout.entry.bytes() as i64;
+        if entry == 0 {
             return room;
         }
         let open = self.open_loop;
         let (top, end) = (self.emit.b.use_var(open.top), self.emit.b.use_var(open.end));
         let free = self.emit.b.ins().isub(end, top);
-        let needed = iterations * i64::from(site.entry_bytes) + STRIP_BYTES as i64;
+        let needed = iterations * entry + STRIP_BYTES as i64;
         let fits = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, free, needed);
         let active = self.emit.b.use_var(open.active);
         let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, active, 0);
@@ -117,18 +117,19 @@ impl Function<'_, '_> {
 
     /// Writes the entry of an iteration, the `n`-th of those for which there is room.
     pub(super) fn store_entry(&mut self, site: &LoopSite, n: i64) {
-        if site.entry_bytes > 0 {
+        let entry = site.layout.entry;
+        if entry.bytes() > 0 {
             let top = self.emit.b.use_var(self.open_loop.top);
-            let at = n as i32 * site.entry_bytes as i32;
-            self.store_numbers(top, at, &site.entry_reals, &site.entry_ints);
+            self.store_numbers(top, n as i32 * entry.bytes() as i32, entry, [&site.entry_reals, &site.entry_ints]);
         }
     }
 
     /// Counts iterations whose entries have been written.
     pub(super) fn count_entries(&mut self, site: &LoopSite, iterations: i64) {
         self.add(self.open_loop.iterations, iterations);
-        if site.entry_bytes > 0 {
-            self.add(self.open_loop.top, iterations * i64::from(site.entry_bytes));
+        let entry = site.layout.entry.bytes() as i64;
+        if entry > 0 {
+            self.add(self.open_loop.top, iterations * entry);
             self.add(self.open_loop.entries, iterations);
         }
     }
@@ -160,24 +161,9 @@ impl Function<'_, '_> {
         self.emit.b.switch_to_block(ready);
     }
 
-    /// Writes registers to a record. Returns where it goes on.
-    pub(super) fn store_numbers(&mut self, to: Value, mut at: i32, reals: &[u16], ints: &[u16]) -> i32 {
-        for &register in reals {
-            let value = self.real(register);
-            self.emit.b.ins().store(UNALIGNED, value, to, at);
-            at += 8;
-        }
-        for &register in ints {
-            let value = self.int(register);
-            self.emit.b.ins().store(UNALIGNED, value, to, at);
-            at += 8;
-        }
-        at
-    }
-
     /// Completes the record of a loop, and gives the outputs and what was pushed their words.
-    pub(super) fn loop_end(&mut self, inst: &Inst) {
-        let site = &self.stream.loops[inst.imm as usize];
+    pub(super) fn loop_end(&mut self, number: Site<LoopSite>) {
+        let site = &self.stream.loops[number];
         let inputs = self.loop_inputs(site);
         let activity = inputs.iter().fold(None, |all, &input| Some(self.either(all, input)));
         let zero = self.emit.int(0);
@@ -198,7 +184,7 @@ impl Function<'_, '_> {
 
         self.emit.b.switch_to_block(record);
         let (first, pushed) = self.complete_record(site, &inputs);
-        self.import_arrays(site, &inputs, inst.imm as u32);
+        self.import_arrays(site, &inputs, number.index());
         let mut words: Vec<BlockArg> = Vec::with_capacity(count);
         for &(_, offset, mask) in &slots {
             let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
@@ -230,9 +216,10 @@ impl Function<'_, '_> {
     /// was pushed if that depends on anything.
     fn complete_record(&mut self, site: &LoopSite, inputs: &[Value]) -> (Value, Option<Value>) {
         let open = self.open_loop;
-        self.loop_room(site.tail_bytes as usize);
+        let layout = site.layout;
+        self.loop_room(layout.tail_bytes());
         let start = self.emit.b.use_var(open.top);
-        let top = self.emit.b.ins().iadd_imm_s(start, i64::from(site.tail_bytes));
+        let top = self.emit.b.ins().iadd_imm_s(start, layout.tail_bytes() as i64);
         self.emit.store(top, self.context, layout::TAPE_TOP);
         let first = self.add_to_counter(layout::TAPE_NEXT_SLOT, i64::from(site.slots));
         self.add_to_counter(layout::TAPE_RECORDS, 1);
@@ -244,14 +231,15 @@ impl Function<'_, '_> {
         self.emit.store(after, self.context, layout::TAPE_SWEEP_COST);
         let pushed = site.push.filter(|push| push.mask != 0).map(|push| self.pushed_slots(push, inputs, iterations));
 
-        let mut at = self.store_numbers(start, 0, &site.once_reals, &site.once_ints);
-        let entries = self.emit.b.use_var(open.entries);
-        let high = self.emit.b.ins().ushr_imm_u(iterations, 32);
-        let id = self.emit.int(i64::from(site.id));
-        for value in inputs.iter().copied().chain(pushed).chain([iterations, high, entries, id, first]) {
-            self.emit.b.ins().istore32(UNALIGNED, value, start, at);
-            at += 4;
+        self.store_numbers(start, 0, layout.once, [&site.once_reals, &site.once_ints]);
+        for (n, value) in inputs.iter().copied().chain(pushed).enumerate() {
+            self.emit.b.ins().istore32(UNALIGNED, value, start, layout.slot(n) as i32);
         }
+        self.emit.b.ins().store(UNALIGNED, iterations, start, layout.iterations() as i32);
+        let entries = self.emit.b.use_var(open.entries);
+        self.emit.b.ins().istore32(UNALIGNED, entries, start, layout.entries() as i32);
+        let id = self.emit.int(i64::from(site.number()));
+        self.store_trailer(start, layout.trailer(), id, first);
         (first, pushed)
     }
 

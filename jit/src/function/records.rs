@@ -1,12 +1,13 @@
 //! The ends of segments: records on the tape, words of the outputs.
 
 use super::Function;
-use crate::emit::{Helper, UNALIGNED};
+use crate::emit::UNALIGNED;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout;
-use dualvm_vm::native::{OutputWord, SegmentSite};
+use dualvm_vm::native::{Numbers, OutputWord, SegmentSite};
 
 impl Function<'_, '_> {
     /// Ends a segment: writes its record if an input is active, and gives the outputs their words.
@@ -97,18 +98,35 @@ impl Function<'_, '_> {
 
     /// Writes a segment's record. Returns its first output slot.
     pub(super) fn append_record(&mut self, site: &SegmentSite, inputs: &[Value]) -> Value {
-        let start = self.record_room(i64::from(site.record_bytes));
+        let layout = site.layout;
+        let start = self.record_room(layout.bytes() as i64);
         let first = self.add_to_counter(layout::TAPE_NEXT_SLOT, i64::from(site.slots));
         self.add_to_counter(layout::TAPE_RECORDS, 1);
         self.add_to_counter(layout::TAPE_SWEEP_COST, i64::from(site.sweep_cost));
-        let mut at = self.store_numbers(start, 0, &site.saved_reals, &site.saved_ints);
-        for &word in inputs {
-            self.emit.b.ins().istore32(UNALIGNED, word, start, at);
-            at += 4;
+        self.store_numbers(start, 0, layout.numbers, [&site.saved_reals, &site.saved_ints]);
+        for (n, &word) in inputs.iter().enumerate() {
+            self.emit.b.ins().istore32(UNALIGNED, word, start, layout.slot(n) as i32);
         }
-        let id = self.emit.b.ins().iconst(I32, i64::from(site.id));
-        self.emit.b.ins().store(UNALIGNED, id, start, at);
-        self.emit.b.ins().istore32(UNALIGNED, first, start, at + 4);
+        let id = self.emit.int(i64::from(site.number()));
+        self.store_trailer(start, layout.trailer(), id, first);
         first
+    }
+
+    /// Writes registers to a record, whose numbers begin `at` bytes from an address.
+    pub(super) fn store_numbers(&mut self, to: Value, at: i32, numbers: Numbers, [reals, ints]: [&[u16]; 2]) {
+        for (n, &register) in reals.iter().enumerate() {
+            let value = self.real(register);
+            self.emit.b.ins().store(UNALIGNED, value, to, at + numbers.real(n) as i32);
+        }
+        for (n, &register) in ints.iter().enumerate() {
+            let value = self.int(register);
+            self.emit.b.ins().store(UNALIGNED, value, to, at + numbers.int(n) as i32);
+        }
+    }
+
+    /// Ends a record: its number and its first slot.
+    pub(super) fn store_trailer(&mut self, record: Value, at: usize, number: Value, first: Value) {
+        self.emit.b.ins().istore32(UNALIGNED, number, record, at as i32);
+        self.emit.b.ins().istore32(UNALIGNED, first, record, at as i32 + 4);
     }
 }

@@ -8,8 +8,8 @@
 use super::Function;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
-use dualvm_vm::isa::{Bank, Inst, Op, Role};
-use dualvm_vm::native::Stream;
+use dualvm_vm::isa::Bank;
+use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Site, Stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -36,7 +36,7 @@ struct Counted {
     /// Fuel of a round.
     cost: u32,
     /// What a round leaves on the tape, for a recorded loop.
-    site: Option<usize>,
+    site: Option<Site<LoopSite>>,
 }
 
 /// One of the rounds of a group.
@@ -75,16 +75,12 @@ pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, T
     let mut found = BTreeMap::new();
     let ones = ones(stream);
     for (end, inst) in (0..).zip(&stream.code) {
-        let starts = match inst.op {
-            // The path of a recorded loop has one way in.
-            Op::LoopStep => [Some(stream.loops[inst.imm as usize].body), None],
-            Op::BackJump => [Some(inst.low()), None],
-            Op::BackBranch => [Some(inst.low()), Some(inst.high())],
-            _ => continue,
-        };
-        for start in starts.into_iter().flatten().filter(|&start| start <= end) {
+        let mut starts = Vec::new();
+        inst.for_each_target(stream, |target| starts.extend((target <= end).then_some(target)));
+        for start in starts {
             let one_block = leaders.range(start..=end).nth(1).is_none();
-            if (one_block || inst.op == Op::LoopStep)
+            // The path of a recorded loop has one way in.
+            if (one_block || matches!(inst, Inst::LoopStep { .. }))
                 && let Some(refs) = references(stream, start, end)
             {
                 let counted = if one_block { counted(stream, &ones, start, end) } else { None };
@@ -95,24 +91,37 @@ pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, T
     found
 }
 
-/// The references that stretch of code reads; `None` if it changes any or allocates.
+/// The references that a stretch of code reads, and whether as arrays; `None` if it changes any, or if objects may
+/// move.
 fn references(stream: &Stream, start: u32, end: u32) -> Option<BTreeMap<u16, bool>> {
     let mut refs = BTreeMap::new();
     for inst in &stream.code[start as usize..=end as usize] {
-        match inst.op {
-            Op::Len | Op::Elem | Op::IElem | Op::PrimalElem => {
-                refs.insert(inst.b, true);
+        match inst.form() {
+            Form::Len { array, .. }
+            | Form::Elem { array, .. }
+            | Form::PrimalElem { array, .. }
+            | Form::IElem { array, .. } => {
+                refs.insert(array.0, true);
             }
-            Op::Push | Op::IPush => {
-                refs.entry(inst.a).or_insert(false);
+            Form::Push { builder: object, .. }
+            | Form::IPush { builder: object, .. }
+            | Form::Field { object, .. }
+            | Form::IField { object, .. } => {
+                refs.entry(object.0).or_insert(false);
             }
-            Op::Field | Op::IField => {
-                refs.entry(inst.b).or_insert(false);
-            }
-            Op::Mov | Op::IMov | Op::Const | Op::IConst | Op::PrimalMov | Op::PrimalConst | Op::PrimalToReal => {}
-            Op::Jump | Op::BackJump | Op::BackBranch | Op::LoopStep | Op::SegmentEnd => {}
-            op if op.is_scalar() => {}
-            _ => return None,
+            Form::Pure(_) | Form::Mov { .. } | Form::Const { .. } | Form::Passive { .. } => {}
+            Form::Jump { .. } | Form::BackJump { .. } | Form::BackBranch { .. } => {}
+            Form::LoopStep { .. } | Form::SegmentEnd { .. } => {}
+            // Another way out of the block, a reference that changes, or objects that move.
+            Form::Branch { .. } | Form::Switch { .. } | Form::Ret { .. } | Form::Trap { .. } => return None,
+            Form::TailCall { .. } | Form::TailCallClosure { .. } => return None,
+            Form::Call { .. } | Form::CallClosure { .. } | Form::Fork { .. } | Form::ParallelMap { .. } => return None,
+            Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PElem { .. } => return None,
+            Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
+            Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
+            // Rare in loops of reals.
+            Form::Payload { .. } | Form::IPayload { .. } | Form::PPayload { .. } => return None,
+            Form::VariantTag { .. } | Form::PPush { .. } => return None,
         }
     }
     Some(refs)
@@ -121,52 +130,53 @@ fn references(stream: &Stream, start: u32, end: u32) -> Option<BTreeMap<u16, boo
 /// What a loop of one block counts, if it does.
 fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: u32, end: u32) -> Option<Counted> {
     let code = &stream.code[start as usize..end as usize];
-    let last = stream.code[end as usize];
-    let (site, exit, cost) = match last.op {
-        Op::LoopStep => {
-            let site = &stream.loops[last.imm as usize];
-            site.while_true.then_some((Some(last.imm as usize), site.end, site.cost))?
+    let (condition, site, exit, cost) = match stream.code[end as usize] {
+        Inst::LoopStep { cond, site: number } => {
+            let site = &stream.loops[number];
+            site.while_true.then_some((cond, Some(number), site.end, site.cost))?
         }
-        Op::BackBranch if last.low() == start => (None, last.high(), u32::from(last.b) | u32::from(last.c) << 16),
+        Inst::BackBranch { cond, then, other, cost } if then == start => (cond, None, other, cost),
         _ => return None,
     };
-    if end - start > COUNTED_MAX || code.iter().any(|inst| inst.op == Op::SegmentEnd) {
+    if end - start > COUNTED_MAX || code.iter().any(|inst| matches!(inst, Inst::SegmentEnd { .. })) {
         return None;
     }
-    let condition = last.a;
-    let writes = |register: u16| code.iter().enumerate().filter(move |(_, inst)| int_result(inst) == Some(register));
-    let only = |register: u16| {
+    let writes = |register: IntReg| (0..code.len()).filter(move |&at| writes_int(stream, &code[at], register));
+    let only = |register: IntReg| {
         let mut found = writes(register);
         found.next().filter(|_| found.next().is_none())
     };
-    let (test_at, test) = only(condition).filter(|(_, inst)| inst.op == Op::ILt)?;
-    let (index, bound) = (test.b, test.c);
-    let (step_at, step) = only(index).filter(|(_, inst)| inst.op == Op::IAdd)?;
-    let by = if step.b == index { step.c } else { step.b };
-    let counts_by_one = (step.b == index || step.c == index) && ones.contains(&by);
+    let test_at = only(condition)?;
+    let Inst::ILt { a: index, b: bound, .. } = code[test_at] else { return None };
+    let step_at = only(index)?;
+    let Inst::IAdd { a, b, .. } = code[step_at] else { return None };
+    let by = if a == index { b } else { a };
+    let counts_by_one = (a == index || b == index) && ones.contains(&by.0);
     if !counts_by_one || step_at > test_at || writes(bound).next().is_some() {
         return None;
     }
     let mut arrays = Vec::new();
     for (at, inst) in code.iter().enumerate() {
-        if matches!(inst.op, Op::Elem | Op::IElem | Op::PrimalElem) && inst.c == index {
+        if let Inst::Elem { array, index: read_at, .. }
+        | Inst::PrimalElem { array, index: read_at, .. }
+        | Inst::IElem { array, index: read_at, .. } = *inst
+            && read_at == index
+        {
             if at > step_at {
                 return None;
             }
-            arrays.push(inst.b);
+            arrays.push(array.0);
         }
     }
     let step = start + step_at as u32;
+    let (index, bound, condition) = (index.0, bound.0, condition.0);
     (!arrays.is_empty()).then_some(Counted { index, step, bound, arrays, condition, exit, cost, site })
 }
 
-/// The integer register that an instruction of a tight loop writes.
-fn int_result(inst: &Inst) -> Option<u16> {
-    let writes = match inst.op {
-        Op::IMov | Op::IConst | Op::Len | Op::IElem | Op::IField => true,
-        op => op.is_scalar() && op.info().operands[0].role == Role::Def(Bank::Int),
-    };
-    writes.then_some(inst.a)
+fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
+    let mut writes = false;
+    inst.for_each_reg(stream, |reg, def| writes |= def && reg == register.into());
+    writes
 }
 
 /// The integer registers that are 1 throughout a function.
@@ -174,16 +184,15 @@ fn ones(stream: &Stream) -> BTreeSet<u16> {
     let (mut ones, mut others) = (BTreeSet::new(), BTreeSet::new());
     others.extend(0..stream.int_params as u16);
     for inst in &stream.code {
-        match inst.op {
-            Op::IConst if inst.imm == 1 => _ = ones.insert(inst.a),
-            Op::Call | Op::CallClosure => others.extend(&stream.calls[inst.imm as usize].defs.ints),
-            Op::Fork => {
-                let tasks = stream.forks[inst.imm as usize].tasks.iter();
-                others.extend(tasks.flat_map(|task| &task.defs.ints));
-            }
-            Op::VariantTag | Op::IPayload => _ = others.insert(inst.a),
-            _ => others.extend(int_result(inst)),
+        if let Inst::IConst { dst, value: 1 } = *inst {
+            ones.insert(dst.0);
+            continue;
         }
+        inst.for_each_reg(stream, |reg, def| {
+            if def && reg.bank == Bank::Int {
+                others.insert(reg.index);
+            }
+        });
     }
     ones.retain(|register| !others.contains(register));
     ones

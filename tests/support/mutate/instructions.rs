@@ -2,22 +2,8 @@
 
 use super::code::{edit, has_targets, is_of_group, reads_and_writes, regs_mut, regs_of, splice, type_of};
 use super::{Dice, INSTRUCTIONS_MAX, Mutator};
-use dualvm_vm::isa::{Bank, Inst, Op, Operand, Reg, Role};
+use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::module::ValueType;
-
-/// What only prepared code has.
-const INTERNAL: [Op; 10] = [
-    Op::SegmentEnd,
-    Op::PrimalMov,
-    Op::BackJump,
-    Op::BackBranch,
-    Op::PrimalConst,
-    Op::PrimalToReal,
-    Op::PrimalElem,
-    Op::LoopBegin,
-    Op::LoopStep,
-    Op::LoopEnd,
-];
 
 /// Integers at which something may change.
 const INTS: [i64; 24] = [
@@ -206,15 +192,6 @@ pub(super) fn opcode_alike(this: &mut Mutator<'_>) -> Option<()> {
 pub(super) fn any_opcode(this: &mut Mutator<'_>) -> Option<()> {
     let (function, at) = this.place()?;
     this.def.functions[function].body.code[at].op = this.dice.pick(Op::ALL);
-    Some(())
-}
-
-/// An opcode becomes one that no module may hold, with or without its operands.
-pub(super) fn internal_opcode(this: &mut Mutator<'_>) -> Option<()> {
-    let (function, at) = this.place()?;
-    let op = this.dice.pick(&INTERNAL);
-    let inst = &mut this.def.functions[function].body.code[at];
-    *inst = if this.dice.bool() { Inst { op, ..*inst } } else { Inst { op, a: 0, b: 0, c: 0, imm: 0 } };
     Some(())
 }
 

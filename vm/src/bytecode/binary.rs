@@ -5,7 +5,6 @@
 //! one way to write each module, and the decoder accepts no other, so that equal modules have equal bytes.
 //! `docs/bytecode.md` describes the format for other implementations.
 
-use crate::bytecode::isa::Op;
 use crate::bytecode::module::ModuleDef;
 
 mod decode;
@@ -23,8 +22,8 @@ pub const VERSION: u16 = 2;
 
 /// The version of a module's file: the first one that has all of its instructions.
 fn version_of(module: &ModuleDef) -> u16 {
-    let mut code = module.functions.iter().flat_map(|function| &function.body.code);
-    if code.any(|inst| matches!(inst.op, Op::Fork | Op::Task | Op::ParallelMap)) { 2 } else { 1 }
+    let code = module.functions.iter().flat_map(|function| &function.body.code);
+    code.map(|inst| inst.op.info().since).max().unwrap_or(1)
 }
 
 /// Stands after the last section, so that a file that was cut short is found out.

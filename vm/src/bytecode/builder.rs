@@ -557,7 +557,6 @@ macro_rules! define_scalar_methods {
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural $structural:tt
-        internal $internal:tt
     ) => {
         /// One method per scalar instruction: the result goes to a new register.
         impl FunctionBuilder {

@@ -44,7 +44,6 @@ macro_rules! define_evaluate {
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural $structural:tt
-        internal $internal:tt
     ) => {
         /// The result of a scalar instruction, or `None` if it traps or is not a scalar one.
         pub fn evaluate(op: Op, args: &[Scalar]) -> Option<Scalar> {

@@ -15,7 +15,7 @@
 //! Every instruction reads all its operands before it writes any: a result may take an operand's register, and the
 //! results of a call may take those of its arguments.
 //!
-//! To add a scalar instruction, add one entry here, then follow the compiler (`vm/README.md` shows it done once).
+//! To add a scalar instruction, add one entry here, then follow the compiler (`CONTRIBUTING.md` shows it done once).
 
 use std::fmt;
 
@@ -164,16 +164,50 @@ macro_rules! bank {
     };
 }
 
-/// Internal entries exist in prepared code only ([`crate::preparation`]): no module can hold one.
-///
-/// Calls `$consumer!` with the whole instruction table.
+/// Whether a flag is in the list of an entry. Flags that nobody knows don't compile.
+macro_rules! has_flag {
+    ($wanted:ident, []) => {
+        false
+    };
+    (ends, [ends $($more:ident)*]) => {
+        true
+    };
+    (calls, [calls $($more:ident)*]) => {
+        true
+    };
+    (moves, [moves $($more:ident)*]) => {
+        true
+    };
+    (v2, [v2 $($more:ident)*]) => {
+        true
+    };
+    ($wanted:ident, [ends $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
+    ($wanted:ident, [calls $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
+    ($wanted:ident, [moves $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
+    ($wanted:ident, [v2 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
+}
+pub(crate) use has_flag;
+
+/// Calls `$consumer!` with the whole instruction table, and with what else it is given behind that.
 ///
 /// Scalar entries: `CODE Variant mnemonic (operand: bank, …) -> bank { primal } derivative;` where `derivative` is
 /// `passive`, or `diff |r| [partial, …]`. An entry whose primal can trap says `try` before the braces, and its
 /// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition.
+///
+/// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
+/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2`, modules that have
+/// it are of format version 2.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
-    ($consumer:ident) => { $consumer! {
+    ($consumer:ident $($more:tt)*) => { $consumer! {
         scalar {
             /// Negation: `r = -a`.
             0x01 Neg neg (a: real) -> real { -a } diff |_r| [Negate];
@@ -336,113 +370,92 @@ macro_rules! for_each_instruction {
         }
         structural {
             /// Copies a real with its derivative.
-            0x60 Mov mov (dst(def real), src(use real));
+            0x60 Mov mov (dst(def real), src(use real)) [];
             /// Copies an integer.
-            0x61 IMov imov (dst(def int), src(use int));
+            0x61 IMov imov (dst(def int), src(use int)) [];
             /// Copies a reference.
-            0x62 PMov pmov (dst(def ref), src(use ref));
+            0x62 PMov pmov (dst(def ref), src(use ref)) [];
             /// A real constant.
-            0x63 Const const (dst(def real), value(real));
+            0x63 Const const (dst(def real), value(real)) [];
             /// An integer constant.
-            0x64 IConst iconst (dst(def int), value(int));
+            0x64 IConst iconst (dst(def int), value(int)) [];
             /// Selection of references of one type: `dst = a` if `c ≠ 0`, else `b`.
-            0x65 PSelect pselect (dst(def ref), c(use int), a(use ref), b(use ref));
+            0x65 PSelect pselect (dst(def ref), c(use int), a(use ref), b(use ref)) [];
 
             /// Continues at `target`.
-            0x70 Jump jump (target(target));
+            0x70 Jump jump (target(target)) [ends];
             /// Continues at `then` if `cond ≠ 0`, else at `other`.
-            0x71 Branch branch (cond(use int), then(target), other(target));
+            0x71 Branch branch (cond(use int), then(target), other(target)) [ends];
             /// Continues at `targets[index]`, or at `default` if `index` is not in the list.
-            0x72 Switch switch (index(use int), targets(targets), default(target));
+            0x72 Switch switch (index(use int), targets(targets), default(target)) [ends];
             /// Calls a function: arguments in the order of its parameters, results in the order of its results.
-            0x73 Call call (func(func), args(uses), results(defs));
+            0x73 Call call (func(func), args(uses), results(defs)) [calls];
             /// Returns what the call returns, in constant stack space. The callee's results are the caller's.
-            0x74 TailCall tail_call (func(func), args(uses));
+            0x74 TailCall tail_call (func(func), args(uses)) [ends];
             /// Calls a closure.
-            0x75 CallClosure call_closure (callee(use ref), args(uses), results(defs));
+            0x75 CallClosure call_closure (callee(use ref), args(uses), results(defs)) [calls];
             /// Calls a closure in constant stack space.
-            0x76 TailCallClosure tail_call_closure (callee(use ref), args(uses));
+            0x76 TailCallClosure tail_call_closure (callee(use ref), args(uses)) [ends];
             /// Returns from the function.
-            0x77 Ret ret (results(uses));
+            0x77 Ret ret (results(uses)) [ends];
             /// Stops the program with a message of the module.
-            0x78 Trap trap (message(message));
+            0x78 Trap trap (message(message)) [ends];
 
             /// Makes a struct of `dst`'s type, fields in order.
-            0x80 StructNew struct_new (dst(def ref), fields(uses));
+            0x80 StructNew struct_new (dst(def ref), fields(uses)) [];
             /// Reads a real field.
-            0x81 Field field (dst(def real), obj(use ref), index(field));
+            0x81 Field field (dst(def real), obj(use ref), index(field)) [];
             /// Reads an integer field.
-            0x82 IField ifield (dst(def int), obj(use ref), index(field));
+            0x82 IField ifield (dst(def int), obj(use ref), index(field)) [];
             /// Reads a reference field.
-            0x83 PField pfield (dst(def ref), obj(use ref), index(field));
+            0x83 PField pfield (dst(def ref), obj(use ref), index(field)) [];
             /// Makes a value of variant `tag` of `dst`'s type, fields in order.
-            0x84 VariantNew variant_new (dst(def ref), tag(tag), fields(uses));
+            0x84 VariantNew variant_new (dst(def ref), tag(tag), fields(uses)) [];
             /// The tag of a tagged variant.
-            0x85 VariantTag variant_tag (dst(def int), obj(use ref));
+            0x85 VariantTag variant_tag (dst(def int), obj(use ref)) [];
             /// Reads a real field of variant `tag`. Traps if the object has another tag.
-            0x86 Payload payload (dst(def real), obj(use ref), tag(tag), index(field));
+            0x86 Payload payload (dst(def real), obj(use ref), tag(tag), index(field)) [];
             /// Reads an integer field of variant `tag`. Traps if the object has another tag.
-            0x87 IPayload ipayload (dst(def int), obj(use ref), tag(tag), index(field));
+            0x87 IPayload ipayload (dst(def int), obj(use ref), tag(tag), index(field)) [];
             /// Reads a reference field of variant `tag`. Traps if the object has another tag.
-            0x88 PPayload ppayload (dst(def ref), obj(use ref), tag(tag), index(field));
+            0x88 PPayload ppayload (dst(def ref), obj(use ref), tag(tag), index(field)) [];
             /// Makes a closure of `dst`'s type: a call passes the captures before the arguments.
-            0x89 ClosureNew closure_new (dst(def ref), func(func), captures(uses));
+            0x89 ClosureNew closure_new (dst(def ref), func(func), captures(uses)) [];
 
             /// The number of elements of an array.
-            0x90 Len len (dst(def int), arr(use ref));
+            0x90 Len len (dst(def int), arr(use ref)) [];
             /// Reads an element of an array of reals. Traps unless `0 ≤ index < len`.
-            0x91 Elem elem (dst(def real), arr(use ref), index(use int));
+            0x91 Elem elem (dst(def real), arr(use ref), index(use int)) [];
             /// Reads an element of an array of integers. Traps unless `0 ≤ index < len`.
-            0x92 IElem ielem (dst(def int), arr(use ref), index(use int));
+            0x92 IElem ielem (dst(def int), arr(use ref), index(use int)) [];
             /// Reads an element of an array of references. Traps unless `0 ≤ index < len`.
-            0x93 PElem pelem (dst(def ref), arr(use ref), index(use int));
+            0x93 PElem pelem (dst(def ref), arr(use ref), index(use int)) [];
             /// Makes an array of `dst`'s type from registers.
-            0x94 Pack pack (dst(def ref), elems(uses));
+            0x94 Pack pack (dst(def ref), elems(uses)) [];
             /// Makes an empty builder of `dst`'s type with room for `capacity` elements. Traps if `capacity < 0`.
-            0x95 Build build (dst(def ref), capacity(use int));
+            0x95 Build build (dst(def ref), capacity(use int)) [];
             /// Appends a real to a builder. Traps if the builder is full or finished.
-            0x96 Push push (builder(use ref), value(use real));
+            0x96 Push push (builder(use ref), value(use real)) [];
             /// Appends an integer to a builder. Traps if the builder is full or finished.
-            0x97 IPush ipush (builder(use ref), value(use int));
+            0x97 IPush ipush (builder(use ref), value(use int)) [];
             /// Appends a reference to a builder. Traps if the builder is full or finished.
-            0x98 PPush ppush (builder(use ref), value(use ref));
+            0x98 PPush ppush (builder(use ref), value(use ref)) [];
             /// Turns a builder into an array of the elements pushed so far. Traps if it is finished already.
-            0x99 Finish finish (dst(def ref), builder(use ref));
+            0x99 Finish finish (dst(def ref), builder(use ref)) [];
 
             /// Runs the calls of the following `task` instructions, `count` of them, as tasks that may run at the same
             /// time. All arguments are read before any task begins, and results are there when all have ended. The
             /// outcome is that of running them one after the other: if several trap, the first one's trap counts.
-            0xa0 Fork fork (count(int));
+            0xa0 Fork fork (count(int)) [calls v2];
             /// A task of the `fork` before it: calls a function. It stands nowhere else.
-            0xa1 Task task (func(func), args(uses), results(defs));
+            0xa1 Task task (func(func), args(uses), results(defs)) [calls v2];
             /// Builds an array in parallel. Splits the numbers from 0 below `count` into ranges, at most 256, that
             /// depend on `count` only; calls the function once for each range, as a task, with the range's start, its
             /// end (which is not part of it) and the arguments; joins the arrays that the calls return to one. Traps
             /// if `count` is negative.
-            0xa2 ParallelMap pmap (dst(def ref), func(func), count(use int), args(uses));
+            0xa2 ParallelMap pmap (dst(def ref), func(func), count(use int), args(uses)) [calls v2];
         }
-        internal {
-            /// Ends a segment in a recording stream: appends its record and gives its outputs their words.
-            0xf0 SegmentEnd;
-            /// Copies a real's primal only.
-            0xf1 PrimalMov;
-            /// A jump that may go backwards: it counts.
-            0xf2 BackJump;
-            /// A branch that may go backwards: it counts.
-            0xf3 BackBranch;
-            /// A real constant's primal only.
-            0xf4 PrimalConst;
-            /// The primal of the real nearest to an integer only.
-            0xf5 PrimalToReal;
-            /// Reads an array element's primal only. Traps unless `0 ≤ index < len`.
-            0xf6 PrimalElem;
-            /// Begins a loop that is recorded as one: opens its record if anything that it depends on is active.
-            0xf7 LoopBegin;
-            /// Ends an iteration of such a loop: saves what its adjoint needs and branches.
-            0xf8 LoopStep;
-            /// Ends such a loop: completes its record and gives its outputs their words.
-            0xf9 LoopEnd;
-        }
+        $($more)*
     } };
 }
 pub(crate) use for_each_instruction;
@@ -486,6 +499,12 @@ pub struct OpInfo {
     pub costly: bool,
     /// The derivative rule as written in the table, for the reference page.
     pub derivative: &'static str,
+    /// Whether control never reaches the next instruction.
+    pub ends_block: bool,
+    /// Whether it runs other functions and then goes on with the next instruction.
+    pub calls: bool,
+    /// The first version of the binary format that has it.
+    pub since: u16,
 }
 
 /// The operand roles of a scalar instruction: the result, then the arguments.
@@ -495,21 +514,22 @@ macro_rules! define_ops {
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
-            ($($oname:ident ($($role:tt)+)),*) ; )* }
-        internal { $( $(#[doc = $idoc:literal])+ $icode:literal $iname:ident ; )* }
+            ($($oname:ident ($($role:tt)+)),*) [$($flag:ident)*] ; )* }
     ) => { define_ops!{ @roles
         scalar { $( $(#[doc = $sdoc])+ $scode $sname $smnem ($($arg : $bank),+) -> $rbank
             ($(stringify!($try))?) ($($(stringify!($partial)),+)?) ($(stringify!($costly))?) ; )* }
-        structural { $( $(#[doc = $tdoc])+ $tcode $tname $tmnem ($($oname ($($role)+)),*) ; )* }
-        internal { $( $(#[doc = $idoc])+ $icode $iname ; )* }
+        structural { $( $(#[doc = $tdoc])+ $tcode $tname $tmnem ($($oname ($($role)+)),*) [$($flag)*] ; )* }
     } };
     (@roles
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) ($($costly:expr)?) ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
-            ($($oname:ident ($($role:tt)+)),*) ; )* }
-        internal { $( $(#[doc = $idoc:literal])+ $icode:literal $iname:ident ; )* }
+            ($($oname:ident ($($role:tt)+)),*) [$($flag:ident)*] ; )* }
     ) => {
+        /// The instructions that are not scalar, for who has something to say of each of them.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Structural { $($tname),* }
+
         /// An opcode. The discriminant is its code in the binary format.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
@@ -517,16 +537,19 @@ macro_rules! define_ops {
         pub enum Op {
             $( $(#[doc = $sdoc])+ $sname = $scode, )*
             $( $(#[doc = $tdoc])+ $tname = $tcode, )*
-            $( #[doc(hidden)] $(#[doc = $idoc])+ $iname = $icode, )*
         }
 
         impl Op {
             /// Every instruction that a module can hold, in the order of the table.
             pub const ALL: &'static [Op] = &[$(Op::$sname,)* $(Op::$tname,)*];
 
-            /// Instructions of streams, which no module can hold: the verifier refuses them.
-            #[doc(hidden)]
-            pub const INTERNAL: &'static [Op] = &[$(Op::$iname,)*];
+            /// The instruction among those that are not scalar; `None` if it is a scalar one.
+            pub(crate) fn structural(self) -> Option<Structural> {
+                match self {
+                    $( Op::$sname => None, )*
+                    $( Op::$tname => Some(Structural::$tname), )*
+                }
+            }
 
             /// The table's entry for this instruction.
             pub fn info(self) -> &'static OpInfo {
@@ -544,6 +567,9 @@ macro_rules! define_ops {
                         traps: matches!(&[$($try),*] as &[&str], [_, ..]),
                         costly: matches!(&[$($costly),*] as &[&str], [_, ..]),
                         derivative: concat!("" $(, $partial, "; ")*),
+                        ends_block: false,
+                        calls: false,
+                        since: 1,
                     } }, )*
                     $( Op::$tname => const { &OpInfo {
                         op: Op::$tname,
@@ -555,17 +581,9 @@ macro_rules! define_ops {
                         traps: false,
                         costly: false,
                         derivative: "",
-                    } }, )*
-                    $( Op::$iname => const { &OpInfo {
-                        op: Op::$iname,
-                        mnemonic: concat!("<", stringify!($iname), ">"),
-                        doc: concat!($($idoc),+),
-                        family: Family::Structural,
-                        operands: &[],
-                        differentiable: false,
-                        traps: false,
-                        costly: false,
-                        derivative: "",
+                        ends_block: has_flag!(ends, [$($flag)*]),
+                        calls: has_flag!(calls, [$($flag)*]),
+                        since: if has_flag!(v2, [$($flag)*]) { 2 } else { 1 },
                     } }, )*
                 }
             }
@@ -591,28 +609,25 @@ impl Op {
     }
 
     /// Whether control never reaches the next instruction.
-    pub const fn is_terminator(self) -> bool {
-        matches!(self, Op::Jump | Op::Branch | Op::Switch | Op::TailCall | Op::TailCallClosure | Op::Ret | Op::Trap)
+    pub fn is_terminator(self) -> bool {
+        self.info().ends_block
     }
 
     /// Whether an instruction runs other functions and then goes on with the next instruction.
-    pub const fn calls(self) -> bool {
-        matches!(self, Op::Call | Op::CallClosure | Op::Fork | Op::Task | Op::ParallelMap)
+    pub fn calls(self) -> bool {
+        self.info().calls
     }
 
     /// Whether a function is one of the operands.
-    pub const fn names_function(self) -> bool {
-        matches!(self, Op::Call | Op::TailCall | Op::ClosureNew | Op::Task | Op::ParallelMap)
+    pub fn names_function(self) -> bool {
+        self.info().operands.iter().any(|operand| operand.role == Role::Func)
     }
 
     /// Whether a scalar instruction makes a real out of no real: its result is a constant whatever is recorded.
-    pub const fn makes_constant(self) -> bool {
-        matches!(self, Op::ToReal)
-    }
-
-    /// Whether the instruction stands in streams only, and in no module.
-    pub(crate) fn is_internal(self) -> bool {
-        Op::INTERNAL.contains(&self)
+    pub fn makes_constant(self) -> bool {
+        let operands = self.info().operands;
+        let reads_real = operands.iter().any(|operand| operand.role == Role::Use(Bank::Real));
+        self.is_scalar() && operands[0].role == Role::Def(Bank::Real) && !reads_real
     }
 
     /// Whether the instruction is a scalar one.
@@ -651,6 +666,10 @@ impl Inst {
     /// The high half of the wide operand.
     pub const fn high(&self) -> u32 {
         (self.imm >> 32) as u32
+    }
+    /// The operands that stand one after the other where registers, fields and tags do.
+    pub(crate) const fn narrow(&self) -> [u16; 4] {
+        [self.a, self.b, self.c, self.imm as u16]
     }
 }
 
@@ -693,14 +712,6 @@ mod tests {
             assert_eq!(Op::from_code(op.code()), Some(op));
             assert_eq!(Op::from_mnemonic(op.info().mnemonic), Some(op));
             assert!(!op.info().doc.trim().is_empty());
-        }
-    }
-
-    #[test]
-    fn who_names_a_function_says_so() {
-        for &op in Op::ALL {
-            let names = op.info().operands.iter().any(|operand| operand.role == Role::Func);
-            assert_eq!(op.names_function(), names, "{op:?}");
         }
     }
 

@@ -125,8 +125,6 @@ define_rules! {
 
     /// There is at least one instruction, and at most [`limits::INSTRUCTIONS_MAX`].
     CodeLength "the number of instructions is out of range";
-    /// Instructions are those of the table that modules can hold, not those that streams are made of.
-    InternalOp "no module can hold such an instruction";
     /// Operand lists have at most [`limits::LIST_ENTRIES_MAX`] entries in all.
     ListEntries "the operand lists are too long";
     /// Operand lists are inside the pools.

@@ -1,5 +1,9 @@
 //! Straight-line code whose reals have components, and its adjoint: forward derivatives of any depth, and what a sweep
 //! over them runs.
+//!
+//! Depth 0 is the piece itself and its plain adjoint, which is what records are for. Those of code that runs with
+//! components will be for this one: it has the piece with components in front, so that what to save is decided in the
+//! same way, and no component of a sweep's results changes when a further one is there.
 
 use crate::derivation::adjoint::adjoint;
 use crate::derivation::piece::Piece;

@@ -236,7 +236,6 @@ macro_rules! define_term_methods {
             ($first:ident : $fbank:ident $(, $arg:ident : $bank:ident)*) -> $rbank:ident $($try:ident)? $body:block
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural $structural:tt
-        internal $internal:tt
     ) => {
         #[allow(dead_code, reason = "rules use some of the instructions, and any of them may be needed by the next")]
         #[allow(clippy::should_implement_trait, reason = "named as in the table; the operators are implemented too")]
@@ -295,7 +294,6 @@ macro_rules! define_partials {
             $args:tt -> $rbank:ident $($try:ident)? $body:block
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural $structural:tt
-        internal $internal:tt
     ) => {
         /// The partial derivatives of an instruction with respect to its real arguments, in order; none for a passive
         /// one. New nodes go to the terms' graph.

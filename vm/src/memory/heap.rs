@@ -760,25 +760,20 @@ impl Drop for Heap {
     }
 }
 
-/// A builder for elements of bank 0, 1 or 2. With `recording`, one of reals keeps their words.
+/// A builder for elements of a bank. With `recording`, one of reals keeps their words.
 #[inline]
 pub(crate) fn build(
     heap: &mut Heap,
     capacity: i64,
-    element: u64,
+    element: Bank,
     recording: bool,
     reserved: u64,
     roots: &mut [Ref],
 ) -> Result<Ref, TrapKind> {
-    let with_words = recording && element == Bank::Real as u64;
+    let with_words = recording && element == Bank::Real;
     let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(with_words)));
     let Some(size) = cells.filter(|&n| n < 1 << 48).map(|n| n as usize + ARRAY_HEADER) else {
         return Err(TrapKind::BadCapacity(capacity));
-    };
-    let element = match element {
-        0 => Bank::Real,
-        1 => Bank::Int,
-        _ => Bank::Ref,
     };
     let builder = heap.allocate(builder_header(element, with_words), size, reserved, roots)?;
     // SAFETY: the object has a header of four words.

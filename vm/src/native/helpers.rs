@@ -1,55 +1,157 @@
-//! What native code calls: the slow paths, and every scalar instruction as a function.
+//! What native code calls: the slow paths. One table says which function that is, what it takes and gives, and what it
+//! is called among symbols.
 //!
 //! All are `extern "C"`. A *status* is 0, or 1 if the run has to stop: then the cause stands in the context, and the
-//! caller adds its place to the backtrace with [`unwind`] and returns 1. None of these functions unwinds.
+//! caller adds its place to the backtrace with [`Helper::Unwind`] and returns 1. None of these functions unwinds.
 
-use crate::bytecode::isa::{Bank, Op, for_each_instruction};
-use crate::math;
+use crate::bytecode::isa::Bank;
+use crate::code::Site;
 use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref};
 use crate::memory::stack::stack_pointer;
 use crate::native::Code;
 use crate::running::interp::{Interp, Registers, element_word, import_arrays, load_word, roots, unpack_captures};
 use crate::trap::{Limit, TrapKind};
 
-const OK: u64 = 0;
+pub(super) const OK: u64 = 0;
 const STOP: u64 = 1;
 
-/// Names and addresses of all helpers but the scalar instructions.
-pub fn helpers() -> Vec<(&'static str, *const u8)> {
-    macro_rules! list {
-        ($($name:ident),* $(,)?) => { vec![$((concat!("dualvm_", stringify!($name)), $name as *const u8)),*] };
-    }
-    list![
-        interpret,
-        refill,
-        unwind,
-        grow,
-        allocate,
-        unpack,
-        import,
-        import_element,
-        import_loop,
-        fork,
-        parallel_map,
-        open_chunk,
-        next_strip,
-        reserve_slots,
-        pushed,
-        pack,
-        build,
-        finish,
-        trap_depth,
-        trap_index,
-        trap_tag,
-        trap_full,
-        trap_finished,
-        trap_message,
-    ]
+/// The type of a parameter or a result in native code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MachineType {
+    /// An integer of 32 bits.
+    I32,
+    /// An integer of 64 bits, or an address.
+    I64,
+}
+
+/// What native code may hand over.
+trait Native {
+    const TYPE: MachineType;
+}
+impl Native for u32 {
+    const TYPE: MachineType = MachineType::I32;
+}
+macro_rules! wide {
+    ($($ty:ty),*) => {
+        $(impl Native for $ty {
+            const TYPE: MachineType = MachineType::I64;
+        })*
+    };
+}
+wide!(u64, i64, usize, Context, *mut f64, *mut u64, *mut i64, *mut Ref, *const Ref, *const u64);
+
+/// The context that native code gets.
+type Context = *mut u8;
+
+/// A helper as native code sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct HelperInfo {
+    /// Its name among symbols.
+    pub symbol: &'static str,
+    /// Where it is: an `extern "C"` function.
+    pub address: *const u8,
+    /// What it takes.
+    pub params: &'static [MachineType],
+    /// What it returns, if anything.
+    pub result: Option<MachineType>,
+    /// Whether it is called rarely, in the middle of code that runs often. It should then be called in a way that
+    /// preserves all registers, so that the rest doesn't pay for it.
+    pub rare: bool,
+}
+
+/// Declares the helpers: a name for native code, the function below, what it takes and gives, and whether it is rare.
+macro_rules! helpers {
+    ($(
+        $(#[doc = $doc:literal])+ $name:ident = $function:ident($($param:ident : $ty:ty),*)
+            $(-> $result:ty)? $(, $rare:ident)?;
+    )*) => {
+        /// What native code calls, but for scalar instructions.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Helper {
+            $($(#[doc = $doc])+ #[doc = ""] #[doc = concat!("Takes: ", $(stringify!($param), ", "),*)] $name,)*
+        }
+
+        impl Helper {
+            /// All helpers.
+            pub const ALL: &'static [Helper] = &[$(Helper::$name,)*];
+
+            /// How to call it.
+            pub fn info(self) -> HelperInfo {
+                match self {
+                    $(Helper::$name => {
+                        // The function has this signature, or it doesn't compile.
+                        let function: unsafe extern "C" fn($($ty),*) $(-> $result)? = $function;
+                        HelperInfo {
+                            symbol: concat!("dualvm_", stringify!($function)),
+                            address: function as *const u8,
+                            params: const { &[$(<$ty as Native>::TYPE),*] },
+                            result: None $(.or(Some(<$result as Native>::TYPE)))?,
+                            rare: false $(|| stringify!($rare) == "rare")?,
+                        }
+                    })*
+                }
+            }
+        }
+    };
+}
+helpers! {
+    /// Interprets the function [`crate::native::layout::CALLEE`]: a status, or where to go on.
+    Interpret = interpret(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref,
+        remaining: usize) -> u64;
+    /// Gets a new slice of fuel: a status.
+    Refill = refill(context: Context) -> u64, rare;
+    /// Adds a frame to the backtrace.
+    Unwind = unwind(context: Context, func: u32, position: u32);
+    /// Makes room for references and native frames: a status.
+    Grow = grow(context: Context, refs_end: *mut Ref, address: usize) -> u64;
+    /// Makes an object: null if the run has to stop.
+    Allocate = allocate(context: Context, header: u64, words: usize, refs_end: *mut Ref) -> Ref, rare;
+    /// Copies a closure's captures to registers: a status.
+    Unpack = unpack(context: Context, closure: Ref, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref)
+        -> u64;
+    /// The word here of a real of another task: [`NO_WORD`] if the run has to stop.
+    Import = import(context: Context, object: Ref, word: u64) -> u64, rare;
+    /// The same of an element of an array.
+    ImportElement = import_element(context: Context, array: Ref, index: u64) -> u64, rare;
+    /// Imports what a recorded loop has read: a status.
+    ImportLoop = import_loop(context: Context, refs: *const Ref, func: u32, number: u32) -> u64, rare;
+    /// Runs a fork: a status.
+    Fork = fork(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref, remaining: usize,
+        func: u32, number: u32) -> u64;
+    /// Runs a parallel map: null if the run has to stop.
+    ParallelMap = parallel_map(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref,
+        remaining: usize, func: u32, number: u32, count: i64) -> Ref;
+    /// Begins a new slab of tape: a status.
+    OpenChunk = open_chunk(context: Context) -> u64, rare;
+    /// Ends a strip of the open loop and begins a new slab of tape: a status.
+    NextStrip = next_strip(context: Context) -> u64, rare;
+    /// Gives out consecutive slots: the first one, or 0 if the run has to stop.
+    ReserveSlots = reserve_slots(context: Context, count: u64) -> u64;
+    /// Gives what was pushed consecutive slots.
+    Pushed = pushed(context: Context, builder: Ref, first: u64, count: u64);
+    /// Gives the elements of a new array their slots: a status.
+    Pack = pack(context: Context, array: Ref, words: *const u64) -> u64;
+    /// Makes a builder: null if the run has to stop.
+    Build = build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref;
+    /// Turns a builder into an array: a status.
+    Finish = finish(context: Context, builder: Ref) -> u64;
+    /// Notes that calls are nested too deeply.
+    TrapDepth = trap_depth(context: Context);
+    /// Notes that an index is out of bounds.
+    TrapIndex = trap_index(context: Context, index: i64, len: u64);
+    /// Notes that an object has another tag.
+    TrapTag = trap_tag(context: Context, expected: u64, found: u64);
+    /// Notes that a builder is full.
+    TrapFull = trap_full(context: Context, capacity: u64);
+    /// Notes that a builder is finished.
+    TrapFinished = trap_finished(context: Context);
+    /// Notes the message of a trap, by its number.
+    TrapMessage = trap_message(context: Context, number: u64);
 }
 
 /// Notes why the run stops.
 #[cold]
-fn stop(interp: &mut Interp, kind: TrapKind) -> u64 {
+pub(super) fn stop(interp: &mut Interp, kind: TrapKind) -> u64 {
     interp.trap = Some(kind);
     STOP
 }
@@ -66,8 +168,8 @@ fn status<E: Into<TrapKind>>(interp: &mut Interp, result: Result<(), E>) -> u64 
 ///
 /// # Safety
 /// As for a function's native code.
-pub unsafe extern "C" fn interpret(
-    context: *mut u8,
+unsafe extern "C" fn interpret(
+    context: Context,
     reals: *mut f64,
     words: *mut u64,
     ints: *mut i64,
@@ -102,7 +204,7 @@ pub unsafe extern "C" fn interpret(
 ///
 /// # Safety
 /// `context` is that of the run.
-pub unsafe extern "C" fn refill(context: *mut u8) -> u64 {
+unsafe extern "C" fn refill(context: Context) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
@@ -120,7 +222,7 @@ pub unsafe extern "C" fn refill(context: *mut u8) -> u64 {
 ///
 /// # Safety
 /// As [`refill`].
-pub unsafe extern "C" fn unwind(context: *mut u8, func: u32, position: u32) {
+unsafe extern "C" fn unwind(context: Context, func: u32, position: u32) {
     // SAFETY: as in `interpret`.
     unsafe { (*context.cast::<Interp>()).trace.push((func, position)) }
 }
@@ -129,7 +231,7 @@ pub unsafe extern "C" fn unwind(context: *mut u8, func: u32, position: u32) {
 ///
 /// # Safety
 /// As [`refill`].
-pub unsafe extern "C" fn grow(context: *mut u8, refs_end: *mut Ref, address: usize) -> u64 {
+unsafe extern "C" fn grow(context: Context, refs_end: *mut Ref, address: usize) -> u64 {
     // SAFETY: as in `interpret`.
     let interp = unsafe { &mut *context.cast::<Interp>() };
     let end = Registers {
@@ -146,7 +248,7 @@ pub unsafe extern "C" fn grow(context: *mut u8, refs_end: *mut Ref, address: usi
 ///
 /// # Safety
 /// As [`refill`]; the roots are initialised.
-pub unsafe extern "C" fn allocate(context: *mut u8, header: u64, words: usize, refs_end: *mut Ref) -> Ref {
+unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_end: *mut Ref) -> Ref {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
@@ -165,8 +267,8 @@ pub unsafe extern "C" fn allocate(context: *mut u8, header: u64, words: usize, r
 ///
 /// # Safety
 /// There is room for them.
-pub unsafe extern "C" fn unpack(
-    context: *mut u8,
+unsafe extern "C" fn unpack(
+    context: Context,
     closure: Ref,
     reals: *mut f64,
     words: *mut u64,
@@ -191,7 +293,7 @@ pub unsafe extern "C" fn unpack(
 ///
 /// # Safety
 /// As [`refill`]; `object` is a complete object.
-pub unsafe extern "C" fn import(context: *mut u8, object: Ref, word: u64) -> u64 {
+unsafe extern "C" fn import(context: Context, object: Ref, word: u64) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
@@ -204,7 +306,7 @@ pub unsafe extern "C" fn import(context: *mut u8, object: Ref, word: u64) -> u64
 ///
 /// # Safety
 /// As [`refill`]; `array` is a complete array of reals and has the element.
-pub unsafe extern "C" fn import_element(context: *mut u8, array: Ref, index: u64) -> u64 {
+unsafe extern "C" fn import_element(context: Context, array: Ref, index: u64) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
@@ -228,12 +330,12 @@ fn word_or_stop(interp: &mut Interp, word: Result<u64, Limit>) -> u64 {
 ///
 /// # Safety
 /// As [`refill`]; `refs` is the function's frame.
-pub unsafe extern "C" fn import_loop(context: *mut u8, refs: *const Ref, func: u32, number: u32) -> u64 {
+unsafe extern "C" fn import_loop(context: Context, refs: *const Ref, func: u32, number: u32) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
         let program = &*interp.program;
-        let site = &program.stream(func, true).loops[number as usize];
+        let site = &program.stream(func, true).loops[Site::new(number)];
         let imported = import_arrays(program, site, &mut interp.tape, refs);
         status(interp, imported)
     }
@@ -244,8 +346,8 @@ pub unsafe extern "C" fn import_loop(context: *mut u8, refs: *const Ref, func: u
 ///
 /// # Safety
 /// As for a function's native code; there is nothing above the arguments that is still in use.
-pub unsafe extern "C" fn fork(
-    context: *mut u8,
+unsafe extern "C" fn fork(
+    context: Context,
     reals: *mut f64,
     words: *mut u64,
     ints: *mut i64,
@@ -257,7 +359,7 @@ pub unsafe extern "C" fn fork(
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.recording).forks[number as usize];
+        let site = &(*interp.program).stream(func, interp.recording).forks[Site::new(number)];
         let outcome = interp.fork(site, Registers { reals, words, ints, refs }, remaining);
         status(interp, outcome)
     }
@@ -268,8 +370,8 @@ pub unsafe extern "C" fn fork(
 ///
 /// # Safety
 /// As [`fork`].
-pub unsafe extern "C" fn parallel_map(
-    context: *mut u8,
+unsafe extern "C" fn parallel_map(
+    context: Context,
     reals: *mut f64,
     words: *mut u64,
     ints: *mut i64,
@@ -282,7 +384,7 @@ pub unsafe extern "C" fn parallel_map(
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.recording).maps[number as usize];
+        let site = &(*interp.program).stream(func, interp.recording).maps[Site::new(number)];
         match interp.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining) {
             Ok(array) => array,
             Err(kind) => {
@@ -297,7 +399,7 @@ pub unsafe extern "C" fn parallel_map(
 ///
 /// # Safety
 /// As [`refill`].
-pub unsafe extern "C" fn open_chunk(context: *mut u8) -> u64 {
+unsafe extern "C" fn open_chunk(context: Context) -> u64 {
     // SAFETY: as in `interpret`.
     let interp = unsafe { &mut *context.cast::<Interp>() };
     let opened = interp.tape.open_chunk();
@@ -308,7 +410,7 @@ pub unsafe extern "C" fn open_chunk(context: *mut u8) -> u64 {
 ///
 /// # Safety
 /// As [`refill`]; the tape's top and the number of entries stand in the context.
-pub unsafe extern "C" fn next_strip(context: *mut u8) -> u64 {
+unsafe extern "C" fn next_strip(context: Context) -> u64 {
     // SAFETY: as in `interpret`.
     let interp = unsafe { &mut *context.cast::<Interp>() };
     let opened = interp.tape.next_strip();
@@ -319,7 +421,7 @@ pub unsafe extern "C" fn next_strip(context: *mut u8) -> u64 {
 ///
 /// # Safety
 /// As [`refill`].
-pub unsafe extern "C" fn reserve_slots(context: *mut u8, count: u64) -> u64 {
+unsafe extern "C" fn reserve_slots(context: Context, count: u64) -> u64 {
     // SAFETY: as in `interpret`.
     let interp = unsafe { &mut *context.cast::<Interp>() };
     match interp.tape.reserve_slots(count) {
@@ -335,7 +437,7 @@ pub unsafe extern "C" fn reserve_slots(context: *mut u8, count: u64) -> u64 {
 ///
 /// # Safety
 /// As [`refill`]; the builder has so many elements and keeps their words.
-pub unsafe extern "C" fn pushed(_context: *mut u8, builder: Ref, first: u64, count: u64) {
+unsafe extern "C" fn pushed(_context: Context, builder: Ref, first: u64, count: u64) {
     // SAFETY: promised by the caller.
     unsafe { crate::running::interp::give_pushed_words(builder, first, count as usize) }
 }
@@ -344,7 +446,7 @@ pub unsafe extern "C" fn pushed(_context: *mut u8, builder: Ref, first: u64, cou
 ///
 /// # Safety
 /// As [`refill`]; `words` are the elements' words.
-pub unsafe extern "C" fn pack(context: *mut u8, array: Ref, words: *const u64) -> u64 {
+unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u64 {
     // SAFETY: as in `interpret`; the array knows its length.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
@@ -364,11 +466,12 @@ pub unsafe extern "C" fn pack(context: *mut u8, array: Ref, words: *const u64) -
 ///
 /// # Safety
 /// As [`allocate`].
-pub unsafe extern "C" fn build(context: *mut u8, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref {
+unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
         let roots = roots(interp.roots, refs_end);
+        let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
         match heap::build(&mut interp.heap, capacity, element, interp.recording, interp.stack_bytes, roots) {
             Ok(builder) => builder,
             Err(kind) => {
@@ -383,7 +486,7 @@ pub unsafe extern "C" fn build(context: *mut u8, capacity: i64, element: u64, re
 ///
 /// # Safety
 /// As [`refill`]; `builder` is or was a builder.
-pub unsafe extern "C" fn finish(context: *mut u8, builder: Ref) -> u64 {
+unsafe extern "C" fn finish(context: Context, builder: Ref) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
@@ -394,21 +497,21 @@ pub unsafe extern "C" fn finish(context: *mut u8, builder: Ref) -> u64 {
 
 /// # Safety
 /// As [`refill`].
-unsafe extern "C" fn trap_depth(context: *mut u8) {
+unsafe extern "C" fn trap_depth(context: Context) {
     // SAFETY: as in `interpret`.
     stop(unsafe { &mut *context.cast() }, TrapKind::Limit(Limit::Depth));
 }
 
 /// # Safety
 /// As [`refill`].
-unsafe extern "C" fn trap_index(context: *mut u8, index: i64, len: u64) {
+unsafe extern "C" fn trap_index(context: Context, index: i64, len: u64) {
     // SAFETY: as in `interpret`.
     stop(unsafe { &mut *context.cast() }, TrapKind::IndexOutOfBounds { index, len });
 }
 
 /// # Safety
 /// As [`refill`].
-unsafe extern "C" fn trap_tag(context: *mut u8, expected: u64, found: u64) {
+unsafe extern "C" fn trap_tag(context: Context, expected: u64, found: u64) {
     let (expected, found) = (expected as u16, found as u16);
     // SAFETY: as in `interpret`.
     stop(unsafe { &mut *context.cast() }, TrapKind::WrongTag { expected, found });
@@ -416,21 +519,21 @@ unsafe extern "C" fn trap_tag(context: *mut u8, expected: u64, found: u64) {
 
 /// # Safety
 /// As [`refill`].
-unsafe extern "C" fn trap_full(context: *mut u8, capacity: u64) {
+unsafe extern "C" fn trap_full(context: Context, capacity: u64) {
     // SAFETY: as in `interpret`.
     stop(unsafe { &mut *context.cast() }, TrapKind::BuilderFull { capacity });
 }
 
 /// # Safety
 /// As [`refill`].
-unsafe extern "C" fn trap_finished(context: *mut u8) {
+unsafe extern "C" fn trap_finished(context: Context) {
     // SAFETY: as in `interpret`.
     stop(unsafe { &mut *context.cast() }, TrapKind::BuilderFinished);
 }
 
 /// # Safety
 /// As [`refill`].
-unsafe extern "C" fn trap_message(context: *mut u8, number: u64) {
+unsafe extern "C" fn trap_message(context: Context, number: u64) {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp: &mut Interp = &mut *context.cast();
@@ -438,88 +541,3 @@ unsafe extern "C" fn trap_message(context: *mut u8, number: u64) {
         stop(interp, TrapKind::Message(message));
     }
 }
-
-/// A scalar instruction as an `extern "C"` function.
-#[derive(Clone, Copy, Debug)]
-pub struct ScalarFn {
-    /// The function: operands to result; for one that [may trap](ScalarFn::traps), the context and a place for the
-    /// result come first, and it returns a status.
-    pub address: *const u8,
-    /// Whether it may trap.
-    pub traps: bool,
-    /// The operands' banks.
-    pub operands: &'static [Bank],
-    /// The result's bank.
-    pub result: Bank,
-}
-
-macro_rules! scalar_type {
-    (real) => {
-        f64
-    };
-    (int) => {
-        i64
-    };
-}
-macro_rules! scalar_bank {
-    (real) => {
-        Bank::Real
-    };
-    (int) => {
-        Bank::Int
-    };
-}
-macro_rules! scalar_function {
-    (() ($($arg:ident : $bank:ident),+) -> $result:ident $body:block) => {{
-        extern "C" fn scalar($($arg: scalar_type!($bank)),+) -> scalar_type!($result) $body
-        ScalarFn {
-            address: scalar as *const u8,
-            traps: false,
-            operands: &[$(scalar_bank!($bank)),+],
-            result: scalar_bank!($result),
-        }
-    }};
-    ((try) ($($arg:ident : $bank:ident),+) -> $result:ident $body:block) => {{
-        unsafe extern "C" fn scalar(
-            context: *mut u8,
-            result: *mut scalar_type!($result),
-            $($arg: scalar_type!($bank)),+
-        ) -> u64 {
-            let value: Result<scalar_type!($result), TrapKind> = $body;
-            // SAFETY: as in `interpret`; `result` is a place of the caller.
-            unsafe {
-                match value {
-                    Ok(value) => {
-                        *result = value;
-                        OK
-                    }
-                    Err(kind) => stop(&mut *context.cast(), kind),
-                }
-            }
-        }
-        ScalarFn {
-            address: scalar as *const u8,
-            traps: true,
-            operands: &[$(scalar_bank!($bank)),+],
-            result: scalar_bank!($result),
-        }
-    }};
-}
-macro_rules! define_scalar_functions {
-    (
-        scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
-            $args:tt -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
-        structural $structural:tt
-        internal $internal:tt
-    ) => {
-        /// The function of a scalar instruction, with the interpreter's meaning. `None` for other instructions.
-        pub fn scalar(op: Op) -> Option<ScalarFn> {
-            Some(match op {
-                $( Op::$sname => scalar_function!(($($try)?) $args -> $rbank $body), )*
-                _ => return None,
-            })
-        }
-    };
-}
-for_each_instruction!(define_scalar_functions);

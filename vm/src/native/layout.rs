@@ -6,7 +6,8 @@ use crate::tape::Tape;
 use std::mem::offset_of;
 
 pub use crate::memory::heap::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
-pub use crate::tape::{STRIP_BYTES, TRAILER_BYTES};
+pub use crate::records::TRAILER_BYTES;
+pub use crate::records::strip::TAIL_BYTES as STRIP_BYTES;
 
 /// What is left of the current slice of fuel (`i64`).
 pub const FUEL: i32 = offset_of!(Interp, fuel) as i32;

@@ -4,10 +4,72 @@
 //! no part of any block: nothing that is derived from a function, its streams, its segments, its native code, ever
 //! sees them.
 
-use crate::bytecode::isa::{Inst, Op};
+use crate::bytecode::isa::Op;
 use crate::bytecode::module::Body;
+use crate::code::Stream;
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
+use std::ops::Range;
+
+/// Code that a flow graph can be made of: bytecode and prepared code. Targets are in range, and the last instruction is
+/// one behind which control never goes on.
+pub(crate) trait ControlFlow {
+    /// How many instructions there are.
+    fn len(&self) -> usize;
+    /// Whether control never reaches the instruction after this one.
+    fn ends_block(&self, at: usize) -> bool;
+    /// Shows every instruction that this one names.
+    fn for_each_target(&self, at: usize, visit: impl FnMut(u32));
+}
+
+impl ControlFlow for Body {
+    fn len(&self) -> usize {
+        self.code.len()
+    }
+
+    fn ends_block(&self, at: usize) -> bool {
+        self.code[at].op.is_terminator()
+    }
+
+    fn for_each_target(&self, at: usize, mut visit: impl FnMut(u32)) {
+        let inst = &self.code[at];
+        match inst.op {
+            Op::Jump => visit(inst.low()),
+            Op::Branch => {
+                visit(inst.low());
+                visit(inst.high());
+            }
+            Op::Switch => {
+                let start = inst.low() as usize;
+                self.targets[start..start + usize::from(inst.b)].iter().for_each(|&target| visit(target));
+                visit(inst.high());
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Stream {
+    /// The basic blocks that control may come to from the start, in the order of the code.
+    pub fn blocks(&self) -> Vec<Range<u32>> {
+        let blocks = reached_blocks(self, &Watch::none()).expect("nobody stops it");
+        blocks.into_iter().map(|block| block.start..block.end).collect()
+    }
+}
+
+impl ControlFlow for Stream {
+    fn len(&self) -> usize {
+        self.code.len()
+    }
+
+    fn ends_block(&self, at: usize) -> bool {
+        self.code[at].ends_block()
+    }
+
+    fn for_each_target(&self, at: usize, visit: impl FnMut(u32)) {
+        self.code[at].for_each_target(self, visit);
+    }
+}
 
 /// A basic block: the range of its instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,15 +95,16 @@ impl FlowGraph {
     ///
     /// # Errors
     /// What the watch says.
-    pub(crate) fn of(body: &Body, watch: &Watch<'_>) -> Result<FlowGraph, TrapKind> {
-        let blocks = reached_blocks(body, watch)?;
+    pub(crate) fn of(code: &impl ControlFlow, watch: &Watch<'_>) -> Result<FlowGraph, TrapKind> {
+        let blocks = reached_blocks(code, watch)?;
         let mut flow = FlowGraph { blocks, starts: vec![0], successors: Vec::new(), order: Vec::new() };
         let mut targets = Vec::new();
         for index in 0..flow.blocks.len() {
             let end = flow.blocks[index].end;
+            let last = end as usize - 1;
             targets.clear();
-            for_each_target(body, &body.code[end as usize - 1], |target| targets.push(target));
-            if !body.code[end as usize - 1].op.is_terminator() {
+            code.for_each_target(last, |target| targets.push(target));
+            if !code.ends_block(last) {
                 targets.push(end);
             }
             watch.tick(4 + 8 * targets.len())?;
@@ -141,40 +204,22 @@ impl Predecessors {
     }
 }
 
-/// Calls `visit` with every instruction that a control instruction names.
-fn for_each_target(body: &Body, inst: &Inst, mut visit: impl FnMut(u32)) {
-    match inst.op {
-        Op::Jump => visit(inst.low()),
-        Op::Branch => {
-            visit(inst.low());
-            visit(inst.high());
-        }
-        Op::Switch => {
-            let start = inst.low() as usize;
-            body.targets[start..start + usize::from(inst.b)].iter().for_each(|&target| visit(target));
-            visit(inst.high());
-        }
-        _ => {}
-    }
-}
-
 /// Follows all paths from the function's start, and cuts what they reach into blocks.
-fn reached_blocks(body: &Body, watch: &Watch<'_>) -> Result<Vec<Block>, TrapKind> {
-    let mut reached = vec![false; body.code.len()];
-    let mut leader = vec![false; body.code.len()];
+fn reached_blocks(code: &impl ControlFlow, watch: &Watch<'_>) -> Result<Vec<Block>, TrapKind> {
+    let mut reached = vec![false; code.len()];
+    let mut leader = vec![false; code.len()];
     leader[0] = true;
     let mut pending = vec![0u32];
     while let Some(start) = pending.pop() {
         let mut at = start as usize;
         while !std::mem::replace(&mut reached[at], true) {
             watch.tick(1)?;
-            let inst = &body.code[at];
-            for_each_target(body, inst, |target| {
+            code.for_each_target(at, |target| {
                 if !std::mem::replace(&mut leader[target as usize], true) {
                     pending.push(target);
                 }
             });
-            if inst.op.is_terminator() {
+            if code.ends_block(at) {
                 break;
             }
             at += 1;
@@ -182,7 +227,7 @@ fn reached_blocks(body: &Body, watch: &Watch<'_>) -> Result<Vec<Block>, TrapKind
     }
     let mut blocks: Vec<Block> = Vec::new();
     let mut open = None;
-    for (at, inst) in body.code.iter().enumerate() {
+    for at in 0..code.len() {
         watch.tick(1)?;
         if leader[at]
             && let Some(start) = open.take()
@@ -192,7 +237,7 @@ fn reached_blocks(body: &Body, watch: &Watch<'_>) -> Result<Vec<Block>, TrapKind
         if reached[at] && open.is_none() {
             open = Some(at as u32);
         }
-        if inst.op.is_terminator()
+        if code.ends_block(at)
             && let Some(start) = open.take()
         {
             blocks.push(Block { start, end: at as u32 + 1 });

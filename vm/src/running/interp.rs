@@ -22,14 +22,14 @@ use registers::{copy_registers, gather, return_registers, scatter, unpack_result
 pub(crate) use tasks::Crew;
 use trace::Trace;
 
-use crate::bytecode::isa::{Bank, Inst, Op, for_each_instruction};
+use crate::bytecode::isa::Bank;
+use crate::code::{Inst, cell, for_each_inst, value_of};
 use crate::math;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref};
 use crate::memory::stack::{NativeStack, Reserve, Stack};
 use crate::native::{Code, Status, Tier};
 use crate::running::meter::Meter;
 use crate::running::program::Program;
-use crate::sweep::{read, scalar_arm};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
 use crate::word::CONSTANT;
@@ -327,17 +327,23 @@ macro_rules! trapping {
     }};
 }
 
-/// Expands to the interpreter's only dispatch: scalar instructions from the table, the rest by hand below.
+/// Expands to the interpreter's only dispatch: pure instructions from the tables, the rest by hand below.
 macro_rules! define_execute {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
-            $args:tt -> $rbank:ident $($try:ident)? $body:block
+            ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
             $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
         structural $structural:tt
-        internal $internal:tt
+        pure { $( $(#[doc = $pdoc:literal])+ $pname:ident
+            ($($poperand:ident ($($prole:tt)+)),*) -> $pbank:ident $pbody:block ; )* }
+        effects $effects:tt
     ) => {
         impl Interp {
             /// See [`Interp::activate`].
+            ///
+            /// # Safety
+            /// The arguments are of the parameters' types, in a frame at `base`; the code is that of a module which the
+            /// verifier has accepted, so control, registers, fields and types are right.
             unsafe fn execute<const RECORD: bool>(
                 &mut self,
                 entry: u32,
@@ -382,8 +388,10 @@ macro_rules! define_execute {
                         stream = program.stream(frame.func, RECORD);
                         enter!();
                         pc = stream.code.as_ptr().add(frame.pc as usize);
-                        let call = &*pc.sub(1);
-                        &*stream.calls.as_ptr().add(call.imm as usize)
+                        let (Inst::Call { site } | Inst::CallClosure { site, .. }) = *pc.sub(1) else {
+                            unreachable!("a frame is left behind by a call")
+                        };
+                        stream.calls.at(site)
                     }};
                 }
                 // Goes on in the caller after native code has run the current frame to its end.
@@ -483,6 +491,119 @@ macro_rules! define_execute {
                     }};
                 }
 
+                // Calls a function, or a closure that is not null: natively, or in a frame of its own.
+                macro_rules! call {
+                    ($site:expr, $closure:expr) => {{
+                        charge!($site.cost);
+                        let closure: Ref = $closure;
+                        let func = if closure.is_null() { $site.func } else { heap::tag_of(*closure) };
+                        if remaining == 0 {
+                            trap!(TrapKind::Limit(Limit::Depth));
+                        }
+                        let window = window!();
+                        // What is handed on fits in the margin above the room.
+                        let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.tape));
+                        copy_registers::<RECORD>(&$site.uses, frame.base, to);
+                        if let Some(tier) = tier
+                            && let Some(code) = tier.called(program, func, RECORD, account)
+                        {
+                            self.fuel = fuel;
+                            let outcome = self.enter(tier, code, window, remaining - 1);
+                            fuel = self.fuel;
+                            if let Err(kind) = outcome {
+                                trap!(kind);
+                            }
+                            unpack_results::<RECORD>(window, &$site.defs, frame.base);
+                        } else {
+                            let callee = prepare!(func);
+                            if let Err(limit) = self.reserve::<RECORD>(&window, callee) {
+                                trap!(TrapKind::Limit(limit));
+                            }
+                            let position = pc.offset_from(stream.code.as_ptr()) as u32;
+                            self.frames.push(Frame { pc: position + 1, ..frame });
+                            remaining -= 1;
+                            frame = Frame { func, pc: 0, base: window };
+                            stream = callee;
+                            enter!();
+                            for n in stream.ref_params..stream.refs {
+                                *refs.add(n) = std::ptr::null_mut();
+                            }
+                            pc = stream.code.as_ptr();
+                            continue;
+                        }
+                    }};
+                }
+                // The same in place of the current frame.
+                macro_rules! tail_call {
+                    ($site:expr, $closure:expr) => {{
+                        charge!($site.cost);
+                        let closure: Ref = $closure;
+                        let func = if closure.is_null() { $site.func } else { heap::tag_of(*closure) };
+                        gather::<RECORD>(&$site.uses, frame.base, &mut self.scratch);
+                        let callee = prepare!(func);
+                        limit!(self.reserve::<RECORD>(&frame.base, callee));
+                        let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
+                        scatter::<RECORD>(&self.scratch, to);
+                        if let Some(tier) = tier
+                            && let Some(code) = tier.called(program, func, RECORD, account)
+                        {
+                            take_over!(tier, code);
+                        }
+                        frame.func = func;
+                        stream = callee;
+                        for n in stream.ref_params..stream.refs {
+                            *refs.add(n) = std::ptr::null_mut();
+                        }
+                        pc = stream.code.as_ptr();
+                        continue;
+                    }};
+                }
+                macro_rules! real_field {
+                    ($dst:ident, $object:ident, $primal:ident, $word:ident) => {{
+                        *reals.add($dst.index()) = *$object.add($primal as usize).cast();
+                        if RECORD {
+                            let word = *$object.add($word as usize);
+                            *words.add($dst.index()) = limit!(load_word(&mut self.tape, $object, word));
+                        }
+                    }};
+                }
+                // An object that has this tag.
+                macro_rules! tagged {
+                    ($object:ident, $tag:ident) => {{
+                        let object = *refs.add($object.index());
+                        let found = heap::tag_of(*object);
+                        if found != u32::from($tag) {
+                            trap!(TrapKind::WrongTag { expected: $tag, found: found as u16 });
+                        }
+                        object
+                    }};
+                }
+                // An array and an index that it has.
+                macro_rules! element {
+                    ($array:ident, $index:ident) => {{
+                        let array = *refs.add($array.index());
+                        let (index, len) = (*ints.add($index.index()), *array.add(LEN));
+                        if index as u64 >= len {
+                            trap!(TrapKind::IndexOutOfBounds { index, len });
+                        }
+                        (array, index as usize)
+                    }};
+                }
+                // A builder, the place of its next element, and its capacity.
+                macro_rules! room {
+                    ($builder:ident) => {{
+                        let builder = *refs.add($builder.index());
+                        if !heap::is_builder(*builder) {
+                            trap!(TrapKind::BuilderFinished);
+                        }
+                        let (len, capacity) = (*builder.add(LEN), *builder.add(CAPACITY));
+                        if len >= capacity {
+                            trap!(TrapKind::BuilderFull { capacity });
+                        }
+                        (builder, builder.add(ARRAY_HEADER + len as usize), capacity)
+                    }};
+                }
+
                 // SAFETY: room was made for the frame; the parameters are its first registers.
                 unsafe {
                     for n in stream.ref_params..stream.refs {
@@ -494,155 +615,109 @@ macro_rules! define_execute {
                     // SAFETY: control stays inside the stream: every path ends in a terminator and targets are in
                     // range. Registers, fields and tables are those that the verifier has checked.
                     unsafe {
-                        let inst: &Inst = &*pc;
-                        match inst.op {
-                            $( Op::$sname => {
-                                scalar_arm!(inst, reals, ints, $args -> $rbank, trapping!(trap, ($($try)?) $body));
-                                if RECORD && Op::$sname.makes_constant() {
-                                    *words.add(inst.a as usize) = CONSTANT;
-                                }
+                        match *pc {
+                            $( Inst::$sname { dst, $($arg),+ } => {
+                                $( let $arg = cell!(reals, ints, $bank, $arg); )+
+                                let result = trapping!(trap, ($($try)?) $body);
+                                cell!(reals, ints, $rbank, dst) = result;
                             } )*
-                            Op::Mov => {
-                                *reals.add(inst.a as usize) = *reals.add(inst.b as usize);
+                            $( Inst::$pname { dst, $($poperand),* } => {
+                                $( let $poperand = value_of!(reals, ints, $poperand, $($prole)+); )*
+                                cell!(reals, ints, $pbank, dst) = $pbody;
+                            } )*
+                            Inst::Mov { dst, src } => {
+                                *reals.add(dst.index()) = *reals.add(src.index());
                                 if RECORD {
-                                    *words.add(inst.a as usize) = *words.add(inst.b as usize);
+                                    *words.add(dst.index()) = *words.add(src.index());
                                 }
                             }
-                            Op::PrimalMov => *reals.add(inst.a as usize) = *reals.add(inst.b as usize),
-                            Op::PrimalConst => *reals.add(inst.a as usize) = f64::from_bits(inst.imm),
-                            Op::PrimalToReal => *reals.add(inst.a as usize) = *ints.add(inst.b as usize) as f64,
-                            Op::IMov => *ints.add(inst.a as usize) = *ints.add(inst.b as usize),
-                            Op::PMov => *refs.add(inst.a as usize) = *refs.add(inst.b as usize),
-                            Op::Const => {
-                                *reals.add(inst.a as usize) = f64::from_bits(inst.imm);
+                            Inst::PMov { dst, src } => *refs.add(dst.index()) = *refs.add(src.index()),
+                            Inst::Const { dst, value } => {
+                                *reals.add(dst.index()) = f64::from_bits(value);
                                 if RECORD {
-                                    *words.add(inst.a as usize) = CONSTANT;
+                                    *words.add(dst.index()) = CONSTANT;
                                 }
                             }
-                            Op::IConst => *ints.add(inst.a as usize) = inst.imm as i64,
-                            Op::PSelect => {
-                                let chosen = if *ints.add(inst.b as usize) != 0 { inst.c } else { inst.imm as u16 };
-                                *refs.add(inst.a as usize) = *refs.add(chosen as usize);
+                            Inst::Passive { dst } => {
+                                if RECORD {
+                                    *words.add(dst.index()) = CONSTANT;
+                                }
                             }
-                            Op::SegmentEnd => {
-                                let site = &*stream.segments.as_ptr().add(inst.imm as usize);
+                            Inst::PSelect { dst, c, a, b } => {
+                                let chosen = if *ints.add(c.index()) != 0 { a } else { b };
+                                *refs.add(dst.index()) = *refs.add(chosen.index());
+                            }
+                            Inst::SegmentEnd { site } => {
+                                let site = stream.segments.at(site);
                                 limit!(segment_end(site, &mut self.tape, &mut self.scratch.words, reals, words, ints));
                             }
-                            Op::LoopBegin => {
-                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
-                                loop_begin(site, &mut self.tape, words, refs);
+                            Inst::LoopBegin { site } => {
+                                loop_begin(stream.loops.at(site), &mut self.tape, words, refs);
                             }
-                            Op::LoopStep => {
-                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
+                            Inst::LoopStep { cond, site } => {
+                                let site = stream.loops.at(site);
                                 limit!(loop_step(site, &mut self.tape, reals, ints));
                                 charge!(site.cost);
-                                if (*ints.add(inst.a as usize) != 0) != site.while_true {
+                                if (*ints.add(cond.index()) != 0) != site.while_true {
                                     go!(site.end);
                                 }
                                 pc = stream.code.as_ptr().add(site.body as usize);
                                 back_edge!();
                             }
-                            Op::LoopEnd => {
-                                let site = &*stream.loops.as_ptr().add(inst.imm as usize);
-                                limit!(loop_end(program, site, &mut self.tape, Registers { reals, words, ints, refs }));
+                            Inst::LoopEnd { site } => {
+                                let frame = Registers { reals, words, ints, refs };
+                                limit!(loop_end(program, stream.loops.at(site), &mut self.tape, frame));
                             }
 
-                            Op::Jump => {
-                                charge!(inst.high());
-                                go!(inst.low());
+                            Inst::Jump { target, cost } => {
+                                charge!(cost);
+                                go!(target);
                             }
-                            Op::Branch => {
-                                charge!(u32::from(inst.b) | u32::from(inst.c) << 16);
-                                go!(if *ints.add(inst.a as usize) != 0 { inst.low() } else { inst.high() });
+                            Inst::Branch { cond, then, other, cost } => {
+                                charge!(cost);
+                                go!(if *ints.add(cond.index()) != 0 { then } else { other });
                             }
-                            Op::BackJump | Op::BackBranch => {
-                                let target = if inst.op == Op::BackJump {
-                                    charge!(inst.high());
-                                    inst.low()
-                                } else {
-                                    charge!(u32::from(inst.b) | u32::from(inst.c) << 16);
-                                    if *ints.add(inst.a as usize) != 0 { inst.low() } else { inst.high() }
-                                };
-                                let target = stream.code.as_ptr().add(target as usize);
-                                if target > pc {
-                                    pc = target;
-                                    continue;
-                                }
-                                pc = target;
+                            Inst::BackJump { target, cost } => {
+                                charge!(cost);
+                                pc = stream.code.as_ptr().add(target as usize);
                                 back_edge!();
                             }
-                            Op::Switch => {
-                                let site = &stream.switches[inst.imm as usize];
+                            Inst::BackBranch { cond, then, other, cost } => {
+                                charge!(cost);
+                                let target = if *ints.add(cond.index()) != 0 { then } else { other };
+                                let target = stream.code.as_ptr().add(target as usize);
+                                let forward = target > pc;
+                                pc = target;
+                                if forward {
+                                    continue;
+                                }
+                                back_edge!();
+                            }
+                            Inst::Switch { index, site } => {
+                                let site = stream.switches.at(site);
                                 charge!(site.cost);
-                                let index = *ints.add(inst.a as usize);
+                                let index = *ints.add(index.index());
                                 let target = usize::try_from(index).ok().and_then(|n| site.targets.get(n));
                                 go!(target.copied().unwrap_or(site.default));
                             }
-                            Op::Call | Op::CallClosure => {
-                                let site = &*stream.calls.as_ptr().add(inst.imm as usize);
-                                charge!(site.cost);
-                                let closure = if inst.op == Op::CallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
-                                let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
-                                if remaining == 0 {
-                                    trap!(TrapKind::Limit(Limit::Depth));
-                                }
-                                let window = window!();
-                                // What is handed on fits in the margin above the room.
-                                let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.tape));
-                                copy_registers::<RECORD>(&site.uses, frame.base, to);
-                                if let Some(tier) = tier
-                                    && let Some(code) = tier.called(program, func, RECORD, account)
-                                {
-                                    self.fuel = fuel;
-                                    let outcome = self.enter(tier, code, window, remaining - 1);
-                                    fuel = self.fuel;
-                                    if let Err(kind) = outcome {
-                                        trap!(kind);
-                                    }
-                                    unpack_results::<RECORD>(window, &site.defs, frame.base);
-                                } else {
-                                    let callee = prepare!(func);
-                                    if let Err(limit) = self.reserve::<RECORD>(&window, callee) {
-                                        trap!(TrapKind::Limit(limit));
-                                    }
-                                    let position = pc.offset_from(stream.code.as_ptr()) as u32;
-                                    self.frames.push(Frame { pc: position + 1, ..frame });
-                                    remaining -= 1;
-                                    frame = Frame { func, pc: 0, base: window };
-                                    stream = callee;
-                                    enter!();
-                                    for n in stream.ref_params..stream.refs {
-                                        *refs.add(n) = std::ptr::null_mut();
-                                    }
-                                    pc = stream.code.as_ptr();
-                                    continue;
-                                }
+                            Inst::Call { site } => {
+                                let site = stream.calls.at(site);
+                                call!(site, std::ptr::null_mut());
                             }
-                            Op::TailCall | Op::TailCallClosure => {
-                                let site = &*stream.calls.as_ptr().add(inst.imm as usize);
-                                charge!(site.cost);
-                                let closure = if inst.op == Op::TailCallClosure { *refs.add(inst.c as usize) } else { std::ptr::null_mut() };
-                                let func = if closure.is_null() { site.func } else { heap::tag_of(*closure) };
-                                gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
-                                let callee = prepare!(func);
-                                limit!(self.reserve::<RECORD>(&frame.base, callee));
-                                let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
-                                scatter::<RECORD>(&self.scratch, to);
-                                if let Some(tier) = tier
-                                    && let Some(code) = tier.called(program, func, RECORD, account)
-                                {
-                                    take_over!(tier, code);
-                                }
-                                frame.func = func;
-                                stream = callee;
-                                for n in stream.ref_params..stream.refs {
-                                    *refs.add(n) = std::ptr::null_mut();
-                                }
-                                pc = stream.code.as_ptr();
-                                continue;
+                            Inst::CallClosure { callee, site } => {
+                                let site = stream.calls.at(site);
+                                call!(site, *refs.add(callee.index()));
                             }
-                            Op::Ret => {
-                                let site = &*stream.calls.as_ptr().add(inst.imm as usize);
+                            Inst::TailCall { site } => {
+                                let site = stream.calls.at(site);
+                                tail_call!(site, std::ptr::null_mut());
+                            }
+                            Inst::TailCallClosure { callee, site } => {
+                                let site = stream.calls.at(site);
+                                tail_call!(site, *refs.add(callee.index()));
+                            }
+                            Inst::Ret { site } => {
+                                let site = stream.calls.at(site);
                                 charge!(site.cost);
                                 if self.frames.len() == floor {
                                     gather::<RECORD>(&site.uses, frame.base, &mut self.scratch);
@@ -655,8 +730,8 @@ macro_rules! define_execute {
                                 return_registers::<RECORD>(&site.uses, from, &results.defs, frame.base);
                                 continue;
                             }
-                            Op::Fork => {
-                                let site = &*stream.forks.as_ptr().add(inst.imm as usize);
+                            Inst::Fork { site } => {
+                                let site = stream.forks.at(site);
                                 charge!(site.cost);
                                 if remaining == 0 {
                                     trap!(TrapKind::Limit(Limit::Depth));
@@ -677,8 +752,8 @@ macro_rules! define_execute {
                                     unpack_results::<RECORD>(from, &task.defs, frame.base);
                                 }
                             }
-                            Op::ParallelMap => {
-                                let site = &*stream.maps.as_ptr().add(inst.imm as usize);
+                            Inst::ParallelMap { dst, count, site } => {
+                                let site = stream.maps.at(site);
                                 charge!(site.cost);
                                 if remaining == 0 {
                                     trap!(TrapKind::Limit(Limit::Depth));
@@ -686,18 +761,17 @@ macro_rules! define_execute {
                                 let args = window!();
                                 copy_registers::<RECORD>(&site.uses, frame.base, args);
                                 self.fuel = fuel;
-                                let outcome = self.parallel_map(site, *ints.add(inst.b as usize), args, remaining - 1);
+                                let outcome = self.parallel_map(site, *ints.add(count.index()), args, remaining - 1);
                                 fuel = self.fuel;
                                 match outcome {
-                                    Ok(array) => *refs.add(inst.a as usize) = array,
+                                    Ok(array) => *refs.add(dst.index()) = array,
                                     Err(kind) => trap!(kind),
                                 }
                             }
-                            Op::Task => unreachable!("a task stands in its fork's site"),
-                            Op::Trap => trap!(TrapKind::Message(program.message(inst.low()).to_owned())),
+                            Inst::Trap { message } => trap!(TrapKind::Message(program.message(message).to_owned())),
 
-                            Op::StructNew | Op::VariantNew | Op::ClosureNew => {
-                                let site = &*stream.objects.as_ptr().add(inst.imm as usize);
+                            Inst::New { dst, site } => {
+                                let site = stream.objects.at(site);
                                 let fields = heap::fields_of(site.header);
                                 let object = allocate!(site.header, fields.size());
                                 let to = Registers {
@@ -710,65 +784,55 @@ macro_rules! define_execute {
                                 if RECORD && is_active(object, fields) {
                                     *object.add(OWNER) = self.tape.owner;
                                 }
-                                *refs.add(inst.a as usize) = object;
+                                *refs.add(dst.index()) = object;
                             }
-                            Op::Field => {
-                                let object = *refs.add(inst.b as usize);
-                                *reals.add(inst.a as usize) = *object.add(inst.low() as usize).cast();
-                                if RECORD {
-                                    let word = *object.add(inst.high() as usize);
-                                    *words.add(inst.a as usize) = limit!(load_word(&mut self.tape, object, word));
-                                }
+                            Inst::Field { dst, object, primal, word } => {
+                                let object = *refs.add(object.index());
+                                real_field!(dst, object, primal, word);
                             }
-                            Op::IField => *ints.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize) as i64,
-                            Op::PField => *refs.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(inst.low() as usize).cast(),
-                            Op::VariantTag => {
-                                *ints.add(inst.a as usize) = i64::from(heap::tag_of(**refs.add(inst.b as usize)));
+                            Inst::IField { dst, object, at } => {
+                                *ints.add(dst.index()) = *(*refs.add(object.index())).add(at as usize) as i64;
                             }
-                            Op::Payload | Op::IPayload | Op::PPayload => {
-                                let object = *refs.add(inst.b as usize);
-                                let found = heap::tag_of(*object);
-                                if found != u32::from(inst.c) {
-                                    trap!(TrapKind::WrongTag { expected: inst.c, found: found as u16 });
-                                }
-                                let value = object.add(inst.low() as usize);
-                                match inst.op {
-                                    Op::Payload => {
-                                        *reals.add(inst.a as usize) = *value.cast();
-                                        if RECORD {
-                                            let word = *object.add(inst.high() as usize);
-                                            *words.add(inst.a as usize) =
-                                                limit!(load_word(&mut self.tape, object, word));
-                                        }
-                                    }
-                                    Op::IPayload => *ints.add(inst.a as usize) = *value as i64,
-                                    _ => *refs.add(inst.a as usize) = *value.cast(),
-                                }
+                            Inst::PField { dst, object, at } => {
+                                *refs.add(dst.index()) = *(*refs.add(object.index())).add(at as usize).cast();
+                            }
+                            Inst::VariantTag { dst, object } => {
+                                *ints.add(dst.index()) = i64::from(heap::tag_of(**refs.add(object.index())));
+                            }
+                            Inst::Payload { dst, object, tag, primal, word } => {
+                                let object = tagged!(object, tag);
+                                real_field!(dst, object, primal, word);
+                            }
+                            Inst::IPayload { dst, object, tag, at } => {
+                                *ints.add(dst.index()) = *tagged!(object, tag).add(at as usize) as i64;
+                            }
+                            Inst::PPayload { dst, object, tag, at } => {
+                                *refs.add(dst.index()) = *tagged!(object, tag).add(at as usize).cast();
                             }
 
-                            Op::Len => *ints.add(inst.a as usize) = *(*refs.add(inst.b as usize)).add(LEN) as i64,
-                            Op::Elem | Op::IElem | Op::PElem | Op::PrimalElem => {
-                                let array = *refs.add(inst.b as usize);
-                                let (index, len) = (*ints.add(inst.c as usize), *array.add(LEN));
-                                if index as u64 >= len {
-                                    trap!(TrapKind::IndexOutOfBounds { index, len });
-                                }
-                                let value = array.add(ARRAY_HEADER + index as usize);
-                                match inst.op {
-                                    Op::Elem => {
-                                        *reals.add(inst.a as usize) = *value.cast();
-                                        if RECORD {
-                                            *words.add(inst.a as usize) =
-                                                limit!(element_word(&mut self.tape, array, index as u64));
-                                        }
-                                    }
-                                    Op::PrimalElem => *reals.add(inst.a as usize) = *value.cast(),
-                                    Op::IElem => *ints.add(inst.a as usize) = *value as i64,
-                                    _ => *refs.add(inst.a as usize) = *value.cast(),
+                            Inst::Len { dst, array } => *ints.add(dst.index()) = *(*refs.add(array.index())).add(LEN) as i64,
+                            Inst::Elem { dst, array, index } => {
+                                let (array, index) = element!(array, index);
+                                *reals.add(dst.index()) = *array.add(ARRAY_HEADER + index).cast();
+                                if RECORD {
+                                    *words.add(dst.index()) =
+                                        limit!(element_word(&mut self.tape, array, index as u64));
                                 }
                             }
-                            Op::Pack => {
-                                let site = &*stream.objects.as_ptr().add(inst.imm as usize);
+                            Inst::PrimalElem { dst, array, index } => {
+                                let (array, index) = element!(array, index);
+                                *reals.add(dst.index()) = *array.add(ARRAY_HEADER + index).cast();
+                            }
+                            Inst::IElem { dst, array, index } => {
+                                let (array, index) = element!(array, index);
+                                *ints.add(dst.index()) = *array.add(ARRAY_HEADER + index) as i64;
+                            }
+                            Inst::PElem { dst, array, index } => {
+                                let (array, index) = element!(array, index);
+                                *refs.add(dst.index()) = *array.add(ARRAY_HEADER + index).cast();
+                            }
+                            Inst::Pack { dst, site } => {
+                                let site = stream.objects.at(site);
                                 let len = site.uses.reals.len() + site.uses.ints.len() + site.uses.refs.len();
                                 let array = allocate!(site.header, ARRAY_HEADER + len);
                                 *array.add(LEN) = len as u64;
@@ -783,7 +847,7 @@ macro_rules! define_execute {
                                     refs: elements.cast(),
                                 };
                                 copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
-                                *refs.add(inst.a as usize) = array;
+                                *refs.add(dst.index()) = array;
                                 if RECORD {
                                     let active = match site.element {
                                         Bank::Real => {
@@ -797,50 +861,43 @@ macro_rules! define_execute {
                                     *array.add(OWNER) = if active { self.tape.owner } else { 0 };
                                 }
                             }
-                            Op::Build => {
-                                let capacity = *ints.add(inst.b as usize);
+                            Inst::Build { dst, capacity, element } => {
+                                let capacity = *ints.add(capacity.index());
                                 let roots = roots(self.roots, refs.add(stream.refs));
-                                let element = u64::from(inst.c);
                                 let built = heap::build(&mut self.heap, capacity, element, RECORD, self.stack_bytes, roots);
                                 match built {
-                                    Ok(builder) => *refs.add(inst.a as usize) = builder,
+                                    Ok(builder) => *refs.add(dst.index()) = builder,
                                     Err(kind) => trap!(kind),
                                 }
                             }
-                            Op::Push | Op::IPush | Op::PPush => {
-                                let builder = *refs.add(inst.a as usize);
-                                if !heap::is_builder(*builder) {
-                                    trap!(TrapKind::BuilderFinished);
+                            Inst::Push { builder, value } => {
+                                let (builder, to, capacity) = room!(builder);
+                                *to.cast() = *reals.add(value.index());
+                                if RECORD {
+                                    *to.add(capacity as usize) = *words.add(value.index());
                                 }
-                                let (len, capacity) = (*builder.add(LEN), *builder.add(CAPACITY));
-                                if len >= capacity {
-                                    trap!(TrapKind::BuilderFull { capacity });
-                                }
-                                let to = builder.add(ARRAY_HEADER + len as usize);
-                                match inst.op {
-                                    Op::Push => {
-                                        *to.cast() = *reals.add(inst.b as usize);
-                                        if RECORD {
-                                            *to.add(capacity as usize) = *words.add(inst.b as usize);
-                                        }
-                                    }
-                                    Op::IPush => *to = *ints.add(inst.b as usize) as u64,
-                                    _ => {
-                                        let object = *refs.add(inst.b as usize);
-                                        *to.cast() = object;
-                                        if RECORD && *object.add(OWNER) != 0 {
-                                            *builder.add(OWNER) = self.tape.owner;
-                                        }
-                                    }
-                                }
-                                *builder.add(LEN) = len + 1;
+                                *builder.add(LEN) += 1;
                             }
-                            Op::Finish => {
-                                let array = *refs.add(inst.b as usize);
+                            Inst::IPush { builder, value } => {
+                                let (builder, to, _) = room!(builder);
+                                *to = *ints.add(value.index()) as u64;
+                                *builder.add(LEN) += 1;
+                            }
+                            Inst::PPush { builder, value } => {
+                                let (builder, to, _) = room!(builder);
+                                let object = *refs.add(value.index());
+                                *to.cast() = object;
+                                if RECORD && *object.add(OWNER) != 0 {
+                                    *builder.add(OWNER) = self.tape.owner;
+                                }
+                                *builder.add(LEN) += 1;
+                            }
+                            Inst::Finish { dst, builder } => {
+                                let array = *refs.add(builder.index());
                                 if let Err(kind) = heap::finish(array, &mut self.tape) {
                                     trap!(kind);
                                 }
-                                *refs.add(inst.a as usize) = array;
+                                *refs.add(dst.index()) = array;
                             }
                         }
                         pc = pc.add(1);
@@ -850,4 +907,4 @@ macro_rules! define_execute {
         }
     };
 }
-for_each_instruction!(define_execute);
+for_each_inst!(define_execute);

@@ -2,12 +2,12 @@
 
 use crate::bytecode::isa::{Op, Operand};
 use crate::bytecode::module::ModuleDef;
+use crate::code::Stream;
 use crate::native::Tier;
-use crate::preparation::{self, Prepared, Stream};
+use crate::preparation::{self, Prepared};
 use crate::records::recorded_loop::LoopCode;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::{Account, Watch};
-use crate::tape::LOOP;
 use crate::trap::TrapKind;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -94,7 +94,7 @@ impl Program {
                 site.id += first_segment;
             }
             for site in stream.loops.iter_mut().filter(|site| site.id != u32::MAX) {
-                site.id = (site.id + first_loop) | LOOP;
+                site.id += first_loop;
             }
             segments.into_iter().for_each(|code| _ = self.segments.push(code));
             loops.into_iter().for_each(|code| _ = self.loops.push(code));
@@ -118,7 +118,7 @@ impl Program {
     /// A loop's code by the number that its records carry.
     #[inline]
     pub(crate) fn recorded_loop(&self, id: u32) -> &LoopCode {
-        &self.loops[(id & !LOOP) as usize]
+        &self.loops[id as usize]
     }
 
     /// A string of the module.

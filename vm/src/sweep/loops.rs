@@ -6,10 +6,12 @@
 //! are added to their slots, one after the other: two of them may be one slot.
 
 use super::tasks::Run;
-use super::{Frame, Scattered, Sweep, run_straight};
+use super::{Frame, Sweep};
+use crate::code::run_straight;
 use crate::native::{LoopFn, LoopRun};
+use crate::records::import::Import;
 use crate::records::recorded_loop::{LoopCode, LoopTail};
-use crate::tape::STRIP_BYTES;
+use crate::records::strip;
 use crate::trap::TrapKind;
 
 /// Iterations between two looks at the clock.
@@ -20,11 +22,8 @@ const BATCH: u64 = 1 << 14;
 /// # Safety
 /// `slots` are those of a record of this loop.
 unsafe fn pushed_slots(code: &LoopCode, slots: *const u32) -> u32 {
-    if code.pushed.is_none() {
-        return 0;
-    }
-    // SAFETY: it stands behind the slots of inputs and arrays.
-    unsafe { slots.add(code.contributions.len() + code.arrays as usize).read_unaligned() }
+    // SAFETY: promised by the caller.
+    code.layout.pushed().map_or(0, |n| unsafe { slots.add(n).read_unaligned() })
 }
 
 /// A loop of which strips are left.
@@ -39,29 +38,27 @@ pub(super) struct OpenLoop<'a> {
     idle: bool,
     native: Option<LoopFn>,
     /// Arrays of other tasks that it reads here and there.
-    scattered: Vec<Scattered>,
+    scattered: Vec<Import>,
 }
 
 impl Sweep {
     /// Begins the sweep of a loop with the record at its end. Returns the record's start.
     ///
     /// # Safety
-    /// `trailer` is that of a record of this loop.
+    /// `trailer` is that of a record of the loop of this number, whose outputs have slots from `first` on.
     #[inline(never)]
     pub(super) unsafe fn recorded_loop<'a>(
         &mut self,
         run: &Run<'a>,
         frame: &mut Frame<'a>,
+        (id, first): (u32, u32),
         trailer: *const u32,
         open: &mut Option<OpenLoop<'a>>,
     ) -> Result<*const u8, TrapKind> {
         let program = run.program;
-        // SAFETY: promised by the caller.
-        let (id, first) = unsafe { (trailer.read_unaligned(), trailer.add(1).read_unaligned()) };
         let code = program.recorded_loop(id);
-        let (once_reals, once_ints) = (code.once_reals as usize, code.once_ints as usize);
         // SAFETY: promised by the caller.
-        let LoopTail { iterations: left, entries, reals, ints, slots } = unsafe { LoopTail::read(code, trailer) };
+        let LoopTail { iterations: left, entries, once, slots } = unsafe { LoopTail::read(code, trailer) };
         let scattered = std::mem::take(&mut self.scattered);
         let adjoints = frame.adjoints();
         let outputs = &adjoints[first as usize..first as usize + code.slots()];
@@ -77,28 +74,23 @@ impl Sweep {
             if self.ints.len() < code.ints {
                 self.ints.resize(code.ints, 0);
             }
-            let cleared = code.cleared as usize;
-            self.reals[..cleared].fill(0.0);
+            self.reals[..code.frame.cleared].fill(0.0);
             for (&register, &adjoint) in code.outputs.iter().zip(outputs) {
                 self.reals[usize::from(register)] = adjoint;
             }
-            // SAFETY: the record holds these numbers, unaligned; derived code stays in the frame.
+            let [real, int] = code.frame.once();
+            let (reals, ints) = (self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
+            // SAFETY: promised by the caller; the frame is large enough, and derived code stays in it.
             unsafe {
-                for (n, register) in self.reals[cleared..cleared + once_reals].iter_mut().enumerate() {
-                    *register = reals.add(n).read_unaligned();
-                }
-                for (n, register) in self.ints[..once_ints].iter_mut().enumerate() {
-                    *register = ints.add(n).read_unaligned();
-                }
-                run_straight(&code.prologue, self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
+                code.layout.once.load(once, reals.add(real), ints.add(int));
+                run_straight(&code.prologue, reals, ints);
             }
         }
         let tier = program.tier.as_ref().filter(|_| scattered.is_empty());
         let native = tier.and_then(|tier| tier.recorded_loop(program, id, left, run.account));
-        // The entries stand before the record's numbers.
         let found = OpenLoop { code, left, slots, idle, native, scattered };
         // SAFETY: as above.
-        unsafe { self.iterations(run, frame, found, (reals.cast(), entries), open) }
+        unsafe { self.iterations(run, frame, found, (once, entries), open) }
     }
 
     /// Sweeps a strip of the open loop. Returns its start.
@@ -114,10 +106,9 @@ impl Sweep {
         open: &mut Option<OpenLoop<'a>>,
     ) -> Result<*const u8, TrapKind> {
         let found = open.take().expect("a strip is followed by more of its loop");
-        // SAFETY: the number of entries stands before the trailer, the entries before that.
+        // SAFETY: promised by the caller.
         unsafe {
-            let entries = trailer.sub(1).read_unaligned();
-            let end = trailer.cast::<u8>().add(super::TRAILER_BYTES).sub(STRIP_BYTES);
+            let (entries, end) = strip::read(trailer);
             self.iterations(run, frame, found, (end, entries), open)
         }
     }
@@ -215,14 +206,13 @@ impl Sweep {
         count: u64,
     ) -> *const u8 {
         let OpenLoop { code, slots, ref scattered, .. } = *found;
-        let (entry_reals, entry_ints) = (code.entry_reals as usize, code.entry_ints as usize);
-        let entry_bytes = code.entry_bytes();
+        let (entry, entry_bytes) = (code.layout.entry, code.entry_bytes());
         let (reals, ints) = (self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
+        let [real, int] = code.frame.entry();
         // SAFETY: registers that the code names are in the frame; the record holds what is read from it.
         unsafe {
-            let saved_reals = reals.add((code.cleared + code.once_reals) as usize);
-            let saved_ints = ints.add(code.once_ints as usize);
-            let firsts = slots.add(code.contributions.len());
+            let (saved_reals, saved_ints) = (reals.add(real), ints.add(int));
+            let firsts = slots.add(code.layout.array(0));
             let pushed = pushed_slots(code, slots);
             for n in 0..count {
                 if let Some(register) = code.pushed {
@@ -231,14 +221,7 @@ impl Sweep {
                     *reals.add(usize::from(register)) = adjoint;
                 }
                 at = at.sub(entry_bytes);
-                let entry = at.cast::<f64>();
-                for n in 0..entry_reals {
-                    *saved_reals.add(n) = entry.add(n).read_unaligned();
-                }
-                let entry = entry.add(entry_reals).cast::<i64>();
-                for n in 0..entry_ints {
-                    *saved_ints.add(n) = entry.add(n).read_unaligned();
-                }
+                entry.load(at, saved_reals, saved_ints);
                 run_straight(&code.body, reals, ints);
                 for element in &code.elements {
                     let first = firsts.add(usize::from(element.array)).read_unaligned();
@@ -246,11 +229,11 @@ impl Sweep {
                         (*ints.add(usize::from(element.index)), *reals.add(usize::from(element.contribution)));
                     if first != 0 {
                         frame.add((i64::from(first as i32) + index) as u32, value);
-                    } else if let Some(found) = scattered.iter().find(|found| found.array == element.array.into())
+                    } else if let Some(found) = scattered.iter().find(|found| found.number == element.array.into())
                         && value != 0.0
                     {
-                        let slot = found.first + index as u32;
-                        frame.debts.owe(frame.node, found.owner, slot, value, &run.inboxes);
+                        let slot = found.slot + index as u32;
+                        frame.debts.owe(frame.node, found.owner(), slot, value, &run.inboxes);
                     }
                 }
                 run_straight(&code.moves, reals, ints);

@@ -7,14 +7,11 @@
 //! Which imports there are is a part of the program's meaning, because the order of sums in the sweep follows from it.
 //! So nothing here may depend on addresses, on threads or on the engine; owners are compared, never ordered.
 
-use super::{IMPORT, IMPORT_RANGE, LOOP_IMPORT, LOOP_SCATTER, TRAILER_BYTES, Tape};
+use super::Tape;
+use crate::records::{Kind, import};
 use crate::trap::Limit;
 use std::collections::HashMap;
 
-/// Bytes of the record of a single slot: owner, its slot, trailer.
-pub(crate) const IMPORT_BYTES: usize = 8 + 4 + TRAILER_BYTES;
-/// Bytes of the record of a range: owner, its first slot, length, trailer.
-pub(crate) const RANGE_BYTES: usize = 8 + 4 + 4 + TRAILER_BYTES;
 /// Single slots that are remembered, by their last bits.
 const REMEMBERED: usize = 32;
 /// An element that is read alone costs as much as so many elements of a range.
@@ -117,13 +114,10 @@ impl Tape {
         if known.owner == owner && known.slot == slot {
             return Ok(known.local);
         }
-        let (start, local) = self.record(IMPORT_BYTES, 1, 1)?;
+        let (start, local) = self.record(import::SINGLE_BYTES, 1, 1)?;
         self.not_a_record();
-        // SAFETY: the record has room for exactly this.
-        unsafe {
-            start.cast::<u64>().write_unaligned(owner);
-            write(start.add(8), &[slot, IMPORT, local]);
-        }
+        // SAFETY: there is room for it.
+        unsafe { import::write_single(start, owner, slot, local) };
         self.imports().singles[slot as usize % REMEMBERED] = Single { owner, slot, local };
         Ok(local)
     }
@@ -146,7 +140,7 @@ impl Tape {
         }
         let whole = self.reserve_slots(u64::from(array.len))?;
         self.imports().find(array).whole = whole;
-        self.range_record(array.owner, (array.first, array.len, whole), IMPORT_RANGE)?;
+        self.range_record(array.owner, (array.first, array.len, whole), Kind::ImportRange)?;
         Ok(whole + index)
     }
 
@@ -158,7 +152,7 @@ impl Tape {
         }
         let whole = self.reserve_slots(u64::from(array.len))?;
         self.imports().find(array).whole = whole;
-        self.range_record(array.owner, (array.first, array.len, whole), IMPORT_RANGE)?;
+        self.range_record(array.owner, (array.first, array.len, whole), Kind::ImportRange)?;
         Ok(whole)
     }
 
@@ -203,33 +197,27 @@ impl Tape {
     }
 
     /// Writes the record of a range, of a kind.
-    fn range_record(&mut self, owner: u64, range: (u32, u32, u32), kind: u32) -> Result<(), Limit> {
+    fn range_record(&mut self, owner: u64, range: (u32, u32, u32), kind: Kind) -> Result<(), Limit> {
         let (first, len, local) = range;
-        let (start, _) = self.record(RANGE_BYTES, 0, len)?;
+        let (start, _) = self.record(import::RANGE_BYTES, 0, len)?;
         self.not_a_record();
-        // SAFETY: the record has room for exactly this.
-        unsafe {
-            start.cast::<u64>().write_unaligned(owner);
-            write(start.add(8), &[first, len, kind, local]);
-        }
+        // SAFETY: there is room for it.
+        unsafe { import::write_range(start, kind, owner, (first, len), local) };
         Ok(())
     }
 
     /// Records a range that was imported for the loop whose record is the last one.
     pub(crate) fn record_loop_import(&mut self, owner: u64, range: (u32, u32, u32)) -> Result<(), Limit> {
-        self.range_record(owner, range, LOOP_IMPORT)
+        self.range_record(owner, range, Kind::LoopImport)
     }
 
     /// Records that the loop whose record is the last one, or is followed by records of this kind only, reads
     /// elements of the array of this number here and there.
     pub(crate) fn record_scattered(&mut self, array: ForeignArray, number: u32, reads: u64) -> Result<(), Limit> {
-        let (start, _) = self.record(RANGE_BYTES, 0, u32::try_from(reads).unwrap_or(u32::MAX))?;
+        let (start, _) = self.record(import::RANGE_BYTES, 0, u32::try_from(reads).unwrap_or(u32::MAX))?;
         self.not_a_record();
-        // SAFETY: the record has room for exactly this.
-        unsafe {
-            start.cast::<u64>().write_unaligned(array.owner);
-            write(start.add(8), &[array.first, number, LOOP_SCATTER, 0]);
-        }
+        // SAFETY: there is room for it.
+        unsafe { import::write_range(start, Kind::LoopScatter, array.owner, (array.first, number), 0) };
         Ok(())
     }
 
@@ -237,16 +225,5 @@ impl Tape {
     fn not_a_record(&mut self) {
         self.records -= 1;
         self.import_count += 1;
-    }
-}
-
-/// Writes numbers one after the other.
-///
-/// # Safety
-/// There is room for them.
-unsafe fn write(at: *mut u8, numbers: &[u32]) {
-    for (n, &number) in numbers.iter().enumerate() {
-        // SAFETY: promised by the caller.
-        unsafe { at.cast::<u32>().add(n).write_unaligned(number) };
     }
 }

@@ -108,10 +108,6 @@ struct Scan<'m> {
 impl Scan<'_> {
     fn check(&mut self, inst: &Inst, report: &Report) -> Result<(), Fault> {
         let body = &self.function.body;
-        if inst.op.is_internal() {
-            let found = format!("`{}`", inst.op.info().mnemonic);
-            return Err(Fault::new(Rule::InternalOp, "an instruction of the reference", found));
-        }
         let Some(operands) = body.operands(inst) else {
             let expected = format!("lists in {} registers and {} targets", body.regs.len(), body.targets.len());
             return Err(Fault::new(Rule::ListBounds, expected, "a list that reaches outside"));

@@ -4,33 +4,12 @@
 //! adds a structural instruction to the table is led here by the compiler: the `match` has no wildcard.
 
 use super::{Fault, Report, Rule, limits, name, type_of};
-use crate::bytecode::isa::{Op, Operand, Reg, for_each_instruction};
+use crate::bytecode::isa::{Op, Operand, Reg, Structural};
 use crate::bytecode::module::{Function, TypeDef, TypeId, ValueType, VariantDef};
-
-macro_rules! define_structural {
-    (
-        scalar $scalar:tt
-        structural { $( $(#[doc = $doc:literal])+ $code:literal $name:ident $mnemonic:ident $operands:tt ; )* }
-        internal $internal:tt
-    ) => {
-        /// The instructions that are not scalar.
-        enum Structural { $($name),* }
-
-        impl Structural {
-            fn new(op: Op) -> Option<Self> {
-                match op {
-                    $( Op::$name => Some(Structural::$name), )*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-for_each_instruction!(define_structural);
 
 /// Checks one instruction's operands against each other, the function and the module.
 pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &Report) -> Result<(), Fault> {
-    let Some(structural) = Structural::new(op) else { return Ok(()) };
+    let Some(structural) = op.structural() else { return Ok(()) };
     let view = View { function, operands, report };
     match structural {
         // Roles say everything.

@@ -2,11 +2,11 @@
 //! and imports what the loop has read of other tasks' arrays.
 
 use super::registers::Registers;
+use crate::code::run_straight;
 use crate::memory::heap::{ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER, Ref};
 use crate::records::recorded_loop::{LoopCode, LoopSite, LoopTail, PushSite};
 use crate::records::segment::OutputWord;
 use crate::running::program::Program;
-use crate::sweep::run_straight;
 use crate::tape::{ForeignArray, Imported, OpenLoop, Reads, Tape};
 use crate::trap::Limit;
 use crate::word::{CONSTANT, slot};
@@ -53,39 +53,14 @@ pub(super) unsafe fn loop_step(
     ints: *const i64,
 ) -> Result<(), Limit> {
     tape.open_loop.iterations += 1;
-    if !tape.open_loop.active || site.entry_bytes == 0 {
+    let bytes = site.layout.entry.bytes();
+    if !tape.open_loop.active || bytes == 0 {
         return Ok(());
     }
-    let entry = tape.entry(site.entry_bytes as usize)?.cast::<u64>();
-    // SAFETY: promised by the caller; an entry has the size that the site's lists add up to.
-    unsafe { write_numbers(entry, &site.entry_reals, &site.entry_ints, reals, ints) };
-    Ok(())
-}
-
-/// Writes registers to a record. Returns where it goes on.
-///
-/// # Safety
-/// The frame has the registers, and `to` has room for 8 bytes for each.
-#[inline(always)]
-unsafe fn write_numbers(
-    mut to: *mut u64,
-    real_regs: &[u16],
-    int_regs: &[u16],
-    reals: *const f64,
-    ints: *const i64,
-) -> *mut u64 {
+    let entry = tape.entry(bytes)?;
     // SAFETY: promised by the caller.
-    unsafe {
-        for &reg in real_regs {
-            to.write_unaligned((*reals.add(usize::from(reg))).to_bits());
-            to = to.add(1);
-        }
-        for &reg in int_regs {
-            to.write_unaligned(*ints.add(usize::from(reg)) as u64);
-            to = to.add(1);
-        }
-    }
-    to
+    unsafe { site.write_entry(entry, reals, ints) };
+    Ok(())
 }
 
 /// Gives the last `count` elements of a builder consecutive slots from `first` on; 0: they are constants.
@@ -120,7 +95,7 @@ pub(super) unsafe fn loop_end(
         if active != 0 {
             let OpenLoop { iterations, .. } = tape.open_loop;
             let cost = iterations.saturating_mul(u64::from(site.iteration_cost)) + u64::from(site.once_cost);
-            let (start, first) = tape.end_loop(site.tail_bytes as usize, site.slots, cost)?;
+            let (start, first) = tape.end_loop(site.layout.tail_bytes(), site.slots, cost)?;
             base = first;
             let mut pushed_slot = None;
             if let Some(PushSite { mask: 1.., .. }) = site.push {
@@ -129,15 +104,11 @@ pub(super) unsafe fn loop_end(
                 }
                 pushed_slot = Some(pushed);
             }
-            let at = write_numbers(start.cast(), &site.once_reals, &site.once_ints, frame.reals, frame.ints);
             let inputs = site.inputs.iter().map(|&reg| slot(*frame.words.add(usize::from(reg))));
             let firsts = site.arrays.iter().map(|&reg| slot(*(*frame.refs.add(usize::from(reg))).add(FIRST)));
-            let counts = [iterations as u32, (iterations >> 32) as u32, tape.open_loop.entries];
-            let mut at = at.cast::<u32>();
-            for value in inputs.chain(firsts).chain(pushed_slot).chain(counts).chain([site.id, first]) {
-                at.write_unaligned(value);
-                at = at.add(1);
-            }
+            let slots = inputs.chain(firsts).chain(pushed_slot);
+            let counts = (iterations, tape.open_loop.entries);
+            site.write_tail(start, slots, counts, first, (frame.reals, frame.ints));
             if site.arrays.iter().any(|&reg| is_foreign(*frame.refs.add(usize::from(reg)), tape.owner)) {
                 import_arrays(program, site, tape, frame.refs)?;
             }
@@ -183,7 +154,7 @@ pub(crate) unsafe fn import_arrays(
         let code = program.recorded_loop(site.id);
         let record = LoopTail::read(code, tape.last_trailer());
         let reads = reads(code, &record);
-        let firsts = record.slots.add(code.contributions.len()).cast_mut();
+        let firsts = record.slots.add(code.layout.array(0)).cast_mut();
         let (mut ranges, mut scattered) = (Vec::new(), Vec::new());
         for (n, (&reg, &reads)) in site.arrays.iter().zip(&reads).enumerate() {
             let array = *refs.add(usize::from(reg));
@@ -222,11 +193,10 @@ pub(crate) unsafe fn import_arrays(
 /// `record` is one of the loop.
 unsafe fn reads(code: &LoopCode, record: &LoopTail) -> Vec<Reads> {
     let (mut reals, mut ints) = (vec![0.0; code.reals], vec![0; code.ints]);
-    // SAFETY: promised by the caller; derived code stays in its frame. Reals that it reads are of no interest here.
+    // SAFETY: promised by the caller; derived code stays in its frame.
     unsafe {
-        for (n, register) in ints[..code.once_ints as usize].iter_mut().enumerate() {
-            *register = record.ints.add(n).read_unaligned();
-        }
+        let [real, int] = code.frame.once();
+        code.layout.once.load(record.once, reals.as_mut_ptr().add(real), ints.as_mut_ptr().add(int));
         let indices = |ints: &[i64]| -> Vec<i64> {
             code.elements.iter().map(|element| ints[usize::from(element.index)]).collect()
         };
@@ -250,7 +220,7 @@ unsafe fn reads(code: &LoopCode, record: &LoopTail) -> Vec<Reads> {
             let len = (high - low + 1) as u64;
             if len / RANGE_READS_MIN > count { Reads::Scattered(count) } else { Reads::Range(low as u32, len as u32) }
         };
-        (0..code.arrays).map(array_reads).collect()
+        (0..code.layout.arrays as u32).map(array_reads).collect()
     }
 }
 

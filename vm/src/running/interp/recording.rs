@@ -73,24 +73,9 @@ pub(super) unsafe fn segment_end(
         }
         let mut base = 0;
         if active != 0 {
-            let (start, first) = tape.record(site.record_bytes as usize, site.slots, site.sweep_cost)?;
+            let (start, first) = tape.record(site.layout.bytes(), site.slots, site.sweep_cost)?;
+            site.write(start, first, reals, words, ints);
             base = first;
-            let mut at = start.cast::<u64>();
-            for &reg in &site.saved_reals {
-                at.write_unaligned((*reals.add(usize::from(reg))).to_bits());
-                at = at.add(1);
-            }
-            for &reg in &site.saved_ints {
-                at.write_unaligned(*ints.add(usize::from(reg)) as u64);
-                at = at.add(1);
-            }
-            let mut at = at.cast::<u32>();
-            for &reg in &site.inputs {
-                at.write_unaligned(crate::word::slot(*words.add(usize::from(reg))));
-                at = at.add(1);
-            }
-            at.write_unaligned(site.id);
-            at.add(1).write_unaligned(first);
         }
         let word = |output: OutputWord| match output {
             OutputWord::Slot { offset, mask } if mask & active != 0 => u64::from(base + offset),

@@ -2,8 +2,8 @@
 
 use super::Results;
 use super::recording::load_word;
+use crate::code::RegList;
 use crate::memory::heap::{self, Ref};
-use crate::preparation::RegList;
 use crate::tape::Tape;
 use crate::trap::Limit;
 

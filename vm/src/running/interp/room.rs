@@ -1,8 +1,8 @@
 //! Room on the stacks of a strand: made before a frame or what is handed over needs it, and counted as live memory.
 
 use super::{Frame, Interp, Registers};
+use crate::code::Stream;
 use crate::memory::stack::Ground;
-use crate::preparation::Stream;
 use crate::trap::Limit;
 
 impl Interp {

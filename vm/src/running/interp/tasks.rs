@@ -18,10 +18,10 @@
 use super::trace::Trace;
 use super::{Interp, Registers};
 use crate::bytecode::isa::Bank;
+use crate::code::{Counts, ForkSite, MapSite};
 use crate::embedding::engine::{Engine, Limits};
 use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref};
 use crate::memory::stack::stack_pointer;
-use crate::preparation::{Counts, ForkSite, MapSite};
 use crate::running::meter::{Account, Halt, Meter};
 use crate::running::program::Program;
 use crate::tape::{self, ForeignArray, ForkNode, Suspended, Tape, TaskNode};

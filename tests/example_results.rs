@@ -1,0 +1,65 @@
+//! The results of the examples to the last bit, with what their tapes hold: `tests/data/example_results.txt` has what
+//! the command that stands in each example prints. A change of the machine that is to change no result changes nothing
+//! there.
+//!
+//! `DUALVM_BLESS=1` writes the file anew.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What of the statistics is the program's own, not the machine's.
+const COUNTS: [&str; 4] = ["instructions", "records", "slots", "tape bytes"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The commands in the comments of an example, without `dualvm`.
+fn commands(example: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(example).expect("examples can be read");
+    let lines = text.lines().map(|line| line.trim_start_matches(['-', ';', ' ']));
+    lines.filter_map(|line| line.strip_prefix("dualvm ")).map(str::to_owned).collect()
+}
+
+/// A command's words, of which some are quoted.
+fn words(command: &str) -> Vec<String> {
+    let quoted = command.split('\'').enumerate();
+    let words = quoted.flat_map(|(n, part)| match n % 2 {
+        1 => vec![part.to_owned()],
+        _ => part.split_whitespace().map(str::to_owned).collect(),
+    });
+    words.collect()
+}
+
+/// What the command prints, and the counts of its statistics.
+fn run(command: &str, more: &[&str]) -> String {
+    let mut dualvm = Command::new(env!("CARGO_BIN_EXE_dualvm"));
+    let done = dualvm.current_dir(root()).args(words(command)).args(more).arg("--stats").output();
+    let done = done.expect("the command starts");
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{command}\n{err}");
+    let counts = err.lines().filter(|line| COUNTS.iter().any(|count| line.starts_with(count)));
+    counts.fold(out.into_owned(), |all, line| all + line + "\n")
+}
+
+#[test]
+fn examples_print_what_they_always_have() {
+    let folder = std::fs::read_dir(root().join("examples")).expect("there are examples");
+    let mut examples: Vec<PathBuf> = folder.map(|entry| entry.expect("entries can be read").path()).collect();
+    examples.retain(|path| path.extension().is_some_and(|extension| extension == "dual" || extension == "dvs"));
+    examples.sort();
+    let mut found = String::new();
+    for command in examples.iter().flat_map(|example| commands(example)) {
+        let results = run(&command, &["--jit", "off", "--threads", "1"]);
+        let native = run(&command, &["--jit", "always", "--threads", "2"]);
+        assert_eq!(native, results, "{command}: natively on two threads");
+        writeln!(found, "$ dualvm {command}\n{results}").expect("writing to a string succeeds");
+    }
+    let file = root().join("tests/data/example_results.txt");
+    if std::env::var_os("DUALVM_BLESS").is_some() {
+        std::fs::write(&file, &found).expect("the file can be written");
+    }
+    let expected = std::fs::read_to_string(&file).expect("the results stand in the repository");
+    assert_eq!(found, expected, "results have changed: DUALVM_BLESS=1 writes them anew");
+}

@@ -1,0 +1,55 @@
+//! Prepared code: what runs, natively or interpreted, and what derivation gives.
+//!
+//! - `inst`: the instruction set, with operands resolved and typed;
+//! - `site`: operands that don't fit into an instruction;
+//! - `straight`: running pure instructions.
+//!
+//! [`Stream`] is a function's code for one mode. Nothing here knows how code is made ([`crate::preparation`]).
+
+mod inst;
+mod site;
+mod straight;
+
+pub(crate) use inst::for_each_inst;
+pub use inst::{Form, Inst, IntReg, Pure, RealReg, RefReg, ScalarInst};
+pub use site::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Site, Sites, SwitchSite, TaskSite};
+pub(crate) use site::{InSite, Leads};
+pub(crate) use straight::{cell, run_straight, value_of};
+
+use crate::records::recorded_loop::LoopSite;
+use crate::records::segment::SegmentSite;
+
+/// A function's code, ready to run in one mode.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// The instructions.
+    pub code: Vec<Inst>,
+    /// The bytecode instruction that each entry of `code` comes from.
+    pub origin: Vec<u32>,
+    /// Calls and returns.
+    pub calls: Sites<CallSite>,
+    /// Forks.
+    pub forks: Sites<ForkSite>,
+    /// Parallel maps.
+    pub maps: Sites<MapSite>,
+    /// Jumps by index.
+    pub switches: Sites<SwitchSite>,
+    /// Instructions that make objects of registers.
+    pub objects: Sites<ObjectSite>,
+    /// Ends of segments.
+    pub segments: Sites<SegmentSite>,
+    /// Loops that are recorded as one.
+    pub loops: Sites<LoopSite>,
+    /// Real registers of a frame.
+    pub reals: usize,
+    /// Integer registers of a frame.
+    pub ints: usize,
+    /// Reference registers of a frame.
+    pub refs: usize,
+    /// How many of the real registers are parameters.
+    pub real_params: usize,
+    /// How many of the integer registers are parameters.
+    pub int_params: usize,
+    /// How many of the reference registers are parameters. The others start as null.
+    pub ref_params: usize,
+}

@@ -1,0 +1,311 @@
+//! Operands that don't fit into an instruction: lists of registers, targets, layouts. An instruction has the number of
+//! a site, which is typed by what stands there.
+
+use super::Stream;
+use crate::bytecode::isa::{Bank, Reg};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+/// The number of a site in its list.
+pub struct Site<T> {
+    index: u32,
+    site: PhantomData<fn() -> T>,
+}
+
+impl<T> Site<T> {
+    /// The number of the n-th site.
+    pub const fn new(index: u32) -> Self {
+        Site { index, site: PhantomData }
+    }
+
+    /// The site's place in its list.
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+}
+
+impl<T> Clone for Site<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Site<T> {}
+impl<T> PartialEq for Site<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index
+    }
+}
+impl<T> Eq for Site<T> {}
+impl<T> fmt::Debug for Site<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.index)
+    }
+}
+
+/// The sites of one kind.
+#[derive(Debug)]
+pub struct Sites<T>(Vec<T>);
+
+impl<T> Default for Sites<T> {
+    fn default() -> Self {
+        Sites(Vec::new())
+    }
+}
+
+impl<T> Sites<T> {
+    pub(crate) fn push(&mut self, site: T) -> Site<T> {
+        self.0.push(site);
+        Site::new(self.0.len() as u32 - 1)
+    }
+
+    /// The number that the next site will have.
+    pub(crate) fn next(&self) -> Site<T> {
+        Site::new(self.0.len() as u32)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All sites in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.0.iter_mut()
+    }
+
+    /// A site, without a check.
+    ///
+    /// # Safety
+    /// The number is that of a site in this list, as all those are that a stream's own instructions have.
+    #[inline(always)]
+    pub(crate) unsafe fn at(&self, site: Site<T>) -> &T {
+        debug_assert!((site.index as usize) < self.0.len());
+        // SAFETY: promised by the caller.
+        unsafe { self.0.get_unchecked(site.index as usize) }
+    }
+}
+
+impl<T> Index<Site<T>> for Sites<T> {
+    type Output = T;
+    fn index(&self, site: Site<T>) -> &T {
+        &self.0[site.index as usize]
+    }
+}
+impl<T> IndexMut<Site<T>> for Sites<T> {
+    fn index_mut(&mut self, site: Site<T>) -> &mut T {
+        &mut self.0[site.index as usize]
+    }
+}
+impl<'a, T> IntoIterator for &'a Sites<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+/// What a site may be asked.
+pub(crate) trait InSite: Sized {
+    /// The sites of this kind of a stream.
+    fn sites(stream: &Stream) -> &Sites<Self>;
+
+    /// Shows the registers of the instructions that refer to the site, and whether they write them.
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool));
+}
+
+/// A site that says where control goes on.
+pub(crate) trait Leads: InSite {
+    /// Shows the positions in the stream.
+    fn for_each_target(&self, visit: &mut dyn FnMut(u32));
+}
+
+impl<T: InSite> Index<Site<T>> for Stream {
+    type Output = T;
+    fn index(&self, site: Site<T>) -> &T {
+        &T::sites(self)[site]
+    }
+}
+
+/// Registers by bank, each in order.
+#[derive(Debug, Default)]
+pub struct RegList {
+    /// Real registers.
+    pub reals: Box<[u16]>,
+    /// Integer registers.
+    pub ints: Box<[u16]>,
+    /// Reference registers.
+    pub refs: Box<[u16]>,
+}
+
+impl RegList {
+    pub(crate) fn new(regs: &[Reg]) -> Self {
+        let of = |bank| regs.iter().filter(|reg| reg.bank == bank).map(|reg| reg.index).collect();
+        RegList { reals: of(Bank::Real), ints: of(Bank::Int), refs: of(Bank::Ref) }
+    }
+
+    /// How many registers there are.
+    pub fn counts(&self) -> Counts {
+        Counts { reals: self.reals.len(), ints: self.ints.len(), refs: self.refs.len() }
+    }
+
+    fn for_each(&self, def: bool, visit: &mut dyn FnMut(Reg, bool)) {
+        self.reals.iter().for_each(|&index| visit(Reg::real(index), def));
+        self.ints.iter().for_each(|&index| visit(Reg::int(index), def));
+        self.refs.iter().for_each(|&index| visit(Reg::reference(index), def));
+    }
+}
+
+/// Numbers of registers by bank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Real registers.
+    pub reals: usize,
+    /// Integer registers.
+    pub ints: usize,
+    /// Reference registers.
+    pub refs: usize,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: Counts) {
+        self.reals += other.reals;
+        self.ints += other.ints;
+        self.refs += other.refs;
+    }
+}
+
+/// A call, a tail call or a return.
+#[derive(Debug)]
+pub struct CallSite {
+    /// The function that is called, if it is known.
+    pub func: u32,
+    /// Arguments, or the returned registers.
+    pub uses: RegList,
+    /// The registers that take the results.
+    pub defs: RegList,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
+}
+
+impl InSite for CallSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.calls
+    }
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.uses.for_each(false, visit);
+        self.defs.for_each(true, visit);
+    }
+}
+
+/// A task of a fork.
+#[derive(Debug)]
+pub struct TaskSite {
+    /// The function that is called.
+    pub func: u32,
+    /// Arguments.
+    pub uses: RegList,
+    /// The registers that take the results.
+    pub defs: RegList,
+    /// Where the arguments begin among those of all tasks.
+    pub args_at: Counts,
+    /// Where the results begin among those of all tasks.
+    pub results_at: Counts,
+}
+
+/// A fork. Arguments of all tasks are handed over side by side, and so are the results, behind them.
+#[derive(Debug)]
+pub struct ForkSite {
+    /// The tasks in order.
+    pub tasks: Box<[TaskSite]>,
+    /// Arguments of all tasks.
+    pub args: Counts,
+    /// Results of all tasks.
+    pub results: Counts,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
+}
+
+impl InSite for ForkSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.forks
+    }
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.tasks.iter().for_each(|task| task.uses.for_each(false, visit));
+        self.tasks.iter().for_each(|task| task.defs.for_each(true, visit));
+    }
+}
+
+/// A parallel map.
+#[derive(Debug)]
+pub struct MapSite {
+    /// The function that is called for each range.
+    pub func: u32,
+    /// Arguments that all calls get after the range.
+    pub uses: RegList,
+    /// How many there are.
+    pub args: Counts,
+    /// The bank of the elements.
+    pub element: Bank,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
+}
+
+impl InSite for MapSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.maps
+    }
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.uses.for_each(false, visit);
+    }
+}
+
+/// A jump by index.
+#[derive(Debug)]
+pub struct SwitchSite {
+    /// Stream positions by index.
+    pub targets: Box<[u32]>,
+    /// Where any other index leads.
+    pub default: u32,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
+}
+
+impl InSite for SwitchSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.switches
+    }
+    fn for_each_reg(&self, _: &mut dyn FnMut(Reg, bool)) {}
+}
+
+impl Leads for SwitchSite {
+    fn for_each_target(&self, visit: &mut dyn FnMut(u32)) {
+        self.targets.iter().for_each(|&target| visit(target));
+        visit(self.default);
+    }
+}
+
+/// An instruction that makes an object from registers.
+#[derive(Debug)]
+pub struct ObjectSite {
+    /// The object's first header word.
+    pub header: u64,
+    /// What goes into it.
+    pub uses: RegList,
+    /// The bank of the elements, for arrays.
+    pub element: Bank,
+}
+
+impl InSite for ObjectSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.objects
+    }
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.uses.for_each(false, visit);
+    }
+}

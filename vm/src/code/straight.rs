@@ -1,0 +1,79 @@
+//! Running pure instructions: what derived code consists of.
+
+use super::Inst;
+use super::inst::for_each_inst;
+use crate::math;
+use crate::trap::TrapKind;
+
+/// The place of a register.
+macro_rules! cell {
+    ($reals:expr, $ints:expr, real, $register:expr) => {
+        *$reals.add($register.index())
+    };
+    ($reals:expr, $ints:expr, int, $register:expr) => {
+        *$ints.add($register.index())
+    };
+}
+pub(crate) use cell;
+
+/// The value of an operand of a pure instruction.
+macro_rules! value_of {
+    ($reals:expr, $ints:expr, $operand:ident, use $bank:tt) => {
+        $crate::code::cell!($reals, $ints, $bank, $operand)
+    };
+    ($reals:expr, $ints:expr, $operand:ident, $($constant:tt)+) => {
+        $operand
+    };
+}
+pub(crate) use value_of;
+
+/// A scalar that can trap is not derived code: its result stays what it was.
+macro_rules! without_trap {
+    (() $body:block) => {
+        $body
+    };
+    ((try) $body:block) => {{
+        let result: Result<_, TrapKind> = $body;
+        match result {
+            Ok(value) => value,
+            Err(_) => unreachable!("derived code has no instructions that trap"),
+        }
+    }};
+}
+
+macro_rules! define_run_straight {
+    (
+        scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
+            ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+        structural $structural:tt
+        pure { $( $(#[doc = $pdoc:literal])+ $pname:ident
+            ($($poperand:ident ($($prole:tt)+)),*) -> $pbank:ident $pbody:block ; )* }
+        effects { $( $(#[doc = $doc:literal])+ $name:ident $operands:tt $flags:tt ; )* }
+    ) => {
+        /// Runs derived code.
+        ///
+        /// # Safety
+        /// The frames have the registers that the code names.
+        pub(crate) unsafe fn run_straight(code: &[Inst], reals: *mut f64, ints: *mut i64) {
+            for inst in code {
+                // SAFETY: promised by the caller.
+                unsafe {
+                    match *inst {
+                        $( Inst::$sname { dst, $($arg),+ } => {
+                            $( let $arg = cell!(reals, ints, $bank, $arg); )+
+                            let result = without_trap!(($($try)?) $body);
+                            cell!(reals, ints, $rbank, dst) = result;
+                        } )*
+                        $( Inst::$pname { dst, $($poperand),* } => {
+                            $( let $poperand = value_of!(reals, ints, $poperand, $($prole)+); )*
+                            cell!(reals, ints, $pbank, dst) = $pbody;
+                        } )*
+                        $( Inst::$name { .. } => unreachable!("derived code touches registers only"), )*
+                    }
+                }
+            }
+        }
+    };
+}
+for_each_inst!(define_run_straight);

@@ -1,0 +1,421 @@
+//! Writing a stream: bytecode with its operands resolved, segments with their ends, recorded loops as their paths.
+
+use super::Prepared;
+use super::flow::{Block, FlowGraph};
+use super::loop_detection::Loop;
+use super::segmentation::Segment;
+use crate::bytecode::isa::{self, Bank, Op, Structural};
+use crate::bytecode::module::{Body, Function, ModuleDef, TypeDef};
+use crate::code::{
+    CallSite, Counts, ForkSite, Inst, IntReg, MapSite, ObjectSite, RealReg, RefReg, RegList, Site, Stream, SwitchSite,
+    TaskSite,
+};
+use crate::memory::heap::{self, Fields};
+use crate::records::recorded_loop::{LoopCode, LoopPlan, LoopSite};
+use crate::records::segment::{RecordPlan, SegmentCode, SegmentSite};
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
+
+/// What deriving a segment takes per instruction, and a loop, in the units of [`Watch::tick`].
+const SEGMENT_WORK: usize = 100;
+const LOOP_WORK: usize = 1 << 14;
+
+pub(super) struct Emitter<'a> {
+    module: &'a ModuleDef,
+    body: &'a Body,
+    watch: &'a Watch<'a>,
+    /// Whether the stream is for recording runs.
+    recording: bool,
+    stream: Stream,
+    /// The code of the records that the stream writes.
+    segments: Vec<SegmentCode>,
+    loops: Vec<LoopCode>,
+    /// The stream position of each bytecode instruction.
+    position: Vec<u32>,
+    /// Instructions since fuel was last charged for.
+    cost: u32,
+    /// Where instructions stand whose targets are numbers of bytecode instructions as yet.
+    unresolved: Vec<u32>,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(module: &'a ModuleDef, function: &'a Function, recording: bool, watch: &'a Watch<'a>) -> Self {
+        let body = &function.body;
+        let params = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
+        let stream = Stream {
+            reals: body.reals as usize,
+            ints: body.ints as usize,
+            refs: body.refs.len(),
+            real_params: params(Bank::Real),
+            int_params: params(Bank::Int),
+            ref_params: params(Bank::Ref),
+            ..Stream::default()
+        };
+        Emitter {
+            module,
+            body,
+            watch,
+            recording,
+            stream,
+            segments: Vec::new(),
+            loops: Vec::new(),
+            position: vec![0; body.code.len()],
+            cost: 0,
+            unresolved: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(
+        mut self,
+        flow: &FlowGraph,
+        segments: Vec<Segment>,
+        loops: Vec<Loop>,
+    ) -> Result<Prepared, TrapKind> {
+        let mut segments = segments.into_iter().peekable();
+        let mut loops = loops.into_iter().peekable();
+        for &Block { start, end } in flow.blocks() {
+            self.cost = 0;
+            if let Some(found) = loops.next_if(|found| found.start == start) {
+                self.watch.tick(LOOP_WORK)?;
+                self.whole_loop(found, end);
+                continue;
+            }
+            let mut at = start;
+            while at < end {
+                match segments.next_if(|segment| segment.start == at) {
+                    Some(segment) => {
+                        self.watch.tick(SEGMENT_WORK * (segment.end - at) as usize)?;
+                        at = segment.end;
+                        self.segment(segment);
+                    }
+                    None => {
+                        self.watch.tick(8)?;
+                        self.inst(at, self.recording);
+                        at += 1;
+                    }
+                }
+            }
+            if !self.body.code[end as usize - 1].op.is_terminator() {
+                // Control falls into the next block, whose cost is its own.
+                self.jump(end - 1, end, self.cost);
+            }
+        }
+        self.resolve_targets()?;
+        let Emitter { stream, segments, loops, .. } = self;
+        Ok(Prepared { stream, segments, loops })
+    }
+
+    fn here(&self) -> u32 {
+        self.stream.code.len() as u32
+    }
+
+    fn push(&mut self, origin: u32, inst: Inst) {
+        self.stream.code.push(inst);
+        self.stream.origin.push(origin);
+    }
+
+    /// A jump to a bytecode instruction.
+    fn jump(&mut self, origin: u32, target: u32, cost: u32) {
+        self.unresolved.push(self.here());
+        self.push(origin, Inst::Jump { target, cost });
+    }
+
+    /// Emits one instruction where control may come to. `words`: reals have words, which move with them.
+    fn inst(&mut self, at: u32, words: bool) {
+        self.position[at as usize] = self.here();
+        self.lower(at, words);
+    }
+
+    /// Every instruction of the bytecode in prepared code.
+    fn lower(&mut self, at: u32, words: bool) {
+        let inst = &self.body.code[at as usize];
+        let [a, b, c, d] = inst.narrow();
+        let Some(structural) = inst.op.structural() else {
+            self.cost += 1;
+            let count = inst.op.info().operands.len() - 1;
+            let scalar = Inst::scalar(inst.op, a, &[b, c, d][..count]);
+            self.push(at, scalar.expect("the instruction is a scalar one, with its operands"));
+            if words && inst.op.makes_constant() {
+                self.push(at, Inst::Passive { dst: RealReg(a) });
+            }
+            return;
+        };
+        if structural == Structural::Task {
+            // Its fork has it.
+            return;
+        }
+        self.cost += 1;
+        let cost = self.cost;
+        let lowered = match structural {
+            Structural::Mov if words => Inst::Mov { dst: RealReg(a), src: RealReg(b) },
+            Structural::Mov => Inst::PrimalMov { dst: RealReg(a), src: RealReg(b) },
+            Structural::IMov => Inst::IMov { dst: IntReg(a), src: IntReg(b) },
+            Structural::PMov => Inst::PMov { dst: RefReg(a), src: RefReg(b) },
+            Structural::Const if words => Inst::Const { dst: RealReg(a), value: inst.imm },
+            Structural::Const => Inst::PrimalConst { dst: RealReg(a), value: inst.imm },
+            Structural::IConst => Inst::IConst { dst: IntReg(a), value: inst.imm as i64 },
+            Structural::PSelect => Inst::PSelect { dst: RefReg(a), c: IntReg(b), a: RefReg(c), b: RefReg(d) },
+
+            Structural::Jump => {
+                self.unresolved.push(self.here());
+                Inst::Jump { target: inst.low(), cost }
+            }
+            Structural::Branch => {
+                self.unresolved.push(self.here());
+                Inst::Branch { cond: IntReg(a), then: inst.low(), other: inst.high(), cost }
+            }
+            Structural::Switch => Inst::Switch { index: IntReg(a), site: self.switch_site(inst) },
+            Structural::Call => Inst::Call { site: self.call_site(inst) },
+            Structural::TailCall => Inst::TailCall { site: self.call_site(inst) },
+            Structural::CallClosure => Inst::CallClosure { callee: RefReg(a), site: self.call_site(inst) },
+            Structural::TailCallClosure => Inst::TailCallClosure { callee: RefReg(a), site: self.call_site(inst) },
+            Structural::Ret => Inst::Ret { site: self.call_site(inst) },
+            Structural::Trap => Inst::Trap { message: inst.low() },
+            Structural::Fork => Inst::Fork { site: self.fork_site(at, inst.imm as u32) },
+            Structural::Task => unreachable!("a task stands in its fork's site"),
+            Structural::ParallelMap => {
+                Inst::ParallelMap { dst: RefReg(a), count: IntReg(b), site: self.map_site(inst) }
+            }
+
+            Structural::StructNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, 0) },
+            Structural::VariantNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, u32::from(b)) },
+            Structural::ClosureNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, inst.low()) },
+            Structural::Pack => Inst::Pack { dst: RefReg(a), site: self.array_site(inst) },
+            Structural::Field => {
+                let (primal, word) = self.real_field(b, 0, c);
+                Inst::Field { dst: RealReg(a), object: RefReg(b), primal, word }
+            }
+            Structural::IField => Inst::IField { dst: IntReg(a), object: RefReg(b), at: self.int_field(b, 0, c) },
+            Structural::PField => Inst::PField { dst: RefReg(a), object: RefReg(b), at: self.ref_field(b, 0, c) },
+            Structural::VariantTag => Inst::VariantTag { dst: IntReg(a), object: RefReg(b) },
+            Structural::Payload => {
+                let (primal, word) = self.real_field(b, c, d);
+                Inst::Payload { dst: RealReg(a), object: RefReg(b), tag: c, primal, word }
+            }
+            Structural::IPayload => {
+                Inst::IPayload { dst: IntReg(a), object: RefReg(b), tag: c, at: self.int_field(b, c, d) }
+            }
+            Structural::PPayload => {
+                Inst::PPayload { dst: RefReg(a), object: RefReg(b), tag: c, at: self.ref_field(b, c, d) }
+            }
+            Structural::Len => Inst::Len { dst: IntReg(a), array: RefReg(b) },
+            Structural::Elem if words => Inst::Elem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
+            Structural::Elem => Inst::PrimalElem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
+            Structural::IElem => Inst::IElem { dst: IntReg(a), array: RefReg(b), index: IntReg(c) },
+            Structural::PElem => Inst::PElem { dst: RefReg(a), array: RefReg(b), index: IntReg(c) },
+            Structural::Build => Inst::Build { dst: RefReg(a), capacity: IntReg(b), element: self.element(a) },
+            Structural::Push => Inst::Push { builder: RefReg(a), value: RealReg(b) },
+            Structural::IPush => Inst::IPush { builder: RefReg(a), value: IntReg(b) },
+            Structural::PPush => Inst::PPush { builder: RefReg(a), value: RefReg(b) },
+            Structural::Finish => Inst::Finish { dst: RefReg(a), builder: RefReg(b) },
+        };
+        self.push(at, lowered);
+    }
+
+    fn switch_site(&mut self, inst: &isa::Inst) -> Site<SwitchSite> {
+        let start = inst.low() as usize;
+        let targets = self.body.targets[start..start + usize::from(inst.b)].into();
+        self.stream.switches.push(SwitchSite { targets, default: inst.high(), cost: self.cost })
+    }
+
+    fn call_site(&mut self, inst: &isa::Inst) -> Site<CallSite> {
+        let (uses, defs) = self.body.reg_lists(inst);
+        let (uses, defs) = (RegList::new(uses), RegList::new(defs));
+        let cost = std::mem::take(&mut self.cost);
+        self.stream.calls.push(CallSite { func: inst.low(), uses, defs, cost })
+    }
+
+    /// Makes the site of a fork from the instructions of its tasks.
+    fn fork_site(&mut self, at: u32, count: u32) -> Site<ForkSite> {
+        let body = self.body;
+        let (mut args, mut results) = (Counts::default(), Counts::default());
+        let task = |inst: &isa::Inst| {
+            let (uses, defs) = body.reg_lists(inst);
+            let (uses, defs) = (RegList::new(uses), RegList::new(defs));
+            let site = TaskSite { func: inst.low(), uses, defs, args_at: args, results_at: results };
+            args.add(site.uses.counts());
+            results.add(site.defs.counts());
+            site
+        };
+        let tasks: Box<[TaskSite]> = body.code[at as usize + 1..][..count as usize].iter().map(task).collect();
+        let cost = std::mem::take(&mut self.cost) + count;
+        self.stream.forks.push(ForkSite { tasks, args, results, cost })
+    }
+
+    fn map_site(&mut self, inst: &isa::Inst) -> Site<MapSite> {
+        let (uses, _) = self.body.reg_lists(inst);
+        let uses = RegList::new(uses);
+        let (args, element) = (uses.counts(), self.element(inst.a));
+        let cost = std::mem::take(&mut self.cost);
+        self.stream.maps.push(MapSite { func: inst.low(), uses, args, element, cost })
+    }
+
+    /// The site of an object of fields, with a tag or the number of a function.
+    fn object_site(&mut self, inst: &isa::Inst, tag: u32) -> Site<ObjectSite> {
+        let (uses, _) = self.body.reg_lists(inst);
+        let uses = RegList::new(uses);
+        let counts = Fields { reals: uses.reals.len(), ints: uses.ints.len(), refs: uses.refs.len() };
+        let header = heap::object_header(counts, tag);
+        self.stream.objects.push(ObjectSite { header, uses, element: Bank::Ref })
+    }
+
+    fn array_site(&mut self, inst: &isa::Inst) -> Site<ObjectSite> {
+        let (uses, _) = self.body.reg_lists(inst);
+        let (uses, element) = (RegList::new(uses), self.element(inst.a));
+        self.stream.objects.push(ObjectSite { header: heap::array_header(element), uses, element })
+    }
+
+    fn type_of(&self, reference: u16) -> &'a TypeDef {
+        &self.module.types[self.body.refs[usize::from(reference)].index()]
+    }
+
+    /// The bank of the elements of an array or a builder.
+    fn element(&self, reference: u16) -> Bank {
+        match self.type_of(reference) {
+            TypeDef::Array(element) | TypeDef::Builder(element) => element.bank(),
+            _ => unreachable!("the verifier checks that array instructions work on arrays"),
+        }
+    }
+
+    /// The layout of the object in a reference register, a struct or a variant's payload, and how many fields of the
+    /// same bank stand before the one of this number.
+    fn field(&self, object: u16, tag: u16, number: u16) -> (Fields, usize) {
+        let fields = match self.type_of(object) {
+            TypeDef::Struct(fields) => fields,
+            TypeDef::Variant(variants) => &variants[usize::from(tag)].fields,
+            _ => unreachable!("the verifier checks that fields are read from structs and variants"),
+        };
+        let bank = fields[usize::from(number)].bank();
+        let nth = fields[..usize::from(number)].iter().filter(|field| field.bank() == bank).count();
+        (Fields::of(fields), nth)
+    }
+
+    /// Where a field's primal and its word stand.
+    fn real_field(&self, object: u16, tag: u16, number: u16) -> (u32, u32) {
+        let (layout, nth) = self.field(object, tag, number);
+        (layout.real_at(nth) as u32, layout.word_at(nth) as u32)
+    }
+
+    fn int_field(&self, object: u16, tag: u16, number: u16) -> u32 {
+        let (layout, nth) = self.field(object, tag, number);
+        layout.int_at(nth) as u32
+    }
+
+    fn ref_field(&self, object: u16, tag: u16, number: u16) -> u32 {
+        let (layout, nth) = self.field(object, tag, number);
+        layout.ref_at(nth) as u32
+    }
+
+    /// Emits a segment: its instructions as they stand, copies of reals as copies of primals, then its end.
+    fn segment(&mut self, segment: Segment) {
+        let (start, end) = (segment.start, segment.end);
+        let plan = RecordPlan::new(segment, self.body.reals as u16);
+        self.stream.reals = self.stream.reals.max(self.body.reals as usize + plan.copies.len());
+        for at in start..end {
+            self.position[at as usize] = self.here();
+            for copy in plan.copies.iter().filter(|copy| copy.before == at) {
+                self.push(at, Inst::PrimalMov { dst: RealReg(copy.to), src: RealReg(copy.from) });
+            }
+            self.lower(at, self.body.code[at as usize].op != Op::Mov);
+        }
+        if plan.site.outputs.is_empty() {
+            return;
+        }
+        // A segment without inputs never writes a record; its end makes its outputs constants.
+        let id = if plan.site.inputs.is_empty() {
+            u32::MAX
+        } else {
+            self.segments.push(plan.code);
+            self.segments.len() as u32 - 1
+        };
+        let site = self.stream.segments.push(SegmentSite { id, ..plan.site });
+        self.push(end - 1, Inst::SegmentEnd { site });
+    }
+
+    /// Emits a loop that is recorded as one. The blocks of its path but the first may be entered from elsewhere, so
+    /// they stand in the stream a second time, as ordinary blocks. `next` is where the bytecode's next block begins.
+    fn whole_loop(&mut self, found: Loop, next: u32) {
+        let (start, exit, path) = (found.start, found.exit, found.path.clone());
+        let LoopPlan { mut site, code, copies } = LoopPlan::new(found, self.body.reals as u16, self.body.ints as u16);
+        for copy in &copies {
+            let frame = if copy.bank == Bank::Real { &mut self.stream.reals } else { &mut self.stream.ints };
+            *frame = (*frame).max(usize::from(copy.to) + 1);
+        }
+        if let Some(code) = code {
+            site.id = self.loops.len() as u32;
+            self.loops.push(code);
+        }
+        let number = self.stream.loops.next();
+        self.position[start as usize] = self.here();
+        self.push(start, Inst::LoopBegin { site: number });
+        site.body = self.here();
+        let mut position_in_path = 0;
+        for (n, block) in path.iter().enumerate() {
+            for at in block.start..block.end {
+                for copy in copies.iter().filter(|copy| copy.before == position_in_path) {
+                    let (dst, src) = (copy.to, copy.from);
+                    let inst = match copy.bank {
+                        Bank::Real => Inst::PrimalMov { dst: RealReg(dst), src: RealReg(src) },
+                        _ => Inst::IMov { dst: IntReg(dst), src: IntReg(src) },
+                    };
+                    self.push(at, inst);
+                }
+                self.path_inst(at, number);
+                position_in_path += 1;
+            }
+            if n + 1 < path.len() {
+                // Fuel is charged where a primal run charges it.
+                let cost = std::mem::take(&mut self.cost);
+                let target = self.here() + 1;
+                self.push(block.end - 1, Inst::Jump { target, cost });
+            }
+        }
+        site.cost = self.cost;
+        site.end = self.here();
+        let last = path.last().expect("a path has blocks").end - 1;
+        self.push(last, Inst::LoopEnd { site: number });
+        if exit != next {
+            self.jump(last, exit, 0);
+        }
+        let pushed = self.stream.loops.push(site);
+        debug_assert_eq!(pushed, number);
+    }
+
+    /// Emits an instruction of a loop's path, which leaves words alone. A jump within the path comes with the block's
+    /// end, and the branch that ends the path is the end of an iteration.
+    fn path_inst(&mut self, at: u32, site: Site<LoopSite>) {
+        let inst = &self.body.code[at as usize];
+        match inst.op {
+            Op::Jump => self.cost += 1,
+            Op::Branch => {
+                self.cost += 1;
+                self.push(at, Inst::LoopStep { cond: IntReg(inst.a), site });
+            }
+            _ => self.lower(at, false),
+        }
+    }
+
+    /// Targets become positions in the stream.
+    fn resolve_targets(&mut self) -> Result<(), TrapKind> {
+        let (position, watch) = (&self.position, self.watch);
+        watch.tick(self.stream.code.len())?;
+        for &here in &self.unresolved {
+            watch.tick(1)?;
+            let inst = &mut self.stream.code[here as usize];
+            inst.for_each_target_mut(|target| *target = position[*target as usize]);
+            match *inst {
+                Inst::Jump { target, cost } if target <= here => *inst = Inst::BackJump { target, cost },
+                Inst::Branch { cond, then, other, cost } if then.min(other) <= here => {
+                    *inst = Inst::BackBranch { cond, then, other, cost };
+                }
+                _ => {}
+            }
+        }
+        for site in self.stream.switches.iter_mut() {
+            watch.tick(site.targets.len())?;
+            site.targets.iter_mut().for_each(|target| *target = position[*target as usize]);
+            site.default = position[site.default as usize];
+        }
+        Ok(())
+    }
+}
