@@ -141,13 +141,13 @@
 //! and all limits hold.
 //!
 //! ```
-//! # use dualvm::{Config, Engine, Error, Jit, Mode, Module};
+//! # use dualvm::{Config, Engine, Error, CodeKind, Jit, Mode, Module};
 //! let mut config = Config::default();
 //! config.jit = Jit::Always;
 //! let module = Module::from_source(&Engine::new(config), "sq.dual", "def sq (x : Real) : Real = x * x")?;
 //! assert_eq!(module.function("sq")?.call(&[3.0.into()])?, 9.0.into());
 //! let compiled = module.compiled();
-//! assert_eq!((compiled[0].name.as_str(), compiled[0].mode), ("sq", Mode::Primal));
+//! assert_eq!((compiled[0].name.as_str(), compiled[0].kind), ("sq", CodeKind::Function(Mode::PRIMAL)));
 //! # Ok::<(), Error>(())
 //! ```
 //!
@@ -245,7 +245,7 @@ pub use seed::{ArgumentsSeed, ValueSeed};
 pub use typed::TypedFunction;
 pub use vm::engine::{CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, Stats};
 pub use vm::module::{DataDef, HostType, Interface};
-pub use vm::native::{CompiledCode, Listing, Mode, Refusal, Thresholds};
+pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
 pub use vm::typed::TypeMismatch;
 pub use vm::value::{ArgumentError, Value};

@@ -4,7 +4,7 @@ use crate::frontend::{self, CompileOptions, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
 use crate::vm::module::{FuncId, ModuleDef};
-use crate::vm::native::{CompiledCode, Listing, Refusal};
+use crate::vm::native::{CompiledCode, Listing, Mode, Refusal};
 use crate::vm::{binary, engine, text};
 use crate::{Error, ErrorKind, Function};
 use dualvm_jit::Cranelift;
@@ -193,10 +193,10 @@ impl Module {
         self.verified.compile_failures()
     }
 
-    /// What the native code of a function looks like, in primal or in recording runs. `None` if there is no native
+    /// What the native code of a function looks like in a mode. `None` if there is no native
     /// code on this machine, or the engine's configuration turns it off.
-    pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
-        self.verified.native_listing(func, recording)
+    pub fn native_listing(&self, func: FuncId, mode: Mode) -> Option<Result<Listing, Refusal>> {
+        self.verified.native_listing(func, mode)
     }
 
     /// The engine that the module belongs to.

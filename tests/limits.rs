@@ -3,6 +3,7 @@
 mod support;
 
 use dualvm_vm::engine::{CallOptions, CancelHandle, Engine, Function, Limits, RunError};
+use dualvm_vm::native::Mode;
 use dualvm_vm::trap::{Limit, TrapKind};
 use dualvm_vm::value::Value;
 use std::time::{Duration, Instant};
@@ -345,7 +346,10 @@ fn depth_counts_frames_exactly() {
             let trap = assert_limit(f.call_with(&args(1.0, n), &depth(frames - 1)), Limit::Depth);
             assert_eq!(trap.innermost.len() + trap.omitted + trap.outermost.len(), frames - 1, "{trap}");
             assert!(trap.innermost.iter().chain(&trap.outermost).all(|frame| frame.function == "deep"));
-            assert_eq!(assert_limit(f.grad_with(&args(1.0, n), &depth(frames - 1)), Limit::Depth), trap);
+            let recording = assert_limit(f.grad_with(&args(1.0, n), &depth(frames - 1)), Limit::Depth);
+            assert_eq!(recording.to_string(), trap.to_string());
+            assert!(trap.innermost.iter().all(|frame| frame.mode == Mode::PRIMAL));
+            assert!(recording.innermost.iter().all(|frame| frame.mode == Mode::RECORDING));
         }
     }
 }

@@ -160,7 +160,8 @@ fn fuel_runs_out_where_it_does_without_recording() {
         for fuel in (0..needed).step_by(7).chain([needed - 1]) {
             let options = CallOptions::with_limits(Limits { fuel, ..Limits::default() });
             let plain = assert_limit(f.call_with(&case.args, &options), Limit::Fuel);
-            assert_eq!(assert_limit(f.grad_with(&case.args, &options), Limit::Fuel), plain, "{fuel}");
+            let recording = assert_limit(f.grad_with(&case.args, &options), Limit::Fuel);
+            assert_eq!(recording.to_string(), plain.to_string(), "{fuel}");
         }
         let whole = f.grad_with(&case.args, &CallOptions::default()).unwrap().stats.instructions;
         let options = |fuel| CallOptions::with_limits(Limits { fuel, ..Limits::default() });
@@ -321,8 +322,8 @@ fn random_bodies_agree_with_the_reference_and_with_records_per_segment() {
         let fail = |error: String| -> ! { panic!("seed {seed}: {error}\n{}", dualvm_vm::text::print(&case.def)) };
         if let Err(Stop::Trap(kind)) = case.reference::<f64>(|_, x| x) {
             let (plain, recording) = (case.function().call(&case.args), case.function().value_and_grad(&case.args));
-            let (plain, recording) = (format!("{:?}", trap(plain)), format!("{:?}", trap(recording)));
-            assert!(plain == recording && plain.contains(&format!("{kind:?}")), "{plain}, {recording}, {kind:?}");
+            let (plain, recording) = (trap(plain).to_string(), trap(recording).to_string());
+            assert!(plain == recording && plain.starts_with(&kind.to_string()), "{plain}, {recording}, {kind:?}");
             continue;
         }
         let stats = case.check().unwrap_or_else(|error| fail(error));

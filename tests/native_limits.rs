@@ -6,7 +6,7 @@ mod support;
 use dualvm_jit::Cranelift;
 use dualvm_vm::engine::{CallOptions, CancelHandle, Config, Engine, Function, Jit, Limits, Module, RunError};
 use dualvm_vm::module::ModuleDef;
-use dualvm_vm::native::{Mode, Thresholds};
+use dualvm_vm::native::{CodeKind, Mode, Thresholds};
 use dualvm_vm::trap::{Limit, Trap, TrapKind};
 use dualvm_vm::value::Value;
 use std::sync::Arc;
@@ -262,7 +262,8 @@ fn native_and_interpreted_code_call_each_other() {
     }
     let module = load_into(&engine(Jit::Always), with_long("odd"));
     run(&get(&module, "even"), &deep, &CallOptions::default(), true).unwrap();
-    let compiled = |name: &str| module.compiled().iter().any(|code| code.name == name && code.mode != Mode::Adjoint);
+    let compiled =
+        |name: &str| module.compiled().iter().any(|code| code.name == name && code.kind != CodeKind::Adjoint);
     assert!(compiled("even") && !compiled("odd"));
 }
 
@@ -384,9 +385,8 @@ fn every_example_is_compiled() {
         let def = module.def().clone();
         let module = load_into(&engine(Jit::Always), def.clone());
         for n in 0..def.functions.len() as u32 {
-            for recording in [false, true] {
-                let listing =
-                    module.native_listing(dualvm_vm::module::FuncId(n), recording).expect("there is native code");
+            for mode in [Mode::PRIMAL, Mode::RECORDING] {
+                let listing = module.native_listing(dualvm_vm::module::FuncId(n), mode).expect("there is native code");
                 listing.unwrap_or_else(|refusal| panic!("{}, {n}: {refusal}", path.display()));
                 functions += 1;
             }

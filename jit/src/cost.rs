@@ -64,7 +64,7 @@ fn function(request: &FunctionRequest<'_>, most: Duration) -> Work {
     if least.ns() > most.as_nanos() as f64 {
         return least;
     }
-    let words = if request.recording { 2 } else { 1 };
+    let words = if request.mode.is_recording() { 2 } else { 1 };
     let registers = words * stream.reals + stream.ints;
     let sizes = sizes(request);
     let insts = FRAME + fetched(request) + sizes.iter().sum::<u64>();
@@ -98,13 +98,13 @@ fn fetched(request: &FunctionRequest<'_>) -> u64 {
     let null = stream.refs - stream.ref_params;
     // Every variable costs something, used or not.
     let declared = (stream.reals + stream.ints + stream.refs) / 16;
-    (if request.recording { 2 * reals } else { reals } + ints + null + declared) as u64
+    (if request.mode.is_recording() { 2 * reals } else { reals } + ints + null + declared) as u64
 }
 
 /// What each instruction of a stream is in Cranelift's instructions.
 pub(crate) fn sizes(request: &FunctionRequest<'_>) -> Vec<u64> {
     let stream = request.stream;
-    let measure = Measure { stream, recording: request.recording };
+    let measure = Measure { stream, recording: request.mode.is_recording() };
     let mut sizes: Vec<u64> = stream.code.iter().map(|inst| measure.inst(inst)).collect();
     for (range, rounds) in counted_loops(stream) {
         sizes[range].iter_mut().for_each(|size| *size *= rounds);

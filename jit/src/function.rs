@@ -25,7 +25,7 @@ use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, LEN};
-use dualvm_vm::native::{Form, FunctionRequest, Inst, IntReg, Pure, RegList, ScalarInst, Stream, SwitchSite};
+use dualvm_vm::native::{Form, FunctionRequest, Inst, IntReg, Position, Pure, RegList, ScalarInst, Stream, SwitchSite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
@@ -80,15 +80,15 @@ struct Function<'e, 'a> {
     /// The tags that objects are known to have, by reference register.
     tags: Vec<Option<u16>>,
     /// Loops in which no reference changes and nothing allocates, by the position of their head.
-    tight: BTreeMap<u32, TightLoop>,
+    tight: BTreeMap<Position, TightLoop>,
     /// The one that is being written.
     inside: Option<TightLoop>,
     /// The round of a counted loop that is written, if it is one of several that run without tests.
     group: Option<GroupRound>,
     /// The stream's blocks.
-    code: Vec<Range<u32>>,
+    code: Vec<Range<Position>>,
     /// The blocks that stream positions begin.
-    blocks: BTreeMap<u32, Block>,
+    blocks: BTreeMap<Position, Block>,
     context: Value,
     bases: Bases,
     remaining: Value,
@@ -96,7 +96,7 @@ struct Function<'e, 'a> {
     callee: SigRef,
     open_loop: OpenLoop,
     /// The stream position of the instruction that is written.
-    at: u32,
+    at: Position,
 }
 
 /// The first registers of a frame in each bank.
@@ -117,7 +117,7 @@ impl<'e, 'a> Function<'e, 'a> {
         let params: Vec<Value> = emit.b.block_params(entry).to_vec();
         let mut declare = |count: usize, ty: Type| (0..count).map(|_| emit.b.declare_var(ty)).collect::<Vec<_>>();
         let reals = declare(stream.reals, F64);
-        let words = declare(if request.recording { stream.reals } else { 0 }, I64);
+        let words = declare(if request.mode.is_recording() { stream.reals } else { 0 }, I64);
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
         let code = stream.blocks();
@@ -153,7 +153,7 @@ impl<'e, 'a> Function<'e, 'a> {
             exits,
             callee,
             open_loop,
-            at: 0,
+            at: Position::default(),
         }
     }
 
@@ -163,11 +163,11 @@ impl<'e, 'a> Function<'e, 'a> {
             self.at = block.start;
             self.emit.b.switch_to_block(self.blocks[&block.start]);
             self.enter_block();
-            for at in block.clone() {
+            for at in block.start.to(block.end) {
                 self.at = at;
-                self.inst(&self.stream.code[at as usize]);
+                self.inst(&self.stream.code[at.index()]);
             }
-            if !self.stream.code[self.at as usize].ends_block() {
+            if !self.stream.code[self.at.index()].ends_block() {
                 self.emit.b.ins().jump(self.blocks[&block.end], &[]);
             }
         }
@@ -204,7 +204,7 @@ impl<'e, 'a> Function<'e, 'a> {
         for n in 0..reals {
             let value = self.emit.load(F64, self.bases.reals, cell(n));
             self.emit.b.def_var(self.reals[n], value);
-            if self.request.recording {
+            if self.request.mode.is_recording() {
                 let word = self.emit.load(I64, self.bases.words, cell(n));
                 self.emit.b.def_var(self.words[n], word);
             }
@@ -223,7 +223,7 @@ impl<'e, 'a> Function<'e, 'a> {
             }
         }
         self.fetch_fuel();
-        let first = self.blocks[&self.request.entry.unwrap_or(0)];
+        let first = self.blocks[&self.request.entry.unwrap_or_default()];
         self.emit.b.ins().jump(first, &[]);
     }
 
@@ -235,7 +235,7 @@ impl<'e, 'a> Function<'e, 'a> {
         self.emit.b.ins().jump(self.exits.unwind, &[position.into()]);
         self.emit.b.switch_to_block(self.exits.unwind);
         let position = self.emit.b.block_params(self.exits.unwind)[0];
-        let func = self.emit.b.ins().iconst(I32, i64::from(self.request.func));
+        let func = self.emit.b.ins().iconst(I32, i64::from(self.request.func.0));
         self.emit.call(Helper::Unwind, &[self.context, func, position]);
         let stopped = self.emit.int(1);
         self.emit.b.ins().return_(&[stopped]);
@@ -270,7 +270,7 @@ impl<'e, 'a> Function<'e, 'a> {
 
     /// Leaves if a status is not 0. Fuel stands in the context.
     fn stop_if(&mut self, status: Value) {
-        let position = self.emit.b.ins().iconst(I32, i64::from(self.at));
+        let position = self.emit.b.ins().iconst(I32, i64::from(self.at.0));
         let next = self.emit.b.create_block();
         self.emit.b.ins().brif(status, self.exits.unwind, &[position.into()], next, &[]);
         self.emit.b.switch_to_block(next);
@@ -289,7 +289,7 @@ impl<'e, 'a> Function<'e, 'a> {
 
     /// Stops here, for a reason that has been noted.
     fn stop(&mut self) {
-        let position = self.emit.b.ins().iconst(I32, i64::from(self.at));
+        let position = self.emit.b.ins().iconst(I32, i64::from(self.at.0));
         self.emit.b.ins().jump(self.exits.trap, &[position.into()]);
     }
 
@@ -313,7 +313,7 @@ impl<'e, 'a> Function<'e, 'a> {
     }
 
     fn set_constant(&mut self, register: u16) {
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let constant = self.emit.int(0);
             self.set_word(register, constant);
         }
@@ -380,7 +380,7 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::Mov { dst, src } => {
                 let value = self.real(src.0);
                 self.set_real(dst.0, value);
-                if self.request.recording {
+                if self.request.mode.is_recording() {
                     let word = self.word(src.0);
                     self.set_word(dst.0, word);
                 }
@@ -622,7 +622,7 @@ impl<'e, 'a> Function<'e, 'a> {
 }
 
 /// Where blocks begin.
-fn starts(blocks: &[Range<u32>]) -> BTreeSet<u32> {
+fn starts(blocks: &[Range<Position>]) -> BTreeSet<Position> {
     blocks.iter().map(|block| block.start).collect()
 }
 

@@ -6,7 +6,7 @@
 use super::cases::Tier;
 use super::measure::{Effort, median};
 use super::report::{align, names, time};
-use dualvm::{CallOptions, CompiledCode, Error, ErrorKind, Mode, Module, frontend};
+use dualvm::{CallOptions, CodeKind, CompiledCode, Error, ErrorKind, Mode, Module, frontend};
 use serde::de::DeserializeSeed;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -147,7 +147,7 @@ impl Samples {
         self.totals.push(start.total_ns);
         self.native.push(start.compiled.iter().fold(0.0, |sum, code| sum + ns(code.time)));
         for code in start.compiled {
-            let key = |code: &CompiledCode| (code.name.clone(), code.mode, code.entry);
+            let key = |code: &CompiledCode| (code.name.clone(), code.kind, code.entry);
             match self.compiled.iter_mut().find(|piece| key(&piece.code) == key(&code)) {
                 Some(piece) => piece.samples.push(ns(code.time)),
                 None => self.compiled.push(CompiledPiece { samples: vec![ns(code.time)], code }),
@@ -318,7 +318,7 @@ impl Serialize for CompiledPiece {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut piece = serializer.serialize_struct("CompiledPiece", 4)?;
         piece.serialize_field("name", &self.code.name)?;
-        piece.serialize_field("mode", &self.code.mode.to_string())?;
+        piece.serialize_field("mode", &self.code.kind.to_string())?;
         piece.serialize_field("bytes", &self.code.bytes)?;
         piece.serialize_field("ns", &self.ns())?;
         piece.end()
@@ -358,19 +358,19 @@ impl Report {
         }
         let heads = ["compiled for", "pieces", "bytes", "most", "time", "most"];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
-        for mode in [Mode::Primal, Mode::Recording, Mode::Adjoint] {
-            let of_mode = || pieces().filter(|piece| piece.code.mode == mode);
-            let count = of_mode().count();
+        for kind in [CodeKind::Function(Mode::PRIMAL), CodeKind::Function(Mode::RECORDING), CodeKind::Adjoint] {
+            let of_kind = || pieces().filter(|piece| piece.code.kind == kind);
+            let count = of_kind().count();
             if count == 0 {
                 continue;
             }
-            let bytes: Vec<f64> = of_mode().map(|piece| piece.code.bytes as f64).collect();
-            let times: Vec<f64> = of_mode().map(CompiledPiece::ns).collect();
+            let bytes: Vec<f64> = of_kind().map(|piece| piece.code.bytes as f64).collect();
+            let times: Vec<f64> = of_kind().map(CompiledPiece::ns).collect();
             let most = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
             let (most_bytes, most_time) = (most(&bytes), most(&times));
             let size = |bytes: f64| format!("{bytes:.0}");
             let cells = [size(median(bytes)), size(most_bytes), time(median(times)), time(most_time)];
-            lines.push([mode.to_string(), count.to_string()].into_iter().chain(cells).collect());
+            lines.push([kind.to_string(), count.to_string()].into_iter().chain(cells).collect());
         }
         writeln!(f, "\n{tier}: a piece is a function in one mode, or the adjoint of a segment or a loop")?;
         align(f, &lines)

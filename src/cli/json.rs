@@ -119,11 +119,11 @@ struct Compiled<'a>(&'a CompiledCode);
 
 impl Serialize for Compiled<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let CompiledCode { name, mode, entry, bytes, estimate, time, .. } = self.0;
+        let CompiledCode { name, kind, entry, bytes, estimate, time, .. } = self.0;
         let mut compiled = serializer.serialize_struct("Compiled", 6)?;
         compiled.serialize_field("name", name)?;
-        compiled.serialize_field("mode", &mode.to_string())?;
-        compiled.serialize_field("loop", entry)?;
+        compiled.serialize_field("mode", &kind.to_string())?;
+        compiled.serialize_field("loop", &entry.map(|at| at.0))?;
         compiled.serialize_field("bytes", bytes)?;
         compiled.serialize_field("expected_seconds", &estimate.as_secs_f64())?;
         compiled.serialize_field("seconds", &time.as_secs_f64())?;

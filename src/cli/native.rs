@@ -36,16 +36,16 @@ pub(crate) fn listing(file: &str, def: ModuleDef, func: FuncId, bytecode: &str) 
     let name = def.functions[func.0 as usize].name.clone();
     let module = Module::new(&Engine::default(), def).map_err(|error| Failure::load(file, &error))?;
     let mut text = bytecode.to_owned();
-    for (runs, recording) in [(Mode::Primal, false), (Mode::Recording, true)] {
+    for mode in [Mode::PRIMAL, Mode::RECORDING] {
         let refused = |cause: &dyn Display| {
             Failure::bad_input(format_args!("no native code for `{name}`: {cause}"), "it is always interpreted")
         };
-        let listing = module.native_listing(func, recording);
+        let listing = module.native_listing(func, mode);
         let listing = listing.ok_or_else(|| refused(&"this machine is not supported"))?;
         let listing = listing.map_err(|refusal| refused(&refusal))?;
         let (representation, assembly) = (listing.representation.trim_end(), listing.assembly.trim_end());
         text +=
-            &format!("\n; {runs} runs: Cranelift IR\n{representation}\n\n; {runs} runs: machine code\n{assembly}\n");
+            &format!("\n; {mode} runs: Cranelift IR\n{representation}\n\n; {mode} runs: machine code\n{assembly}\n");
     }
     output::with_stdout(|out| out.write_all(text.as_bytes()))
 }
@@ -55,8 +55,8 @@ pub(crate) fn statistics(out: &mut dyn Write, compiled: &[CompiledCode]) -> io::
     writeln!(out, "tier            = {}", tier(compiled))?;
     for code in compiled {
         let place = code.entry.map_or_else(String::new, |at| format!(" from the loop at {at}"));
-        let CompiledCode { name, mode, bytes, time, estimate, .. } = code;
-        writeln!(out, "  compiled {name} ({mode}{place}): {bytes} bytes in {time:?}, expected {estimate:?}")?;
+        let CompiledCode { name, kind, bytes, time, estimate, .. } = code;
+        writeln!(out, "  compiled {name} ({kind}{place}): {bytes} bytes in {time:?}, expected {estimate:?}")?;
     }
     Ok(())
 }

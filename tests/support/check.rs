@@ -111,7 +111,7 @@ pub(crate) fn check(seed: u64, program: &Program, engines: &mut Engines, counts:
                 return Err(format!("expected {expected:?}, found {trap:?}"));
             }
             match all(Mode::Gradient, &Limits::default())? {
-                Outcome::Trap(recording) if format!("{recording:?}") == format!("{trap:?}") => {}
+                Outcome::Trap(recording) if recording.to_string() == trap.to_string() => {}
                 other => return Err(format!("expected {trap:?} while recording, found {other:?}")),
             }
             let mut used = Stats::default();

@@ -77,7 +77,7 @@ pub(crate) fn trap_at(code: &str, args: &[Value], limits: &Limits) -> Trap {
         Outcome::Trap(trap) => trap,
         other => panic!("expected a trap, found {other:?}"),
     });
-    assert_eq!(traps[0], traps[1]);
+    assert_eq!(traps[0].to_string(), traps[1].to_string());
     let [trap, _] = traps;
     trap
 }

@@ -1,17 +1,22 @@
 //! Prepared code: what runs, natively or interpreted, and what derivation gives.
 //!
 //! - `inst`: the instruction set, with operands resolved and typed;
+//! - `mode`, `position`: how code runs, and where it is;
 //! - `site`: operands that don't fit into an instruction;
 //! - `straight`: running pure instructions.
 //!
 //! [`Stream`] is a function's code for one mode. Nothing here knows how code is made ([`crate::preparation`]).
 
 mod inst;
+mod mode;
+mod position;
 mod site;
 mod straight;
 
 pub(crate) use inst::for_each_inst;
 pub use inst::{Form, Inst, IntReg, Pure, RealReg, RefReg, ScalarInst};
+pub use mode::Mode;
+pub use position::Position;
 pub use site::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Site, Sites, SwitchSite, TaskSite};
 pub(crate) use site::{InSite, Leads};
 pub(crate) use straight::{cell, run_straight, value_of};

@@ -2,5 +2,6 @@
 
 pub(crate) mod heap;
 pub(crate) mod idle;
+pub(crate) mod kept;
 pub(crate) mod pool;
 pub(crate) mod stack;

@@ -23,11 +23,11 @@ pub mod scalars;
 mod tier;
 
 pub(crate) use tier::{Candidate, Code, Status, Tier};
-pub use tier::{CompiledCode, Mode, Thresholds};
+pub use tier::{CodeKind, CompiledCode, Thresholds};
 
 pub use crate::code::{
-    CallSite, Counts, ForkSite, Form, Inst, IntReg, MapSite, ObjectSite, Pure, RealReg, RefReg, RegList, ScalarInst,
-    Site, Sites, Stream, SwitchSite, TaskSite,
+    CallSite, Counts, ForkSite, Form, Inst, IntReg, MapSite, Mode, ObjectSite, Position, Pure, RealReg, RefReg,
+    RegList, ScalarInst, Site, Sites, Stream, SwitchSite, TaskSite,
 };
 pub use crate::derivation::assembler::StraightCode;
 pub use crate::memory::heap::{OBJECT_HEADER, array_header};
@@ -36,7 +36,7 @@ pub use crate::records::Numbers;
 pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopFrame, LoopLayout, LoopSite, PushSite};
 pub use crate::records::segment::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
 
-use crate::bytecode::module::Body;
+use crate::bytecode::module::{Body, FuncId};
 use crate::preparation::pressure::pressure;
 use std::fmt;
 use std::time::Duration;
@@ -155,14 +155,14 @@ pub struct LoopRun {
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionRequest<'a> {
     /// The function's number in the module.
-    pub func: u32,
+    pub func: FuncId,
     /// The function's name.
     pub name: &'a str,
-    /// Whether the code is for recording runs.
-    pub recording: bool,
+    /// How the function runs.
+    pub mode: Mode,
     /// `None` is the function's beginning. A stream position is a loop's head: the code begins there, with all
     /// registers in the frame.
-    pub entry: Option<u32>,
+    pub entry: Option<Position>,
     /// What is to be compiled.
     pub stream: &'a Stream,
     /// The entries of all functions in this mode, by function number: loads from it may give new values at any time.

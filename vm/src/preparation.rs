@@ -16,7 +16,7 @@ pub(crate) mod segmentation;
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{Function, ModuleDef};
-use crate::code::Stream;
+use crate::code::{Mode, Stream};
 use crate::records::recorded_loop::LoopCode;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::Watch;
@@ -33,20 +33,25 @@ pub(crate) struct Prepared {
     pub(crate) loops: Vec<LoopCode>,
 }
 
-/// Makes the stream for primal runs.
+/// Makes the stream of a function for runs in a mode.
 ///
 /// # Errors
 /// What the watch says.
-pub(crate) fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
-    let flow = FlowGraph::of(&function.body, watch)?;
-    Emitter::new(module, function, false, watch).run(&flow, Vec::new(), Vec::new())
+pub(crate) fn prepare(
+    module: &ModuleDef,
+    function: &Function,
+    mode: Mode,
+    watch: &Watch<'_>,
+) -> Result<Prepared, TrapKind> {
+    if mode.is_recording() { recording(module, function, watch) } else { primal(module, function, watch) }
 }
 
-/// Makes the stream for recording runs.
-///
-/// # Errors
-/// What the watch says.
-pub(crate) fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
+fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
+    let flow = FlowGraph::of(&function.body, watch)?;
+    Emitter::new(module, function, Mode::PRIMAL, watch).run(&flow, Vec::new(), Vec::new())
+}
+
+fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
     let mut function = function.clone();
     let flow = FlowGraph::of(&function.body, watch)?;
     rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
@@ -65,5 +70,5 @@ pub(crate) fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'
         let live = live.as_ref().map(|live| &live[index]);
         segments.extend(segmentation::cut(body, block, live, &constants, watch)?);
     }
-    Emitter::new(module, &function, true, watch).run(&flow, segments, loops)
+    Emitter::new(module, &function, Mode::RECORDING, watch).run(&flow, segments, loops)
 }

@@ -17,6 +17,8 @@ pub(crate) mod import;
 pub(crate) mod link;
 pub(crate) mod pack;
 pub(crate) mod recorded_loop;
+#[cfg(test)]
+pub(crate) mod scale;
 pub(crate) mod segment;
 pub(crate) mod strip;
 
@@ -29,7 +31,7 @@ const NO_SEGMENT: u32 = 1 << 31;
 const FIRST_PLAIN: u32 = u32::MAX - 15;
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $name:ident = $code:literal;)*) => {
         /// What a record is.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Kind {
@@ -37,7 +39,7 @@ macro_rules! kinds {
             Segment(u32),
             /// The record of the loop of this number.
             Loop(u32),
-            $($(#[doc = $doc])+ $name,)*
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $name,)*
         }
 
         impl Kind {
@@ -46,14 +48,14 @@ macro_rules! kinds {
                 match self {
                     Kind::Segment(n) => n,
                     Kind::Loop(n) => n | NO_SEGMENT,
-                    $(Kind::$name => u32::MAX - $code,)*
+                    $($(#[cfg($cfg)])? Kind::$name => u32::MAX - $code,)*
                 }
             }
 
             /// The kind of a record with this number, which is not a segment's.
             fn other(number: u32) -> Kind {
                 match u32::MAX - number {
-                    $($code => Kind::$name,)*
+                    $($(#[cfg($cfg)])? $code => Kind::$name,)*
                     _ => {
                         assert!(number < FIRST_PLAIN, "no kind of record has the number {number:#x}");
                         Kind::Loop(number & !NO_SEGMENT)
@@ -80,6 +82,9 @@ kinds! {
     LoopImport = 6;
     /// The loop before reads an array here and there.
     LoopScatter = 7;
+    /// A product with an element of an array.
+    #[cfg(test)]
+    Scale = 8;
 }
 
 impl Kind {
@@ -228,6 +233,7 @@ mod tests {
             Kind::ImportRange,
             Kind::LoopImport,
             Kind::LoopScatter,
+            Kind::Scale,
         ];
         for kind in
             plain.into_iter().chain([Kind::Segment(0), Kind::Segment(NO_SEGMENT - 1), Kind::Loop(0), Kind::Loop(7)])

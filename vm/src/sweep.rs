@@ -6,6 +6,8 @@
 //! scalar operation. Where tasks were forked, their tapes are swept in turn ([`tasks`]).
 
 mod debts;
+#[cfg(all(test, not(loom)))]
+mod kept_tests;
 mod loops;
 #[cfg(all(test, loom))]
 mod model;
@@ -281,6 +283,13 @@ impl Sweep {
                         let import = Import::read_range(trailer);
                         self.loop_imports.push((import, first));
                         import.start
+                    }
+                    #[cfg(test)]
+                    Kind::Scale => {
+                        let scale = crate::records::scale::Scale::read(trailer);
+                        let adjoint = *frame.adjoints.add(first as usize);
+                        frame.add(scale.slot, scale.factor * adjoint);
+                        scale.start
                     }
                     Kind::LoopScatter => {
                         let import = Import::read_range(trailer);

@@ -1,5 +1,6 @@
 //! Why a run stopped before its end, and where.
 
+use crate::code::Mode;
 use std::fmt;
 
 /// A limit of a run.
@@ -96,6 +97,8 @@ impl fmt::Display for TrapKind {
 pub struct TraceFrame {
     /// The function's name.
     pub function: String,
+    /// How it ran.
+    pub mode: Mode,
     /// The instruction that was being executed.
     pub inst: u32,
     /// Line and column in the source, counted from 1, if the module carries them.

@@ -13,7 +13,7 @@ impl Function<'_, '_> {
         for (n, &register) in list.reals.iter().enumerate() {
             let value = self.real(register);
             self.emit.store(value, to.reals, cell(n));
-            if self.request.recording {
+            if self.request.mode.is_recording() {
                 let word = self.word(register);
                 self.emit.store(word, to.words, cell(n));
             }
@@ -34,7 +34,7 @@ impl Function<'_, '_> {
         for (n, &register) in list.reals.iter().enumerate() {
             let value = self.emit.load(F64, from.reals, cell(n));
             self.set_real(register, value);
-            if self.request.recording {
+            if self.request.mode.is_recording() {
                 let word = self.emit.load(I64, from.words, cell(n));
                 self.set_word(register, word);
             }
@@ -54,8 +54,8 @@ impl Function<'_, '_> {
         let (func, entry) = match closure {
             None => {
                 self.hand_over(&site.uses, callee);
-                let func = self.emit.b.ins().iconst(I32, i64::from(site.func));
-                let entry = self.emit.int(self.request.entries as i64 + 8 * i64::from(site.func));
+                let func = self.emit.b.ins().iconst(I32, i64::from(site.func.0));
+                let entry = self.emit.int(self.request.entries as i64 + 8 * i64::from(site.func.0));
                 (func, entry)
             }
             Some(register) => {
@@ -171,7 +171,7 @@ impl Function<'_, '_> {
 
     /// This function's number and that of something in it.
     pub(super) fn numbers(&mut self, number: u32) -> [Value; 2] {
-        [self.request.func, number].map(|number| self.emit.b.ins().iconst(I32, i64::from(number)))
+        [self.request.func.0, number].map(|number| self.emit.b.ins().iconst(I32, i64::from(number)))
     }
 
     pub(super) fn call(&mut self, site: &CallSite, closure: Option<RefReg>) {

@@ -68,25 +68,29 @@ impl Function<'_, '_> {
         self.emit.store(owner, object, cell(OWNER));
     }
 
-    /// A word that an object's owner may have to say: `own` if that is the task, else what `foreign` imports, unless
-    /// `activity` is 0: then it is constant. Most active objects are the task's own, and constant ones have no owner.
+    /// A word of an object: what the object says if the task owns it, a constant if nobody does, and else what
+    /// `foreign` imports. The owner is asked first: an object without one may hold no words. Most active objects are
+    /// the task's own.
     fn owned_word(
         &mut self,
         object: Value,
-        own: Value,
-        activity: Value,
+        own: impl FnOnce(&mut Self) -> Value,
         foreign: impl FnOnce(&mut Self) -> Value,
     ) -> Value {
         let done = self.emit.b.create_block();
         let word = self.emit.b.append_block_param(done, I64);
-        let (other, import) = (self.emit.b.create_block(), self.emit.cold_block());
+        let (mine, other) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let import = self.emit.cold_block();
         let owner = self.emit.load(I64, object, cell(OWNER));
         let task = self.emit.load(I64, self.context, layout::TASK);
         let is_own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
-        self.emit.b.ins().brif(is_own, done, &[own.into()], other, &[]);
+        self.emit.b.ins().brif(is_own, mine, &[], other, &[]);
+        self.emit.b.switch_to_block(mine);
+        let own = own(self);
+        self.emit.b.ins().jump(done, &[own.into()]);
         self.emit.b.switch_to_block(other);
         let constant = self.emit.int(0);
-        self.emit.b.ins().brif(activity, import, &[], done, &[constant.into()]);
+        self.emit.b.ins().brif(owner, import, &[], done, &[constant.into()]);
         self.emit.b.switch_to_block(import);
         let imported = foreign(self);
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, imported, NO_WORD as i64);
@@ -122,7 +126,7 @@ impl Function<'_, '_> {
             at += 1;
         }
         let mut activity = None;
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             for &register in reals {
                 let word = self.word(register);
                 self.emit.store(word, object, cell(at));
@@ -142,7 +146,7 @@ impl Function<'_, '_> {
             self.emit.store(value, object, cell(at));
             at += 1;
         }
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             activity = self.owners(refs, activity);
             if let Some(activity) = activity {
                 self.set_owner(object, activity);
@@ -165,7 +169,7 @@ impl Function<'_, '_> {
             let value = self.operand(bank, register);
             self.emit.store(value, array, cell(ARRAY_HEADER + n));
         }
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             match site.element {
                 Bank::Real => {
                     // The words go where a callee's would.
@@ -207,11 +211,13 @@ impl Function<'_, '_> {
         let object = self.reference(object.0);
         let value = self.emit.load(F64, object, 8 * primal as i32);
         self.set_real(dst.0, value);
-        if self.request.recording {
-            let word = self.emit.load(I64, object, 8 * word as i32);
-            let word = self.owned_word(object, word, word, |this| {
-                this.emit.call_cold(Helper::Import, &[this.context, object, word])
-            });
+        if self.request.mode.is_recording() {
+            let at = self.emit.int(i64::from(word));
+            let word = self.owned_word(
+                object,
+                |this| this.emit.load(I64, object, 8 * word as i32),
+                |this| this.emit.call_cold(Helper::Import, &[this.context, object, at]),
+            );
             self.set_word(dst.0, word);
         }
     }
@@ -253,12 +259,14 @@ impl Function<'_, '_> {
     /// Reads an element of an array of reals, and its word.
     pub(super) fn real_element(&mut self, dst: RealReg, array: RefReg, index: IntReg) {
         self.primal_element(dst, array, index);
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let (array, index) = (self.reference(array.0), self.int(index.0));
-            let first = self.emit.load(I64, array, cell(FIRST));
             // Arrays of reals that have an owner have slots.
-            let slot = self.emit.b.ins().iadd(first, index);
-            let word = self.owned_word(array, slot, first, |this| {
+            let own = |this: &mut Self| {
+                let first = this.emit.load(I64, array, cell(FIRST));
+                this.emit.b.ins().iadd(first, index)
+            };
+            let word = self.owned_word(array, own, |this| {
                 this.emit.call_cold(Helper::ImportElement, &[this.context, array, index])
             });
             self.set_word(dst.0, word);
@@ -305,7 +313,7 @@ impl Function<'_, '_> {
         let room = self.push_room(builder);
         let primal = self.real(value.0);
         self.append(&room, primal);
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let word = self.word(value.0);
             let elements = self.emit.b.ins().ishl_imm_u(room.capacity, 3);
             let place = self.emit.b.ins().iadd(room.place, elements);
@@ -325,7 +333,7 @@ impl Function<'_, '_> {
         let room = self.push_room(builder);
         let value = self.reference(value.0);
         self.append(&room, value);
-        if self.request.recording {
+        if self.request.mode.is_recording() {
             let activity = self.emit.load(I64, value, cell(OWNER));
             let before = self.emit.load(I64, room.builder, cell(OWNER));
             let task = self.emit.load(I64, self.context, layout::TASK);

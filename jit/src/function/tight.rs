@@ -9,7 +9,7 @@ use super::Function;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use dualvm_vm::isa::Bank;
-use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Site, Stream};
+use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, Site, Stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -24,7 +24,7 @@ struct Counted {
     /// The integer register that counts.
     index: u16,
     /// The stream position of the instruction that counts.
-    step: u32,
+    step: Position,
     /// The integer register that it counts to.
     bound: u16,
     /// The arrays that are read at the index.
@@ -32,7 +32,7 @@ struct Counted {
     /// The integer register that says whether there is another round.
     condition: u16,
     /// Where the loop leads to.
-    exit: u32,
+    exit: Position,
     /// Fuel of a round.
     cost: u32,
     /// What a round leaves on the tape, for a recorded loop.
@@ -53,8 +53,8 @@ pub(super) struct GroupRound {
 /// A tight loop: its code stands between its head and the instruction that goes back there.
 #[derive(Clone, Debug)]
 pub(super) struct TightLoop {
-    start: u32,
-    end: u32,
+    start: Position,
+    end: Position,
     /// References that are read in the loop, and whether as arrays.
     refs: BTreeMap<u16, bool>,
     /// The block that rounds begin with, and what is known in it, when it is written.
@@ -66,15 +66,15 @@ pub(super) struct TightLoop {
 impl TightLoop {
     /// Where the loop stands, if rounds of it are written out, and how many: those of a group and a single one.
     pub(super) fn rounds_written(&self) -> Option<(RangeInclusive<usize>, u64)> {
-        self.counted.as_ref().map(|_| (self.start as usize..=self.end as usize, GROUP as u64 + 1))
+        self.counted.as_ref().map(|_| (self.start.index()..=self.end.index(), GROUP as u64 + 1))
     }
 }
 
 /// The tight loops of a stream, by their heads.
-pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, TightLoop> {
+pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<Position>) -> BTreeMap<Position, TightLoop> {
     let mut found = BTreeMap::new();
     let ones = ones(stream);
-    for (end, inst) in (0..).zip(&stream.code) {
+    for (end, inst) in (0..).map(Position).zip(&stream.code) {
         let mut starts = Vec::new();
         inst.for_each_target(stream, |target| starts.extend((target <= end).then_some(target)));
         for start in starts {
@@ -93,9 +93,9 @@ pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<u32>) -> BTreeMap<u32, T
 
 /// The references that a stretch of code reads, and whether as arrays; `None` if it changes any, or if objects may
 /// move.
-fn references(stream: &Stream, start: u32, end: u32) -> Option<BTreeMap<u16, bool>> {
+fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMap<u16, bool>> {
     let mut refs = BTreeMap::new();
-    for inst in &stream.code[start as usize..=end as usize] {
+    for inst in &stream.code[start.index()..=end.index()] {
         match inst.form() {
             Form::Len { array, .. }
             | Form::Elem { array, .. }
@@ -128,9 +128,9 @@ fn references(stream: &Stream, start: u32, end: u32) -> Option<BTreeMap<u16, boo
 }
 
 /// What a loop of one block counts, if it does.
-fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: u32, end: u32) -> Option<Counted> {
-    let code = &stream.code[start as usize..end as usize];
-    let (condition, site, exit, cost) = match stream.code[end as usize] {
+fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: Position, end: Position) -> Option<Counted> {
+    let code = &stream.code[start.index()..end.index()];
+    let (condition, site, exit, cost) = match stream.code[end.index()] {
         Inst::LoopStep { cond, site: number } => {
             let site = &stream.loops[number];
             site.while_true.then_some((cond, Some(number), site.end, site.cost))?
@@ -138,7 +138,7 @@ fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: u32, end: u32) -> Optio
         Inst::BackBranch { cond, then, other, cost } if then == start => (cond, None, other, cost),
         _ => return None,
     };
-    if end - start > COUNTED_MAX || code.iter().any(|inst| matches!(inst, Inst::SegmentEnd { .. })) {
+    if end.0 - start.0 > COUNTED_MAX || code.iter().any(|inst| matches!(inst, Inst::SegmentEnd { .. })) {
         return None;
     }
     let writes = |register: IntReg| (0..code.len()).filter(move |&at| writes_int(stream, &code[at], register));
@@ -168,7 +168,7 @@ fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: u32, end: u32) -> Optio
             arrays.push(array.0);
         }
     }
-    let step = start + step_at as u32;
+    let step = Position(start.0 + step_at as u32);
     let (index, bound, condition) = (index.0, bound.0, condition.0);
     (!arrays.is_empty()).then_some(Counted { index, step, bound, arrays, condition, exit, cost, site })
 }
@@ -270,14 +270,14 @@ impl Function<'_, '_> {
         self.emit.b.switch_to_block(group);
         for round in 0..GROUP {
             self.group = Some(GroupRound { index: counted.index, first: index, round: round as usize });
-            for at in tight.start..tight.end {
+            for at in tight.start.to(tight.end) {
                 self.at = at;
                 if at == counted.step {
                     // From the first round's index, so that the rounds' addresses don't depend on each other.
                     let next = self.emit.b.ins().iadd_imm_s(index, 1 + round);
                     self.set_int(counted.index, next);
                 } else {
-                    self.inst(&self.stream.code[at as usize]);
+                    self.inst(&self.stream.code[at.index()]);
                 }
             }
             if let Some(site) = site {
@@ -300,7 +300,7 @@ impl Function<'_, '_> {
     }
 
     /// The block that a jump from here goes to: the next round of a tight loop loads nothing again.
-    pub(super) fn target(&self, position: u32) -> Block {
+    pub(super) fn target(&self, position: Position) -> Block {
         match &self.inside {
             Some(TightLoop { start, end, head: Some(head), .. }) if position == *start && self.at <= *end => *head,
             _ => self.blocks[&position],

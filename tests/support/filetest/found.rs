@@ -74,7 +74,7 @@ impl Outcomes {
         let (_, first) = traps.next().ok_or("the header leaves out every mode")??;
         for other in traps {
             let (mode, trap) = other?;
-            if format!("{first:?}") != format!("{trap:?}") {
+            if first.to_string() != trap.to_string() {
                 return Err(format!("the trap is {first}\nand in mode {mode:?} {trap}"));
             }
         }

@@ -14,6 +14,7 @@ macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
         pub struct $name(pub u32);
         impl $name {
             /// The position in the module's table.

@@ -11,8 +11,8 @@
 //! - *Pure* instructions, scalar ones among them, touch registers only. Derived code consists of these.
 //! - *Operands* that don't fit stand in a [`Site`] of the code.
 
-use super::Stream;
 use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, Site, SwitchSite};
+use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Op, Reg, has_flag};
 use crate::records::recorded_loop::LoopSite;
 use crate::records::segment::SegmentSite;
@@ -185,7 +185,7 @@ macro_rules! operand_type {
         RefReg
     };
     (target) => {
-        u32
+        Position
     };
     (cost) => {
         u32
@@ -416,7 +416,7 @@ macro_rules! define_inst {
             }
 
             /// Shows the positions that the instruction itself names; those in a site are not among them.
-            pub(crate) fn for_each_target_mut(&mut self, mut visit: impl FnMut(&mut u32)) {
+            pub(crate) fn for_each_target_mut(&mut self, mut visit: impl FnMut(&mut Position)) {
                 match self {
                     $( Inst::$sname { .. } => (), )*
                     $( Inst::$pname { .. } => (), )*
@@ -426,7 +426,7 @@ macro_rules! define_inst {
             }
 
             /// Shows all positions that an instruction of `stream` may go to but the next one.
-            pub fn for_each_target(&self, stream: &Stream, mut visit: impl FnMut(u32)) {
+            pub fn for_each_target(&self, stream: &Stream, mut visit: impl FnMut(Position)) {
                 match self {
                     $( Inst::$sname { .. } => (), )*
                     $( Inst::$pname { .. } => (), )*

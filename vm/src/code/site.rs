@@ -1,8 +1,9 @@
 //! Operands that don't fit into an instruction: lists of registers, targets, layouts. An instruction has the number of
 //! a site, which is typed by what stands there.
 
-use super::Stream;
+use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Reg};
+use crate::bytecode::module::FuncId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -122,7 +123,7 @@ pub(crate) trait InSite: Sized {
 /// A site that says where control goes on.
 pub(crate) trait Leads: InSite {
     /// Shows the positions in the stream.
-    fn for_each_target(&self, visit: &mut dyn FnMut(u32));
+    fn for_each_target(&self, visit: &mut dyn FnMut(Position));
 }
 
 impl<T: InSite> Index<Site<T>> for Stream {
@@ -184,7 +185,7 @@ impl Counts {
 #[derive(Debug)]
 pub struct CallSite {
     /// The function that is called, if it is known.
-    pub func: u32,
+    pub func: FuncId,
     /// Arguments, or the returned registers.
     pub uses: RegList,
     /// The registers that take the results.
@@ -207,7 +208,7 @@ impl InSite for CallSite {
 #[derive(Debug)]
 pub struct TaskSite {
     /// The function that is called.
-    pub func: u32,
+    pub func: FuncId,
     /// Arguments.
     pub uses: RegList,
     /// The registers that take the results.
@@ -245,7 +246,7 @@ impl InSite for ForkSite {
 #[derive(Debug)]
 pub struct MapSite {
     /// The function that is called for each range.
-    pub func: u32,
+    pub func: FuncId,
     /// Arguments that all calls get after the range.
     pub uses: RegList,
     /// How many there are.
@@ -269,9 +270,9 @@ impl InSite for MapSite {
 #[derive(Debug)]
 pub struct SwitchSite {
     /// Stream positions by index.
-    pub targets: Box<[u32]>,
+    pub targets: Box<[Position]>,
     /// Where any other index leads.
-    pub default: u32,
+    pub default: Position,
     /// Fuel of the stretch of code that ends here.
     pub cost: u32,
 }
@@ -284,7 +285,7 @@ impl InSite for SwitchSite {
 }
 
 impl Leads for SwitchSite {
-    fn for_each_target(&self, visit: &mut dyn FnMut(u32)) {
+    fn for_each_target(&self, visit: &mut dyn FnMut(Position)) {
         self.targets.iter().for_each(|&target| visit(target));
         visit(self.default);
     }

@@ -5,6 +5,7 @@
 
 use crate::bytecode::module::{DataDef, FuncId, HostType, Interface, ModuleDef};
 use crate::bytecode::verify::{VerifyError, verify};
+use crate::code::Mode;
 use crate::embedding::convert::{self, ReadError, Reader, Seed, Store};
 use crate::embedding::job_graph::JobGraph;
 use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX, Value};
@@ -13,7 +14,7 @@ use crate::memory::idle::Idle;
 use crate::memory::pool::SlabPool;
 use crate::memory::stack::Reserve;
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Thresholds, Tier};
-use crate::running::interp::{Arguments, Crew, Interp};
+use crate::running::interp::{Arguments, Crew, Interp, Place};
 use crate::running::meter::{Account, Meter};
 use crate::running::program::Program;
 use crate::sweep::Sweep;
@@ -435,11 +436,11 @@ impl Module {
         self.program.tier.as_ref().map_or_else(Vec::new, Tier::failures)
     }
 
-    /// What the native code of a function looks like, in primal or in recording runs. `None` if the module has no
+    /// What the native code of a function looks like in a mode. `None` if the module has no
     /// native code.
-    pub fn native_listing(&self, func: FuncId, recording: bool) -> Option<Result<Listing, Refusal>> {
+    pub fn native_listing(&self, func: FuncId, mode: Mode) -> Option<Result<Listing, Refusal>> {
         let tier = self.program.tier.as_ref()?;
-        Some(tier.listing(&self.program, func.0, recording))
+        Some(tier.listing(&self.program, func, mode))
     }
 
     /// The engine that the module belongs to.
@@ -491,7 +492,7 @@ impl Function {
     }
 
     fn call_in(&self, mut run: Run<'_>, args: &[Value]) -> Result<(Value, Stats), RunError> {
-        run.forward(args, false)?;
+        run.forward(args, Mode::PRIMAL)?;
         let (ty, results) = (&self.interface().result, &run.state.interp.results);
         let value = run.reader(false).result(ty, results).map_err(|error| run.unreadable(error))?;
         Ok((value, run.stats))
@@ -522,7 +523,7 @@ impl Function {
         }
         let mut run = Run::begin(self, options);
         run.timed = timed;
-        run.forward(args, true)?;
+        run.forward(args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         let gradient = run.gradient(args)?;
         Ok(Gradient { value, gradient, stats: run.stats })
@@ -554,7 +555,7 @@ impl Function {
     /// As [`Function::call`].
     pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, RunError> {
         let mut run = Run::begin(self, options);
-        run.forward(args, true)?;
+        run.forward(args, Mode::RECORDING)?;
         let Stats { instructions, span, .. } = run.stats;
         // SAFETY: the run has ended, and its tapes are there.
         Ok(unsafe { JobGraph::of(&*run.state.interp.tape.root(), instructions, span) })
@@ -590,7 +591,7 @@ impl Function {
     pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, RunError> {
         let interface = self.interface();
         let mut run = Run::begin(self, options).timed();
-        run.forward(args, true)?;
+        run.forward(args, Mode::RECORDING)?;
         let mut reader = run.reader(true);
         let value = reader.result(&interface.result, &run.state.interp.results);
         let slots = reader.into_slots();
@@ -633,23 +634,23 @@ impl<'a> Run<'a> {
         self.timed.then(Instant::now)
     }
 
-    fn forward(&mut self, args: &[Value], recording: bool) -> Result<(), RunError> {
+    fn forward(&mut self, args: &[Value], mode: Mode) -> Result<(), RunError> {
         let function = self.function;
         let params = &function.interface().params;
         let written =
-            self.write(recording, |store| convert::write_arguments(&function.module.program.def, params, args, store));
+            self.write(mode, |store| convert::write_arguments(&function.module.program.def, params, args, store));
         written.map_err(|error| match error {
             convert::WriteError::Argument(error) => RunError::Argument(*error),
             convert::WriteError::Limit(limit) => self.stopped(limit),
         })?;
-        self.execute(recording)
+        self.execute(mode)
     }
 
     /// Forgets the last run and lets `write` write the arguments.
     #[inline]
     pub(crate) fn write<E>(
         &mut self,
-        recording: bool,
+        mode: Mode,
         write: impl FnOnce(&mut Store<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let RunState { interp, args, account, .. } = &mut **self.state;
@@ -659,7 +660,7 @@ impl<'a> Run<'a> {
         heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
         tape.begin(tape_bytes, account);
         heap.pause();
-        let written = write(&mut Store::new(heap, recording.then_some(tape), args, account));
+        let written = write(&mut Store::new(heap, mode.is_recording().then_some(tape), args, account));
         heap.resume();
         written
     }
@@ -667,24 +668,24 @@ impl<'a> Run<'a> {
     /// The threads that run tasks, if the function has any and there are several.
     fn pool(&self) -> Option<&'a rayon::ThreadPool> {
         let Module { engine, program } = &self.function.module;
-        program.forks(self.function.func.0).then(|| engine.pool()).flatten()
+        program.forks(self.function.func).then(|| engine.pool()).flatten()
     }
 
     /// Runs the function with the arguments that were written.
-    pub(crate) fn execute(&mut self, recording: bool) -> Result<(), RunError> {
+    pub(crate) fn execute(&mut self, mode: Mode) -> Result<(), RunError> {
         let began = self.clock();
         let pool = self.pool();
         let RunState { interp, args: arguments, account, .. } = &mut **self.state;
         let Module { engine, program } = &self.function.module;
-        let func = self.function.func.0;
+        let func = self.function.func;
         let crew = Crew::new(engine, account, program, self.limits, pool.is_some());
         let outcome = match pool {
-            None => interp.run(program, func, arguments, recording, &crew),
+            None => interp.run(program, func, arguments, mode, &crew),
             Some(pool) => {
                 let handed = Handed((&mut *interp, &*arguments, &crew));
                 pool.install(move || {
                     let (interp, arguments, crew) = handed.take();
-                    interp.run(program, func, arguments, recording, crew)
+                    interp.run(program, func, arguments, mode, crew)
                 })
             }
         };
@@ -699,7 +700,7 @@ impl<'a> Run<'a> {
         self.stats.allocated_bytes = interp.heap.allocated();
         self.stats.heap_peak_bytes = interp.heap.peak() + interp.stack_bytes();
         self.stats.forward = began.map_or(Duration::ZERO, |began| began.elapsed());
-        outcome.map_err(|kind| RunError::Trap(Box::new(self.trap(kind, recording))))
+        outcome.map_err(|kind| RunError::Trap(Box::new(self.trap(kind))))
     }
 
     /// Sweeps the tape from the result, which is one real. Returns the result.
@@ -782,13 +783,13 @@ impl<'a> Run<'a> {
         gradient.map_err(|limit| self.stopped(limit))
     }
 
-    fn trap(&self, kind: TrapKind, recording: bool) -> Trap {
+    fn trap(&self, kind: TrapKind) -> Trap {
         let program = &self.function.module.program;
-        let frame = |(func, position): (u32, u32)| {
-            let inst = program.origin(func, recording, position);
-            let function = &program.def.functions[func as usize];
+        let frame = |Place { func, mode, position }: Place| {
+            let inst = program.origin(func, mode, position);
+            let function = &program.def.functions[func.index()];
             let place = function.body.location(inst).map(|location| (location.line, location.column));
-            TraceFrame { function: function.name.clone(), inst, place }
+            TraceFrame { function: function.name.clone(), mode, inst, place }
         };
         let kind = self.state.account.verdict(kind);
         let (innermost, omitted, outermost) = self.state.interp.trace.shown();

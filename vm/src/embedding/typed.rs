@@ -38,6 +38,7 @@ mod types;
 pub use types::{Argument, Arguments, Output};
 
 use crate::bytecode::module::HostType;
+use crate::code::Mode;
 use crate::embedding::convert::{Cursor, Seed};
 use crate::embedding::engine::{CallOptions, Function, Run, RunError, Stats};
 use std::fmt;
@@ -129,7 +130,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     }
 
     fn call_in(&self, run: &mut Run<'_>, args: &Args) -> Result<Ret, RunError> {
-        self.run(run, args, false)?;
+        self.run(run, args, Mode::PRIMAL)?;
         Ok(self.read_result(run, false)?.0)
     }
 
@@ -173,7 +174,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     }
 
     fn jacobian_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(Ret, Vec<Args::Gradient>), RunError> {
-        self.run(run, args, true)?;
+        self.run(run, args, Mode::RECORDING)?;
         let (value, slots) = self.read_result(run, true)?;
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -184,11 +185,11 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         Ok((value, rows))
     }
 
-    fn run(&self, run: &mut Run<'_>, args: &Args, recording: bool) -> Result<(), RunError> {
+    fn run(&self, run: &mut Run<'_>, args: &Args, mode: Mode) -> Result<(), RunError> {
         let params = &self.function.interface().params;
-        let written = run.write(recording, |store| args.write(params, store));
+        let written = run.write(mode, |store| args.write(params, store));
         written.map_err(|limit| run.stopped(limit))?;
-        run.execute(recording)
+        run.execute(mode)
     }
 
     /// The result, and the slots of its reals after a recording run.
@@ -244,7 +245,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     }
 
     fn grad_in(&self, run: &mut Run<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
-        self.run(run, args, true)?;
+        self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;
         Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints()))))
@@ -258,7 +259,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, RunError> {
         let options = CallOptions::default();
         let mut run = Run::begin(&self.function, &options);
-        self.run(&mut run, &args, true)?;
+        self.run(&mut run, &args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;
         args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints()), gradient);

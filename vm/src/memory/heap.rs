@@ -16,6 +16,7 @@
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::ValueType;
+use crate::memory::kept::Kept;
 use crate::memory::pool::{Block, SLAB_BYTES, Slab, SlabPool};
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::tape::Tape;
@@ -219,6 +220,15 @@ static HEAPS: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct HeapLimits {
     pub(crate) allocated_bytes: u64,
     pub(crate) live_bytes: u64,
+}
+
+/// All references that stay in use while an object is made. Objects may move, and references follow them.
+#[derive(Debug)]
+pub(crate) struct Roots<'a> {
+    /// Those of the task's frames.
+    pub(crate) frames: &'a mut [Ref],
+    /// Those of records.
+    pub(crate) kept: &'a mut Kept,
 }
 
 /// The heap of a strand.
@@ -514,16 +524,15 @@ impl Heap {
         Ok(())
     }
 
-    /// Memory for an object of `words` words; word 0 is `header`, the owner is 0, the rest is arbitrary. `roots` are
-    /// all references that stay in use; they may be changed, because objects may move. `reserved` is memory outside of
-    /// the heap that counts towards the limit.
+    /// Memory for an object of `words` words; word 0 is `header`, the owner is 0, the rest is arbitrary. `reserved` is
+    /// memory outside of the heap that counts towards the limit.
     #[inline(always)]
     pub(crate) fn allocate(
         &mut self,
         header: u64,
         words: usize,
         reserved: u64,
-        roots: &mut [Ref],
+        roots: Roots<'_>,
     ) -> Result<Ref, Limit> {
         let free = (self.end.addr() - self.top.addr()) / 8;
         let bytes = 8 * words as u64;
@@ -543,7 +552,7 @@ impl Heap {
 
     #[cold]
     #[inline(never)]
-    fn allocate_slowly(&mut self, header: u64, words: usize, reserved: u64, roots: &mut [Ref]) -> Result<Ref, Limit> {
+    fn allocate_slowly(&mut self, header: u64, words: usize, reserved: u64, roots: Roots<'_>) -> Result<Ref, Limit> {
         let bytes = (words as u64).checked_mul(8).ok_or(Limit::LiveBytes)?;
         self.allocated = self.allocated.checked_add(bytes).ok_or(Limit::AllocatedBytes)?;
         self.check_allocated()?;
@@ -613,7 +622,7 @@ impl Heap {
     }
 
     /// Copies the young objects that `roots` reach to new slabs and frees the other young ones.
-    fn evacuate(&mut self, roots: &mut [Ref]) -> Result<(), Limit> {
+    fn evacuate(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
         self.peak = self.peak();
         let young = self.slabs.partition_point(|one| one.serial <= self.floor.slab);
         let filled = self.slabs.len();
@@ -648,12 +657,12 @@ impl Heap {
     }
 
     /// `filled` is the number of slabs with objects; what is copied goes to slabs after them.
-    fn copy_reachable(&mut self, roots: &mut [Ref], filled: usize) -> Result<(), Limit> {
+    fn copy_reachable(&mut self, roots: Roots<'_>, filled: usize) -> Result<(), Limit> {
         // SAFETY: the account lives as long as the run.
         let watch = unsafe { self.account.as_ref() }.map_or(const { Watch::none() }, Watch::of);
         let watch = &watch;
         let mut large: Vec<Ref> = Vec::new();
-        for root in roots {
+        for root in roots.frames.iter_mut().chain(roots.kept.young()) {
             watch.tick(1).map_err(out_of_time)?;
             *root = self.moved(*root, &mut large)?;
         }
@@ -760,17 +769,17 @@ impl Drop for Heap {
     }
 }
 
-/// A builder for elements of a bank. With `recording`, one of reals keeps their words.
+/// A builder for elements of a bank. With `words`, one of reals keeps theirs.
 #[inline]
 pub(crate) fn build(
     heap: &mut Heap,
     capacity: i64,
     element: Bank,
-    recording: bool,
+    words: bool,
     reserved: u64,
-    roots: &mut [Ref],
+    roots: Roots<'_>,
 ) -> Result<Ref, TrapKind> {
-    let with_words = recording && element == Bank::Real;
+    let with_words = words && element == Bank::Real;
     let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(with_words)));
     let Some(size) = cells.filter(|&n| n < 1 << 48).map(|n| n as usize + ARRAY_HEADER) else {
         return Err(TrapKind::BadCapacity(capacity));
@@ -801,7 +810,7 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
         if has_words(header) {
             let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
             first = tape.pack(words)?;
-            *array.add(OWNER) = if first == 0 { 0 } else { tape.owner };
+            *array.add(OWNER) = if first == 0 { 0 } else { tape.owner() };
         }
         *array = finished(header);
         *array.add(FIRST) = u64::from(first);

@@ -5,11 +5,14 @@
 //! caller adds its place to the backtrace with [`Helper::Unwind`] and returns 1. None of these functions unwinds.
 
 use crate::bytecode::isa::Bank;
-use crate::code::Site;
-use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref};
+use crate::bytecode::module::FuncId;
+use crate::code::{Mode, Position, Site};
+use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::native::Code;
-use crate::running::interp::{Interp, Registers, element_word, import_arrays, load_word, roots, unpack_captures};
+use crate::running::interp::{
+    Interp, Place, Registers, element_word, import_arrays, load_word, roots, unpack_captures,
+};
 use crate::trap::{Limit, TrapKind};
 
 pub(super) const OK: u64 = 0;
@@ -28,9 +31,14 @@ pub enum MachineType {
 trait Native {
     const TYPE: MachineType;
 }
-impl Native for u32 {
-    const TYPE: MachineType = MachineType::I32;
+macro_rules! narrow {
+    ($($ty:ty),*) => {
+        $(impl Native for $ty {
+            const TYPE: MachineType = MachineType::I32;
+        })*
+    };
 }
+narrow!(u32, FuncId, Position);
 macro_rules! wide {
     ($($ty:ty),*) => {
         $(impl Native for $ty {
@@ -101,7 +109,7 @@ helpers! {
     /// Gets a new slice of fuel: a status.
     Refill = refill(context: Context) -> u64, rare;
     /// Adds a frame to the backtrace.
-    Unwind = unwind(context: Context, func: u32, position: u32);
+    Unwind = unwind(context: Context, func: FuncId, position: Position);
     /// Makes room for references and native frames: a status.
     Grow = grow(context: Context, refs_end: *mut Ref, address: usize) -> u64;
     /// Makes an object: null if the run has to stop.
@@ -109,18 +117,19 @@ helpers! {
     /// Copies a closure's captures to registers: a status.
     Unpack = unpack(context: Context, closure: Ref, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref)
         -> u64;
-    /// The word here of a real of another task: [`NO_WORD`] if the run has to stop.
-    Import = import(context: Context, object: Ref, word: u64) -> u64, rare;
+    /// The word here of a real of another task, whose word stands in an object at an index: [`NO_WORD`] if the run has
+    /// to stop.
+    Import = import(context: Context, object: Ref, at: u64) -> u64, rare;
     /// The same of an element of an array.
     ImportElement = import_element(context: Context, array: Ref, index: u64) -> u64, rare;
     /// Imports what a recorded loop has read: a status.
-    ImportLoop = import_loop(context: Context, refs: *const Ref, func: u32, number: u32) -> u64, rare;
+    ImportLoop = import_loop(context: Context, refs: *const Ref, func: FuncId, number: u32) -> u64, rare;
     /// Runs a fork: a status.
     Fork = fork(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref, remaining: usize,
-        func: u32, number: u32) -> u64;
+        func: FuncId, number: u32) -> u64;
     /// Runs a parallel map: null if the run has to stop.
     ParallelMap = parallel_map(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref,
-        remaining: usize, func: u32, number: u32, count: i64) -> Ref;
+        remaining: usize, func: FuncId, number: u32, count: i64) -> Ref;
     /// Begins a new slab of tape: a status.
     OpenChunk = open_chunk(context: Context) -> u64, rare;
     /// Ends a strip of the open loop and begins a new slab of tape: a status.
@@ -189,7 +198,7 @@ unsafe extern "C" fn interpret(
         let program = &*interp.program;
         let account = interp.account();
         let tier = program.tier.as_ref();
-        let code = tier.and_then(|tier| tier.called(program, interp.callee, interp.recording, account));
+        let code = tier.and_then(|tier| tier.called(program, interp.callee, interp.mode, account));
         if let Some(code) = code {
             return code.address();
         }
@@ -222,9 +231,12 @@ unsafe extern "C" fn refill(context: Context) -> u64 {
 ///
 /// # Safety
 /// As [`refill`].
-unsafe extern "C" fn unwind(context: Context, func: u32, position: u32) {
+unsafe extern "C" fn unwind(context: Context, func: FuncId, position: Position) {
     // SAFETY: as in `interpret`.
-    unsafe { (*context.cast::<Interp>()).trace.push((func, position)) }
+    unsafe {
+        let interp = &mut *context.cast::<Interp>();
+        interp.trace.push(Place { func, mode: interp.mode, position });
+    }
 }
 
 /// Makes room for references up to `refs_end` and for native frames down to `address`. Returns a status.
@@ -252,7 +264,7 @@ unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let roots = roots(interp.roots, refs_end);
+        let roots = Roots { frames: roots(interp.roots, refs_end), kept: interp.tape.kept() };
         match interp.heap.allocate(header, words, interp.stack_bytes, roots) {
             Ok(object) => object,
             Err(limit) => {
@@ -279,7 +291,7 @@ unsafe extern "C" fn unpack(
     unsafe {
         let to = Registers { reals, words, ints, refs };
         let interp = &mut *context.cast::<Interp>();
-        let unpacked = if interp.recording {
+        let unpacked = if interp.mode.is_recording() {
             unpack_captures::<true>(closure, to, &mut interp.tape)
         } else {
             unpack_captures::<false>(closure, to, &mut interp.tape)
@@ -288,16 +300,16 @@ unsafe extern "C" fn unpack(
     }
 }
 
-/// The word in the running task of a real that an object of another task holds with this word. Returns it, or
+/// The word in the running task of a real whose word stands in an object of another task at this index. Returns it, or
 /// [`NO_WORD`] if the run has to stop.
 ///
 /// # Safety
 /// As [`refill`]; `object` is a complete object.
-unsafe extern "C" fn import(context: Context, object: Ref, word: u64) -> u64 {
+unsafe extern "C" fn import(context: Context, object: Ref, at: u64) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let word = load_word(&mut interp.tape, object, word);
+        let word = load_word(&mut interp.tape, object, at as usize);
         word_or_stop(interp, word)
     }
 }
@@ -330,12 +342,12 @@ fn word_or_stop(interp: &mut Interp, word: Result<u64, Limit>) -> u64 {
 ///
 /// # Safety
 /// As [`refill`]; `refs` is the function's frame.
-unsafe extern "C" fn import_loop(context: Context, refs: *const Ref, func: u32, number: u32) -> u64 {
+unsafe extern "C" fn import_loop(context: Context, refs: *const Ref, func: FuncId, number: u32) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
         let program = &*interp.program;
-        let site = &program.stream(func, true).loops[Site::new(number)];
+        let site = &program.stream(func, Mode::RECORDING).loops[Site::new(number)];
         let imported = import_arrays(program, site, &mut interp.tape, refs);
         status(interp, imported)
     }
@@ -353,13 +365,13 @@ unsafe extern "C" fn fork(
     ints: *mut i64,
     refs: *mut Ref,
     remaining: usize,
-    func: u32,
+    func: FuncId,
     number: u32,
 ) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.recording).forks[Site::new(number)];
+        let site = &(*interp.program).stream(func, interp.mode).forks[Site::new(number)];
         let outcome = interp.fork(site, Registers { reals, words, ints, refs }, remaining);
         status(interp, outcome)
     }
@@ -377,14 +389,14 @@ unsafe extern "C" fn parallel_map(
     ints: *mut i64,
     refs: *mut Ref,
     remaining: usize,
-    func: u32,
+    func: FuncId,
     number: u32,
     count: i64,
 ) -> Ref {
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.recording).maps[Site::new(number)];
+        let site = &(*interp.program).stream(func, interp.mode).maps[Site::new(number)];
         match interp.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining) {
             Ok(array) => array,
             Err(kind) => {
@@ -454,7 +466,7 @@ unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u6
         match interp.tape.pack(words) {
             Ok(first) => {
                 *array.add(FIRST) = u64::from(first);
-                *array.add(OWNER) = if first == 0 { 0 } else { interp.tape.owner };
+                *array.add(OWNER) = if first == 0 { 0 } else { interp.tape.owner() };
                 OK
             }
             Err(limit) => stop(interp, limit.into()),
@@ -470,9 +482,9 @@ unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_e
     // SAFETY: as in `interpret`.
     unsafe {
         let interp = &mut *context.cast::<Interp>();
-        let roots = roots(interp.roots, refs_end);
+        let roots = Roots { frames: roots(interp.roots, refs_end), kept: interp.tape.kept() };
         let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
-        match heap::build(&mut interp.heap, capacity, element, interp.recording, interp.stack_bytes, roots) {
+        match heap::build(&mut interp.heap, capacity, element, interp.mode.is_recording(), interp.stack_bytes, roots) {
             Ok(builder) => builder,
             Err(kind) => {
                 stop(interp, kind);

@@ -1,6 +1,8 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
 use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Request, SegmentFn, SharedCode, Unit};
+use crate::bytecode::module::FuncId;
+use crate::code::{Mode, Position};
 use crate::running::interp::{Interp, Registers};
 use crate::running::meter::Account;
 use crate::running::program::Program;
@@ -35,24 +37,22 @@ impl Thresholds {
     pub(crate) const ALWAYS: Thresholds = Thresholds { calls: 0, back_edges: 1, records: 0 };
 }
 
-/// What a function is compiled for.
+/// What a piece of native code is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Mode {
-    /// Runs that record nothing.
-    Primal,
-    /// Runs that record.
-    Recording,
-    /// The sweep: the code is the adjoint of a segment or of a loop.
+#[non_exhaustive]
+pub enum CodeKind {
+    /// A function, for runs in this mode.
+    Function(Mode),
+    /// The adjoint of a segment or of a loop, for sweeps.
     Adjoint,
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for CodeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Mode::Primal => "primal",
-            Mode::Recording => "recording",
-            Mode::Adjoint => "adjoint",
-        })
+        match self {
+            CodeKind::Function(mode) => mode.fmt(f),
+            CodeKind::Adjoint => f.pad("adjoint"),
+        }
     }
 }
 
@@ -62,10 +62,10 @@ impl fmt::Display for Mode {
 pub struct CompiledCode {
     /// The function's name; for an adjoint, which record it is for.
     pub name: String,
-    /// What it was compiled for.
-    pub mode: Mode,
+    /// What it is for.
+    pub kind: CodeKind,
     /// The loop at whose head the code begins, if it doesn't begin with the function: a stream position.
-    pub entry: Option<u32>,
+    pub entry: Option<Position>,
     /// The size of the machine code in bytes.
     pub bytes: usize,
     /// How long compiling was expected to take, on an idle core.
@@ -152,7 +152,7 @@ impl Table {
 /// What a piece of code is for.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
-    Function { func: u32, recording: bool, entry: Option<u32> },
+    Function { func: FuncId, mode: Mode, entry: Option<Position> },
     Segment(u32),
     Loop(u32),
 }
@@ -185,10 +185,10 @@ pub(crate) struct Tier {
     generator: Arc<dyn Generator>,
     /// What the generator shares between functions; set with the first compilation.
     shared: OnceLock<SharedCode>,
-    /// For primal runs and for recording ones.
-    tables: [Table; 2],
+    /// By mode.
+    tables: [Table; Mode::ALL.len()],
     /// Code that begins at loops, by function, mode and stream position.
-    loops: Mutex<HashMap<(u32, bool, u32), Arc<Candidate>>>,
+    loops: Mutex<HashMap<(FuncId, Mode, Position), Arc<Candidate>>>,
     compiling: Mutex<Compiling>,
 }
 
@@ -217,7 +217,7 @@ impl Tier {
             thresholds,
             generator,
             shared: OnceLock::new(),
-            tables: [Table::new(functions), Table::new(functions)],
+            tables: Mode::ALL.map(|_| Table::new(functions)),
             loops: Mutex::default(),
             compiling: Mutex::default(),
         }
@@ -230,22 +230,22 @@ impl Tier {
 
     /// Counts a call that the interpreter is about to make. Returns the function's code, if there is any by now.
     #[inline(always)]
-    pub(crate) fn called(&self, program: &Program, func: u32, recording: bool, account: &Account) -> Option<Code> {
-        let candidate = &self.tables[usize::from(recording)].functions[func as usize];
+    pub(crate) fn called(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
+        let candidate = &self.tables[mode.index()].functions[func.index()];
         candidate.code().or_else(|| {
             let hot = candidate.warm(1, self.thresholds.calls) && account.compiles();
-            if hot { self.compile_function(program, func, recording, account) } else { None }
+            if hot { self.compile_function(program, func, mode, account) } else { None }
         })
     }
 
     /// Compiles a function from its beginning.
     #[cold]
     #[inline(never)]
-    fn compile_function(&self, program: &Program, func: u32, recording: bool, account: &Account) -> Option<Code> {
-        let table = &self.tables[usize::from(recording)];
-        let subject = Subject::Function { func, recording, entry: None };
-        let code = self.compile(program, &table.functions[func as usize], subject, account)?;
-        table.entries[func as usize].store(code.0.as_ptr(), Ordering::Release);
+    fn compile_function(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
+        let table = &self.tables[mode.index()];
+        let subject = Subject::Function { func, mode, entry: None };
+        let code = self.compile(program, &table.functions[func.index()], subject, account)?;
+        table.entries[func.index()].store(code.0.as_ptr(), Ordering::Release);
         Some(code)
     }
 
@@ -256,17 +256,17 @@ impl Tier {
     pub(crate) fn looped(
         &self,
         program: &Program,
-        func: u32,
-        recording: bool,
-        header: u32,
+        func: FuncId,
+        mode: Mode,
+        header: Position,
         account: &Account,
     ) -> Option<Code> {
-        let table = &self.tables[usize::from(recording)];
-        let whole = &table.functions[func as usize];
+        let table = &self.tables[mode.index()];
+        let whole = &table.functions[func.index()];
         if !account.compiles() || whole.heat.load(Ordering::Relaxed) == REFUSED {
             return None;
         }
-        let counter = &table.back_edges[func as usize];
+        let counter = &table.back_edges[func.index()];
         let rounds = counter.load(Ordering::Relaxed).saturating_add(self.back_edge_period());
         counter.store(rounds, Ordering::Relaxed);
         if rounds < self.thresholds.back_edges {
@@ -274,9 +274,9 @@ impl Tier {
         }
         // The next call finds the function worth compiling, too.
         whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
-        let candidate = lock(&self.loops).entry((func, recording, header)).or_default().clone();
+        let candidate = lock(&self.loops).entry((func, mode, header)).or_default().clone();
         let worth = candidate.heat.load(Ordering::Relaxed) != REFUSED;
-        let subject = Subject::Function { func, recording, entry: Some(header) };
+        let subject = Subject::Function { func, mode, entry: Some(header) };
         candidate.code().or_else(|| worth.then(|| self.compile(program, &candidate, subject, account)).flatten())
     }
 
@@ -325,14 +325,14 @@ impl Tier {
     #[cold]
     #[inline(never)]
     fn compile(&self, program: &Program, candidate: &Candidate, subject: Subject, account: &Account) -> Option<Code> {
-        if let Subject::Function { func, recording, .. } = subject {
+        if let Subject::Function { func, mode, .. } = subject {
             // Whoever stops this stops the run, too.
-            program.prepare(func, recording, account).ok()?;
+            program.prepare(func, mode, account).ok()?;
         }
         let request = self.request(program, subject);
         // Code that begins at a loop is about as long as that of the whole function.
         let whole = match subject {
-            Subject::Function { func, recording, .. } => &self.tables[usize::from(recording)].functions[func as usize],
+            Subject::Function { func, mode, .. } => &self.tables[mode.index()].functions[func.index()],
             Subject::Segment(_) | Subject::Loop(_) => candidate,
         };
         let estimate = self.estimate(whole, &request);
@@ -369,8 +369,8 @@ impl Tier {
             }
             Err(Refusal::TooLarge | Refusal::Unsupported) => None,
             Err(failed @ Refusal::Failed(_)) => {
-                let (name, mode) = describe(program, subject);
-                compiling.fail(format!("{mode:?} {name}: {failed}"));
+                let (name, kind) = describe(program, subject);
+                compiling.fail(format!("{kind} {name}: {failed}"));
                 None
             }
         };
@@ -411,8 +411,8 @@ impl Tier {
 
     fn request<'a>(&self, program: &'a Program, subject: Subject) -> Request<'a> {
         match subject {
-            Subject::Function { func, recording, entry } => {
-                Request::Function(self.function_request(program, func, recording, entry))
+            Subject::Function { func, mode, entry } => {
+                Request::Function(self.function_request(program, func, mode, entry))
             }
             Subject::Segment(id) => Request::Segment(program.segment(id)),
             Subject::Loop(id) => Request::Loop(program.recorded_loop(id)),
@@ -422,18 +422,18 @@ impl Tier {
     fn function_request<'a>(
         &self,
         program: &'a Program,
-        func: u32,
-        recording: bool,
-        entry: Option<u32>,
+        func: FuncId,
+        mode: Mode,
+        entry: Option<Position>,
     ) -> FunctionRequest<'a> {
-        let function = &program.def.functions[func as usize];
+        let function = &program.def.functions[func.index()];
         FunctionRequest {
             func,
             name: &function.name,
-            recording,
+            mode,
             entry,
-            stream: program.stream(func, recording),
-            entries: self.tables[usize::from(recording)].entries.as_ptr().cast(),
+            stream: program.stream(func, mode),
+            entries: self.tables[mode.index()].entries.as_ptr().cast(),
             body: &function.body,
         }
     }
@@ -458,9 +458,9 @@ impl Tier {
     /// Everything that has been compiled so far.
     pub(crate) fn compiled(&self, program: &Program) -> Vec<CompiledCode> {
         let line = |&Entry { subject, bytes, estimate, time }: &Entry| {
-            let (name, mode) = describe(program, subject);
+            let (name, kind) = describe(program, subject);
             let entry = if let Subject::Function { entry, .. } = subject { entry } else { None };
-            CompiledCode { name, mode, entry, bytes, estimate, time }
+            CompiledCode { name, kind, entry, bytes, estimate, time }
         };
         lock(&self.compiling).log.iter().map(line).collect()
     }
@@ -471,9 +471,9 @@ impl Tier {
     }
 
     /// What the code of a function looks like.
-    pub(crate) fn listing(&self, program: &Program, func: u32, recording: bool) -> Result<Listing, Refusal> {
-        program.prepare_at_leisure(func, recording);
-        let request = self.function_request(program, func, recording, None);
+    pub(crate) fn listing(&self, program: &Program, func: FuncId, mode: Mode) -> Result<Listing, Refusal> {
+        program.prepare_at_leisure(func, mode);
+        let request = self.function_request(program, func, mode, None);
         if self.generator.estimate(&Request::Function(request), COMPILING_MAX) > COMPILING_MAX {
             return Err(Refusal::TooLarge);
         }
@@ -483,15 +483,14 @@ impl Tier {
     }
 }
 
-/// A piece in words, and its mode.
-fn describe(program: &Program, subject: Subject) -> (String, Mode) {
+/// A candidate's name, and what it is for.
+fn describe(program: &Program, subject: Subject) -> (String, CodeKind) {
     match subject {
-        Subject::Function { func, recording, .. } => {
-            let mode = if recording { Mode::Recording } else { Mode::Primal };
-            (program.def.functions[func as usize].name.clone(), mode)
+        Subject::Function { func, mode, .. } => {
+            (program.def.functions[func.index()].name.clone(), CodeKind::Function(mode))
         }
-        Subject::Segment(id) => (format!("segment {id}"), Mode::Adjoint),
-        Subject::Loop(id) => (format!("loop {id}"), Mode::Adjoint),
+        Subject::Segment(id) => (format!("segment {id}"), CodeKind::Adjoint),
+        Subject::Loop(id) => (format!("loop {id}"), CodeKind::Adjoint),
     }
 }
 

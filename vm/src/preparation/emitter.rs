@@ -5,10 +5,10 @@ use super::flow::{Block, FlowGraph};
 use super::loop_detection::Loop;
 use super::segmentation::Segment;
 use crate::bytecode::isa::{self, Bank, Op, Structural};
-use crate::bytecode::module::{Body, Function, ModuleDef, TypeDef};
+use crate::bytecode::module::{Body, FuncId, Function, ModuleDef, TypeDef};
 use crate::code::{
-    CallSite, Counts, ForkSite, Inst, IntReg, MapSite, ObjectSite, RealReg, RefReg, RegList, Site, Stream, SwitchSite,
-    TaskSite,
+    CallSite, Counts, ForkSite, Inst, IntReg, MapSite, Mode, ObjectSite, Position, RealReg, RefReg, RegList, Site,
+    Stream, SwitchSite, TaskSite,
 };
 use crate::memory::heap::{self, Fields};
 use crate::records::recorded_loop::{LoopCode, LoopPlan, LoopSite};
@@ -24,22 +24,26 @@ pub(super) struct Emitter<'a> {
     module: &'a ModuleDef,
     body: &'a Body,
     watch: &'a Watch<'a>,
-    /// Whether the stream is for recording runs.
-    recording: bool,
+    mode: Mode,
     stream: Stream,
     /// The code of the records that the stream writes.
     segments: Vec<SegmentCode>,
     loops: Vec<LoopCode>,
     /// The stream position of each bytecode instruction.
-    position: Vec<u32>,
+    position: Vec<Position>,
     /// Instructions since fuel was last charged for.
     cost: u32,
-    /// Where instructions stand whose targets are numbers of bytecode instructions as yet.
-    unresolved: Vec<u32>,
+    /// Where instructions stand whose targets are numbers of bytecode instructions as yet ([`unresolved`]).
+    unresolved: Vec<Position>,
+}
+
+/// A target that is the number of a bytecode instruction, until [`Emitter::resolve_targets`].
+fn unresolved(target: u32) -> Position {
+    Position(target)
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(module: &'a ModuleDef, function: &'a Function, recording: bool, watch: &'a Watch<'a>) -> Self {
+    pub(super) fn new(module: &'a ModuleDef, function: &'a Function, mode: Mode, watch: &'a Watch<'a>) -> Self {
         let body = &function.body;
         let params = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
         let stream = Stream {
@@ -55,11 +59,11 @@ impl<'a> Emitter<'a> {
             module,
             body,
             watch,
-            recording,
+            mode,
             stream,
             segments: Vec::new(),
             loops: Vec::new(),
-            position: vec![0; body.code.len()],
+            position: vec![Position::default(); body.code.len()],
             cost: 0,
             unresolved: Vec::new(),
         }
@@ -90,7 +94,7 @@ impl<'a> Emitter<'a> {
                     }
                     None => {
                         self.watch.tick(8)?;
-                        self.inst(at, self.recording);
+                        self.inst(at, self.mode.is_recording());
                         at += 1;
                     }
                 }
@@ -105,8 +109,8 @@ impl<'a> Emitter<'a> {
         Ok(Prepared { stream, segments, loops })
     }
 
-    fn here(&self) -> u32 {
-        self.stream.code.len() as u32
+    fn here(&self) -> Position {
+        Position(self.stream.code.len() as u32)
     }
 
     fn push(&mut self, origin: u32, inst: Inst) {
@@ -117,7 +121,7 @@ impl<'a> Emitter<'a> {
     /// A jump to a bytecode instruction.
     fn jump(&mut self, origin: u32, target: u32, cost: u32) {
         self.unresolved.push(self.here());
-        self.push(origin, Inst::Jump { target, cost });
+        self.push(origin, Inst::Jump { target: unresolved(target), cost });
     }
 
     /// Emits one instruction where control may come to. `words`: reals have words, which move with them.
@@ -158,11 +162,11 @@ impl<'a> Emitter<'a> {
 
             Structural::Jump => {
                 self.unresolved.push(self.here());
-                Inst::Jump { target: inst.low(), cost }
+                Inst::Jump { target: unresolved(inst.low()), cost }
             }
             Structural::Branch => {
                 self.unresolved.push(self.here());
-                Inst::Branch { cond: IntReg(a), then: inst.low(), other: inst.high(), cost }
+                Inst::Branch { cond: IntReg(a), then: unresolved(inst.low()), other: unresolved(inst.high()), cost }
             }
             Structural::Switch => Inst::Switch { index: IntReg(a), site: self.switch_site(inst) },
             Structural::Call => Inst::Call { site: self.call_site(inst) },
@@ -214,15 +218,15 @@ impl<'a> Emitter<'a> {
 
     fn switch_site(&mut self, inst: &isa::Inst) -> Site<SwitchSite> {
         let start = inst.low() as usize;
-        let targets = self.body.targets[start..start + usize::from(inst.b)].into();
-        self.stream.switches.push(SwitchSite { targets, default: inst.high(), cost: self.cost })
+        let targets = self.body.targets[start..start + usize::from(inst.b)].iter().copied().map(unresolved).collect();
+        self.stream.switches.push(SwitchSite { targets, default: unresolved(inst.high()), cost: self.cost })
     }
 
     fn call_site(&mut self, inst: &isa::Inst) -> Site<CallSite> {
         let (uses, defs) = self.body.reg_lists(inst);
         let (uses, defs) = (RegList::new(uses), RegList::new(defs));
         let cost = std::mem::take(&mut self.cost);
-        self.stream.calls.push(CallSite { func: inst.low(), uses, defs, cost })
+        self.stream.calls.push(CallSite { func: FuncId(inst.low()), uses, defs, cost })
     }
 
     /// Makes the site of a fork from the instructions of its tasks.
@@ -232,7 +236,7 @@ impl<'a> Emitter<'a> {
         let task = |inst: &isa::Inst| {
             let (uses, defs) = body.reg_lists(inst);
             let (uses, defs) = (RegList::new(uses), RegList::new(defs));
-            let site = TaskSite { func: inst.low(), uses, defs, args_at: args, results_at: results };
+            let site = TaskSite { func: FuncId(inst.low()), uses, defs, args_at: args, results_at: results };
             args.add(site.uses.counts());
             results.add(site.defs.counts());
             site
@@ -247,7 +251,7 @@ impl<'a> Emitter<'a> {
         let uses = RegList::new(uses);
         let (args, element) = (uses.counts(), self.element(inst.a));
         let cost = std::mem::take(&mut self.cost);
-        self.stream.maps.push(MapSite { func: inst.low(), uses, args, element, cost })
+        self.stream.maps.push(MapSite { func: FuncId(inst.low()), uses, args, element, cost })
     }
 
     /// The site of an object of fields, with a tag or the number of a function.
@@ -366,7 +370,7 @@ impl<'a> Emitter<'a> {
             if n + 1 < path.len() {
                 // Fuel is charged where a primal run charges it.
                 let cost = std::mem::take(&mut self.cost);
-                let target = self.here() + 1;
+                let target = self.here().next();
                 self.push(block.end - 1, Inst::Jump { target, cost });
             }
         }
@@ -401,8 +405,8 @@ impl<'a> Emitter<'a> {
         watch.tick(self.stream.code.len())?;
         for &here in &self.unresolved {
             watch.tick(1)?;
-            let inst = &mut self.stream.code[here as usize];
-            inst.for_each_target_mut(|target| *target = position[*target as usize]);
+            let inst = &mut self.stream.code[here.index()];
+            inst.for_each_target_mut(|target| *target = position[target.index()]);
             match *inst {
                 Inst::Jump { target, cost } if target <= here => *inst = Inst::BackJump { target, cost },
                 Inst::Branch { cond, then, other, cost } if then.min(other) <= here => {
@@ -413,8 +417,8 @@ impl<'a> Emitter<'a> {
         }
         for site in self.stream.switches.iter_mut() {
             watch.tick(site.targets.len())?;
-            site.targets.iter_mut().for_each(|target| *target = position[*target as usize]);
-            site.default = position[site.default as usize];
+            site.targets.iter_mut().for_each(|target| *target = position[target.index()]);
+            site.default = position[site.default.index()];
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use crate::bytecode::isa::Op;
 use crate::bytecode::module::Body;
-use crate::code::Stream;
+use crate::code::{Position, Stream};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use std::ops::Range;
@@ -51,9 +51,9 @@ impl ControlFlow for Body {
 
 impl Stream {
     /// The basic blocks that control may come to from the start, in the order of the code.
-    pub fn blocks(&self) -> Vec<Range<u32>> {
+    pub fn blocks(&self) -> Vec<Range<Position>> {
         let blocks = reached_blocks(self, &Watch::none()).expect("nobody stops it");
-        blocks.into_iter().map(|block| block.start..block.end).collect()
+        blocks.into_iter().map(|block| Position(block.start)..Position(block.end)).collect()
     }
 }
 
@@ -66,8 +66,8 @@ impl ControlFlow for Stream {
         self.code[at].ends_block()
     }
 
-    fn for_each_target(&self, at: usize, visit: impl FnMut(u32)) {
-        self.code[at].for_each_target(self, visit);
+    fn for_each_target(&self, at: usize, mut visit: impl FnMut(u32)) {
+        self.code[at].for_each_target(self, |target| visit(target.0));
     }
 }
 

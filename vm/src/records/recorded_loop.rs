@@ -24,7 +24,7 @@ pub use layout::{LoopFrame, LoopLayout};
 pub(crate) use plan::LoopPlan;
 
 use crate::bytecode::isa::Reg;
-use crate::code::{InSite, Inst, Leads, Sites, Stream};
+use crate::code::{InSite, Inst, Leads, Position, Sites, Stream};
 use crate::native::Candidate;
 use crate::records::segment::OutputWord;
 use crate::records::{Kind, Writer};
@@ -63,9 +63,9 @@ pub struct LoopSite {
     /// Whether a condition that is not 0 leads to the next iteration; if not, 0 does.
     pub while_true: bool,
     /// The stream position of the next iteration.
-    pub body: u32,
+    pub body: Position,
     /// The stream position after the last iteration, where `LoopEnd` stands.
-    pub end: u32,
+    pub end: Position,
     /// Fuel of what `LoopStep` ends.
     pub cost: u32,
 }
@@ -87,7 +87,7 @@ impl InSite for LoopSite {
 }
 
 impl Leads for LoopSite {
-    fn for_each_target(&self, visit: &mut dyn FnMut(u32)) {
+    fn for_each_target(&self, visit: &mut dyn FnMut(Position)) {
         visit(self.body);
         visit(self.end);
     }

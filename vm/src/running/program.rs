@@ -1,8 +1,8 @@
 //! A verified program with everything that is derived from it on demand: streams, segments and loops.
 
 use crate::bytecode::isa::{Op, Operand};
-use crate::bytecode::module::ModuleDef;
-use crate::code::Stream;
+use crate::bytecode::module::{FuncId, ModuleDef};
+use crate::code::{Mode, Position, Stream};
 use crate::native::Tier;
 use crate::preparation::{self, Prepared};
 use crate::records::recorded_loop::LoopCode;
@@ -16,8 +16,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) def: ModuleDef,
-    primal: Vec<OnceLock<Stream>>,
-    recording: Vec<OnceLock<Stream>>,
+    /// By mode and function.
+    streams: [Box<[OnceLock<Stream>]>; Mode::ALL.len()],
     segments: boxcar::Vec<SegmentCode>,
     loops: boxcar::Vec<LoopCode>,
     /// Held while records get their numbers.
@@ -31,10 +31,9 @@ pub(crate) struct Program {
 impl Program {
     /// `def` must have passed the verifier.
     pub(crate) fn new(def: ModuleDef, tier: Option<Tier>) -> Self {
-        let empty = || def.functions.iter().map(|_| OnceLock::new()).collect();
+        let empty = || -> Box<[_]> { def.functions.iter().map(|_| OnceLock::new()).collect() };
         Program {
-            primal: empty(),
-            recording: empty(),
+            streams: Mode::ALL.map(|_| empty()),
             segments: boxcar::Vec::new(),
             loops: boxcar::Vec::new(),
             registering: Mutex::new(()),
@@ -44,20 +43,20 @@ impl Program {
         }
     }
 
-    /// The stream of a function that was prepared, for recording runs or for primal ones.
+    /// The stream of a function that was prepared.
     #[inline]
-    pub(crate) fn stream(&self, func: u32, recording: bool) -> &Stream {
-        self.place(func, recording).get().expect("a function is prepared before it is called")
+    pub(crate) fn stream(&self, func: FuncId, mode: Mode) -> &Stream {
+        self.place(func, mode).get().expect("a function is prepared before it is called")
     }
 
     /// The bytecode instruction that a place in a stream is from. A function that has not been prepared has not begun.
-    pub(crate) fn origin(&self, func: u32, recording: bool, position: u32) -> u32 {
-        self.place(func, recording).get().map_or(0, |stream| stream.origin[position as usize])
+    pub(crate) fn origin(&self, func: FuncId, mode: Mode, position: Position) -> u32 {
+        self.place(func, mode).get().map_or(0, |stream| stream.origin[position.index()])
     }
 
     #[inline]
-    fn place(&self, func: u32, recording: bool) -> &OnceLock<Stream> {
-        &(if recording { &self.recording } else { &self.primal })[func as usize]
+    fn place(&self, func: FuncId, mode: Mode) -> &OnceLock<Stream> {
+        &self.streams[mode.index()][func.index()]
     }
 
     /// A function's stream, which is made if this is the first time that it is asked for.
@@ -65,27 +64,26 @@ impl Program {
     /// # Errors
     /// What the watch says while it is made. Nothing of it stays.
     #[inline]
-    pub(crate) fn prepare(&self, func: u32, recording: bool, account: &Account) -> Result<&Stream, TrapKind> {
-        match self.place(func, recording).get() {
+    pub(crate) fn prepare(&self, func: FuncId, mode: Mode, account: &Account) -> Result<&Stream, TrapKind> {
+        match self.place(func, mode).get() {
             Some(stream) => Ok(stream),
-            None => self.prepare_now(func, recording, &Watch::of(account)),
+            None => self.prepare_now(func, mode, &Watch::of(account)),
         }
     }
 
     /// [`Program::prepare`], however long that takes.
-    pub(crate) fn prepare_at_leisure(&self, func: u32, recording: bool) -> &Stream {
-        self.prepare_now(func, recording, &Watch::none()).expect("nobody stops it")
+    pub(crate) fn prepare_at_leisure(&self, func: FuncId, mode: Mode) -> &Stream {
+        self.prepare_now(func, mode, &Watch::none()).expect("nobody stops it")
     }
 
     /// Threads that need a stream at the same time each make it, and one of them keeps it: none waits for another one,
     /// whose deadline may be another one, too.
     #[cold]
     #[inline(never)]
-    fn prepare_now(&self, func: u32, recording: bool, watch: &Watch<'_>) -> Result<&Stream, TrapKind> {
-        let place = self.place(func, recording);
-        let function = &self.def.functions[func as usize];
-        let make = if recording { preparation::recording } else { preparation::primal };
-        let Prepared { mut stream, segments, loops } = make(&self.def, function, watch)?;
+    fn prepare_now(&self, func: FuncId, mode: Mode, watch: &Watch<'_>) -> Result<&Stream, TrapKind> {
+        let place = self.place(func, mode);
+        let function = &self.def.functions[func.index()];
+        let Prepared { mut stream, segments, loops } = preparation::prepare(&self.def, function, mode, watch)?;
         let registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         if place.get().is_none() {
             // Whoever has the lock gives out the numbers, so those of one function follow each other.
@@ -101,12 +99,12 @@ impl Program {
             _ = place.set(stream);
         }
         drop(registering);
-        Ok(self.stream(func, recording))
+        Ok(self.stream(func, mode))
     }
 
     /// Whether a run of a function may run tasks.
-    pub(crate) fn forks(&self, func: u32) -> bool {
-        self.forks[func as usize]
+    pub(crate) fn forks(&self, func: FuncId) -> bool {
+        self.forks[func.index()]
     }
 
     /// A segment's code by the number that its records carry.

@@ -103,7 +103,7 @@ pub(crate) enum Imported {
 
 impl Tape {
     fn imports(&mut self) -> &mut Imports {
-        self.imports.get_or_insert_with(Default::default)
+        self.task.imports.get_or_insert_with(Default::default)
     }
 
     /// The local slot of another task's slot.
@@ -223,7 +223,7 @@ impl Tape {
 
     /// Counts the record that was written last as an import.
     fn not_a_record(&mut self) {
-        self.records -= 1;
-        self.import_count += 1;
+        self.task.records -= 1;
+        self.task.import_count += 1;
     }
 }

@@ -3,7 +3,8 @@
 //! Nothing here knows of values or of types of the host: both ways to hand over arguments write through a [`Store`].
 
 use crate::bytecode::isa::Bank;
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref, Roots};
+use crate::memory::kept::Kept;
 use crate::running::interp::Arguments;
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::tape::Tape;
@@ -56,7 +57,7 @@ impl<'a> Store<'a> {
         to.words.clear();
         to.ints.clear();
         to.refs.clear();
-        let owner = tape.as_ref().map_or(0, |tape| tape.owner);
+        let owner = tape.as_ref().map_or(0, |tape| tape.owner());
         Store { heap, tape, to, owner, watch: Watch::later(account) }
     }
 
@@ -121,7 +122,12 @@ impl<'a> Store<'a> {
         let mut cells = Cells::new(REAL_CELL);
         for n in 0..len {
             let x = element(n)?;
-            let cell = self.heap.allocate(header, REAL_CELL.size(), 0, &mut [])?;
+            let cell = self.heap.allocate(
+                header,
+                REAL_CELL.size(),
+                0,
+                Roots { frames: &mut [], kept: &mut Kept::default() },
+            )?;
             // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
             unsafe {
                 *cell.add(OWNER) = owner;
@@ -179,7 +185,12 @@ impl<'a> Store<'a> {
 
     /// Moves the last registers, as many as `filled` says, into the first fields of a new struct or variant.
     fn fields(&mut self, tag: u32, fields: Fields, filled: Fields) -> Result<Ref, Limit> {
-        let object = self.heap.allocate(heap::object_header(fields, tag), fields.size(), 0, &mut [])?;
+        let object = self.heap.allocate(
+            heap::object_header(fields, tag),
+            fields.size(),
+            0,
+            Roots { frames: &mut [], kept: &mut Kept::default() },
+        )?;
         let Arguments { reals, words, ints, refs } = &mut *self.to;
         let (real, int) = (reals.len() - filled.reals, ints.len() - filled.ints);
         let reference = refs.len() - filled.refs;
@@ -237,7 +248,12 @@ impl<'a> Store<'a> {
 
     /// Memory for an array; its elements are to be written.
     fn array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
-        let array = self.heap.allocate(heap::array_header(element), ARRAY_HEADER + len, 0, &mut [])?;
+        let array = self.heap.allocate(
+            heap::array_header(element),
+            ARRAY_HEADER + len,
+            0,
+            Roots { frames: &mut [], kept: &mut Kept::default() },
+        )?;
         // SAFETY: the array's header is part of it.
         unsafe {
             *array.add(LEN) = len as u64;

@@ -6,6 +6,7 @@ use super::flow::Flow;
 use super::interface::Interface;
 use super::saved::{LoopCopy, Saved};
 use super::{LoopCode, LoopLayout, LoopSite, PushSite};
+use crate::code::Position;
 use crate::derivation::adjoint::adjoint;
 use crate::derivation::piece::Piece;
 use crate::preparation::loop_detection::Loop;
@@ -62,8 +63,8 @@ impl LoopPlan {
             iteration_cost: (code.body.len() + code.elements.len() + code.moves.len() + usize::from(pushes)) as u32 + 1,
             once_cost: code.prologue.len() as u32 + 1,
             while_true: source.while_true,
-            body: 0,
-            end: 0,
+            body: Position::default(),
+            end: Position::default(),
             cost: 0,
         };
         LoopPlan { site, code: Some(code), copies: registers.copies }
@@ -88,8 +89,8 @@ fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>, push: Opti
         iteration_cost: 0,
         once_cost: 0,
         while_true,
-        body: 0,
-        end: 0,
+        body: Position::default(),
+        end: Position::default(),
         cost: 0,
     }
 }

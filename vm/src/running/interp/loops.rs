@@ -109,7 +109,7 @@ pub(super) unsafe fn loop_end(
             let slots = inputs.chain(firsts).chain(pushed_slot);
             let counts = (iterations, tape.open_loop.entries);
             site.write_tail(start, slots, counts, first, (frame.reals, frame.ints));
-            if site.arrays.iter().any(|&reg| is_foreign(*frame.refs.add(usize::from(reg)), tape.owner)) {
+            if site.arrays.iter().any(|&reg| is_foreign(*frame.refs.add(usize::from(reg)), tape.owner())) {
                 import_arrays(program, site, tape, frame.refs)?;
             }
         }
@@ -158,7 +158,7 @@ pub(crate) unsafe fn import_arrays(
         let (mut ranges, mut scattered) = (Vec::new(), Vec::new());
         for (n, (&reg, &reads)) in site.arrays.iter().zip(&reads).enumerate() {
             let array = *refs.add(usize::from(reg));
-            if !is_foreign(array, tape.owner) {
+            if !is_foreign(array, tape.owner()) {
                 continue;
             }
             let (owner, len) = (*array.add(OWNER), *array.add(LEN) as u32);

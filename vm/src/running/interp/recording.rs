@@ -18,18 +18,24 @@ pub(super) unsafe fn is_active(object: Ref, fields: heap::Fields) -> bool {
     }
 }
 
-/// The word in the current task of a real that an object holds with this word.
+/// The word in the current task of a real whose word stands in an object at this index. The owner is asked first: an
+/// object without one may hold no words.
 ///
 /// # Safety
-/// `object` is an object.
+/// `object` is a complete object, and has the word if it has an owner.
 #[inline(always)]
-pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, word: u64) -> Result<u64, Limit> {
+pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, at: usize) -> Result<u64, Limit> {
     // SAFETY: promised by the caller.
-    let owner = unsafe { *object.add(OWNER) };
-    if word == CONSTANT || owner == tape.owner {
-        return Ok(word);
+    unsafe {
+        let owner = *object.add(OWNER);
+        if owner == tape.owner() {
+            return Ok(*object.add(at));
+        }
+        if owner == 0 || *object.add(at) == CONSTANT {
+            return Ok(CONSTANT);
+        }
+        tape.import(owner, slot(*object.add(at))).map(u64::from)
     }
-    tape.import(owner, slot(word)).map(u64::from)
 }
 
 /// The word in the current task of an element of an array of reals.
@@ -40,11 +46,13 @@ pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, word: u64) -> Resul
 pub(crate) unsafe fn element_word(tape: &mut Tape, array: Ref, index: u64) -> Result<u64, Limit> {
     // SAFETY: promised by the caller.
     unsafe {
-        let (first, owner) = (*array.add(FIRST), *array.add(OWNER));
-        if first == 0 {
+        let owner = *array.add(OWNER);
+        if owner == 0 {
             return Ok(CONSTANT);
         }
-        if owner == tape.owner {
+        let first = *array.add(FIRST);
+        debug_assert!(first != 0, "arrays of reals that have an owner have slots");
+        if owner == tape.owner() {
             return Ok(first + index);
         }
         let array = ForeignArray { owner, first: slot(first), len: *array.add(LEN) as u32 };
@@ -94,5 +102,42 @@ pub(super) unsafe fn segment_end(
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::bytecode::isa::Bank;
+    use crate::bytecode::module::ValueType;
+    use crate::memory::heap::{ARRAY_HEADER, Fields, array_header, object_header};
+    use crate::memory::pool::SlabPool;
+    use crate::running::limits::Limits;
+    use crate::running::meter::Account;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_has_no_owner_is_constant_whatever_its_words_are() {
+        let mut account = Account::default();
+        account.begin(&Limits::default(), None);
+        let mut tape = Tape::new(Arc::new(SlabPool::default()));
+        tape.begin(1 << 20, &account);
+        let fields = Fields::of(&[ValueType::Real]);
+        let mut object = vec![u64::MAX; fields.size()];
+        (object[0], object[OWNER]) = (object_header(fields, 0), 0);
+        let mut array = vec![u64::MAX; ARRAY_HEADER + 1];
+        (array[0], array[OWNER], array[LEN]) = (array_header(Bank::Real), 0, 1);
+        // SAFETY: both are complete objects, without an owner.
+        unsafe {
+            assert_eq!(load_word(&mut tape, object.as_mut_ptr(), fields.word_at(0)), Ok(CONSTANT));
+            assert_eq!(element_word(&mut tape, array.as_mut_ptr(), 0), Ok(CONSTANT));
+        }
+        (object[OWNER], object[fields.word_at(0)]) = (tape.owner(), 7);
+        (array[OWNER], array[FIRST]) = (tape.owner(), 9);
+        // SAFETY: both are complete objects.
+        unsafe {
+            assert_eq!(load_word(&mut tape, object.as_mut_ptr(), fields.word_at(0)), Ok(7));
+            assert_eq!(element_word(&mut tape, array.as_mut_ptr(), 0), Ok(9));
+        }
     }
 }

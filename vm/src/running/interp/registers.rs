@@ -156,7 +156,7 @@ pub(crate) unsafe fn unpack_captures<const RECORD: bool>(
         to.reals.copy_from_nonoverlapping(closure.add(fields.real_at(0)).cast(), fields.reals);
         if RECORD {
             for n in 0..fields.reals {
-                *to.words.add(n) = load_word(tape, closure, *closure.add(fields.word_at(n)))?;
+                *to.words.add(n) = load_word(tape, closure, fields.word_at(n))?;
             }
         }
         to.ints.copy_from_nonoverlapping(closure.add(fields.int_at(0)).cast(), fields.ints);

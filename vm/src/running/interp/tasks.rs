@@ -18,13 +18,14 @@
 use super::trace::Trace;
 use super::{Interp, Registers};
 use crate::bytecode::isa::Bank;
-use crate::code::{Counts, ForkSite, MapSite};
+use crate::bytecode::module::FuncId;
+use crate::code::{Counts, ForkSite, MapSite, Mode};
 use crate::embedding::engine::{Engine, Limits};
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Heap, LEN, OWNER, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::running::meter::{Account, Halt, Meter};
 use crate::running::program::Program;
-use crate::tape::{self, ForeignArray, ForkNode, Suspended, Tape, TaskNode};
+use crate::tape::{self, ForeignArray, ForkNode, Parked, Tape, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +91,7 @@ struct Fork<'a> {
     remaining: usize,
     /// The tasks' tapes, if they are recorded.
     nodes: *mut TaskNode,
-    recording: bool,
+    mode: Mode,
 }
 
 // SAFETY: tasks read arguments that nobody writes, and write their own results and nodes.
@@ -114,7 +115,7 @@ impl Fork<'_> {
 
     /// Where the arguments and the results of a task begin, and how many there are of each.
     #[inline]
-    fn task(&self, n: usize) -> (u32, Registers, Counts, Registers, Counts) {
+    fn task(&self, n: usize) -> (FuncId, Registers, Counts, Registers, Counts) {
         match self.tasks {
             Tasks::Fork(site) => {
                 let task = &site.tasks[n];
@@ -177,7 +178,7 @@ impl Registers {
 #[derive(Debug)]
 struct Left {
     heap: heap::Left,
-    tape: tape::Left,
+    tape: tape::Written,
     tasks: u64,
     trace: Trace,
 }
@@ -258,7 +259,8 @@ impl Interp {
         unsafe {
             let arrays = args.after(&site.args).refs;
             let len = (0..tasks as usize).map(|n| *(*arrays.add(n)).add(LEN) as usize).sum::<usize>();
-            let roots = super::roots(self.roots, arrays.add(tasks as usize));
+            let frames = super::roots(self.roots, arrays.add(tasks as usize));
+            let roots = Roots { frames, kept: self.tape.kept() };
             let header = heap::array_header(site.element);
             let array = self.heap.allocate(header, ARRAY_HEADER + len, self.stack_bytes, roots)?;
             *array.add(LEN) = len as u64;
@@ -272,8 +274,8 @@ impl Interp {
                 to = to.add(len);
                 active |= site.element == Bank::Ref && *part.add(OWNER) != 0;
             }
-            if self.recording && active {
-                *array.add(OWNER) = self.tape.owner;
+            if self.mode.is_recording() && active {
+                *array.add(OWNER) = self.tape.owner();
             }
             Ok(array)
         }
@@ -295,7 +297,7 @@ impl Interp {
     ) -> Result<u32, TrapKind> {
         let results = args.after(arg_counts);
         let above = results.after(result_counts);
-        let recording = self.recording;
+        let recording = self.mode.is_recording();
         // Frames have their room above what is handed over.
         if above.reals > self.reals.end()
             || above.ints > self.ints.end()
@@ -309,7 +311,7 @@ impl Interp {
         if here < self.native_limit {
             self.grow_native(here)?;
         }
-        let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), recording };
+        let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), mode: self.mode };
         let crew = self.crew();
         if self.forked || !crew.is_parallel() {
             // SAFETY: promised by the caller.
@@ -396,19 +398,19 @@ impl Interp {
     /// It is a running fork of this strand, but for the nodes, and nothing above it on the stacks is in use.
     #[inline(never)]
     unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<u32, TrapKind> {
-        let mut on_tape: Option<(Suspended, *mut ForkNode)> = None;
-        if fork.recording {
-            let (suspended, node) = self.tape.suspend(fork.count())?;
+        let mut on_tape: Option<(Parked, *mut ForkNode)> = None;
+        if fork.mode.is_recording() {
+            let (parked, node) = self.tape.park(fork.count())?;
             // SAFETY: the node was made just now.
             fork.nodes = unsafe { (*node).tasks };
-            on_tape = Some((suspended, node));
+            on_tape = Some((parked, node));
         }
         let span = self.span();
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.run_tasks(&fork, 0, fork.count(), fork.above) };
         let mut first = 0;
-        if let Some((suspended, node)) = on_tape {
-            self.tape.resume(suspended);
+        if let Some((parked, node)) = on_tape {
+            self.tape.resume(parked);
             if outcome.is_ok() {
                 // SAFETY: all tasks have ended, and what their strands wrote was absorbed.
                 unsafe {
@@ -560,7 +562,7 @@ impl Interp {
         self.heap.share(true);
         self.tape.begin_strand(account, limits.tape_bytes);
         let mut meter = Meter::new(account, Some(halt));
-        (self.program, self.crew, self.recording) = (crew.program, crew, fork.recording);
+        (self.program, self.crew, self.mode) = (crew.program, crew, fork.mode);
         (self.meter, self.fuel) = ((&raw mut meter).cast(), 0);
         (self.forked, self.tasks, self.span_start) = (true, 0, 0);
         // SAFETY: promised by the caller.
@@ -598,7 +600,7 @@ impl Interp {
             tape.leave_rest(crew.account);
         }
         let trace = std::mem::take(&mut self.trace);
-        let waiting = (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked);
+        let waiting = (self.program, self.meter, self.crew, self.mode, self.fuel, self.forked);
         let (roots, free, tasks_before, span_start) = (self.roots, self.free, self.tasks, self.span_start);
         let limits = (self.live_bytes_max, self.depth_max);
         self.nested += 1;
@@ -611,7 +613,7 @@ impl Interp {
             tape.take_rest(crew.account);
         }
         (self.heap, self.tape, self.trace) = (heap, tape, trace);
-        (self.program, self.meter, self.crew, self.recording, self.fuel, self.forked) = waiting;
+        (self.program, self.meter, self.crew, self.mode, self.fuel, self.forked) = waiting;
         (self.roots, self.free, self.tasks, self.span_start) = (roots, free, tasks_before, span_start);
         (self.live_bytes_max, self.depth_max) = limits;
         outcome
@@ -635,7 +637,7 @@ impl Interp {
     #[inline(never)]
     unsafe fn run_task(&mut self, fork: &Fork<'_>, n: usize, base: Registers) -> Result<i64, TrapKind> {
         let (func, args, arg_counts, results, result_counts) = fork.task(n);
-        let floor = self.heap.raise_floor();
+        let (floor, kept) = (self.heap.raise_floor(), self.tape.raise_floor());
         let roots = std::mem::replace(&mut self.roots, base.refs);
         let now = self.meter().used(self.fuel) as i64;
         let span_start = std::mem::replace(&mut self.span_start, now);
@@ -651,17 +653,17 @@ impl Interp {
             }
             args.copy_to(&to, &arg_counts, false);
             let node = fork.nodes.wrapping_add(n);
-            let begun = if fork.recording {
+            let begun = if fork.mode.is_recording() {
                 self.tape.begin_task(node, args.words, base.words, arg_counts.reals)
             } else {
                 Ok(())
             };
             begun.map_err(TrapKind::from).and_then(|()| {
                 self.run_callee(func, base, fork.remaining)?;
-                if fork.recording {
+                if fork.mode.is_recording() {
                     self.end_task(fork, node, base)?;
                 }
-                base.copy_to(&results, &result_counts, fork.recording);
+                base.copy_to(&results, &result_counts, fork.mode.is_recording());
                 Ok(self.span())
             })
         };
@@ -673,6 +675,7 @@ impl Interp {
         self.span_start = span_start;
         self.roots = roots;
         self.heap.restore_floor(floor);
+        self.tape.restore_floor(kept);
         if let Err(kind) = &outcome
             && self.crew().is_parallel()
         {
@@ -692,7 +695,7 @@ impl Interp {
             if let Tasks::Map { site: MapSite { element: Bank::Real, .. }, .. } = fork.tasks {
                 let array = *base.refs;
                 let (owner, first, len) = (*array.add(OWNER), *array.add(FIRST) as u32, *array.add(LEN));
-                let local = if first == 0 || owner == self.tape.owner || len == 0 {
+                let local = if first == 0 || owner == self.tape.owner() || len == 0 {
                     if len == 0 { 0 } else { first }
                 } else {
                     self.tape.import_array(ForeignArray { owner, first, len: len as u32 })?
@@ -700,7 +703,7 @@ impl Interp {
                 // More elements than there are slots: the parent will have no room for them.
                 ((*node).range.child, (*node).range.len) = (local, u32::try_from(len).unwrap_or(u32::MAX));
             }
-            self.tape.end_task()?;
+            self.tape.end_task();
             (*node).span = self.span() as u64;
         }
         Ok(())
@@ -712,12 +715,17 @@ impl Interp {
     /// # Safety
     /// A program runs, the function is one of it, the arguments stand at `base` and are of the parameters' types, and
     /// nothing above them is in use. If the program has native code, the strand runs on its native stack.
-    pub(super) unsafe fn run_callee(&mut self, func: u32, base: Registers, remaining: usize) -> Result<(), TrapKind> {
+    pub(super) unsafe fn run_callee(
+        &mut self,
+        func: FuncId,
+        base: Registers,
+        remaining: usize,
+    ) -> Result<(), TrapKind> {
         // SAFETY: promised by the caller; while a program runs, the pointer leads to it.
         unsafe {
             let program = &*self.program;
             let Some(tier) = &program.tier else { return self.activate(func, base, remaining).map(|_| ()) };
-            let code = match tier.called(program, func, self.recording, self.account()) {
+            let code = match tier.called(program, func, self.mode, self.account()) {
                 Some(code) => Some(code),
                 None => self.activate(func, base, remaining)?,
             };

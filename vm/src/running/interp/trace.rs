@@ -1,13 +1,20 @@
 //! Where a run has stopped: its frames, as far as anyone will look at them. A run may be millions of calls deep, and it
 //! stops because it has no time left, or no memory.
 
+use crate::bytecode::module::FuncId;
+use crate::code::{Mode, Position};
 use std::collections::VecDeque;
 
 /// So many frames are kept at each end.
 const SHOWN: usize = 12;
 
-/// A frame: function and stream position.
-pub(crate) type Place = (u32, u32);
+/// Where an activation stands in its code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) func: FuncId,
+    pub(crate) mode: Mode,
+    pub(crate) position: Position,
+}
 
 /// The frames of a run that has stopped.
 #[derive(Debug, Default)]
@@ -69,20 +76,24 @@ impl Trace {
 mod tests {
     use super::*;
 
+    fn place(n: u32) -> Place {
+        Place { func: FuncId(n), mode: Mode::PRIMAL, position: Position(0) }
+    }
+
     fn shown(trace: &Trace) -> (Vec<u32>, usize, Vec<u32>) {
         let (innermost, omitted, outermost) = trace.shown();
-        (innermost.map(|place| place.0).collect(), omitted, outermost.map(|place| place.0).collect())
+        (innermost.map(|place| place.func.0).collect(), omitted, outermost.map(|place| place.func.0).collect())
     }
 
     #[test]
     fn both_ends_are_kept_however_the_frames_come() {
         for depth in [1, 11, 12, 13, 23, 24, 25, 1000] {
             let mut one_by_one = Trace::default();
-            (0..depth).for_each(|n| one_by_one.push((n, 0)));
+            (0..depth).for_each(|n| one_by_one.push(place(n)));
             for cut in [0, 1, 12, 20, depth].into_iter().filter(|&cut| cut <= depth) {
                 let mut in_parts = Trace::default();
-                in_parts.extend((0..cut).map(|n| (n, 0)));
-                in_parts.extend((cut..depth).map(|n| (n, 0)));
+                in_parts.extend((0..cut).map(place));
+                in_parts.extend((cut..depth).map(place));
                 assert_eq!(shown(&in_parts), shown(&one_by_one), "{depth} {cut}");
             }
             let (innermost, omitted, outermost) = shown(&one_by_one);

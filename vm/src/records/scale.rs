@@ -1,0 +1,50 @@
+//! The product of a real with the first element of a constant array: what a kind of record that refers to an object
+//! looks like, for tests. No kind outside of them does as yet.
+//!
+//! ```text
+//! cell of the array (8 bytes) │ slot of the real (4) │ trailer: slot of the product
+//! ```
+
+use super::{Kind, TRAILER_BYTES, Writer};
+use crate::memory::heap::{ARRAY_HEADER, Ref};
+
+/// The size of a record.
+pub(crate) const BYTES: usize = 8 + 4 + TRAILER_BYTES;
+
+/// Writes a record.
+///
+/// # Safety
+/// There is room for [`BYTES`] from `start` on; the cell is one of the tape's.
+pub(crate) unsafe fn write(start: *mut u8, cell: *const Ref, slot: u32, product: u32) {
+    // SAFETY: promised by the caller.
+    let mut writer = unsafe { Writer::new(start) };
+    writer.wide(cell.expose_provenance() as u64);
+    writer.narrow(slot);
+    writer.trailer(Kind::Scale, product);
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// The slot of the real.
+    pub(crate) slot: u32,
+    /// The partial: the array's first element.
+    pub(crate) factor: f64,
+    /// Where the record begins.
+    pub(crate) start: *const u8,
+}
+
+impl Scale {
+    /// # Safety
+    /// `trailer` is that of such a record, whose tape is there.
+    pub(crate) unsafe fn read(trailer: *const u32) -> Scale {
+        // SAFETY: promised by the caller: the array is where its cell says.
+        unsafe {
+            let slot = trailer.sub(1);
+            let start = slot.cast::<u64>().sub(1);
+            let cell: *const Ref = std::ptr::with_exposed_provenance(start.read_unaligned() as usize);
+            let factor = (*cell).add(ARRAY_HEADER).cast::<f64>().read();
+            Scale { slot: slot.read_unaligned(), factor, start: start.cast() }
+        }
+    }
+}

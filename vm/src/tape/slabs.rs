@@ -1,0 +1,249 @@
+//! Memory for tapes: slabs that a strand fills from one end to the other, and what it costs of what the run may use.
+
+use crate::memory::kept::{self, Kept};
+use crate::memory::pool::{SLAB_BYTES, Slab, SlabPool};
+use crate::running::meter::Account;
+use crate::trap::Limit;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Lists of more bytes than this get memory of their own.
+const LIST_BYTES_MAX: usize = SLAB_BYTES / 4;
+/// A rest of a slab of fewer bytes than this is not worth keeping.
+const REST_BYTES_MIN: usize = 2 << 10;
+
+/// Writes to slabs, one after the other. All tapes of a strand stand in what it writes, whichever is being recorded.
+#[derive(Debug)]
+pub(super) struct SlabWriter {
+    pool: Arc<SlabPool>,
+    /// All slabs that the strand has written to.
+    slabs: Vec<Slab>,
+    /// Lists that are too long for a slab.
+    lists: Vec<Box<[u64]>>,
+    /// References that records hold.
+    pub(super) kept: Kept,
+    /// Kept from the last run, for the first slab of the next: small runs leave the pool alone.
+    spare: Option<Slab>,
+    /// Where the next byte goes, and the end of the slab. Native code moves the first.
+    pub(super) top: *mut u8,
+    pub(super) end: *mut u8,
+    bytes_max: u64,
+    /// Bytes of adjoints of tasks that this strand has run to their end or suspended.
+    pub(super) ended_bytes: u64,
+    /// What other strands know of this one's bytes.
+    published: u64,
+    /// That of the run, while there is one.
+    account: *const Account,
+    /// Whether other strands draw on the account, too.
+    shared: bool,
+}
+
+impl SlabWriter {
+    pub(super) fn new(pool: Arc<SlabPool>) -> Self {
+        let null = std::ptr::null_mut();
+        SlabWriter {
+            pool,
+            slabs: Vec::new(),
+            lists: Vec::new(),
+            kept: Kept::default(),
+            spare: None,
+            top: null,
+            end: null,
+            bytes_max: u64::MAX,
+            ended_bytes: 0,
+            published: 0,
+            account: std::ptr::null(),
+            shared: false,
+        }
+    }
+
+    /// Begins a run, or a strand of one that has several.
+    pub(super) fn begin(&mut self, bytes_max: u64, account: &Account, shared: bool) {
+        self.bytes_max = bytes_max;
+        (self.account, self.shared) = (account, shared);
+    }
+
+    /// Says where the run's account is.
+    pub(super) fn attach(&mut self, account: &Account) {
+        self.account = account;
+    }
+
+    /// Gives all memory back but a slab.
+    pub(super) fn release(&mut self) {
+        if self.spare.is_none() {
+            self.spare = self.slabs.pop();
+        }
+        self.pool.give_back(self.slabs.drain(..));
+        self.lists.clear();
+        self.kept = Kept::default();
+        self.close();
+        (self.ended_bytes, self.published) = (0, 0);
+        (self.account, self.shared) = (std::ptr::null(), false);
+    }
+
+    /// Writes no more to the current slab.
+    fn close(&mut self) {
+        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+    }
+
+    /// Bytes that are left of the slab.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        self.end.addr() - self.top.addr()
+    }
+
+    /// Goes on in another slab.
+    ///
+    /// # Errors
+    /// As [`SlabWriter::check`], and if the run has no time left to fill a slab.
+    #[cold]
+    pub(super) fn open_slab(&mut self, slots: u64) -> Result<(), Limit> {
+        self.ask_for_time(SLAB_BYTES)?;
+        let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::TapeBytes)?;
+        self.top = slab.start();
+        // SAFETY: one past the slab's memory.
+        self.end = unsafe { self.top.add(SLAB_BYTES) };
+        self.slabs.push(slab);
+        self.check(slots)
+    }
+
+    /// Memory for `count` values, for a task that has `slots` slots.
+    #[inline]
+    pub(super) fn list<T>(&mut self, count: usize, slots: u64) -> Result<*mut T, Limit> {
+        let bytes = (count * size_of::<T>()).next_multiple_of(8);
+        if bytes > LIST_BYTES_MAX {
+            let mut list = vec![0; (bytes + align_of::<T>()) / 8].into_boxed_slice();
+            let start: *mut u8 = list.as_mut_ptr().cast();
+            let start = start.wrapping_add(start.align_offset(align_of::<T>()));
+            self.lists.push(list);
+            self.ended_bytes += bytes as u64;
+            return Ok(start.cast());
+        }
+        let mut padding = self.top.align_offset(align_of::<T>().max(8));
+        if bytes + padding > self.room() {
+            self.open_slab(slots)?;
+            padding = self.top.align_offset(align_of::<T>().max(8));
+        }
+        // SAFETY: there is room: no such list is larger than a slab.
+        unsafe {
+            let start = self.top.add(padding);
+            self.top = start.add(bytes);
+            Ok(start.cast())
+        }
+    }
+
+    /// Whether the run has the time to fill so many bytes.
+    pub(super) fn ask_for_time(&self, bytes: usize) -> Result<(), Limit> {
+        // SAFETY: the account lives as long as the run.
+        unsafe { self.account.as_ref() }.map_or(Ok(()), |account| account.time_to_fill(bytes))
+    }
+
+    /// Bytes of slabs and adjoints of this strand, whose task has `slots` slots.
+    pub(super) fn held(&self, slots: u64) -> u64 {
+        let slabs = (self.slabs.len() * SLAB_BYTES) as u64;
+        slabs.saturating_add(self.kept.bytes()).saturating_add(self.ended_bytes).saturating_add(slots.saturating_mul(8))
+    }
+
+    /// Whether all tapes of the run together are within its limit.
+    pub(super) fn check(&mut self, slots: u64) -> Result<(), Limit> {
+        let mut held = self.held(slots);
+        // SAFETY: the account lives as long as the run.
+        if let Some(account) = unsafe { self.account.as_ref() }.filter(|_| self.shared) {
+            let more = held.wrapping_sub(self.published);
+            self.published = held;
+            held = account.tape_bytes.fetch_add(more, Ordering::Relaxed).wrapping_add(more);
+        }
+        if held > self.bytes_max { Err(Limit::TapeBytes) } else { Ok(()) }
+    }
+
+    /// Begins or ends a stretch of time in which other strands run.
+    pub(super) fn share(&mut self, shared: bool, slots: u64) {
+        self.shared = shared;
+        self.published = self.held(slots);
+    }
+
+    /// Goes on in the rest of a slab that a strand of the same run has left, if there is one.
+    pub(super) fn take_rest(&mut self, account: &Account) {
+        if let Some((top, end)) = account.take_rest() {
+            (self.top, self.end) = (top, end);
+        }
+    }
+
+    /// Leaves the rest of the slab to another strand of the same run.
+    pub(super) fn leave_rest(&mut self, account: &Account) {
+        if self.room() >= REST_BYTES_MIN {
+            account.leave_rest(self.top, self.end);
+        }
+        self.close();
+    }
+
+    /// Ends a strand: what it has written is for the one that forked it.
+    pub(super) fn leave(&mut self, account: &Account) -> Written {
+        self.leave_rest(account);
+        Written {
+            slabs: std::mem::take(&mut self.slabs),
+            lists: std::mem::take(&mut self.lists),
+            kept: std::mem::take(&mut self.kept),
+            ended_bytes: std::mem::take(&mut self.ended_bytes),
+            published: std::mem::take(&mut self.published),
+        }
+    }
+
+    /// Takes over what a strand that has ended has written.
+    pub(super) fn absorb(&mut self, mut written: Written) {
+        self.slabs.append(&mut written.slabs);
+        self.lists.append(&mut written.lists);
+        self.kept.absorb(written.kept);
+        self.ended_bytes += written.ended_bytes;
+        self.published += written.published;
+    }
+
+    /// The state of the memory, to which [`SlabWriter::cut`] goes back.
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            slabs: self.slabs.len(),
+            lists: self.lists.len(),
+            kept: self.kept.place(),
+            top: self.top,
+            end: self.end,
+            ended_bytes: self.ended_bytes,
+        }
+    }
+
+    /// Frees what was written since, all of it by tasks that were given up.
+    pub(super) fn cut(&mut self, mark: &Mark) {
+        self.pool.give_back(self.slabs.drain(mark.slabs..));
+        self.lists.truncate(mark.lists);
+        self.kept.cut(mark.kept);
+        (self.top, self.end) = (mark.top, mark.end);
+        self.ended_bytes = mark.ended_bytes;
+    }
+}
+
+impl Drop for SlabWriter {
+    fn drop(&mut self) {
+        self.release();
+        self.pool.give_back(self.spare.take().into_iter());
+    }
+}
+
+/// What a strand that has ended has written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    slabs: Vec<Slab>,
+    lists: Vec<Box<[u64]>>,
+    kept: Kept,
+    ended_bytes: u64,
+    published: u64,
+}
+
+/// How much memory tapes use, and where they go on.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    slabs: usize,
+    lists: usize,
+    kept: kept::Place,
+    top: *mut u8,
+    end: *mut u8,
+    ended_bytes: u64,
+}
