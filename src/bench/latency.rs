@@ -114,18 +114,18 @@ struct Row {
     /// From nothing to value and gradient.
     total_ns: f64,
     firsts: Firsts,
-    compiled: Vec<Piece>,
+    compiled: Vec<CompiledPiece>,
 }
 
 /// A function in one mode, or an adjoint, that was compiled in a round.
-struct Piece {
+struct CompiledPiece {
     /// As the first round has it.
     code: CompiledCode,
     /// Nanoseconds of compiling in each round.
     samples: Vec<f64>,
 }
 
-impl Piece {
+impl CompiledPiece {
     fn ns(&self) -> f64 {
         median(self.samples.clone())
     }
@@ -138,7 +138,7 @@ struct Samples {
     native: Vec<f64>,
     totals: Vec<f64>,
     firsts: [Vec<f64>; FIRSTS.len()],
-    compiled: Vec<Piece>,
+    compiled: Vec<CompiledPiece>,
 }
 
 impl Samples {
@@ -150,7 +150,7 @@ impl Samples {
             let key = |code: &CompiledCode| (code.name.clone(), code.kind, code.entry);
             match self.compiled.iter_mut().find(|piece| key(&piece.code) == key(&code)) {
                 Some(piece) => piece.samples.push(ns(code.time)),
-                None => self.compiled.push(Piece { samples: vec![ns(code.time)], code }),
+                None => self.compiled.push(CompiledPiece { samples: vec![ns(code.time)], code }),
             }
         }
     }
@@ -314,9 +314,9 @@ impl Serialize for Row {
     }
 }
 
-impl Serialize for Piece {
+impl Serialize for CompiledPiece {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut piece = serializer.serialize_struct("Piece", 4)?;
+        let mut piece = serializer.serialize_struct("CompiledPiece", 4)?;
         piece.serialize_field("name", &self.code.name)?;
         piece.serialize_field("mode", &self.code.kind.to_string())?;
         piece.serialize_field("bytes", &self.code.bytes)?;
@@ -365,7 +365,7 @@ impl Report {
                 continue;
             }
             let bytes: Vec<f64> = of_kind().map(|piece| piece.code.bytes as f64).collect();
-            let times: Vec<f64> = of_kind().map(Piece::ns).collect();
+            let times: Vec<f64> = of_kind().map(CompiledPiece::ns).collect();
             let most = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
             let (most_bytes, most_time) = (most(&bytes), most(&times));
             let size = |bytes: f64| format!("{bytes:.0}");

@@ -39,7 +39,8 @@
 //! - `bytecode`: the instruction table, modules, text and binary form, the verifier;
 //! - `code`: the instructions that run;
 //! - `preparation`: from verified bytecode to streams, and what of them is recorded as one;
-//! - `derivation`: adjoints; `records`: what a record holds, and the code that sweeps it;
+//! - `derivation`: tangents and adjoints of straight-line code;
+//! - `records`: what a record holds, and the code that sweeps it;
 //! - `running`: the interpreter, fuel and clock; `memory`: its stacks, heap and slabs; `native`: when to compile;
 //! - `tape` and `sweep`;
 //! - `embedding`: engines, functions, values, and the border between these and registers.

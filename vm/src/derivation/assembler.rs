@@ -2,8 +2,7 @@
 
 use crate::bytecode::isa::Bank;
 use crate::code::{Inst, IntReg, RealReg};
-use crate::derivation::derive::bank_of;
-use crate::derivation::graph::{Graph, Node, NodeId};
+use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 
 /// Straight-line code on a frame of its own. Real registers begin with the saved reals, then the output adjoints;
 /// integer registers begin with the saved integers.

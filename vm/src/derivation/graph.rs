@@ -4,7 +4,7 @@
 //! constants are evaluated as they are added. [`Term`] lets derivative rules be written as formulas; [`partials`] is
 //! the expansion of the rules in the instruction table. Nothing here knows of registers, tapes or functions.
 
-use crate::bytecode::isa::{Op, Scalar, evaluate, for_each_instruction};
+use crate::bytecode::isa::{Bank, Op, Role, Scalar, evaluate, for_each_instruction};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
@@ -26,8 +26,6 @@ pub(crate) enum Node {
     RealInput(u32),
     /// The n-th integer that comes from outside.
     IntInput(u32),
-    /// The adjoint of the n-th output, in derived code.
-    OutputAdjoint(u32),
     /// A real constant, by its bits.
     Real(u64),
     /// An integer constant.
@@ -36,7 +34,7 @@ pub(crate) enum Node {
     Op(Op, [NodeId; 3]),
 }
 
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
     index: HashMap<Node, NodeId>,
@@ -101,6 +99,23 @@ impl Graph {
         let at = |i: usize| *args.get(i).unwrap_or(&args[0]);
         self.add(Node::Op(op, [at(0), at(1), at(2)]))
     }
+}
+
+/// The bank that a node's value belongs to.
+pub(crate) fn bank_of(node: Node) -> Bank {
+    match node {
+        Node::RealInput(_) | Node::Real(_) => Bank::Real,
+        Node::IntInput(_) | Node::Int(_) => Bank::Int,
+        Node::Op(op, _) => match op.info().operands[0].role {
+            Role::Def(bank) => bank,
+            _ => Bank::Real,
+        },
+    }
+}
+
+/// Which arguments of a scalar instruction are reals.
+pub(crate) fn real_arguments(op: Op) -> impl Iterator<Item = bool> {
+    op.info().operands[1..].iter().map(|operand| operand.role == Role::Use(Bank::Real))
 }
 
 /// The derivative of a result with respect to one argument: a linear map that derived code applies to a tangent or
@@ -203,6 +218,17 @@ impl<'g> Term<'g> {
     }
 }
 
+/// The real arguments of an instruction's node that aren't constants, each with the partial derivative; nothing for a
+/// passive instruction or another node. New nodes go to the graph.
+pub(crate) fn rules(graph: &RefCell<Graph>, id: NodeId) -> Vec<(NodeId, Partial<'_>)> {
+    let Node::Op(op, _) = graph.borrow().node(id) else { return Vec::new() };
+    let args: Vec<NodeId> = graph.borrow().args(id).collect();
+    let terms: Vec<Term> = args.iter().map(|&arg| Term::new(graph, arg)).collect();
+    let partials = partials(op, &terms, Term::new(graph, id));
+    let reals = args.into_iter().zip(real_arguments(op)).filter(|(_, real)| *real).map(|(arg, _)| arg);
+    reals.zip(partials).filter(|(arg, _)| graph.borrow().constant(*arg).is_none()).collect()
+}
+
 /// One method per scalar instruction, on the first argument.
 macro_rules! define_term_methods {
     (
@@ -289,7 +315,6 @@ for_each_instruction!(define_partials);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytecode::isa::{Bank, Role};
 
     #[test]
     fn every_rule_has_one_partial_per_real_argument() {

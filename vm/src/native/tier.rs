@@ -95,7 +95,7 @@ pub(crate) enum Status {
 
 /// Something that may have native code: a function in one mode, or the adjoint of a segment or a loop.
 #[derive(Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct Candidate {
     code: AtomicPtr<u8>,
     /// How often it has run in the interpreter.
     heat: AtomicU32,
@@ -106,7 +106,7 @@ pub(crate) struct Piece {
 /// The counters of what has been refused stand here and don't move.
 const REFUSED: u32 = u32::MAX;
 
-impl Piece {
+impl Candidate {
     fn code(&self) -> Option<Code> {
         NonNull::new(self.code.load(Ordering::Acquire)).map(Code)
     }
@@ -132,7 +132,7 @@ impl Piece {
 /// Functions in one mode.
 #[derive(Debug)]
 struct Table {
-    functions: Box<[Piece]>,
+    functions: Box<[Candidate]>,
     /// What native code calls, from the first compilation on: native code, or what calls the interpreter.
     entries: Box<[AtomicPtr<u8>]>,
     /// Rounds of loops in the interpreter, by function.
@@ -142,7 +142,7 @@ struct Table {
 impl Table {
     fn new(functions: usize) -> Self {
         Table {
-            functions: (0..functions).map(|_| Piece::default()).collect(),
+            functions: (0..functions).map(|_| Candidate::default()).collect(),
             entries: (0..functions).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             back_edges: (0..functions).map(|_| AtomicU32::new(0)).collect(),
         }
@@ -188,14 +188,14 @@ pub(crate) struct Tier {
     /// By mode.
     tables: [Table; Mode::ALL.len()],
     /// Code that begins at loops, by function, mode and stream position.
-    loops: Mutex<HashMap<(FuncId, Mode, Position), Arc<Piece>>>,
+    loops: Mutex<HashMap<(FuncId, Mode, Position), Arc<Candidate>>>,
     compiling: Mutex<Compiling>,
 }
 
 /// Stack for the code generator.
 const COMPILER_STACK: usize = 4 << 20;
 /// What takes longer in one piece stays interpreted: nobody can stop the generator in the middle.
-const PIECE_MAX: Duration = Duration::from_millis(5);
+const COMPILING_MAX: Duration = Duration::from_millis(5);
 /// Failures that are remembered.
 const FAILURES_MAX: usize = 100;
 
@@ -231,9 +231,9 @@ impl Tier {
     /// Counts a call that the interpreter is about to make. Returns the function's code, if there is any by now.
     #[inline(always)]
     pub(crate) fn called(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
-        let piece = &self.tables[mode.index()].functions[func.index()];
-        piece.code().or_else(|| {
-            let hot = piece.warm(1, self.thresholds.calls) && account.compiles();
+        let candidate = &self.tables[mode.index()].functions[func.index()];
+        candidate.code().or_else(|| {
+            let hot = candidate.warm(1, self.thresholds.calls) && account.compiles();
             if hot { self.compile_function(program, func, mode, account) } else { None }
         })
     }
@@ -274,10 +274,10 @@ impl Tier {
         }
         // The next call finds the function worth compiling, too.
         whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
-        let piece = lock(&self.loops).entry((func, mode, header)).or_default().clone();
-        let worth = piece.heat.load(Ordering::Relaxed) != REFUSED;
+        let candidate = lock(&self.loops).entry((func, mode, header)).or_default().clone();
+        let worth = candidate.heat.load(Ordering::Relaxed) != REFUSED;
         let subject = Subject::Function { func, mode, entry: Some(header) };
-        piece.code().or_else(|| worth.then(|| self.compile(program, &piece, subject, account)).flatten())
+        candidate.code().or_else(|| worth.then(|| self.compile(program, &candidate, subject, account)).flatten())
     }
 
     /// Counts a record of a segment that the sweep has met. Returns the code of its adjoint, if there is any.
@@ -309,22 +309,22 @@ impl Tier {
     fn adjoint(
         &self,
         program: &Program,
-        piece: &Piece,
+        candidate: &Candidate,
         subject: Subject,
         runs: u32,
         account: &Account,
     ) -> Option<Code> {
-        piece.code().or_else(|| {
-            let hot = piece.warm(runs, self.thresholds.records) && account.compiles();
-            if hot { self.compile(program, piece, subject, account) } else { None }
+        candidate.code().or_else(|| {
+            let hot = candidate.warm(runs, self.thresholds.records) && account.compiles();
+            if hot { self.compile(program, candidate, subject, account) } else { None }
         })
     }
 
-    /// Compiles a piece, if that doesn't take too long, if the run can afford it, and if no other thread compiles
+    /// Compiles a candidate, if that doesn't take too long, if the run can afford it, and if no other thread compiles
     /// something for this module: then there is something better to do than to wait.
     #[cold]
     #[inline(never)]
-    fn compile(&self, program: &Program, piece: &Piece, subject: Subject, account: &Account) -> Option<Code> {
+    fn compile(&self, program: &Program, candidate: &Candidate, subject: Subject, account: &Account) -> Option<Code> {
         if let Subject::Function { func, mode, .. } = subject {
             // Whoever stops this stops the run, too.
             program.prepare(func, mode, account).ok()?;
@@ -333,10 +333,10 @@ impl Tier {
         // Code that begins at a loop is about as long as that of the whole function.
         let whole = match subject {
             Subject::Function { func, mode, .. } => &self.tables[mode.index()].functions[func.index()],
-            Subject::Segment(_) | Subject::Loop(_) => piece,
+            Subject::Segment(_) | Subject::Loop(_) => candidate,
         };
         let estimate = self.estimate(whole, &request);
-        if estimate > PIECE_MAX {
+        if estimate > COMPILING_MAX {
             whole.refuse();
             return None;
         }
@@ -348,7 +348,7 @@ impl Tier {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        if let Some(code) = piece.code() {
+        if let Some(code) = candidate.code() {
             // Another thread was faster.
             return Some(code);
         }
@@ -375,21 +375,21 @@ impl Tier {
             }
         };
         match code {
-            Some(code) => piece.code.store(code.0.as_ptr(), Ordering::Release),
-            None => piece.refuse(),
+            Some(code) => candidate.code.store(code.0.as_ptr(), Ordering::Release),
+            None => candidate.refuse(),
         }
         code
     }
 
-    /// How long compiling a piece takes; the generator is asked once.
-    fn estimate(&self, piece: &Piece, request: &Request<'_>) -> Duration {
-        let known = piece.estimate.load(Ordering::Relaxed);
+    /// How long compiling a candidate takes; the generator is asked once.
+    fn estimate(&self, candidate: &Candidate, request: &Request<'_>) -> Duration {
+        let known = candidate.estimate.load(Ordering::Relaxed);
         if known > 0 {
             return Duration::from_micros(known.into());
         }
-        let estimate = self.generator.estimate(request, PIECE_MAX);
+        let estimate = self.generator.estimate(request, COMPILING_MAX);
         let micros = u32::try_from(estimate.as_micros()).unwrap_or(u32::MAX).max(1);
-        piece.estimate.store(micros, Ordering::Relaxed);
+        candidate.estimate.store(micros, Ordering::Relaxed);
         Duration::from_micros(micros.into())
     }
 
@@ -474,7 +474,7 @@ impl Tier {
     pub(crate) fn listing(&self, program: &Program, func: FuncId, mode: Mode) -> Result<Listing, Refusal> {
         program.prepare_at_leisure(func, mode);
         let request = self.function_request(program, func, mode, None);
-        if self.generator.estimate(&Request::Function(request), PIECE_MAX) > PIECE_MAX {
+        if self.generator.estimate(&Request::Function(request), COMPILING_MAX) > COMPILING_MAX {
             return Err(Refusal::TooLarge);
         }
         let mut compiling = lock(&self.compiling);
@@ -483,7 +483,7 @@ impl Tier {
     }
 }
 
-/// A piece's name, and what it is for.
+/// A candidate's name, and what it is for.
 fn describe(program: &Program, subject: Subject) -> (String, CodeKind) {
     match subject {
         Subject::Function { func, mode, .. } => {

@@ -11,10 +11,10 @@
 
 use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
 use crate::bytecode::module::Body;
-use crate::derivation::derive::INPUTS_MAX;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::preparation::flow::{Block, FlowGraph};
 use crate::preparation::liveness::{RegSet, step_back};
+use crate::preparation::segmentation::INPUTS_MAX;
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use std::collections::{BTreeMap, HashMap};

@@ -11,7 +11,6 @@
 
 use crate::bytecode::isa::{Bank, Op, Role};
 use crate::bytecode::module::Body;
-use crate::derivation::derive::INPUTS_MAX;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::preparation::flow::{Block, FlowGraph};
 use crate::preparation::liveness::{RegSet, step_back};
@@ -21,6 +20,9 @@ use std::collections::{BTreeSet, HashMap};
 
 /// A segment has at most this many instructions in its body.
 const BODY_MAX: usize = 256;
+/// A segment has at most this many real inputs, and so has an iteration of a loop that is recorded as one, so that a
+/// record's site holds a set of them in a word.
+pub(crate) const INPUTS_MAX: usize = 64;
 
 /// A segment of a block, before its adjoint is derived.
 #[derive(Debug, Default)]

@@ -1,15 +1,17 @@
-//! What recording a segment takes: which registers go into its record, and where its outputs' words come from.
+//! Segments: what their records hold, what writes them, and the code that sweeps them.
 //!
-//! The graph of a segment says what its adjoint needs; this file says in which registers that is when the segment ends,
-//! and which values must be copied before the segment itself overwrites them.
+//! Both [`SegmentSite`] and [`SegmentCode`] are plain data: interpreter and native code write and read the same
+//! records. [`RecordPlan`] makes them of a segment.
+
+mod adjoint;
+mod plan;
+
+pub(crate) use plan::RecordPlan;
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Sites, Stream};
 use crate::derivation::assembler::StraightCode;
-use crate::derivation::derive::{Adjoint, derive_adjoint};
-use crate::derivation::graph::{Node, NodeId};
-use crate::native::Piece;
-use crate::preparation::segmentation::Segment;
+use crate::native::Candidate;
 use crate::records::{Kind, Numbers, TRAILER_BYTES, Writer};
 use crate::word::slot;
 
@@ -136,7 +138,7 @@ pub struct SegmentCode {
     /// From saved primals and output adjoints to contributions.
     pub adjoint: StraightCode,
     /// The same as native code.
-    pub(crate) native: Piece,
+    pub(crate) native: Candidate,
 }
 
 impl SegmentCode {
@@ -154,112 +156,4 @@ impl SegmentCode {
     pub const fn output(&self, n: usize) -> usize {
         self.layout.numbers.reals + n
     }
-}
-
-/// A primal that is saved but overwritten before its segment ends: it is copied first.
-#[derive(Debug)]
-pub(crate) struct Copy {
-    /// The instruction that overwrites it.
-    pub(crate) before: u32,
-    pub(crate) from: u16,
-    pub(crate) to: u16,
-}
-
-/// Everything about the recording of a segment but its number.
-#[derive(Debug)]
-pub(crate) struct RecordPlan {
-    pub(crate) site: SegmentSite,
-    pub(crate) code: SegmentCode,
-    pub copies: Vec<Copy>,
-}
-
-impl RecordPlan {
-    /// Derives the segment's adjoint and finds the registers of what its record holds. Copies go to registers from
-    /// `free` on.
-    pub(crate) fn new(segment: Segment, free: u16) -> Self {
-        let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
-        let nodes: Vec<Node> = graph.iter().map(|(_, node)| node).collect();
-        let computed = computed_outputs(&nodes, &outputs);
-        let adjoint = derive_adjoint(graph, &computed);
-
-        let mut copies = Vec::new();
-        let mut register_of = |&id: &NodeId| {
-            let (from, born) = match nodes[id.index()] {
-                Node::RealInput(n) => (real_inputs[n as usize], None),
-                _ => {
-                    let write = writes.iter().find(|write| write.2 == id).expect("a saved node was computed");
-                    (write.1, Some(write.0))
-                }
-            };
-            let overwritten =
-                writes.iter().find(|write| write.1 == from && write.2 != id && born.is_none_or(|born| write.0 > born));
-            overwritten.map_or(from, |&(before, ..)| {
-                let to = free + copies.len() as u16;
-                copies.push(Copy { before, from, to });
-                to
-            })
-        };
-        let saved_reals: Box<[u16]> = adjoint.saved_reals.iter().map(&mut register_of).collect();
-        let int_register = |id: &NodeId| match nodes[id.index()] {
-            Node::IntInput(n) => int_inputs[n as usize],
-            node => unreachable!("a segment computes reals only, found {node:?}"),
-        };
-        let saved_ints: Box<[u16]> = adjoint.saved_ints.iter().map(int_register).collect();
-
-        let words = slot_words(&adjoint);
-        let outputs: Box<[(u16, OutputWord)]> = outputs
-            .iter()
-            .map(|&(reg, id)| match nodes[id.index()] {
-                Node::RealInput(n) => (reg, OutputWord::Copy(real_inputs[n as usize])),
-                Node::Op(..) => {
-                    (reg, words[computed.iter().position(|&node| node == id).expect("every computed output is listed")])
-                }
-                _ => (reg, OutputWord::Zero),
-            })
-            .collect();
-        let site = SegmentSite {
-            id: u32::MAX,
-            inputs: adjoint.inputs.iter().map(|&n| real_inputs[n as usize]).collect(),
-            layout: SegmentLayout {
-                numbers: Numbers { reals: saved_reals.len(), ints: saved_ints.len() },
-                inputs: adjoint.inputs.len(),
-            },
-            copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
-            slots: adjoint.slots,
-            sweep_cost: adjoint.code.code.len() as u32 + 1,
-            saved_reals,
-            saved_ints,
-            outputs,
-        };
-        let code = SegmentCode {
-            layout: site.layout,
-            slots: site.slots,
-            contributions: adjoint.contributions.into(),
-            adjoint: adjoint.code,
-            native: Piece::default(),
-        };
-        RecordPlan { site, code, copies }
-    }
-}
-
-/// The outputs that the segment computes, each once: several registers may hold one node.
-fn computed_outputs(nodes: &[Node], outputs: &[(u16, NodeId)]) -> Vec<NodeId> {
-    let mut computed: Vec<NodeId> =
-        outputs.iter().map(|&(_, id)| id).filter(|id| matches!(nodes[id.index()], Node::Op(..))).collect();
-    computed.sort_unstable();
-    computed.dedup();
-    computed
-}
-
-/// The word of each computed output: slots are given out in order to those that depend on an input.
-fn slot_words(adjoint: &Adjoint) -> Vec<OutputWord> {
-    let mut offset = 0;
-    let word = |mask: &Option<u64>| match *mask {
-        Some(mask) => {
-            offset += 1;
-            OutputWord::Slot { offset: offset - 1, mask }
-        }
-        None => OutputWord::Zero,
-    };
-    adjoint.masks.iter().map(word).collect()
 }

@@ -1,0 +1,43 @@
+//! Which reals an iteration's results depend on, and which of these results matter.
+
+use crate::derivation::dependence::{InputSet, dependences};
+use crate::derivation::graph::NodeId;
+use crate::preparation::loop_detection::{Loop, RealSource};
+
+/// The results of an iteration that matter, and what they depend on.
+pub(super) struct Flow {
+    /// For each register of the state whether what is read after the loop can depend on it.
+    pub(super) used: Vec<bool>,
+    /// What the used registers hold when an iteration ends, in the state's order; then what is pushed.
+    pub(super) nodes: Vec<NodeId>,
+    /// The real inputs that each of these depends on in one iteration.
+    pub(super) sets: Vec<InputSet>,
+    /// For each real input, the register of the state that it is the start value of.
+    pub(super) carried: Vec<Option<usize>>,
+}
+
+impl Flow {
+    pub(super) fn new(source: &Loop) -> Flow {
+        let dependence = dependences(&source.graph);
+        let carried: Vec<Option<usize>> = source
+            .real_inputs
+            .iter()
+            .map(|&input| source.state.iter().position(|state| input == RealSource::Register(state.reg)))
+            .collect();
+        let mut used: Vec<bool> = source.state.iter().map(|state| state.live_after).collect();
+        let live = source.state.iter().filter(|state| state.live_after).map(|state| state.node);
+        let mut work: Vec<NodeId> = live.chain(source.push.map(|push| push.node)).collect();
+        while let Some(node) = work.pop() {
+            for before in dependence[node.index()].iter().filter_map(|input| carried[input]) {
+                if !used[before] {
+                    used[before] = true;
+                    work.push(source.state[before].node);
+                }
+            }
+        }
+        let held = source.state.iter().zip(&used).filter(|(_, used)| **used).map(|(state, _)| state.node);
+        let nodes: Vec<NodeId> = held.chain(source.push.map(|push| push.node)).collect();
+        let sets = nodes.iter().map(|node| dependence[node.index()].clone()).collect();
+        Flow { used, nodes, sets, carried }
+    }
+}

@@ -1,0 +1,124 @@
+//! Which registers go into a segment's record, and where its outputs' words come from.
+//!
+//! The adjoint of a segment says which nodes it needs; this file says in which registers these are when the segment
+//! ends, and which values must be copied before the segment itself overwrites them.
+
+use super::adjoint::SegmentAdjoint;
+use super::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
+use crate::derivation::dependence::InputSet;
+use crate::derivation::graph::{Graph, Node, NodeId};
+use crate::derivation::piece::Piece;
+use crate::native::Candidate;
+use crate::preparation::segmentation::Segment;
+use crate::records::Numbers;
+
+/// A primal that is saved but overwritten before its segment ends: it is copied first.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    /// The instruction that overwrites it.
+    pub(crate) before: u32,
+    pub(crate) from: u16,
+    pub(crate) to: u16,
+}
+
+/// Everything about the recording of a segment but its number.
+#[derive(Debug)]
+pub(crate) struct RecordPlan {
+    pub(crate) site: SegmentSite,
+    pub(crate) code: SegmentCode,
+    pub copies: Vec<Copy>,
+}
+
+impl RecordPlan {
+    /// Derives the segment's adjoint and finds the registers of what its record holds. Copies go to registers from
+    /// `free` on.
+    pub(crate) fn new(segment: Segment, free: u16) -> Self {
+        let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
+        let computed = computed_outputs(&graph, &outputs);
+        let (reals, ints) = (real_inputs.len() as u32, int_inputs.len() as u32);
+        let piece = Piece { graph, reals, ints, outputs: computed };
+        let adjoint = SegmentAdjoint::new(&piece);
+
+        let mut copies = Vec::new();
+        let mut register_of = |&id: &NodeId| {
+            let (from, born) = match piece.graph.node(id) {
+                Node::RealInput(n) => (real_inputs[n as usize], None),
+                _ => {
+                    let write = writes.iter().find(|write| write.2 == id).expect("a saved node was computed");
+                    (write.1, Some(write.0))
+                }
+            };
+            let overwritten =
+                writes.iter().find(|write| write.1 == from && write.2 != id && born.is_none_or(|born| write.0 > born));
+            overwritten.map_or(from, |&(before, ..)| {
+                let to = free + copies.len() as u16;
+                copies.push(Copy { before, from, to });
+                to
+            })
+        };
+        let saved_reals: Box<[u16]> = adjoint.saved_reals.iter().map(&mut register_of).collect();
+        let int_register = |id: &NodeId| match piece.graph.node(*id) {
+            Node::IntInput(n) => int_inputs[n as usize],
+            node => unreachable!("a segment computes reals only, found {node:?}"),
+        };
+        let saved_ints: Box<[u16]> = adjoint.saved_ints.iter().map(int_register).collect();
+
+        let words = slot_words(&adjoint);
+        let outputs: Box<[(u16, OutputWord)]> = outputs
+            .iter()
+            .map(|&(reg, id)| match piece.graph.node(id) {
+                Node::RealInput(n) => (reg, OutputWord::Copy(real_inputs[n as usize])),
+                Node::Op(..) => (
+                    reg,
+                    words[piece.outputs.iter().position(|&node| node == id).expect("every computed output is listed")],
+                ),
+                _ => (reg, OutputWord::Zero),
+            })
+            .collect();
+        let site = SegmentSite {
+            id: u32::MAX,
+            inputs: adjoint.inputs.iter().map(|&n| real_inputs[n as usize]).collect(),
+            layout: SegmentLayout {
+                numbers: Numbers { reals: saved_reals.len(), ints: saved_ints.len() },
+                inputs: adjoint.inputs.len(),
+            },
+            copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
+            slots: adjoint.slots,
+            sweep_cost: adjoint.code.code.len() as u32 + 1,
+            saved_reals,
+            saved_ints,
+            outputs,
+        };
+        let code = SegmentCode {
+            layout: site.layout,
+            slots: site.slots,
+            contributions: adjoint.contributions.into(),
+            adjoint: adjoint.code,
+            native: Candidate::default(),
+        };
+        RecordPlan { site, code, copies }
+    }
+}
+
+/// The outputs that the segment computes, each once: several registers may hold one node.
+fn computed_outputs(graph: &Graph, outputs: &[(u16, NodeId)]) -> Vec<NodeId> {
+    let mut computed: Vec<NodeId> =
+        outputs.iter().map(|&(_, id)| id).filter(|&id| matches!(graph.node(id), Node::Op(..))).collect();
+    computed.sort_unstable();
+    computed.dedup();
+    computed
+}
+
+/// The word of each computed output: slots are given out in order to those that depend on an input.
+fn slot_words(adjoint: &SegmentAdjoint) -> Vec<OutputWord> {
+    let mut offset = 0;
+    let word = |set: &Option<InputSet>| match set {
+        Some(set) => {
+            offset += 1;
+            let mask = set.word().expect("a segment was cut where it had as many inputs as a word has bits");
+            OutputWord::Slot { offset: offset - 1, mask }
+        }
+        None => OutputWord::Zero,
+    };
+    adjoint.sets.iter().map(word).collect()
+}
