@@ -143,6 +143,9 @@ fn trap_message(trap: &Trap) -> String {
         TrapKind::Limit(Limit::LiveBytes) => "--max-heap",
         TrapKind::Limit(Limit::TapeBytes) => "--max-tape",
         TrapKind::Limit(Limit::Depth) => "--max-depth",
+        TrapKind::Limit(Limit::AddressSpace) => {
+            return format!("trap: {trap}\n  help: `ulimit -v` sets such a limit");
+        }
         _ => return format!("trap: {trap}"),
     };
     format!("trap: {trap}\n  help: {flag} sets this limit")

@@ -48,7 +48,12 @@ impl Workspace {
 
     /// Runs the program here.
     pub(crate) fn run(&self, args: &[&str]) -> Finished {
-        finish(self.command(args).output().expect("the program starts"))
+        self.finished(self.command(args))
+    }
+
+    /// Runs any program here.
+    pub(crate) fn finished(&self, mut command: Command) -> Finished {
+        finish(command.current_dir(&self.0).stdin(Stdio::null()).output().expect("the program starts"))
     }
 
     /// Runs the program here and writes to its stdin.

@@ -20,7 +20,7 @@ use tasks::Run;
 
 use crate::code::run_straight;
 use crate::embedding::engine::Engine;
-use crate::memory::stack::{Ground, Reserve, Stack};
+use crate::memory::stack::{Extent, NativeStack, Stack, stack_pointer};
 use crate::records::import::Import;
 use crate::records::pack::Pack;
 use crate::records::segment::SegmentCode;
@@ -126,15 +126,16 @@ pub(crate) struct Sweep {
     scattered: Vec<Import>,
     /// Ranges that were imported for the next loop.
     loop_imports: Vec<RangeImport>,
-    /// The native stack that the sweep runs on: each task below another takes some.
-    ground: Ground,
+    /// The native stack that the sweep runs on, while it does: each task below another takes some. Null if it stands
+    /// on the thread's own.
+    native_stack: *mut NativeStack,
 }
 
-// SAFETY: pointers to tasks are of use only while a sweep runs.
+// SAFETY: pointers to tasks and to the native stack are of use only while a sweep runs.
 unsafe impl Send for Sweep {}
 
 impl Sweep {
-    pub(crate) fn new(stacks: Reserve) -> Self {
+    pub(crate) fn new(stacks: Extent) -> Self {
         Sweep {
             cells: Stack::new(stacks),
             used: 0,
@@ -143,19 +144,50 @@ impl Sweep {
             ints: Vec::new(),
             scattered: Vec::new(),
             loop_imports: Vec::new(),
-            ground: Ground::NOWHERE,
+            native_stack: std::ptr::null_mut(),
         }
     }
 
     /// Sweeps on the stack that native code ran on, which has room for any depth of tasks.
     ///
+    /// # Errors
+    /// As `body`, and if the system gives no address space for the stack.
+    ///
     /// # Safety
-    /// The stack is there until `on` returns, and nobody else runs on it.
-    pub(crate) unsafe fn on<R>(&mut self, ground: Ground, body: impl FnOnce(&mut Sweep) -> R) -> R {
-        self.ground = ground;
+    /// Nobody else runs on the stack.
+    pub(crate) unsafe fn on<R>(
+        &mut self,
+        native_stack: &mut NativeStack,
+        body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>,
+    ) -> Result<R, TrapKind> {
+        let ground = native_stack.open()?;
+        self.native_stack = native_stack;
         // SAFETY: promised by the caller; a sweep doesn't unwind, and what jobs of the host do is caught where they are
         // called.
-        unsafe { ground.run(|| body(self)) }
+        let outcome = unsafe { ground.run(|| body(self)) };
+        self.native_stack = std::ptr::null_mut();
+        outcome
+    }
+
+    /// The native stack that the sweep runs on.
+    fn native_stack(&mut self) -> Option<&mut NativeStack> {
+        // SAFETY: it is there while the sweep runs on it. Nobody else uses it, and the sweep not across calls of this.
+        unsafe { self.native_stack.as_mut() }
+    }
+
+    /// Whether the running function stands on the native stack of this sweep.
+    fn is_here(&mut self) -> bool {
+        self.native_stack().is_some_and(|stack| stack.ground().is_here())
+    }
+
+    /// Makes room on the native stack for what sweeps a task.
+    #[inline]
+    fn make_room(&mut self) -> Result<(), TrapKind> {
+        let here = stack_pointer();
+        match self.native_stack() {
+            Some(stack) if here < stack.limit() => stack.grow(here, u64::MAX).map_err(of_tape),
+            _ => Ok(()),
+        }
     }
 
     /// Memory for `count` cells, whose content is arbitrary.
@@ -164,10 +196,10 @@ impl Sweep {
         let end = start.wrapping_add(count);
         if end > self.cells.end() {
             if self.used == 0 {
-                self.cells.begin();
+                self.cells.begin(self.cells.extent());
                 return self.open_grown(count);
             }
-            self.cells.grow(end).map_err(|_| Limit::TapeBytes)?;
+            self.cells.grow(end, u64::MAX).map_err(of_tape)?;
         }
         self.used += count;
         Ok(start)
@@ -176,9 +208,14 @@ impl Sweep {
     #[cold]
     fn open_grown(&mut self, count: usize) -> Result<*mut f64, TrapKind> {
         let start = self.cells.start();
-        self.cells.grow(start.wrapping_add(count)).map_err(|_| Limit::TapeBytes)?;
+        self.cells.grow(start.wrapping_add(count), u64::MAX).map_err(of_tape)?;
         self.used = count;
         Ok(start)
+    }
+
+    /// Gives back what the memory has grown by. No sweep goes on.
+    pub(crate) fn shrink(&mut self) {
+        self.cells.shrink();
     }
 
     fn close_cells(&mut self, count: usize) {
@@ -319,8 +356,9 @@ impl Sweep {
     }
 
     /// Whether the sweep is to stop.
-    fn poll(&self, run: &Run<'_>) -> Result<(), TrapKind> {
-        run.account.poll_ahead(run.account.unwinding(|| self.ground.bytes_in_use(), run.engine.is_some()))
+    fn poll(&mut self, run: &Run<'_>) -> Result<(), TrapKind> {
+        let in_use = || self.native_stack().map_or(0, |stack| stack.ground().bytes_in_use());
+        run.account.poll_ahead(run.account.unwinding(in_use, run.engine.is_some()))
     }
 
     /// Owes the adjoints of the ranges that the loop has read which was swept last.
@@ -374,6 +412,11 @@ impl Sweep {
         }
         start
     }
+}
+
+/// What the limit is called in a sweep that a stack refuses: its cells are adjoints.
+fn of_tape(limit: Limit) -> TrapKind {
+    TrapKind::Limit(if limit == Limit::LiveBytes { Limit::TapeBytes } else { limit })
 }
 
 /// Owes the adjoints of a range, unless they are zero.

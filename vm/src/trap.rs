@@ -19,6 +19,10 @@ pub enum Limit {
     TapeBytes,
     /// Frames.
     Depth,
+    /// Addresses for the stacks, the heap and the tape of the run, of which the system gives the process no more:
+    /// because of `ulimit -v`, a quota, or because it has no more memory to back them. Others in the process may be who
+    /// took them.
+    AddressSpace,
 }
 
 /// Why a run stopped.
@@ -86,6 +90,7 @@ impl fmt::Display for TrapKind {
                 Limit::LiveBytes => write!(f, "the limit on live memory was reached"),
                 Limit::TapeBytes => write!(f, "the limit on tape memory was reached"),
                 Limit::Depth => write!(f, "the recursion is too deep"),
+                Limit::AddressSpace => write!(f, "the system gives the run no more address space"),
             },
             TrapKind::Cancelled => write!(f, "the run was cancelled"),
         }

@@ -25,7 +25,7 @@ use crate::bytecode::verify::{VerifyError, verify};
 use crate::code::Mode;
 use crate::memory::idle::Idle;
 use crate::memory::pool::SlabPool;
-use crate::memory::stack::Reserve;
+use crate::memory::stack::{self, Extent};
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Tier};
 use crate::running::program::Program;
 use std::sync::{Arc, OnceLock};
@@ -151,7 +151,7 @@ impl Engine {
     /// Memory for a run, which goes back with [`Engine::put_back`].
     pub(crate) fn state(&self) -> Box<RunState> {
         let EngineInner { config, idle, pool, .. } = &*self.0;
-        idle.take().unwrap_or_else(|| Box::new(RunState::new(pool, Reserve::of(config.stack_bytes))))
+        idle.take().unwrap_or_else(|| Box::new(RunState::new(pool, Extent::of(config.stack_bytes))))
     }
 
     /// The same, which goes back by itself.
@@ -168,6 +168,13 @@ impl Engine {
     pub(crate) fn put_back(&self, mut state: Box<RunState>) {
         state.interp.heap.release();
         state.interp.tape.release();
+        if stack::is_much_kept() {
+            state.interp.shrink_stacks();
+            state.sweep.shrink();
+        }
+        if stack::is_scarce() {
+            self.0.pool.shrink();
+        }
         self.0.idle.put(state);
     }
 }

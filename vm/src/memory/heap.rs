@@ -54,6 +54,8 @@ const FORWARDED: u64 = 0x80;
 
 /// Objects of more words than this get memory of their own.
 pub const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
+/// An object of more words than this is larger than any process.
+const WORDS_MAX: usize = 1 << 44;
 /// The heap is not evacuated before this many bytes were allocated since the last time.
 const THRESHOLD_MIN: u64 = 4 << 20;
 
@@ -581,7 +583,8 @@ impl Heap {
         }
         if words > LARGE_WORDS {
             self.ask_for_time(8 * words)?;
-            let block = self.pool.take_block(words + PREFIX).ok_or(Limit::LiveBytes)?;
+            let refused = if words > WORDS_MAX { Limit::LiveBytes } else { Limit::AddressSpace };
+            let block = self.pool.take_block(words + PREFIX).ok_or(refused)?;
             self.large_serial += 1;
             let large = Large { block, words, serial: self.large_serial };
             let object = large.object();
@@ -619,7 +622,7 @@ impl Heap {
 
     fn open_slab(&mut self) -> Result<(), Limit> {
         self.ask_for_time(SLAB_BYTES)?;
-        let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::LiveBytes)?;
+        let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::AddressSpace)?;
         self.slab_serial += 1;
         let one = HeapSlab { slab, serial: self.slab_serial };
         (self.top, self.end) = (one.objects(), one.end());

@@ -8,6 +8,7 @@
 //! doubling, so that a block is at most an eighth larger than what was asked for. Free ones are kept by class, up to
 //! [`KEPT_BYTES_MAX`] together; beyond that they go back to the system.
 
+use crate::memory::stack;
 use bumpalo::Bump;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -102,6 +103,14 @@ struct Inner {
 }
 
 impl Inner {
+    /// A slab that is no part of a large page.
+    fn take_small_page(&mut self) -> Option<Slab> {
+        let layout = Layout::from_size_align(SLAB_BYTES, SLAB_BYTES).ok()?;
+        let start: NonNull<u8> = self.arena.try_alloc_layout(layout).ok()?;
+        self.made_slabs(1);
+        Some(Slab(start.cast()))
+    }
+
     /// A slab from a new large page; its other slabs are free then.
     fn take_large_page(&mut self) -> Option<Slab> {
         let layout = Layout::from_size_align(LARGE_PAGE_BYTES, LARGE_PAGE_BYTES).ok()?;
@@ -166,15 +175,11 @@ impl SlabPool {
         if let Some(slab) = inner.free.pop() {
             return Some(slab);
         }
-        if inner.arena.allocated_bytes() >= LARGE_PAGE_BYTES
-            && let Some(slab) = inner.take_large_page()
-        {
-            return Some(slab);
+        if inner.arena.allocated_bytes() < LARGE_PAGE_BYTES {
+            return inner.take_small_page();
         }
-        let layout = Layout::from_size_align(SLAB_BYTES, SLAB_BYTES).ok()?;
-        let start = inner.arena.try_alloc_layout(layout).ok()?;
-        inner.made_slabs(1);
-        Some(Slab(start.cast()))
+        let take = || inner.take_large_page().or_else(|| inner.take_small_page());
+        stack::leaving_some(take)
     }
 
     /// Gives slabs back.
@@ -197,7 +202,8 @@ impl SlabPool {
         of_size.count += 1;
         of_size.free.reserve(of_size.count);
         drop(inner);
-        let block = Block::new(words);
+        let block =
+            if 8 * words < LARGE_PAGE_BYTES { Block::new(words) } else { stack::leaving_some(|| Block::new(words)) };
         if block.is_none() {
             self.lock().class(class).count -= 1;
         }
@@ -216,6 +222,16 @@ impl SlabPool {
         inner.make_room(block.bytes());
         inner.block_bytes += block.bytes();
         inner.class(class).free.push(block);
+    }
+
+    /// Gives back to the system what nobody uses: free blocks, and all slabs if all are free.
+    pub(crate) fn shrink(&self) {
+        let mut inner = self.lock();
+        inner.make_room(KEPT_BYTES_MAX);
+        if inner.free.len() == inner.slab_count {
+            inner.free = Vec::new();
+            (inner.arena, inner.slab_count) = (Bump::new(), 0);
+        }
     }
 
     /// Bytes of free slabs and blocks.
@@ -255,6 +271,29 @@ mod tests {
         assert_eq!((same.start(), pool.free_bytes()), (start, 0));
         pool.give_back_block(other);
         pool.give_back_block(same);
+    }
+
+    #[test]
+    fn slabs_go_back_to_the_system_when_all_are_free() {
+        let pool = SlabPool::default();
+        let mut slabs: Vec<Slab> = (0..200).map(|_| pool.take().expect("memory")).collect();
+        let last = slabs.pop().expect("200 are there");
+        let block = pool.take_block(10_000).expect("memory");
+        pool.give_back_block(block);
+        pool.give_back(slabs.into_iter());
+        let held = || {
+            let inner = pool.lock();
+            (inner.arena.allocated_bytes(), inner.block_bytes)
+        };
+        let before = held().0;
+        pool.shrink();
+        assert_eq!(held(), (before, 0));
+        pool.give_back([last].into_iter());
+        pool.shrink();
+        assert_eq!(held(), (0, 0));
+        let slab = pool.take().expect("memory");
+        pool.give_back([slab].into_iter());
+        assert_eq!(pool.free_bytes(), SLAB_BYTES as u64);
     }
 
     #[test]

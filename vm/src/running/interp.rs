@@ -28,7 +28,7 @@ use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, cell, for_each_inst, value_of};
 use crate::math;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref, Roots};
-use crate::memory::stack::{NativeStack, Reserve, Stack};
+use crate::memory::stack::{Extent, NativeStack, Stack};
 use crate::native::{Code, Status, Tier};
 use crate::running::meter::Meter;
 use crate::running::program::Program;
@@ -114,7 +114,7 @@ pub(crate) struct Interp {
 unsafe impl Send for Interp {}
 
 impl Interp {
-    pub(crate) fn new(heap: Heap, tape: Tape, stacks: Reserve) -> Self {
+    pub(crate) fn new(heap: Heap, tape: Tape, stacks: Extent) -> Self {
         Interp {
             reals: Stack::new(stacks),
             words: Stack::new(stacks),
@@ -155,11 +155,12 @@ impl Interp {
         self.frames.clear();
         self.trace.clear();
         (self.live_bytes_max, self.depth_max, self.fuel, self.stack_bytes) = (live_bytes_max, depth_max, 0, 0);
-        self.reals.begin();
-        self.words.begin();
-        self.ints.begin();
-        self.refs.begin();
-        self.native_stack.begin();
+        let most = self.reals.extent().within(live_bytes_max);
+        self.reals.begin(most);
+        self.words.begin(most);
+        self.ints.begin(most);
+        self.refs.begin(most);
+        self.native_stack.begin(most);
         (self.refs_end, self.native_limit) = (self.refs.end(), usize::MAX);
         (self.roots, self.forked, self.tasks, self.span_start) = (self.refs.start(), false, 0, 0);
     }
@@ -534,7 +535,9 @@ macro_rules! define_execute {
                                 trap!(TrapKind::Limit(limit));
                             }
                             let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
-                            self.frames.push(Frame { resume_at: position.next(), ..frame });
+                            if let Err(limit) = self.leave(Frame { resume_at: position.next(), ..frame }) {
+                                trap!(TrapKind::Limit(limit));
+                            }
                             remaining -= 1;
                             frame = Frame { func, resume_at: Position(0), base: window };
                             stream = callee;

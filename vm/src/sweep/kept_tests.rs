@@ -5,7 +5,7 @@ use crate::bytecode::isa::Bank;
 use crate::bytecode::module::ModuleDef;
 use crate::memory::heap::{ARRAY_HEADER, Heap, HeapLimits, LEN, Ref, Roots, array_header};
 use crate::memory::pool::SlabPool;
-use crate::memory::stack::Reserve;
+use crate::memory::stack::Extent;
 use crate::records::scale;
 use crate::running::limits::Limits;
 use crate::running::meter::Account;
@@ -78,7 +78,7 @@ fn a_record_keeps_what_it_refers_to_and_follows_it() {
         strand.churn();
     }
     strand.tape.finish();
-    let mut sweep = Sweep::new(Reserve::of(0));
+    let mut sweep = Sweep::new(Extent::of(0));
     // SAFETY: the run has ended, and its tape is there.
     unsafe { sweep.run(strand.tape.root(), &[Seed { owner: 0, slot: y, adjoint: 1.0 }], &program, &account, None) }
         .expect("nothing stops it");

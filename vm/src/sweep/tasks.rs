@@ -19,7 +19,7 @@ use crate::embedding::engine::{Engine, RunState};
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::tape::{ForkNode, TaskNode};
-use crate::trap::{Limit, TrapKind};
+use crate::trap::TrapKind;
 use std::cell::Cell;
 
 /// A half of a fork is handed to another thread if its sweep takes at least so many instructions.
@@ -178,9 +178,7 @@ impl Sweep {
         captures: Shared<f64>,
     ) -> Result<Pending<'a>, TrapKind> {
         if end - start == 1 {
-            if self.ground.is_used_up() {
-                return Err(Limit::TapeBytes.into());
-            }
+            self.make_room()?;
             // SAFETY: promised by the caller.
             return unsafe { self.task(run, &tasks.nodes[start], tasks.parent.get(), captures.get()) };
         }
@@ -235,18 +233,15 @@ impl Sweep {
                 let waiting = if context.migrated() { WAITING.get() } else { here.get() };
                 // SAFETY: whoever waits on this thread, this strand if nobody has taken the half, is used by nobody
                 // else until this returns. The pointer is the one that it goes by meanwhile.
-                if !waiting.is_null() && unsafe { (*waiting).ground }.is_here() {
+                if !waiting.is_null() && unsafe { (*waiting).is_here() } {
                     // SAFETY: as above, and promised by the caller.
                     return unsafe { (*waiting).halves(run, tasks, second.0, second.1, second.2) };
                 }
                 let mut state = engine.state();
                 let RunState { interp, sweep, .. } = &mut *state;
-                let outcome = match interp.native_stack.open() {
-                    // SAFETY: promised by the caller; the stack belongs to the same state, which nobody else uses.
-                    Ok(ground) => unsafe {
-                        sweep.on(ground, |sweep| sweep.halves(run, tasks, second.0, second.1, second.2))
-                    },
-                    Err(limit) => Err(limit.into()),
+                // SAFETY: promised by the caller; the stack belongs to the same state, which nobody else uses.
+                let outcome = unsafe {
+                    sweep.on(&mut interp.native_stack, |sweep| sweep.halves(run, tasks, second.0, second.1, second.2))
                 };
                 engine.put_back(state);
                 outcome

@@ -105,7 +105,7 @@ impl SlabWriter {
     #[cold]
     pub(super) fn open_slab(&mut self, slots: u64) -> Result<(), Limit> {
         self.ask_for_time(SLAB_BYTES)?;
-        let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::TapeBytes)?;
+        let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::AddressSpace)?;
         self.top = slab.start();
         // SAFETY: one past the slab's memory.
         self.end = unsafe { self.top.add(SLAB_BYTES) };

@@ -34,11 +34,18 @@ pub struct Config {
     /// don't fork, which run on the thread that calls. Calls side by side share the engine's own threads in the same
     /// way.
     pub pool: Option<Arc<rayon::ThreadPool>>,
-    /// Address space of each stack of a run, in bytes: four for the banks of registers, one for calls, one for the
-    /// sweep's adjoints. 0, the default: 16 GiB, or the largest part of that which the system grants; at least 16 MiB.
-    /// Only what is touched takes memory. Where the address space is limited, as by a quota, less lets more runs go on
-    /// at a time; a run that needs more of a stack ends with [`Limit::LiveBytes`](crate::trap::Limit::LiveBytes) or
-    /// [`Limit::TapeBytes`](crate::trap::Limit::TapeBytes).
+    /// How far each stack of a run may grow, in bytes: four for the banks of registers, one for calls, one for the
+    /// sweep's adjoints. 0, the default: 16 GiB; at least 16 MiB. A run that needs more of one ends with
+    /// [`Limit::LiveBytes`] or [`Limit::TapeBytes`].
+    ///
+    /// This reserves nothing. Stacks take address space as runs need it, and memory where they are touched: 2 MiB each,
+    /// 4 MiB for calls, then about twice what is in use. Engines keep what their runs took for the next ones, up to
+    /// 4 GiB in a process beyond the beginnings, or an eighth of what the process may have. Where the system refuses
+    /// more, as by a quota or `ulimit -v`, the run that asks ends with [`Limit::AddressSpace`].
+    ///
+    /// [`Limit::LiveBytes`]: crate::trap::Limit::LiveBytes
+    /// [`Limit::TapeBytes`]: crate::trap::Limit::TapeBytes
+    /// [`Limit::AddressSpace`]: crate::trap::Limit::AddressSpace
     pub stack_bytes: usize,
 }
 

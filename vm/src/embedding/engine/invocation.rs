@@ -106,7 +106,7 @@ impl<'a> Invocation<'a> {
         let RunState { interp, account, .. } = &mut *self.state;
         if !interp.has_stacks() {
             interp.trace.push(Place { func: self.function.func, mode, position: Position(0) });
-            return Err(RunError::Trap(Box::new(self.trap(Limit::LiveBytes.into()))));
+            return Err(RunError::Trap(Box::new(self.trap(Limit::AddressSpace.into()))));
         }
         let bottom = interp.bottom();
         let Interp { heap, tape, .. } = interp;
@@ -195,19 +195,17 @@ impl<'a> Invocation<'a> {
         interp.fuel = Meter::new(account, None).refill_alone(left).map_err(outside_of_code)?;
         let swept = match pool {
             Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
-                interp.native_stack.open().map_err(TrapKind::from).and_then(|ground| {
-                    let handed = Handed((root, ground));
-                    pool.install(move || {
-                        let (root, ground) = handed.take();
-                        // SAFETY: the run has ended, so its tapes are there, and its stack is free.
-                        unsafe { sweep.on(ground, |sweep| sweep.run(root, seeds, program, account, Some(engine))) }
-                    })
+                let handed = Handed((root, &mut interp.native_stack));
+                pool.install(move || {
+                    let (root, stack) = handed.take();
+                    // SAFETY: the run has ended, so its tapes are there, and its stack is free.
+                    unsafe { sweep.on(stack, |sweep| sweep.run(root, seeds, program, account, Some(engine))) }
                 })
             }
-            _ if totals.tasks > 1 => interp.native_stack.open().map_err(TrapKind::from).and_then(|ground| {
-                // SAFETY: as on the pool.
-                unsafe { sweep.on(ground, |sweep| sweep.run(root, seeds, program, account, None)) }
-            }),
+            // SAFETY: as on the pool.
+            _ if totals.tasks > 1 => unsafe {
+                sweep.on(&mut interp.native_stack, |sweep| sweep.run(root, seeds, program, account, None))
+            },
             // SAFETY: the run has ended, and its tapes are there.
             _ => unsafe { sweep.run(root, seeds, program, account, None) },
         };

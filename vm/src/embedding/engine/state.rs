@@ -3,7 +3,7 @@
 use super::{Engine, Stats};
 use crate::memory::heap::Heap;
 use crate::memory::pool::SlabPool;
-use crate::memory::stack::Reserve;
+use crate::memory::stack::Extent;
 use crate::running::interp::{Gathered, Interp};
 use crate::running::meter::Account;
 use crate::sweep::Sweep;
@@ -35,7 +35,7 @@ pub(super) struct Progress {
 
 impl RunState {
     /// Memory that has seen no run. Heap and tape take theirs from the pool.
-    pub(super) fn new(pool: &Arc<SlabPool>, stacks: Reserve) -> Self {
+    pub(super) fn new(pool: &Arc<SlabPool>, stacks: Extent) -> Self {
         RunState {
             interp: Interp::new(Heap::new(pool.clone()), Tape::new(pool.clone()), stacks),
             sweep: Sweep::new(stacks),

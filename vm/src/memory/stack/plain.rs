@@ -9,7 +9,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr;
 
 /// Enough for what tests do.
-const BANK_BYTES: usize = 16 << 20;
+const BANK_BYTES: usize = super::EXTENT_MIN;
 const LAYOUT: Layout = match Layout::from_size_align(BANK_BYTES, 4096) {
     Ok(layout) => layout,
     Err(_) => panic!("pages are aligned to their size"),
@@ -22,7 +22,9 @@ pub(super) struct Region {
 }
 
 impl Region {
-    pub(super) fn reserve(_: usize, direction: Direction) -> Option<Region> {
+    pub(super) const BYTES_MAX: usize = BANK_BYTES;
+
+    pub(super) fn open(_: usize, direction: Direction) -> Option<Region> {
         if direction == Direction::Downwards {
             return Some(Region { start: ptr::null_mut() });
         }
@@ -39,6 +41,16 @@ impl Region {
     pub(super) fn bytes(&self) -> usize {
         if self.start.is_null() { usize::MAX } else { BANK_BYTES }
     }
+
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes()
+    }
+
+    pub(super) fn grow(&mut self, least: usize, _: usize) -> bool {
+        least <= self.bytes()
+    }
+
+    pub(super) fn shrink(&mut self) {}
 }
 
 impl Drop for Region {
@@ -48,6 +60,20 @@ impl Drop for Region {
             unsafe { dealloc(self.start, LAYOUT) };
         }
     }
+}
+
+/// Nothing is kept: nothing grows.
+pub(super) fn is_much_kept() -> bool {
+    false
+}
+
+pub(super) fn is_scarce() -> bool {
+    false
+}
+
+/// Runs what takes memory. Nobody limits address space here.
+pub(super) fn leaving_some<R>(take: impl FnOnce() -> Option<R>) -> Option<R> {
+    take()
 }
 
 /// A frame at the top of the stack that [`Region`] pretends to be: there is always room below.

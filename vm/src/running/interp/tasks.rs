@@ -749,7 +749,7 @@ unsafe fn run_stolen(
 ) -> (Result<i64, TrapKind>, Option<Box<Left>>) {
     let waiting = WAITING.get();
     // SAFETY: the strand waits on this thread, and goes by the same pointer meanwhile ([`Interp::run_halves`]).
-    if !waiting.is_null() && unsafe { (*waiting).native_stack.ground() }.is_here() {
+    if !waiting.is_null() && unsafe { (*waiting).has_room_here() } {
         // SAFETY: promised by the caller; the strand waits, so nobody uses it until this function returns.
         let (outcome, left) = unsafe { (*waiting).lend_stacks(crew, fork, (start, end), halt) };
         return (outcome, Some(Box::new(left)));
