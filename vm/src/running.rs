@@ -1,6 +1,20 @@
-//! Runs: programs with their streams, the interpreter, and what a run may use.
+//! Runs: programs with their streams, what runs them, and what a run may use.
+//!
+//! - `program`: verified code with its streams;
+//! - `worker`, `workers`: stacks, and the state of what runs on them; `stacks`, `registers`, `trace`: parts of it;
+//! - `interp`: the dispatch loop; `recording`, `recording_loops`: what it does besides computing while a run records;
+//! - `tasks`: forks and parallel maps;
+//! - `limits`, `meter`: what a run may use, and what it has used.
 
 pub(crate) mod interp;
 pub(crate) mod limits;
 pub(crate) mod meter;
 pub(crate) mod program;
+pub(crate) mod recording;
+pub(crate) mod recording_loops;
+pub(crate) mod registers;
+pub(crate) mod stacks;
+pub(crate) mod tasks;
+pub(crate) mod trace;
+pub(crate) mod worker;
+pub(crate) mod workers;

@@ -6,6 +6,7 @@
 //! scalar operation. Where tasks were forked, their tapes are swept in turn ([`tasks`]).
 
 mod debts;
+mod idle;
 #[cfg(all(test, not(loom)))]
 mod kept_tests;
 mod loops;
@@ -15,12 +16,12 @@ mod stages;
 mod tasks;
 
 use debts::{Debts, Inboxes};
+pub(crate) use idle::Sweeps;
 use loops::OpenLoop;
-use tasks::Run;
+use tasks::SweepRun;
 
 use crate::code::run_straight;
-use crate::embedding::engine::Engine;
-use crate::memory::stack::{Extent, NativeStack, Stack, stack_pointer};
+use crate::memory::stack::{self, Extent, NativeStack, Stack, stack_pointer};
 use crate::records::import::Import;
 use crate::records::pack::Pack;
 use crate::records::segment::SegmentCode;
@@ -29,6 +30,7 @@ use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::tape::{ForkNode, TaskNode, number};
 use crate::trap::{Limit, TrapKind};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -78,7 +80,7 @@ pub(crate) struct Seed {
 
 /// A task that is being swept.
 #[derive(Debug)]
-struct Frame<'a> {
+struct OpenTask<'a> {
     node: &'a TaskNode,
     /// The adjoint of each slot.
     adjoints: *mut f64,
@@ -86,7 +88,7 @@ struct Frame<'a> {
     debts: Debts<'a>,
 }
 
-impl Frame<'_> {
+impl OpenTask<'_> {
     fn adjoints(&self) -> &[f64] {
         // SAFETY: the frame has so many cells.
         unsafe { std::slice::from_raw_parts(self.adjoints, self.len) }
@@ -118,20 +120,19 @@ pub(crate) struct Sweep {
     /// Adjoints of the tasks that are being swept, the innermost last.
     cells: Stack<f64>,
     used: usize,
-    /// Slots of the run's own task.
-    root_len: usize,
+    /// The cells of the own task of the tree that was swept last.
+    root: Range<usize>,
     reals: Vec<f64>,
     ints: Vec<i64>,
     /// Arrays of other tasks that the next loop reads here and there.
     scattered: Vec<Import>,
     /// Ranges that were imported for the next loop.
     loop_imports: Vec<RangeImport>,
-    /// The native stack that the sweep runs on, while it does: each task below another takes some. Null if it stands
-    /// on the thread's own.
-    native_stack: *mut NativeStack,
+    /// The native stack of sweeps of several tasks: each task below another takes some.
+    native: NativeStack,
 }
 
-// SAFETY: pointers to tasks and to the native stack are of use only while a sweep runs.
+// SAFETY: pointers to tasks are of use only while a sweep runs.
 unsafe impl Send for Sweep {}
 
 impl Sweep {
@@ -139,54 +140,43 @@ impl Sweep {
         Sweep {
             cells: Stack::new(stacks),
             used: 0,
-            root_len: 0,
+            root: 0..0,
             reals: Vec::new(),
             ints: Vec::new(),
             scattered: Vec::new(),
             loop_imports: Vec::new(),
-            native_stack: std::ptr::null_mut(),
+            native: NativeStack::new(stacks),
         }
     }
 
-    /// Sweeps on the stack that native code ran on, which has room for any depth of tasks.
+    /// Runs `body` on the native stack, which has room for any depth of tasks; where it runs there already, right here.
     ///
     /// # Errors
     /// As `body`, and if the system gives no address space for the stack.
-    ///
-    /// # Safety
-    /// Nobody else runs on the stack.
-    pub(crate) unsafe fn on<R>(
-        &mut self,
-        native_stack: &mut NativeStack,
-        body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>,
-    ) -> Result<R, TrapKind> {
-        let ground = native_stack.open()?;
-        self.native_stack = native_stack;
-        // SAFETY: promised by the caller; a sweep doesn't unwind, and what jobs of the host do is caught where they are
-        // called.
-        let outcome = unsafe { ground.run(|| body(self)) };
-        self.native_stack = std::ptr::null_mut();
-        outcome
-    }
-
-    /// The native stack that the sweep runs on.
-    fn native_stack(&mut self) -> Option<&mut NativeStack> {
-        // SAFETY: it is there while the sweep runs on it. Nobody else uses it, and the sweep not across calls of this.
-        unsafe { self.native_stack.as_mut() }
+    fn on_native_stack<R>(&mut self, body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>) -> Result<R, TrapKind> {
+        if self.is_here() {
+            return body(self);
+        }
+        self.native.begin(self.cells.extent());
+        let ground = self.native.open()?;
+        // SAFETY: the stack is this value's, which `body` has to itself. A sweep doesn't unwind, and what jobs of the
+        // host do is caught where they are called.
+        unsafe { ground.run(|| body(self)) }
     }
 
     /// Whether the running function stands on the native stack of this sweep.
-    fn is_here(&mut self) -> bool {
-        self.native_stack().is_some_and(|stack| stack.ground().is_here())
+    fn is_here(&self) -> bool {
+        self.native.ground().is_here()
     }
 
     /// Makes room on the native stack for what sweeps a task.
     #[inline]
     fn make_room(&mut self) -> Result<(), TrapKind> {
         let here = stack_pointer();
-        match self.native_stack() {
-            Some(stack) if here < stack.limit() => stack.grow(here, u64::MAX).map_err(of_tape),
-            _ => Ok(()),
+        if here < self.native.limit() && self.is_here() {
+            self.native.grow(here, u64::MAX).map_err(of_tape)
+        } else {
+            Ok(())
         }
     }
 
@@ -213,19 +203,23 @@ impl Sweep {
         Ok(start)
     }
 
-    /// Gives back what the memory has grown by. No sweep goes on.
-    pub(crate) fn shrink(&mut self) {
-        self.cells.shrink();
+    /// Gives back what the memory has grown by, where the process keeps much. No sweep goes on.
+    #[inline]
+    pub(crate) fn trim(&mut self) {
+        if stack::is_much_kept() {
+            self.cells.shrink();
+            self.native.shrink();
+        }
     }
 
     fn close_cells(&mut self, count: usize) {
         self.used -= count;
     }
 
-    /// The adjoints of the run's own task after a sweep.
+    /// The adjoints of the tree's own task after a sweep, until the next one.
     pub(crate) fn adjoints(&self) -> &[f64] {
-        // SAFETY: the first cells are those of the run's own task.
-        unsafe { std::slice::from_raw_parts(self.cells.start(), self.root_len) }
+        // SAFETY: nobody has used the cells since the sweep has ended.
+        unsafe { std::slice::from_raw_parts(self.cells.start().wrapping_add(self.root.start), self.root.len()) }
     }
 
     /// Sweeps a run that has ended, from the adjoints of reals of its result. Those of a slot are added in the order of
@@ -240,7 +234,7 @@ impl Sweep {
         seeds: &[Seed],
         program: &Program,
         account: &Account,
-        engine: Option<&Engine>,
+        sweeps: Option<&Sweeps>,
     ) -> Result<u64, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -256,11 +250,10 @@ impl Sweep {
             let tasks = totals.tasks as usize;
             let inboxes = if imported { Inboxes::new(tasks) } else { Inboxes::none(tasks) };
             let buffers = Buffers::default();
-            let run = Run { program, account, inboxes, buffers: &buffers, engine };
-            self.used = 0;
+            let run = SweepRun { program, account, inboxes, buffers: &buffers, sweeps };
             let node = &*root;
             let mut frame = self.open_frame(&run, node)?;
-            self.root_len = frame.len;
+            let cells = self.used - frame.len..self.used;
             run.inboxes.stages.begin(node);
             let mut constant = true;
             for seed in active() {
@@ -272,17 +265,24 @@ impl Sweep {
                     run.inboxes.leave((*owner).index, seed.slot, seed.adjoint);
                 }
             }
-            let swept = if constant { Ok(0) } else { self.records(&run, &mut frame).map(|()| buffers.peak()) };
+            let swept = if constant {
+                Ok(())
+            } else if totals.tasks == 1 {
+                self.records(&run, &mut frame)
+            } else {
+                self.on_native_stack(|sweep| sweep.records(&run, &mut frame))
+            };
             if swept.is_ok() {
                 run.inboxes.stages.end(node);
             }
             self.close(&frame, &buffers);
+            self.root = cells;
             debug_assert!(swept.is_err() || frame.debts.pending.is_empty(), "nobody is above the run");
             if !imported {
                 // Nobody owes anything: there is nothing to drop, which the compiler doesn't know.
                 std::mem::forget(frame);
             }
-            swept
+            swept.map(|()| buffers.peak())
         }
     }
 
@@ -290,7 +290,7 @@ impl Sweep {
     ///
     /// # Safety
     /// The frame is that of a task that has ended.
-    unsafe fn records<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>) -> Result<(), TrapKind> {
+    unsafe fn records<'a>(&mut self, run: &SweepRun<'a>, frame: &mut OpenTask<'a>) -> Result<(), TrapKind> {
         let program = run.program;
         let mut open: Option<OpenLoop<'_>> = None;
         let mut at = frame.node.end;
@@ -356,16 +356,16 @@ impl Sweep {
     }
 
     /// Whether the sweep is to stop.
-    fn poll(&mut self, run: &Run<'_>) -> Result<(), TrapKind> {
-        let in_use = || self.native_stack().map_or(0, |stack| stack.ground().bytes_in_use());
-        run.account.poll_ahead(run.account.unwinding(in_use, run.engine.is_some()))
+    fn poll(&self, run: &SweepRun<'_>) -> Result<(), TrapKind> {
+        let in_use = || if self.is_here() { self.native.ground().bytes_in_use() } else { 0 };
+        run.account.poll_ahead(run.account.unwinding(in_use, run.sweeps.is_some()))
     }
 
     /// Owes the adjoints of the ranges that the loop has read which was swept last.
     ///
     /// # Safety
     /// They are ranges of slots of the frame's task.
-    unsafe fn pay_loop_imports<'a>(&mut self, run: &Run<'a>, frame: &mut Frame<'a>) -> Result<(), TrapKind> {
+    unsafe fn pay_loop_imports<'a>(&mut self, run: &SweepRun<'a>, frame: &mut OpenTask<'a>) -> Result<(), TrapKind> {
         for import in self.loop_imports.drain(..) {
             // SAFETY: promised by the caller.
             unsafe { pay_range(run, frame, import) }?;
@@ -380,7 +380,7 @@ impl Sweep {
     #[inline(always)]
     unsafe fn segment(
         &mut self,
-        frame: &mut Frame<'_>,
+        frame: &mut OpenTask<'_>,
         trailer: *const u32,
         first: u32,
         code: &SegmentCode,
@@ -423,7 +423,11 @@ fn of_tape(limit: Limit) -> TrapKind {
 ///
 /// # Safety
 /// It is a range of slots of the frame's task.
-unsafe fn pay_range<'a>(run: &Run<'a>, frame: &mut Frame<'a>, (import, local): RangeImport) -> Result<(), TrapKind> {
+unsafe fn pay_range<'a>(
+    run: &SweepRun<'a>,
+    frame: &mut OpenTask<'a>,
+    (import, local): RangeImport,
+) -> Result<(), TrapKind> {
     let (first, len) = (import.slot, import.number);
     run.account.time_to_fill(8 * len as usize)?;
     // SAFETY: promised by the caller.
@@ -440,7 +444,7 @@ unsafe fn pay_range<'a>(run: &Run<'a>, frame: &mut Frame<'a>, (import, local): R
 ///
 /// # Safety
 /// `trailer` is that of a pack.
-unsafe fn pack(frame: &mut Frame<'_>, trailer: *const u32, first: u32) -> *const u8 {
+unsafe fn pack(frame: &mut OpenTask<'_>, trailer: *const u32, first: u32) -> *const u8 {
     // SAFETY: promised by the caller: all are slots of the frame's task.
     unsafe {
         let Pack { count, slots } = Pack::read(trailer);

@@ -24,19 +24,21 @@ use crate::bytecode::module::{FuncId, ModuleDef};
 use crate::bytecode::verify::{VerifyError, verify};
 use crate::code::Mode;
 use crate::memory::idle::Idle;
-use crate::memory::pool::SlabPool;
-use crate::memory::stack::{self, Extent};
+use crate::memory::stack::Extent;
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Tier};
 use crate::running::program::Program;
+use crate::running::workers::Workers;
+use crate::sweep::Sweeps;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 #[derive(Debug)]
 struct EngineInner {
     config: Config,
-    // Declared before the pool: states give their slabs back when they are dropped.
+    // Declared before the workers, which have the pool of slabs: states give theirs back when they are dropped.
     idle: Idle<RunState>,
-    pool: Arc<SlabPool>,
+    workers: Workers,
+    sweeps: Sweeps,
     /// The threads of parallel runs; `None` if there is only the calling one.
     threads: OnceLock<Option<Arc<rayon::ThreadPool>>>,
 }
@@ -68,7 +70,9 @@ impl Default for Engine {
 impl Engine {
     /// An engine with this configuration.
     pub fn new(config: Config) -> Self {
-        let inner = EngineInner { config, idle: Idle::default(), pool: Arc::default(), threads: OnceLock::new() };
+        let extent = Extent::of(config.stack_bytes);
+        let (workers, sweeps) = (Workers::new(Arc::default(), extent), Sweeps::new(extent));
+        let inner = EngineInner { config, idle: Idle::default(), workers, sweeps, threads: OnceLock::new() };
         Engine(Arc::new(inner))
     }
 
@@ -86,7 +90,7 @@ impl Engine {
     /// assert_eq!(Engine::default().kept_bytes(), 0);
     /// ```
     pub fn kept_bytes(&self) -> u64 {
-        self.0.pool.free_bytes()
+        self.0.workers.slabs().free_bytes()
     }
 
     /// How many threads run the tasks of forks.
@@ -143,15 +147,19 @@ impl Engine {
         self.0.threads.get_or_init(make).as_deref()
     }
 
-    /// Where heaps and tapes get their memory from.
-    pub(crate) fn slabs(&self) -> Arc<SlabPool> {
-        self.0.pool.clone()
+    /// What runs parts of runs.
+    fn workers(&self) -> &Workers {
+        &self.0.workers
+    }
+
+    /// Memory for parts of sweeps.
+    fn sweeps(&self) -> &Sweeps {
+        &self.0.sweeps
     }
 
     /// Memory for a run, which goes back with [`Engine::put_back`].
     pub(crate) fn state(&self) -> Box<RunState> {
-        let EngineInner { config, idle, pool, .. } = &*self.0;
-        idle.take().unwrap_or_else(|| Box::new(RunState::new(pool, Extent::of(config.stack_bytes))))
+        self.0.idle.take().unwrap_or_else(|| Box::new(RunState::new(&self.0.workers)))
     }
 
     /// The same, which goes back by itself.
@@ -166,15 +174,7 @@ impl Engine {
 
     /// Keeps the memory of a run for the next.
     pub(crate) fn put_back(&self, mut state: Box<RunState>) {
-        state.interp.heap.release();
-        state.interp.tape.release();
-        if stack::is_much_kept() {
-            state.interp.shrink_stacks();
-            state.sweep.shrink();
-        }
-        if stack::is_scarce() {
-            self.0.pool.shrink();
-        }
+        state.release(&self.0.workers);
         self.0.idle.put(state);
     }
 }
@@ -304,7 +304,7 @@ mod tests {
         for _ in 0..calls {
             assert_eq!(down.call(&[Value::Int(forks), Value::Int(leaf)]), Ok(Value::Int(forks + 1)));
         }
-        let states = std::iter::from_fn(|| engine.0.idle.take()).count();
-        assert!(states <= 4, "{states} strands on 3 threads");
+        let workers = std::iter::from_fn(|| engine.0.workers.take_idle()).count();
+        assert!(workers <= 3, "{workers} workers beside the run's own on 3 threads");
     }
 }

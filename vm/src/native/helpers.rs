@@ -10,9 +10,11 @@ use crate::code::{Mode, Position, Site};
 use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::native::Code;
-use crate::running::interp::{
-    Interp, Place, Registers, element_word, import_arrays, load_word, roots, unpack_captures,
-};
+use crate::running::recording::{element_word, load_word};
+use crate::running::recording_loops::{give_pushed_words, import_arrays};
+use crate::running::registers::{Registers, roots, unpack_captures};
+use crate::running::trace::Place;
+use crate::running::worker::Worker;
 use crate::trap::{Limit, TrapKind};
 
 pub(super) const OK: u64 = 0;
@@ -103,7 +105,7 @@ macro_rules! helpers {
     };
 }
 helpers! {
-    /// Interprets the function [`crate::native::layout::CALLEE`]: a status, or where to go on.
+    /// Workerrets the function [`crate::native::layout::CALLEE`]: a status, or where to go on.
     Interpret = interpret(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref,
         remaining: usize) -> u64;
     /// Gets a new slice of fuel: a status.
@@ -160,15 +162,15 @@ helpers! {
 
 /// Notes why the run stops.
 #[cold]
-pub(super) fn stop(interp: &mut Interp, kind: TrapKind) -> u64 {
-    interp.trap = Some(kind);
+pub(super) fn stop(worker: &mut Worker, kind: TrapKind) -> u64 {
+    worker.exec.trap = Some(kind);
     STOP
 }
 
-fn status<E: Into<TrapKind>>(interp: &mut Interp, result: Result<(), E>) -> u64 {
+fn status<E: Into<TrapKind>>(worker: &mut Worker, result: Result<(), E>) -> u64 {
     match result {
         Ok(()) => OK,
-        Err(kind) => stop(interp, kind.into()),
+        Err(kind) => stop(worker, kind.into()),
     }
 }
 
@@ -187,24 +189,24 @@ unsafe extern "C" fn interpret(
 ) -> u64 {
     // SAFETY: the context is the state of the run, and native code doesn't touch it while this function runs.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
+        let worker = &mut *context.cast::<Worker>();
         let base = Registers { reals, words, ints, refs };
         let sp = stack_pointer();
-        if sp < interp.native_limit
-            && let Err(limit) = interp.grow_native(sp)
+        if sp < worker.stacks.native_limit
+            && let Err(limit) = worker.grow_native(sp)
         {
-            return stop(interp, limit.into());
+            return stop(worker, limit.into());
         }
-        let program = &*interp.program;
-        let account = interp.account();
+        let program = &*worker.exec.program;
+        let account = worker.exec.account();
         let tier = program.tier.as_ref();
-        let code = tier.and_then(|tier| tier.called(program, interp.callee, interp.mode, account));
+        let code = tier.and_then(|tier| tier.called(program, worker.exec.callee, worker.exec.mode, account));
         if let Some(code) = code {
             return code.address();
         }
-        match interp.activate(interp.callee, base, remaining) {
+        match worker.activate(worker.exec.callee, base, remaining) {
             Ok(rest) => rest.map_or(OK, Code::address),
-            Err(kind) => stop(interp, kind),
+            Err(kind) => stop(worker, kind),
         }
     }
 }
@@ -216,13 +218,13 @@ unsafe extern "C" fn interpret(
 unsafe extern "C" fn refill(context: Context) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        match interp.refill(interp.fuel) {
+        let worker = &mut *context.cast::<Worker>();
+        match worker.refill(worker.exec.fuel) {
             Ok(slice) => {
-                interp.fuel = slice;
+                worker.exec.fuel = slice;
                 OK
             }
-            Err(kind) => stop(interp, kind),
+            Err(kind) => stop(worker, kind),
         }
     }
 }
@@ -234,8 +236,8 @@ unsafe extern "C" fn refill(context: Context) -> u64 {
 unsafe extern "C" fn unwind(context: Context, func: FuncId, position: Position) {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        interp.trace.push(Place { func, mode: interp.mode, position });
+        let worker = &mut *context.cast::<Worker>();
+        worker.exec.trace.push(Place { func, mode: worker.exec.mode, position });
     }
 }
 
@@ -245,15 +247,15 @@ unsafe extern "C" fn unwind(context: Context, func: FuncId, position: Position) 
 /// As [`refill`].
 unsafe extern "C" fn grow(context: Context, refs_end: *mut Ref, address: usize) -> u64 {
     // SAFETY: as in `interpret`.
-    let interp = unsafe { &mut *context.cast::<Interp>() };
+    let worker = unsafe { &mut *context.cast::<Worker>() };
     let end = Registers {
         reals: std::ptr::null_mut(),
         words: std::ptr::null_mut(),
         ints: std::ptr::null_mut(),
         refs: refs_end,
     };
-    let grown = interp.grow(&end).and_then(|()| interp.grow_native(address));
-    status(interp, grown)
+    let grown = worker.grow(&end).and_then(|()| worker.grow_native(address));
+    status(worker, grown)
 }
 
 /// Makes an object; references up to `refs_end` are roots. Returns null if the run has to stop.
@@ -263,12 +265,12 @@ unsafe extern "C" fn grow(context: Context, refs_end: *mut Ref, address: usize) 
 unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_end: *mut Ref) -> Ref {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let roots = Roots { frames: roots(interp.roots, refs_end), kept: interp.tape.kept() };
-        match interp.heap.allocate(header, words, interp.stack_bytes, roots) {
+        let worker = &mut *context.cast::<Worker>();
+        let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: worker.exec.tape.kept() };
+        match worker.exec.heap.allocate(header, words, worker.stacks.bytes, roots) {
             Ok(object) => object,
             Err(limit) => {
-                stop(interp, limit.into());
+                stop(worker, limit.into());
                 std::ptr::null_mut()
             }
         }
@@ -290,13 +292,13 @@ unsafe extern "C" fn unpack(
     // SAFETY: promised by the caller.
     unsafe {
         let to = Registers { reals, words, ints, refs };
-        let interp = &mut *context.cast::<Interp>();
-        let unpacked = if interp.mode.is_recording() {
-            unpack_captures::<true>(closure, to, &mut interp.tape)
+        let worker = &mut *context.cast::<Worker>();
+        let unpacked = if worker.exec.mode.is_recording() {
+            unpack_captures::<true>(closure, to, &mut worker.exec.tape)
         } else {
-            unpack_captures::<false>(closure, to, &mut interp.tape)
+            unpack_captures::<false>(closure, to, &mut worker.exec.tape)
         };
-        status(interp, unpacked.map(|_| ()))
+        status(worker, unpacked.map(|_| ()))
     }
 }
 
@@ -308,9 +310,9 @@ unsafe extern "C" fn unpack(
 unsafe extern "C" fn import(context: Context, object: Ref, at: u64) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let word = load_word(&mut interp.tape, object, at as usize);
-        word_or_stop(interp, word)
+        let worker = &mut *context.cast::<Worker>();
+        let word = load_word(&mut worker.exec.tape, object, at as usize);
+        word_or_stop(worker, word)
     }
 }
 
@@ -321,18 +323,18 @@ unsafe extern "C" fn import(context: Context, object: Ref, at: u64) -> u64 {
 unsafe extern "C" fn import_element(context: Context, array: Ref, index: u64) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let word = element_word(&mut interp.tape, array, index);
-        word_or_stop(interp, word)
+        let worker = &mut *context.cast::<Worker>();
+        let word = element_word(&mut worker.exec.tape, array, index);
+        word_or_stop(worker, word)
     }
 }
 
 /// What stands for no word.
 pub const NO_WORD: u64 = u64::MAX;
 
-fn word_or_stop(interp: &mut Interp, word: Result<u64, Limit>) -> u64 {
+fn word_or_stop(worker: &mut Worker, word: Result<u64, Limit>) -> u64 {
     word.unwrap_or_else(|limit| {
-        stop(interp, limit.into());
+        stop(worker, limit.into());
         NO_WORD
     })
 }
@@ -345,11 +347,11 @@ fn word_or_stop(interp: &mut Interp, word: Result<u64, Limit>) -> u64 {
 unsafe extern "C" fn import_loop(context: Context, refs: *const Ref, func: FuncId, number: u32) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let program = &*interp.program;
+        let worker = &mut *context.cast::<Worker>();
+        let program = &*worker.exec.program;
         let site = &program.stream(func, Mode::RECORDING).loops[Site::new(number)];
-        let imported = import_arrays(program, site, &mut interp.tape, refs);
-        status(interp, imported)
+        let imported = import_arrays(program, site, &mut worker.exec.tape, refs);
+        status(worker, imported)
     }
 }
 
@@ -370,10 +372,10 @@ unsafe extern "C" fn fork(
 ) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.mode).forks[Site::new(number)];
-        let outcome = interp.fork(site, Registers { reals, words, ints, refs }, remaining);
-        status(interp, outcome)
+        let worker = &mut *context.cast::<Worker>();
+        let site = &(*worker.exec.program).stream(func, worker.exec.mode).forks[Site::new(number)];
+        let outcome = worker.fork(site, Registers { reals, words, ints, refs }, remaining);
+        status(worker, outcome)
     }
 }
 
@@ -395,12 +397,12 @@ unsafe extern "C" fn parallel_map(
 ) -> Ref {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let site = &(*interp.program).stream(func, interp.mode).maps[Site::new(number)];
-        match interp.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining) {
+        let worker = &mut *context.cast::<Worker>();
+        let site = &(*worker.exec.program).stream(func, worker.exec.mode).maps[Site::new(number)];
+        match worker.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining) {
             Ok(array) => array,
             Err(kind) => {
-                stop(interp, kind);
+                stop(worker, kind);
                 std::ptr::null_mut()
             }
         }
@@ -413,9 +415,9 @@ unsafe extern "C" fn parallel_map(
 /// As [`refill`].
 unsafe extern "C" fn open_chunk(context: Context) -> u64 {
     // SAFETY: as in `interpret`.
-    let interp = unsafe { &mut *context.cast::<Interp>() };
-    let opened = interp.tape.open_chunk();
-    status(interp, opened)
+    let worker = unsafe { &mut *context.cast::<Worker>() };
+    let opened = worker.exec.tape.open_chunk();
+    status(worker, opened)
 }
 
 /// Ends a strip of the open loop, and begins a new slab of tape. Returns a status.
@@ -424,9 +426,9 @@ unsafe extern "C" fn open_chunk(context: Context) -> u64 {
 /// As [`refill`]; the tape's top and the number of entries stand in the context.
 unsafe extern "C" fn next_strip(context: Context) -> u64 {
     // SAFETY: as in `interpret`.
-    let interp = unsafe { &mut *context.cast::<Interp>() };
-    let opened = interp.tape.next_strip();
-    status(interp, opened)
+    let worker = unsafe { &mut *context.cast::<Worker>() };
+    let opened = worker.exec.tape.next_strip();
+    status(worker, opened)
 }
 
 /// Gives out consecutive slots. Returns the first; 0 if the run has to stop.
@@ -435,11 +437,11 @@ unsafe extern "C" fn next_strip(context: Context) -> u64 {
 /// As [`refill`].
 unsafe extern "C" fn reserve_slots(context: Context, count: u64) -> u64 {
     // SAFETY: as in `interpret`.
-    let interp = unsafe { &mut *context.cast::<Interp>() };
-    match interp.tape.reserve_slots(count) {
+    let worker = unsafe { &mut *context.cast::<Worker>() };
+    match worker.exec.tape.reserve_slots(count) {
         Ok(first) => u64::from(first),
         Err(limit) => {
-            stop(interp, limit.into());
+            stop(worker, limit.into());
             0
         }
     }
@@ -451,7 +453,7 @@ unsafe extern "C" fn reserve_slots(context: Context, count: u64) -> u64 {
 /// As [`refill`]; the builder has so many elements and keeps their words.
 unsafe extern "C" fn pushed(_context: Context, builder: Ref, first: u64, count: u64) {
     // SAFETY: promised by the caller.
-    unsafe { crate::running::interp::give_pushed_words(builder, first, count as usize) }
+    unsafe { give_pushed_words(builder, first, count as usize) }
 }
 
 /// Gives the elements of a new array of reals their slots. Returns a status.
@@ -461,15 +463,15 @@ unsafe extern "C" fn pushed(_context: Context, builder: Ref, first: u64, count: 
 unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u64 {
     // SAFETY: as in `interpret`; the array knows its length.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
+        let worker = &mut *context.cast::<Worker>();
         let words = std::slice::from_raw_parts(words, *array.add(LEN) as usize);
-        match interp.tape.pack(words) {
+        match worker.exec.tape.pack(words) {
             Ok(first) => {
                 *array.add(FIRST) = u64::from(first);
-                *array.add(OWNER) = if first == 0 { 0 } else { interp.tape.owner() };
+                *array.add(OWNER) = if first == 0 { 0 } else { worker.exec.tape.owner() };
                 OK
             }
-            Err(limit) => stop(interp, limit.into()),
+            Err(limit) => stop(worker, limit.into()),
         }
     }
 }
@@ -481,13 +483,20 @@ unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u6
 unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let roots = Roots { frames: roots(interp.roots, refs_end), kept: interp.tape.kept() };
+        let worker = &mut *context.cast::<Worker>();
+        let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: worker.exec.tape.kept() };
         let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
-        match heap::build(&mut interp.heap, capacity, element, interp.mode.is_recording(), interp.stack_bytes, roots) {
+        match heap::build(
+            &mut worker.exec.heap,
+            capacity,
+            element,
+            worker.exec.mode.is_recording(),
+            worker.stacks.bytes,
+            roots,
+        ) {
             Ok(builder) => builder,
             Err(kind) => {
-                stop(interp, kind);
+                stop(worker, kind);
                 std::ptr::null_mut()
             }
         }
@@ -501,9 +510,9 @@ unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_e
 unsafe extern "C" fn finish(context: Context, builder: Ref) -> u64 {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp = &mut *context.cast::<Interp>();
-        let finished = heap::finish(builder, &mut interp.tape);
-        status(interp, finished)
+        let worker = &mut *context.cast::<Worker>();
+        let finished = heap::finish(builder, &mut worker.exec.tape);
+        status(worker, finished)
     }
 }
 
@@ -548,8 +557,8 @@ unsafe extern "C" fn trap_finished(context: Context) {
 unsafe extern "C" fn trap_message(context: Context, number: u64) {
     // SAFETY: as in `interpret`.
     unsafe {
-        let interp: &mut Interp = &mut *context.cast();
-        let message = (*interp.program).message(number as u32).to_owned();
-        stop(interp, TrapKind::Message(message));
+        let worker: &mut Worker = &mut *context.cast();
+        let message = (*worker.exec.program).message(number as u32).to_owned();
+        stop(worker, TrapKind::Message(message));
     }
 }

@@ -1,7 +1,7 @@
 //! Where native code finds things: offsets in bytes from the context, and inside of objects.
 
 use crate::memory::heap::{self, Heap};
-use crate::running::interp::Interp;
+use crate::running::worker::Worker;
 use crate::tape::Tape;
 use std::mem::offset_of;
 
@@ -10,44 +10,44 @@ pub use crate::records::TRAILER_BYTES;
 pub use crate::records::strip::TAIL_BYTES as STRIP_BYTES;
 
 /// What is left of the current slice of fuel (`i64`).
-pub const FUEL: i32 = offset_of!(Interp, fuel) as i32;
+pub const FUEL: i32 = offset_of!(Worker, exec.fuel) as i32;
 /// The function that is called (`u32`): to be stored before a call through the table of entries.
-pub const CALLEE: i32 = offset_of!(Interp, callee) as i32;
+pub const CALLEE: i32 = offset_of!(Worker, exec.callee) as i32;
 /// Where native code may leave a word for itself (`u64`).
-pub const RESULT: i32 = offset_of!(Interp, result) as i32;
+pub const RESULT: i32 = offset_of!(Worker, exec.result) as i32;
 /// The end of the room for references (address).
-pub const REFS_END: i32 = offset_of!(Interp, refs_end) as i32;
+pub const REFS_END: i32 = offset_of!(Worker, stacks.refs_end) as i32;
 /// The address that native frames have to stay above.
-pub const NATIVE_LIMIT: i32 = offset_of!(Interp, native_limit) as i32;
+pub const NATIVE_LIMIT: i32 = offset_of!(Worker, stacks.native_limit) as i32;
 /// Where the next object begins (address).
-pub const HEAP_TOP: i32 = (offset_of!(Interp, heap) + Heap::TOP) as i32;
+pub const HEAP_TOP: i32 = (offset_of!(Worker, exec.heap) + Heap::TOP) as i32;
 /// The end of the slab that objects are made in (address).
-pub const HEAP_END: i32 = (offset_of!(Interp, heap) + Heap::END) as i32;
+pub const HEAP_END: i32 = (offset_of!(Worker, exec.heap) + Heap::END) as i32;
 /// Bytes allocated so far (`u64`).
-pub const HEAP_ALLOCATED: i32 = (offset_of!(Interp, heap) + Heap::ALLOCATED) as i32;
+pub const HEAP_ALLOCATED: i32 = (offset_of!(Worker, exec.heap) + Heap::ALLOCATED) as i32;
 /// Bytes that may be allocated (`u64`).
-pub const HEAP_ALLOCATED_MAX: i32 = (offset_of!(Interp, heap) + Heap::ALLOCATED_MAX) as i32;
+pub const HEAP_ALLOCATED_MAX: i32 = (offset_of!(Worker, exec.heap) + Heap::ALLOCATED_MAX) as i32;
 /// Where the next record begins (address).
-pub const TAPE_TOP: i32 = (offset_of!(Interp, tape) + Tape::TOP) as i32;
+pub const TAPE_TOP: i32 = (offset_of!(Worker, exec.tape) + Tape::TOP) as i32;
 /// The end of the slab that records are written to (address).
-pub const TAPE_END: i32 = (offset_of!(Interp, tape) + Tape::END) as i32;
+pub const TAPE_END: i32 = (offset_of!(Worker, exec.tape) + Tape::END) as i32;
 /// The next slot (`u64`).
-pub const TAPE_NEXT_SLOT: i32 = (offset_of!(Interp, tape) + Tape::NEXT_SLOT) as i32;
+pub const TAPE_NEXT_SLOT: i32 = (offset_of!(Worker, exec.tape) + Tape::NEXT_SLOT) as i32;
 /// Records written (`u64`).
-pub const TAPE_RECORDS: i32 = (offset_of!(Interp, tape) + Tape::RECORDS) as i32;
+pub const TAPE_RECORDS: i32 = (offset_of!(Worker, exec.tape) + Tape::RECORDS) as i32;
 /// Instructions of the sweep (`u64`).
-pub const TAPE_SWEEP_COST: i32 = (offset_of!(Interp, tape) + Tape::SWEEP_COST) as i32;
+pub const TAPE_SWEEP_COST: i32 = (offset_of!(Worker, exec.tape) + Tape::SWEEP_COST) as i32;
 
 /// Whether the loop that is being recorded gets a record (`u8`, 0 or 1).
-pub const LOOP_ACTIVE: i32 = (offset_of!(Interp, tape) + Tape::LOOP_ACTIVE) as i32;
+pub const LOOP_ACTIVE: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ACTIVE) as i32;
 /// Iterations of that loop so far (`u64`).
-pub const LOOP_ITERATIONS: i32 = (offset_of!(Interp, tape) + Tape::LOOP_ITERATIONS) as i32;
+pub const LOOP_ITERATIONS: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ITERATIONS) as i32;
 /// Entries of that loop in the current slab (`u32`).
-pub const LOOP_ENTRIES: i32 = (offset_of!(Interp, tape) + Tape::LOOP_ENTRIES) as i32;
+pub const LOOP_ENTRIES: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ENTRIES) as i32;
 
 /// The bits of word 0 that say what an object is.
 pub const KIND: u64 = heap::KIND;
 /// Objects of this kind and above are builders that are not finished.
 pub const BUILDER: u64 = heap::BUILDER;
 /// The owner of objects that are not constant and that the task makes (`u64`).
-pub const TASK: i32 = (offset_of!(Interp, tape) + Tape::OWNER) as i32;
+pub const TASK: i32 = (offset_of!(Worker, exec.tape) + Tape::OWNER) as i32;

@@ -3,9 +3,9 @@
 use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Request, SegmentFn, SharedCode, Unit};
 use crate::bytecode::module::FuncId;
 use crate::code::{Mode, Position};
-use crate::running::interp::{Interp, Registers};
 use crate::running::meter::Account;
 use crate::running::program::Program;
+use crate::running::registers::Registers;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -444,12 +444,11 @@ impl Tier {
     /// `code` is that of a function of this module in the mode of the run, the arguments are the frame's first
     /// registers, or all registers stand in the frame for code that begins at a loop.
     #[inline(always)]
-    pub(crate) unsafe fn enter(&self, code: Code, interp: &mut Interp, base: Registers, remaining: usize) -> Status {
+    pub(crate) unsafe fn enter(&self, code: Code, worker: *mut u8, base: Registers, remaining: usize) -> Status {
         let Registers { reals, words, ints, refs } = base;
-        let context = std::ptr::from_mut(interp).cast();
         let shared = self.shared.get().expect("there is code, so something has been compiled");
         // SAFETY: promised by the caller.
-        match unsafe { (shared.enter)(code.0.as_ptr(), context, reals, words, ints, refs, remaining) } {
+        match unsafe { (shared.enter)(code.0.as_ptr(), worker, reals, words, ints, refs, remaining) } {
             0 => Status::Returned,
             _ => Status::Trapped,
         }

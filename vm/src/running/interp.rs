@@ -5,220 +5,70 @@
 //! register, target, field and function of the code, and each call makes room for the callee's frame. The two modes are
 //! two instances of one function; the recording one also moves words and writes records.
 
-mod loops;
-mod recording;
-mod registers;
-mod room;
-mod tasks;
-mod trace;
-
-pub(crate) use loops::{give_pushed_words, import_arrays};
-use loops::{loop_begin, loop_end, loop_step};
-pub(crate) use recording::{element_word, load_word};
-use recording::{is_active, segment_end};
-pub(crate) use registers::Registers;
-pub(crate) use registers::unpack_captures;
-use registers::{copy_registers, gather, move_to_front, return_registers, scatter, unpack_results};
-pub(crate) use tasks::Crew;
-pub(crate) use trace::Place;
-use trace::Trace;
-
+use super::meter::Meter;
+use super::program::Program;
+use super::recording::{element_word, is_active, load_word, segment_end};
+use super::recording_loops::{loop_begin, loop_end, loop_step};
+use super::registers::{
+    Gathered, Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures,
+    unpack_results,
+};
+use super::trace::Place;
+use super::worker::Worker;
+use super::workers::RunInfo;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, cell, for_each_inst, value_of};
 use crate::math;
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref, Roots};
-use crate::memory::stack::{Extent, NativeStack, Stack};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER, Ref, Roots};
 use crate::native::{Code, Status, Tier};
-use crate::running::meter::Meter;
-use crate::running::program::Program;
-use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
 use crate::word::CONSTANT;
 
 /// What a caller needs to go on.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+pub(super) struct Caller {
     func: FuncId,
     /// The instruction after the call.
     resume_at: Position,
     base: Registers,
 }
 
-/// Registers that are on their way, by bank.
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    pub(crate) reals: Vec<f64>,
-    pub(crate) words: Vec<u64>,
-    pub(crate) ints: Vec<i64>,
-    pub(crate) refs: Vec<Ref>,
-}
-
-/// The state of a run, reused by the next. Native code gets a pointer to it as its context and reads and writes its
-/// fields at their offsets ([`crate::native::layout`]).
-#[derive(Debug)]
-pub(crate) struct Interp {
-    pub(crate) reals: Stack<f64>,
-    words: Stack<u64>,
-    ints: Stack<i64>,
-    pub(crate) refs: Stack<Ref>,
-    pub(crate) native_stack: NativeStack,
-    /// Callers that are interpreted.
-    frames: Vec<Frame>,
-    pub(crate) heap: Heap,
-    pub(crate) tape: Tape,
-    /// Arguments of a tail call, results, new words of a segment.
-    pub(crate) scratch: Gathered,
-    /// The frames of a run that has stopped.
-    pub(crate) trace: Trace,
-    live_bytes_max: u64,
-    depth_max: usize,
-    pub(crate) stack_bytes: u64,
-    /// What is left of the meter's last slice.
-    pub(crate) fuel: i64,
-    /// The end of the room of the references' stack, for native code.
-    pub(crate) refs_end: *mut Ref,
-    /// The address that native frames have to stay above.
-    pub(crate) native_limit: usize,
-    /// The function that native code calls: what the interpreter runs if there is no code for it.
-    pub(crate) callee: FuncId,
-    /// What a helper that preserves all registers has for native code.
-    pub(crate) result: u64,
-    /// Why native code has stopped.
-    pub(crate) trap: Option<TrapKind>,
-    pub(crate) program: *const Program,
-    pub(crate) meter: *mut Meter<'static>,
-    crew: *const Crew<'static>,
-    /// How the running activation runs.
-    pub(crate) mode: Mode,
-    /// Whether this strand is inside of a fork, of which other strands run a part.
-    forked: bool,
-    /// Where the references of the task's frames begin.
-    pub(crate) roots: *mut Ref,
-    /// What stands above these places is free for strands that run while this one waits.
-    free: Registers,
-    /// Strands that run on the stacks, one waiting for the next, without the first one.
-    nested: u32,
-    /// Instructions of the last task that ended and had no forks.
-    last_leaf: i64,
-    /// Tasks that have begun, on this strand and on those that it has absorbed.
-    pub(crate) tasks: u64,
-    /// What the strand's fuel would be at the task's beginning if its forks took only as long as their longest tasks.
-    span_start: i64,
-    /// Instructions of the run along the longest way through its forks, when it has ended.
-    pub(crate) whole_span: u64,
-}
-
-// SAFETY: the references lead to objects of the heap, which belongs to the same value; program and meter are set for
-// the time of a run.
-unsafe impl Send for Interp {}
-
-impl Interp {
-    pub(crate) fn new(heap: Heap, tape: Tape, stacks: Extent) -> Self {
-        Interp {
-            reals: Stack::new(stacks),
-            words: Stack::new(stacks),
-            ints: Stack::new(stacks),
-            refs: Stack::new(stacks),
-            native_stack: NativeStack::new(stacks),
-            frames: Vec::new(),
-            heap,
-            tape,
-            scratch: Gathered::default(),
-            trace: Trace::default(),
-            live_bytes_max: u64::MAX,
-            depth_max: usize::MAX,
-            stack_bytes: 0,
-            fuel: 0,
-            refs_end: std::ptr::null_mut(),
-            native_limit: usize::MAX,
-            callee: FuncId(0),
-            result: 0,
-            trap: None,
-            program: std::ptr::null(),
-            meter: std::ptr::null_mut(),
-            crew: std::ptr::null(),
-            mode: Mode::PRIMAL,
-            forked: false,
-            roots: std::ptr::null_mut(),
-            free: Registers::NOWHERE,
-            nested: 0,
-            last_leaf: 0,
-            tasks: 0,
-            span_start: 0,
-            whole_span: 0,
-        }
-    }
-
-    /// Begins a run.
-    pub(crate) fn begin(&mut self, live_bytes_max: u64, depth_max: usize) {
-        self.frames.clear();
-        self.trace.clear();
-        (self.live_bytes_max, self.depth_max, self.fuel, self.stack_bytes) = (live_bytes_max, depth_max, 0, 0);
-        let most = self.reals.extent().within(live_bytes_max);
-        self.reals.begin(most);
-        self.words.begin(most);
-        self.ints.begin(most);
-        self.refs.begin(most);
-        self.native_stack.begin(most);
-        (self.refs_end, self.native_limit) = (self.refs.end(), usize::MAX);
-        (self.roots, self.forked, self.tasks, self.span_start) = (self.refs.start(), false, 0, 0);
-    }
-
-    /// Bytes of the stacks that this run has used.
-    pub(crate) fn stack_bytes(&self) -> u64 {
-        self.stack_bytes
-    }
-
-    /// Whether the system has given all stacks that arguments may be written to.
-    pub(crate) fn has_stacks(&self) -> bool {
-        self.reals.is_there() && self.words.is_there() && self.ints.is_there() && self.refs.is_there()
-    }
-
-    /// The bottoms of the stacks: where arguments of a run stand when it begins, and its results when it has ended.
-    pub(crate) fn bottom(&self) -> Registers {
-        Registers {
-            reals: self.reals.start(),
-            words: self.words.start(),
-            ints: self.ints.start(),
-            refs: self.refs.start(),
-        }
-    }
-
+impl Worker {
     /// Runs a function to its end. Its results are the first registers afterwards, with words in a recording run.
     ///
     /// # Safety
     /// `args`, or else the first registers, are of the types of the parameters. They are written between
-    /// [`Interp::begin`] and here.
+    /// [`Worker::begin`] and here.
     pub(crate) unsafe fn run(
         &mut self,
         program: &Program,
         func: FuncId,
         args: Option<&Gathered>,
         mode: Mode,
-        crew: &Crew<'_>,
+        info: &RunInfo<'_>,
     ) -> Result<(), TrapKind> {
-        let mut meter = Meter::new(crew.account, None);
+        let mut meter = Meter::new(info.account, None);
         let outcome = meter.refill_alone(0).and_then(|slice| {
-            (self.fuel, self.program, self.mode) = (slice, program, mode);
-            (self.meter, self.crew) = ((&raw mut meter).cast(), (&raw const *crew).cast());
-            self.heap.attach(crew.account);
-            self.tape.attach(crew.account);
+            (self.exec.fuel, self.exec.program, self.exec.mode) = (slice, program, mode);
+            (self.exec.meter, self.exec.info) = ((&raw mut meter).cast(), (&raw const *info).cast());
+            self.exec.heap.attach(info.account);
+            self.exec.tape.attach(info.account);
             // SAFETY: promised by the caller.
             let outcome = unsafe { self.run_function(program, func, args, mode) };
-            self.whole_span = self.span() as u64;
-            (self.program, self.meter, self.crew) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+            self.exec.whole_span = self.exec.span() as u64;
+            self.exec.detach();
             outcome
         });
-        if outcome.is_err() && self.trace.is_empty() {
+        if outcome.is_err() && self.exec.trace.is_empty() {
             // Not even the first frame had room, or no fuel.
-            self.trace.push(Place { func, mode, position: Position(0) });
+            self.exec.trace.push(Place { func, mode, position: Position(0) });
         }
         outcome
     }
 
     /// # Safety
-    /// As [`Interp::run`].
+    /// As [`Worker::run`].
     unsafe fn run_function(
         &mut self,
         program: &Program,
@@ -227,7 +77,7 @@ impl Interp {
         mode: Mode,
     ) -> Result<(), TrapKind> {
         let base = self.bottom();
-        let stream = program.prepare(func, mode, self.account())?;
+        let stream = program.prepare(func, mode, self.exec.account())?;
         self.reserve_first(stream, mode.is_recording())?;
         // SAFETY: there is room for the first frame, and its first registers are the parameters.
         unsafe {
@@ -244,7 +94,7 @@ impl Interp {
     /// # Safety
     /// There is room for the frame, and the arguments are of the parameters' types.
     unsafe fn run_at(&mut self, program: &Program, func: FuncId, base: Registers) -> Result<(), TrapKind> {
-        let remaining = self.depth_max.saturating_sub(1);
+        let remaining = self.exec.depth_max.saturating_sub(1);
         if program.tier.is_none() && !program.forks(func) {
             // SAFETY: promised by the caller.
             return unsafe { self.activate(func, base, remaining) }.map(|_| ());
@@ -255,15 +105,39 @@ impl Interp {
         unsafe { ground.run(|| self.run_callee(func, base, remaining)) }
     }
 
+    /// Runs a function whose arguments are its first registers, natively or interpreted, on the stack that the strand
+    /// runs on.
+    ///
+    /// # Safety
+    /// A program runs, the function is one of it, the arguments stand at `base` and are of the parameters' types, and
+    /// nothing above them is in use. If the program has native code, the strand runs on its native stack.
+    pub(super) unsafe fn run_callee(
+        &mut self,
+        func: FuncId,
+        base: Registers,
+        remaining: usize,
+    ) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller; while a program runs, the pointer leads to it.
+        unsafe {
+            let program = &*self.exec.program;
+            let Some(tier) = &program.tier else { return self.activate(func, base, remaining).map(|_| ()) };
+            let code = match tier.called(program, func, self.exec.mode, self.exec.account()) {
+                Some(code) => Some(code),
+                None => self.activate(func, base, remaining)?,
+            };
+            code.map_or(Ok(()), |code| self.enter(tier, code, base, remaining))
+        }
+    }
+
     /// Runs native code.
     ///
     /// # Safety
-    /// As [`Interp::run_at`]; the run is on the native stack.
+    /// As [`Worker::run_at`]; the run is on the native stack.
     unsafe fn enter(&mut self, tier: &Tier, code: Code, base: Registers, remaining: usize) -> Result<(), TrapKind> {
         // SAFETY: promised by the caller; the code belongs to the program that runs.
-        match unsafe { tier.enter(code, self, base, remaining) } {
+        match unsafe { tier.enter(code, std::ptr::from_mut(self).cast(), base, remaining) } {
             Status::Returned => Ok(()),
-            Status::Trapped => Err(self.trap.take().expect("native code that stops says why")),
+            Status::Trapped => Err(self.exec.trap.take().expect("native code that stops says why")),
         }
     }
 
@@ -281,7 +155,7 @@ impl Interp {
     ) -> Result<Option<Code>, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
-            if self.mode.is_recording() {
+            if self.exec.mode.is_recording() {
                 self.execute::<true>(func, base, remaining)
             } else {
                 self.execute::<false>(func, base, remaining)
@@ -292,26 +166,17 @@ impl Interp {
     /// Leaves the frames of an activation behind after a trap.
     #[cold]
     fn unwind(&mut self, func: FuncId, position: Position, floor: usize) {
-        self.trace.push(Place { func, mode: self.mode, position });
+        self.exec.trace.push(Place { func, mode: self.exec.mode, position });
         self.unwind_callers(floor);
     }
 
     #[cold]
     fn unwind_callers(&mut self, floor: usize) {
-        let mode = self.mode;
+        let mode = self.exec.mode;
         // A call stands before the instruction that follows it.
-        let place = |frame: Frame| Place { func: frame.func, mode, position: Position(frame.resume_at.0 - 1) };
-        self.trace.extend(self.frames.drain(floor..).rev().map(place));
+        let place = |caller: Caller| Place { func: caller.func, mode, position: Position(caller.resume_at.0 - 1) };
+        self.exec.trace.extend(self.callers.drain(floor..).rev().map(place));
     }
-}
-
-/// The references of all frames between two places of their stack.
-///
-/// # Safety
-/// All of them are initialised, and nothing else accesses them while the slice lives.
-pub(crate) unsafe fn roots<'a>(start: *mut Ref, end: *mut Ref) -> &'a mut [Ref] {
-    // SAFETY: promised by the caller.
-    unsafe { std::slice::from_raw_parts_mut(start, end.offset_from(start) as usize) }
 }
 
 /// Wraps the body of a scalar instruction that can trap.
@@ -351,8 +216,8 @@ macro_rules! define_execute {
             ($($poperand:ident ($($prole:tt)+)),*) -> $pbank:ident $pbody:block ; )* }
         effects $effects:tt
     ) => {
-        impl Interp {
-            /// See [`Interp::activate`].
+        impl Worker {
+            /// See [`Worker::activate`].
             ///
             /// # Safety
             /// The arguments are of the parameters' types, in a frame at `base`; the code is that of a module which the
@@ -364,17 +229,17 @@ macro_rules! define_execute {
                 remaining: usize,
             ) -> Result<Option<Code>, TrapKind> {
                 // SAFETY: `run` has set the pointer for the time of the run.
-                let program = unsafe { &*self.program };
-                let account = self.account();
+                let program = unsafe { &*self.exec.program };
+                let account = self.exec.account();
                 let mode = if RECORD { Mode::RECORDING } else { Mode::PRIMAL };
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);
                 let mut countdown = period;
                 let mut remaining = remaining;
-                let floor = self.frames.len();
-                let mut fuel = self.fuel;
+                let floor = self.callers.len();
+                let mut fuel = self.exec.fuel;
                 let mut stream = program.prepare(entry, mode, account)?;
-                let mut frame = Frame { func: entry, resume_at: Position(0), base };
+                let mut frame = Caller { func: entry, resume_at: Position(0), base };
                 let mut pc = stream.code.as_ptr();
                 self.reserve::<RECORD>(&frame.base, stream)?;
                 let Registers { mut reals, mut words, mut ints, mut refs } = base;
@@ -390,14 +255,14 @@ macro_rules! define_execute {
                         let kind: TrapKind = $kind;
                         let position = pc.offset_from(stream.code.as_ptr());
                         self.unwind(frame.func, Position(position as u32), floor);
-                        self.fuel = fuel;
+                        self.exec.fuel = fuel;
                         return Err(kind);
                     }};
                 }
                 // Makes the caller's frame the current one again. The call site says where results go.
                 macro_rules! resume_caller {
                     () => {{
-                        frame = self.frames.pop().unwrap_unchecked();
+                        frame = self.callers.pop().unwrap_unchecked();
                         remaining += 1;
                         stream = program.stream(frame.func, mode);
                         enter!();
@@ -412,12 +277,12 @@ macro_rules! define_execute {
                 macro_rules! leave {
                     ($outcome:expr) => {{
                         let outcome: Result<(), TrapKind> = $outcome;
-                        fuel = self.fuel;
+                        fuel = self.exec.fuel;
                         if let Err(kind) = outcome {
                             self.unwind_callers(floor);
                             return Err(kind);
                         }
-                        if self.frames.len() == floor {
+                        if self.callers.len() == floor {
                             return Ok(None);
                         }
                         let from = frame.base;
@@ -429,8 +294,8 @@ macro_rules! define_execute {
                 // Native code takes over the current frame.
                 macro_rules! take_over {
                     ($tier:expr, $code:expr) => {{
-                        self.fuel = fuel;
-                        if self.frames.len() == floor {
+                        self.exec.fuel = fuel;
+                        if self.callers.len() == floor {
                             return Ok(Some($code));
                         }
                         leave!(self.enter($tier, $code, frame.base, remaining));
@@ -498,11 +363,11 @@ macro_rules! define_execute {
                 }
                 macro_rules! allocate {
                     ($header:expr, $words:expr) => {{
-                        let reserved = self.stack_bytes;
+                        let reserved = self.stacks.bytes;
                         // The references of all frames are initialised; `refs` is not used while the slice lives.
-                        let frames = roots(self.roots, refs.add(stream.refs));
-                        let roots = Roots { frames, kept: self.tape.kept() };
-                        limit!(self.heap.allocate($header, $words, reserved, roots))
+                        let frames = roots(self.exec.roots, refs.add(stream.refs));
+                        let roots = Roots { frames, kept: self.exec.tape.kept() };
+                        limit!(self.exec.heap.allocate($header, $words, reserved, roots))
                     }};
                 }
 
@@ -517,14 +382,14 @@ macro_rules! define_execute {
                         }
                         let window = window!();
                         // What is handed on fits in the margin above the room.
-                        let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.tape));
+                        let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.exec.tape));
                         copy_registers::<RECORD>(&$site.uses, frame.base, to);
                         if let Some(tier) = tier
                             && let Some(code) = tier.called(program, func, mode, account)
                         {
-                            self.fuel = fuel;
+                            self.exec.fuel = fuel;
                             let outcome = self.enter(tier, code, window, remaining - 1);
-                            fuel = self.fuel;
+                            fuel = self.exec.fuel;
                             if let Err(kind) = outcome {
                                 trap!(kind);
                             }
@@ -535,11 +400,11 @@ macro_rules! define_execute {
                                 trap!(TrapKind::Limit(limit));
                             }
                             let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
-                            if let Err(limit) = self.leave(Frame { resume_at: position.next(), ..frame }) {
+                            if let Err(limit) = self.push_caller(Caller { resume_at: position.next(), ..frame }) {
                                 trap!(TrapKind::Limit(limit));
                             }
                             remaining -= 1;
-                            frame = Frame { func, resume_at: Position(0), base: window };
+                            frame = Caller { func, resume_at: Position(0), base: window };
                             stream = callee;
                             enter!();
                             for n in stream.ref_params..stream.refs {
@@ -559,7 +424,7 @@ macro_rules! define_execute {
                         gather::<RECORD>(&$site.uses, frame.base, &mut self.scratch);
                         let callee = prepare!(func);
                         limit!(self.reserve::<RECORD>(&frame.base, callee));
-                        let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.tape));
+                        let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.exec.tape));
                         scatter::<RECORD>(&self.scratch, to);
                         if let Some(tier) = tier
                             && let Some(code) = tier.called(program, func, mode, account)
@@ -579,7 +444,7 @@ macro_rules! define_execute {
                     ($dst:ident, $object:ident, $primal:ident, $word:ident) => {{
                         *reals.add($dst.index()) = *$object.add($primal as usize).cast();
                         if RECORD {
-                            *words.add($dst.index()) = limit!(load_word(&mut self.tape, $object, $word as usize));
+                            *words.add($dst.index()) = limit!(load_word(&mut self.exec.tape, $object, $word as usize));
                         }
                     }};
                 }
@@ -666,14 +531,14 @@ macro_rules! define_execute {
                             }
                             Inst::SegmentEnd { site } => {
                                 let site = stream.segments.at(site);
-                                limit!(segment_end(site, &mut self.tape, &mut self.scratch.words, reals, words, ints));
+                                limit!(segment_end(site, &mut self.exec.tape, &mut self.scratch.words, reals, words, ints));
                             }
                             Inst::LoopBegin { site } => {
-                                loop_begin(stream.loops.at(site), &mut self.tape, words, refs);
+                                loop_begin(stream.loops.at(site), &mut self.exec.tape, words, refs);
                             }
                             Inst::LoopStep { cond, site } => {
                                 let site = stream.loops.at(site);
-                                limit!(loop_step(site, &mut self.tape, reals, ints));
+                                limit!(loop_step(site, &mut self.exec.tape, reals, ints));
                                 charge!(site.cost);
                                 if (*ints.add(cond.index()) != 0) != site.while_true {
                                     go!(site.end);
@@ -683,7 +548,7 @@ macro_rules! define_execute {
                             }
                             Inst::LoopEnd { site } => {
                                 let frame = Registers { reals, words, ints, refs };
-                                limit!(loop_end(program, stream.loops.at(site), &mut self.tape, frame));
+                                limit!(loop_end(program, stream.loops.at(site), &mut self.exec.tape, frame));
                             }
 
                             Inst::Jump { target, cost } => {
@@ -736,9 +601,9 @@ macro_rules! define_execute {
                             Inst::Ret { site } => {
                                 let site = stream.calls.at(site);
                                 charge!(site.cost);
-                                if self.frames.len() == floor {
+                                if self.callers.len() == floor {
                                     move_to_front::<RECORD>(&site.uses, frame.base, &mut self.scratch);
-                                    self.fuel = fuel;
+                                    self.exec.fuel = fuel;
                                     return Ok(None);
                                 }
                                 let from = frame.base;
@@ -756,9 +621,9 @@ macro_rules! define_execute {
                                 for task in &site.tasks {
                                     copy_registers::<RECORD>(&task.uses, frame.base, args.after(&task.args_at));
                                 }
-                                self.fuel = fuel;
+                                self.exec.fuel = fuel;
                                 let outcome = self.fork(site, args, remaining - 1);
-                                fuel = self.fuel;
+                                fuel = self.exec.fuel;
                                 if let Err(kind) = outcome {
                                     trap!(kind);
                                 }
@@ -776,9 +641,9 @@ macro_rules! define_execute {
                                 }
                                 let args = window!();
                                 copy_registers::<RECORD>(&site.uses, frame.base, args);
-                                self.fuel = fuel;
+                                self.exec.fuel = fuel;
                                 let outcome = self.parallel_map(site, *ints.add(count.index()), args, remaining - 1);
-                                fuel = self.fuel;
+                                fuel = self.exec.fuel;
                                 match outcome {
                                     Ok(array) => *refs.add(dst.index()) = array,
                                     Err(kind) => trap!(kind),
@@ -798,7 +663,7 @@ macro_rules! define_execute {
                                 };
                                 copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
                                 if RECORD && is_active(object, fields) {
-                                    *object.add(OWNER) = self.tape.owner();
+                                    *object.add(OWNER) = self.exec.tape.owner();
                                 }
                                 *refs.add(dst.index()) = object;
                             }
@@ -832,7 +697,7 @@ macro_rules! define_execute {
                                 *reals.add(dst.index()) = *array.add(ARRAY_HEADER + index).cast();
                                 if RECORD {
                                     *words.add(dst.index()) =
-                                        limit!(element_word(&mut self.tape, array, index as u64));
+                                        limit!(element_word(&mut self.exec.tape, array, index as u64));
                                 }
                             }
                             Inst::PrimalElem { dst, array, index } => {
@@ -867,21 +732,21 @@ macro_rules! define_execute {
                                 if RECORD {
                                     let active = match site.element {
                                         Bank::Real => {
-                                            let first = limit!(self.tape.pack(&self.scratch.words));
+                                            let first = limit!(self.exec.tape.pack(&self.scratch.words));
                                             *array.add(FIRST) = u64::from(first);
                                             first != 0
                                         }
                                         Bank::Int => false,
                                         Bank::Ref => (0..len).any(|n| *(*elements.add(n).cast::<Ref>()).add(OWNER) != 0),
                                     };
-                                    *array.add(OWNER) = if active { self.tape.owner() } else { 0 };
+                                    *array.add(OWNER) = if active { self.exec.tape.owner() } else { 0 };
                                 }
                             }
                             Inst::Build { dst, capacity, element } => {
                                 let capacity = *ints.add(capacity.index());
-                                let frames = roots(self.roots, refs.add(stream.refs));
-                                let roots = Roots { frames, kept: self.tape.kept() };
-                                let built = heap::build(&mut self.heap, capacity, element, RECORD, self.stack_bytes, roots);
+                                let frames = roots(self.exec.roots, refs.add(stream.refs));
+                                let roots = Roots { frames, kept: self.exec.tape.kept() };
+                                let built = heap::build(&mut self.exec.heap, capacity, element, RECORD, self.stacks.bytes, roots);
                                 match built {
                                     Ok(builder) => *refs.add(dst.index()) = builder,
                                     Err(kind) => trap!(kind),
@@ -905,13 +770,13 @@ macro_rules! define_execute {
                                 let object = *refs.add(value.index());
                                 *to.cast() = object;
                                 if RECORD && *object.add(OWNER) != 0 {
-                                    *builder.add(OWNER) = self.tape.owner();
+                                    *builder.add(OWNER) = self.exec.tape.owner();
                                 }
                                 *builder.add(LEN) += 1;
                             }
                             Inst::Finish { dst, builder } => {
                                 let array = *refs.add(builder.index());
-                                if let Err(kind) = heap::finish(array, &mut self.tape) {
+                                if let Err(kind) = heap::finish(array, &mut self.exec.tape) {
                                     trap!(kind);
                                 }
                                 *refs.add(dst.index()) = array;

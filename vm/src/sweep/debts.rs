@@ -25,7 +25,7 @@
 //! for a row of imports with one owner.
 
 use super::stages::Stages;
-use super::{Buffers, Frame};
+use super::{Buffers, OpenTask};
 use crate::sync::UnsafeCell;
 use crate::tape::{Payer, TaskNode, payer};
 use std::collections::{BTreeMap, VecDeque};
@@ -84,7 +84,7 @@ impl<'a> Inbox<'a> {
     }
 
     /// Adds everything to the adjoints of the owner.
-    pub(super) fn empty(self, frame: &mut Frame<'_>) {
+    pub(super) fn empty(self, frame: &mut OpenTask<'_>) {
         for (slot, value) in self.debts {
             frame.add(slot, value);
         }
@@ -239,7 +239,7 @@ impl<'a> Pending<'a> {
     /// # Safety
     /// The frame's task is in control, nothing below it is swept.
     #[inline(never)]
-    pub(super) unsafe fn settle(&mut self, frame: &mut Frame<'_>, inboxes: &Inboxes<'a>) {
+    pub(super) unsafe fn settle(&mut self, frame: &mut OpenTask<'_>, inboxes: &Inboxes<'a>) {
         let (me, depth) = (frame.node.index, frame.node.depth);
         let due = if self.depth == depth {
             std::mem::take(&mut self.debts)

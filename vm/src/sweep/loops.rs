@@ -5,8 +5,8 @@
 //! doesn't change add up in registers, from the last iteration to the first. In the end the contributions to all inputs
 //! are added to their slots, one after the other: two of them may be one slot.
 
-use super::tasks::Run;
-use super::{Frame, Sweep};
+use super::tasks::SweepRun;
+use super::{OpenTask, Sweep};
 use crate::code::run_straight;
 use crate::native::{LoopFn, LoopRun};
 use crate::records::import::Import;
@@ -49,8 +49,8 @@ impl Sweep {
     #[inline(never)]
     pub(super) unsafe fn recorded_loop<'a>(
         &mut self,
-        run: &Run<'a>,
-        frame: &mut Frame<'a>,
+        run: &SweepRun<'a>,
+        frame: &mut OpenTask<'a>,
         (id, first): (u32, u32),
         trailer: *const u32,
         open: &mut Option<OpenLoop<'a>>,
@@ -100,8 +100,8 @@ impl Sweep {
     #[cold]
     pub(super) unsafe fn strip<'a>(
         &mut self,
-        run: &Run<'a>,
-        frame: &mut Frame<'a>,
+        run: &SweepRun<'a>,
+        frame: &mut OpenTask<'a>,
         trailer: *const u32,
         open: &mut Option<OpenLoop<'a>>,
     ) -> Result<*const u8, TrapKind> {
@@ -120,8 +120,8 @@ impl Sweep {
     /// So many entries stand there; the frame is that of the loop.
     unsafe fn iterations<'a>(
         &mut self,
-        run: &Run<'a>,
-        frame: &mut Frame<'a>,
+        run: &SweepRun<'a>,
+        frame: &mut OpenTask<'a>,
         mut found: OpenLoop<'a>,
         (end, entries): (*const u8, u32),
         open: &mut Option<OpenLoop<'a>>,
@@ -172,7 +172,7 @@ impl Sweep {
     /// Runs up to `count` iterations natively, as [`Sweep::batch`]. Returns how many.
     fn native_batch(
         &mut self,
-        frame: &mut Frame<'_>,
+        frame: &mut OpenTask<'_>,
         found: &OpenLoop<'_>,
         native: LoopFn,
         at: *const u8,
@@ -198,8 +198,8 @@ impl Sweep {
     /// As [`Sweep::iterations`].
     unsafe fn batch<'a>(
         &mut self,
-        run: &Run<'a>,
-        frame: &mut Frame<'a>,
+        run: &SweepRun<'a>,
+        frame: &mut OpenTask<'a>,
         found: &OpenLoop<'_>,
         mut at: *const u8,
         last: u64,

@@ -5,7 +5,7 @@
 //! finds a concurrent use in whichever order it comes.
 
 use super::debts::{Debts, Inboxes, Pending};
-use super::{Buffers, Frame};
+use super::{Buffers, OpenTask};
 use crate::tape::{ForkNode, TaskNode, number};
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -147,7 +147,8 @@ impl Model {
         let node = self.node(task);
         self.inboxes.stages.begin(node);
         let mut adjoints = vec![0.0; SLOTS as usize + 1];
-        let mut frame = Frame { node, adjoints: adjoints.as_mut_ptr(), len: adjoints.len(), debts: Debts::default() };
+        let mut frame =
+            OpenTask { node, adjoints: adjoints.as_mut_ptr(), len: adjoints.len(), debts: Debts::default() };
         if let Some(parent) = parent {
             // SAFETY: the parent is suspended, which loom checks. Slot 1 of every task is the last one of its parent.
             frame.add(1, self.adjoints[parent].with(|adjoints| unsafe { (&*adjoints)[SLOTS as usize] }));

@@ -14,8 +14,7 @@
 //! and 23), and where each import has an owner of its own (64 and 40 against 15 and 13).
 
 use super::debts::{Debts, Inboxes, Pending};
-use super::{Buffers, Frame, Sweep};
-use crate::embedding::engine::{Engine, RunState};
+use super::{Buffers, OpenTask, Sweep, Sweeps};
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::tape::{ForkNode, TaskNode};
@@ -27,13 +26,13 @@ const GRAIN: u64 = 4000;
 
 /// What all parts of a sweep know.
 #[derive(Debug)]
-pub(super) struct Run<'a> {
+pub(super) struct SweepRun<'a> {
     pub(super) program: &'a Program,
     pub(super) account: &'a Account,
     pub(super) inboxes: Inboxes<'a>,
     pub(super) buffers: &'a Buffers,
     /// Where other threads get their memory from; `None` if there are none.
-    pub(super) engine: Option<&'a Engine>,
+    pub(super) sweeps: Option<&'a Sweeps>,
 }
 
 /// Lets two halves of a fork use what the fork made for both.
@@ -88,7 +87,7 @@ impl Sweep {
     /// adjoints begin, and nobody writes to them meanwhile. There are cells for the captures.
     unsafe fn task<'a>(
         &mut self,
-        run: &Run<'a>,
+        run: &SweepRun<'a>,
         node: &'a TaskNode,
         parent: *const f64,
         captures: *mut f64,
@@ -131,8 +130,8 @@ impl Sweep {
     /// The frame is that of a task of the run, in control, and the fork one of that task, which has not been swept.
     pub(super) unsafe fn fork<'a>(
         &mut self,
-        run: &Run<'a>,
-        frame: &mut Frame<'a>,
+        run: &SweepRun<'a>,
+        frame: &mut OpenTask<'a>,
         fork: &ForkNode,
     ) -> Result<(), TrapKind> {
         // SAFETY: the run has ended, so the tree is complete.
@@ -171,7 +170,7 @@ impl Sweep {
     /// As [`Sweep::task`], for each of them.
     unsafe fn halves<'a>(
         &mut self,
-        run: &Run<'a>,
+        run: &SweepRun<'a>,
         tasks: Tasks<'a>,
         start: usize,
         end: usize,
@@ -192,8 +191,8 @@ impl Sweep {
         let right: Half = (middle, end, Shared(unsafe { captures.get().add(left_captures) }));
         let left_first = left_weight >= right_weight;
         let (first, second) = if left_first { (left, right) } else { (right, left) };
-        let engine = run.engine.filter(|_| left_weight.min(right_weight) >= GRAIN);
-        let (first, second) = match engine {
+        let sweeps = run.sweeps.filter(|_| left_weight.min(right_weight) >= GRAIN);
+        let (first, second) = match sweeps {
             None => {
                 // SAFETY: promised by the caller.
                 let first = unsafe { self.halves(run, tasks, first.0, first.1, first.2) }?;
@@ -202,7 +201,7 @@ impl Sweep {
                 (first, second)
             }
             // SAFETY: promised by the caller; the halves have different tasks and different cells.
-            Some(engine) => unsafe { self.both(run, engine, tasks, first, second) }?,
+            Some(sweeps) => unsafe { self.both(run, sweeps, tasks, first, second) }?,
         };
         Ok(if left_first { first.merge(second) } else { second.merge(first) })
     }
@@ -214,8 +213,8 @@ impl Sweep {
     #[inline(never)]
     unsafe fn both<'a>(
         &mut self,
-        run: &Run<'a>,
-        engine: &Engine,
+        run: &SweepRun<'a>,
+        sweeps: &Sweeps,
         tasks: Tasks<'a>,
         first: Half,
         second: Half,
@@ -237,13 +236,11 @@ impl Sweep {
                     // SAFETY: as above, and promised by the caller.
                     return unsafe { (*waiting).halves(run, tasks, second.0, second.1, second.2) };
                 }
-                let mut state = engine.state();
-                let RunState { interp, sweep, .. } = &mut *state;
-                // SAFETY: promised by the caller; the stack belongs to the same state, which nobody else uses.
-                let outcome = unsafe {
-                    sweep.on(&mut interp.native_stack, |sweep| sweep.halves(run, tasks, second.0, second.1, second.2))
-                };
-                engine.put_back(state);
+                let mut other = sweeps.take();
+                // SAFETY: promised by the caller.
+                let outcome =
+                    other.on_native_stack(|sweep| unsafe { sweep.halves(run, tasks, second.0, second.1, second.2) });
+                sweeps.put_back(other);
                 outcome
             },
         );
@@ -253,25 +250,25 @@ impl Sweep {
 
     /// A frame for a task, all of whose adjoints are zero.
     #[inline(always)]
-    pub(super) fn open_frame<'a>(&mut self, run: &Run<'a>, node: &'a TaskNode) -> Result<Frame<'a>, TrapKind> {
+    pub(super) fn open_frame<'a>(&mut self, run: &SweepRun<'a>, node: &'a TaskNode) -> Result<OpenTask<'a>, TrapKind> {
         let len = node.slots as usize;
         run.account.time_to_fill(8 * len)?;
         let adjoints = self.open_cells(len)?;
         run.buffers.opened(len);
         // SAFETY: so many cells were opened.
         unsafe { adjoints.write_bytes(0, len) };
-        Ok(Frame { node, adjoints, len, debts: Debts::default() })
+        Ok(OpenTask { node, adjoints, len, debts: Debts::default() })
     }
 
     /// Gives a frame's memory back. Returns what its task owes.
-    pub(super) fn close_frame<'a>(&mut self, frame: Frame<'a>, buffers: &Buffers) -> Debts<'a> {
+    pub(super) fn close_frame<'a>(&mut self, frame: OpenTask<'a>, buffers: &Buffers) -> Debts<'a> {
         self.close(&frame, buffers);
         frame.debts
     }
 
     /// Gives a frame's memory back.
     #[inline]
-    pub(super) fn close(&mut self, frame: &Frame<'_>, buffers: &Buffers) {
+    pub(super) fn close(&mut self, frame: &OpenTask<'_>, buffers: &Buffers) {
         // A sweep that is stopped in the middle of a loop leaves what the loop imported. Another one, maybe of another
         // run, goes on with this memory.
         self.loop_imports.clear();

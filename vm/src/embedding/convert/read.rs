@@ -4,8 +4,8 @@ use super::registers;
 use crate::bytecode::module::{DataDef, DataId, HostType};
 use crate::embedding::value::{VALUE_DEPTH_MAX, Value};
 use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, LEN, OWNER, Ref};
-use crate::running::interp::Registers;
 use crate::running::meter::{Account, Watch, out_of_time};
+use crate::running::registers::Registers;
 use crate::trap::Limit;
 use crate::word;
 

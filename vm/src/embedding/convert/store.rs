@@ -4,7 +4,7 @@ use super::maker::{Cells, Maker};
 use crate::bytecode::isa::Bank;
 use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, OWNER, Ref, Roots};
 use crate::memory::kept::Kept;
-use crate::running::interp::Gathered;
+use crate::running::registers::Gathered;
 use crate::trap::Limit;
 
 /// Appends to registers.

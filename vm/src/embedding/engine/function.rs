@@ -138,7 +138,7 @@ impl Function {
         run.forward(args, Mode::RECORDING)?;
         let Stats { instructions, span, .. } = run.state.stats();
         // SAFETY: the run has ended, and its tapes are there.
-        Ok(unsafe { JobGraph::of(run.state.interp.tape.tree(), instructions, span) })
+        Ok(unsafe { JobGraph::of(run.state.worker.exec.tape.tree(), instructions, span) })
     }
 
     /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.

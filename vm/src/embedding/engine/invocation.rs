@@ -8,8 +8,10 @@ use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSl
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
 use crate::memory::heap::HeapLimits;
-use crate::running::interp::{Crew, Interp, Place};
 use crate::running::meter::Meter;
+use crate::running::trace::Place;
+use crate::running::worker::Execution;
+use crate::running::workers::RunInfo;
 use crate::sweep::Seed;
 use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
 use std::time::Instant;
@@ -66,10 +68,11 @@ impl<'a> Invocation<'a> {
         let function = self.function;
         let params = &function.interface().params;
         self.open(mode);
-        let RunState { interp: Interp { heap, tape, .. }, args: gathered, account, .. } = &mut *self.state;
+        let RunState { worker, args: gathered, account, .. } = &mut *self.state;
+        let Execution { heap, tape, .. } = &mut worker.exec;
         let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
         let written = convert::write_arguments(&function.module.program.def, params, args, &mut store);
-        self.state.interp.heap.resume();
+        self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: the arguments that were gathered are of the parameters' types.
         unsafe { self.execute(mode, true) }
@@ -78,11 +81,11 @@ impl<'a> Invocation<'a> {
     /// Forgets the last run and begins this one. What is made on the heap from now on are arguments.
     #[inline]
     fn open(&mut self, mode: Mode) {
-        let RunState { interp, account, progress, .. } = &mut *self.state;
+        let RunState { worker, account, progress, .. } = &mut *self.state;
         let Limits { allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
         *progress = Progress { recorded: mode.is_recording(), ..Progress::default() };
-        interp.begin(live_bytes, depth);
-        let Interp { heap, tape, .. } = interp;
+        worker.begin(live_bytes, depth);
+        let Execution { heap, tape, .. } = &mut worker.exec;
         heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
         heap.pause();
         if mode.is_recording() {
@@ -103,13 +106,13 @@ impl<'a> Invocation<'a> {
         write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
         self.open(mode);
-        let RunState { interp, account, .. } = &mut *self.state;
-        if !interp.has_stacks() {
-            interp.trace.push(Place { func: self.function.func, mode, position: Position(0) });
+        let RunState { worker, account, .. } = &mut *self.state;
+        if !worker.stacks.are_there() {
+            worker.exec.trace.push(Place { func: self.function.func, mode, position: Position(0) });
             return Err(RunError::Trap(Box::new(self.trap(Limit::AddressSpace.into()))));
         }
-        let bottom = interp.bottom();
-        let Interp { heap, tape, .. } = interp;
+        let bottom = worker.bottom();
+        let Execution { heap, tape, .. } = &mut worker.exec;
         // SAFETY: there are stacks, and all arguments have a place there.
         let mut writer = unsafe {
             ArgumentWriter::new(
@@ -119,7 +122,7 @@ impl<'a> Invocation<'a> {
             )
         };
         let written = write(&mut writer);
-        self.state.interp.heap.resume();
+        self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: promised by the caller.
         unsafe { self.execute(mode, false) }
@@ -139,25 +142,25 @@ impl<'a> Invocation<'a> {
     unsafe fn execute(&mut self, mode: Mode, gathered: bool) -> Result<(), RunError> {
         let began = self.clock();
         let pool = self.pool();
-        let RunState { interp, args, account, .. } = &mut *self.state;
+        let RunState { worker, args, account, .. } = &mut *self.state;
         let Module { engine, program } = &self.function.module;
         let func = self.function.func;
         let args = gathered.then_some(&*args);
-        let crew = Crew::new(engine, account, program, self.limits, pool.is_some());
+        let info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
         let outcome = match pool {
             // SAFETY: promised by the caller.
-            None => unsafe { interp.run(program, func, args, mode, &crew) },
+            None => unsafe { worker.run(program, func, args, mode, &info) },
             Some(pool) => {
-                let handed = Handed((&mut *interp, args, &crew));
+                let handed = Handed((&mut *worker, args, &info));
                 pool.install(move || {
-                    let (interp, args, crew) = handed.take();
+                    let (worker, args, info) = handed.take();
                     // SAFETY: promised by the caller.
-                    unsafe { interp.run(program, func, args, mode, crew) }
+                    unsafe { worker.run(program, func, args, mode, info) }
                 })
             }
         };
         if mode.is_recording() {
-            interp.tape.finish();
+            worker.exec.tape.finish();
         }
         if let Some(began) = began {
             self.state.progress.forward = began.elapsed();
@@ -167,7 +170,7 @@ impl<'a> Invocation<'a> {
 
     /// Sweeps the tape from the result, which is one real. Returns the result.
     pub(crate) fn sweep_of_scalar(&mut self) -> Result<f64, RunError> {
-        let registers = self.state.interp.bottom();
+        let registers = self.state.worker.bottom();
         // SAFETY: the run has ended, and its result is the first real register.
         let (value, word) = unsafe { (*registers.reals, *registers.words) };
         self.sweep_of((0, crate::word::slot(word)))?;
@@ -185,28 +188,21 @@ impl<'a> Invocation<'a> {
         const SHARED_MIN: u64 = 50_000;
         let began = self.clock();
         let pool = self.pool();
-        let RunState { interp, sweep, account, progress, .. } = &mut *self.state;
+        let RunState { worker, sweep, account, progress, .. } = &mut *self.state;
         let account = &*account;
         let Module { engine, program } = &self.function.module;
-        let root = interp.tape.root();
+        let root = worker.exec.tape.root();
         // SAFETY: the run has ended, and its tapes are there.
         let totals = unsafe { (*root).totals };
-        let left = interp.fuel.saturating_sub_unsigned(totals.sweep_work);
-        interp.fuel = Meter::new(account, None).refill_alone(left).map_err(outside_of_code)?;
+        let left = worker.exec.fuel.saturating_sub_unsigned(totals.sweep_work);
+        worker.exec.fuel = Meter::new(account, None).refill_alone(left).map_err(outside_of_code)?;
         let swept = match pool {
             Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
-                let handed = Handed((root, &mut interp.native_stack));
-                pool.install(move || {
-                    let (root, stack) = handed.take();
-                    // SAFETY: the run has ended, so its tapes are there, and its stack is free.
-                    unsafe { sweep.on(stack, |sweep| sweep.run(root, seeds, program, account, Some(engine))) }
-                })
+                let (tree, sweeps) = (Handed(root), Some(engine.sweeps()));
+                // SAFETY: the run has ended, so its tapes are there.
+                pool.install(move || unsafe { sweep.run(tree.take(), seeds, program, account, sweeps) })
             }
             // SAFETY: as on the pool.
-            _ if totals.tasks > 1 => unsafe {
-                sweep.on(&mut interp.native_stack, |sweep| sweep.run(root, seeds, program, account, None))
-            },
-            // SAFETY: the run has ended, and its tapes are there.
             _ => unsafe { sweep.run(root, seeds, program, account, None) },
         };
         let peak = swept.map_err(|kind| outside_of_code(account.verdict(kind)))?;
@@ -236,7 +232,7 @@ impl<'a> Invocation<'a> {
     pub(crate) fn results(&self) -> Cursor<'_> {
         let (results, recorded) = (convert::registers(&self.function.interface().result), self.state.progress.recorded);
         // SAFETY: the registers of the result's type are the first ones, and nothing runs while the cursor lives.
-        unsafe { Cursor::of_results(self.state.interp.bottom(), results, recorded) }
+        unsafe { Cursor::of_results(self.state.worker.bottom(), results, recorded) }
     }
 
     /// Reads the results of the run, and the slots of their reals if it was recorded.
@@ -282,7 +278,7 @@ impl<'a> Invocation<'a> {
             TraceFrame { function: function.name.clone(), mode, inst, place }
         };
         let kind = self.state.account.verdict(kind);
-        let (innermost, omitted, outermost) = self.state.interp.trace.shown();
+        let (innermost, omitted, outermost) = self.state.worker.exec.trace.shown();
         let (innermost, outermost) = (innermost.map(frame).collect(), outermost.map(frame).collect());
         Trap { kind, source: program.def.source.clone(), innermost, omitted, outermost }
     }

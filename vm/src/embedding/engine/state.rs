@@ -1,21 +1,19 @@
 //! The memory of a run: whose it is, and what it tells of the run that was the last to use it.
 
 use super::{Engine, Stats};
-use crate::memory::heap::Heap;
-use crate::memory::pool::SlabPool;
-use crate::memory::stack::Extent;
-use crate::running::interp::{Gathered, Interp};
 use crate::running::meter::Account;
+use crate::running::registers::Gathered;
+use crate::running::worker::Worker;
+use crate::running::workers::Workers;
 use crate::sweep::Sweep;
-use crate::tape::{Tape, Totals};
+use crate::tape::Totals;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The memory of one run, kept for the next.
 #[derive(Debug)]
 pub(crate) struct RunState {
-    pub(crate) interp: Interp,
+    pub(crate) worker: Worker,
     pub(crate) sweep: Sweep,
     pub(super) args: Gathered,
     pub(super) account: Account,
@@ -35,31 +33,38 @@ pub(super) struct Progress {
 
 impl RunState {
     /// Memory that has seen no run. Heap and tape take theirs from the pool.
-    pub(super) fn new(pool: &Arc<SlabPool>, stacks: Extent) -> Self {
+    pub(super) fn new(workers: &Workers) -> Self {
         RunState {
-            interp: Interp::new(Heap::new(pool.clone()), Tape::new(pool.clone()), stacks),
-            sweep: Sweep::new(stacks),
+            worker: Worker::new(workers.slabs(), workers.extent()),
+            sweep: Sweep::new(workers.extent()),
             args: Gathered::default(),
             account: Account::default(),
             progress: Progress::default(),
         }
     }
 
+    /// Gives back what the next run needn't have.
+    pub(super) fn release(&mut self, workers: &Workers) {
+        self.worker.release();
+        workers.trim(&mut self.worker);
+        self.sweep.trim();
+    }
+
     /// What the run, which has ended, has used.
     pub(crate) fn stats(&self) -> Stats {
-        let RunState { interp, account, progress, .. } = self;
+        let RunState { worker, account, progress, .. } = self;
         // Without a tape, nothing is on it.
-        let totals = if progress.recorded { interp.tape.tree().totals } else { Totals::default() };
+        let totals = if progress.recorded { worker.exec.tape.tree().totals } else { Totals::default() };
         Stats {
-            instructions: account.used(interp.fuel),
+            instructions: account.used(worker.exec.fuel),
             records: totals.records,
             slots: totals.slots,
             tape_bytes: totals.bytes,
-            allocated_bytes: interp.heap.allocated(),
-            heap_peak_bytes: interp.heap.peak() + interp.stack_bytes(),
-            tasks: interp.tasks + 1,
+            allocated_bytes: worker.exec.heap.allocated(),
+            heap_peak_bytes: worker.exec.heap.peak() + worker.stack_bytes(),
+            tasks: worker.exec.tasks + 1,
             imports: totals.imports,
-            span: interp.whole_span + progress.sweeps * totals.sweep_span,
+            span: worker.exec.whole_span + progress.sweeps * totals.sweep_span,
             sweep_peak_bytes: progress.sweep_peak_bytes,
             forward: progress.forward,
             sweep: progress.sweep,

@@ -2,7 +2,7 @@
 
 use crate::embedding::convert::Maker;
 use crate::memory::heap::Ref;
-use crate::running::interp::Registers;
+use crate::running::registers::Registers;
 use crate::trap::Limit;
 
 /// Writes the arguments of a run, in the order of the parameters.

@@ -180,7 +180,7 @@ impl CallFrame {
     fn copy_lists(&mut self) -> Result<(), RunError> {
         let CallFrame { options, attached, lists, .. } = self;
         let Attached { function, state } = attached.as_mut().expect("a function was called");
-        let (signature, bottom) = (function.signature(), state.interp.bottom());
+        let (signature, bottom) = (function.signature(), state.worker.bottom());
         let run = Invocation::of(&signature.function, options, state);
         let mut reader = run.reader().without_slots();
         for leaf in &signature.results {
@@ -239,7 +239,7 @@ impl CallFrame {
     /// A result of the last call, which has succeeded.
     #[inline]
     fn result(&self, leaf: &Leaf) -> FlatValue<'_> {
-        let bottom = self.state().interp.bottom();
+        let bottom = self.state().worker.bottom();
         // SAFETY: the run has ended, and its results stand in their registers until the next one. An array has as many
         // elements as its header says.
         unsafe {
@@ -279,7 +279,7 @@ fn seed(
     if cotangents.len() != signature.results.len() {
         return Err(CotangentError::count(signature, cotangents.len()).into());
     }
-    let bottom = run.state.interp.bottom();
+    let bottom = run.state.worker.bottom();
     seeds.clear();
     for (leaf, &cotangent) in signature.results.iter().zip(cotangents) {
         match (leaf.kind(), cotangent) {

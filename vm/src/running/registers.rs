@@ -1,8 +1,7 @@
 //! Moving values between frames, objects and lists of registers.
 
-use super::Gathered;
 use super::recording::load_word;
-use crate::code::RegList;
+use crate::code::{Counts, RegList};
 use crate::memory::heap::{self, Ref};
 use crate::tape::Tape;
 use crate::trap::Limit;
@@ -24,6 +23,42 @@ impl Registers {
         ints: std::ptr::null_mut(),
         refs: std::ptr::null_mut(),
     };
+
+    /// The places after so many registers.
+    pub(crate) fn after(&self, counts: &Counts) -> Registers {
+        Registers {
+            reals: self.reals.wrapping_add(counts.reals),
+            words: self.words.wrapping_add(counts.reals),
+            ints: self.ints.wrapping_add(counts.ints),
+            refs: self.refs.wrapping_add(counts.refs),
+        }
+    }
+
+    /// Copies consecutive registers.
+    ///
+    /// # Safety
+    /// There are so many at both places, which don't overlap.
+    #[inline]
+    pub(super) unsafe fn copy_to(&self, to: &Registers, counts: &Counts, words: bool) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            to.reals.copy_from_nonoverlapping(self.reals, counts.reals);
+            if words {
+                to.words.copy_from_nonoverlapping(self.words, counts.reals);
+            }
+            to.ints.copy_from_nonoverlapping(self.ints, counts.ints);
+            to.refs.copy_from_nonoverlapping(self.refs, counts.refs);
+        }
+    }
+}
+
+/// Registers that are on their way, by bank.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) reals: Vec<f64>,
+    pub(crate) words: Vec<u64>,
+    pub(crate) ints: Vec<i64>,
+    pub(crate) refs: Vec<Ref>,
 }
 
 /// Copies the listed registers to consecutive places.
@@ -186,4 +221,13 @@ pub(crate) unsafe fn unpack_captures<const RECORD: bool>(
             refs: to.refs.add(fields.refs),
         })
     }
+}
+
+/// The references of all frames between two places of their stack.
+///
+/// # Safety
+/// All of them are initialised, and nothing else accesses them while the slice lives.
+pub(crate) unsafe fn roots<'a>(start: *mut Ref, end: *mut Ref) -> &'a mut [Ref] {
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts_mut(start, end.offset_from(start) as usize) }
 }

@@ -1,0 +1,176 @@
+//! Tasks that another thread has taken: run by a worker of their own, or on the stacks of one that waits.
+
+use super::Fork;
+use crate::memory::heap::{self, HeapLimits};
+use crate::running::meter::{Halt, Meter};
+use crate::running::registers::Registers;
+use crate::running::trace::Trace;
+use crate::running::worker::{Execution, Worker};
+use crate::running::workers::RunInfo;
+use crate::tape;
+use crate::trap::TrapKind;
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+/// What a strand that has ended leaves. Its stacks are free for another strand by then.
+#[derive(Debug)]
+pub(super) struct Ended {
+    heap: heap::Left,
+    tape: tape::Written,
+    tasks: u64,
+    trace: Trace,
+}
+
+impl Worker {
+    /// Runs tasks of another strand's fork as a strand, with frames from `base` on. Returns what that strand has to
+    /// know, too.
+    ///
+    /// # Safety
+    /// As [`Worker::run_tasks`]; the info is that of the fork's run, and outlives the call.
+    unsafe fn run_part(
+        &mut self,
+        info: &RunInfo<'static>,
+        fork: &Fork<'_>,
+        (start, end): (usize, usize),
+        halt: &Halt<'_>,
+        base: Registers,
+    ) -> (Result<i64, TrapKind>, Ended) {
+        let (account, limits) = (info.account, info.limits);
+        (self.exec.live_bytes_max, self.exec.depth_max) = (limits.live_bytes, limits.depth);
+        self.exec.heap.begin(HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes }, account);
+        self.exec.heap.share(true);
+        self.exec.tape.begin_strand(account, limits.tape_bytes);
+        let mut meter = Meter::new(account, Some(halt));
+        (self.exec.program, self.exec.info, self.exec.mode) = (info.program, info, fork.mode);
+        (self.exec.meter, self.exec.fuel) = ((&raw mut meter).cast(), 0);
+        (self.exec.forked, self.exec.tasks, self.exec.span_start) = (true, 0, 0);
+        // SAFETY: promised by the caller.
+        let outcome = unsafe { self.run_tasks(fork, start, end, base) };
+        if let Err(kind) = &outcome {
+            account.stop_all(kind);
+        }
+        meter.settle(self.exec.fuel);
+        account.return_allocation(self.exec.heap.limits().allocated_bytes.saturating_sub(self.exec.heap.allocated()));
+        self.exec.heap.share(false);
+        let trace = std::mem::take(&mut self.exec.trace);
+        let left =
+            Ended { heap: self.exec.heap.leave(), tape: self.exec.tape.leave(account), tasks: self.exec.tasks, trace };
+        (self.exec.program, self.exec.meter, self.exec.info) =
+            (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+        (outcome, left)
+    }
+
+    /// Runs tasks as a strand on the stacks of this one, which waits for a half of its fork on the same thread.
+    ///
+    /// # Safety
+    /// It does wait, so that nothing above its free places is in use. The rest as [`Worker::run_strand`].
+    unsafe fn lend_stacks(
+        &mut self,
+        info: &RunInfo<'static>,
+        fork: &Fork<'_>,
+        tasks: (usize, usize),
+        halt: &Halt<'_>,
+    ) -> (Result<i64, TrapKind>, Ended) {
+        let free = self.free;
+        let mut waiting = std::mem::replace(&mut self.exec, Execution::new(info.workers.slabs()));
+        // In the same run, the execution goes on in the slab that this one's tape stands in, and this one behind it.
+        let same_run = std::ptr::eq(waiting.account(), info.account);
+        if same_run {
+            waiting.tape.leave_rest(info.account);
+        }
+        self.nested += 1;
+        // SAFETY: promised by the caller; nothing of what waits stands above the free places.
+        let outcome = unsafe { self.run_part(info, fork, tasks, halt, free) };
+        self.nested -= 1;
+        if same_run {
+            waiting.tape.take_rest(info.account);
+        }
+        (self.exec, self.free) = (waiting, free);
+        outcome
+    }
+
+    /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
+    pub(super) fn absorb(&mut self, ended: Ended, trapped: bool) {
+        self.exec.heap.absorb(ended.heap);
+        self.exec.tape.absorb(ended.tape);
+        self.exec.tasks += ended.tasks;
+        if trapped {
+            debug_assert!(self.exec.trace.is_empty(), "this strand has stopped for no reason of its own");
+            self.exec.trace = ended.trace;
+        }
+    }
+}
+
+/// Runs a half of a fork that another thread has taken, in a strand of its own.
+///
+/// # Safety
+/// It is a running fork with these tasks, which nobody else runs; the info is that of its run, and outlives the call.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn run_stolen(
+    info: &RunInfo<'static>,
+    fork: &Fork<'_>,
+    start: usize,
+    end: usize,
+    halt: &Halt<'_>,
+) -> (Result<i64, TrapKind>, Option<Box<Ended>>) {
+    let waiting = WAITING.get();
+    // SAFETY: the strand waits on this thread, and goes by the same pointer meanwhile ([`Worker::run_halves`]).
+    if !waiting.is_null() && unsafe { (*waiting).has_room_here() } {
+        // SAFETY: promised by the caller; the strand waits, so nobody uses it until this function returns.
+        let (outcome, left) = unsafe { (*waiting).lend_stacks(info, fork, (start, end), halt) };
+        return (outcome, Some(Box::new(left)));
+    }
+    let mut worker = info.workers.take();
+    worker.begin(info.limits.live_bytes, info.limits.depth);
+    let base = worker.bottom();
+    let ran = worker.open_native().map(|ground| {
+        // SAFETY: promised by the caller. The stack belongs to the strand, which runs nowhere else meanwhile; nothing
+        // below unwinds ([`Worker::run_at`]).
+        unsafe { ground.run(|| worker.run_part(info, fork, (start, end), halt, base)) }
+    });
+    // Its stacks are of no use to this run any more.
+    info.account.live_bytes.fetch_sub(worker.stacks.bytes, Ordering::Relaxed);
+    info.workers.put_back(worker);
+    match ran {
+        Ok((outcome, left)) => (outcome, Some(Box::new(left))),
+        Err(limit) => {
+            let kind = limit.into();
+            info.account.stop_all(&kind);
+            (Err(kind), None)
+        }
+    }
+}
+
+thread_local! {
+    /// The strand that waits on this thread for a half of a fork, the last one if there are several. While it waits,
+    /// the thread may run other strands, on its stacks: it can't go on before they have ended.
+    static WAITING: Cell<*mut Worker> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Says that a strand waits on this thread, for as long as it lives.
+pub(super) struct Waiting {
+    before: *mut Worker,
+    strand: *mut Worker,
+    free: Registers,
+}
+
+impl Waiting {
+    /// What stands above `free` on the strand's stacks is of no use to it when it waits.
+    ///
+    /// # Safety
+    /// Until this is dropped the strand stays where it is, and is used through this pointer only.
+    pub(super) unsafe fn begin(strand: *mut Worker, free: Registers) -> Self {
+        // SAFETY: promised by the caller.
+        let free = unsafe { std::mem::replace(&mut (*strand).free, free) };
+        Waiting { before: WAITING.replace(strand), strand, free }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITING.set(self.before);
+        // SAFETY: promised to `begin`.
+        unsafe { (*self.strand).free = self.free };
+    }
+}
