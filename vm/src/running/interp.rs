@@ -14,7 +14,7 @@ mod trace;
 
 pub(crate) use loops::{give_pushed_words, import_arrays};
 use loops::{loop_begin, loop_end, loop_step};
-pub(crate) use recording::{element_word, load_word};
+pub(crate) use recording::{element_word, finish, load_word};
 use recording::{is_active, segment_end};
 pub(crate) use registers::Registers;
 pub(crate) use registers::unpack_captures;
@@ -908,7 +908,7 @@ macro_rules! define_execute {
                             }
                             Inst::Finish { dst, builder } => {
                                 let array = *refs.add(builder.index());
-                                if let Err(kind) = heap::finish(array, &mut self.tape) {
+                                if let Err(kind) = finish(array, &mut self.tape) {
                                     trap!(kind);
                                 }
                                 *refs.add(dst.index()) = array;
