@@ -102,7 +102,7 @@ pub struct SharedCode {
 
 // SAFETY: what it leads to is code, which doesn't change.
 unsafe impl Send for SharedCode {}
-// SAFETY: as above.
+// SAFETY: what it leads to is code, which doesn't change.
 unsafe impl Sync for SharedCode {}
 
 /// Enters a function's code: the code, then what it takes. Returns 0, or 1 after a trap.

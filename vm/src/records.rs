@@ -203,7 +203,7 @@ impl Writer {
     /// A number of 4 bytes.
     #[inline(always)]
     pub(crate) fn narrow(&mut self, value: u32) {
-        // SAFETY: as in `wide`.
+        // SAFETY: `new` was promised the room.
         unsafe {
             self.0.cast::<u32>().write_unaligned(value);
             self.0 = self.0.add(4);

@@ -52,7 +52,7 @@ impl JobGraph {
             // SAFETY: promised by the caller.
             let mut forks: Vec<_> = unsafe { node.forks() }.collect();
             forks.reverse();
-            // SAFETY: as above.
+            // SAFETY: the run has ended, which the caller promises, so the nodes of all tasks are there.
             let tasks = |n: usize| unsafe { forks[n].tasks() };
             let below = |count: &dyn Fn(&TaskNode) -> u64| -> u64 { (0..forks.len()).flat_map(tasks).map(count).sum() };
             let records = node.totals.records - below(&|task| task.totals.records);

@@ -1,156 +1,36 @@
-//! The heap of a run: objects, their layout, and the evacuation that keeps it bounded.
+//! The heap of a run: where objects get their memory, and what is counted of it.
 //!
-//! Objects are immutable once made (builders until they are finished) and acyclic. All are sequences of 8-byte words:
-//! - word 0: kind and flags (8 bits), counts of real, integer and reference fields (8 bits each), tag or function (32);
-//! - word 1: the owner, the context that made it; 0: it and all that it refers to are constant;
-//! - fields: primals of reals, words of reals, integers, references;
-//! - arrays and builders: word 2 is the length, word 3 an array's first slot or a builder's capacity, then elements.
-//!   The words of a real builder follow its elements.
-//!
-//! The layout is the same in all modes. Small objects live in slabs and move when the heap is evacuated (Cheney's
-//! algorithm; the roots are the run's reference registers); large ones have memory of their own and stay.
+//! What objects are made of is in `heap/object.rs`. Small ones live in slabs and move when the heap is evacuated
+//! (`heap/evacuation.rs`; the roots are the run's reference registers, and what its records hold); large ones have
+//! memory of their own and stay.
 //!
 //! A heap belongs to a strand. What was there before a task began may be in use by other tasks, so it stays: the
 //! task's [`Floor`] says how much that is, and only objects above it are moved or freed. Every slab and every large
 //! object says which heap it belongs to and when that got it.
 
-use crate::bytecode::isa::Bank;
-use crate::bytecode::module::ValueType;
+mod builder;
+mod evacuation;
+mod object;
+
+pub(crate) use builder::build;
+pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
+pub(crate) use object::{
+    BUILDER, Fields, KIND, Ref, fields_of, finished, has_words, is_builder, object_header, tag_of,
+};
+
 use crate::memory::kept::Kept;
 use crate::memory::pool::{Block, SLAB_BYTES, Slab, SlabPool};
-use crate::running::meter::{Account, Watch, out_of_time};
-use crate::tape::Tape;
-use crate::trap::{Limit, TrapKind};
+use crate::running::meter::Account;
+use crate::trap::Limit;
+use object::LARGE;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A reference register's content: an object, or null before the first assignment. Fields and elements that are
-/// references hold it as such, not as a number.
-pub(crate) type Ref = *mut u64;
-
-/// Words before an object's fields.
-pub const OBJECT_HEADER: usize = 2;
-/// Words before an array's elements.
-pub const ARRAY_HEADER: usize = 4;
-/// Index of the owner word.
-pub const OWNER: usize = 1;
-/// Index of an array's length.
-pub const LEN: usize = 2;
-/// Index of an array's first slot.
-pub const FIRST: usize = 3;
-/// Index of a builder's capacity.
-pub const CAPACITY: usize = 3;
-
-pub(crate) const KIND: u64 = 0x0f;
-const OBJECT: u64 = 1;
-const ARRAY: u64 = 2;
-pub(crate) const BUILDER: u64 = 5;
-/// A real builder that keeps the words of its elements.
-const WITH_WORDS: u64 = 0x10;
-const MARKED: u64 = 0x20;
-const LARGE: u64 = 0x40;
-const FORWARDED: u64 = 0x80;
-
-/// Objects of more words than this get memory of their own.
-pub const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
 /// An object of more words than this is larger than any process.
 const WORDS_MAX: usize = 1 << 44;
 /// The heap is not evacuated before this many bytes were allocated since the last time.
 const THRESHOLD_MIN: u64 = 4 << 20;
-
-/// How many fields of each bank an object has, and where they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Fields {
-    pub(crate) reals: usize,
-    pub(crate) ints: usize,
-    pub(crate) refs: usize,
-}
-
-impl Fields {
-    pub(crate) fn of(types: &[ValueType]) -> Self {
-        let count = |bank| types.iter().filter(|ty| ty.bank() == bank).count();
-        Fields { reals: count(Bank::Real), ints: count(Bank::Int), refs: count(Bank::Ref) }
-    }
-
-    fn of_header(header: u64) -> Self {
-        let byte = |n: u32| (header >> (8 * n) & 0xff) as usize;
-        Fields { reals: byte(1), ints: byte(2), refs: byte(3) }
-    }
-
-    /// The bank of the only field, if there is one field.
-    pub(crate) fn only_bank(&self) -> Option<Bank> {
-        match (self.reals, self.ints, self.refs) {
-            (1, 0, 0) => Some(Bank::Real),
-            (0, 1, 0) => Some(Bank::Int),
-            (0, 0, 1) => Some(Bank::Ref),
-            _ => None,
-        }
-    }
-
-    /// The index of the n-th real's primal.
-    pub(crate) fn real_at(&self, n: usize) -> usize {
-        OBJECT_HEADER + n
-    }
-    /// The index of the n-th real's word.
-    pub(crate) fn word_at(&self, n: usize) -> usize {
-        OBJECT_HEADER + self.reals + n
-    }
-    /// The index of the n-th integer.
-    pub(crate) fn int_at(&self, n: usize) -> usize {
-        OBJECT_HEADER + 2 * self.reals + n
-    }
-    /// The index of the n-th reference.
-    pub(crate) fn ref_at(&self, n: usize) -> usize {
-        OBJECT_HEADER + 2 * self.reals + self.ints + n
-    }
-    /// The object's size in words.
-    pub(crate) fn size(&self) -> usize {
-        OBJECT_HEADER + 2 * self.reals + self.ints + self.refs
-    }
-}
-
-/// Word 0 of a struct, a variant (with its tag) or a closure (with its function).
-pub(crate) fn object_header(fields: Fields, tag: u32) -> u64 {
-    debug_assert!(fields.reals < 256 && fields.ints < 256 && fields.refs < 256, "the verifier bounds fields");
-    OBJECT | (fields.reals as u64) << 8 | (fields.ints as u64) << 16 | (fields.refs as u64) << 24 | u64::from(tag) << 32
-}
-
-/// Word 0 of an array.
-pub fn array_header(element: Bank) -> u64 {
-    ARRAY + element as u64
-}
-
-/// Word 0 of a builder.
-pub(crate) fn builder_header(element: Bank, with_words: bool) -> u64 {
-    let words = if with_words { WITH_WORDS } else { 0 };
-    (BUILDER + element as u64) | words
-}
-
-/// A variant's tag or a closure's function.
-pub(crate) fn tag_of(header: u64) -> u32 {
-    (header >> 32) as u32
-}
-
-/// Whether word 0 is that of a builder that is not finished.
-pub(crate) fn is_builder(header: u64) -> bool {
-    header & KIND >= BUILDER
-}
-
-/// Whether a builder keeps words.
-pub(crate) fn has_words(header: u64) -> bool {
-    header & WITH_WORDS != 0
-}
-
-/// Word 0 of the array that a builder becomes.
-pub(crate) fn finished(header: u64) -> u64 {
-    (header & !WITH_WORDS) - (BUILDER - ARRAY)
-}
-
-/// The number of fields by bank of an object of this header.
-pub(crate) fn fields_of(header: u64) -> Fields {
-    Fields::of_header(header)
-}
 
 /// Words at the start of a slab, and before a large object: the heap's number, and the serial number of the slab or the
 /// object in it.
@@ -458,24 +338,6 @@ impl Heap {
         unsafe { write_prefix(one.slab.start().cast(), self.number, one.serial) };
     }
 
-    /// Whether an object was made since the task began: only such ones are moved or freed.
-    ///
-    /// # Safety
-    /// `object` is an object of this heap or of another one, with this header or a forwarding mark.
-    unsafe fn is_young(&self, object: Ref, header: u64) -> bool {
-        // SAFETY: every slab begins with a prefix, and one stands before every large object.
-        unsafe {
-            if header & LARGE != 0 {
-                let prefix = object.sub(PREFIX);
-                return *prefix == self.number && *prefix.add(1) > self.floor.large;
-            }
-            let prefix = object.map_addr(|address| address & !(SLAB_BYTES - 1));
-            let serial = *prefix.add(1);
-            *prefix == self.number
-                && (serial > self.floor.slab || (serial == self.floor.slab && object >= self.floor.top))
-        }
-    }
-
     /// Evacuates nothing until [`Heap::resume`].
     pub(crate) fn pause(&mut self) {
         self.paused = true;
@@ -631,129 +493,6 @@ impl Heap {
         self.changed(SLAB_BYTES as i64);
         Ok(())
     }
-
-    /// Copies the young objects that `roots` reach to new slabs and frees the other young ones.
-    fn evacuate(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
-        self.peak = self.peak();
-        let young = self.slabs.partition_point(|one| one.serial <= self.floor.slab);
-        let filled = self.slabs.len();
-        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // Out of memory or time half-way: the run is over, its objects are freed together.
-        self.copy_reachable(roots, filled)?;
-        self.changed(-(((filled - young) * SLAB_BYTES) as i64));
-        self.pool.give_back(self.slabs.drain(young..filled).map(|one| one.slab));
-        // SAFETY: the account lives as long as the run.
-        let account = unsafe { self.account.as_ref() };
-        let first = self.large.partition_point(|large| large.serial <= self.floor.large);
-        let mut freed = 0;
-        let dead = self.large.extract_if(first.., |large| {
-            // SAFETY: large objects live until they are removed from the list.
-            let header = unsafe { &mut *large.object() };
-            let marked = *header & MARKED != 0;
-            *header &= !MARKED;
-            !marked
-        });
-        for large in dead {
-            freed += 8 * large.words as u64;
-            if let Some(account) = account {
-                account.block_freed(8 * large.words);
-            }
-            self.pool.give_back_block(large.block);
-        }
-        self.large_bytes -= freed;
-        self.changed(-(freed as i64));
-        self.evacuated = true;
-        self.count_from_here();
-        Ok(())
-    }
-
-    /// `filled` is the number of slabs with objects; what is copied goes to slabs after them.
-    fn copy_reachable(&mut self, roots: Roots<'_>, filled: usize) -> Result<(), Limit> {
-        // SAFETY: the account lives as long as the run.
-        let watch = unsafe { self.account.as_ref() }.map_or(const { Watch::none() }, Watch::of);
-        let watch = &watch;
-        let mut large: Vec<Ref> = Vec::new();
-        for root in roots.frames.iter_mut().chain(roots.kept.young()) {
-            watch.tick(1).map_err(out_of_time)?;
-            *root = self.moved(*root, &mut large)?;
-        }
-        let (mut slab, mut at) = (filled, std::ptr::null_mut::<u64>());
-        loop {
-            while let Some(object) = large.pop() {
-                self.scan(object, &mut large, watch)?;
-            }
-            let Some(current) = self.slabs.get(slab) else { return Ok(()) };
-            if at.is_null() {
-                at = current.objects();
-            }
-            let last = slab + 1 == self.slabs.len();
-            let limit = if last { self.top } else { current.end() };
-            // SAFETY: `at` is inside the slab when it is compared with a word.
-            if at < limit && (last || unsafe { *at } != 0) {
-                // SAFETY: `at` is an object that was copied to this slab.
-                let size = unsafe { size_of_object(at) };
-                self.scan(at, &mut large, watch)?;
-                // SAFETY: objects stand side by side.
-                at = unsafe { at.add(size) };
-            } else if last {
-                return Ok(());
-            } else {
-                (slab, at) = (slab + 1, std::ptr::null_mut());
-            }
-        }
-    }
-
-    /// Replaces the references in an object by where their objects are now.
-    fn scan(&mut self, object: Ref, large: &mut Vec<Ref>, watch: &Watch<'_>) -> Result<(), Limit> {
-        // SAFETY: `object` is a complete object; its references lead to objects of this heap.
-        unsafe {
-            let (first, count) = references(object);
-            for at in first..first + count {
-                watch.tick(1).map_err(out_of_time)?;
-                let reference = object.add(at).cast::<Ref>();
-                *reference = self.moved(*reference, large)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Where an object is after the evacuation; copies it if it is the first time that it is asked for.
-    fn moved(&mut self, object: Ref, large: &mut Vec<Ref>) -> Result<Ref, Limit> {
-        if object.is_null() {
-            return Ok(object);
-        }
-        // SAFETY: `object` is an object: of this heap in an old slab, in a new one, or large; or of another heap.
-        unsafe {
-            let header = *object;
-            if !self.is_young(object, header) {
-                return Ok(object);
-            }
-            if header & FORWARDED != 0 {
-                return Ok(*object.add(1).cast());
-            }
-            if header & LARGE != 0 {
-                if header & MARKED == 0 {
-                    *object = header | MARKED;
-                    large.push(object);
-                }
-                return Ok(object);
-            }
-            let size = size_of_object(object);
-            if size > (self.end.addr() - self.top.addr()) / 8 {
-                if self.top < self.end {
-                    // A zero word ends the objects of a slab.
-                    *self.top = 0;
-                }
-                self.open_slab()?;
-            }
-            let copy = self.top;
-            self.top = copy.add(size);
-            copy.copy_from_nonoverlapping(object, size);
-            *object = FORWARDED;
-            *object.add(1).cast() = copy;
-            Ok(copy)
-        }
-    }
 }
 
 /// The objects of a strand that has ended, and what it counted.
@@ -780,55 +519,6 @@ impl Drop for Heap {
     }
 }
 
-/// A builder for elements of a bank. With `words`, one of reals keeps theirs.
-#[inline]
-pub(crate) fn build(
-    heap: &mut Heap,
-    capacity: i64,
-    element: Bank,
-    words: bool,
-    reserved: u64,
-    roots: Roots<'_>,
-) -> Result<Ref, TrapKind> {
-    let with_words = words && element == Bank::Real;
-    let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(with_words)));
-    let Some(size) = cells.filter(|&n| n < 1 << 48).map(|n| n as usize + ARRAY_HEADER) else {
-        return Err(TrapKind::BadCapacity(capacity));
-    };
-    let builder = heap.allocate(builder_header(element, with_words), size, reserved, roots)?;
-    // SAFETY: the object has a header of four words.
-    unsafe {
-        *builder.add(LEN) = 0;
-        *builder.add(CAPACITY) = capacity as u64;
-    }
-    Ok(builder)
-}
-
-/// Turns a builder into an array.
-///
-/// # Safety
-/// `array` is a builder or was one.
-#[inline]
-pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind> {
-    // SAFETY: promised by the caller; the words of a builder follow its elements.
-    unsafe {
-        let header = *array;
-        if !is_builder(header) {
-            return Err(TrapKind::BuilderFinished);
-        }
-        let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
-        let mut first = 0;
-        if has_words(header) {
-            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
-            first = tape.pack(words)?;
-            *array.add(OWNER) = if first == 0 { 0 } else { tape.owner() };
-        }
-        *array = finished(header);
-        *array.add(FIRST) = u64::from(first);
-    }
-    Ok(())
-}
-
 /// Writes what stands before the objects of a slab and before a large object.
 ///
 /// # Safety
@@ -838,44 +528,5 @@ unsafe fn write_prefix(at: *mut u64, heap: u64, serial: u64) {
     unsafe {
         *at = heap;
         *at.add(1) = serial;
-    }
-}
-
-/// An object's size in words.
-///
-/// # Safety
-/// `object` must be an object that has not moved.
-unsafe fn size_of_object(object: Ref) -> usize {
-    // SAFETY: the header tells which words there are.
-    unsafe {
-        let header = *object;
-        match header & KIND {
-            OBJECT => Fields::of_header(header).size(),
-            kind if kind < BUILDER => ARRAY_HEADER + *object.add(LEN) as usize,
-            _ => {
-                let capacity = *object.add(CAPACITY) as usize;
-                ARRAY_HEADER + if header & WITH_WORDS != 0 { 2 * capacity } else { capacity }
-            }
-        }
-    }
-}
-
-/// Where an object's references are: the first index and their number.
-///
-/// # Safety
-/// As [`size_of_object`].
-unsafe fn references(object: Ref) -> (usize, usize) {
-    // SAFETY: the header tells which words there are.
-    unsafe {
-        let header = *object;
-        let kind = header & KIND;
-        if kind == OBJECT {
-            let fields = Fields::of_header(header);
-            (fields.ref_at(0), fields.refs)
-        } else if kind == ARRAY + Bank::Ref as u64 || kind == BUILDER + Bank::Ref as u64 {
-            (ARRAY_HEADER, *object.add(LEN) as usize)
-        } else {
-            (ARRAY_HEADER, 0)
-        }
     }
 }

@@ -72,7 +72,7 @@ impl Kept {
         }
         let chunk = Chunk::new();
         let cell = chunk.cell(0);
-        // SAFETY: as above.
+        // SAFETY: the cell is the first of the chunk, which is new.
         unsafe { *cell = object };
         self.chunks.push((chunk, 1));
         cell

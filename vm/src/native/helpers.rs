@@ -3,6 +3,12 @@
 //!
 //! All are `extern "C"`. A *status* is 0, or 1 if the run has to stop: then the cause stands in the context, and the
 //! caller adds its place to the backtrace with [`Helper::Unwind`] and returns 1. None of these functions unwinds.
+//!
+//! What makes it sound to call them is one rule, which the comments below name:
+//!
+//! **Context**: `context` is the state of the run, an [`Interp`] with the run's program, that native code was entered
+//! with, on this thread. Neither that code nor anybody else touches the state until the helper returns, so the one
+//! reference that a helper makes to it is the only one.
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
@@ -10,7 +16,7 @@ use crate::code::{Mode, Position, Site};
 use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::native::Code;
-use crate::running::recording::{element_word, load_word};
+use crate::running::recording::{self, element_word, load_word};
 use crate::running::recording_loops::{give_pushed_words, import_arrays};
 use crate::running::registers::{Registers, roots, unpack_captures};
 use crate::running::trace::Place;
@@ -178,7 +184,7 @@ fn status<E: Into<TrapKind>>(worker: &mut Worker, result: Result<(), E>) -> u64 
 /// address of code that does the rest: the caller is to jump there, with the same parameters.
 ///
 /// # Safety
-/// As for a function's native code.
+/// **Context**; the rest is as for a function's native code ([`crate::native::FunctionCode`]).
 unsafe extern "C" fn interpret(
     context: Context,
     reals: *mut f64,
@@ -187,7 +193,7 @@ unsafe extern "C" fn interpret(
     refs: *mut Ref,
     remaining: usize,
 ) -> u64 {
-    // SAFETY: the context is the state of the run, and native code doesn't touch it while this function runs.
+    // SAFETY: **Context**; the base is that of the function's frame, as the caller promises.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let base = Registers { reals, words, ints, refs };
@@ -214,9 +220,9 @@ unsafe extern "C" fn interpret(
 /// A new slice of fuel. Returns a status.
 ///
 /// # Safety
-/// `context` is that of the run.
+/// **Context**.
 unsafe extern "C" fn refill(context: Context) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         match worker.refill(worker.exec.fuel) {
@@ -232,9 +238,9 @@ unsafe extern "C" fn refill(context: Context) -> u64 {
 /// Adds a frame to the backtrace: function and stream position.
 ///
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn unwind(context: Context, func: FuncId, position: Position) {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         worker.exec.trace.push(Place { func, mode: worker.exec.mode, position });
@@ -244,9 +250,9 @@ unsafe extern "C" fn unwind(context: Context, func: FuncId, position: Position) 
 /// Makes room for references up to `refs_end` and for native frames down to `address`. Returns a status.
 ///
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn grow(context: Context, refs_end: *mut Ref, address: usize) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     let worker = unsafe { &mut *context.cast::<Worker>() };
     let end = Registers {
         reals: std::ptr::null_mut(),
@@ -261,9 +267,9 @@ unsafe extern "C" fn grow(context: Context, refs_end: *mut Ref, address: usize) 
 /// Makes an object; references up to `refs_end` are roots. Returns null if the run has to stop.
 ///
 /// # Safety
-/// As [`refill`]; the roots are initialised.
+/// **Context**; the roots are initialised.
 unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_end: *mut Ref) -> Ref {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: worker.exec.tape.kept() };
@@ -280,7 +286,7 @@ unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_
 /// Copies a closure's captures to the given registers. Returns a status.
 ///
 /// # Safety
-/// There is room for them.
+/// **Context**; `closure` is a complete closure, and there is room for its captures.
 unsafe extern "C" fn unpack(
     context: Context,
     closure: Ref,
@@ -289,7 +295,7 @@ unsafe extern "C" fn unpack(
     ints: *mut i64,
     refs: *mut Ref,
 ) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: **Context**; the rest is promised by the caller.
     unsafe {
         let to = Registers { reals, words, ints, refs };
         let worker = &mut *context.cast::<Worker>();
@@ -306,9 +312,9 @@ unsafe extern "C" fn unpack(
 /// [`NO_WORD`] if the run has to stop.
 ///
 /// # Safety
-/// As [`refill`]; `object` is a complete object.
+/// **Context**; `object` is a complete object.
 unsafe extern "C" fn import(context: Context, object: Ref, at: u64) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let word = load_word(&mut worker.exec.tape, object, at as usize);
@@ -319,9 +325,9 @@ unsafe extern "C" fn import(context: Context, object: Ref, at: u64) -> u64 {
 /// The word in the running task of an element of an array of another task. Returns as [`import`].
 ///
 /// # Safety
-/// As [`refill`]; `array` is a complete array of reals and has the element.
+/// **Context**; `array` is a complete array of reals and has the element.
 unsafe extern "C" fn import_element(context: Context, array: Ref, index: u64) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let word = element_word(&mut worker.exec.tape, array, index);
@@ -343,9 +349,9 @@ fn word_or_stop(worker: &mut Worker, word: Result<u64, Limit>) -> u64 {
 /// complete and was the last to be written, with the arrays' own slots. Returns a status.
 ///
 /// # Safety
-/// As [`refill`]; `refs` is the function's frame.
+/// **Context**; `refs` is the function's frame.
 unsafe extern "C" fn import_loop(context: Context, refs: *const Ref, func: FuncId, number: u32) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let program = &*worker.exec.program;
@@ -359,7 +365,7 @@ unsafe extern "C" fn import_loop(context: Context, refs: *const Ref, func: FuncI
 /// the results will stand behind them. Returns a status.
 ///
 /// # Safety
-/// As for a function's native code; there is nothing above the arguments that is still in use.
+/// **Context**; the rest is as for a function's native code, and nothing above the arguments is still in use.
 unsafe extern "C" fn fork(
     context: Context,
     reals: *mut f64,
@@ -370,7 +376,7 @@ unsafe extern "C" fn fork(
     func: FuncId,
     number: u32,
 ) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let site = &(*worker.exec.program).stream(func, worker.exec.mode).forks[Site::new(number)];
@@ -395,7 +401,7 @@ unsafe extern "C" fn parallel_map(
     number: u32,
     count: i64,
 ) -> Ref {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let site = &(*worker.exec.program).stream(func, worker.exec.mode).maps[Site::new(number)];
@@ -412,9 +418,9 @@ unsafe extern "C" fn parallel_map(
 /// Begins a new slab of tape. Returns a status.
 ///
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn open_chunk(context: Context) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     let worker = unsafe { &mut *context.cast::<Worker>() };
     let opened = worker.exec.tape.open_chunk();
     status(worker, opened)
@@ -423,9 +429,9 @@ unsafe extern "C" fn open_chunk(context: Context) -> u64 {
 /// Ends a strip of the open loop, and begins a new slab of tape. Returns a status.
 ///
 /// # Safety
-/// As [`refill`]; the tape's top and the number of entries stand in the context.
+/// **Context**; the tape's top and the number of entries stand in the context.
 unsafe extern "C" fn next_strip(context: Context) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     let worker = unsafe { &mut *context.cast::<Worker>() };
     let opened = worker.exec.tape.next_strip();
     status(worker, opened)
@@ -434,9 +440,9 @@ unsafe extern "C" fn next_strip(context: Context) -> u64 {
 /// Gives out consecutive slots. Returns the first; 0 if the run has to stop.
 ///
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn reserve_slots(context: Context, count: u64) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     let worker = unsafe { &mut *context.cast::<Worker>() };
     match worker.exec.tape.reserve_slots(count) {
         Ok(first) => u64::from(first),
@@ -450,7 +456,7 @@ unsafe extern "C" fn reserve_slots(context: Context, count: u64) -> u64 {
 /// Gives the last `count` elements of a builder consecutive slots from `first` on; 0: they are constants.
 ///
 /// # Safety
-/// As [`refill`]; the builder has so many elements and keeps their words.
+/// **Context**; the builder has so many elements and keeps their words.
 unsafe extern "C" fn pushed(_context: Context, builder: Ref, first: u64, count: u64) {
     // SAFETY: promised by the caller.
     unsafe { give_pushed_words(builder, first, count as usize) }
@@ -459,9 +465,9 @@ unsafe extern "C" fn pushed(_context: Context, builder: Ref, first: u64, count: 
 /// Gives the elements of a new array of reals their slots. Returns a status.
 ///
 /// # Safety
-/// As [`refill`]; `words` are the elements' words.
+/// **Context**; `words` are the elements' words.
 unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u64 {
-    // SAFETY: as in `interpret`; the array knows its length.
+    // SAFETY: **Context**; the array knows its length.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let words = std::slice::from_raw_parts(words, *array.add(LEN) as usize);
@@ -479,9 +485,9 @@ unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u6
 /// Makes a builder for elements of bank 0, 1 or 2. Returns null if the run has to stop.
 ///
 /// # Safety
-/// As [`allocate`].
+/// **Context**; the roots are initialised.
 unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: worker.exec.tape.kept() };
@@ -506,56 +512,56 @@ unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_e
 /// Turns a builder into an array. Returns a status.
 ///
 /// # Safety
-/// As [`refill`]; `builder` is or was a builder.
+/// **Context**; `builder` is or was a builder.
 unsafe extern "C" fn finish(context: Context, builder: Ref) -> u64 {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        let finished = heap::finish(builder, &mut worker.exec.tape);
+        let finished = recording::finish(builder, &mut worker.exec.tape);
         status(worker, finished)
     }
 }
 
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn trap_depth(context: Context) {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     stop(unsafe { &mut *context.cast() }, TrapKind::Limit(Limit::Depth));
 }
 
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn trap_index(context: Context, index: i64, len: u64) {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     stop(unsafe { &mut *context.cast() }, TrapKind::IndexOutOfBounds { index, len });
 }
 
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn trap_tag(context: Context, expected: u64, found: u64) {
     let (expected, found) = (expected as u16, found as u16);
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     stop(unsafe { &mut *context.cast() }, TrapKind::WrongTag { expected, found });
 }
 
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn trap_full(context: Context, capacity: u64) {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     stop(unsafe { &mut *context.cast() }, TrapKind::BuilderFull { capacity });
 }
 
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn trap_finished(context: Context) {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     stop(unsafe { &mut *context.cast() }, TrapKind::BuilderFinished);
 }
 
 /// # Safety
-/// As [`refill`].
+/// **Context**.
 unsafe extern "C" fn trap_message(context: Context, number: u64) {
-    // SAFETY: as in `interpret`.
+    // SAFETY: **Context**.
     unsafe {
         let worker: &mut Worker = &mut *context.cast();
         let message = (*worker.exec.program).message(number as u32).to_owned();

@@ -47,7 +47,7 @@ macro_rules! scalar_function {
     }};
     ((try) ($($arg:ident : $bank:ident),+) -> $result:ident $body:block) => {{
         /// # Safety
-        /// As [`refill`](super::helpers); `result` is a place of the caller.
+        /// **Context**, the rule of [`super::helpers`]; `result` is a place of the caller.
         unsafe extern "C" fn scalar(
             context: *mut u8,
             result: *mut scalar_type!($result),

@@ -7,7 +7,7 @@
 
 use super::meter::Meter;
 use super::program::Program;
-use super::recording::{element_word, is_active, load_word, segment_end};
+use super::recording::{element_word, finish, is_active, load_word, segment_end};
 use super::recording_loops::{loop_begin, loop_end, loop_step};
 use super::registers::{
     Gathered, Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures,
@@ -776,7 +776,7 @@ macro_rules! define_execute {
                             }
                             Inst::Finish { dst, builder } => {
                                 let array = *refs.add(builder.index());
-                                if let Err(kind) = heap::finish(array, &mut self.exec.tape) {
+                                if let Err(kind) = finish(array, &mut self.exec.tape) {
                                     trap!(kind);
                                 }
                                 *refs.add(dst.index()) = array;

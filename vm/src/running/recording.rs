@@ -1,9 +1,10 @@
-//! What a recording run does besides computing: records at the ends of segments, owners of objects, imports.
+//! What a recording run does besides computing: records at the ends of segments, owners of objects, slots of finished
+//! arrays, imports.
 
-use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER, Ref};
 use crate::records::segment::{OutputWord, SegmentSite};
 use crate::tape::{ForeignArray, Tape};
-use crate::trap::Limit;
+use crate::trap::{Limit, TrapKind};
 use crate::word::{CONSTANT, slot};
 
 /// Whether an object holds anything that is not constant.
@@ -105,12 +106,37 @@ pub(super) unsafe fn segment_end(
     }
 }
 
+/// Turns a builder into an array.
+///
+/// # Safety
+/// `array` is a builder or was one.
+#[inline]
+pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind> {
+    // SAFETY: promised by the caller; the words of a builder follow its elements.
+    unsafe {
+        let header = *array;
+        if !heap::is_builder(header) {
+            return Err(TrapKind::BuilderFinished);
+        }
+        let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
+        let mut first = 0;
+        if heap::has_words(header) {
+            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
+            first = tape.pack(words)?;
+            *array.add(OWNER) = if first == 0 { 0 } else { tape.owner() };
+        }
+        *array = heap::finished(header);
+        *array.add(FIRST) = u64::from(first);
+    }
+    Ok(())
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::bytecode::isa::Bank;
     use crate::bytecode::module::ValueType;
-    use crate::memory::heap::{ARRAY_HEADER, Fields, array_header, object_header};
+    use crate::memory::heap::{Fields, array_header, object_header};
     use crate::memory::pool::SlabPool;
     use crate::running::limits::Limits;
     use crate::running::meter::Account;

@@ -101,7 +101,7 @@ pub(super) struct Inboxes<'a> {
     pub(super) stages: Stages,
 }
 
-// SAFETY: see above: an inbox has one user at a time, and forks and joins order them.
+// SAFETY: an inbox has one user at a time, and forks and joins order them.
 unsafe impl Sync for Inboxes<'_> {}
 // SAFETY: what is in the boxes may go to any thread.
 unsafe impl Send for Inboxes<'_> {}

@@ -89,7 +89,7 @@ impl Sweep {
         let tier = program.tier.as_ref().filter(|_| scattered.is_empty());
         let native = tier.and_then(|tier| tier.recorded_loop(program, id, left, run.account));
         let found = OpenLoop { code, left, slots, idle, native, scattered };
-        // SAFETY: as above.
+        // SAFETY: promised by the caller: the record's entries and what it saved stand where its trailer says.
         unsafe { self.iterations(run, frame, found, (once, entries), open) }
     }
 

@@ -95,7 +95,7 @@ struct Model {
 
 // SAFETY: nodes don't change any more; loom checks what does.
 unsafe impl Send for Model {}
-// SAFETY: as above.
+// SAFETY: nodes don't change any more; loom checks what does.
 unsafe impl Sync for Model {}
 
 impl Model {
@@ -115,7 +115,7 @@ impl Model {
                 let previous = unsafe { (*nodes[task]).last_fork };
                 let (tasks, count) = (list.as_mut_ptr(), list.len() as u32);
                 let fork = Box::new(ForkNode { before: ptr::null(), previous, tasks, count, records_before: 0 });
-                // SAFETY: as above.
+                // SAFETY: the parent's node was made before, and nobody refers to it yet.
                 unsafe { (*nodes[task]).last_fork = &raw const *fork };
                 forks.push((list, fork));
             }
@@ -168,7 +168,7 @@ impl Model {
                         frame.debts.owe(node, self.nodes[*owner], *slot, *value, &self.inboxes);
                     }
                 },
-                // SAFETY: as above.
+                // SAFETY: the owner is another task, and this one is in control.
                 Step::ImportAll { owner, value } => unsafe {
                     let values = [*value; SHARED];
                     frame.debts.owe_range(node, self.nodes[*owner], 1, &values, &self.inboxes, self.buffers);
@@ -191,7 +191,7 @@ impl Model {
                 }
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the cell is as long as the frame.
         self.adjoints[task].with_mut(|all| unsafe { (*all).copy_from_slice(frame.adjoints()) });
         self.inboxes.stages.end(node);
         frame.debts.pending

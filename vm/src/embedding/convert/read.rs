@@ -138,9 +138,9 @@ impl<'m> Reader<'m> {
             HostType::Record(types) => self.record(types, from),
             // SAFETY: the reference leads to a complete array of the heap, which the verified type says.
             HostType::Array { element, .. } => unsafe { self.array(element, from.object()) },
-            // SAFETY: as for an array, a list.
+            // SAFETY: the reference leads to a complete list of the heap, which the verified type says.
             HostType::List { element, .. } => unsafe { self.list(element, from.object()) },
-            // SAFETY: as for an array, an object of the data type's heap type.
+            // SAFETY: the reference leads to a complete object of the data type's heap type, which the verifier has checked.
             HostType::Data { data, .. } => unsafe { self.variant(*data, from.object()) },
         }
     }

@@ -1,0 +1,178 @@
+//! Objects as words: their layout, and what their headers say.
+//!
+//! Objects are immutable once made (builders until they are finished) and acyclic. All are sequences of 8-byte words:
+//! - word 0: kind and flags (8 bits), counts of real, integer and reference fields (8 bits each), tag or function (32);
+//! - word 1: the owner, the context that made it; 0: it and all that it refers to are constant;
+//! - fields: primals of reals, words of reals, integers, references;
+//! - arrays and builders: word 2 is the length, word 3 an array's first slot or a builder's capacity, then elements.
+//!   The words of a real builder follow its elements.
+//!
+//! The layout is the same in all modes. Who makes objects, and who moves them, goes by this file.
+
+use crate::bytecode::isa::Bank;
+use crate::bytecode::module::ValueType;
+use crate::memory::pool::SLAB_BYTES;
+
+/// A reference register's content: an object, or null before the first assignment. Fields and elements that are
+/// references hold it as such, not as a number.
+pub(crate) type Ref = *mut u64;
+
+/// Words before an object's fields.
+pub const OBJECT_HEADER: usize = 2;
+/// Words before an array's elements.
+pub const ARRAY_HEADER: usize = 4;
+/// Index of the owner word.
+pub const OWNER: usize = 1;
+/// Index of an array's length.
+pub const LEN: usize = 2;
+/// Index of an array's first slot.
+pub const FIRST: usize = 3;
+/// Index of a builder's capacity.
+pub const CAPACITY: usize = 3;
+
+pub(crate) const KIND: u64 = 0x0f;
+const OBJECT: u64 = 1;
+const ARRAY: u64 = 2;
+pub(crate) const BUILDER: u64 = 5;
+/// A real builder that keeps the words of its elements.
+const WITH_WORDS: u64 = 0x10;
+pub(super) const MARKED: u64 = 0x20;
+pub(super) const LARGE: u64 = 0x40;
+pub(super) const FORWARDED: u64 = 0x80;
+
+/// Objects of more words than this get memory of their own.
+pub const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
+
+/// How many fields of each bank an object has, and where they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Fields {
+    pub(crate) reals: usize,
+    pub(crate) ints: usize,
+    pub(crate) refs: usize,
+}
+
+impl Fields {
+    pub(crate) fn of(types: &[ValueType]) -> Self {
+        let count = |bank| types.iter().filter(|ty| ty.bank() == bank).count();
+        Fields { reals: count(Bank::Real), ints: count(Bank::Int), refs: count(Bank::Ref) }
+    }
+
+    fn of_header(header: u64) -> Self {
+        let byte = |n: u32| (header >> (8 * n) & 0xff) as usize;
+        Fields { reals: byte(1), ints: byte(2), refs: byte(3) }
+    }
+
+    /// The bank of the only field, if there is one field.
+    pub(crate) fn only_bank(&self) -> Option<Bank> {
+        match (self.reals, self.ints, self.refs) {
+            (1, 0, 0) => Some(Bank::Real),
+            (0, 1, 0) => Some(Bank::Int),
+            (0, 0, 1) => Some(Bank::Ref),
+            _ => None,
+        }
+    }
+
+    /// The index of the n-th real's primal.
+    pub(crate) fn real_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + n
+    }
+    /// The index of the n-th real's word.
+    pub(crate) fn word_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + self.reals + n
+    }
+    /// The index of the n-th integer.
+    pub(crate) fn int_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + 2 * self.reals + n
+    }
+    /// The index of the n-th reference.
+    pub(crate) fn ref_at(&self, n: usize) -> usize {
+        OBJECT_HEADER + 2 * self.reals + self.ints + n
+    }
+    /// The object's size in words.
+    pub(crate) fn size(&self) -> usize {
+        OBJECT_HEADER + 2 * self.reals + self.ints + self.refs
+    }
+}
+
+/// Word 0 of a struct, a variant (with its tag) or a closure (with its function).
+pub(crate) fn object_header(fields: Fields, tag: u32) -> u64 {
+    debug_assert!(fields.reals < 256 && fields.ints < 256 && fields.refs < 256, "the verifier bounds fields");
+    OBJECT | (fields.reals as u64) << 8 | (fields.ints as u64) << 16 | (fields.refs as u64) << 24 | u64::from(tag) << 32
+}
+
+/// Word 0 of an array.
+pub fn array_header(element: Bank) -> u64 {
+    ARRAY + element as u64
+}
+
+/// Word 0 of a builder.
+pub(super) fn builder_header(element: Bank, with_words: bool) -> u64 {
+    let words = if with_words { WITH_WORDS } else { 0 };
+    (BUILDER + element as u64) | words
+}
+
+/// A variant's tag or a closure's function.
+pub(crate) fn tag_of(header: u64) -> u32 {
+    (header >> 32) as u32
+}
+
+/// Whether word 0 is that of a builder that is not finished.
+pub(crate) fn is_builder(header: u64) -> bool {
+    header & KIND >= BUILDER
+}
+
+/// Whether a builder keeps words.
+pub(crate) fn has_words(header: u64) -> bool {
+    header & WITH_WORDS != 0
+}
+
+/// Word 0 of the array that a builder becomes.
+pub(crate) fn finished(header: u64) -> u64 {
+    (header & !WITH_WORDS) - (BUILDER - ARRAY)
+}
+
+/// The number of fields by bank of an object of this header.
+pub(crate) fn fields_of(header: u64) -> Fields {
+    Fields::of_header(header)
+}
+
+/// An object's size in words.
+///
+/// # Safety
+/// `object` must be an object that has not moved.
+#[inline]
+pub(super) unsafe fn size_of_object(object: Ref) -> usize {
+    // SAFETY: the header tells which words there are.
+    unsafe {
+        let header = *object;
+        match header & KIND {
+            OBJECT => Fields::of_header(header).size(),
+            kind if kind < BUILDER => ARRAY_HEADER + *object.add(LEN) as usize,
+            _ => {
+                let capacity = *object.add(CAPACITY) as usize;
+                ARRAY_HEADER + if header & WITH_WORDS != 0 { 2 * capacity } else { capacity }
+            }
+        }
+    }
+}
+
+/// Where an object's references are: the first index and their number.
+///
+/// # Safety
+/// `object` must be an object that has not moved.
+#[inline]
+pub(super) unsafe fn references(object: Ref) -> (usize, usize) {
+    // SAFETY: the header tells which words there are.
+    unsafe {
+        let header = *object;
+        let kind = header & KIND;
+        if kind == OBJECT {
+            let fields = Fields::of_header(header);
+            (fields.ref_at(0), fields.refs)
+        } else if kind == ARRAY + Bank::Ref as u64 || kind == BUILDER + Bank::Ref as u64 {
+            (ARRAY_HEADER, *object.add(LEN) as usize)
+        } else {
+            (ARRAY_HEADER, 0)
+        }
+    }
+}
