@@ -21,6 +21,7 @@ use crate::memory::pool::{Block, SLAB_BYTES, Slab, SlabPool};
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
+use crate::word::{Owner, Slot, Word};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,6 +149,46 @@ pub(crate) fn finished(header: u64) -> u64 {
 /// The number of fields by bank of an object of this header.
 pub(crate) fn fields_of(header: u64) -> Fields {
     Fields::of_header(header)
+}
+
+/// The task whose slots the words of an object are.
+///
+/// # Safety
+/// `object` is an object.
+#[inline(always)]
+pub(crate) unsafe fn owner_of(object: Ref) -> Owner {
+    // SAFETY: promised by the caller: every object has an owner word.
+    unsafe { *object.add(OWNER).cast() }
+}
+
+/// Gives an object an owner.
+///
+/// # Safety
+/// `object` is an object, and nobody else uses it meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn set_owner(object: Ref, owner: Owner) {
+    // SAFETY: promised by the caller: every object has an owner word.
+    unsafe { *object.add(OWNER).cast() = owner };
+}
+
+/// The slot of an array's first element; none if all elements are constants.
+///
+/// # Safety
+/// `array` is an array, not a builder.
+#[inline(always)]
+pub(crate) unsafe fn first_of(array: Ref) -> Slot {
+    // SAFETY: promised by the caller; a first slot takes as much room as a word.
+    unsafe { (*array.add(FIRST).cast::<Word>()).slot() }
+}
+
+/// Says which slot an array's first element has.
+///
+/// # Safety
+/// `array` is an array or becomes one, and nobody else uses it meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn set_first(array: Ref, first: Slot) {
+    // SAFETY: promised by the caller; a first slot takes as much room as a word.
+    unsafe { *array.add(FIRST).cast() = Word::from(first) };
 }
 
 /// Words at the start of a slab, and before a large object: the heap's number, and the serial number of the slab or the
@@ -553,7 +594,7 @@ impl Heap {
         unsafe {
             self.top = object.add(words);
             *object = header;
-            *object.add(OWNER) = 0;
+            set_owner(object, Owner::NOBODY);
         }
         Ok(object)
     }
@@ -589,7 +630,7 @@ impl Heap {
             unsafe {
                 write_prefix(large.block.start(), self.number, large.serial);
                 *object = header | LARGE;
-                *object.add(OWNER) = 0;
+                set_owner(object, Owner::NOBODY);
             }
             self.large.push(large);
             self.large_bytes += bytes;
@@ -607,7 +648,7 @@ impl Heap {
         unsafe {
             self.top = object.add(words);
             *object = header;
-            *object.add(OWNER) = 0;
+            set_owner(object, Owner::NOBODY);
         }
         Ok(object)
     }
@@ -814,14 +855,14 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
             return Err(TrapKind::BuilderFinished);
         }
         let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
-        let mut first = 0;
+        let mut first = Slot::NONE;
         if has_words(header) {
-            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
+            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity).cast(), len);
             first = tape.pack(words)?;
-            *array.add(OWNER) = if first == 0 { 0 } else { tape.owner() };
+            set_owner(array, if first.is_none() { Owner::NOBODY } else { tape.owner() });
         }
         *array = finished(header);
-        *array.add(FIRST) = u64::from(first);
+        set_first(array, first);
     }
     Ok(())
 }

@@ -449,7 +449,7 @@ impl Tier {
         let context = std::ptr::from_mut(interp).cast();
         let shared = self.shared.get().expect("there is code, so something has been compiled");
         // SAFETY: promised by the caller.
-        match unsafe { (shared.enter)(code.0.as_ptr(), context, reals, words, ints, refs, remaining) } {
+        match unsafe { (shared.enter)(code.0.as_ptr(), context, reals, words.cast(), ints, refs, remaining) } {
             0 => Status::Returned,
             _ => Status::Trapped,
         }

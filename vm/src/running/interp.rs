@@ -27,14 +27,14 @@ use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, cell, for_each_inst, value_of};
 use crate::math;
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, Heap, LEN, OWNER, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, Heap, LEN, Ref, Roots};
 use crate::memory::stack::{NativeStack, Reserve, Stack};
 use crate::native::{Code, Status, Tier};
 use crate::running::meter::Meter;
 use crate::running::program::Program;
 use crate::tape::Tape;
 use crate::trap::{Limit, TrapKind};
-use crate::word::CONSTANT;
+use crate::word::{Owner, Slot, Word};
 
 /// What a caller needs to go on.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ struct Frame {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) reals: Vec<f64>,
-    pub(crate) words: Vec<u64>,
+    pub(crate) words: Vec<Word>,
     pub(crate) ints: Vec<i64>,
     pub(crate) refs: Vec<Ref>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Gathered {
 #[derive(Debug)]
 pub(crate) struct Interp {
     pub(crate) reals: Stack<f64>,
-    words: Stack<u64>,
+    words: Stack<Word>,
     ints: Stack<i64>,
     pub(crate) refs: Stack<Ref>,
     pub(crate) native_stack: NativeStack,
@@ -649,12 +649,12 @@ macro_rules! define_execute {
                             Inst::Const { dst, value } => {
                                 *reals.add(dst.index()) = f64::from_bits(value);
                                 if RECORD {
-                                    *words.add(dst.index()) = CONSTANT;
+                                    *words.add(dst.index()) = Word::CONSTANT;
                                 }
                             }
                             Inst::Passive { dst } => {
                                 if RECORD {
-                                    *words.add(dst.index()) = CONSTANT;
+                                    *words.add(dst.index()) = Word::CONSTANT;
                                 }
                             }
                             Inst::PSelect { dst, c, a, b } => {
@@ -789,13 +789,13 @@ macro_rules! define_execute {
                                 let object = allocate!(site.header, fields.size());
                                 let to = Registers {
                                     reals: object.add(fields.real_at(0)).cast(),
-                                    words: object.add(fields.word_at(0)),
+                                    words: object.add(fields.word_at(0)).cast(),
                                     ints: object.add(fields.int_at(0)).cast(),
                                     refs: object.add(fields.ref_at(0)).cast(),
                                 };
                                 copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
                                 if RECORD && is_active(object, fields) {
-                                    *object.add(OWNER) = self.tape.owner();
+                                    heap::set_owner(object, self.tape.owner());
                                 }
                                 *refs.add(dst.index()) = object;
                             }
@@ -849,10 +849,10 @@ macro_rules! define_execute {
                                 let len = site.uses.reals.len() + site.uses.ints.len() + site.uses.refs.len();
                                 let array = allocate!(site.header, ARRAY_HEADER + len);
                                 *array.add(LEN) = len as u64;
-                                *array.add(FIRST) = 0;
+                                heap::set_first(array, Slot::NONE);
                                 let elements = array.add(ARRAY_HEADER);
                                 self.scratch.words.clear();
-                                self.scratch.words.resize(if RECORD { site.uses.reals.len() } else { 0 }, CONSTANT);
+                                self.scratch.words.resize(if RECORD { site.uses.reals.len() } else { 0 }, Word::CONSTANT);
                                 let to = Registers {
                                     reals: elements.cast(),
                                     words: self.scratch.words.as_mut_ptr(),
@@ -865,13 +865,13 @@ macro_rules! define_execute {
                                     let active = match site.element {
                                         Bank::Real => {
                                             let first = limit!(self.tape.pack(&self.scratch.words));
-                                            *array.add(FIRST) = u64::from(first);
-                                            first != 0
+                                            heap::set_first(array, first);
+                                            !first.is_none()
                                         }
                                         Bank::Int => false,
-                                        Bank::Ref => (0..len).any(|n| *(*elements.add(n).cast::<Ref>()).add(OWNER) != 0),
+                                        Bank::Ref => (0..len).any(|n| !heap::owner_of(*elements.add(n).cast()).is_nobody()),
                                     };
-                                    *array.add(OWNER) = if active { self.tape.owner() } else { 0 };
+                                    heap::set_owner(array, if active { self.tape.owner() } else { Owner::NOBODY });
                                 }
                             }
                             Inst::Build { dst, capacity, element } => {
@@ -888,7 +888,7 @@ macro_rules! define_execute {
                                 let (builder, to, capacity) = room!(builder);
                                 *to.cast() = *reals.add(value.index());
                                 if RECORD {
-                                    *to.add(capacity as usize) = *words.add(value.index());
+                                    *to.add(capacity as usize).cast() = *words.add(value.index());
                                 }
                                 *builder.add(LEN) += 1;
                             }
@@ -901,8 +901,8 @@ macro_rules! define_execute {
                                 let (builder, to, _) = room!(builder);
                                 let object = *refs.add(value.index());
                                 *to.cast() = object;
-                                if RECORD && *object.add(OWNER) != 0 {
-                                    *builder.add(OWNER) = self.tape.owner();
+                                if RECORD && !heap::owner_of(object).is_nobody() {
+                                    heap::set_owner(builder, self.tape.owner());
                                 }
                                 *builder.add(LEN) += 1;
                             }

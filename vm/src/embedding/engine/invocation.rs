@@ -12,6 +12,7 @@ use crate::running::interp::{Crew, Interp, Place};
 use crate::running::meter::Meter;
 use crate::sweep::Seed;
 use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
+use crate::word::Owner;
 use std::time::Instant;
 
 /// A call in progress.
@@ -170,7 +171,7 @@ impl<'a> Invocation<'a> {
         let registers = self.state.interp.bottom();
         // SAFETY: the run has ended, and its result is the first real register.
         let (value, word) = unsafe { (*registers.reals, *registers.words) };
-        self.sweep_of((0, crate::word::slot(word)))?;
+        self.sweep_of((Owner::NOBODY, word.slot()))?;
         Ok(value)
     }
 

@@ -6,12 +6,13 @@ use crate::code::RegList;
 use crate::memory::heap::{self, Ref};
 use crate::tape::Tape;
 use crate::trap::Limit;
+use crate::word::Word;
 
 /// Pointers to the first registers of a frame, or to the fields of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     pub(crate) reals: *mut f64,
-    pub(crate) words: *mut u64,
+    pub(crate) words: *mut Word,
     pub(crate) ints: *mut i64,
     pub(crate) refs: *mut Ref,
 }
