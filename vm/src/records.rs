@@ -22,6 +22,8 @@ pub(crate) mod scale;
 pub(crate) mod segment;
 pub(crate) mod strip;
 
+use crate::word::{Owner, Slot};
+
 /// Bytes of a record's number and first slot.
 pub const TRAILER_BYTES: usize = 8;
 
@@ -100,7 +102,7 @@ impl Kind {
 pub(crate) struct Trailer {
     pub(crate) kind: Kind,
     /// The first slot of what the record gives.
-    pub(crate) first: u32,
+    pub(crate) first: Slot,
     /// Where it stands.
     pub(crate) at: *const u32,
 }
@@ -115,7 +117,7 @@ impl Trailer {
         // SAFETY: promised by the caller: a record ends with its number and its first slot.
         unsafe {
             let at: *const u32 = end.sub(TRAILER_BYTES).cast();
-            Trailer { kind: Kind::of(at.read_unaligned()), first: at.add(1).read_unaligned(), at }
+            Trailer { kind: Kind::of(at.read_unaligned()), first: at.add(1).cast::<Slot>().read_unaligned(), at }
         }
     }
 }
@@ -180,11 +182,7 @@ impl Writer {
     /// A number or an address of 8 bytes.
     #[inline(always)]
     pub(crate) fn wide(&mut self, value: u64) {
-        // SAFETY: `new` was promised the room.
-        unsafe {
-            self.0.cast::<u64>().write_unaligned(value);
-            self.0 = self.0.add(8);
-        }
+        self.put(value);
     }
 
     /// Numbers, from registers.
@@ -203,18 +201,36 @@ impl Writer {
     /// A number of 4 bytes.
     #[inline(always)]
     pub(crate) fn narrow(&mut self, value: u32) {
-        // SAFETY: `new` was promised the room.
-        unsafe {
-            self.0.cast::<u32>().write_unaligned(value);
-            self.0 = self.0.add(4);
-        }
+        self.put(value);
+    }
+
+    /// A slot.
+    #[inline(always)]
+    pub(crate) fn slot(&mut self, slot: Slot) {
+        self.put(slot);
+    }
+
+    /// A task whose slots the record names.
+    #[inline(always)]
+    pub(crate) fn owner(&mut self, owner: Owner) {
+        self.put(owner);
     }
 
     /// The end of the record.
     #[inline(always)]
-    pub(crate) fn trailer(&mut self, kind: Kind, first: u32) {
+    pub(crate) fn trailer(&mut self, kind: Kind, first: Slot) {
         self.narrow(kind.number());
-        self.narrow(first);
+        self.slot(first);
+    }
+
+    /// What takes 4 or 8 bytes.
+    #[inline(always)]
+    fn put<T: Copy>(&mut self, value: T) {
+        // SAFETY: `new` was promised the room.
+        unsafe {
+            self.0.cast::<T>().write_unaligned(value);
+            self.0 = self.0.add(size_of::<T>());
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::tape::{ForkNode, TaskNode, number};
 use crate::trap::{Limit, TrapKind};
+use crate::word::{Owner, Slot};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -71,10 +72,10 @@ impl Buffers {
 /// A real that a sweep starts from, with its adjoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seed {
-    /// The task whose slot the real has; 0: the run's own.
-    pub(crate) owner: u64,
-    /// The slot; 0: it is constant, and the seed leads nowhere.
-    pub(crate) slot: u32,
+    /// The task whose slot the real has; nobody: the run's own.
+    pub(crate) owner: Owner,
+    /// The slot; none: it is constant, and the seed leads nowhere.
+    pub(crate) slot: Slot,
     pub(crate) adjoint: f64,
 }
 
@@ -95,16 +96,16 @@ impl OpenTask<'_> {
     }
 
     #[inline(always)]
-    fn add(&mut self, slot: u32, value: f64) {
-        debug_assert!((slot as usize) < self.len);
+    fn add(&mut self, slot: Slot, value: f64) {
+        debug_assert!(slot.index() < self.len);
         // SAFETY: all slots of a task are below the number of its frame's cells.
-        unsafe { *self.adjoints.add(slot as usize) += value };
+        unsafe { *self.adjoints.add(slot.index()) += value };
     }
 
-    fn add_range(&mut self, first: u32, values: &[f64]) {
-        debug_assert!(first as usize + values.len() <= self.len);
+    fn add_range(&mut self, first: Slot, values: &[f64]) {
+        debug_assert!(first.index() + values.len() <= self.len);
         // SAFETY: all slots of a task are below the number of its frame's cells; the values are elsewhere.
-        let sums = unsafe { std::slice::from_raw_parts_mut(self.adjoints.add(first as usize), values.len()) };
+        let sums = unsafe { std::slice::from_raw_parts_mut(self.adjoints.add(first.index()), values.len()) };
         for (sum, value) in sums.iter_mut().zip(values) {
             *sum += value;
         }
@@ -112,7 +113,7 @@ impl OpenTask<'_> {
 }
 
 /// A range that was imported, and its first local slot.
-type RangeImport = (Import, u32);
+type RangeImport = (Import, Slot);
 
 /// The memory of a strand of a sweep, kept between runs.
 #[derive(Debug)]
@@ -238,9 +239,9 @@ impl Sweep {
     ) -> Result<u64, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
-            let own = root.expose_provenance() as u64;
-            let is_own = |seed: &Seed| seed.owner == 0 || seed.owner == own;
-            let active = || seeds.iter().filter(|seed| seed.slot != 0);
+            let own = Owner::of(root);
+            let is_own = |seed: &Seed| seed.owner.is_nobody() || seed.owner == own;
+            let active = || seeds.iter().filter(|seed| !seed.slot.is_none());
             let totals = (*root).totals;
             let imported = totals.imports > 0 || !active().all(is_own);
             if imported || (cfg!(debug_assertions) && totals.tasks > 1) {
@@ -261,8 +262,7 @@ impl Sweep {
                 if is_own(seed) {
                     frame.add(seed.slot, seed.adjoint);
                 } else {
-                    let owner: *const TaskNode = std::ptr::with_exposed_provenance(seed.owner as usize);
-                    run.inboxes.leave((*owner).index, seed.slot, seed.adjoint);
+                    run.inboxes.leave((*seed.owner.task()).index, seed.slot, seed.adjoint);
                 }
             }
             let swept = if constant {
@@ -321,9 +321,9 @@ impl Sweep {
                     }
                     Kind::Import => {
                         let import = Import::read_single(trailer);
-                        let value = *frame.adjoints.add(first as usize);
+                        let value = *frame.adjoints.add(first.index());
                         if value != 0.0 {
-                            frame.debts.owe(frame.node, import.owner(), import.slot, value, &run.inboxes);
+                            frame.debts.owe(frame.node, import.owner.task(), import.slot, value, &run.inboxes);
                         }
                         import.start
                     }
@@ -340,7 +340,7 @@ impl Sweep {
                     #[cfg(test)]
                     Kind::Scale => {
                         let scale = crate::records::scale::Scale::read(trailer);
-                        let adjoint = *frame.adjoints.add(first as usize);
+                        let adjoint = *frame.adjoints.add(first.index());
                         frame.add(scale.slot, scale.factor * adjoint);
                         scale.start
                     }
@@ -382,11 +382,11 @@ impl Sweep {
         &mut self,
         frame: &mut OpenTask<'_>,
         trailer: *const u32,
-        first: u32,
+        first: Slot,
         code: &SegmentCode,
     ) -> *const u8 {
         let task = frame;
-        let outputs = &task.adjoints()[first as usize..first as usize + code.slots as usize];
+        let outputs = &task.adjoints()[first.index()..first.index() + code.slots as usize];
         // SAFETY: promised by the caller.
         let start = unsafe { code.start(trailer) };
         // One level is open, so every adjoint is a constant: all zero means that nothing flows back.
@@ -405,7 +405,7 @@ impl Sweep {
         unsafe {
             code.layout.numbers.load(start, reals, ints);
             run_straight(&code.adjoint.code, reals, ints);
-            let slots = start.add(code.layout.slot(0)).cast::<u32>();
+            let slots = start.add(code.layout.slot(0)).cast::<Slot>();
             for (n, &register) in code.contributions.iter().enumerate() {
                 task.add(slots.add(n).read_unaligned(), *reals.add(usize::from(register)));
             }
@@ -432,9 +432,9 @@ unsafe fn pay_range<'a>(
     run.account.time_to_fill(8 * len as usize)?;
     // SAFETY: promised by the caller.
     unsafe {
-        let values = std::slice::from_raw_parts(frame.adjoints.add(local as usize), len as usize);
+        let values = std::slice::from_raw_parts(frame.adjoints.add(local.index()), len as usize);
         if values.iter().any(|&value| value != 0.0) {
-            frame.debts.owe_range(frame.node, import.owner(), first, values, &run.inboxes, run.buffers);
+            frame.debts.owe_range(frame.node, import.owner.task(), first, values, &run.inboxes, run.buffers);
         }
     }
     Ok(())
@@ -444,12 +444,12 @@ unsafe fn pay_range<'a>(
 ///
 /// # Safety
 /// `trailer` is that of a pack.
-unsafe fn pack(frame: &mut OpenTask<'_>, trailer: *const u32, first: u32) -> *const u8 {
+unsafe fn pack(frame: &mut OpenTask<'_>, trailer: *const u32, first: Slot) -> *const u8 {
     // SAFETY: promised by the caller: all are slots of the frame's task.
     unsafe {
         let Pack { count, slots } = Pack::read(trailer);
         for n in 0..count {
-            let adjoint = *frame.adjoints.add(first as usize + n);
+            let adjoint = *frame.adjoints.add(first.index() + n);
             frame.add(slots.add(n).read_unaligned(), adjoint);
         }
         slots.cast()

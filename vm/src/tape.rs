@@ -24,6 +24,7 @@ use crate::memory::pool::SlabPool;
 use crate::records::{Kind, TRAILER_BYTES, link, pack, strip};
 use crate::running::meter::Account;
 use crate::trap::Limit;
+use crate::word::{Owner, Slot, Word};
 use imports::Imports;
 use slabs::SlabWriter;
 use std::mem::offset_of;
@@ -51,7 +52,7 @@ pub(crate) struct OpenLoop {
 struct TaskState {
     node: *mut TaskNode,
     /// The task, as the owner of objects.
-    owner: u64,
+    owner: Owner,
     next_slot: u64,
     records: u64,
     import_count: u64,
@@ -152,7 +153,7 @@ impl Tape {
 
     /// The running task, as the owner of objects.
     #[inline(always)]
-    pub(crate) fn owner(&self) -> u64 {
+    pub(crate) fn owner(&self) -> Owner {
         self.task.owner
     }
 
@@ -239,11 +240,11 @@ impl Tape {
     }
 
     /// Gives out consecutive slots, all at once. Returns the first.
-    pub(crate) fn reserve_slots(&mut self, count: u64) -> Result<u32, Limit> {
+    pub(crate) fn reserve_slots(&mut self, count: u64) -> Result<Slot, Limit> {
         let first = self.task.next_slot;
         self.task.next_slot = first.saturating_add(count);
         self.check()?;
-        Ok(first as u32)
+        Ok(Slot(first as u32))
     }
 
     fn check(&mut self) -> Result<(), Limit> {
@@ -253,7 +254,7 @@ impl Tape {
 
     /// Room for a record of `bytes` bytes; gives out `slots` slots. Returns where the record begins and its first slot.
     #[inline(always)]
-    pub(crate) fn record(&mut self, bytes: usize, slots: u32, sweep_cost: u32) -> Result<(*mut u8, u32), Limit> {
+    pub(crate) fn record(&mut self, bytes: usize, slots: u32, sweep_cost: u32) -> Result<(*mut u8, Slot), Limit> {
         if bytes > self.slabs.room() {
             self.open_chunk()?;
         }
@@ -261,7 +262,7 @@ impl Tape {
         // SAFETY: the chunk has room: no record is larger than a slab.
         self.slabs.top = unsafe { start.add(bytes) };
         let task = &mut self.task;
-        let first = task.next_slot as u32;
+        let first = Slot(task.next_slot as u32);
         task.next_slot += u64::from(slots);
         task.records += 1;
         task.sweep_cost += u64::from(sweep_cost);
@@ -303,7 +304,7 @@ impl Tape {
 
     /// Room for what follows the entries in the open loop's record; gives out `slots` slots. Returns where it begins
     /// and the first slot. Entries that stand in this slab are part of the same record.
-    pub(crate) fn end_loop(&mut self, bytes: usize, slots: u32, sweep_cost: u64) -> Result<(*mut u8, u32), Limit> {
+    pub(crate) fn end_loop(&mut self, bytes: usize, slots: u32, sweep_cost: u64) -> Result<(*mut u8, Slot), Limit> {
         if bytes > self.slabs.room() {
             self.next_strip()?;
         }
@@ -328,22 +329,22 @@ impl Tape {
         opened
     }
 
-    /// Gives consecutive slots to `words`. Returns the first; 0 if all are constants. No record is written if the words
-    /// are consecutive already.
-    pub(crate) fn pack(&mut self, words: &[u64]) -> Result<u32, Limit> {
+    /// Gives consecutive slots to `words`. Returns the first; none if all are constants. No record is written if the
+    /// words are consecutive already.
+    pub(crate) fn pack(&mut self, words: &[Word]) -> Result<Slot, Limit> {
         self.slabs.ask_for_time(size_of_val(words))?;
-        let first = words.first().map_or(0, |&word| crate::word::slot(word));
-        if words.iter().all(|&word| word == 0) {
-            return Ok(0);
+        let first = words.first().map_or(Slot::NONE, |word| word.slot());
+        if words.iter().all(|word| word.is_constant()) {
+            return Ok(Slot::NONE);
         }
-        if first != 0 && words.iter().zip(u64::from(first)..).all(|(&word, expected)| word == expected) {
+        if !first.is_none() && words.iter().zip(first.onwards()).all(|(&word, expected)| word == expected.into()) {
             return Ok(first);
         }
         let first = self.reserve_slots(words.len() as u64)?;
-        for (strip, base) in words.chunks(pack::ELEMENTS_MAX).zip((first..).step_by(pack::ELEMENTS_MAX)) {
+        for (strip, base) in words.chunks(pack::ELEMENTS_MAX).zip((first.0..).step_by(pack::ELEMENTS_MAX).map(Slot)) {
             let (start, _) = self.record(pack::bytes(strip.len()), 0, pack::sweep_cost(strip.len()))?;
             // SAFETY: there is room for it.
-            unsafe { pack::write(start, strip.iter().map(|&word| crate::word::slot(word)), base) };
+            unsafe { pack::write(start, strip.iter().map(|word| word.slot()), base) };
         }
         Ok(first)
     }

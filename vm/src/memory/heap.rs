@@ -15,13 +15,15 @@ mod object;
 pub(crate) use builder::build;
 pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
 pub(crate) use object::{
-    BUILDER, Fields, KIND, Ref, fields_of, finished, has_words, is_builder, object_header, tag_of,
+    BUILDER, Fields, KIND, Ref, fields_of, finished, first_of, has_words, is_builder, object_header, owner_of,
+    set_first, set_owner, tag_of,
 };
 
 use crate::memory::kept::Kept;
 use crate::memory::pool::{Block, SLAB_BYTES, Slab, SlabPool};
 use crate::running::meter::Account;
 use crate::trap::Limit;
+use crate::word::Owner;
 use object::LARGE;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -417,7 +419,7 @@ impl Heap {
         unsafe {
             self.top = object.add(words);
             *object = header;
-            *object.add(OWNER) = 0;
+            set_owner(object, Owner::NOBODY);
         }
         Ok(object)
     }
@@ -454,7 +456,7 @@ impl Heap {
             unsafe {
                 write_prefix(large.block.start(), self.number, large.serial);
                 *object = header | LARGE;
-                *object.add(OWNER) = 0;
+                set_owner(object, Owner::NOBODY);
             }
             self.large.push(large);
             self.large_bytes += bytes;
@@ -472,7 +474,7 @@ impl Heap {
         unsafe {
             self.top = object.add(words);
             *object = header;
-            *object.add(OWNER) = 0;
+            set_owner(object, Owner::NOBODY);
         }
         Ok(object)
     }

@@ -13,7 +13,7 @@
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Mode, Position, Site};
-use crate::memory::heap::{self, FIRST, LEN, OWNER, Ref, Roots};
+use crate::memory::heap::{self, LEN, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::native::Code;
 use crate::running::recording::{self, element_word, load_word};
@@ -22,6 +22,7 @@ use crate::running::registers::{Registers, roots, unpack_captures};
 use crate::running::trace::Place;
 use crate::running::worker::Worker;
 use crate::trap::{Limit, TrapKind};
+use crate::word::{Owner, Slot, Word};
 
 pub(super) const OK: u64 = 0;
 const STOP: u64 = 1;
@@ -54,7 +55,7 @@ macro_rules! wide {
         })*
     };
 }
-wide!(u64, i64, usize, Context, *mut f64, *mut u64, *mut i64, *mut Ref, *const Ref, *const u64);
+wide!(u64, i64, usize, Context, *mut f64, *mut i64, Ref, *mut Ref, *const Ref, *mut Word, *const Word);
 
 /// The context that native code gets.
 type Context = *mut u8;
@@ -111,8 +112,8 @@ macro_rules! helpers {
     };
 }
 helpers! {
-    /// Workerrets the function [`crate::native::layout::CALLEE`]: a status, or where to go on.
-    Interpret = interpret(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref,
+    /// Interprets the function [`crate::native::layout::CALLEE`]: a status, or where to go on.
+    Interpret = interpret(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
         remaining: usize) -> u64;
     /// Gets a new slice of fuel: a status.
     Refill = refill(context: Context) -> u64, rare;
@@ -123,7 +124,7 @@ helpers! {
     /// Makes an object: null if the run has to stop.
     Allocate = allocate(context: Context, header: u64, words: usize, refs_end: *mut Ref) -> Ref, rare;
     /// Copies a closure's captures to registers: a status.
-    Unpack = unpack(context: Context, closure: Ref, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref)
+    Unpack = unpack(context: Context, closure: Ref, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref)
         -> u64;
     /// The word here of a real of another task, whose word stands in an object at an index: [`NO_WORD`] if the run has
     /// to stop.
@@ -133,10 +134,10 @@ helpers! {
     /// Imports what a recorded loop has read: a status.
     ImportLoop = import_loop(context: Context, refs: *const Ref, func: FuncId, number: u32) -> u64, rare;
     /// Runs a fork: a status.
-    Fork = fork(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref, remaining: usize,
+    Fork = fork(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref, remaining: usize,
         func: FuncId, number: u32) -> u64;
     /// Runs a parallel map: null if the run has to stop.
-    ParallelMap = parallel_map(context: Context, reals: *mut f64, words: *mut u64, ints: *mut i64, refs: *mut Ref,
+    ParallelMap = parallel_map(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
         remaining: usize, func: FuncId, number: u32, count: i64) -> Ref;
     /// Begins a new slab of tape: a status.
     OpenChunk = open_chunk(context: Context) -> u64, rare;
@@ -147,7 +148,7 @@ helpers! {
     /// Gives what was pushed consecutive slots.
     Pushed = pushed(context: Context, builder: Ref, first: u64, count: u64);
     /// Gives the elements of a new array their slots: a status.
-    Pack = pack(context: Context, array: Ref, words: *const u64) -> u64;
+    Pack = pack(context: Context, array: Ref, words: *const Word) -> u64;
     /// Makes a builder: null if the run has to stop.
     Build = build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref;
     /// Turns a builder into an array: a status.
@@ -188,7 +189,7 @@ fn status<E: Into<TrapKind>>(worker: &mut Worker, result: Result<(), E>) -> u64 
 unsafe extern "C" fn interpret(
     context: Context,
     reals: *mut f64,
-    words: *mut u64,
+    words: *mut Word,
     ints: *mut i64,
     refs: *mut Ref,
     remaining: usize,
@@ -291,7 +292,7 @@ unsafe extern "C" fn unpack(
     context: Context,
     closure: Ref,
     reals: *mut f64,
-    words: *mut u64,
+    words: *mut Word,
     ints: *mut i64,
     refs: *mut Ref,
 ) -> u64 {
@@ -338,11 +339,14 @@ unsafe extern "C" fn import_element(context: Context, array: Ref, index: u64) ->
 /// What stands for no word.
 pub const NO_WORD: u64 = u64::MAX;
 
-fn word_or_stop(worker: &mut Worker, word: Result<u64, Limit>) -> u64 {
-    word.unwrap_or_else(|limit| {
-        stop(worker, limit.into());
-        NO_WORD
-    })
+fn word_or_stop(worker: &mut Worker, word: Result<Word, Limit>) -> u64 {
+    word.map_or_else(
+        |limit| {
+            stop(worker, limit.into());
+            NO_WORD
+        },
+        Word::bits,
+    )
 }
 
 /// Imports what a recorded loop, the one of this number in the function, has read of other tasks' arrays. Its record is
@@ -369,7 +373,7 @@ unsafe extern "C" fn import_loop(context: Context, refs: *const Ref, func: FuncI
 unsafe extern "C" fn fork(
     context: Context,
     reals: *mut f64,
-    words: *mut u64,
+    words: *mut Word,
     ints: *mut i64,
     refs: *mut Ref,
     remaining: usize,
@@ -393,7 +397,7 @@ unsafe extern "C" fn fork(
 unsafe extern "C" fn parallel_map(
     context: Context,
     reals: *mut f64,
-    words: *mut u64,
+    words: *mut Word,
     ints: *mut i64,
     refs: *mut Ref,
     remaining: usize,
@@ -445,7 +449,7 @@ unsafe extern "C" fn reserve_slots(context: Context, count: u64) -> u64 {
     // SAFETY: **Context**.
     let worker = unsafe { &mut *context.cast::<Worker>() };
     match worker.exec.tape.reserve_slots(count) {
-        Ok(first) => u64::from(first),
+        Ok(first) => u64::from(first.0),
         Err(limit) => {
             stop(worker, limit.into());
             0
@@ -459,22 +463,22 @@ unsafe extern "C" fn reserve_slots(context: Context, count: u64) -> u64 {
 /// **Context**; the builder has so many elements and keeps their words.
 unsafe extern "C" fn pushed(_context: Context, builder: Ref, first: u64, count: u64) {
     // SAFETY: promised by the caller.
-    unsafe { give_pushed_words(builder, first, count as usize) }
+    unsafe { give_pushed_words(builder, Slot(first as u32), count as usize) }
 }
 
 /// Gives the elements of a new array of reals their slots. Returns a status.
 ///
 /// # Safety
 /// **Context**; `words` are the elements' words.
-unsafe extern "C" fn pack(context: Context, array: Ref, words: *const u64) -> u64 {
+unsafe extern "C" fn pack(context: Context, array: Ref, words: *const Word) -> u64 {
     // SAFETY: **Context**; the array knows its length.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let words = std::slice::from_raw_parts(words, *array.add(LEN) as usize);
         match worker.exec.tape.pack(words) {
             Ok(first) => {
-                *array.add(FIRST) = u64::from(first);
-                *array.add(OWNER) = if first == 0 { 0 } else { worker.exec.tape.owner() };
+                heap::set_first(array, first);
+                heap::set_owner(array, if first.is_none() { Owner::NOBODY } else { worker.exec.tape.owner() });
                 OK
             }
             Err(limit) => stop(worker, limit.into()),

@@ -448,7 +448,7 @@ impl Tier {
         let Registers { reals, words, ints, refs } = base;
         let shared = self.shared.get().expect("there is code, so something has been compiled");
         // SAFETY: promised by the caller.
-        match unsafe { (shared.enter)(code.0.as_ptr(), worker, reals, words, ints, refs, remaining) } {
+        match unsafe { (shared.enter)(code.0.as_ptr(), worker, reals, words.cast(), ints, refs, remaining) } {
             0 => Status::Returned,
             _ => Status::Trapped,
         }

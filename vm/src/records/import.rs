@@ -8,6 +8,7 @@
 //! ```
 
 use super::{Kind, TRAILER_BYTES, Writer};
+use crate::word::{Owner, Slot};
 
 /// The size of the record of a single slot.
 pub(crate) const SINGLE_BYTES: usize = 8 + 4 + TRAILER_BYTES;
@@ -18,11 +19,11 @@ pub(crate) const RANGE_BYTES: usize = 8 + 4 + 4 + TRAILER_BYTES;
 ///
 /// # Safety
 /// There is room for [`SINGLE_BYTES`] from `start` on.
-pub(crate) unsafe fn write_single(start: *mut u8, owner: u64, slot: u32, local: u32) {
+pub(crate) unsafe fn write_single(start: *mut u8, owner: Owner, slot: Slot, local: Slot) {
     // SAFETY: promised by the caller.
     let mut writer = unsafe { Writer::new(start) };
-    writer.wide(owner);
-    writer.narrow(slot);
+    writer.owner(owner);
+    writer.slot(slot);
     writer.trailer(Kind::Import, local);
 }
 
@@ -30,12 +31,12 @@ pub(crate) unsafe fn write_single(start: *mut u8, owner: u64, slot: u32, local: 
 ///
 /// # Safety
 /// There is room for [`RANGE_BYTES`] from `start` on.
-pub(crate) unsafe fn write_range(start: *mut u8, kind: Kind, owner: u64, (first, number): (u32, u32), local: u32) {
+pub(crate) unsafe fn write_range(start: *mut u8, kind: Kind, owner: Owner, (first, number): (Slot, u32), local: Slot) {
     debug_assert!(matches!(kind, Kind::ImportRange | Kind::LoopImport | Kind::LoopScatter));
     // SAFETY: promised by the caller.
     let mut writer = unsafe { Writer::new(start) };
-    writer.wide(owner);
-    writer.narrow(first);
+    writer.owner(owner);
+    writer.slot(first);
     writer.narrow(number);
     writer.trailer(kind, local);
 }
@@ -43,9 +44,9 @@ pub(crate) unsafe fn write_range(start: *mut u8, kind: Kind, owner: u64, (first,
 /// What a record says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Import {
-    owner: u64,
+    pub(crate) owner: Owner,
     /// The owner's slot, or the first one.
-    pub(crate) slot: u32,
+    pub(crate) slot: Slot,
     /// Of a range, how many there are; of scattered reads, the array's number; of a single slot, 1.
     pub(crate) number: u32,
     /// Where the record begins.
@@ -58,8 +59,8 @@ impl Import {
     pub(crate) unsafe fn read_single(trailer: *const u32) -> Self {
         // SAFETY: promised by the caller: owner and slot stand before the trailer.
         unsafe {
-            let at = trailer.sub(1);
-            let start = at.cast::<u64>().sub(1);
+            let at: *const Slot = trailer.sub(1).cast();
+            let start = at.cast::<Owner>().sub(1);
             Import { owner: start.read_unaligned(), slot: at.read_unaligned(), number: 1, start: start.cast() }
         }
     }
@@ -69,15 +70,10 @@ impl Import {
     pub(crate) unsafe fn read_range(trailer: *const u32) -> Self {
         // SAFETY: promised by the caller: owner and two numbers stand before the trailer.
         unsafe {
-            let at = trailer.sub(2);
-            let start = at.cast::<u64>().sub(1);
-            let (owner, slot, number) = (start.read_unaligned(), at.read_unaligned(), at.add(1).read_unaligned());
-            Import { owner, slot, number, start: start.cast() }
+            let at: *const Slot = trailer.sub(2).cast();
+            let start = at.cast::<Owner>().sub(1);
+            let number = trailer.sub(1).read_unaligned();
+            Import { owner: start.read_unaligned(), slot: at.read_unaligned(), number, start: start.cast() }
         }
-    }
-
-    /// The owner.
-    pub(crate) fn owner<T>(&self) -> *const T {
-        std::ptr::with_exposed_provenance(self.owner as usize)
     }
 }

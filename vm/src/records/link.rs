@@ -7,6 +7,7 @@
 //! ```
 
 use super::{Kind, TRAILER_BYTES, Writer};
+use crate::word::Slot;
 
 /// The size of a record.
 pub(crate) const BYTES: usize = 8 + TRAILER_BYTES;
@@ -20,7 +21,7 @@ pub(crate) unsafe fn write(start: *mut u8, kind: Kind, address: *const u8) {
     // SAFETY: promised by the caller.
     let mut writer = unsafe { Writer::new(start) };
     writer.wide(address.expose_provenance() as u64);
-    writer.trailer(kind, 0);
+    writer.trailer(kind, Slot::NONE);
 }
 
 /// The address that a record holds.

@@ -5,6 +5,7 @@
 //! ```
 
 use super::{Kind, TRAILER_BYTES, Writer};
+use crate::word::Slot;
 
 /// A record has at most this many elements; longer arrays take several.
 pub(crate) const ELEMENTS_MAX: usize = 4096;
@@ -23,11 +24,11 @@ pub(crate) const fn sweep_cost(count: usize) -> u32 {
 ///
 /// # Safety
 /// There is room for [`bytes`] from `start` on.
-pub(crate) unsafe fn write(start: *mut u8, slots: impl ExactSizeIterator<Item = u32>, first: u32) {
+pub(crate) unsafe fn write(start: *mut u8, slots: impl ExactSizeIterator<Item = Slot>, first: Slot) {
     let count = slots.len() as u32;
     // SAFETY: promised by the caller.
     let mut writer = unsafe { Writer::new(start) };
-    slots.for_each(|slot| writer.narrow(slot));
+    slots.for_each(|slot| writer.slot(slot));
     writer.narrow(count);
     writer.trailer(Kind::Pack, first);
 }
@@ -37,7 +38,7 @@ pub(crate) unsafe fn write(start: *mut u8, slots: impl ExactSizeIterator<Item = 
 pub(crate) struct Pack {
     pub(crate) count: usize,
     /// The slots of the elements, not aligned. The record starts here.
-    pub(crate) slots: *const u32,
+    pub(crate) slots: *const Slot,
 }
 
 impl Pack {
@@ -47,7 +48,7 @@ impl Pack {
         // SAFETY: the count stands before the trailer, the elements before the count.
         unsafe {
             let count = trailer.sub(1).read_unaligned() as usize;
-            Pack { count, slots: trailer.sub(1 + count) }
+            Pack { count, slots: trailer.sub(1 + count).cast() }
         }
     }
 }

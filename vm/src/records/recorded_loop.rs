@@ -28,6 +28,7 @@ use crate::code::{InSite, Inst, Leads, Position, Sites, Stream};
 use crate::native::Candidate;
 use crate::records::segment::OutputWord;
 use crate::records::{Kind, Writer};
+use crate::word::Slot;
 
 /// A loop in a recording stream. Three instructions refer to it: `LoopBegin` where the loop is entered, `LoopStep` in
 /// place of the branch that ends an iteration, `LoopEnd` after the last.
@@ -117,16 +118,16 @@ impl LoopSite {
     pub(crate) unsafe fn write_tail(
         &self,
         start: *mut u8,
-        slots: impl Iterator<Item = u32>,
+        slots: impl Iterator<Item = Slot>,
         (iterations, entries): (u64, u32),
-        first: u32,
+        first: Slot,
         (reals, ints): (*const f64, *const i64),
     ) {
         // SAFETY: promised by the caller: the layout is that of the lists.
         unsafe {
             let mut writer = Writer::new(start);
             writer.numbers([&self.once_reals, &self.once_ints], reals, ints);
-            slots.for_each(|slot| writer.narrow(slot));
+            slots.for_each(|slot| writer.slot(slot));
             writer.wide(iterations);
             writer.narrow(entries);
             writer.trailer(Kind::Loop(self.id), first);

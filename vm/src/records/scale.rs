@@ -7,6 +7,7 @@
 
 use super::{Kind, TRAILER_BYTES, Writer};
 use crate::memory::heap::{ARRAY_HEADER, Ref};
+use crate::word::Slot;
 
 /// The size of a record.
 pub(crate) const BYTES: usize = 8 + 4 + TRAILER_BYTES;
@@ -15,11 +16,11 @@ pub(crate) const BYTES: usize = 8 + 4 + TRAILER_BYTES;
 ///
 /// # Safety
 /// There is room for [`BYTES`] from `start` on; the cell is one of the tape's.
-pub(crate) unsafe fn write(start: *mut u8, cell: *const Ref, slot: u32, product: u32) {
+pub(crate) unsafe fn write(start: *mut u8, cell: *const Ref, slot: Slot, product: Slot) {
     // SAFETY: promised by the caller.
     let mut writer = unsafe { Writer::new(start) };
     writer.wide(cell.expose_provenance() as u64);
-    writer.narrow(slot);
+    writer.slot(slot);
     writer.trailer(Kind::Scale, product);
 }
 
@@ -27,7 +28,7 @@ pub(crate) unsafe fn write(start: *mut u8, cell: *const Ref, slot: u32, product:
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     /// The slot of the real.
-    pub(crate) slot: u32,
+    pub(crate) slot: Slot,
     /// The partial: the array's first element.
     pub(crate) factor: f64,
     /// Where the record begins.
@@ -40,7 +41,7 @@ impl Scale {
     pub(crate) unsafe fn read(trailer: *const u32) -> Scale {
         // SAFETY: promised by the caller: the array is where its cell says.
         unsafe {
-            let slot = trailer.sub(1);
+            let slot: *const Slot = trailer.sub(1).cast();
             let start = slot.cast::<u64>().sub(1);
             let cell: *const Ref = std::ptr::with_exposed_provenance(start.read_unaligned() as usize);
             let factor = (*cell).add(ARRAY_HEADER).cast::<f64>().read();

@@ -13,7 +13,7 @@ use crate::code::{InSite, Sites, Stream};
 use crate::derivation::assembler::StraightCode;
 use crate::native::Candidate;
 use crate::records::{Kind, Numbers, TRAILER_BYTES, Writer};
-use crate::word::slot;
+use crate::word::{Slot, Word};
 
 /// Where an output of a segment gets its word from.
 #[derive(Clone, Copy, Debug)]
@@ -98,16 +98,16 @@ impl SegmentSite {
     pub(crate) unsafe fn write(
         &self,
         start: *mut u8,
-        first: u32,
+        first: Slot,
         reals: *const f64,
-        words: *const u64,
+        words: *const Word,
         ints: *const i64,
     ) {
         // SAFETY: promised by the caller: the layout is that of the lists.
         unsafe {
             let mut writer = Writer::new(start);
             writer.numbers([&self.saved_reals, &self.saved_ints], reals, ints);
-            self.inputs.iter().for_each(|&reg| writer.narrow(slot(*words.add(usize::from(reg)))));
+            self.inputs.iter().for_each(|&reg| writer.slot((*words.add(usize::from(reg))).slot()));
             writer.trailer(Kind::Segment(self.id), first);
         }
     }

@@ -5,6 +5,7 @@
 //! ```
 
 use super::{Kind, TRAILER_BYTES, Writer};
+use crate::word::Slot;
 
 /// Bytes of a strip but its entries.
 pub const TAIL_BYTES: usize = 4 + TRAILER_BYTES;
@@ -17,7 +18,7 @@ pub(crate) unsafe fn write(start: *mut u8, entries: u32) {
     // SAFETY: promised by the caller.
     let mut writer = unsafe { Writer::new(start) };
     writer.narrow(entries);
-    writer.trailer(Kind::Strip, 0);
+    writer.trailer(Kind::Strip, Slot::NONE);
 }
 
 /// How many entries a strip has, and where they end.

@@ -20,10 +20,10 @@ use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, cell, for_each_inst, value_of};
 use crate::math;
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots};
 use crate::native::{Code, Status, Tier};
 use crate::trap::{Limit, TrapKind};
-use crate::word::CONSTANT;
+use crate::word::{Owner, Slot, Word};
 
 /// What a caller needs to go on.
 #[derive(Clone, Copy, Debug)]
@@ -517,12 +517,12 @@ macro_rules! define_execute {
                             Inst::Const { dst, value } => {
                                 *reals.add(dst.index()) = f64::from_bits(value);
                                 if RECORD {
-                                    *words.add(dst.index()) = CONSTANT;
+                                    *words.add(dst.index()) = Word::CONSTANT;
                                 }
                             }
                             Inst::Passive { dst } => {
                                 if RECORD {
-                                    *words.add(dst.index()) = CONSTANT;
+                                    *words.add(dst.index()) = Word::CONSTANT;
                                 }
                             }
                             Inst::PSelect { dst, c, a, b } => {
@@ -657,13 +657,13 @@ macro_rules! define_execute {
                                 let object = allocate!(site.header, fields.size());
                                 let to = Registers {
                                     reals: object.add(fields.real_at(0)).cast(),
-                                    words: object.add(fields.word_at(0)),
+                                    words: object.add(fields.word_at(0)).cast(),
                                     ints: object.add(fields.int_at(0)).cast(),
                                     refs: object.add(fields.ref_at(0)).cast(),
                                 };
                                 copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
                                 if RECORD && is_active(object, fields) {
-                                    *object.add(OWNER) = self.exec.tape.owner();
+                                    heap::set_owner(object, self.exec.tape.owner());
                                 }
                                 *refs.add(dst.index()) = object;
                             }
@@ -717,10 +717,10 @@ macro_rules! define_execute {
                                 let len = site.uses.reals.len() + site.uses.ints.len() + site.uses.refs.len();
                                 let array = allocate!(site.header, ARRAY_HEADER + len);
                                 *array.add(LEN) = len as u64;
-                                *array.add(FIRST) = 0;
+                                heap::set_first(array, Slot::NONE);
                                 let elements = array.add(ARRAY_HEADER);
                                 self.scratch.words.clear();
-                                self.scratch.words.resize(if RECORD { site.uses.reals.len() } else { 0 }, CONSTANT);
+                                self.scratch.words.resize(if RECORD { site.uses.reals.len() } else { 0 }, Word::CONSTANT);
                                 let to = Registers {
                                     reals: elements.cast(),
                                     words: self.scratch.words.as_mut_ptr(),
@@ -733,13 +733,13 @@ macro_rules! define_execute {
                                     let active = match site.element {
                                         Bank::Real => {
                                             let first = limit!(self.exec.tape.pack(&self.scratch.words));
-                                            *array.add(FIRST) = u64::from(first);
-                                            first != 0
+                                            heap::set_first(array, first);
+                                            !first.is_none()
                                         }
                                         Bank::Int => false,
-                                        Bank::Ref => (0..len).any(|n| *(*elements.add(n).cast::<Ref>()).add(OWNER) != 0),
+                                        Bank::Ref => (0..len).any(|n| !heap::owner_of(*elements.add(n).cast()).is_nobody()),
                                     };
-                                    *array.add(OWNER) = if active { self.exec.tape.owner() } else { 0 };
+                                    heap::set_owner(array, if active { self.exec.tape.owner() } else { Owner::NOBODY });
                                 }
                             }
                             Inst::Build { dst, capacity, element } => {
@@ -756,7 +756,7 @@ macro_rules! define_execute {
                                 let (builder, to, capacity) = room!(builder);
                                 *to.cast() = *reals.add(value.index());
                                 if RECORD {
-                                    *to.add(capacity as usize) = *words.add(value.index());
+                                    *to.add(capacity as usize).cast() = *words.add(value.index());
                                 }
                                 *builder.add(LEN) += 1;
                             }
@@ -769,8 +769,8 @@ macro_rules! define_execute {
                                 let (builder, to, _) = room!(builder);
                                 let object = *refs.add(value.index());
                                 *to.cast() = object;
-                                if RECORD && *object.add(OWNER) != 0 {
-                                    *builder.add(OWNER) = self.exec.tape.owner();
+                                if RECORD && !heap::owner_of(object).is_nobody() {
+                                    heap::set_owner(builder, self.exec.tape.owner());
                                 }
                                 *builder.add(LEN) += 1;
                             }

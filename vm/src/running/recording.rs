@@ -1,11 +1,11 @@
 //! What a recording run does besides computing: records at the ends of segments, owners of objects, slots of finished
 //! arrays, imports.
 
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref};
 use crate::records::segment::{OutputWord, SegmentSite};
 use crate::tape::{ForeignArray, Tape};
 use crate::trap::{Limit, TrapKind};
-use crate::word::{CONSTANT, slot};
+use crate::word::{Owner, Slot, Word};
 
 /// Whether an object holds anything that is not constant.
 ///
@@ -14,8 +14,8 @@ use crate::word::{CONSTANT, slot};
 pub(super) unsafe fn is_active(object: Ref, fields: heap::Fields) -> bool {
     // SAFETY: promised by the caller; references of a complete object are not null.
     unsafe {
-        (0..fields.reals).any(|n| *object.add(fields.word_at(n)) != CONSTANT)
-            || (0..fields.refs).any(|n| *(*object.add(fields.ref_at(n)).cast::<Ref>()).add(OWNER) != 0)
+        (0..fields.reals).any(|n| !(*object.add(fields.word_at(n)).cast::<Word>()).is_constant())
+            || (0..fields.refs).any(|n| !heap::owner_of(*object.add(fields.ref_at(n)).cast()).is_nobody())
     }
 }
 
@@ -25,17 +25,17 @@ pub(super) unsafe fn is_active(object: Ref, fields: heap::Fields) -> bool {
 /// # Safety
 /// `object` is a complete object, and has the word if it has an owner.
 #[inline(always)]
-pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, at: usize) -> Result<u64, Limit> {
+pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, at: usize) -> Result<Word, Limit> {
     // SAFETY: promised by the caller.
     unsafe {
-        let owner = *object.add(OWNER);
+        let (owner, word) = (heap::owner_of(object), object.add(at).cast::<Word>());
         if owner == tape.owner() {
-            return Ok(*object.add(at));
+            return Ok(*word);
         }
-        if owner == 0 || *object.add(at) == CONSTANT {
-            return Ok(CONSTANT);
+        if owner.is_nobody() || (*word).is_constant() {
+            return Ok(Word::CONSTANT);
         }
-        tape.import(owner, slot(*object.add(at))).map(u64::from)
+        tape.import(owner, (*word).slot()).map(Word::from)
     }
 }
 
@@ -44,20 +44,20 @@ pub(crate) unsafe fn load_word(tape: &mut Tape, object: Ref, at: usize) -> Resul
 /// # Safety
 /// `array` is a complete array that has the element.
 #[inline(always)]
-pub(crate) unsafe fn element_word(tape: &mut Tape, array: Ref, index: u64) -> Result<u64, Limit> {
+pub(crate) unsafe fn element_word(tape: &mut Tape, array: Ref, index: u64) -> Result<Word, Limit> {
     // SAFETY: promised by the caller.
     unsafe {
-        let owner = *array.add(OWNER);
-        if owner == 0 {
-            return Ok(CONSTANT);
+        let owner = heap::owner_of(array);
+        if owner.is_nobody() {
+            return Ok(Word::CONSTANT);
         }
-        let first = *array.add(FIRST);
-        debug_assert!(first != 0, "arrays of reals that have an owner have slots");
+        let (first, index) = (heap::first_of(array), index as u32);
+        debug_assert!(!first.is_none(), "arrays of reals that have an owner have slots");
         if owner == tape.owner() {
-            return Ok(first + index);
+            return Ok(first.offset(index).into());
         }
-        let array = ForeignArray { owner, first: slot(first), len: *array.add(LEN) as u32 };
-        tape.import_element(array, index as u32).map(u64::from)
+        let array = ForeignArray { owner, first, len: *array.add(LEN) as u32 };
+        tape.import_element(array, index).map(Word::from)
     }
 }
 
@@ -69,27 +69,27 @@ pub(crate) unsafe fn element_word(tape: &mut Tape, array: Ref, index: u64) -> Re
 pub(super) unsafe fn segment_end(
     site: &SegmentSite,
     tape: &mut Tape,
-    scratch: &mut Vec<u64>,
+    scratch: &mut Vec<Word>,
     reals: *mut f64,
-    words: *mut u64,
+    words: *mut Word,
     ints: *mut i64,
 ) -> Result<(), Limit> {
     // SAFETY: promised by the caller; the record has the size that the site's lists add up to.
     unsafe {
         let mut active = 0u64;
         for (n, &reg) in site.inputs.iter().enumerate() {
-            active |= u64::from(*words.add(usize::from(reg)) != CONSTANT) << n;
+            active |= u64::from(!(*words.add(usize::from(reg))).is_constant()) << n;
         }
-        let mut base = 0;
+        let mut base = Slot::NONE;
         if active != 0 {
             let (start, first) = tape.record(site.layout.bytes(), site.slots, site.sweep_cost)?;
             site.write(start, first, reals, words, ints);
             base = first;
         }
         let word = |output: OutputWord| match output {
-            OutputWord::Slot { offset, mask } if mask & active != 0 => u64::from(base + offset),
+            OutputWord::Slot { offset, mask } if mask & active != 0 => base.offset(offset).into(),
             OutputWord::Copy(from) => *words.add(usize::from(from)),
-            _ => CONSTANT,
+            _ => Word::CONSTANT,
         };
         if site.copies {
             scratch.clear();
@@ -119,14 +119,14 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
             return Err(TrapKind::BuilderFinished);
         }
         let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
-        let mut first = 0;
+        let mut first = Slot::NONE;
         if heap::has_words(header) {
-            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity), len);
+            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity).cast(), len);
             first = tape.pack(words)?;
-            *array.add(OWNER) = if first == 0 { 0 } else { tape.owner() };
+            heap::set_owner(array, if first.is_none() { Owner::NOBODY } else { tape.owner() });
         }
         *array = heap::finished(header);
-        *array.add(FIRST) = u64::from(first);
+        heap::set_first(array, first);
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::bytecode::isa::Bank;
     use crate::bytecode::module::ValueType;
-    use crate::memory::heap::{Fields, array_header, object_header};
+    use crate::memory::heap::{Fields, OWNER, array_header, object_header};
     use crate::memory::pool::SlabPool;
     use crate::running::limits::Limits;
     use crate::running::meter::Account;
@@ -155,15 +155,17 @@ mod tests {
         (array[0], array[OWNER], array[LEN]) = (array_header(Bank::Real), 0, 1);
         // SAFETY: both are complete objects, without an owner.
         unsafe {
-            assert_eq!(load_word(&mut tape, object.as_mut_ptr(), fields.word_at(0)), Ok(CONSTANT));
-            assert_eq!(element_word(&mut tape, array.as_mut_ptr(), 0), Ok(CONSTANT));
+            assert_eq!(load_word(&mut tape, object.as_mut_ptr(), fields.word_at(0)), Ok(Word::CONSTANT));
+            assert_eq!(element_word(&mut tape, array.as_mut_ptr(), 0), Ok(Word::CONSTANT));
         }
-        (object[OWNER], object[fields.word_at(0)]) = (tape.owner(), 7);
-        (array[OWNER], array[FIRST]) = (tape.owner(), 9);
+        object[fields.word_at(0)] = 7;
         // SAFETY: both are complete objects.
         unsafe {
-            assert_eq!(load_word(&mut tape, object.as_mut_ptr(), fields.word_at(0)), Ok(7));
-            assert_eq!(element_word(&mut tape, array.as_mut_ptr(), 0), Ok(9));
+            heap::set_owner(object.as_mut_ptr(), tape.owner());
+            heap::set_owner(array.as_mut_ptr(), tape.owner());
+            heap::set_first(array.as_mut_ptr(), Slot(9));
+            assert_eq!(load_word(&mut tape, object.as_mut_ptr(), fields.word_at(0)), Ok(Slot(7).into()));
+            assert_eq!(element_word(&mut tape, array.as_mut_ptr(), 0), Ok(Slot(9).into()));
         }
     }
 }

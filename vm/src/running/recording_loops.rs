@@ -3,28 +3,28 @@
 
 use super::registers::Registers;
 use crate::code::run_straight;
-use crate::memory::heap::{ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref};
 use crate::records::recorded_loop::{LoopCode, LoopSite, LoopTail, PushSite};
 use crate::records::segment::OutputWord;
 use crate::running::program::Program;
 use crate::tape::{ForeignArray, Imported, OpenLoop, Reads, Tape};
 use crate::trap::Limit;
-use crate::word::{CONSTANT, slot};
+use crate::word::{Owner, Slot, Word};
 
 /// Which of the inputs and arrays of a loop are active, as a mask.
 ///
 /// # Safety
 /// The pointers are to a frame that has the site's registers; the arrays are complete.
-unsafe fn activity(site: &LoopSite, words: *const u64, refs: *const Ref) -> u64 {
+unsafe fn activity(site: &LoopSite, words: *const Word, refs: *const Ref) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
         let mut active = 0u64;
         for (n, &reg) in site.inputs.iter().enumerate() {
-            active |= u64::from(*words.add(usize::from(reg)) != CONSTANT) << n;
+            active |= u64::from(!(*words.add(usize::from(reg))).is_constant()) << n;
         }
         for (n, &reg) in site.arrays.iter().enumerate() {
-            let first = *(*refs.add(usize::from(reg))).add(FIRST);
-            active |= u64::from(first != 0) << (site.inputs.len() + n);
+            let first = heap::first_of(*refs.add(usize::from(reg)));
+            active |= u64::from(!first.is_none()) << (site.inputs.len() + n);
         }
         active
     }
@@ -35,7 +35,7 @@ unsafe fn activity(site: &LoopSite, words: *const u64, refs: *const Ref) -> u64 
 /// # Safety
 /// As [`activity`].
 #[inline(always)]
-pub(super) unsafe fn loop_begin(site: &LoopSite, tape: &mut Tape, words: *const u64, refs: *const Ref) {
+pub(super) unsafe fn loop_begin(site: &LoopSite, tape: &mut Tape, words: *const Word, refs: *const Ref) {
     // SAFETY: promised by the caller.
     let active = unsafe { activity(site, words, refs) } != 0;
     tape.open_loop = OpenLoop { active, iterations: 0, entries: 0 };
@@ -63,16 +63,16 @@ pub(super) unsafe fn loop_step(
     Ok(())
 }
 
-/// Gives the last `count` elements of a builder consecutive slots from `first` on; 0: they are constants.
+/// Gives the last `count` elements of a builder consecutive slots from `first` on; none: they are constants.
 ///
 /// # Safety
 /// The builder has so many elements and keeps their words.
-pub(crate) unsafe fn give_pushed_words(builder: Ref, first: u64, count: usize) {
+pub(crate) unsafe fn give_pushed_words(builder: Ref, first: Slot, count: usize) {
     // SAFETY: promised by the caller; words stand behind the elements.
     unsafe {
         let words = builder.add(ARRAY_HEADER + *builder.add(CAPACITY) as usize + *builder.add(LEN) as usize);
         for n in 0..count {
-            *words.sub(count).add(n) = if first == 0 { CONSTANT } else { first + n as u64 };
+            *words.sub(count).add(n).cast() = Word::from(first.element(n));
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) unsafe fn loop_end(
     // site's lists add up to.
     unsafe {
         let active = activity(site, frame.words, frame.refs);
-        let (mut base, mut pushed) = (0, 0);
+        let (mut base, mut pushed) = (Slot::NONE, Slot::NONE);
         if active != 0 {
             let OpenLoop { iterations, .. } = tape.open_loop;
             let cost = iterations.saturating_mul(u64::from(site.iteration_cost)) + u64::from(site.once_cost);
@@ -104,8 +104,8 @@ pub(super) unsafe fn loop_end(
                 }
                 pushed_slot = Some(pushed);
             }
-            let inputs = site.inputs.iter().map(|&reg| slot(*frame.words.add(usize::from(reg))));
-            let firsts = site.arrays.iter().map(|&reg| slot(*(*frame.refs.add(usize::from(reg))).add(FIRST)));
+            let inputs = site.inputs.iter().map(|&reg| (*frame.words.add(usize::from(reg))).slot());
+            let firsts = site.arrays.iter().map(|&reg| heap::first_of(*frame.refs.add(usize::from(reg))));
             let slots = inputs.chain(firsts).chain(pushed_slot);
             let counts = (iterations, tape.open_loop.entries);
             site.write_tail(start, slots, counts, first, (frame.reals, frame.ints));
@@ -115,12 +115,12 @@ pub(super) unsafe fn loop_end(
         }
         if let Some(push) = site.push {
             let builder = *frame.refs.add(usize::from(push.builder));
-            give_pushed_words(builder, u64::from(pushed), tape.open_loop.iterations as usize);
+            give_pushed_words(builder, pushed, tape.open_loop.iterations as usize);
         }
         for &(reg, output) in &site.outputs {
             let word = match output {
-                OutputWord::Slot { offset, mask } if mask & active != 0 => u64::from(base + offset),
-                _ => CONSTANT,
+                OutputWord::Slot { offset, mask } if mask & active != 0 => base.offset(offset).into(),
+                _ => Word::CONSTANT,
             };
             *frame.words.add(usize::from(reg)) = word;
         }
@@ -132,9 +132,9 @@ pub(super) unsafe fn loop_end(
 ///
 /// # Safety
 /// `array` is a complete array of reals.
-unsafe fn is_foreign(array: Ref, owner: u64) -> bool {
+unsafe fn is_foreign(array: Ref, owner: Owner) -> bool {
     // SAFETY: promised by the caller.
-    unsafe { *array.add(FIRST) != 0 && *array.add(OWNER) != owner }
+    unsafe { !heap::first_of(array).is_none() && heap::owner_of(array) != owner }
 }
 
 /// Imports the elements that a loop has read of arrays of other tasks: the loop's record, the last
@@ -161,8 +161,8 @@ pub(crate) unsafe fn import_arrays(
             if !is_foreign(array, tape.owner()) {
                 continue;
             }
-            let (owner, len) = (*array.add(OWNER), *array.add(LEN) as u32);
-            let array = ForeignArray { owner, first: slot(*array.add(FIRST)), len };
+            let (owner, len) = (heap::owner_of(array), *array.add(LEN) as u32);
+            let array = ForeignArray { owner, first: heap::first_of(array), len };
             let first = match tape.import_for_loop(array, reads)? {
                 Imported::Based { base, new } => {
                     ranges.extend(new.map(|range| (owner, range)));
@@ -170,7 +170,7 @@ pub(crate) unsafe fn import_arrays(
                 }
                 Imported::Scattered => {
                     scattered.push((array, n as u32));
-                    0
+                    Slot::NONE
                 }
             };
             firsts.add(n).write_unaligned(first);

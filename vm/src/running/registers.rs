@@ -5,12 +5,13 @@ use crate::code::{Counts, RegList};
 use crate::memory::heap::{self, Ref};
 use crate::tape::Tape;
 use crate::trap::Limit;
+use crate::word::Word;
 
 /// Pointers to the first registers of a frame, or to the fields of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     pub(crate) reals: *mut f64,
-    pub(crate) words: *mut u64,
+    pub(crate) words: *mut Word,
     pub(crate) ints: *mut i64,
     pub(crate) refs: *mut Ref,
 }
@@ -56,7 +57,7 @@ impl Registers {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) reals: Vec<f64>,
-    pub(crate) words: Vec<u64>,
+    pub(crate) words: Vec<Word>,
     pub(crate) ints: Vec<i64>,
     pub(crate) refs: Vec<Ref>,
 }

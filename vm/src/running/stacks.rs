@@ -7,12 +7,13 @@ use crate::code::Stream;
 use crate::memory::heap::Ref;
 use crate::memory::stack::{self, Extent, Ground, NativeStack, Stack, stack_pointer};
 use crate::trap::Limit;
+use crate::word::Word;
 
 /// The stacks of a worker.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     pub(crate) reals: Stack<f64>,
-    pub(crate) words: Stack<u64>,
+    pub(crate) words: Stack<Word>,
     pub(crate) ints: Stack<i64>,
     pub(crate) refs: Stack<Ref>,
     pub(crate) native: NativeStack,

@@ -23,10 +23,11 @@ use super::worker::Worker;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Counts, ForkSite, MapSite, Mode};
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, LEN, OWNER, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::tape::{ForeignArray, ForkNode, Mark, Parked, TaskNode};
 use crate::trap::{Limit, TrapKind};
+use crate::word::Slot;
 use stolen::{Ended, Waiting, run_stolen};
 
 /// A parallel map has at most this many tasks.
@@ -154,7 +155,7 @@ impl Worker {
         let count = u64::try_from(count).map_err(|_| TrapKind::BadCapacity(count))?;
         let tasks = count.min(MAP_TASKS_MAX);
         let results = Counts { refs: tasks as usize, ..Counts::default() };
-        let mut first = 0;
+        let mut first = Slot::NONE;
         if tasks > 0 {
             let tasks = Tasks::Map { site, count, tasks };
             // SAFETY: promised by the caller.
@@ -169,25 +170,25 @@ impl Worker {
             let header = heap::array_header(site.element);
             let array = self.exec.heap.allocate(header, ARRAY_HEADER + len, self.stacks.bytes, roots)?;
             *array.add(LEN) = len as u64;
-            *array.add(FIRST) = u64::from(first);
-            let mut active = first != 0;
+            heap::set_first(array, first);
+            let mut active = !first.is_none();
             let mut to = array.add(ARRAY_HEADER);
             for n in 0..tasks as usize {
                 let part = *arrays.add(n);
                 let len = *part.add(LEN) as usize;
                 to.copy_from_nonoverlapping(part.add(ARRAY_HEADER), len);
                 to = to.add(len);
-                active |= site.element == Bank::Ref && *part.add(OWNER) != 0;
+                active |= site.element == Bank::Ref && !heap::owner_of(part).is_nobody();
             }
             if self.exec.mode.is_recording() && active {
-                *array.add(OWNER) = self.exec.tape.owner();
+                heap::set_owner(array, self.exec.tape.owner());
             }
             Ok(array)
         }
     }
 
     /// Runs tasks. Their results stand behind the arguments. Returns the first slot of the array that a parallel map's
-    /// results become parts of; 0 if there are none.
+    /// results become parts of; none if there is no such array.
     ///
     /// # Safety
     /// As [`Worker::fork`]; the counts are those of the tasks' arguments and results.
@@ -199,7 +200,7 @@ impl Worker {
         arg_counts: &Counts,
         result_counts: &Counts,
         remaining: usize,
-    ) -> Result<u32, TrapKind> {
+    ) -> Result<Slot, TrapKind> {
         let results = args.after(arg_counts);
         let above = results.after(result_counts);
         let recording = self.exec.mode.is_recording();
@@ -233,7 +234,7 @@ impl Worker {
     /// As [`Worker::attempt`].
     #[cold]
     #[inline(never)]
-    unsafe fn run_outermost(&mut self, fork: Fork<'_>) -> Result<u32, TrapKind> {
+    unsafe fn run_outermost(&mut self, fork: Fork<'_>) -> Result<Slot, TrapKind> {
         let info = self.exec.info();
         let before = self.open();
         // SAFETY: promised by the caller.
@@ -302,7 +303,7 @@ impl Worker {
     /// # Safety
     /// It is a running fork of this strand, but for the nodes, and nothing above it on the stacks is in use.
     #[inline(never)]
-    unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<u32, TrapKind> {
+    unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<Slot, TrapKind> {
         let mut on_tape: Option<(Parked, *mut ForkNode)> = None;
         if fork.mode.is_recording() {
             let (parked, node) = self.exec.tape.park(fork.count())?;
@@ -313,7 +314,7 @@ impl Worker {
         let span = self.exec.span();
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.run_tasks(&fork, 0, fork.count(), fork.above) };
-        let mut first = 0;
+        let mut first = Slot::NONE;
         if let Some((parked, node)) = on_tape {
             self.exec.tape.resume(parked);
             if outcome.is_ok() {
@@ -333,7 +334,7 @@ impl Worker {
     ///
     /// # Safety
     /// It is a running fork of this strand that is recorded, and all of its tasks have ended well.
-    unsafe fn take_results(&mut self, fork: &Fork<'_>) -> Result<u32, Limit> {
+    unsafe fn take_results(&mut self, fork: &Fork<'_>) -> Result<Slot, Limit> {
         // SAFETY: the tasks have left their results there, with words of their own tapes.
         unsafe {
             match fork.tasks {
@@ -345,22 +346,22 @@ impl Worker {
                 }
                 Tasks::Map { site, tasks, .. } if site.element == Bank::Real => {
                     let ranges = (0..tasks as usize).map(|n| &mut (*fork.nodes.add(n)).range);
-                    if ranges.clone().all(|range| range.child == 0) {
-                        return Ok(0);
+                    if ranges.clone().all(|range| range.child.is_none()) {
+                        return Ok(Slot::NONE);
                     }
                     let len = ranges.clone().map(|range| u64::from(range.len)).sum();
                     let first = self.exec.tape.reserve_slots(len)?;
                     let mut next = first;
                     for range in ranges {
                         range.parent = next;
-                        next += range.len;
+                        next = next.offset(range.len);
                     }
                     return Ok(first);
                 }
                 Tasks::Map { .. } => {}
             }
         }
-        Ok(0)
+        Ok(Slot::NONE)
     }
 
     /// Runs the tasks from `start` to `end`, with frames from `base` on. Returns the instructions of the longest one.
@@ -512,9 +513,9 @@ impl Worker {
         unsafe {
             if let Tasks::Map { site: MapSite { element: Bank::Real, .. }, .. } = fork.tasks {
                 let array = *base.refs;
-                let (owner, first, len) = (*array.add(OWNER), *array.add(FIRST) as u32, *array.add(LEN));
-                let local = if first == 0 || owner == self.exec.tape.owner() || len == 0 {
-                    if len == 0 { 0 } else { first }
+                let (owner, first, len) = (heap::owner_of(array), heap::first_of(array), *array.add(LEN));
+                let local = if first.is_none() || owner == self.exec.tape.owner() || len == 0 {
+                    if len == 0 { Slot::NONE } else { first }
                 } else {
                     self.exec.tape.import_array(ForeignArray { owner, first, len: len as u32 })?
                 };

@@ -28,6 +28,7 @@ use super::stages::Stages;
 use super::{Buffers, OpenTask};
 use crate::sync::UnsafeCell;
 use crate::tape::{Payer, TaskNode, payer};
+use crate::word::Slot;
 use std::collections::{BTreeMap, VecDeque};
 
 /// An adjoint that is owed to a slot of a task.
@@ -35,7 +36,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct Debt {
     /// The owner's number in preorder.
     owner: u32,
-    pub(super) slot: u32,
+    pub(super) slot: Slot,
     pub(super) value: f64,
 }
 
@@ -68,13 +69,13 @@ impl Drop for Buffer<'_> {
 /// What others owe to a task that waits for its sweep.
 #[derive(Debug, Default)]
 pub(super) struct Inbox<'a> {
-    debts: Vec<(u32, f64)>,
+    debts: Vec<(Slot, f64)>,
     /// By first slot and length.
-    ranges: BTreeMap<(u32, u32), Buffer<'a>>,
+    ranges: BTreeMap<(Slot, u32), Buffer<'a>>,
 }
 
 impl<'a> Inbox<'a> {
-    fn take_range(&mut self, first: u32, buffer: Buffer<'a>) {
+    fn take_range(&mut self, first: Slot, buffer: Buffer<'a>) {
         let key = (first, buffer.values.len() as u32);
         if let Some(known) = self.ranges.get_mut(&key) {
             known.add(&buffer.values);
@@ -144,7 +145,7 @@ impl<'a> Inboxes<'a> {
     ///
     /// # Safety
     /// As [`Inboxes::with`].
-    pub(super) unsafe fn leave(&self, task: u32, slot: u32, value: f64) {
+    pub(super) unsafe fn leave(&self, task: u32, slot: Slot, value: f64) {
         // SAFETY: promised by the caller.
         unsafe { self.with(task, |inbox| inbox.debts.push((slot, value))) };
     }
@@ -155,7 +156,7 @@ impl<'a> Inboxes<'a> {
 struct RangeKey {
     depth: u32,
     owner: u32,
-    first: u32,
+    first: Slot,
     len: u32,
 }
 
@@ -258,7 +259,7 @@ impl<'a> Pending<'a> {
         if self.ranges.is_empty() {
             return;
         }
-        for (key, buffer) in self.ranges.split_off(&RangeKey { depth, owner: 0, first: 0, len: 0 }) {
+        for (key, buffer) in self.ranges.split_off(&RangeKey { depth, owner: 0, first: Slot::NONE, len: 0 }) {
             if key.owner == me {
                 frame.add_range(key.first, &buffer.values);
             } else {
@@ -302,7 +303,7 @@ impl<'a> Debts<'a> {
         &mut self,
         debtor: &TaskNode,
         owner: *const TaskNode,
-        slot: u32,
+        slot: Slot,
         value: f64,
         inboxes: &Inboxes<'a>,
     ) {
@@ -326,7 +327,7 @@ impl<'a> Debts<'a> {
         &mut self,
         debtor: &TaskNode,
         owner: *const TaskNode,
-        first: u32,
+        first: Slot,
         values: &[f64],
         inboxes: &Inboxes<'a>,
         buffers: &'a Buffers,

@@ -3,7 +3,7 @@
 use super::{Seed, Sweep};
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::ModuleDef;
-use crate::memory::heap::{ARRAY_HEADER, Heap, HeapLimits, LEN, Ref, Roots, array_header};
+use crate::memory::heap::{ARRAY_HEADER, Heap, HeapLimits, LEN, Ref, Roots, array_header, set_first};
 use crate::memory::pool::SlabPool;
 use crate::memory::stack::Extent;
 use crate::records::scale;
@@ -11,6 +11,7 @@ use crate::running::limits::Limits;
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::tape::Tape;
+use crate::word::{Owner, Slot};
 use std::sync::Arc;
 
 /// A heap and a tape, as a strand has them.
@@ -36,14 +37,14 @@ impl Strand {
         // SAFETY: the array has so many words.
         unsafe {
             *array.add(LEN) = 1;
-            *array.add(LEN + 1) = 0;
+            set_first(array, Slot::NONE);
             *array.add(ARRAY_HEADER).cast::<f64>() = element;
         }
         array
     }
 
     /// Records a product with an array's element. Returns the product's slot.
-    fn scale(&mut self, slot: u32, array: Ref) -> u32 {
+    fn scale(&mut self, slot: Slot, array: Ref) -> Slot {
         let cell = self.tape.kept().keep(array);
         let (start, product) = self.tape.record(scale::BYTES, 1, 1).expect("there is room");
         // SAFETY: there is room for the record.
@@ -79,10 +80,10 @@ fn a_record_keeps_what_it_refers_to_and_follows_it() {
     }
     strand.tape.finish();
     let mut sweep = Sweep::new(Extent::of(0));
+    let seed = Seed { owner: Owner::NOBODY, slot: y, adjoint: 1.0 };
     // SAFETY: the run has ended, and its tape is there.
-    unsafe { sweep.run(strand.tape.root(), &[Seed { owner: 0, slot: y, adjoint: 1.0 }], &program, &account, None) }
-        .expect("nothing stops it");
-    assert_eq!(sweep.adjoints()[x as usize], 2.0 * 3.0 * 0.5 * -7.0);
+    unsafe { sweep.run(strand.tape.root(), &[seed], &program, &account, None) }.expect("nothing stops it");
+    assert_eq!(sweep.adjoints()[x.index()], 2.0 * 3.0 * 0.5 * -7.0);
 }
 
 #[test]

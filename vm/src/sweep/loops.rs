@@ -13,17 +13,18 @@ use crate::records::import::Import;
 use crate::records::recorded_loop::{LoopCode, LoopTail};
 use crate::records::strip;
 use crate::trap::TrapKind;
+use crate::word::Slot;
 
 /// Iterations between two looks at the clock.
 const BATCH: u64 = 1 << 14;
 
-/// The first slot of what a loop pushed; 0 if it is constant or there is nothing.
+/// The first slot of what a loop pushed; none if it is constant or there is nothing.
 ///
 /// # Safety
 /// `slots` are those of a record of this loop.
-unsafe fn pushed_slots(code: &LoopCode, slots: *const u32) -> u32 {
+unsafe fn pushed_slots(code: &LoopCode, slots: *const Slot) -> Slot {
     // SAFETY: promised by the caller.
-    code.layout.pushed().map_or(0, |n| unsafe { slots.add(n).read_unaligned() })
+    code.layout.pushed().map_or(Slot::NONE, |n| unsafe { slots.add(n).read_unaligned() })
 }
 
 /// A loop of which strips are left.
@@ -33,7 +34,7 @@ pub(super) struct OpenLoop<'a> {
     /// Iterations that are left.
     left: u64,
     /// Where the slots stand in the record: inputs, then arrays.
-    slots: *const u32,
+    slots: *const Slot,
     /// Whether nothing flows back.
     idle: bool,
     native: Option<LoopFn>,
@@ -51,7 +52,7 @@ impl Sweep {
         &mut self,
         run: &SweepRun<'a>,
         frame: &mut OpenTask<'a>,
-        (id, first): (u32, u32),
+        (id, first): (u32, Slot),
         trailer: *const u32,
         open: &mut Option<OpenLoop<'a>>,
     ) -> Result<*const u8, TrapKind> {
@@ -61,11 +62,11 @@ impl Sweep {
         let LoopTail { iterations: left, entries, once, slots } = unsafe { LoopTail::read(code, trailer) };
         let scattered = std::mem::take(&mut self.scattered);
         let adjoints = frame.adjoints();
-        let outputs = &adjoints[first as usize..first as usize + code.slots()];
+        let outputs = &adjoints[first.index()..first.index() + code.slots()];
         // As for segments: all zero means that nothing flows back.
         // SAFETY: the record says where the slots of what was pushed begin, and so many were given out.
         let pushed = unsafe { pushed_slots(code, slots) };
-        let pushed = if pushed == 0 { &[] } else { &adjoints[pushed as usize..][..left as usize] };
+        let pushed = if pushed.is_none() { &[] } else { &adjoints[pushed.index()..][..left as usize] };
         let idle = outputs.iter().chain(pushed).all(|&adjoint| adjoint == 0.0);
         if !idle {
             if self.reals.len() < code.reals {
@@ -182,7 +183,7 @@ impl Sweep {
         let run = LoopRun {
             reals: self.reals.as_mut_ptr(),
             ints: self.ints.as_mut_ptr(),
-            slots: found.slots,
+            slots: found.slots.cast(),
             adjoints: frame.adjoints,
             entries_end: at,
             last,
@@ -216,8 +217,8 @@ impl Sweep {
             let pushed = pushed_slots(code, slots);
             for n in 0..count {
                 if let Some(register) = code.pushed {
-                    let slot = pushed as usize + (last - 1 - n) as usize;
-                    let adjoint = if pushed == 0 { 0.0 } else { frame.adjoints()[slot] };
+                    let slot = pushed.index() + (last - 1 - n) as usize;
+                    let adjoint = if pushed.is_none() { 0.0 } else { frame.adjoints()[slot] };
                     *reals.add(usize::from(register)) = adjoint;
                 }
                 at = at.sub(entry_bytes);
@@ -227,13 +228,13 @@ impl Sweep {
                     let first = firsts.add(usize::from(element.array)).read_unaligned();
                     let (index, value) =
                         (*ints.add(usize::from(element.index)), *reals.add(usize::from(element.contribution)));
-                    if first != 0 {
-                        frame.add((i64::from(first as i32) + index) as u32, value);
+                    if !first.is_none() {
+                        frame.add(first.wrapping_offset(index), value);
                     } else if let Some(found) = scattered.iter().find(|found| found.number == u32::from(element.array))
                         && value != 0.0
                     {
-                        let slot = found.slot + index as u32;
-                        frame.debts.owe(frame.node, found.owner(), slot, value, &run.inboxes);
+                        let slot = found.slot.offset(index as u32);
+                        frame.debts.owe(frame.node, found.owner.task(), slot, value, &run.inboxes);
                     }
                 }
                 run_straight(&code.moves, reals, ints);

@@ -7,6 +7,7 @@
 use super::debts::{Debts, Inboxes, Pending};
 use super::{Buffers, OpenTask};
 use crate::tape::{ForkNode, TaskNode, number};
+use crate::word::Slot;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::ptr;
@@ -151,9 +152,9 @@ impl Model {
             OpenTask { node, adjoints: adjoints.as_mut_ptr(), len: adjoints.len(), debts: Debts::default() };
         if let Some(parent) = parent {
             // SAFETY: the parent is suspended, which loom checks. Slot 1 of every task is the last one of its parent.
-            frame.add(1, self.adjoints[parent].with(|adjoints| unsafe { (&*adjoints)[SLOTS as usize] }));
+            frame.add(Slot(1), self.adjoints[parent].with(|adjoints| unsafe { (&*adjoints)[SLOTS as usize] }));
         }
-        frame.add(SLOTS, 0.5 + task as f64);
+        frame.add(Slot(SLOTS), 0.5 + task as f64);
         // SAFETY: the task's sweep begins.
         if let Some(inbox) = unsafe { self.inboxes.take(node.index) } {
             inbox.empty(&mut frame);
@@ -163,15 +164,15 @@ impl Model {
                 // SAFETY: the owner is another task, and this one is in control.
                 Step::Import { owner, slot, value } => unsafe {
                     if plan.wrong {
-                        self.inboxes.leave(self.node(*owner).index, *slot, *value);
+                        self.inboxes.leave(self.node(*owner).index, Slot(*slot), *value);
                     } else {
-                        frame.debts.owe(node, self.nodes[*owner], *slot, *value, &self.inboxes);
+                        frame.debts.owe(node, self.nodes[*owner], Slot(*slot), *value, &self.inboxes);
                     }
                 },
                 // SAFETY: the owner is another task, and this one is in control.
                 Step::ImportAll { owner, value } => unsafe {
                     let values = [*value; SHARED];
-                    frame.debts.owe_range(node, self.nodes[*owner], 1, &values, &self.inboxes, self.buffers);
+                    frame.debts.owe_range(node, self.nodes[*owner], Slot(1), &values, &self.inboxes, self.buffers);
                 },
                 Step::Fork { tasks } => {
                     // SAFETY: the cell is as long as the frame.

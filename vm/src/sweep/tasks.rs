@@ -104,10 +104,10 @@ impl Sweep {
             }
             let mut frame = self.open_frame(run, node)?;
             for &[child, slot] in node.results() {
-                frame.add(child, *parent.add(slot as usize));
+                frame.add(child, *parent.add(slot.index()));
             }
-            if node.range.child != 0 {
-                let range = parent.add(node.range.parent as usize);
+            if !node.range.child.is_none() {
+                let range = parent.add(node.range.parent.index());
                 frame.add_range(node.range.child, std::slice::from_raw_parts(range, node.range.len as usize));
             }
             if !run.inboxes.is_empty()
@@ -285,8 +285,8 @@ impl Sweep {
 unsafe fn is_idle(node: &TaskNode, parent: *const f64) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
-        let results = node.results().iter().all(|&[_, slot]| *parent.add(slot as usize) == 0.0);
-        let range = || std::slice::from_raw_parts(parent.add(node.range.parent as usize), node.range.len as usize);
-        results && (node.range.child == 0 || range().iter().all(|&adjoint| adjoint == 0.0))
+        let results = node.results().iter().all(|&[_, slot]| *parent.add(slot.index()) == 0.0);
+        let range = || std::slice::from_raw_parts(parent.add(node.range.parent.index()), node.range.len as usize);
+        results && (node.range.child.is_none() || range().iter().all(|&adjoint| adjoint == 0.0))
     }
 }

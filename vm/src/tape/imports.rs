@@ -10,6 +10,7 @@
 use super::Tape;
 use crate::records::{Kind, import};
 use crate::trap::Limit;
+use crate::word::{Owner, Slot};
 use std::collections::HashMap;
 
 /// Single slots that are remembered, by their last bits.
@@ -22,8 +23,8 @@ const SEARCHED: usize = 8;
 /// An array: its owner, its first slot there, its length.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ForeignArray {
-    pub(crate) owner: u64,
-    pub(crate) first: u32,
+    pub(crate) owner: Owner,
+    pub(crate) first: Slot,
     pub(crate) len: u32,
 }
 
@@ -31,19 +32,19 @@ pub(crate) struct ForeignArray {
 #[derive(Clone, Copy, Debug)]
 struct Use {
     array: ForeignArray,
-    /// The local slot of the first element; 0 if not all of the array was imported.
-    whole: u32,
+    /// The local slot of the first element; none if not all of the array was imported.
+    whole: Slot,
     /// The last part that was imported: first index, length, local slot.
-    part: (u32, u32, u32),
+    part: (u32, u32, Slot),
     /// Elements that were read so far, weighted.
     read: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Single {
-    owner: u64,
-    slot: u32,
-    local: u32,
+    owner: Owner,
+    slot: Slot,
+    local: Slot,
 }
 
 /// The imports of a task.
@@ -71,7 +72,7 @@ impl Imports {
             self.by_array.get(&array).copied()
         };
         found.unwrap_or_else(|| {
-            self.arrays.push(Use { array, whole: 0, part: (0, 0, 0), read: 0 });
+            self.arrays.push(Use { array, whole: Slot::NONE, part: (0, 0, Slot::NONE), read: 0 });
             let index = self.arrays.len() - 1;
             if self.arrays.len() > SEARCHED {
                 let first = if self.by_array.is_empty() { 0 } else { index };
@@ -96,7 +97,7 @@ pub(crate) enum Reads {
 pub(crate) enum Imported {
     /// Element `i` has the slot `base + i`, modulo 2³². `new` says what was imported, to be recorded after the loop:
     /// the owner's first slot, the length, the local slot.
-    Based { base: u32, new: Option<(u32, u32, u32)> },
+    Based { base: Slot, new: Option<(Slot, u32, Slot)> },
     /// There are too few reads for a range of slots.
     Scattered,
 }
@@ -109,8 +110,8 @@ impl Tape {
     /// The local slot of another task's slot.
     #[cold]
     #[inline(never)]
-    pub(crate) fn import(&mut self, owner: u64, slot: u32) -> Result<u32, Limit> {
-        let known = self.imports().singles[slot as usize % REMEMBERED];
+    pub(crate) fn import(&mut self, owner: Owner, slot: Slot) -> Result<Slot, Limit> {
+        let known = self.imports().singles[slot.index() % REMEMBERED];
         if known.owner == owner && known.slot == slot {
             return Ok(known.local);
         }
@@ -118,36 +119,36 @@ impl Tape {
         self.not_a_record();
         // SAFETY: there is room for it.
         unsafe { import::write_single(start, owner, slot, local) };
-        self.imports().singles[slot as usize % REMEMBERED] = Single { owner, slot, local };
+        self.imports().singles[slot.index() % REMEMBERED] = Single { owner, slot, local };
         Ok(local)
     }
 
     /// The local slot of an element of another task's array.
     #[cold]
     #[inline(never)]
-    pub(crate) fn import_element(&mut self, array: ForeignArray, index: u32) -> Result<u32, Limit> {
+    pub(crate) fn import_element(&mut self, array: ForeignArray, index: u32) -> Result<Slot, Limit> {
         let known = self.imports().find(array);
-        if known.whole != 0 {
-            return Ok(known.whole + index);
+        if !known.whole.is_none() {
+            return Ok(known.whole.offset(index));
         }
         let (from, len, local) = known.part;
         if index.wrapping_sub(from) < len {
-            return Ok(local + (index - from));
+            return Ok(local.offset(index - from));
         }
         known.read += SCATTERED_COST;
         if known.read < u64::from(array.len) {
-            return self.import(array.owner, array.first + index);
+            return self.import(array.owner, array.first.offset(index));
         }
         let whole = self.reserve_slots(u64::from(array.len))?;
         self.imports().find(array).whole = whole;
         self.range_record(array.owner, (array.first, array.len, whole), Kind::ImportRange)?;
-        Ok(whole + index)
+        Ok(whole.offset(index))
     }
 
     /// All of another task's array. Returns the local slot of its first element.
-    pub(crate) fn import_array(&mut self, array: ForeignArray) -> Result<u32, Limit> {
+    pub(crate) fn import_array(&mut self, array: ForeignArray) -> Result<Slot, Limit> {
         let known = self.imports().find(array);
-        if known.whole != 0 {
+        if !known.whole.is_none() {
             return Ok(known.whole);
         }
         let whole = self.reserve_slots(u64::from(array.len))?;
@@ -160,14 +161,14 @@ impl Tape {
     pub(crate) fn import_for_loop(&mut self, array: ForeignArray, reads: Reads) -> Result<Imported, Limit> {
         let known = self.imports().find(array);
         let all = u64::from(array.len);
-        if known.whole != 0 {
+        if !known.whole.is_none() {
             return Ok(Imported::Based { base: known.whole, new: None });
         }
         let (from, len) = match reads {
             Reads::Range(from, len) => {
                 let (old, old_len, local) = known.part;
                 if old <= from && u64::from(from) + u64::from(len) <= u64::from(old) + u64::from(old_len) {
-                    return Ok(Imported::Based { base: local.wrapping_sub(old), new: None });
+                    return Ok(Imported::Based { base: local.wrapping_offset(-i64::from(old)), new: None });
                 }
                 known.read = known.read.saturating_add(u64::from(len));
                 (from, len)
@@ -182,10 +183,10 @@ impl Tape {
         };
         let (from, len) = if known.read >= all { (0, array.len) } else { (from, len) };
         let mut local = self.reserve_slots(u64::from(len))?;
-        if local == from {
+        if local == Slot(from) {
             // Base 0 would say that the array is constant.
             self.reserve_slots(1)?;
-            local += 1;
+            local = local.offset(1);
         }
         let known = self.imports().find(array);
         if len == array.len {
@@ -193,11 +194,12 @@ impl Tape {
         } else {
             known.part = (from, len, local);
         }
-        Ok(Imported::Based { base: local.wrapping_sub(from), new: Some((array.first + from, len, local)) })
+        let new = Some((array.first.offset(from), len, local));
+        Ok(Imported::Based { base: local.wrapping_offset(-i64::from(from)), new })
     }
 
     /// Writes the record of a range, of a kind.
-    fn range_record(&mut self, owner: u64, range: (u32, u32, u32), kind: Kind) -> Result<(), Limit> {
+    fn range_record(&mut self, owner: Owner, range: (Slot, u32, Slot), kind: Kind) -> Result<(), Limit> {
         let (first, len, local) = range;
         let (start, _) = self.record(import::RANGE_BYTES, 0, len)?;
         self.not_a_record();
@@ -207,7 +209,7 @@ impl Tape {
     }
 
     /// Records a range that was imported for the loop whose record is the last one.
-    pub(crate) fn record_loop_import(&mut self, owner: u64, range: (u32, u32, u32)) -> Result<(), Limit> {
+    pub(crate) fn record_loop_import(&mut self, owner: Owner, range: (Slot, u32, Slot)) -> Result<(), Limit> {
         self.range_record(owner, range, Kind::LoopImport)
     }
 
@@ -217,7 +219,7 @@ impl Tape {
         let (start, _) = self.record(import::RANGE_BYTES, 0, u32::try_from(reads).unwrap_or(u32::MAX))?;
         self.not_a_record();
         // SAFETY: there is room for it.
-        unsafe { import::write_range(start, Kind::LoopScatter, array.owner, (array.first, number), 0) };
+        unsafe { import::write_range(start, Kind::LoopScatter, array.owner, (array.first, number), Slot::NONE) };
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use super::{Tape, TaskState};
 use crate::memory::kept;
 use crate::records::Kind;
 use crate::trap::Limit;
-use crate::word::{CONSTANT, slot};
+use crate::word::{Owner, Slot, Word};
 
 /// A task that is not running: what it goes on with.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl TaskState {
     pub(super) fn new(node: *mut TaskNode) -> Self {
         TaskState {
             node,
-            owner: node.expose_provenance() as u64,
+            owner: Owner::of(node),
             next_slot: 1,
             records: 0,
             import_count: 0,
@@ -90,31 +90,33 @@ impl Tape {
     pub(crate) unsafe fn begin_task(
         &mut self,
         node: *mut TaskNode,
-        parents: *const u64,
-        words: *mut u64,
+        parents: *const Word,
+        words: *mut Word,
         count: usize,
     ) -> Result<(), Limit> {
         self.task = TaskState::new(node);
         // SAFETY: promised by the caller.
         unsafe {
-            let parent = |n: usize| slot(*parents.add(n));
-            let active = (0..count).filter(|&n| parent(n) != 0).count();
+            let parent = |n: usize| (*parents.add(n)).slot();
+            let active = (0..count).filter(|&n| !parent(n).is_none()).count();
             if active > 0 {
-                let captures: *mut u32 = self.list(active)?;
+                let captures: *mut Slot = self.list(active)?;
                 let mut next = 0;
                 for n in 0..count {
                     let slot = parent(n);
-                    if slot != 0 {
+                    if slot.is_none() {
+                        *words.add(n) = Word::CONSTANT;
+                    } else {
                         *captures.add(next) = slot;
                         next += 1;
+                        *words.add(n) = Slot(next as u32).into();
                     }
-                    *words.add(n) = if slot == 0 { CONSTANT } else { next as u64 };
                 }
                 ((*node).captures, (*node).captures_len) = (captures, active as u32);
                 self.task.next_slot += active as u64;
             } else {
                 for n in 0..count {
-                    *words.add(n) = CONSTANT;
+                    *words.add(n) = Word::CONSTANT;
                 }
             }
         }
@@ -182,24 +184,24 @@ impl Tape {
     pub(crate) unsafe fn take_results(
         &mut self,
         task: *mut TaskNode,
-        words: *mut u64,
+        words: *mut Word,
         count: usize,
     ) -> Result<(), Limit> {
         // SAFETY: promised by the caller.
         unsafe {
-            let active = (0..count).filter(|&n| *words.add(n) != CONSTANT).count();
+            let active = (0..count).filter(|&n| !(*words.add(n)).is_constant()).count();
             if active == 0 {
                 return Ok(());
             }
-            let results: *mut [u32; 2] = self.list(active)?;
+            let results: *mut [Slot; 2] = self.list(active)?;
             let mut next = 0;
             for n in 0..count {
                 let word = &mut *words.add(n);
-                if *word != CONSTANT {
-                    let parent = self.task.next_slot as u32;
+                if !word.is_constant() {
+                    let parent = Slot(self.task.next_slot as u32);
                     self.task.next_slot += 1;
-                    *results.add(next) = [slot(*word), parent];
-                    *word = u64::from(parent);
+                    *results.add(next) = [word.slot(), parent];
+                    *word = parent.into();
                     next += 1;
                 }
             }

@@ -8,6 +8,7 @@
 //! This is the job graph of Smeding and Vákár (2024, section 12), with the jobs of a task that follow each other on one
 //! tape: they are totally ordered, so they can share a numbering.
 
+use crate::word::Slot;
 use std::ptr;
 
 /// What a task and all tasks below it amount to.
@@ -42,8 +43,8 @@ impl Totals {
 /// Slots of a child that become slots of its parent when the task ends: a range of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResultRange {
-    pub(crate) child: u32,
-    pub(crate) parent: u32,
+    pub(crate) child: Slot,
+    pub(crate) parent: Slot,
     pub(crate) len: u32,
 }
 
@@ -55,9 +56,9 @@ pub(crate) struct TaskNode {
     /// The end of the records, which lead back to their beginning.
     pub(crate) end: *const u8,
     /// Slots of the parent that are the first slots of this task, from 1 on.
-    pub(crate) captures: *const u32,
+    pub(crate) captures: *const Slot,
     /// Pairs of slots, of this task and of its parent: single results.
-    pub(crate) results: *const [u32; 2],
+    pub(crate) results: *const [Slot; 2],
     pub(crate) captures_len: u32,
     pub(crate) results_len: u32,
     /// The next slot to be given out, when the task has ended.
@@ -109,7 +110,7 @@ impl TaskNode {
 
     /// # Safety
     /// The task has ended, and the slabs of its tape are there.
-    pub(crate) unsafe fn captures(&self) -> &[u32] {
+    pub(crate) unsafe fn captures(&self) -> &[Slot] {
         if self.captures_len == 0 {
             return &[];
         }
@@ -119,7 +120,7 @@ impl TaskNode {
 
     /// # Safety
     /// As [`TaskNode::captures`]; the task's fork has ended.
-    pub(crate) unsafe fn results(&self) -> &[[u32; 2]] {
+    pub(crate) unsafe fn results(&self) -> &[[Slot; 2]] {
         if self.results_len == 0 {
             return &[];
         }

@@ -4,11 +4,12 @@
 //! and puts the references where they belong. While that goes on nothing names them, so that the heap must be paused.
 
 use crate::bytecode::isa::Bank;
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, Heap, LEN, OWNER, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, Heap, LEN, Ref, Roots};
 use crate::memory::kept::Kept;
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::tape::Tape;
 use crate::trap::Limit;
+use crate::word::{Owner, Slot, Word};
 
 /// The fields of a cell of a list of reals: the element and the rest.
 const REAL_CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
@@ -20,7 +21,7 @@ pub(crate) struct Maker<'a> {
     pub(super) heap: &'a mut Heap,
     tape: Option<&'a mut Tape>,
     /// The owner of what is active: the run's own task.
-    pub(super) owner: u64,
+    pub(super) owner: Owner,
     watch: Watch<'a>,
 }
 
@@ -64,7 +65,7 @@ impl Cells {
     pub(super) unsafe fn link_owned(&mut self, cell: Ref) {
         // SAFETY: promised by the caller.
         unsafe {
-            if *cell.add(OWNER) != 0 {
+            if !heap::owner_of(cell).is_nobody() {
                 // Whether the cell before is the last active one, so that all before it are active too.
                 self.mixed |= self.active != self.last;
                 self.active = cell;
@@ -76,7 +77,7 @@ impl Cells {
 
 impl<'a> Maker<'a> {
     pub(crate) fn new(heap: &'a mut Heap, tape: Option<&'a mut Tape>, account: &'a Account) -> Self {
-        let owner = tape.as_ref().map_or(0, |tape| tape.owner());
+        let owner = tape.as_ref().map_or(Owner::NOBODY, |tape| tape.owner());
         Maker { heap, tape, owner, watch: Watch::later(account) }
     }
 
@@ -86,16 +87,16 @@ impl<'a> Maker<'a> {
         self.watch.tick(1).map_err(out_of_time)
     }
 
-    fn owner_if(&self, active: bool) -> u64 {
-        if active { self.owner } else { 0 }
+    pub(super) fn owner_if(&self, active: bool) -> Owner {
+        if active { self.owner } else { Owner::NOBODY }
     }
 
-    /// Slots for reals that follow each other: the first; 0 without a tape.
+    /// Slots for reals that follow each other: the first; none without a tape.
     #[inline]
-    pub(crate) fn slots(&mut self, count: usize) -> Result<u32, Limit> {
+    pub(crate) fn slots(&mut self, count: usize) -> Result<Slot, Limit> {
         match &mut self.tape {
             Some(tape) if count > 0 => tape.reserve_slots(count as u64),
-            _ => Ok(0),
+            _ => Ok(Slot::NONE),
         }
     }
 
@@ -105,8 +106,8 @@ impl<'a> Maker<'a> {
         let array = self.array(Bank::Real, len)?;
         // SAFETY: the array's header and elements are part of it.
         unsafe {
-            *array.add(FIRST) = u64::from(first);
-            *array.add(OWNER) = self.owner_if(first != 0);
+            heap::set_first(array, first);
+            heap::set_owner(array, self.owner_if(!first.is_none()));
             Ok((array, array.add(ARRAY_HEADER).cast()))
         }
     }
@@ -138,7 +139,7 @@ impl<'a> Maker<'a> {
         // SAFETY: the array's header is part of it.
         unsafe {
             *array.add(LEN) = len as u64;
-            *array.add(FIRST) = 0;
+            heap::set_first(array, Slot::NONE);
         }
         Ok(array)
     }
@@ -149,8 +150,8 @@ impl<'a> Maker<'a> {
         len: usize,
         mut element: impl FnMut(usize) -> Result<f64, E>,
     ) -> Result<Ref, E> {
-        let first = u64::from(self.slots(len)?);
-        let owner = self.owner_if(first != 0);
+        let first = self.slots(len)?;
+        let owner = self.owner_if(!first.is_none());
         let header = heap::object_header(REAL_CELL, 1);
         let mut cells = Cells::new(REAL_CELL);
         for n in 0..len {
@@ -163,9 +164,9 @@ impl<'a> Maker<'a> {
             )?;
             // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
             unsafe {
-                *cell.add(OWNER) = owner;
+                heap::set_owner(cell, owner);
                 *cell.add(REAL_CELL.real_at(0)).cast::<f64>() = x;
-                *cell.add(REAL_CELL.word_at(0)) = if first == 0 { 0 } else { first + n as u64 };
+                *cell.add(REAL_CELL.word_at(0)).cast() = Word::from(first.element(n));
                 cells.link(cell);
             }
         }
@@ -210,7 +211,7 @@ impl<'a> Maker<'a> {
             *cells.last.add(rest).cast() = empty;
             let mut cell = cells.first;
             while cells.mixed && cell != cells.active {
-                *cell.add(OWNER) = self.owner;
+                heap::set_owner(cell, self.owner);
                 cell = *cell.add(rest).cast();
             }
         }

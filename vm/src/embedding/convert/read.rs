@@ -3,14 +3,14 @@
 use super::registers;
 use crate::bytecode::module::{DataDef, DataId, HostType};
 use crate::embedding::value::{VALUE_DEPTH_MAX, Value};
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::running::registers::Registers;
 use crate::trap::Limit;
-use crate::word;
+use crate::word::{Owner, Slot, Word};
 
-/// A real of a result: the task whose slot it has, and the slot; 0 for constants.
-pub(crate) type ResultSlot = (u64, u32);
+/// A real of a result: the task whose slot it has, and the slot; none for constants.
+pub(crate) type ResultSlot = (Owner, Slot);
 
 /// Why a result can't become a value.
 pub enum ReadError {
@@ -30,11 +30,11 @@ impl From<Limit> for ReadError {
 pub struct Cursor<'a> {
     reals: &'a [f64],
     /// The words of the reals, in a recording run; empty in a primal one, where objects have none.
-    words: &'a [u64],
+    words: &'a [Word],
     ints: &'a [i64],
     refs: &'a [Ref],
-    /// The task whose slots the words are; 0: the run's own.
-    owner: u64,
+    /// The task whose slots the words are; nobody: the run's own.
+    owner: Owner,
 }
 
 impl<'a> Cursor<'a> {
@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
                 words: std::slice::from_raw_parts(registers.words, if recorded { reals } else { 0 }),
                 ints: std::slice::from_raw_parts(registers.ints, ints),
                 refs: std::slice::from_raw_parts(registers.refs, refs),
-                owner: 0,
+                owner: Owner::NOBODY,
             }
         }
     }
@@ -67,12 +67,12 @@ impl<'a> Cursor<'a> {
             Cursor {
                 reals: std::slice::from_raw_parts(object.add(fields.real_at(0)).cast(), fields.reals),
                 words: std::slice::from_raw_parts(
-                    object.add(fields.word_at(0)),
+                    object.add(fields.word_at(0)).cast(),
                     if recorded { fields.reals } else { 0 },
                 ),
                 ints: std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints),
                 refs: std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), fields.refs),
-                owner: *object.add(OWNER),
+                owner: heap::owner_of(object),
             }
         }
     }
@@ -149,20 +149,20 @@ impl<'m> Reader<'m> {
         let x = from.reals[0];
         from.reals = &from.reals[1..];
         if self.slots.is_some() {
-            let slot = word::slot(from.words[0]);
+            let slot = from.words[0].slot();
             from.words = &from.words[1..];
             self.take_slots(from.owner, slot, 1)?;
         }
         Ok(x)
     }
 
-    /// Notes the slots of reals that follow each other; 0 stands for constants.
-    fn take_slots(&mut self, owner: u64, first: u32, count: usize) -> Result<(), ReadError> {
+    /// Notes the slots of reals that follow each other; none stands for constants.
+    fn take_slots(&mut self, owner: Owner, first: Slot, count: usize) -> Result<(), ReadError> {
         if self.slots.is_some() {
             self.take_bytes(count, size_of::<ResultSlot>())?;
         }
         if let Some(slots) = &mut self.slots {
-            slots.extend((0..count as u32).map(|n| (owner, if first == 0 { 0 } else { first + n })));
+            slots.extend((0..count).map(|n| (owner, first.element(n))));
         }
         Ok(())
     }
@@ -299,7 +299,7 @@ impl<'m> Reader<'m> {
         unsafe {
             let len = *array.add(LEN) as usize;
             self.take_bytes(len, size_of::<f64>())?;
-            self.take_slots(*array.add(OWNER), *array.add(FIRST) as u32, len)?;
+            self.take_slots(heap::owner_of(array), heap::first_of(array), len)?;
             Ok(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len).to_vec())
         }
     }
@@ -318,17 +318,17 @@ impl<'m> Reader<'m> {
             let fields = registers(element);
             let only = fields.only_bank().is_some();
             let mut items = Vec::with_capacity(len);
-            let first = *array.add(FIRST);
+            let first = heap::first_of(array);
             for n in 0..len {
                 let cell = elements.add(n);
-                let word = if first == 0 { 0 } else { first + n as u64 };
+                let word = first.element(n).into();
                 let mut from = if only {
                     Cursor {
                         reals: std::slice::from_raw_parts(cell.cast(), fields.reals),
                         words: std::slice::from_ref(&word),
                         ints: std::slice::from_raw_parts(cell.cast(), fields.ints),
                         refs: std::slice::from_raw_parts(cell.cast(), fields.refs),
-                        owner: *array.add(OWNER),
+                        owner: heap::owner_of(array),
                     }
                 } else {
                     Cursor::of(*cell.cast(), self.slots.is_some())

@@ -2,7 +2,7 @@
 
 use super::maker::{Cells, Maker};
 use crate::bytecode::isa::Bank;
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, OWNER, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, Ref, Roots};
 use crate::memory::kept::Kept;
 use crate::running::registers::Gathered;
 use crate::trap::Limit;
@@ -34,7 +34,7 @@ impl<'a> Store<'a> {
     pub(super) fn real(&mut self, x: f64) -> Result<(), Limit> {
         let slot = self.maker.slots(1)?;
         self.to.reals.push(x);
-        self.to.words.push(u64::from(slot));
+        self.to.words.push(slot.into());
         Ok(())
     }
 
@@ -103,11 +103,11 @@ impl<'a> Store<'a> {
         let reference = refs.len() - filled.refs;
         // SAFETY: the object has fields for these registers; references lead to objects of this heap.
         unsafe {
-            let words_active = words[real..].iter().any(|&word| word != 0);
-            let refs_active = refs[reference..].iter().any(|object| *object.add(OWNER) != 0);
-            *object.add(OWNER) = if words_active || refs_active { self.maker.owner } else { 0 };
+            let words_active = words[real..].iter().any(|word| !word.is_constant());
+            let refs_active = refs[reference..].iter().any(|&object| !heap::owner_of(object).is_nobody());
+            heap::set_owner(object, self.maker.owner_if(words_active || refs_active));
             copy(&reals[real..], object.add(fields.real_at(0)).cast());
-            copy(&words[real..], object.add(fields.word_at(0)));
+            copy(&words[real..], object.add(fields.word_at(0)).cast());
             copy(&ints[int..], object.add(fields.int_at(0)).cast());
             copy(&refs[reference..], object.add(fields.ref_at(0)).cast());
         }
@@ -130,8 +130,9 @@ impl<'a> Store<'a> {
                     let at = reals.len() - len;
                     copy(&reals[at..], elements.cast());
                     // Reals that were written one after the other have consecutive slots.
-                    *array.add(FIRST) = words.get(at).copied().unwrap_or(0);
-                    *array.add(OWNER) = if *array.add(FIRST) == 0 { 0 } else { self.maker.owner };
+                    let first = words.get(at).copied().unwrap_or_default().slot();
+                    heap::set_first(array, first);
+                    heap::set_owner(array, self.maker.owner_if(!first.is_none()));
                     reals.truncate(at);
                     words.truncate(at);
                 }
@@ -142,8 +143,8 @@ impl<'a> Store<'a> {
                 }
                 Bank::Ref => {
                     let at = refs.len() - len;
-                    let active = refs[at..].iter().any(|object| *object.add(OWNER) != 0);
-                    *array.add(OWNER) = if active { self.maker.owner } else { 0 };
+                    let active = refs[at..].iter().any(|&object| !heap::owner_of(object).is_nobody());
+                    heap::set_owner(array, self.maker.owner_if(active));
                     copy(&refs[at..], elements.cast());
                     refs.truncate(at);
                 }

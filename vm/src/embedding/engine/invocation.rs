@@ -14,6 +14,7 @@ use crate::running::worker::Execution;
 use crate::running::workers::RunInfo;
 use crate::sweep::Seed;
 use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
+use crate::word::Owner;
 use std::time::Instant;
 
 /// A call in progress.
@@ -173,7 +174,7 @@ impl<'a> Invocation<'a> {
         let registers = self.state.worker.bottom();
         // SAFETY: the run has ended, and its result is the first real register.
         let (value, word) = unsafe { (*registers.reals, *registers.words) };
-        self.sweep_of((0, crate::word::slot(word)))?;
+        self.sweep_of((Owner::NOBODY, word.slot()))?;
         Ok(value)
     }
 

@@ -4,6 +4,7 @@ use crate::embedding::convert::Maker;
 use crate::memory::heap::Ref;
 use crate::running::registers::Registers;
 use crate::trap::Limit;
+use crate::word::Slot;
 
 /// Writes the arguments of a run, in the order of the parameters.
 ///
@@ -33,7 +34,7 @@ impl<'a> ArgumentWriter<'a> {
     /// Reals that follow each other: nothing but copies, as long as nothing goes wrong.
     #[inline]
     pub(crate) fn reals<E: From<Limit>>(&mut self, xs: impl ExactSizeIterator<Item = Result<f64, E>>) -> Result<(), E> {
-        let (mut next, mut slot) = (self.next, 0);
+        let (mut next, mut slot) = (self.next, Slot::NONE);
         if self.recording {
             slot = self.maker.slots(xs.len())?;
         }
@@ -43,9 +44,9 @@ impl<'a> ArgumentWriter<'a> {
                 *next.reals = x?;
                 next.reals = next.reals.add(1);
                 if self.recording {
-                    *next.words = u64::from(slot);
+                    *next.words = slot.into();
                     next.words = next.words.add(1);
-                    slot += 1;
+                    slot = slot.offset(1);
                 }
             }
         }

@@ -4,9 +4,9 @@ use super::FlatFunction;
 use super::signature::{FlatSignature, Leaf, LeafKind};
 use super::value::{CotangentError, FlatValue};
 use crate::embedding::engine::{CallOptions, Invocation, RunError, RunState, Stats};
-use crate::memory::heap::{self, ARRAY_HEADER, FIRST, Fields, LEN, OWNER, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
 use crate::sweep::Seed;
-use crate::word;
+use crate::word::{Owner, Word};
 use std::sync::Arc;
 
 /// The memory of flat calls, and what the last one of them has left there.
@@ -285,9 +285,9 @@ fn seed(
         match (leaf.kind(), cotangent) {
             (LeafKind::Real, FlatValue::Real(adjoint)) => {
                 // SAFETY: the run was recorded, and has this result.
-                let slot = word::slot(unsafe { *bottom.words.add(leaf.register) });
-                if slot != 0 {
-                    seeds.push(Seed { owner: 0, slot, adjoint });
+                let slot = unsafe { *bottom.words.add(leaf.register) }.slot();
+                if !slot.is_none() {
+                    seeds.push(Seed { owner: Owner::NOBODY, slot, adjoint });
                 }
             }
             (LeafKind::Reals, FlatValue::Reals(adjoints)) => {
@@ -324,9 +324,9 @@ fn seed(
 /// It is a complete array of reals of a recorded run, as many as there are adjoints.
 unsafe fn seed_array(array: Ref, adjoints: &[f64], seeds: &mut Vec<Seed>) {
     // SAFETY: promised by the caller.
-    let (owner, first) = unsafe { (*array.add(OWNER), *array.add(FIRST) as u32) };
-    if first != 0 {
-        seeds.extend(adjoints.iter().zip(first..).map(|(&adjoint, slot)| Seed { owner, slot, adjoint }));
+    let (owner, first) = unsafe { (heap::owner_of(array), heap::first_of(array)) };
+    if !first.is_none() {
+        seeds.extend(adjoints.iter().zip(first.onwards()).map(|(&adjoint, slot)| Seed { owner, slot, adjoint }));
     }
 }
 
@@ -341,9 +341,9 @@ unsafe fn seed_list(mut cell: Ref, adjoints: &[f64], seeds: &mut Vec<Seed>) {
         // SAFETY: promised by the caller.
         unsafe {
             debug_assert_eq!(heap::fields_of(*cell), CELL, "the verifier has checked the type of the list");
-            let slot = word::slot(*cell.add(CELL.word_at(0)));
-            if slot != 0 {
-                seeds.push(Seed { owner: *cell.add(OWNER), slot, adjoint });
+            let slot = (*cell.add(CELL.word_at(0)).cast::<Word>()).slot();
+            if !slot.is_none() {
+                seeds.push(Seed { owner: heap::owner_of(cell), slot, adjoint });
             }
             cell = *cell.add(CELL.ref_at(0)).cast();
         }

@@ -12,6 +12,7 @@
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::ValueType;
 use crate::memory::pool::SLAB_BYTES;
+use crate::word::{Owner, Slot, Word};
 
 /// A reference register's content: an object, or null before the first assignment. Fields and elements that are
 /// references hold it as such, not as a number.
@@ -175,4 +176,44 @@ pub(super) unsafe fn references(object: Ref) -> (usize, usize) {
             (ARRAY_HEADER, 0)
         }
     }
+}
+
+/// The task whose slots the words of an object are.
+///
+/// # Safety
+/// `object` is an object.
+#[inline(always)]
+pub(crate) unsafe fn owner_of(object: Ref) -> Owner {
+    // SAFETY: promised by the caller: every object has an owner word.
+    unsafe { *object.add(OWNER).cast() }
+}
+
+/// Gives an object an owner.
+///
+/// # Safety
+/// `object` is an object, and nobody else uses it meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn set_owner(object: Ref, owner: Owner) {
+    // SAFETY: promised by the caller: every object has an owner word.
+    unsafe { *object.add(OWNER).cast() = owner };
+}
+
+/// The slot of an array's first element; none if all elements are constants.
+///
+/// # Safety
+/// `array` is an array, not a builder.
+#[inline(always)]
+pub(crate) unsafe fn first_of(array: Ref) -> Slot {
+    // SAFETY: promised by the caller; a first slot takes as much room as a word.
+    unsafe { (*array.add(FIRST).cast::<Word>()).slot() }
+}
+
+/// Says which slot an array's first element has.
+///
+/// # Safety
+/// `array` is an array or becomes one, and nobody else uses it meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn set_first(array: Ref, first: Slot) {
+    // SAFETY: promised by the caller; a first slot takes as much room as a word.
+    unsafe { *array.add(FIRST).cast() = Word::from(first) };
 }

@@ -2,6 +2,7 @@
 
 use super::LoopCode;
 use crate::records::{Numbers, TRAILER_BYTES};
+use crate::word::Slot;
 
 /// Where the parts of a loop's record stand that follow the entries in its last slab, in bytes from the first of them:
 ///
@@ -73,7 +74,7 @@ pub(crate) struct LoopTail {
     /// What was saved once. The entries end here.
     pub(crate) once: *const u8,
     /// Slots of inputs, first slots of arrays, first slot of what was pushed. Nothing of this is aligned.
-    pub(crate) slots: *const u32,
+    pub(crate) slots: *const Slot,
 }
 
 impl LoopTail {
