@@ -18,6 +18,8 @@ pub(crate) mod link;
 pub(crate) mod pack;
 pub(crate) mod recorded_loop;
 #[cfg(test)]
+pub(crate) mod rerun;
+#[cfg(test)]
 pub(crate) mod scale;
 pub(crate) mod segment;
 pub(crate) mod strip;
@@ -87,6 +89,9 @@ kinds! {
     /// A product with an element of an array.
     #[cfg(test)]
     Scale = 8;
+    /// A run of its own.
+    #[cfg(test)]
+    Rerun = 9;
 }
 
 impl Kind {
@@ -250,6 +255,7 @@ mod tests {
             Kind::LoopImport,
             Kind::LoopScatter,
             Kind::Scale,
+            Kind::Rerun,
         ];
         for kind in
             plain.into_iter().chain([Kind::Segment(0), Kind::Segment(NO_SEGMENT - 1), Kind::Loop(0), Kind::Loop(7)])

@@ -7,13 +7,13 @@
 
 mod debts;
 mod idle;
-#[cfg(all(test, not(loom)))]
-mod kept_tests;
 mod loops;
 #[cfg(all(test, loom))]
 mod model;
 mod stages;
 mod tasks;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use debts::{Debts, Inboxes};
 pub(crate) use idle::Sweeps;
@@ -336,6 +336,16 @@ impl Sweep {
                         let import = Import::read_range(trailer);
                         self.loop_imports.push((import, first));
                         import.start
+                    }
+                    #[cfg(test)]
+                    Kind::Rerun => {
+                        let crate::records::rerun::Rerun { inner, slot, start } =
+                            crate::records::rerun::Rerun::read(trailer);
+                        let adjoint = *frame.adjoints.add(first.index());
+                        let seed = Seed { owner: Owner::NOBODY, slot: inner.output, adjoint };
+                        self.run(inner.tree, &[seed], run.program, run.account, run.sweeps)?;
+                        frame.add(slot, self.adjoints()[inner.input.index()]);
+                        start
                     }
                     #[cfg(test)]
                     Kind::Scale => {

@@ -1,0 +1,162 @@
+//! What records may do that none does outside of tests as yet: refer to objects, which live and move with the heap's
+//! evacuations until the sweep, and sweep another tape in the middle of their own.
+
+use super::{Seed, Sweep};
+use crate::bytecode::isa::Bank;
+use crate::bytecode::module::ModuleDef;
+use crate::memory::heap::{ARRAY_HEADER, Heap, HeapLimits, LEN, Ref, Roots, array_header, set_first};
+use crate::memory::pool::SlabPool;
+use crate::memory::stack::Extent;
+use crate::records::rerun::{self, Inner};
+use crate::records::scale;
+use crate::running::limits::Limits;
+use crate::running::meter::Account;
+use crate::running::program::Program;
+use crate::tape::Tape;
+use crate::word::{Owner, Slot};
+use std::sync::Arc;
+
+/// A heap and a tape, as a worker has them.
+struct Recorder {
+    heap: Heap,
+    tape: Tape,
+}
+
+impl Recorder {
+    fn new(account: &Account) -> Self {
+        let pool = Arc::new(SlabPool::default());
+        let mut recorder = Recorder { heap: Heap::new(pool.clone()), tape: Tape::new(pool) };
+        recorder.heap.begin(HeapLimits { allocated_bytes: u64::MAX, live_bytes: 1 << 30 }, account);
+        recorder.tape.begin(1 << 30, account);
+        recorder
+    }
+
+    /// An array of one real, to which nothing refers but the record that is made of it.
+    fn array(&mut self, element: f64) -> Ref {
+        let roots = Roots { frames: &mut [], kept: self.tape.kept() };
+        let words = ARRAY_HEADER + 1;
+        let array = self.heap.allocate(array_header(Bank::Real), words, 0, roots).expect("there is room");
+        // SAFETY: the array has so many words.
+        unsafe {
+            *array.add(LEN) = 1;
+            set_first(array, Slot::NONE);
+            *array.add(ARRAY_HEADER).cast::<f64>() = element;
+        }
+        array
+    }
+
+    /// Records a product with an array's element. Returns the product's slot.
+    fn scale(&mut self, slot: Slot, array: Ref) -> Slot {
+        let cell = self.tape.kept().keep(array);
+        let (start, product) = self.tape.record(scale::BYTES, 1, 1).expect("there is room");
+        // SAFETY: there is room for the record.
+        unsafe { scale::write(start, cell, slot, product) };
+        product
+    }
+
+    /// Records the result of a run of its own. Returns its slot.
+    fn rerun(&mut self, slot: Slot, inner: &Inner) -> Slot {
+        let (start, result) = self.tape.record(rerun::BYTES, 1, 1).expect("there is room");
+        // SAFETY: there is room for the record.
+        unsafe { rerun::write(start, inner, slot, result) };
+        result
+    }
+
+    /// Ends a run that was given `input`.
+    fn finish(&mut self, input: Slot, output: Slot) -> Inner {
+        self.tape.finish();
+        Inner { tree: self.tape.root(), input, output }
+    }
+
+    /// Makes arrays that nothing refers to, until the heap has been evacuated several times.
+    fn churn(&mut self) {
+        for n in 0..1_000_000 {
+            self.array(f64::from(n));
+        }
+        assert!(self.heap.held() < 32 << 20, "garbage is freed");
+    }
+}
+
+#[test]
+fn a_record_keeps_what_it_refers_to_and_follows_it() {
+    let mut account = Account::default();
+    account.begin(&Limits::default(), None);
+    let program = Program::new(ModuleDef::default(), None);
+    let mut recorder = Recorder::new(&account);
+    let x = recorder.tape.reserve_slots(1).expect("there is room");
+    let array = recorder.array(2.0);
+    let mut y = recorder.scale(x, array);
+    recorder.churn();
+    let moved = *recorder.tape.kept().young().next().expect("the array is kept");
+    assert_ne!(moved, array, "an evacuation moves what is small");
+    for factor in [3.0, 0.5, -7.0] {
+        let array = recorder.array(factor);
+        y = recorder.scale(y, array);
+        recorder.churn();
+    }
+    recorder.tape.finish();
+    let mut sweep = Sweep::new(Extent::of(0));
+    let seed = Seed { owner: Owner::NOBODY, slot: y, adjoint: 1.0 };
+    // SAFETY: the run has ended, and its tape is there.
+    unsafe { sweep.run(recorder.tape.root(), &[seed], &program, &account, None) }.expect("nothing stops it");
+    assert_eq!(sweep.adjoints()[x.index()], 2.0 * 3.0 * 0.5 * -7.0);
+}
+
+#[test]
+fn a_task_moves_its_own_references_only() {
+    let mut account = Account::default();
+    account.begin(&Limits::default(), None);
+    let mut recorder = Recorder::new(&account);
+    let outer = recorder.array(2.0);
+    recorder.tape.kept().keep(outer);
+    let (floor, kept) = (recorder.heap.raise_floor(), recorder.tape.raise_floor());
+    let inner = recorder.array(3.0);
+    recorder.tape.kept().keep(inner);
+    recorder.churn();
+    let young: Vec<Ref> = recorder.tape.kept().young().map(|cell| *cell).collect();
+    assert!(young.len() == 1 && young[0] != inner, "the task's own object has moved");
+    recorder.heap.restore_floor(floor);
+    recorder.tape.restore_floor(kept);
+    let all: Vec<Ref> = recorder.tape.kept().young().map(|cell| *cell).collect();
+    assert_eq!(all, [outer, young[0]]);
+    recorder.churn();
+    let elements = recorder.tape.kept().young().map(|array| {
+        // SAFETY: the cells hold arrays of one real.
+        unsafe { *array.add(ARRAY_HEADER).cast::<f64>() }
+    });
+    assert_eq!(elements.collect::<Vec<_>>(), [2.0, 3.0]);
+}
+
+#[test]
+fn a_sweep_may_run_inside_of_another() {
+    let mut account = Account::default();
+    account.begin(&Limits::default(), None);
+    let program = Program::new(ModuleDef::default(), None);
+    let mut recorders = [(); 3].map(|()| Recorder::new(&account));
+    let inputs = recorders.each_mut().map(|recorder| recorder.tape.reserve_slots(2).expect("there is room").offset(1));
+    let [innermost, middle, outermost] = &mut recorders;
+    let factor = innermost.array(3.0);
+    let tripled = innermost.scale(inputs[0], factor);
+    let inner = innermost.finish(inputs[0], tripled);
+    let factor = middle.array(5.0);
+    let mut y = middle.rerun(inputs[1], &inner);
+    y = middle.scale(y, factor);
+    let inner = middle.finish(inputs[1], y);
+    let factor = outermost.array(2.0);
+    let mut z = outermost.scale(inputs[2], factor);
+    for _ in 0..2 {
+        z = outermost.rerun(z, &inner);
+    }
+    let all = outermost.finish(inputs[2], z);
+    let mut sweep = Sweep::new(Extent::of(0));
+    for adjoint in [1.0, -0.5] {
+        // SAFETY: all runs have ended, and their tapes are there.
+        let swept = unsafe {
+            let seed = Seed { owner: Owner::NOBODY, slot: all.output, adjoint };
+            sweep.run(all.tree, &[seed], &program, &account, None)
+        };
+        swept.expect("nothing stops it");
+        assert_eq!(sweep.adjoints()[all.input.index()], adjoint * 2.0 * 15.0 * 15.0);
+        assert_eq!(sweep.used, 0, "all cells are free again");
+    }
+}
