@@ -6,7 +6,7 @@
 //!
 //! What makes it sound to call them is one rule, which the comments below name:
 //!
-//! **Context**: `context` is the state of the run, an [`Interp`] with the run's program, that native code was entered
+//! **Context**: `context` is the state of the run, an `Interp` with the run's program, that native code was entered
 //! with, on this thread. Neither that code nor anybody else touches the state until the helper returns, so the one
 //! reference that a helper makes to it is the only one.
 
