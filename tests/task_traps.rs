@@ -1,4 +1,5 @@
-//! Tasks that trap and tasks at limits: a fork ends as if its tasks had run one after the other, on every engine.
+//! Tasks at limits: a fork ends as if its tasks had run one after the other, on every engine. Which of several traps
+//! counts is in `filetests/forks/traps`.
 
 mod support;
 
@@ -6,35 +7,7 @@ use dualvm_vm::engine::Limits;
 use dualvm_vm::trap::{Limit, TrapKind};
 use dualvm_vm::value::Value;
 use support::engines::{Mode, Outcome};
-use support::tasks::{load, outcome, outcome_at, reals, trap, trap_at};
-
-#[test]
-fn the_first_trap_from_the_left_counts() {
-    let code = |left: &str, right: &str| {
-        format!(
-            "func \"f\" (real) -> (real) regs 3 real
-            {{
-              fork 3
-              task \"{left}\" (r0) -> (r1)
-              task \"same\" (r0) -> (r2)
-              task \"{right}\" (r0) -> (r0)
-              add r0, r1, r0
-              ret (r0)
-            }}"
-        )
-    };
-    for (left, right, message, function) in [
-        ("stop_left", "stop_right", "left", "stop_left"),
-        ("sine", "stop_right", "right", "stop_right"),
-        ("stop_left", "sine", "left", "stop_left"),
-        ("stop_right", "stop_left", "right", "stop_right"),
-    ] {
-        let trap = trap(&code(left, right), &reals(&[0.5]));
-        assert_eq!(trap.kind, TrapKind::Message(message.into()));
-        let functions: Vec<&str> = trap.innermost.iter().map(|frame| frame.function.as_str()).collect();
-        assert_eq!(functions, [function, "f"]);
-    }
-}
+use support::tasks::{load, outcome, outcome_at, reals, trap_at};
 
 #[test]
 fn a_task_that_runs_for_ever_hides_traps_on_its_right() {
@@ -57,56 +30,6 @@ fn a_task_that_runs_for_ever_hides_traps_on_its_right() {
         let expected = if fuel < 10 { TrapKind::Limit(Limit::Fuel) } else { TrapKind::Message("right".into()) };
         assert_eq!(trap_at(&code(stop, endless), &reals(&[0.5]), &limits).kind, expected, "{fuel}");
     }
-}
-
-#[test]
-fn a_trap_deep_in_one_branch_comes_before_one_at_the_surface_of_the_next() {
-    let code = "func \"deep\" (real, int) -> (real) regs 2 real, 2 int
-        {
-          branch i0, more, leaf
-        more:
-          iconst i1, 1
-          isub i0, i0, i1
-          fork 2
-          task \"sine\" (r0) -> (r1)
-          task \"deep\" (r0, i0) -> (r0)
-          ret (r0)
-        leaf:
-          trap m0
-        }
-        func \"f\" (real, int) -> (real) regs 2 real, 1 int
-        {
-          fork 2
-          task \"deep\" (r0, i0) -> (r1)
-          task \"stop_right\" (r0) -> (r0)
-          ret (r0)
-        }";
-    for n in [0, 1, 5, 200] {
-        let trap = trap(code, &[Value::Real(0.5), Value::Int(n)]);
-        assert_eq!(trap.kind, TrapKind::Message("left".into()));
-        assert_eq!(trap.innermost.len() + trap.omitted + trap.outermost.len(), n as usize + 2);
-    }
-}
-
-#[test]
-fn the_first_range_that_traps_counts() {
-    let code = "func \"inverses\" (int, int, int) -> (t4) regs 4 int, t4
-        {
-          isub i3, i0, i2
-          idiv i3, i0, i3
-          pack p0 (i3)
-          ielem i3, p0, i0
-          ret (p0)
-        }
-        func \"f\" (int, int) -> (t4) regs 2 int, t4
-        {
-          pmap p0, \"inverses\", i0 (i1)
-          ret (p0)
-        }";
-    let at = |n, k| trap(code, &[Value::Int(n), Value::Int(k)]).kind;
-    assert_eq!(at(300, 0), TrapKind::DivisionByZero);
-    assert_eq!(at(256, 1), TrapKind::DivisionByZero);
-    assert_eq!(at(256, 2), TrapKind::IndexOutOfBounds { index: 1, len: 1 });
 }
 
 #[test]

@@ -82,19 +82,6 @@ pub(crate) fn trap_at(code: &str, args: &[Value], limits: &Limits) -> Trap {
     trap
 }
 
-#[track_caller]
-pub(crate) fn trap(code: &str, args: &[Value]) -> Trap {
-    trap_at(code, args, &Limits::default())
-}
-
 pub(crate) fn reals(xs: &[f64]) -> Vec<Value> {
     xs.iter().map(|&x| Value::Real(x)).collect()
-}
-
-/// Sums of `sin(k · x)²` over some `k`, and the derivative.
-pub(crate) fn wave_squares(x: f64, ks: impl IntoIterator<Item = usize>) -> (f64, f64) {
-    ks.into_iter().map(|k| k as f64).fold((0.0, 0.0), |(sum, slope), k| {
-        let (sin, cos) = (k * x).sin_cos();
-        (sum + sin * sin, slope + 2.0 * sin * cos * k)
-    })
 }

@@ -140,7 +140,7 @@ impl<'m> Reader<'m> {
             HostType::Array { element, .. } => unsafe { self.array(element, from.object()) },
             // SAFETY: the reference leads to a complete list of the heap, which the verified type says.
             HostType::List { element, .. } => unsafe { self.list(element, from.object()) },
-            // SAFETY: the reference leads to a complete object of the data type's heap type, which the verifier has checked.
+            // SAFETY: the reference leads to a complete object of the data type's heap type, as the verified type says.
             HostType::Data { data, .. } => unsafe { self.variant(*data, from.object()) },
         }
     }
