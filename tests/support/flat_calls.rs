@@ -107,7 +107,7 @@ pub(crate) fn gradient(function: &Function, gradient: &[Value]) -> Vec<Owned> {
     arguments(function, gradient).into_iter().map(discrete).collect()
 }
 
-/// The statistics that are the same in every run: without times, and without what strands hold side by side.
+/// The statistics that are the same in every run: without times, and without what executions hold side by side.
 pub(crate) fn counts(stats: Stats) -> Stats {
     let mut counts = stats;
     (counts.forward, counts.sweep) = (Duration::ZERO, Duration::ZERO);

@@ -115,7 +115,7 @@ impl OpenTask<'_> {
 /// A range that was imported, and its first local slot.
 type RangeImport = (Import, Slot);
 
-/// The memory of a strand of a sweep, kept between runs.
+/// The memory of an execution of a sweep, kept between runs.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     /// Adjoints of the tasks that are being swept, the innermost last.

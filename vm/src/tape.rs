@@ -1,7 +1,7 @@
 //! The tape of a recording run: records in slabs, and the counter of slots. What records hold is in
 //! [`crate::records`].
 //!
-//! - `slabs`: the memory that a strand's tapes stand in;
+//! - `slabs`: the memory that an execution's tapes stand in;
 //! - `task`: the tape of a task, which is parked while other tasks run;
 //! - `tree`: how the tapes of a run hang together;
 //! - `imports`: what a task uses of other tasks' tapes.
@@ -67,7 +67,7 @@ struct TaskState {
     below: Totals,
 }
 
-/// The tapes that a strand writes: one at a time, that of the task that runs.
+/// The tapes that an execution writes: one at a time, that of the task that runs.
 #[derive(Debug)]
 pub(crate) struct Tape {
     slabs: SlabWriter,
@@ -113,8 +113,8 @@ impl Tape {
         self.task = TaskState::new(root);
     }
 
-    /// Begins a strand, in the rest of a slab of one that has ended, if there is one.
-    pub(crate) fn begin_strand(&mut self, account: &Account, bytes_max: u64) {
+    /// Begins an execution, in the rest of a slab of one that has ended, if there is one.
+    pub(crate) fn begin_part(&mut self, account: &Account, bytes_max: u64) {
         self.release();
         self.slabs.begin(bytes_max, account, false);
         self.share(true);
@@ -196,24 +196,24 @@ impl Tape {
         list
     }
 
-    /// Goes on in the rest of a slab that a strand of the same run has left, if there is one.
+    /// Goes on in the rest of a slab that an execution of the same run has left, if there is one.
     pub(crate) fn take_rest(&mut self, account: &Account) {
         self.slabs.take_rest(account);
         self.task.stretch = self.slabs.top;
     }
 
-    /// Leaves the rest of the slab to another strand of the same run.
+    /// Leaves the rest of the slab to another execution of the same run.
     pub(crate) fn leave_rest(&mut self, account: &Account) {
         self.slabs.leave_rest(account);
         self.task.stretch = self.slabs.top;
     }
 
-    /// Ends a strand: what it has written is for the one that forked it.
+    /// Ends an execution: what it has written is for the one that forked it.
     pub(crate) fn leave(&mut self, account: &Account) -> Written {
         self.slabs.leave(account)
     }
 
-    /// Takes over what a strand that has ended has written.
+    /// Takes over what an execution that has ended has written.
     pub(crate) fn absorb(&mut self, written: Written) {
         self.slabs.absorb(written);
     }
@@ -229,12 +229,12 @@ impl Tape {
         self.task.stretch = self.slabs.top;
     }
 
-    /// Begins or ends a stretch of time in which other strands run.
+    /// Begins or ends a stretch of time in which other executions run.
     pub(crate) fn share(&mut self, shared: bool) {
         self.slabs.share(shared, self.task.next_slot);
     }
 
-    /// Bytes of slabs and adjoints of this strand.
+    /// Bytes of slabs and adjoints of this execution.
     pub(crate) fn held(&self) -> u64 {
         self.slabs.held(self.task.next_slot)
     }

@@ -4,7 +4,7 @@
 //! (`heap/evacuation.rs`; the roots are the run's reference registers, and what its records hold); large ones have
 //! memory of their own and stay.
 //!
-//! A heap belongs to a strand. What was there before a task began may be in use by other tasks, so it stays: the
+//! A heap belongs to an execution. What was there before a task began may be in use by other tasks, so it stays: the
 //! task's [`Floor`] says how much that is, and only objects above it are moved or freed. Every slab and every large
 //! object says which heap it belongs to and when that got it.
 
@@ -111,11 +111,19 @@ pub(crate) struct HeapLimits {
 pub(crate) struct Roots<'a> {
     /// Those of the task's frames.
     pub(crate) frames: &'a mut [Ref],
-    /// Those of records.
-    pub(crate) kept: &'a mut Kept,
+    /// Those of records; `None` while nothing is recorded yet.
+    pub(crate) kept: Option<&'a mut Kept>,
 }
 
-/// The heap of a strand.
+impl Roots<'_> {
+    /// No references: nothing is evacuated while the host's arguments are written.
+    #[inline(always)]
+    pub(crate) fn none() -> Self {
+        Roots { frames: &mut [], kept: None }
+    }
+}
+
+/// The heap of an execution.
 #[derive(Debug)]
 pub(crate) struct Heap {
     pool: Arc<SlabPool>,
@@ -131,7 +139,7 @@ pub(crate) struct Heap {
     floor: Floor,
     /// That of the run, while there is one.
     account: *const Account,
-    /// Whether other strands draw on the account, too.
+    /// Whether other executions draw on the account, too.
     shared: bool,
     /// Kept from the last run, for the first slab of the next: small runs leave the pool alone.
     spare: Option<Slab>,
@@ -271,7 +279,7 @@ impl Heap {
         Mark { floor: self.top_floor(), allocated: self.allocated, evacuated: self.evacuated, peak: self.peak() }
     }
 
-    /// Begins or ends a stretch in which other strands run.
+    /// Begins or ends a stretch in which other executions run.
     pub(crate) fn share(&mut self, shared: bool) {
         self.shared = shared;
     }
@@ -281,12 +289,12 @@ impl Heap {
         unsafe { self.account.as_ref() }
     }
 
-    /// The account, while other strands draw on it.
+    /// The account, while other executions draw on it.
     fn shared_account(&self) -> Option<&Account> {
         self.account().filter(|_| self.shared)
     }
 
-    /// Ends a strand: its objects are for the one that forked it. The heap is another one from now on, because they
+    /// Ends an execution: its objects are for the one that forked it. The heap is another one from now on, because they
     /// keep its number until they are absorbed.
     pub(crate) fn leave(&mut self) -> Left {
         let (held, peak) = (self.held(), self.peak());
@@ -305,10 +313,10 @@ impl Heap {
         left
     }
 
-    /// Takes what a strand has left.
+    /// Takes what an execution has left.
     pub(crate) fn absorb(&mut self, left: Left) {
         self.peak = self.peak.max(self.held() + left.peak);
-        // What the strand left may be garbage, all of it.
+        // What the execution left may be garbage, all of it.
         let since = self.allocated - self.evacuated_at + left.held;
         self.allocated += left.allocated;
         // It has drawn on the account for them.
@@ -371,12 +379,12 @@ impl Heap {
         (self.slabs.len() * SLAB_BYTES) as u64 + self.large_bytes
     }
 
-    /// Bytes that all strands hold.
+    /// Bytes that all executions hold.
     fn held_by_all(&self) -> u64 {
         self.shared_account().map_or(self.held(), |account| account.live_bytes.load(Ordering::Relaxed))
     }
 
-    /// Tells the other strands that this one holds more or less.
+    /// Tells the other executions that this one holds more or less.
     pub(crate) fn changed(&self, bytes: i64) {
         if let Some(account) = self.shared_account() {
             account.live_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -430,7 +438,7 @@ impl Heap {
         let bytes = (words as u64).checked_mul(8).ok_or(Limit::LiveBytes)?;
         self.allocated = self.allocated.checked_add(bytes).ok_or(Limit::AllocatedBytes)?;
         self.check_allocated()?;
-        // The account knows the stacks of all strands.
+        // The account knows the stacks of all executions.
         let reserved = if self.shared { 0 } else { reserved };
         let needed = reserved.saturating_add(bytes.max(SLAB_BYTES as u64));
         let too_much = |heap: &Self| heap.held_by_all().saturating_add(needed) > heap.limits.live_bytes;
@@ -497,7 +505,7 @@ impl Heap {
     }
 }
 
-/// The objects of a strand that has ended, and what it counted.
+/// The objects of an execution that has ended, and what it counted.
 #[derive(Debug)]
 pub(crate) struct Left {
     slabs: Vec<HeapSlab>,

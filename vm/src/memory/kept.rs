@@ -45,7 +45,7 @@ pub(crate) struct Place {
     cells: usize,
 }
 
-/// The references that the tapes of a strand hold.
+/// The references that the tapes of an execution hold.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     chunks: Vec<(Chunk, usize)>,
@@ -119,7 +119,7 @@ impl Kept {
         }
     }
 
-    /// Takes the cells of a strand that has ended.
+    /// Takes the cells of an execution that has ended.
     pub(crate) fn absorb(&mut self, other: Kept) {
         self.chunks.extend(other.chunks);
     }

@@ -1,4 +1,4 @@
-//! The stacks of a run: address space that never moves, so that native code and the strands that nest on a stack may
+//! The stacks of a run: address space that never moves, so that native code and the executions that nest on a stack may
 //! keep pointers into it, and that grows where it is. The system backs it with memory where it is touched. At both ends
 //! of each there are pages that nobody may touch: what goes too far ends the process and doesn't write to what is not
 //! its own.

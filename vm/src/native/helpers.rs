@@ -6,7 +6,7 @@
 //!
 //! What makes it sound to call them is one rule, which the comments below name:
 //!
-//! **Context**: `context` is the state of the run, an `Interp` with the run's program, that native code was entered
+//! **Context**: `context` is a `Worker` with the run's program, that native code was entered
 //! with, on this thread. Neither that code nor anybody else touches the state until the helper returns, so the one
 //! reference that a helper makes to it is the only one.
 
@@ -273,7 +273,7 @@ unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: worker.exec.tape.kept() };
+        let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: Some(worker.exec.tape.kept()) };
         match worker.exec.heap.allocate(header, words, worker.stacks.bytes, roots) {
             Ok(object) => object,
             Err(limit) => {
@@ -494,7 +494,7 @@ unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_e
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: worker.exec.tape.kept() };
+        let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: Some(worker.exec.tape.kept()) };
         let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
         match heap::build(
             &mut worker.exec.heap,

@@ -1,5 +1,5 @@
-//! A real that comes from a run of its own, whose tape is swept when the record is: what a sweep inside of a sweep looks
-//! like, for tests. No kind outside of them does that as yet.
+//! A real that comes from a run of its own, whose tape is swept when the record is: what a sweep inside of a sweep
+//! looks like, for tests. No kind outside of them does that as yet.
 //!
 //! ```text
 //! the run (8 bytes) │ slot of the real that it was given (4) │ trailer: slot of its result

@@ -18,7 +18,7 @@ use super::worker::Worker;
 use super::workers::RunInfo;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
-use crate::code::{Inst, Mode, Position, cell, for_each_inst, value_of};
+use crate::code::{Inst, Mode, Position, align_dispatch, cell, for_each_inst, value_of};
 use crate::math;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots};
 use crate::native::{Code, Status, Tier};
@@ -100,17 +100,17 @@ impl Worker {
             return unsafe { self.activate(func, base, remaining) }.map(|_| ());
         }
         let ground = self.open_native()?;
-        // SAFETY: promised by the caller. The stack belongs to this strand, which runs nowhere else meanwhile. Nothing
+        // SAFETY: promised by the caller. The stack is this worker's, which runs nowhere else meanwhile. Nothing
         // below unwinds: a generator's panics and those of the host's jobs are caught where these are called.
         unsafe { ground.run(|| self.run_callee(func, base, remaining)) }
     }
 
-    /// Runs a function whose arguments are its first registers, natively or interpreted, on the stack that the strand
-    /// runs on.
+    /// Runs a function whose arguments are its first registers, natively or interpreted, on the stack that the
+    /// execution runs on.
     ///
     /// # Safety
     /// A program runs, the function is one of it, the arguments stand at `base` and are of the parameters' types, and
-    /// nothing above them is in use. If the program has native code, the strand runs on its native stack.
+    /// nothing above them is in use. If the program has native code, the execution runs on its native stack.
     pub(super) unsafe fn run_callee(
         &mut self,
         func: FuncId,
@@ -191,18 +191,6 @@ macro_rules! trapping {
             Err(kind) => $trap!(kind),
         }
     }};
-}
-
-/// Keeps the dispatch, some twenty bytes that all instructions come back to, inside one block of 32 bytes. Where it
-/// crosses into the next one, the processor decodes it anew each time, and interpreted programs take 1.3 to 2 times as
-/// long; the linker would decide. The padding is one or two instructions that do nothing.
-#[inline(always)]
-fn align_dispatch() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: it says where the next instruction stands, and does nothing.
-    unsafe {
-        std::arch::asm!(".p2align 5", options(nomem, nostack, preserves_flags));
-    }
 }
 
 /// Expands to the interpreter's only dispatch: pure instructions from the tables, the rest by hand below.
@@ -366,7 +354,7 @@ macro_rules! define_execute {
                         let reserved = self.stacks.bytes;
                         // The references of all frames are initialised; `refs` is not used while the slice lives.
                         let frames = roots(self.exec.roots, refs.add(stream.refs));
-                        let roots = Roots { frames, kept: self.exec.tape.kept() };
+                        let roots = Roots { frames, kept: Some(self.exec.tape.kept()) };
                         limit!(self.exec.heap.allocate($header, $words, reserved, roots))
                     }};
                 }
@@ -745,7 +733,7 @@ macro_rules! define_execute {
                             Inst::Build { dst, capacity, element } => {
                                 let capacity = *ints.add(capacity.index());
                                 let frames = roots(self.exec.roots, refs.add(stream.refs));
-                                let roots = Roots { frames, kept: self.exec.tape.kept() };
+                                let roots = Roots { frames, kept: Some(self.exec.tape.kept()) };
                                 let built = heap::build(&mut self.exec.heap, capacity, element, RECORD, self.stacks.bytes, roots);
                                 match built {
                                     Ok(builder) => *refs.add(dst.index()) = builder,

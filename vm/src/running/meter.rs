@@ -4,7 +4,7 @@
 //! flags that stop a run are looked at when a slice is used up. Whether fuel suffices depends on the sum alone, not
 //! on the slices.
 //!
-//! A run is one strand, or several at a time where forks run in parallel ([`crate::running::interp::tasks`]). All of
+//! A run is one execution, or several at a time where forks run in parallel ([`crate::running::tasks`]). All of
 //! them draw on one [`Account`], each through a [`Meter`] of its own.
 
 mod account;
@@ -25,7 +25,7 @@ const SLICE: u64 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Halt<'a> {
     halted: AtomicBool,
-    /// That of the fork which the strand is a part of.
+    /// That of the fork which the execution is a part of.
     outer: Option<&'a Halt<'a>>,
 }
 
@@ -43,13 +43,13 @@ impl<'a> Halt<'a> {
     }
 }
 
-/// A strand's access to the account.
+/// An execution's access to the account.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     pub(crate) account: &'a Account,
-    /// Tells that the strand's outcome is of no use any more.
+    /// Tells that the execution's outcome is of no use any more.
     pub(crate) halt: Option<&'a Halt<'a>>,
-    /// Fuel that this strand was given and didn't return.
+    /// Fuel that this execution was given and didn't return.
     received: u64,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Meter<'a> {
         Meter { account, halt, received: 0 }
     }
 
-    /// Fuel that this strand has used, given what is left of its slice.
+    /// Fuel that this execution has used, given what is left of its slice.
     #[inline]
     pub(crate) fn used(&self, left: i64) -> u64 {
         self.received.wrapping_sub(left as u64)
@@ -76,7 +76,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// [`Meter::refill`] of the only strand that there is: nobody else draws on the account.
+    /// [`Meter::refill`] of the only execution that there is: nobody else draws on the account.
     #[inline]
     pub(crate) fn refill_alone(&mut self, left: i64) -> Result<i64, TrapKind> {
         self.poll(Duration::ZERO)?;
@@ -87,7 +87,7 @@ impl<'a> Meter<'a> {
         Ok(self.receive(before, left))
     }
 
-    /// All fuel handed out, with a new slice for this strand; `None` if more was used than there is.
+    /// All fuel handed out, with a new slice for this execution; `None` if more was used than there is.
     #[inline]
     fn grant(&self, granted: u64, left: i64) -> Option<u64> {
         let used = granted.wrapping_sub(left as u64);
@@ -102,18 +102,18 @@ impl<'a> Meter<'a> {
         slice as i64
     }
 
-    /// Forgets all that was used since the strand had used `used`; nothing is left of its slice.
+    /// Forgets all that was used since the execution had used `used`; nothing is left of its slice.
     pub(crate) fn rewind(&mut self, used: u64) {
         self.received = used;
     }
 
-    /// Returns what is left of the strand's slice.
+    /// Returns what is left of the execution's slice.
     pub(crate) fn settle(&mut self, left: i64) {
         self.account.granted.fetch_sub(left as u64, Ordering::Relaxed);
         self.received = self.used(left);
     }
 
-    /// Whether the strand is to stop.
+    /// Whether the execution is to stop.
     #[inline]
     fn poll(&self, unwinding: Duration) -> Result<(), TrapKind> {
         if self.account.is_stopped() || self.halt.is_some_and(Halt::is_halted) {
@@ -138,7 +138,7 @@ mod loom_tests {
     }
 
     /// Uses all of some slices and a part of the last. Returns what was used, and why it stopped early, if it did.
-    fn strand(account: &Account, held: &Ghost, slices: usize, rest: i64) -> (u64, Option<TrapKind>) {
+    fn draw(account: &Account, held: &Ghost, slices: usize, rest: i64) -> (u64, Option<TrapKind>) {
         let mut meter = Meter::new(account, None);
         let (mut left, mut stopped) = (0, None);
         for n in 1..=slices {
@@ -168,9 +168,9 @@ mod loom_tests {
                 let (account, held) = (account(fuel_max, None), std::sync::Arc::new(Ghost::new(0)));
                 let other = {
                     let (account, held) = (account.clone(), held.clone());
-                    thread::spawn(move || strand(&account, &held, 2, 7))
+                    thread::spawn(move || draw(&account, &held, 2, 7))
                 };
-                let (used, stopped) = strand(&account, &held, 2, 100);
+                let (used, stopped) = draw(&account, &held, 2, 100);
                 let (other_used, other_stopped) = other.join().unwrap();
                 assert_eq!(account.used(0), used + other_used);
                 assert_eq!(held.load(SeqCst), used + other_used);

@@ -1,19 +1,19 @@
 //! Tasks: how forks and parallel maps run, on one thread or on many.
 //!
-//! A *strand* is what one [`Worker`] runs, with stacks, a heap and a tape writer of its own. A run begins with one. A
-//! fork hands halves of its tasks to rayon; a half that another thread takes becomes a strand of its own, whose heap
-//! and tapes the forking strand absorbs when both halves have ended, and all others run in the strand that forked, on
-//! the same stacks, one after the other. So what a task costs doesn't depend on how many threads there are, and a fork
-//! that nobody shares costs little more than calls.
+//! An *execution* is what one [`Worker`] runs, with stacks, a heap and a tape writer of its own. A run begins with one.
+//! A fork hands halves of its tasks to rayon; a half that another thread takes becomes an execution of its own, whose
+//! heap and tapes the forking execution absorbs when both halves have ended, and all others run in the execution that
+//! forked, on the same stacks, one after the other. So what a task costs doesn't depend on how many threads there are,
+//! and a fork that nobody shares costs little more than calls.
 //!
 //! The outcome of a run is that of running all tasks from left to right:
 //! - A task has its own tape whether it runs in parallel or not, and how a parallel map is divided depends on its
 //!   length only. So the tree of tapes, and with it the order of all sums of the sweep, depends on the program alone.
 //! - A trap makes what is to its right meaningless, which is told so ([`Halt`]), and waits for what is to its left: the
 //!   leftmost trap counts.
-//! - Whether a limit is reached may depend on the schedule. If one is while there are several strands, all stop, and
-//!   the outermost fork runs again, on one strand. Programs are pure and a fork leaves no trace before it has ended, so
-//!   that is the outcome of the run from left to right.
+//! - Whether a limit is reached may depend on the schedule. If one is while there are several executions, all stop, and
+//!   the outermost fork runs again, on one execution. Programs are pure and a fork leaves no trace before it has ended,
+//!   so that is the outcome of the run from left to right.
 
 mod stolen;
 
@@ -32,8 +32,9 @@ use stolen::{Ended, Waiting, run_stolen};
 
 /// A parallel map has at most this many tasks.
 const MAP_TASKS_MAX: u64 = 256;
-/// Where threads take halves from each other in turn, as in a long chain of forks, strands nest on the stacks of
-/// strands that wait. From so many on, a strand offers halves of its forks to others only if its tasks are worth it.
+/// Where threads take halves from each other in turn, as in a long chain of forks, executions nest on the stacks of
+/// executions that wait. From so many on, an execution offers halves of its forks to others only if its tasks are worth
+/// it.
 const NESTED_MAX: u32 = 16;
 /// Instructions of a task that are worth it: about as long as it takes to hand it to another thread.
 const GRAIN: i64 = 4000;
@@ -49,8 +50,8 @@ enum Tasks<'a> {
 ///
 /// What unsafe functions here call a *running fork*: its arguments stand in their places, of the parameters' types, and
 /// nobody writes to them before it has ended; there are places for the results of all tasks, into which each task
-/// writes its own; all of these are places of the strand that forked, which waits for the fork. If it is recorded, the
-/// nodes are its tasks' on the tape of the task that forked.
+/// writes its own; all of these are places of the execution that forked, which waits for the fork. If it is recorded,
+/// the nodes are its tasks' on the tape of the task that forked.
 #[derive(Clone, Copy, Debug)]
 struct Fork<'a> {
     tasks: Tasks<'a>,
@@ -103,7 +104,7 @@ impl Fork<'_> {
     }
 }
 
-/// Lets both halves of a fork run in the strand that forked.
+/// Lets both halves of a fork run in the execution that forked.
 #[derive(Clone, Copy)]
 struct Here(*mut Worker);
 
@@ -118,9 +119,9 @@ impl Here {
     }
 }
 
-/// A strand's state before its first fork, to which a run goes back that starts over.
+/// An execution's state before its first fork, to which a run goes back that starts over.
 struct Before {
-    /// Fuel of the run and of the strand.
+    /// Fuel of the run and of the execution.
     used: u64,
     used_here: u64,
     heap: heap::Mark,
@@ -166,7 +167,7 @@ impl Worker {
             let arrays = args.after(&site.args).refs;
             let len = (0..tasks as usize).map(|n| *(*arrays.add(n)).add(LEN) as usize).sum::<usize>();
             let frames = roots(self.exec.roots, arrays.add(tasks as usize));
-            let roots = Roots { frames, kept: self.exec.tape.kept() };
+            let roots = Roots { frames, kept: Some(self.exec.tape.kept()) };
             let header = heap::array_header(site.element);
             let array = self.exec.heap.allocate(header, ARRAY_HEADER + len, self.stacks.bytes, roots)?;
             *array.add(LEN) = len as u64;
@@ -227,8 +228,8 @@ impl Worker {
         unsafe { self.run_outermost(fork) }
     }
 
-    /// Runs a fork with other strands, and once more without them if a limit was reached. A frame of its own, because
-    /// forks nest and this one doesn't.
+    /// Runs a fork with other executions, and once more without them if a limit was reached. A frame of its own,
+    /// because forks nest and this one doesn't.
     ///
     /// # Safety
     /// As [`Worker::attempt`].
@@ -240,7 +241,7 @@ impl Worker {
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.attempt(fork) };
         if let Err(kind) = &outcome {
-            // A limit of this strand's own, when it takes over results.
+            // A limit of this execution's own, when it takes over results.
             info.account.stop_all(kind);
         }
         self.close(&before);
@@ -255,7 +256,7 @@ impl Worker {
         unsafe { self.attempt(fork) }
     }
 
-    /// Begins a stretch with several strands.
+    /// Begins a stretch with several executions.
     fn open(&mut self) -> Before {
         let account = self.exec.info().account;
         let allocated = self.exec.heap.allocated();
@@ -275,7 +276,7 @@ impl Worker {
         }
     }
 
-    /// Ends a stretch with several strands.
+    /// Ends a stretch with several executions.
     fn close(&mut self, before: &Before) {
         self.exec.forked = false;
         self.exec.heap.share(false);
@@ -283,7 +284,7 @@ impl Worker {
         self.exec.heap.limits().allocated_bytes = before.allocated_max;
     }
 
-    /// Goes back to before the fork, and on without other strands.
+    /// Goes back to before the fork, and on without other executions.
     #[cold]
     fn start_over(&mut self, before: &Before) {
         let info = self.exec.info();
@@ -301,7 +302,7 @@ impl Worker {
     /// Runs tasks and puts the fork on the tape.
     ///
     /// # Safety
-    /// It is a running fork of this strand, but for the nodes, and nothing above it on the stacks is in use.
+    /// It is a running fork of this execution, but for the nodes, and nothing above it on the stacks is in use.
     #[inline(never)]
     unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<Slot, TrapKind> {
         let mut on_tape: Option<(Parked, *mut ForkNode)> = None;
@@ -318,7 +319,7 @@ impl Worker {
         if let Some((parked, node)) = on_tape {
             self.exec.tape.resume(parked);
             if outcome.is_ok() {
-                // SAFETY: all tasks have ended, and what their strands wrote was absorbed.
+                // SAFETY: all tasks have ended, and what their executions wrote was absorbed.
                 unsafe {
                     first = self.take_results(&fork)?;
                     self.exec.tape.join(node)?;
@@ -333,7 +334,7 @@ impl Worker {
     /// Gives the active results of tasks slots of the task that forked them. Returns as [`Worker::run_fork`].
     ///
     /// # Safety
-    /// It is a running fork of this strand that is recorded, and all of its tasks have ended well.
+    /// It is a running fork of this execution that is recorded, and all of its tasks have ended well.
     unsafe fn take_results(&mut self, fork: &Fork<'_>) -> Result<Slot, Limit> {
         // SAFETY: the tasks have left their results there, with words of their own tapes.
         unsafe {
@@ -367,8 +368,8 @@ impl Worker {
     /// Runs the tasks from `start` to `end`, with frames from `base` on. Returns the instructions of the longest one.
     ///
     /// # Safety
-    /// It is a running fork, of this strand or of another one, with these tasks, which nobody else runs. `base` is a
-    /// place on this strand's stacks, above which nothing is in use.
+    /// It is a running fork, of this execution or of another one, with these tasks, which nobody else runs. `base` is a
+    /// place on this execution's stacks, above which nothing is in use.
     unsafe fn run_tasks(
         &mut self,
         fork: &Fork<'_>,
@@ -404,16 +405,16 @@ impl Worker {
         let info = self.exec.info();
         let middle = start + (end - start) / 2;
         let halt = Halt::new(self.exec.meter().halt);
-        // All that happens before the fork has ended reaches the strand through this pointer, one after the other: the
-        // halves that run here, and strands that borrow its stacks while it waits.
-        let strand: *mut Worker = self;
-        // SAFETY: the strand outlives its wait, and `self` isn't used before that has ended.
-        let waiting = unsafe { Waiting::begin(strand, base) };
-        let here = Here(strand);
+        // All that happens before the fork has ended reaches the worker through this pointer, one after the other: the
+        // halves that run here, and executions that borrow its stacks while it waits.
+        let worker: *mut Worker = self;
+        // SAFETY: the execution outlives its wait, and `self` isn't used before that has ended.
+        let waiting = unsafe { Waiting::begin(worker, base) };
+        let here = Here(worker);
         let base = Base(base);
         let (left, right) = rayon::join_context(
             |_| {
-                // SAFETY: the strand runs this half first; the other one runs in it afterwards or not at all.
+                // SAFETY: the execution runs this half first; the other one runs in it afterwards or not at all.
                 let outcome = unsafe { (*here.get()).run_tasks(fork, start, middle, base.get()) };
                 if outcome.is_err() {
                     halt.halt();
@@ -436,15 +437,15 @@ impl Worker {
         self.join_halves(left, right)
     }
 
-    /// The outcome of two halves: the left one's trap counts. Takes over what the strand of the right one has left.
+    /// The outcome of two halves: the left one's trap counts. Takes over what the execution of the right one has left.
     #[inline(never)]
     fn join_halves(
         &mut self,
         left: Result<i64, TrapKind>,
-        (right, strand): (Result<i64, TrapKind>, Option<Box<Ended>>),
+        (right, ended): (Result<i64, TrapKind>, Option<Box<Ended>>),
     ) -> Result<i64, TrapKind> {
-        if let Some(strand) = strand {
-            self.absorb(*strand, left.is_ok() && right.is_err());
+        if let Some(ended) = ended {
+            self.absorb(*ended, left.is_ok() && right.is_err());
         }
         Ok(left?.max(right?))
     }

@@ -221,7 +221,7 @@ impl Sweep {
     ) -> Result<(Pending<'a>, Pending<'a>), TrapKind> {
         self.poll(run)?;
         let here = Shared(&raw mut *self);
-        // While this strand waits for the second half, the thread may sweep others, with the same memory: it can't go
+        // While this sweep waits for the second half, the thread may sweep others, with the same memory: it can't go
         // on before they have ended. All of them reach the memory through this pointer, one after the other.
         let before = WAITING.replace(here.get());
         let (one, other) = rayon::join_context(
@@ -230,7 +230,7 @@ impl Sweep {
             |_| unsafe { (*here.get()).halves(run, tasks, first.0, first.1, first.2) },
             |context| {
                 let waiting = if context.migrated() { WAITING.get() } else { here.get() };
-                // SAFETY: whoever waits on this thread, this strand if nobody has taken the half, is used by nobody
+                // SAFETY: whoever waits on this thread, this execution if nobody has taken the half, is used by nobody
                 // else until this returns. The pointer is the one that it goes by meanwhile.
                 if !waiting.is_null() && unsafe { (*waiting).is_here() } {
                     // SAFETY: as above, and promised by the caller.

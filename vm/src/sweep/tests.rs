@@ -33,7 +33,7 @@ impl Recorder {
 
     /// An array of one real, to which nothing refers but the record that is made of it.
     fn array(&mut self, element: f64) -> Ref {
-        let roots = Roots { frames: &mut [], kept: self.tape.kept() };
+        let roots = Roots { frames: &mut [], kept: Some(self.tape.kept()) };
         let words = ARRAY_HEADER + 1;
         let array = self.heap.allocate(array_header(Bank::Real), words, 0, roots).expect("there is room");
         // SAFETY: the array has so many words.

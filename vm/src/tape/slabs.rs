@@ -1,4 +1,5 @@
-//! Memory for tapes: slabs that a strand fills from one end to the other, and what it costs of what the run may use.
+//! Memory for tapes: slabs that an execution fills from one end to the other, and what it costs of what the run may
+//! use.
 
 use crate::memory::kept::{self, Kept};
 use crate::memory::pool::{SLAB_BYTES, Slab, SlabPool};
@@ -12,11 +13,12 @@ const LIST_BYTES_MAX: usize = SLAB_BYTES / 4;
 /// A rest of a slab of fewer bytes than this is not worth keeping.
 const REST_BYTES_MIN: usize = 2 << 10;
 
-/// Writes to slabs, one after the other. All tapes of a strand stand in what it writes, whichever is being recorded.
+/// Writes to slabs, one after the other. All tapes of an execution stand in what it writes, whichever is being
+/// recorded.
 #[derive(Debug)]
 pub(super) struct SlabWriter {
     pool: Arc<SlabPool>,
-    /// All slabs that the strand has written to.
+    /// All slabs that the execution has written to.
     slabs: Vec<Slab>,
     /// Lists that are too long for a slab.
     lists: Vec<Box<[u64]>>,
@@ -28,13 +30,13 @@ pub(super) struct SlabWriter {
     pub(super) top: *mut u8,
     pub(super) end: *mut u8,
     bytes_max: u64,
-    /// Bytes of adjoints of tasks that this strand has run to their end or suspended.
+    /// Bytes of adjoints of tasks that this execution has run to their end or suspended.
     pub(super) ended_bytes: u64,
-    /// What other strands know of this one's bytes.
+    /// What other executions know of this one's bytes.
     published: u64,
     /// That of the run, while there is one.
     account: *const Account,
-    /// Whether other strands draw on the account, too.
+    /// Whether other executions draw on the account, too.
     shared: bool,
 }
 
@@ -57,7 +59,7 @@ impl SlabWriter {
         }
     }
 
-    /// Begins a run, or a strand of one that has several.
+    /// Begins a run, or an execution of one that has several.
     pub(super) fn begin(&mut self, bytes_max: u64, account: &Account, shared: bool) {
         self.bytes_max = bytes_max;
         (self.account, self.shared) = (account, shared);
@@ -144,7 +146,7 @@ impl SlabWriter {
         unsafe { self.account.as_ref() }.map_or(Ok(()), |account| account.time_to_fill(bytes))
     }
 
-    /// Bytes of slabs and adjoints of this strand, whose task has `slots` slots.
+    /// Bytes of slabs and adjoints of this execution, whose task has `slots` slots.
     pub(super) fn held(&self, slots: u64) -> u64 {
         let slabs = (self.slabs.len() * SLAB_BYTES) as u64;
         slabs.saturating_add(self.kept.bytes()).saturating_add(self.ended_bytes).saturating_add(slots.saturating_mul(8))
@@ -162,20 +164,20 @@ impl SlabWriter {
         if held > self.bytes_max { Err(Limit::TapeBytes) } else { Ok(()) }
     }
 
-    /// Begins or ends a stretch of time in which other strands run.
+    /// Begins or ends a stretch of time in which other executions run.
     pub(super) fn share(&mut self, shared: bool, slots: u64) {
         self.shared = shared;
         self.published = self.held(slots);
     }
 
-    /// Goes on in the rest of a slab that a strand of the same run has left, if there is one.
+    /// Goes on in the rest of a slab that an execution of the same run has left, if there is one.
     pub(super) fn take_rest(&mut self, account: &Account) {
         if let Some((top, end)) = account.take_rest() {
             (self.top, self.end) = (top, end);
         }
     }
 
-    /// Leaves the rest of the slab to another strand of the same run.
+    /// Leaves the rest of the slab to another execution of the same run.
     pub(super) fn leave_rest(&mut self, account: &Account) {
         if self.room() >= REST_BYTES_MIN {
             account.leave_rest(self.top, self.end);
@@ -183,7 +185,7 @@ impl SlabWriter {
         self.close();
     }
 
-    /// Ends a strand: what it has written is for the one that forked it.
+    /// Ends an execution: what it has written is for the one that forked it.
     pub(super) fn leave(&mut self, account: &Account) -> Written {
         self.leave_rest(account);
         Written {
@@ -195,7 +197,7 @@ impl SlabWriter {
         }
     }
 
-    /// Takes over what a strand that has ended has written.
+    /// Takes over what an execution that has ended has written.
     pub(super) fn absorb(&mut self, mut written: Written) {
         self.slabs.append(&mut written.slabs);
         self.lists.append(&mut written.lists);
@@ -233,7 +235,7 @@ impl Drop for SlabWriter {
     }
 }
 
-/// What a strand that has ended has written.
+/// What an execution that has ended has written.
 #[derive(Debug)]
 pub(crate) struct Written {
     slabs: Vec<Slab>,

@@ -159,7 +159,7 @@ impl Tape {
     /// Puts a fork on the tape of the task that ran it, whose results have become slots of it.
     ///
     /// # Safety
-    /// All tasks of the fork have ended, and their strands were absorbed.
+    /// All tasks of the fork have ended, and their executions were absorbed.
     #[inline]
     pub(crate) unsafe fn join(&mut self, fork: *mut ForkNode) -> Result<(), Limit> {
         // SAFETY: promised by the caller.

@@ -3,7 +3,7 @@
 //! A task has a numbering of slots of its own and writes its own records, whether it runs in parallel or not, so that
 //! the tree depends on the program alone. What a tape says about others, it says with pointers to their [`TaskNode`]s:
 //! these outlive the objects that name them as their owner. Nodes live in the slabs of tapes and are written by the
-//! strand that runs the task or, before and after, by the one that runs the fork.
+//! execution that runs the task or, before and after, by the one that runs the fork.
 //!
 //! This is the job graph of Smeding and Vákár (2024, section 12), with the jobs of a task that follow each other on one
 //! tape: they are totally ordered, so they can share a numbering.

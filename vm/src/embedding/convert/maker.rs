@@ -5,7 +5,6 @@
 
 use crate::bytecode::isa::Bank;
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, Heap, LEN, Ref, Roots};
-use crate::memory::kept::Kept;
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::tape::Tape;
 use crate::trap::Limit;
@@ -130,12 +129,7 @@ impl<'a> Maker<'a> {
 
     /// Memory for an array; its elements are to be written.
     pub(super) fn array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
-        let array = self.heap.allocate(
-            heap::array_header(element),
-            ARRAY_HEADER + len,
-            0,
-            Roots { frames: &mut [], kept: &mut Kept::default() },
-        )?;
+        let array = self.heap.allocate(heap::array_header(element), ARRAY_HEADER + len, 0, Roots::none())?;
         // SAFETY: the array's header is part of it.
         unsafe {
             *array.add(LEN) = len as u64;
@@ -156,12 +150,7 @@ impl<'a> Maker<'a> {
         let mut cells = Cells::new(REAL_CELL);
         for n in 0..len {
             let x = element(n)?;
-            let cell = self.heap.allocate(
-                header,
-                REAL_CELL.size(),
-                0,
-                Roots { frames: &mut [], kept: &mut Kept::default() },
-            )?;
+            let cell = self.heap.allocate(header, REAL_CELL.size(), 0, Roots::none())?;
             // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
             unsafe {
                 heap::set_owner(cell, owner);
@@ -178,12 +167,7 @@ impl<'a> Maker<'a> {
         let header = heap::object_header(INT_CELL, 1);
         let mut cells = Cells::new(INT_CELL);
         for &n in ns {
-            let cell = self.heap.allocate(
-                header,
-                INT_CELL.size(),
-                0,
-                Roots { frames: &mut [], kept: &mut Kept::default() },
-            )?;
+            let cell = self.heap.allocate(header, INT_CELL.size(), 0, Roots::none())?;
             // SAFETY: the object is a cell of this kind; the one before it waits for its rest.
             unsafe {
                 *cell.add(INT_CELL.int_at(0)).cast::<i64>() = n;
@@ -196,12 +180,7 @@ impl<'a> Maker<'a> {
     /// The list of these cells.
     pub(super) fn list(&mut self, cells: Cells) -> Result<Ref, Limit> {
         let empty = Fields::default();
-        let empty = self.heap.allocate(
-            heap::object_header(empty, 0),
-            empty.size(),
-            0,
-            Roots { frames: &mut [], kept: &mut Kept::default() },
-        )?;
+        let empty = self.heap.allocate(heap::object_header(empty, 0), empty.size(), 0, Roots::none())?;
         if cells.first.is_null() {
             return Ok(empty);
         }

@@ -3,7 +3,6 @@
 use super::maker::{Cells, Maker};
 use crate::bytecode::isa::Bank;
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, Ref, Roots};
-use crate::memory::kept::Kept;
 use crate::running::registers::Gathered;
 use crate::trap::Limit;
 
@@ -92,12 +91,7 @@ impl<'a> Store<'a> {
 
     /// Moves the last registers, as many as `filled` says, into the first fields of a new struct or variant.
     fn fields(&mut self, tag: u32, fields: Fields, filled: Fields) -> Result<Ref, Limit> {
-        let object = self.maker.heap.allocate(
-            heap::object_header(fields, tag),
-            fields.size(),
-            0,
-            Roots { frames: &mut [], kept: &mut Kept::default() },
-        )?;
+        let object = self.maker.heap.allocate(heap::object_header(fields, tag), fields.size(), 0, Roots::none())?;
         let Gathered { reals, words, ints, refs } = &mut *self.to;
         let (real, int) = (reals.len() - filled.reals, ints.len() - filled.ints);
         let reference = refs.len() - filled.refs;

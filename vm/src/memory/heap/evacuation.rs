@@ -4,6 +4,7 @@
 
 use super::object::{FORWARDED, LARGE, MARKED, references, size_of_object};
 use super::{Heap, PREFIX, Ref, Roots};
+use crate::memory::kept::Kept;
 use crate::memory::pool::SLAB_BYTES;
 use crate::running::meter::{Watch, out_of_time};
 use crate::trap::Limit;
@@ -50,7 +51,7 @@ impl Heap {
         let watch = unsafe { self.account.as_ref() }.map_or(const { Watch::none() }, Watch::of);
         let watch = &watch;
         let mut large: Vec<Ref> = Vec::new();
-        for root in roots.frames.iter_mut().chain(roots.kept.young()) {
+        for root in roots.frames.iter_mut().chain(roots.kept.into_iter().flat_map(Kept::young)) {
             watch.tick(1).map_err(out_of_time)?;
             *root = self.moved(*root, &mut large)?;
         }

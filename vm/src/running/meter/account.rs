@@ -1,8 +1,10 @@
-//! The account of a run, which all of its strands draw on: fuel, the deadline, what the host wants, and what may still
-//! be compiled or allocated. It takes no part in who gets what: that is for the [`super::Meter`] of each strand.
+//! The account of a run, which all of its executions draw on: fuel, the deadline, what the host wants, and what may
+//! still be compiled or allocated. It takes no part in who gets what: that is for the [`super::Meter`] of each
+//! execution.
 //!
-//! An account that is exhausted while several strands run says nothing yet, because slices that nobody has used count
-//! as used: the run then goes back to where it forked first, and goes on with one strand, whose outcome counts.
+//! An account that is exhausted while several executions run says nothing yet, because slices that nobody has used
+//! count as used: the run then goes back to where it forked first, and goes on with one execution, whose outcome
+//! counts.
 
 use crate::memory::pool::KEPT_BYTES_MAX;
 use crate::running::limits::Limits;
@@ -20,7 +22,7 @@ const FREEING_NS_PER_KIB: u64 = 80;
 const FILLING_NS_PER_KIB: u64 = 400;
 /// Smaller blocks take no time to speak of to be freed.
 const BLOCK_BYTES_MIN: usize = 1 << 20;
-/// Bytes of objects that a strand may allocate between two looks at the account, if it isn't the only one.
+/// Bytes of objects that an execution may allocate between two looks at the account, if it isn't the only one.
 const ALLOCATION_SLICE: u64 = 1 << 20;
 
 /// Stops runs from another thread.
@@ -52,7 +54,7 @@ impl CancelHandle {
     }
 }
 
-/// What all strands of a run share.
+/// What all executions of a run share.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(super) fuel_max: u64,
@@ -64,7 +66,7 @@ pub(crate) struct Account {
     compiling_left: AtomicU64,
     /// Bytes of native code that the module may have.
     pub(crate) code_bytes_max: u64,
-    /// Bytes of native stack that a strand has used at most, while there are several.
+    /// Bytes of native stack that an execution has used at most, while there are several.
     deepest: AtomicU64,
     /// Bytes of blocks that heaps hold, small ones left out.
     block_bytes: AtomicU64,
@@ -72,13 +74,13 @@ pub(crate) struct Account {
     stop: AtomicU8,
     /// Why the host's wishes end the run, if they do.
     abandoned: Mutex<Option<TrapKind>>,
-    /// Bytes of objects that strands may still ask for, while there are several.
+    /// Bytes of objects that executions may still ask for, while there are several.
     allocation_left: AtomicU64,
-    /// Bytes of heaps and stacks, while there are several strands.
+    /// Bytes of heaps and stacks, while there are several executions.
     pub(crate) live_bytes: AtomicU64,
-    /// Bytes of tapes and adjoints, while there are several strands.
+    /// Bytes of tapes and adjoints, while there are several executions.
     pub(crate) tape_bytes: AtomicU64,
-    /// Rests of the tape slabs of strands that have ended.
+    /// Rests of the tape slabs of executions that have ended.
     rests: Mutex<Vec<Rest>>,
 }
 
@@ -89,10 +91,10 @@ struct Rest(*mut u8, *mut u8);
 // SAFETY: it is the only right to write there; the slab lives until the run ends.
 unsafe impl Send for Rest {}
 
-// What tells the strands to stop only rises while there are several.
+// What tells the executions to stop only rises while there are several.
 /// The run goes on.
 const GO_ON: u8 = 0;
-/// A limit was hit while there were several strands: all stop, and the run goes back to its first fork.
+/// A limit was hit while there were several executions: all stop, and the run goes back to its first fork.
 const START_OVER: u8 = 1;
 /// The host has cancelled the run, or its time is up.
 const ABANDON: u8 = 2;
@@ -120,17 +122,17 @@ impl Account {
         self.deadline = time.and_then(|after| Instant::now().checked_add(after));
     }
 
-    /// The rest of a slab, for a strand that begins.
+    /// The rest of a slab, for an execution that begins.
     pub(crate) fn take_rest(&self) -> Option<(*mut u8, *mut u8)> {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).pop().map(|Rest(top, end)| (top, end))
     }
 
-    /// Leaves the rest of a slab, which lives until the run ends, to a strand that begins later.
+    /// Leaves the rest of a slab, which lives until the run ends, to an execution that begins later.
     pub(crate) fn leave_rest(&self, top: *mut u8, end: *mut u8) {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).push(Rest(top, end));
     }
 
-    /// Fuel used, given what is left of the only strand's slice.
+    /// Fuel used, given what is left of the only execution's slice.
     pub(crate) fn used(&self, left: i64) -> u64 {
         self.granted.load(Ordering::Relaxed).wrapping_sub(left as u64)
     }
@@ -183,14 +185,14 @@ impl Account {
 
     /// How long it takes to leave the frames on a native stack, of which so many bytes are in use. Each is looked at
     /// once more, whether its function returns or is given up, so this is time that the run needs in any case. While
-    /// there are several strands, that is as long as it takes in the deepest one so far: all end together.
+    /// there are several executions, that is as long as it takes in the deepest one so far: all end together.
     #[inline]
-    pub(crate) fn unwinding(&self, stack_bytes: impl FnOnce() -> usize, strands: bool) -> Duration {
+    pub(crate) fn unwinding(&self, stack_bytes: impl FnOnce() -> usize, executions: bool) -> Duration {
         if self.deadline.is_none() {
             return Duration::ZERO;
         }
         let mut bytes = stack_bytes() as u64;
-        if strands {
+        if executions {
             bytes = bytes.max(self.deepest.fetch_max(bytes, Ordering::Relaxed));
         }
         Duration::from_nanos(bytes / 1024 * UNWINDING_NS_PER_KIB)
@@ -247,7 +249,7 @@ impl Account {
         _ = self.compiling_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend);
     }
 
-    /// Begins a stretch with several strands. The one that there is now may allocate `allocation` bytes more.
+    /// Begins a stretch with several executions. The one that there is now may allocate `allocation` bytes more.
     pub(crate) fn open(&self, allocation: u64, live_bytes: u64, tape_bytes: u64) {
         self.allocation_left.store(allocation, Ordering::Relaxed);
         self.live_bytes.store(live_bytes, Ordering::Relaxed);
@@ -266,10 +268,10 @@ impl Account {
         self.allocation_left.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Notes why a strand stops while there are several, if that concerns all of them.
+    /// Notes why an execution stops while there are several, if that concerns all of them.
     pub(crate) fn stop_all(&self, kind: &TrapKind) {
         match kind {
-            // A strand that was told to stop says one of these, too, so what the host wants is asked again.
+            // An execution that was told to stop says one of these, too, so what the host wants is asked again.
             TrapKind::Limit(Limit::Deadline) | TrapKind::Cancelled => {
                 if let Err(wish) = self.poll() {
                     self.abandon(wish);
@@ -302,7 +304,7 @@ impl Account {
         self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Goes on with one strand, which had used `used` when it forked and has nothing left of its slice.
+    /// Goes on with one execution, which had used `used` when it forked and has nothing left of its slice.
     pub(crate) fn start_over(&self, used: u64) {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.stop.store(GO_ON, Ordering::Relaxed);
@@ -345,17 +347,17 @@ mod loom_tests {
         loom::model(|| {
             let handle = CancelHandle::new();
             let account = account(10, Some(&handle));
-            let strands = [TrapKind::Limit(Limit::Fuel), TrapKind::Cancelled].map(|kind| {
+            let executions = [TrapKind::Limit(Limit::Fuel), TrapKind::Cancelled].map(|kind| {
                 let account = account.clone();
                 thread::spawn(move || account.stop_all(&kind))
             });
             handle.cancel();
-            for strand in strands {
-                strand.join().unwrap();
+            for execution in executions {
+                execution.join().unwrap();
             }
             assert!(account.is_stopped());
             let abandoned = account.stop.load(Ordering::Relaxed) == ABANDON;
-            // The strand that says that it was cancelled may have looked before that was so.
+            // The execution that says that it was cancelled may have looked before that was so.
             assert_eq!(account.abandoned(), abandoned.then_some(TrapKind::Cancelled));
         });
     }
@@ -366,7 +368,7 @@ mod loom_tests {
             let account = account(0, None);
             let place = |n: usize| std::ptr::without_provenance_mut::<u8>(n);
             account.leave_rest(place(1), place(10));
-            let strands = [20, 30].map(|n| {
+            let executions = [20, 30].map(|n| {
                 let account = account.clone();
                 thread::spawn(move || {
                     let taken = account.take_rest();
@@ -374,7 +376,8 @@ mod loom_tests {
                     taken.map(|(top, _)| top as usize)
                 })
             });
-            let mut seen: Vec<usize> = strands.into_iter().filter_map(|strand| strand.join().unwrap()).collect();
+            let mut seen: Vec<usize> =
+                executions.into_iter().filter_map(|execution| execution.join().unwrap()).collect();
             seen.extend(std::iter::from_fn(|| account.take_rest()).map(|(top, _)| top as usize));
             seen.sort_unstable();
             assert_eq!(seen, [1, 20, 30]);
@@ -386,7 +389,7 @@ mod loom_tests {
         loom::model(|| {
             let account = account(0, None);
             account.open(ALLOCATION_SLICE + 100, 0, 0);
-            let strands = [60, 70].map(|bytes| {
+            let executions = [60, 70].map(|bytes| {
                 let account = account.clone();
                 thread::spawn(move || match account.draw_allocation(bytes) {
                     Some(drawn) => {
@@ -397,7 +400,7 @@ mod loom_tests {
                     None => 0,
                 })
             });
-            let drawn: u64 = strands.into_iter().map(|strand| strand.join().unwrap()).sum();
+            let drawn: u64 = executions.into_iter().map(|execution| execution.join().unwrap()).sum();
             assert_eq!(account.allocation_left.load(Ordering::Relaxed), ALLOCATION_SLICE + 100 - drawn);
         });
     }

@@ -12,7 +12,7 @@ use crate::trap::TrapKind;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-/// What a strand that has ended leaves. Its stacks are free for another strand by then.
+/// What an execution that has ended leaves. Its stacks are free for another execution by then.
 #[derive(Debug)]
 pub(super) struct Ended {
     heap: heap::Left,
@@ -22,8 +22,8 @@ pub(super) struct Ended {
 }
 
 impl Worker {
-    /// Runs tasks of another strand's fork as a strand, with frames from `base` on. Returns what that strand has to
-    /// know, too.
+    /// Runs tasks of another execution's fork as an execution, with frames from `base` on. Returns what that execution
+    /// has to know, too.
     ///
     /// # Safety
     /// As [`Worker::run_tasks`]; the info is that of the fork's run, and outlives the call.
@@ -39,7 +39,7 @@ impl Worker {
         (self.exec.live_bytes_max, self.exec.depth_max) = (limits.live_bytes, limits.depth);
         self.exec.heap.begin(HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes }, account);
         self.exec.heap.share(true);
-        self.exec.tape.begin_strand(account, limits.tape_bytes);
+        self.exec.tape.begin_part(account, limits.tape_bytes);
         let mut meter = Meter::new(account, Some(halt));
         (self.exec.program, self.exec.info, self.exec.mode) = (info.program, info, fork.mode);
         (self.exec.meter, self.exec.fuel) = ((&raw mut meter).cast(), 0);
@@ -60,10 +60,10 @@ impl Worker {
         (outcome, left)
     }
 
-    /// Runs tasks as a strand on the stacks of this one, which waits for a half of its fork on the same thread.
+    /// Runs tasks as an execution on the stacks of this one, which waits for a half of its fork on the same thread.
     ///
     /// # Safety
-    /// It does wait, so that nothing above its free places is in use. The rest as [`Worker::run_strand`].
+    /// It does wait, so that nothing above its free places is in use. The rest as [`Worker::run_part`].
     unsafe fn lend_stacks(
         &mut self,
         info: &RunInfo<'static>,
@@ -89,19 +89,19 @@ impl Worker {
         outcome
     }
 
-    /// Takes over what a strand has left. Its backtrace is the run's if its trap is.
+    /// Takes over what an execution has left. Its backtrace is the run's if its trap is.
     pub(super) fn absorb(&mut self, ended: Ended, trapped: bool) {
         self.exec.heap.absorb(ended.heap);
         self.exec.tape.absorb(ended.tape);
         self.exec.tasks += ended.tasks;
         if trapped {
-            debug_assert!(self.exec.trace.is_empty(), "this strand has stopped for no reason of its own");
+            debug_assert!(self.exec.trace.is_empty(), "this execution has stopped for no reason of its own");
             self.exec.trace = ended.trace;
         }
     }
 }
 
-/// Runs a half of a fork that another thread has taken, in a strand of its own.
+/// Runs a half of a fork that another thread has taken, in an execution of its own.
 ///
 /// # Safety
 /// It is a running fork with these tasks, which nobody else runs; the info is that of its run, and outlives the call.
@@ -115,9 +115,9 @@ pub(super) unsafe fn run_stolen(
     halt: &Halt<'_>,
 ) -> (Result<i64, TrapKind>, Option<Box<Ended>>) {
     let waiting = WAITING.get();
-    // SAFETY: the strand waits on this thread, and goes by the same pointer meanwhile ([`Worker::run_halves`]).
+    // SAFETY: the execution waits on this thread, and goes by the same pointer meanwhile ([`Worker::run_halves`]).
     if !waiting.is_null() && unsafe { (*waiting).has_room_here() } {
-        // SAFETY: promised by the caller; the strand waits, so nobody uses it until this function returns.
+        // SAFETY: promised by the caller; the execution waits, so nobody uses it until this function returns.
         let (outcome, left) = unsafe { (*waiting).lend_stacks(info, fork, (start, end), halt) };
         return (outcome, Some(Box::new(left)));
     }
@@ -125,7 +125,7 @@ pub(super) unsafe fn run_stolen(
     worker.begin(info.limits.live_bytes, info.limits.depth);
     let base = worker.bottom();
     let ran = worker.open_native().map(|ground| {
-        // SAFETY: promised by the caller. The stack belongs to the strand, which runs nowhere else meanwhile; nothing
+        // SAFETY: promised by the caller. The stack is the worker's, which runs nowhere else meanwhile; nothing
         // below unwinds ([`Worker::run_at`]).
         unsafe { ground.run(|| worker.run_part(info, fork, (start, end), halt, base)) }
     });
@@ -143,27 +143,27 @@ pub(super) unsafe fn run_stolen(
 }
 
 thread_local! {
-    /// The strand that waits on this thread for a half of a fork, the last one if there are several. While it waits,
-    /// the thread may run other strands, on its stacks: it can't go on before they have ended.
+    /// The execution that waits on this thread for a half of a fork, the last one if there are several. While it waits,
+    /// the thread may run other executions, on its stacks: it can't go on before they have ended.
     static WAITING: Cell<*mut Worker> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Says that a strand waits on this thread, for as long as it lives.
+/// Says that an execution waits on this thread, for as long as it lives.
 pub(super) struct Waiting {
     before: *mut Worker,
-    strand: *mut Worker,
+    worker: *mut Worker,
     free: Registers,
 }
 
 impl Waiting {
-    /// What stands above `free` on the strand's stacks is of no use to it when it waits.
+    /// What stands above `free` on the execution's stacks is of no use to it when it waits.
     ///
     /// # Safety
-    /// Until this is dropped the strand stays where it is, and is used through this pointer only.
-    pub(super) unsafe fn begin(strand: *mut Worker, free: Registers) -> Self {
+    /// Until this is dropped the execution stays where it is, and is used through this pointer only.
+    pub(super) unsafe fn begin(worker: *mut Worker, free: Registers) -> Self {
         // SAFETY: promised by the caller.
-        let free = unsafe { std::mem::replace(&mut (*strand).free, free) };
-        Waiting { before: WAITING.replace(strand), strand, free }
+        let free = unsafe { std::mem::replace(&mut (*worker).free, free) };
+        Waiting { before: WAITING.replace(worker), worker, free }
     }
 }
 
@@ -171,6 +171,6 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         WAITING.set(self.before);
         // SAFETY: promised to `begin`.
-        unsafe { (*self.strand).free = self.free };
+        unsafe { (*self.worker).free = self.free };
     }
 }
