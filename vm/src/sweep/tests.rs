@@ -31,18 +31,22 @@ impl Recorder {
         recorder
     }
 
-    /// An array of one real, to which nothing refers but the record that is made of it.
-    fn array(&mut self, element: f64) -> Ref {
+    /// An array of `len` reals, the first of which is written. Nothing refers to it but a record that is made of it.
+    fn array_of(&mut self, element: f64, len: usize) -> Ref {
         let roots = Roots { frames: &mut [], kept: Some(self.tape.kept()) };
-        let words = ARRAY_HEADER + 1;
+        let words = ARRAY_HEADER + len;
         let array = self.heap.allocate(array_header(Bank::Real), words, 0, roots).expect("there is room");
         // SAFETY: the array has so many words.
         unsafe {
-            *array.add(LEN) = 1;
+            *array.add(LEN) = len as u64;
             set_first(array, Slot::NONE);
             *array.add(ARRAY_HEADER).cast::<f64>() = element;
         }
         array
+    }
+
+    fn array(&mut self, element: f64) -> Ref {
+        self.array_of(element, 1)
     }
 
     /// Records a product with an array's element. Returns the product's slot.
@@ -70,8 +74,8 @@ impl Recorder {
 
     /// Makes arrays that nothing refers to, until the heap has been evacuated several times.
     fn churn(&mut self) {
-        for n in 0..1_000_000 {
-            self.array(f64::from(n));
+        for n in 0..2_000 {
+            self.array_of(f64::from(n), 2_000);
         }
         assert!(self.heap.held() < 32 << 20, "garbage is freed");
     }
