@@ -19,7 +19,7 @@ pub use mode::Mode;
 pub use position::Position;
 pub use site::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Site, Sites, SwitchSite, TaskSite};
 pub(crate) use site::{InSite, Leads};
-pub(crate) use straight::{align_dispatch, cell, run_straight, value_of};
+pub(crate) use straight::{align_dispatch, align_function, cell, run_straight, value_of};
 
 use crate::records::recorded_loop::LoopSite;
 use crate::records::segment::SegmentSite;

@@ -18,7 +18,7 @@ use super::worker::Worker;
 use super::workers::RunInfo;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
-use crate::code::{Inst, Mode, Position, align_dispatch, cell, for_each_inst, value_of};
+use crate::code::{Inst, Mode, Position, align_dispatch, align_function, cell, for_each_inst, value_of};
 use crate::math;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots};
 use crate::native::{Code, Status, Tier};
@@ -473,6 +473,7 @@ macro_rules! define_execute {
                     }};
                 }
 
+                align_function();
                 // SAFETY: room was made for the frame; the parameters are its first registers.
                 unsafe {
                     for n in stream.ref_params..stream.refs {
