@@ -17,9 +17,9 @@ pub(crate) mod import;
 pub(crate) mod link;
 pub(crate) mod pack;
 pub(crate) mod recorded_loop;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) mod rerun;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) mod scale;
 pub(crate) mod segment;
 pub(crate) mod strip;
@@ -87,10 +87,10 @@ kinds! {
     /// The loop before reads an array here and there.
     LoopScatter = 7;
     /// A product with an element of an array.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     Scale = 8;
     /// A run of its own.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     Rerun = 9;
 }
 
@@ -239,7 +239,7 @@ impl Writer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

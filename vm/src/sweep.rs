@@ -115,7 +115,7 @@ impl OpenTask<'_> {
 /// A range that was imported, and its first local slot.
 type RangeImport = (Import, Slot);
 
-/// The memory of an execution of a sweep, kept between runs.
+/// The memory of a sweep, or of a part of one, kept between runs.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     /// Adjoints of the tasks that are being swept, the innermost last.
@@ -225,7 +225,8 @@ impl Sweep {
 
     /// Sweeps a run that has ended, from the adjoints of reals of its result. Those of a slot are added in the order of
     /// the seeds. The fuel was charged for before; the account is asked for deadline and cancellation now and then.
-    /// With an engine, it takes memory for other threads from there: it is in their pool then.
+    /// With `sweeps`, memory for other threads comes from there: it runs in their pool then. It may be called in the
+    /// middle of another sweep, with the same memory.
     ///
     /// # Safety
     /// `root` is the tree of tapes of the run; the seeds are slots of tasks of it.
@@ -337,7 +338,7 @@ impl Sweep {
                         self.loop_imports.push((import, first));
                         import.start
                     }
-                    #[cfg(test)]
+                    #[cfg(all(test, not(loom)))]
                     Kind::Rerun => {
                         let crate::records::rerun::Rerun { inner, slot, start } =
                             crate::records::rerun::Rerun::read(trailer);
@@ -347,7 +348,7 @@ impl Sweep {
                         frame.add(slot, self.adjoints()[inner.input.index()]);
                         start
                     }
-                    #[cfg(test)]
+                    #[cfg(all(test, not(loom)))]
                     Kind::Scale => {
                         let scale = crate::records::scale::Scale::read(trailer);
                         let adjoint = *frame.adjoints.add(first.index());

@@ -125,17 +125,10 @@ impl<'a> Meter<'a> {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
+    use super::account::loom_tests::account;
     use super::*;
-    use crate::running::limits::Limits;
-    use loom::sync::Arc;
     use loom::thread;
     use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
-
-    fn account(fuel_max: u64, cancel: Option<&CancelHandle>) -> Arc<Account> {
-        let mut account = Account::default();
-        account.begin(&Limits { fuel: fuel_max, ..Limits::default() }, cancel);
-        Arc::new(account)
-    }
 
     /// Uses all of some slices and a part of the last. Returns what was used, and why it stopped early, if it did.
     fn draw(account: &Account, held: &Ghost, slices: usize, rest: i64) -> (u64, Option<TrapKind>) {

@@ -56,7 +56,7 @@ impl Workers {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn take_idle(&self) -> Option<Box<Worker>> {
         self.idle.take()
     }

@@ -11,7 +11,7 @@ use crate::trap::Limit;
 use crate::word::{Owner, Slot, Word};
 
 /// The fields of a cell of a list of reals: the element and the rest.
-const REAL_CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
+pub(crate) const REAL_CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
 /// The same of a list of integers.
 const INT_CELL: Fields = Fields { reals: 0, ints: 1, refs: 1 };
 

@@ -56,23 +56,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The fields of an object.
+    /// The fields of an object. It has words if it has an owner: else there may be none, and all reals are constants.
     ///
     /// # Safety
     /// `object` is a complete struct or variant, which outlives the cursor, of a recording run if so said.
     unsafe fn of(object: Ref, recorded: bool) -> Self {
         // SAFETY: the header says how many fields there are, and they stand one after the other.
         unsafe {
-            let fields = heap::fields_of(*object);
+            let (fields, owner) = (heap::fields_of(*object), heap::owner_of(object));
+            let has_words = recorded && !owner.is_nobody();
             Cursor {
                 reals: std::slice::from_raw_parts(object.add(fields.real_at(0)).cast(), fields.reals),
                 words: std::slice::from_raw_parts(
                     object.add(fields.word_at(0)).cast(),
-                    if recorded { fields.reals } else { 0 },
+                    if has_words { fields.reals } else { 0 },
                 ),
                 ints: std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints),
                 refs: std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), fields.refs),
-                owner: heap::owner_of(object),
+                owner,
             }
         }
     }
@@ -149,9 +150,10 @@ impl<'m> Reader<'m> {
         let x = from.reals[0];
         from.reals = &from.reals[1..];
         if self.slots.is_some() {
-            let slot = from.words[0].slot();
-            from.words = &from.words[1..];
-            self.take_slots(from.owner, slot, 1)?;
+            let (word, rest) =
+                from.words.split_first().map_or((Word::CONSTANT, from.words), |(&word, rest)| (word, rest));
+            from.words = rest;
+            self.take_slots(from.owner, word.slot(), 1)?;
         }
         Ok(x)
     }

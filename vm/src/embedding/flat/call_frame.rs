@@ -3,8 +3,9 @@
 use super::FlatFunction;
 use super::signature::{FlatSignature, Leaf, LeafKind};
 use super::value::{CotangentError, FlatValue};
+use crate::embedding::convert::REAL_CELL;
 use crate::embedding::engine::{CallOptions, Invocation, RunError, RunState, Stats};
-use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
 use crate::sweep::Seed;
 use crate::word::{Owner, Word};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// [`CallFrame::clear`]: stacks, and as much of the engine's memory as values and tape of the run take. So a call with
 /// a frame that was used before, by the same function, allocates nothing.
 ///
-/// FlatResults and gradients are read where the run has left them. That takes no time, and they are gone with the next
+/// Results and gradients are read where the run has left them. That takes no time, and they are gone with the next
 /// call.
 #[derive(Debug, Default)]
 pub struct CallFrame {
@@ -335,17 +336,19 @@ unsafe fn seed_array(array: Ref, adjoints: &[f64], seeds: &mut Vec<Seed>) {
 /// # Safety
 /// It is a complete list of reals of a recorded run, as many as there are adjoints.
 unsafe fn seed_list(mut cell: Ref, adjoints: &[f64], seeds: &mut Vec<Seed>) {
-    /// The fields of a cell: the element and the rest.
-    const CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
     for &adjoint in adjoints {
         // SAFETY: promised by the caller.
         unsafe {
-            debug_assert_eq!(heap::fields_of(*cell), CELL, "the verifier has checked the type of the list");
-            let slot = (*cell.add(CELL.word_at(0)).cast::<Word>()).slot();
-            if !slot.is_none() {
-                seeds.push(Seed { owner: heap::owner_of(cell), slot, adjoint });
+            debug_assert_eq!(heap::fields_of(*cell), REAL_CELL, "the verifier has checked the type of the list");
+            let owner = heap::owner_of(cell);
+            // What has no owner may have no words.
+            if !owner.is_nobody() {
+                let slot = (*cell.add(REAL_CELL.word_at(0)).cast::<Word>()).slot();
+                if !slot.is_none() {
+                    seeds.push(Seed { owner, slot, adjoint });
+                }
             }
-            cell = *cell.add(CELL.ref_at(0)).cast();
+            cell = *cell.add(REAL_CELL.ref_at(0)).cast();
         }
     }
 }

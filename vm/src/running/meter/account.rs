@@ -331,12 +331,13 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
+pub(super) mod loom_tests {
     use super::*;
     use loom::sync::Arc;
     use loom::thread;
 
-    fn account(fuel_max: u64, cancel: Option<&CancelHandle>) -> Arc<Account> {
+    /// An account of a run that has begun.
+    pub(in crate::running::meter) fn account(fuel_max: u64, cancel: Option<&CancelHandle>) -> Arc<Account> {
         let mut account = Account::default();
         account.begin(&Limits { fuel: fuel_max, ..Limits::default() }, cancel);
         Arc::new(account)

@@ -53,11 +53,10 @@ impl Worker {
         account.return_allocation(self.exec.heap.limits().allocated_bytes.saturating_sub(self.exec.heap.allocated()));
         self.exec.heap.share(false);
         let trace = std::mem::take(&mut self.exec.trace);
-        let left =
+        let ended =
             Ended { heap: self.exec.heap.leave(), tape: self.exec.tape.leave(account), tasks: self.exec.tasks, trace };
-        (self.exec.program, self.exec.meter, self.exec.info) =
-            (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
-        (outcome, left)
+        self.exec.detach();
+        (outcome, ended)
     }
 
     /// Runs tasks as an execution on the stacks of this one, which waits for a half of its fork on the same thread.
@@ -118,8 +117,8 @@ pub(super) unsafe fn run_stolen(
     // SAFETY: the execution waits on this thread, and goes by the same pointer meanwhile ([`Worker::run_halves`]).
     if !waiting.is_null() && unsafe { (*waiting).has_room_here() } {
         // SAFETY: promised by the caller; the execution waits, so nobody uses it until this function returns.
-        let (outcome, left) = unsafe { (*waiting).lend_stacks(info, fork, (start, end), halt) };
-        return (outcome, Some(Box::new(left)));
+        let (outcome, ended) = unsafe { (*waiting).lend_stacks(info, fork, (start, end), halt) };
+        return (outcome, Some(Box::new(ended)));
     }
     let mut worker = info.workers.take();
     worker.begin(info.limits.live_bytes, info.limits.depth);
@@ -133,7 +132,7 @@ pub(super) unsafe fn run_stolen(
     info.account.live_bytes.fetch_sub(worker.stacks.bytes, Ordering::Relaxed);
     info.workers.put_back(worker);
     match ran {
-        Ok((outcome, left)) => (outcome, Some(Box::new(left))),
+        Ok((outcome, ended)) => (outcome, Some(Box::new(ended))),
         Err(limit) => {
             let kind = limit.into();
             info.account.stop_all(&kind);
