@@ -129,8 +129,10 @@ impl Tape {
     /// Forgets all records and gives all memory back but a slab.
     #[inline]
     pub(crate) fn release(&mut self) {
-        self.slabs.release();
-        self.task = TaskState::new(std::ptr::null_mut());
+        if self.slabs.is_in_use() {
+            self.slabs.release();
+            self.task = TaskState::new(std::ptr::null_mut());
+        }
     }
 
     /// Ends the run. The tree is complete then.

@@ -53,10 +53,13 @@ impl Worker {
             (self.exec.fuel, self.exec.program, self.exec.mode) = (slice, program, mode);
             (self.exec.meter, self.exec.info) = ((&raw mut meter).cast(), (&raw const *info).cast());
             self.exec.heap.attach(info.account);
-            self.exec.tape.attach(info.account);
-            // SAFETY: promised by the caller.
+            if mode.is_recording() {
+                self.exec.tape.attach(info.account);
+            }
+            // SAFETY: promised by the caller; **Running** from here on.
             let outcome = unsafe { self.run_function(program, func, args, mode) };
-            self.exec.whole_span = self.exec.span() as u64;
+            // SAFETY: **Running** until it is detached.
+            self.exec.whole_span = unsafe { self.exec.span() } as u64;
             self.exec.detach();
             outcome
         });
@@ -68,7 +71,7 @@ impl Worker {
     }
 
     /// # Safety
-    /// As [`Worker::run`].
+    /// As [`Worker::run`], and **Running**.
     unsafe fn run_function(
         &mut self,
         program: &Program,
@@ -77,7 +80,8 @@ impl Worker {
         mode: Mode,
     ) -> Result<(), TrapKind> {
         let base = self.bottom();
-        let stream = program.prepare(func, mode, self.exec.account())?;
+        // SAFETY: **Running**.
+        let stream = program.prepare(func, mode, unsafe { self.exec.account() })?;
         self.reserve_first(stream, mode.is_recording())?;
         // SAFETY: there is room for the first frame, and its first registers are the parameters.
         unsafe {
@@ -92,7 +96,7 @@ impl Worker {
     /// registers afterwards.
     ///
     /// # Safety
-    /// There is room for the frame, and the arguments are of the parameters' types.
+    /// **Running**; there is room for the frame, and the arguments are of the parameters' types.
     unsafe fn run_at(&mut self, program: &Program, func: FuncId, base: Registers) -> Result<(), TrapKind> {
         let remaining = self.exec.depth_max.saturating_sub(1);
         if program.tier.is_none() && !program.forks(func) {
@@ -109,7 +113,7 @@ impl Worker {
     /// execution runs on.
     ///
     /// # Safety
-    /// A program runs, the function is one of it, the arguments stand at `base` and are of the parameters' types, and
+    /// **Running**; the function is one of the program, the arguments stand at `base` and are of the parameters' types, and
     /// nothing above them is in use. If the program has native code, the execution runs on its native stack.
     pub(super) unsafe fn run_callee(
         &mut self,
@@ -117,7 +121,7 @@ impl Worker {
         base: Registers,
         remaining: usize,
     ) -> Result<(), TrapKind> {
-        // SAFETY: promised by the caller; while a program runs, the pointer leads to it.
+        // SAFETY: promised by the caller; **Running**, so the pointer leads to the program.
         unsafe {
             let program = &*self.exec.program;
             let Some(tier) = &program.tier else { return self.activate(func, base, remaining).map(|_| ()) };
@@ -146,7 +150,7 @@ impl Worker {
     /// each other in tail position, some native and some not, would nest.
     ///
     /// # Safety
-    /// The arguments are of the parameters' types. There is room for them.
+    /// **Running**; the arguments are of the parameters' types, and there is room for them.
     pub(crate) unsafe fn activate(
         &mut self,
         func: FuncId,
@@ -208,17 +212,16 @@ macro_rules! define_execute {
             /// See [`Worker::activate`].
             ///
             /// # Safety
-            /// The arguments are of the parameters' types, in a frame at `base`; the code is that of a module which the
-            /// verifier has accepted, so control, registers, fields and types are right.
+            /// **Running**; the arguments are of the parameters' types, in a frame at `base`; the code is that of a
+            /// module which the verifier has accepted, so control, registers, fields and types are right.
             unsafe fn execute<const RECORD: bool>(
                 &mut self,
                 entry: FuncId,
                 base: Registers,
                 remaining: usize,
             ) -> Result<Option<Code>, TrapKind> {
-                // SAFETY: `run` has set the pointer for the time of the run.
-                let program = unsafe { &*self.exec.program };
-                let account = self.exec.account();
+                // SAFETY: **Running**.
+                let (program, account) = unsafe { (&*self.exec.program, self.exec.account()) };
                 let mode = if RECORD { Mode::RECORDING } else { Mode::PRIMAL };
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);

@@ -135,8 +135,8 @@ impl Worker {
     /// Runs a fork. The arguments of its tasks stand at `args`, side by side; the results will stand behind them.
     ///
     /// # Safety
-    /// The arguments are of the parameters' types; there is nothing above them that is still in use. `remaining` is how
-    /// many frames may nest above.
+    /// **Running**; the arguments are of the parameters' types; there is nothing above them that is still in use.
+    /// `remaining` is how many frames may nest above.
     pub(crate) unsafe fn fork(&mut self, site: &ForkSite, args: Registers, remaining: usize) -> Result<(), TrapKind> {
         // SAFETY: promised by the caller.
         unsafe { self.run_fork(Tasks::Fork(site), args, &site.args, &site.results, remaining) }.map(|_| ())
@@ -219,13 +219,14 @@ impl Worker {
             self.grow_native(here)?;
         }
         let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), mode: self.exec.mode };
-        let info = self.exec.info();
-        if self.exec.forked || !info.is_parallel() {
-            // SAFETY: promised by the caller.
-            return unsafe { self.attempt(fork) };
-        }
         // SAFETY: promised by the caller.
-        unsafe { self.run_outermost(fork) }
+        unsafe {
+            if self.exec.forked || !self.exec.info().is_parallel() {
+                self.attempt(fork)
+            } else {
+                self.run_outermost(fork)
+            }
+        }
     }
 
     /// Runs a fork with other executions, and once more without them if a limit was reached. A frame of its own,
@@ -236,8 +237,8 @@ impl Worker {
     #[cold]
     #[inline(never)]
     unsafe fn run_outermost(&mut self, fork: Fork<'_>) -> Result<Slot, TrapKind> {
-        let info = self.exec.info();
-        let before = self.open();
+        // SAFETY: promised by the caller.
+        let (info, before) = unsafe { (self.exec.info(), self.open()) };
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.attempt(fork) };
         if let Err(kind) = &outcome {
@@ -251,14 +252,20 @@ impl Worker {
         if let Some(kind) = info.account.abandoned() {
             return Err(kind);
         }
-        self.start_over(&before);
         // SAFETY: promised by the caller; the arguments are still there.
-        unsafe { self.attempt(fork) }
+        unsafe {
+            self.start_over(&before);
+            self.attempt(fork)
+        }
     }
 
     /// Begins a stretch with several executions.
-    fn open(&mut self) -> Before {
-        let account = self.exec.info().account;
+    ///
+    /// # Safety
+    /// **Running**.
+    unsafe fn open(&mut self) -> Before {
+        // SAFETY: promised by the caller.
+        let (account, used_here) = unsafe { (self.exec.account(), self.exec.meter().used(self.exec.fuel)) };
         let allocated = self.exec.heap.allocated();
         let allocated_max = std::mem::replace(&mut self.exec.heap.limits().allocated_bytes, allocated);
         account.open(allocated_max - allocated, self.exec.heap.held() + self.stacks.bytes, self.exec.tape.held());
@@ -267,7 +274,7 @@ impl Worker {
         self.exec.forked = true;
         Before {
             used: account.used(self.exec.fuel),
-            used_here: self.exec.meter().used(self.exec.fuel),
+            used_here,
             heap: self.exec.heap.mark(),
             allocated_max,
             mark: self.exec.tape.mark(),
@@ -285,14 +292,19 @@ impl Worker {
     }
 
     /// Goes back to before the fork, and on without other executions.
+    ///
+    /// # Safety
+    /// **Running**.
     #[cold]
-    fn start_over(&mut self, before: &Before) {
-        let info = self.exec.info();
+    unsafe fn start_over(&mut self, before: &Before) {
+        // SAFETY: promised by the caller; no other reference to the meter lives.
+        let info = unsafe {
+            (*self.exec.meter).rewind(before.used_here);
+            self.exec.info()
+        };
         info.run_alone();
         info.account.start_over(before.used);
         self.exec.fuel = 0;
-        // SAFETY: as in `refill`.
-        unsafe { (*self.exec.meter).rewind(before.used_here) };
         self.exec.heap.cut(&before.heap);
         self.exec.tape.cut(&before.mark);
         self.exec.trace.clear();
@@ -302,7 +314,7 @@ impl Worker {
     /// Runs tasks and puts the fork on the tape.
     ///
     /// # Safety
-    /// It is a running fork of this execution, but for the nodes, and nothing above it on the stacks is in use.
+    /// **Running**; it is a fork of this execution, but for the nodes, and nothing above it on the stacks is in use.
     #[inline(never)]
     unsafe fn attempt(&mut self, mut fork: Fork<'_>) -> Result<Slot, TrapKind> {
         let mut on_tape: Option<(Parked, *mut ForkNode)> = None;
@@ -312,9 +324,8 @@ impl Worker {
             fork.nodes = unsafe { (*node).tasks };
             on_tape = Some((parked, node));
         }
-        let span = self.exec.span();
         // SAFETY: promised by the caller.
-        let outcome = unsafe { self.run_tasks(&fork, 0, fork.count(), fork.above) };
+        let (span, outcome) = unsafe { (self.exec.span(), self.run_tasks(&fork, 0, fork.count(), fork.above)) };
         let mut first = Slot::NONE;
         if let Some((parked, node)) = on_tape {
             self.exec.tape.resume(parked);
@@ -327,7 +338,9 @@ impl Worker {
             }
         }
         let longest = outcome?;
-        self.exec.span_start = self.exec.meter().used(self.exec.fuel) as i64 - (span + longest);
+        // SAFETY: promised by the caller.
+        let used = unsafe { self.exec.meter().used(self.exec.fuel) };
+        self.exec.span_start = used as i64 - (span + longest);
         Ok(first)
     }
 
@@ -368,8 +381,8 @@ impl Worker {
     /// Runs the tasks from `start` to `end`, with frames from `base` on. Returns the instructions of the longest one.
     ///
     /// # Safety
-    /// It is a running fork, of this execution or of another one, with these tasks, which nobody else runs. `base` is a
-    /// place on this execution's stacks, above which nothing is in use.
+    /// **Running**; the fork runs, too, in this execution or in another one; it has these tasks, which nobody else runs.
+    /// `base` is a place on this execution's stacks, above which nothing is in use.
     unsafe fn run_tasks(
         &mut self,
         fork: &Fork<'_>,
@@ -377,7 +390,8 @@ impl Worker {
         end: usize,
         base: Registers,
     ) -> Result<i64, TrapKind> {
-        let info = self.exec.info();
+        // SAFETY: promised by the caller.
+        let info = unsafe { self.exec.info() };
         if end - start == 1 || !info.is_parallel() || (self.nested >= NESTED_MAX && self.exec.last_leaf < GRAIN) {
             let mut longest = 0;
             for n in start..end {
@@ -402,9 +416,10 @@ impl Worker {
         end: usize,
         base: Registers,
     ) -> Result<i64, TrapKind> {
-        let info = self.exec.info();
+        // SAFETY: promised by the caller.
+        let (info, outer) = unsafe { (self.exec.info(), self.exec.meter().halt) };
         let middle = start + (end - start) / 2;
-        let halt = Halt::new(self.exec.meter().halt);
+        let halt = Halt::new(outer);
         // All that happens before the fork has ended reaches the worker through this pointer, one after the other: the
         // halves that run here, and executions that borrow its stacks while it waits.
         let worker: *mut Worker = self;
@@ -459,7 +474,8 @@ impl Worker {
         let (func, args, arg_counts, results, result_counts) = fork.task(n);
         let (floor, kept) = (self.exec.heap.raise_floor(), self.exec.tape.raise_floor());
         let roots = std::mem::replace(&mut self.exec.roots, base.refs);
-        let now = self.exec.meter().used(self.exec.fuel) as i64;
+        // SAFETY: promised by the caller.
+        let (info, now) = unsafe { (self.exec.info(), self.exec.meter().used(self.exec.fuel) as i64) };
         let span_start = std::mem::replace(&mut self.exec.span_start, now);
         self.exec.tasks += 1;
         let tasks_before = self.exec.tasks;
@@ -497,9 +513,9 @@ impl Worker {
         self.exec.heap.restore_floor(floor);
         self.exec.tape.restore_floor(kept);
         if let Err(kind) = &outcome
-            && self.exec.info().is_parallel()
+            && info.is_parallel()
         {
-            self.exec.info().account.stop_all(kind);
+            info.account.stop_all(kind);
         }
         outcome
     }

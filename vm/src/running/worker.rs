@@ -105,25 +105,40 @@ impl Execution {
     }
 
     /// What all workers of the run know.
-    pub(super) fn info<'a>(&self) -> &'a RunInfo<'static> {
-        // SAFETY: who begins an execution sets the pointer to what outlives it.
+    ///
+    /// # Safety
+    /// **Running**: this execution has begun and not ended: [`Worker::run`], or what runs stolen tasks, has set the
+    /// pointers to what outlives it. Whoever asks is called from there, and keeps what is returned no longer.
+    pub(super) unsafe fn info<'a>(&self) -> &'a RunInfo<'static> {
+        // SAFETY: **Running**.
         unsafe { &*self.info }
     }
 
     /// The meter. Nobody keeps a reference to it beyond a call of it: what a task calls may refill it, too.
-    pub(super) fn meter(&self) -> &Meter<'static> {
-        // SAFETY: who begins an execution sets the pointer for as long as it lasts, and others read it only.
+    ///
+    /// # Safety
+    /// **Running**, as for [`Execution::info`].
+    pub(super) unsafe fn meter(&self) -> &Meter<'static> {
+        // SAFETY: **Running**; others read it only.
         unsafe { &*self.meter }
     }
 
     /// What the run may use.
-    pub(crate) fn account<'a>(&self) -> &'a Account {
-        self.info().account
+    ///
+    /// # Safety
+    /// **Running**, as for [`Execution::info`].
+    pub(crate) unsafe fn account<'a>(&self) -> &'a Account {
+        // SAFETY: **Running**.
+        unsafe { self.info() }.account
     }
 
     /// Instructions of the task that runs, along the longest way through its forks.
-    pub(crate) fn span(&self) -> i64 {
-        self.meter().used(self.fuel) as i64 - self.span_start
+    ///
+    /// # Safety
+    /// **Running**, as for [`Execution::info`].
+    pub(crate) unsafe fn span(&self) -> i64 {
+        // SAFETY: **Running**.
+        unsafe { self.meter() }.used(self.fuel) as i64 - self.span_start
     }
 
     /// Forgets what it ran with.
@@ -178,12 +193,17 @@ impl Worker {
     }
 
     /// A new slice of fuel in place of one that has fallen to `left`.
+    ///
+    /// # Safety
+    /// **Running**, as for [`Execution::info`].
     #[cold]
-    pub(crate) fn refill(&mut self, left: i64) -> Result<i64, TrapKind> {
+    pub(crate) unsafe fn refill(&mut self, left: i64) -> Result<i64, TrapKind> {
         let exec = &mut self.exec;
-        let unwinding = exec.account().unwinding(|| self.stacks.native.ground().bytes_in_use(), exec.forked);
-        // SAFETY: who begins an execution sets the pointer for as long as it lasts; no other reference to the meter
-        // lives while this one does.
-        unsafe { (*exec.meter).refill(left, unwinding) }
+        // SAFETY: **Running**; no other reference to the meter lives while this one does.
+        unsafe {
+            let in_use = || self.stacks.native.ground().bytes_in_use();
+            let unwinding = exec.account().unwinding(in_use, exec.forked);
+            (*exec.meter).refill(left, unwinding)
+        }
     }
 }

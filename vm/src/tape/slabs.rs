@@ -70,10 +70,14 @@ impl SlabWriter {
         self.account = account;
     }
 
+    /// Whether a run has begun here, or an execution of one, that [`SlabWriter::release`] hasn't ended.
+    #[inline(always)]
+    pub(super) fn is_in_use(&self) -> bool {
+        !self.account.is_null()
+    }
+
     /// Gives all memory back but a slab.
-    #[inline]
     pub(super) fn release(&mut self) {
-        // Most small runs have nothing here, and are not much longer than this function.
         if !self.slabs.is_empty() {
             if self.spare.is_none() {
                 self.spare = self.slabs.pop();

@@ -395,10 +395,12 @@ impl<'f> FlatGradient<'f> {
     #[inline]
     pub fn get(self, n: usize) -> Option<FlatValue<'f>> {
         let leaf = self.frame.signature().params.get(n)?;
-        let derivatives = &self.reals()[self.frame.starts[n]..self.frame.starts[n + 1]];
+        let reals = self.frame.state().sweep.adjoints();
+        // Slot 0 is that of constants.
+        let start = 1 + self.frame.starts[n];
         Some(match leaf.kind() {
-            LeafKind::Real => FlatValue::Real(derivatives[0]),
-            LeafKind::Reals => FlatValue::Reals(derivatives),
+            LeafKind::Real => FlatValue::Real(reals[start]),
+            LeafKind::Reals => FlatValue::Reals(&reals[start..1 + self.frame.starts[n + 1]]),
             LeafKind::Int | LeafKind::Bool | LeafKind::Ints | LeafKind::Bools => FlatValue::Null,
         })
     }

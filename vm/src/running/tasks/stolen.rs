@@ -73,7 +73,8 @@ impl Worker {
         let free = self.free;
         let mut waiting = std::mem::replace(&mut self.exec, Execution::new(info.workers.slabs()));
         // In the same run, the execution goes on in the slab that this one's tape stands in, and this one behind it.
-        let same_run = std::ptr::eq(waiting.account(), info.account);
+        // SAFETY: what waits has begun.
+        let same_run = std::ptr::eq(unsafe { waiting.account() }, info.account);
         if same_run {
             waiting.tape.leave_rest(info.account);
         }
