@@ -271,7 +271,7 @@ mod tests {
     use crate::embedding::value::Value;
 
     #[test]
-    fn strands_that_have_ended_give_their_stacks_back_before_the_fork_ends() {
+    fn executions_that_have_ended_give_their_stacks_back_before_the_fork_ends() {
         // The short task of each fork is taken by another thread, and waits for the long one.
         let source = r#"
             func "leaf" (int) -> (int) regs 3 int {

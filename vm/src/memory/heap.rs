@@ -296,10 +296,10 @@ impl Heap {
 
     /// Ends an execution: its objects are for the one that forked it. The heap is another one from now on, because they
     /// keep its number until they are absorbed.
-    pub(crate) fn leave(&mut self) -> Left {
+    pub(crate) fn leave(&mut self) -> EndedHeap {
         let (held, peak) = (self.held(), self.peak());
         self.number = HEAPS.fetch_add(1, Ordering::Relaxed);
-        let left = Left {
+        let left = EndedHeap {
             slabs: std::mem::take(&mut self.slabs),
             large: std::mem::take(&mut self.large),
             large_bytes: std::mem::take(&mut self.large_bytes),
@@ -314,7 +314,7 @@ impl Heap {
     }
 
     /// Takes what an execution has left.
-    pub(crate) fn absorb(&mut self, left: Left) {
+    pub(crate) fn absorb(&mut self, left: EndedHeap) {
         self.peak = self.peak.max(self.held() + left.peak);
         // What the execution left may be garbage, all of it.
         let since = self.allocated - self.evacuated_at + left.held;
@@ -507,7 +507,7 @@ impl Heap {
 
 /// The objects of an execution that has ended, and what it counted.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct EndedHeap {
     slabs: Vec<HeapSlab>,
     large: Vec<Large>,
     large_bytes: u64,
@@ -520,7 +520,7 @@ pub(crate) struct Left {
 }
 
 // SAFETY: it owns all memory that its pointers lead to.
-unsafe impl Send for Left {}
+unsafe impl Send for EndedHeap {}
 
 impl Drop for Heap {
     fn drop(&mut self) {

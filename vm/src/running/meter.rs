@@ -154,7 +154,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_strands_never_hold_more_fuel_than_there_is_and_the_account_is_exact_in_the_end() {
+    fn loom_executions_never_hold_more_fuel_than_there_is_and_the_account_is_exact_in_the_end() {
         // Enough for both, for one and a bit, and for neither.
         for fuel_max in [4 * SLICE, 2 * SLICE + 5, SLICE / 2] {
             loom::model(move || {
@@ -176,7 +176,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_a_limit_that_one_strand_hits_stops_the_others() {
+    fn loom_a_limit_that_one_execution_hits_stops_the_others() {
         loom::model(|| {
             let account = account(10, None);
             let other = {

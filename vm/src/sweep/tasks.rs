@@ -233,7 +233,7 @@ impl Sweep {
                 // SAFETY: whoever waits on this thread, this execution if nobody has taken the half, is used by nobody
                 // else until this returns. The pointer is the one that it goes by meanwhile.
                 if !waiting.is_null() && unsafe { (*waiting).is_here() } {
-                    // SAFETY: as above, and promised by the caller.
+                    // SAFETY: promised by the caller; nobody else uses it, as was just said.
                     return unsafe { (*waiting).halves(run, tasks, second.0, second.1, second.2) };
                 }
                 let mut other = sweeps.take();

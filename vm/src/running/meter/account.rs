@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strand_that_was_told_to_stop_does_not_hide_that_time_is_up() {
+    fn an_execution_that_was_told_to_stop_does_not_hide_that_time_is_up() {
         let mut account = Account::default();
         account.begin(&Limits { deadline: Some(Duration::ZERO), ..Limits::default() }, None);
         account.stop_all(&TrapKind::Cancelled);
@@ -364,7 +364,7 @@ pub(super) mod loom_tests {
     }
 
     #[test]
-    fn loom_each_rest_of_a_slab_goes_to_one_strand() {
+    fn loom_each_rest_of_a_slab_goes_to_one_execution() {
         loom::model(|| {
             let account = account(0, None);
             let place = |n: usize| std::ptr::without_provenance_mut::<u8>(n);

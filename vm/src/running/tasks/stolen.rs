@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// What an execution that has ended leaves. Its stacks are free for another execution by then.
 #[derive(Debug)]
 pub(super) struct Ended {
-    heap: heap::Left,
+    heap: heap::EndedHeap,
     tape: tape::Written,
     tasks: u64,
     trace: Trace,
