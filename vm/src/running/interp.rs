@@ -113,8 +113,8 @@ impl Worker {
     /// execution runs on.
     ///
     /// # Safety
-    /// **Running**; the function is one of the program, the arguments stand at `base` and are of the parameters' types, and
-    /// nothing above them is in use. If the program has native code, the execution runs on its native stack.
+    /// **Running**; the function is one of the program, the arguments stand at `base` and are of the parameters' types,
+    /// and nothing above them is in use. If the program has native code, the execution runs on its native stack.
     pub(super) unsafe fn run_callee(
         &mut self,
         func: FuncId,

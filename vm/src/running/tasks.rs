@@ -381,8 +381,8 @@ impl Worker {
     /// Runs the tasks from `start` to `end`, with frames from `base` on. Returns the instructions of the longest one.
     ///
     /// # Safety
-    /// **Running**; the fork runs, too, in this execution or in another one; it has these tasks, which nobody else runs.
-    /// `base` is a place on this execution's stacks, above which nothing is in use.
+    /// **Running**; the fork runs, too, in this execution or in another one; it has these tasks, which nobody else
+    /// runs. `base` is a place on this execution's stacks, above which nothing is in use.
     unsafe fn run_tasks(
         &mut self,
         fork: &Fork<'_>,
