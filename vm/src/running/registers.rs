@@ -43,12 +43,28 @@ impl Registers {
     pub(super) unsafe fn copy_to(&self, to: &Registers, counts: &Counts, words: bool) {
         // SAFETY: promised by the caller.
         unsafe {
-            to.reals.copy_from_nonoverlapping(self.reals, counts.reals);
+            copy(self.reals, to.reals, counts.reals);
             if words {
-                to.words.copy_from_nonoverlapping(self.words, counts.reals);
+                copy(self.words, to.words, counts.reals);
             }
-            to.ints.copy_from_nonoverlapping(self.ints, counts.ints);
-            to.refs.copy_from_nonoverlapping(self.refs, counts.refs);
+            copy(self.ints, to.ints, counts.ints);
+            copy(self.refs, to.refs, counts.refs);
+        }
+    }
+}
+
+/// Copies consecutive registers of a bank. There is mostly none or one, which is no call of a function worth.
+///
+/// # Safety
+/// There are so many at both places, which don't overlap.
+#[inline(always)]
+unsafe fn copy<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match count {
+            0 => {}
+            1 => *to = *from,
+            _ => to.copy_from_nonoverlapping(from, count),
         }
     }
 }

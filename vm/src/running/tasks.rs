@@ -81,9 +81,11 @@ impl Fork<'_> {
         }
     }
 
-    /// The range of numbers of a task of a parallel map.
+    /// The range of numbers of a task of a parallel map: from the n-th part of the count, rounded down, to the next.
     fn range(n: usize, count: u64, tasks: u64) -> [i64; 2] {
-        let at = |n: u64| (u128::from(n) * u128::from(count) / u128::from(tasks)) as i64;
+        let (each, rest) = (count / tasks, count % tasks);
+        // Nothing overflows: there are few tasks.
+        let at = |n: u64| (n * each + n * rest / tasks) as i64;
         [at(n as u64), at(n as u64 + 1)]
     }
 
@@ -472,7 +474,8 @@ impl Worker {
     #[inline(never)]
     unsafe fn run_task(&mut self, fork: &Fork<'_>, n: usize, base: Registers) -> Result<i64, TrapKind> {
         let (func, args, arg_counts, results, result_counts) = fork.task(n);
-        let (floor, kept) = (self.exec.heap.raise_floor(), self.exec.tape.raise_floor());
+        let floor = self.exec.heap.raise_floor();
+        let kept = fork.mode.is_recording().then(|| self.exec.tape.raise_floor());
         let roots = std::mem::replace(&mut self.exec.roots, base.refs);
         // SAFETY: promised by the caller.
         let (info, now) = unsafe { (self.exec.info(), self.exec.meter().used(self.exec.fuel) as i64) };
@@ -511,7 +514,9 @@ impl Worker {
         self.exec.span_start = span_start;
         self.exec.roots = roots;
         self.exec.heap.restore_floor(floor);
-        self.exec.tape.restore_floor(kept);
+        if let Some(kept) = kept {
+            self.exec.tape.restore_floor(kept);
+        }
         if let Err(kind) = &outcome
             && info.is_parallel()
         {
