@@ -203,8 +203,8 @@ impl Module {
             .generator
             .clone()
             .or(generator)
-            .zip(config.jit.thresholds())
-            .map(|(generator, thresholds)| Tier::new(generator, thresholds, def.functions.len()));
+            .zip(config.jit.policy())
+            .map(|(generator, policy)| Tier::new(generator, policy, &def.functions));
         Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
     }
 
