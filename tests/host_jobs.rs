@@ -88,7 +88,7 @@ fn deepest(deep: &Function) -> i64 {
             assert_eq!(value, Value::Int(n + 2));
             true
         }
-        Err(RunError::Trap(trap)) if trap.kind == TrapKind::Limit(Limit::LiveBytes) => false,
+        Err(RunError::Trap(trap)) if trap.kind == TrapKind::Limit(Limit::StackBytes) => false,
         Err(error) => panic!("{error}"),
     };
     let (mut most, mut too_many) = (0, 1 << 20);

@@ -143,6 +143,9 @@ fn trap_message(trap: &Trap) -> String {
         TrapKind::Limit(Limit::LiveBytes) => "--max-heap",
         TrapKind::Limit(Limit::TapeBytes) => "--max-tape",
         TrapKind::Limit(Limit::Depth) => "--max-depth",
+        TrapKind::Limit(Limit::StackBytes) => {
+            return format!("trap: {trap}\n  help: engines take it from `Config::stack_bytes`; here it is the default");
+        }
         TrapKind::Limit(Limit::AddressSpace) => {
             return format!("trap: {trap}\n  help: `ulimit -v` sets such a limit");
         }

@@ -46,6 +46,16 @@ macro_rules! kinds {
             $($(#[doc = $doc])+ $(#[cfg($cfg)])? $name,)*
         }
 
+        // No code is given twice, and none is that of a loop. Kinds of the tests have the last codes.
+        const _: () = {
+            let mut taken = 0u16;
+            $($(#[cfg($cfg)])? {
+                assert!(taken & 1 << $code == 0, concat!(stringify!($name), " has the code of another kind"));
+                taken |= 1 << $code;
+            })*
+            assert!(taken != 0);
+        };
+
         impl Kind {
             /// The number at the end of such a record.
             pub(crate) const fn number(self) -> u32 {
@@ -88,10 +98,10 @@ kinds! {
     LoopScatter = 7;
     /// A product with an element of an array.
     #[cfg(all(test, not(loom)))]
-    Scale = 8;
+    Scale = 15;
     /// A run of its own.
     #[cfg(all(test, not(loom)))]
-    Rerun = 9;
+    Rerun = 14;
 }
 
 impl Kind {

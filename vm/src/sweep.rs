@@ -29,7 +29,7 @@ use crate::records::{Kind, Trailer, link};
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::tape::{ForkNode, TaskNode, number};
-use crate::trap::{Limit, TrapKind};
+use crate::trap::TrapKind;
 use crate::word::{Owner, Slot};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,6 +131,8 @@ pub(crate) struct Sweep {
     loop_imports: Vec<RangeImport>,
     /// The native stack of sweeps of several tasks: each task below another takes some.
     native: NativeStack,
+    /// Whether something stands on it.
+    native_in_use: bool,
 }
 
 // SAFETY: pointers to tasks are of use only while a sweep runs.
@@ -147,22 +149,35 @@ impl Sweep {
             scattered: Vec::new(),
             loop_imports: Vec::new(),
             native: NativeStack::new(stacks),
+            native_in_use: false,
         }
     }
 
-    /// Runs `body` on the native stack, which has room for any depth of tasks; where it runs there already, right here.
+    /// Runs `body` on the native stack, which has room for any depth of tasks: where it runs there already, right here;
+    /// and on another one if this one is in use, because the body is part of a run that a sweep waits for.
     ///
     /// # Errors
     /// As `body`, and if the system gives no address space for the stack.
     fn on_native_stack<R>(&mut self, body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>) -> Result<R, TrapKind> {
         if self.is_here() {
+            self.make_room()?;
             return body(self);
         }
-        self.native.begin(self.cells.extent());
-        let ground = self.native.open()?;
-        // SAFETY: the stack is this value's, which `body` has to itself. A sweep doesn't unwind, and what jobs of the
-        // host do is caught where they are called.
-        unsafe { ground.run(|| body(self)) }
+        let extent = self.cells.extent();
+        let suspended = self.native_in_use.then(|| std::mem::replace(&mut self.native, NativeStack::new(extent)));
+        self.native.begin(extent);
+        let outcome = self.native.open().map_err(TrapKind::from).and_then(|ground| {
+            self.native_in_use = true;
+            // SAFETY: nobody else stands on the stack, which stays in its place until `body` returns. A sweep doesn't
+            // unwind, and what jobs of the host do is caught where they are called.
+            let outcome = unsafe { ground.run(|| body(self)) };
+            self.native_in_use = false;
+            outcome
+        });
+        if let Some(suspended) = suspended {
+            (self.native, self.native_in_use) = (suspended, true);
+        }
+        outcome
     }
 
     /// Whether the running function stands on the native stack of this sweep.
@@ -175,7 +190,7 @@ impl Sweep {
     fn make_room(&mut self) -> Result<(), TrapKind> {
         let here = stack_pointer();
         if here < self.native.limit() && self.is_here() {
-            self.native.grow(here, u64::MAX).map_err(of_tape)
+            self.native.grow(here, u64::MAX).map_err(TrapKind::from)
         } else {
             Ok(())
         }
@@ -190,7 +205,7 @@ impl Sweep {
                 self.cells.begin(self.cells.extent());
                 return self.open_grown(count);
             }
-            self.cells.grow(end, u64::MAX).map_err(of_tape)?;
+            self.cells.grow(end, u64::MAX).map_err(TrapKind::from)?;
         }
         self.used += count;
         Ok(start)
@@ -199,7 +214,7 @@ impl Sweep {
     #[cold]
     fn open_grown(&mut self, count: usize) -> Result<*mut f64, TrapKind> {
         let start = self.cells.start();
-        self.cells.grow(start.wrapping_add(count), u64::MAX).map_err(of_tape)?;
+        self.cells.grow(start.wrapping_add(count), u64::MAX).map_err(TrapKind::from)?;
         self.used = count;
         Ok(start)
     }
@@ -208,6 +223,7 @@ impl Sweep {
     #[inline]
     pub(crate) fn trim(&mut self) {
         if stack::is_much_kept() {
+            self.root = 0..0;
             self.cells.shrink();
             self.native.shrink();
         }
@@ -268,7 +284,8 @@ impl Sweep {
             }
             let swept = if constant {
                 Ok(())
-            } else if totals.tasks == 1 {
+            } else if totals.tasks == 1 && cells.start == 0 {
+                // Nothing nests: it needs no stack of its own.
                 self.records(&run, &mut frame)
             } else {
                 self.on_native_stack(|sweep| sweep.records(&run, &mut frame))
@@ -423,11 +440,6 @@ impl Sweep {
         }
         start
     }
-}
-
-/// What the limit is called in a sweep that a stack refuses: its cells are adjoints.
-fn of_tape(limit: Limit) -> TrapKind {
-    TrapKind::Limit(if limit == Limit::LiveBytes { Limit::TapeBytes } else { limit })
 }
 
 /// Owes the adjoints of a range, unless they are zero.

@@ -15,7 +15,7 @@ mod task;
 mod tree;
 
 pub(crate) use imports::{ForeignArray, Imported, Reads};
-pub(crate) use slabs::{Mark, Written};
+pub(crate) use slabs::Written;
 pub(crate) use task::Parked;
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
 
@@ -65,6 +65,13 @@ struct TaskState {
     imports: Option<Box<Imports>>,
     /// The tasks that this one has run.
     below: Totals,
+}
+
+/// How far the tapes of an execution are.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    slabs: slabs::Mark,
+    task: task::Mark,
 }
 
 /// The tapes that an execution writes: one at a time, that of the task that runs.
@@ -220,15 +227,19 @@ impl Tape {
         self.slabs.absorb(written);
     }
 
-    /// The state of the memory, to which [`Tape::cut`] goes back.
+    /// The state of the memory and of the task that runs, to which [`Tape::cut`] goes back.
     pub(crate) fn mark(&self) -> Mark {
-        self.slabs.mark()
+        Mark { slabs: self.slabs.mark(), task: self.task.mark() }
     }
 
-    /// Frees what was written since, all of it by tasks that were given up.
-    pub(crate) fn cut(&mut self, mark: &Mark) {
-        self.slabs.cut(mark);
-        self.task.stretch = self.slabs.top;
+    /// Goes back: frees what was written since, all of it by a fork that was given up.
+    ///
+    /// # Safety
+    /// The task that ran at the mark runs again, and has recorded nothing but that fork.
+    pub(crate) unsafe fn cut(&mut self, mark: &Mark) {
+        self.slabs.cut(&mark.slabs);
+        // SAFETY: promised by the caller.
+        unsafe { self.task.go_back(&mark.task) };
     }
 
     /// Begins or ends a stretch of time in which other executions run.

@@ -19,6 +19,9 @@ pub enum Limit {
     TapeBytes,
     /// Frames.
     Depth,
+    /// Bytes of one stack of the run, as far as [`Config::stack_bytes`](crate::engine::Config::stack_bytes) lets it
+    /// grow.
+    StackBytes,
     /// Addresses for the stacks, the heap and the tape of the run, of which the system gives the process no more:
     /// because of `ulimit -v`, a quota, or because it has no more memory to back them. Others in the process may be who
     /// took them.
@@ -90,6 +93,7 @@ impl fmt::Display for TrapKind {
                 Limit::LiveBytes => write!(f, "the limit on live memory was reached"),
                 Limit::TapeBytes => write!(f, "the limit on tape memory was reached"),
                 Limit::Depth => write!(f, "the recursion is too deep"),
+                Limit::StackBytes => write!(f, "a stack of the run may not grow any further"),
                 Limit::AddressSpace => write!(f, "the system gives the run no more address space"),
             },
             TrapKind::Cancelled => write!(f, "the run was cancelled"),

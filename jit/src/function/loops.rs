@@ -174,7 +174,7 @@ impl Function<'_, '_> {
             .iter()
             .filter_map(|&(register, output)| match output {
                 OutputWord::Slot { offset, mask } => Some((register, offset, mask)),
-                _ => None,
+                OutputWord::Copy(_) | OutputWord::Zero => None,
             })
             .collect();
         let count = slots.len() + usize::from(site.push.is_some());

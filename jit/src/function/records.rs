@@ -18,7 +18,7 @@ impl Function<'_, '_> {
             .iter()
             .map(|&(_, output)| match output {
                 OutputWord::Copy(from) => Some(self.word(from)),
-                _ => None,
+                OutputWord::Slot { .. } | OutputWord::Zero => None,
             })
             .collect();
         let mut activity = None;
@@ -38,7 +38,7 @@ impl Function<'_, '_> {
             .iter()
             .filter_map(|&(register, output)| match output {
                 OutputWord::Slot { offset, mask } => Some((register, offset, mask)),
-                _ => None,
+                OutputWord::Copy(_) | OutputWord::Zero => None,
             })
             .collect();
         let constants = vec![zero.into(); slots.len()];

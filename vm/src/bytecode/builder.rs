@@ -524,7 +524,10 @@ impl FunctionBuilder {
                 Op::Jump => low = resolve(low)?,
                 Op::Branch => (low, high) = (resolve(low)?, resolve(high)?),
                 Op::Switch => high = resolve(high)?,
-                _ => continue,
+                op => {
+                    debug_assert!(!op.has_targets(), "{op:?} has labels to be resolved");
+                    continue;
+                }
             }
             inst.imm = u64::from(low) | u64::from(high) << 32;
         }

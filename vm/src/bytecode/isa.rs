@@ -507,7 +507,7 @@ pub struct OpInfo {
     pub since: u16,
 }
 
-/// The operand roles of a scalar instruction: the result, then the arguments.
+/// Expands to the opcodes and the table of their facts.
 macro_rules! define_ops {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
@@ -611,6 +611,11 @@ impl Op {
     /// Whether control never reaches the next instruction.
     pub fn is_terminator(self) -> bool {
         self.info().ends_block
+    }
+
+    /// Whether the instruction says where control goes on.
+    pub fn has_targets(self) -> bool {
+        self.info().operands.iter().any(|operand| matches!(operand.role, Role::Target | Role::Targets))
     }
 
     /// Whether an instruction runs other functions and then goes on with the next instruction.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 /// What an activation of a function does beside computing primals. A function has a stream and native code of its own
-/// for each mode that it runs in; the running activation's mode belongs to the state of the run, is saved where code in
-/// another mode is called, and restored when that has ended.
+/// for each mode that it runs in. The mode belongs to the state of an execution; all of its activations run in the same
+/// one as yet.
 ///
 /// ```
 /// use dualvm_vm::native::Mode;

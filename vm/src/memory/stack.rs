@@ -107,6 +107,20 @@ pub(crate) fn is_scarce() -> bool {
     system::is_scarce()
 }
 
+/// How much of a bank's stack a run may use, and what of it counts: in cells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    room: usize,
+    counted: usize,
+}
+
+/// How far down a run may use a native stack, and what of that counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NativeRoom {
+    limit: usize,
+    counted: usize,
+}
+
 /// The stack of a bank: cells that hold any bit pattern.
 #[derive(Debug)]
 pub(crate) struct Stack<T> {
@@ -173,6 +187,17 @@ impl<T: Copy> Stack<T> {
         (self.counted * size_of::<T>()) as u64
     }
 
+    /// The room, to which [`Stack::leave`] goes back.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> Room {
+        Room { room: self.room, counted: self.counted }
+    }
+
+    /// Gives up the room that was made since.
+    pub(crate) fn leave(&mut self, Room { room, counted }: Room) {
+        (self.room, self.counted) = (room, counted);
+    }
+
     /// Makes room for the first cells of a run, as [`Stack::grow`] does.
     #[inline]
     pub(crate) fn open(&mut self, cells: usize, live_bytes: u64) -> Result<(), Limit> {
@@ -193,7 +218,7 @@ impl<T: Copy> Stack<T> {
         let len = end.addr().saturating_sub(self.start.addr()).div_ceil(size_of::<T>());
         let cells = self.extent.0 / size_of::<T>() - MARGIN;
         if len > cells {
-            return Err(Limit::LiveBytes);
+            return Err(if (len * size_of::<T>()) as u64 > live_bytes { Limit::LiveBytes } else { Limit::StackBytes });
         }
         if len > self.counted {
             self.counted = len.max(2 * self.counted).max(ROOM_MIN).min(cells);
@@ -281,7 +306,7 @@ impl NativeStack {
         let top = self.top();
         let (used, room) = (top - address, self.extent.0 - BELOW);
         if used > room {
-            return Err(Limit::LiveBytes);
+            return Err(if used as u64 > live_bytes { Limit::LiveBytes } else { Limit::StackBytes });
         }
         if used > self.counted {
             self.counted = used.max(2 * self.counted).max(FREE_BYTES).min(room);
@@ -296,6 +321,17 @@ impl NativeStack {
         }
         self.limit = top - self.counted.min(region.bytes() - BELOW);
         Ok(())
+    }
+
+    /// As [`Stack::room`].
+    #[inline(always)]
+    pub(crate) fn room(&self) -> NativeRoom {
+        NativeRoom { limit: self.limit, counted: self.counted }
+    }
+
+    /// As [`Stack::leave`].
+    pub(crate) fn leave(&mut self, NativeRoom { limit, counted }: NativeRoom) {
+        (self.limit, self.counted) = (limit, counted);
     }
 
     /// Takes a place and address space, the first time, and makes the stack empty. Returns where it is.

@@ -536,7 +536,8 @@ impl Tier {
         if known > 0 {
             return Duration::from_micros(known.into());
         }
-        let estimate = self.generator.estimate(request, COMPILING_MAX);
+        // One that panics is never to compile this.
+        let estimate = guarded(|| self.generator.estimate(request, COMPILING_MAX)).unwrap_or(Duration::MAX);
         let micros = u32::try_from(estimate.as_micros()).unwrap_or(u32::MAX).max(1);
         candidate.estimate.store(micros, Ordering::Relaxed);
         Duration::from_micros(micros.into())
@@ -545,9 +546,15 @@ impl Tier {
     /// Makes the unit if this is the first time.
     fn open(&self, compiling: &mut Compiling) {
         if compiling.unit.is_none() && compiling.failures.is_empty() {
-            match stacker::grow(COMPILER_STACK, || self.generator.unit()) {
-                Ok(unit) => {
-                    let shared = *self.shared.get_or_init(|| unit.shared());
+            let open = || {
+                let unit = self.generator.unit()?;
+                let shared = unit.shared();
+                Ok((unit, shared))
+            };
+            let opened = stacker::grow(COMPILER_STACK, || guarded(open));
+            match opened.unwrap_or_else(|| Err(PANICKED.to_owned())) {
+                Ok((unit, shared)) => {
+                    let shared = *self.shared.get_or_init(|| shared);
                     for entry in self.tables.iter().flat_map(|table| &table.entries) {
                         entry.store(shared.interpret.cast_mut(), Ordering::Relaxed);
                     }
@@ -622,7 +629,8 @@ impl Tier {
     pub(crate) fn listing(&self, program: &Program, func: FuncId, mode: Mode) -> Result<Listing, Refusal> {
         program.prepare_at_leisure(func, mode);
         let request = self.function_request(program, func, mode, None);
-        if self.generator.estimate(&Request::Function(request), COMPILING_MAX) > COMPILING_MAX {
+        let estimate = guarded(|| self.generator.estimate(&Request::Function(request), COMPILING_MAX));
+        if estimate.is_none_or(|estimate| estimate > COMPILING_MAX) {
             return Err(Refusal::TooLarge);
         }
         let mut compiling = lock(&self.compiling);
@@ -654,16 +662,23 @@ fn describe(program: &Program, subject: Subject) -> (String, CodeKind) {
     }
 }
 
+const PANICKED: &str = "the generator panicked";
+
+/// Asks a generator for something; `None` if it panics. Nothing may unwind from here: the frames of native code and the
+/// ground of its stack are below.
+fn guarded<R>(ask: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(ask)).ok()
+}
+
 impl Compiling {
     /// Asks the unit for something, on a stack of its own: whose stack it would be else, and how much of it is left,
     /// isn't known.
     fn with_unit<T>(&mut self, ask: impl FnOnce(&mut dyn Unit) -> Result<T, Refusal>) -> Result<T, Refusal> {
         let unit = self.unit.as_deref_mut().filter(|_| !self.broken).ok_or(Refusal::Unsupported)?;
         // A generator that panics is broken, and what it works on may be; the code that it has made is good.
-        let ask = || catch_unwind(AssertUnwindSafe(|| ask(unit)));
-        stacker::grow(COMPILER_STACK, ask).unwrap_or_else(|_| {
+        stacker::grow(COMPILER_STACK, || guarded(|| ask(unit))).unwrap_or_else(|| {
             self.broken = true;
-            Err(Refusal::Failed("the generator panicked".to_owned()))
+            Err(Refusal::Failed(PANICKED.to_owned()))
         })
     }
 

@@ -44,7 +44,7 @@ impl ControlFlow for Body {
                 self.targets[start..start + usize::from(inst.b)].iter().for_each(|&target| visit(target));
                 visit(inst.high());
             }
-            _ => {}
+            op => debug_assert!(!op.has_targets(), "{op:?} leads somewhere"),
         }
     }
 }

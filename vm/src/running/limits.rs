@@ -25,6 +25,9 @@ pub struct Limits {
     pub allocated_bytes: u64,
     /// Bytes that heap and frames may hold at one time, and about how many a result may take as a
     /// [`Value`](crate::value::Value). Default: 4 GiB.
+    ///
+    /// This and [`Limits::tape_bytes`] count memory as it is taken, in slabs of 64 KiB. Where tasks run on several
+    /// threads, each of these begins slabs of its own, so a limit may be met some slabs earlier or later than on one.
     pub live_bytes: u64,
     /// Bytes that tape and adjoints may hold. Default: 8 GiB.
     pub tape_bytes: u64,

@@ -89,7 +89,7 @@ pub(super) unsafe fn segment_end(
         let word = |output: OutputWord| match output {
             OutputWord::Slot { offset, mask } if mask & active != 0 => base.offset(offset).into(),
             OutputWord::Copy(from) => *words.add(usize::from(from)),
-            _ => Word::CONSTANT,
+            OutputWord::Slot { .. } | OutputWord::Zero => Word::CONSTANT,
         };
         if site.copies {
             scratch.clear();

@@ -120,7 +120,8 @@ pub(super) unsafe fn loop_end(
         for &(reg, output) in &site.outputs {
             let word = match output {
                 OutputWord::Slot { offset, mask } if mask & active != 0 => base.offset(offset).into(),
-                _ => Word::CONSTANT,
+                OutputWord::Slot { .. } | OutputWord::Zero => Word::CONSTANT,
+                OutputWord::Copy(_) => unreachable!("a loop that hands a word on takes it as an input"),
             };
             *frame.words.add(usize::from(reg)) = word;
         }

@@ -5,7 +5,7 @@ use super::registers::Registers;
 use super::worker::Worker;
 use crate::code::Stream;
 use crate::memory::heap::Ref;
-use crate::memory::stack::{self, Extent, Ground, NativeStack, Stack, stack_pointer};
+use crate::memory::stack::{self, Extent, Ground, NativeRoom, NativeStack, Room, Stack, stack_pointer};
 use crate::trap::Limit;
 use crate::word::Word;
 
@@ -23,6 +23,16 @@ pub(crate) struct Stacks {
     pub(crate) refs_end: *mut Ref,
     /// The address that native frames have to stay above.
     pub(crate) native_limit: usize,
+}
+
+/// The rooms of all stacks of a worker.
+pub(super) struct Rooms {
+    reals: Room,
+    words: Room,
+    ints: Room,
+    refs: Room,
+    native: NativeRoom,
+    bytes: u64,
 }
 
 impl Stacks {
@@ -62,6 +72,19 @@ impl Stacks {
             words: self.words.start(),
             ints: self.ints.start(),
             refs: self.refs.start(),
+        }
+    }
+
+    /// The rooms, to which [`Worker::leave_rooms`] goes back.
+    #[inline(always)]
+    pub(super) fn rooms(&self) -> Rooms {
+        Rooms {
+            reals: self.reals.room(),
+            words: self.words.room(),
+            ints: self.ints.room(),
+            refs: self.refs.room(),
+            native: self.native.room(),
+            bytes: self.bytes,
         }
     }
 
@@ -172,6 +195,29 @@ impl Worker {
     pub(super) fn has_room_here(&mut self) -> bool {
         let here = stack_pointer();
         self.stacks.native.ground().is_here() && (here >= self.stacks.native_limit || self.grow_native(here).is_ok())
+    }
+
+    /// Gives up the room that a task has made, which has ended: what counts of the stacks is the same then, whoever ran
+    /// the task.
+    #[inline(always)]
+    pub(super) fn leave_rooms(&mut self, rooms: &Rooms) {
+        if self.stacks.bytes != rooms.bytes {
+            self.give_up(rooms);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_up(&mut self, rooms: &Rooms) {
+        let stacks = &mut self.stacks;
+        stacks.reals.leave(rooms.reals);
+        stacks.words.leave(rooms.words);
+        stacks.ints.leave(rooms.ints);
+        stacks.refs.leave(rooms.refs);
+        stacks.native.leave(rooms.native);
+        (stacks.refs_end, stacks.native_limit) = (stacks.refs.end(), stacks.native.limit());
+        let more = std::mem::replace(&mut stacks.bytes, rooms.bytes);
+        self.exec.heap.changed(rooms.bytes.wrapping_sub(more) as i64);
     }
 
     fn check_stacks(&mut self) -> Result<(), Limit> {

@@ -13,7 +13,8 @@
 //!   leftmost trap counts.
 //! - Whether a limit is reached may depend on the schedule. If one is while there are several executions, all stop, and
 //!   the outermost fork runs again, on one execution. Programs are pure and a fork leaves no trace before it has ended,
-//!   so that is the outcome of the run from left to right.
+//!   so that is the outcome of the run from left to right, but for slabs that several executions have begun in forks
+//!   before. What counts of the stacks is the same after each task, whoever ran it.
 
 mod stolen;
 
@@ -308,7 +309,8 @@ impl Worker {
         info.account.start_over(before.used);
         self.exec.fuel = 0;
         self.exec.heap.cut(&before.heap);
-        self.exec.tape.cut(&before.mark);
+        // SAFETY: the task that forked has gone on from the fork, which has failed.
+        unsafe { self.exec.tape.cut(&before.mark) };
         self.exec.trace.clear();
         (self.exec.tasks, self.exec.span_start) = (before.tasks, before.span_start);
     }
@@ -474,6 +476,7 @@ impl Worker {
     #[inline(never)]
     unsafe fn run_task(&mut self, fork: &Fork<'_>, n: usize, base: Registers) -> Result<i64, TrapKind> {
         let (func, args, arg_counts, results, result_counts) = fork.task(n);
+        let rooms = self.stacks.rooms();
         let floor = self.exec.heap.raise_floor();
         let kept = fork.mode.is_recording().then(|| self.exec.tape.raise_floor());
         let roots = std::mem::replace(&mut self.exec.roots, base.refs);
@@ -513,6 +516,7 @@ impl Worker {
         }
         self.exec.span_start = span_start;
         self.exec.roots = roots;
+        self.leave_rooms(&rooms);
         self.exec.heap.restore_floor(floor);
         if let Some(kept) = kept {
             self.exec.tape.restore_floor(kept);

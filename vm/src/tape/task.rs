@@ -11,7 +11,47 @@ use crate::word::{Owner, Slot, Word};
 #[derive(Debug)]
 pub(crate) struct Parked(TaskState);
 
+/// How far a task was when it forked.
+#[derive(Debug)]
+pub(super) struct Mark {
+    next_slot: u64,
+    records: u64,
+    import_count: u64,
+    sweep_cost: u64,
+    bytes: u64,
+    stretch: *mut u8,
+    below: Totals,
+    last_fork: *const ForkNode,
+}
+
 impl TaskState {
+    pub(super) fn mark(&self) -> Mark {
+        // SAFETY: if there is a node, it is that of the task that runs.
+        let last_fork = unsafe { self.node.as_ref() }.map_or(std::ptr::null(), |node| node.last_fork);
+        Mark {
+            next_slot: self.next_slot,
+            records: self.records,
+            import_count: self.import_count,
+            sweep_cost: self.sweep_cost,
+            bytes: self.bytes,
+            stretch: self.stretch,
+            below: self.below,
+            last_fork,
+        }
+    }
+
+    /// # Safety
+    /// The mark is of this task, which has recorded nothing since but a fork that was given up.
+    pub(super) unsafe fn go_back(&mut self, mark: &Mark) {
+        (self.next_slot, self.records, self.import_count) = (mark.next_slot, mark.records, mark.import_count);
+        (self.sweep_cost, self.bytes, self.stretch) = (mark.sweep_cost, mark.bytes, mark.stretch);
+        self.below = mark.below;
+        // SAFETY: if there is a node, it is that of the task that runs.
+        if let Some(node) = unsafe { self.node.as_mut() } {
+            node.last_fork = mark.last_fork;
+        }
+    }
+
     /// A task that has recorded nothing.
     pub(super) fn new(node: *mut TaskNode) -> Self {
         TaskState {

@@ -37,7 +37,7 @@ pub(super) fn check(function: &Function, report: &mut Report) {
 fn check_targets(body: &Body, report: &mut Report) {
     let is_task = |target: u32| body.code[target as usize].op == Op::Task;
     for (at, inst) in body.code.iter().enumerate() {
-        if !matches!(inst.op, Op::Jump | Op::Branch | Op::Switch) {
+        if !inst.op.has_targets() {
             continue;
         }
         let task = operands(inst, body).into_iter().find_map(|operand| match operand {

@@ -35,16 +35,15 @@ pub struct Config {
     /// way.
     pub pool: Option<Arc<rayon::ThreadPool>>,
     /// How far each stack of a run may grow, in bytes: four for the banks of registers, one for calls, one for the
-    /// sweep's adjoints. 0, the default: 16 GiB; at least 16 MiB. A run that needs more of one ends with
-    /// [`Limit::LiveBytes`] or [`Limit::TapeBytes`].
+    /// sweep's adjoints. 0, the default: 16 GiB; at least 16 MiB. A run that needs more of one, and may by its limits
+    /// on memory, ends with [`Limit::StackBytes`].
     ///
     /// This reserves nothing. Stacks take address space as runs need it, and memory where they are touched: 2 MiB each,
     /// 4 MiB for calls, then about twice what is in use. Engines keep what their runs took for the next ones, up to
     /// 4 GiB in a process beyond the beginnings, or an eighth of what the process may have. Where the system refuses
     /// more, as by a quota or `ulimit -v`, the run that asks ends with [`Limit::AddressSpace`].
     ///
-    /// [`Limit::LiveBytes`]: crate::trap::Limit::LiveBytes
-    /// [`Limit::TapeBytes`]: crate::trap::Limit::TapeBytes
+    /// [`Limit::StackBytes`]: crate::trap::Limit::StackBytes
     /// [`Limit::AddressSpace`]: crate::trap::Limit::AddressSpace
     pub stack_bytes: usize,
 }

@@ -1,5 +1,5 @@
 //! Builders: how they begin. Pushing to one is the engines' own; what it means for a tape that one ends is said in
-//! [`crate::running::interp`].
+//! [`crate::running::recording`].
 
 use super::object::{ARRAY_HEADER, CAPACITY, LEN, Ref, builder_header};
 use super::{Heap, Roots};

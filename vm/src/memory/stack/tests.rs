@@ -127,7 +127,7 @@ fn room_for_runs_ends_above_what_is_the_hosts() {
     let hosts = ground.start.addr() + ground.bytes - EXTENT_MIN + HOST_JOB_STACK_BYTES + RED_ZONE;
     assert_eq!(stack.grow(hosts, ANY), Ok(()));
     assert_eq!(stack.limit(), hosts);
-    assert_eq!(stack.grow(hosts - 1, ANY), Err(Limit::LiveBytes));
+    assert_eq!(stack.grow(hosts - 1, ANY), Err(Limit::StackBytes));
     assert_eq!(stack.ground().bytes, EXTENT_MIN);
     // SAFETY: nobody else runs there, and nothing unwinds.
     let used = unsafe { ground.run(|| (ground.is_here(), use_stack(HOST_JOB_STACK_BYTES))) };

@@ -10,7 +10,6 @@ use crate::running::workers::RunInfo;
 use crate::tape;
 use crate::trap::TrapKind;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 
 /// What an execution that has ended leaves. Its stacks are free for another execution by then.
 #[derive(Debug)]
@@ -36,6 +35,7 @@ impl Worker {
         base: Registers,
     ) -> (Result<i64, TrapKind>, Ended) {
         let (account, limits) = (info.account, info.limits);
+        let rooms = self.stacks.rooms();
         (self.exec.live_bytes_max, self.exec.depth_max) = (limits.live_bytes, limits.depth);
         self.exec.heap.begin(HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes }, account);
         self.exec.heap.share(true);
@@ -49,6 +49,7 @@ impl Worker {
         if let Err(kind) = &outcome {
             account.stop_all(kind);
         }
+        self.leave_rooms(&rooms);
         meter.settle(self.exec.fuel);
         account.return_allocation(self.exec.heap.limits().allocated_bytes.saturating_sub(self.exec.heap.allocated()));
         self.exec.heap.share(false);
@@ -129,8 +130,6 @@ pub(super) unsafe fn run_stolen(
         // below unwinds ([`Worker::run_at`]).
         unsafe { ground.run(|| worker.run_part(info, fork, (start, end), halt, base)) }
     });
-    // Its stacks are of no use to this run any more.
-    info.account.live_bytes.fetch_sub(worker.stacks.bytes, Ordering::Relaxed);
     info.workers.put_back(worker);
     match ran {
         Ok((outcome, ended)) => (outcome, Some(Box::new(ended))),

@@ -1,0 +1,61 @@
+//! Limits on memory in programs with tasks: whether one is met, and where, depends on the program alone, but
+//! for the slabs that several threads have begun.
+
+use dualvm::{CallOptions, Config, Engine, Function, Limits, Module, Value};
+
+/// What a call comes to: the gradient's bits and counts, or the trap.
+fn comes_to(function: &Function, args: &[Value], limits: Limits) -> String {
+    match function.grad_with(args, &CallOptions::with_limits(limits)) {
+        Ok(gradient) => {
+            let stats = gradient.stats;
+            let counts = (stats.instructions, stats.records, stats.slots);
+            format!("{:?} {:?} {counts:?}", gradient.value.to_bits(), gradient.gradient)
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What several threads may hold more or less than one: slabs that are not full.
+const SLACK: u64 = 1 << 20;
+
+#[test]
+fn limits_on_memory_are_met_at_the_same_place_on_any_number_of_threads_but_for_some_slabs() {
+    let source = "
+        def deep (n : Int) (x : Real) : Real = if n == 0 then x else 1 + sin (deep (n - 1) x)
+        def mapped (n : Int) (x : Real) : Real =
+          let ys = pbuild n (\\i -> deep (i % 300) (x * to_real i)) in
+          let (a, b) = sum_array ys |*| deep n x in
+          a * b * sum_array (pmap_array (\\y -> y * x) ys)";
+    let function = |threads| {
+        let mut config = Config::default();
+        config.threads = threads;
+        let module = Module::from_source(&Engine::new(config), "limits.dual", source).unwrap();
+        module.function("mapped").unwrap()
+    };
+    let (alone, several) = (function(1), function(3));
+    let args = [Value::Int(5_000), Value::Real(0.7)];
+    type Limited = fn(u64) -> Limits;
+    let limits: [(&str, Limited); 2] = [
+        ("the limit on tape memory", |tape_bytes| Limits { tape_bytes, ..Limits::default() }),
+        ("the limit on live memory", |live_bytes| Limits { live_bytes, ..Limits::default() }),
+    ];
+    let done = comes_to(&alone, &args, Limits::default());
+    for (what, limited) in limits {
+        // The least that the run needs on one thread.
+        let enough = |bytes| alone.grad_with(&args, &CallOptions::with_limits(limited(bytes))).is_ok();
+        let (mut low, mut high) = (0, 1 << 30);
+        assert!(enough(high));
+        while high - low > 1 {
+            let middle = u64::midpoint(low, high);
+            *if enough(middle) { &mut high } else { &mut low } = middle;
+        }
+        for bytes in [high, low, high + 8, high + 1000, high + 9_000, high + 40_000, high + SLACK, high * 2, low / 2] {
+            let expected = comes_to(&alone, &args, limited(bytes));
+            for _ in 0..5 {
+                let found = comes_to(&several, &args, limited(bytes));
+                let is_close = bytes.abs_diff(high) < SLACK && (found.starts_with(what) || found == done);
+                assert!(found == expected || is_close, "{bytes} bytes, {high} suffice: {found}, not {expected}");
+            }
+        }
+    }
+}
