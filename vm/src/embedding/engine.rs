@@ -204,7 +204,7 @@ impl Module {
             .clone()
             .or(generator)
             .zip(config.jit.policy())
-            .map(|(generator, policy)| Tier::new(generator, policy, &def.functions));
+            .map(|(generator, policy)| Tier::new(generator, policy, def.functions.len()));
         Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
     }
 

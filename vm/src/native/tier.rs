@@ -1,9 +1,9 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
 use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Request, SegmentFn, SharedCode, Unit};
-use crate::bytecode::isa::{Inst, Op};
-use crate::bytecode::module::{Body, FuncId, Function};
+use crate::bytecode::module::{Body, FuncId};
 use crate::code::{Mode, Position};
+use crate::preparation::flow::ControlFlow;
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::running::registers::Registers;
@@ -58,9 +58,9 @@ const DERIVED_NS: u64 = 1;
 /// What a sweep does for a record or an iteration besides its derived code, in instructions.
 const RECORD_WEIGHT: usize = 12;
 /// What a call takes besides, in instructions.
-const CALL_WEIGHT: usize = 12;
+const CALL_WEIGHT: u32 = 12;
 /// How many times the code of a function with loops a call of it is taken to run, unless its loops are counted.
-const LOOPS_WEIGHT: usize = 4;
+const LOOPS_WEIGHT: f32 = 4.0;
 
 /// What a piece of native code is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -230,8 +230,8 @@ pub(crate) struct Tier {
     policy: Policy,
     /// What has to run before anyone asks: `After`'s thresholds, or instructions.
     thresholds: Thresholds,
-    /// What a call of each function counts.
-    weights: Box<[u32]>,
+    /// What a call of each function counts; 0 before its first call.
+    weights: Box<[AtomicU32]>,
     /// Nanoseconds of interpreting that would have been worth compiling, but for what the first compilation costs.
     waiting: AtomicU64,
     generator: Arc<dyn Generator>,
@@ -264,19 +264,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Tier {
     /// A tier without code. The generator does nothing before something is hot.
-    pub(crate) fn new(generator: Arc<dyn Generator>, policy: Policy, functions: &[Function]) -> Tier {
-        let (thresholds, weights) = match policy {
-            Policy::After(thresholds) => (thresholds, vec![1; functions.len()]),
-            Policy::Weighed => {
-                let weights = functions.iter().map(|function| weight(&function.body)).collect();
-                (Thresholds { calls: COOL, back_edges: COOL, records: COOL }, weights)
-            }
+    pub(crate) fn new(generator: Arc<dyn Generator>, policy: Policy, functions: usize) -> Tier {
+        let (thresholds, weight) = match policy {
+            Policy::After(thresholds) => (thresholds, 1),
+            Policy::Weighed => (Thresholds { calls: COOL, back_edges: COOL, records: COOL }, 0),
         };
-        let functions = functions.len();
         Tier {
             policy,
             thresholds,
-            weights: weights.into_boxed_slice(),
+            weights: (0..functions).map(|_| AtomicU32::new(weight)).collect(),
             waiting: AtomicU64::new(0),
             generator,
             shared: OnceLock::new(),
@@ -305,9 +301,21 @@ impl Tier {
     pub(crate) fn called(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
         let candidate = &self.tables[mode.index()].functions[func.index()];
         candidate.code().or_else(|| {
-            let hot = candidate.warm(self.weights[func.index()], self.thresholds.calls) && account.compiles();
+            let weight = match self.weights[func.index()].load(Ordering::Relaxed) {
+                0 => self.weigh(program, func),
+                weight => weight,
+            };
+            let hot = candidate.warm(weight, self.thresholds.calls) && account.compiles();
             if hot { self.compile_function(program, func, mode, account) } else { None }
         })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn weigh(&self, program: &Program, func: FuncId) -> u32 {
+        let weight = weight(&program.def.functions[func.index()].body);
+        self.weights[func.index()].store(weight, Ordering::Relaxed);
+        weight
     }
 
     /// Compiles a function from its beginning.
@@ -639,16 +647,28 @@ impl Tier {
     }
 }
 
-/// What a call of a function counts, in instructions.
+/// What a call of a function counts, in instructions: those on its way through the function, on average over all ways
+/// if a branch takes each of its ways alike.
 fn weight(body: &Body) -> u32 {
-    let goes_back = |(at, inst): (usize, &Inst)| match inst.op {
-        Op::Jump => inst.low() as usize <= at,
-        Op::Branch => inst.low().min(inst.high()) as usize <= at,
-        _ => false,
-    };
-    let loops = body.code.iter().enumerate().any(goes_back);
-    let instructions = if loops { body.code.len().saturating_mul(LOOPS_WEIGHT) } else { body.code.len().div_ceil(2) };
-    u32::try_from(CALL_WEIGHT + instructions).unwrap_or(REFUSED - 1)
+    let mut loops = false;
+    let mut ahead = vec![0.0f32; body.code.len() + 1];
+    for at in (0..body.code.len()).rev() {
+        let (mut ways, mut sum) = (0.0, 0.0);
+        body.for_each_target(at, |target| {
+            let goes_back = target as usize <= at;
+            loops |= goes_back;
+            ways += 1.0;
+            sum += if goes_back { 0.0 } else { ahead[target as usize] };
+        });
+        ahead[at] = 1.0
+            + match body.ends_block(at) {
+                false => ahead[at + 1],
+                true if ways > 0.0 => sum / ways,
+                true => 0.0,
+            };
+    }
+    let once = if loops { LOOPS_WEIGHT * ahead[0] } else { ahead[0] };
+    CALL_WEIGHT + once as u32
 }
 
 /// A candidate's name, and what it is for.
