@@ -551,7 +551,7 @@ fn tiering_has_all_tiers_and_sizes() {
         Workspace::new("bench_tiering").stdout(&["bench", "--suite", "tiering", "--quick", "--format", "json"]);
     let report: Json = serde_json::from_str(&report).unwrap();
     let rows = report["results"].as_array().unwrap();
-    assert!(rows.len() >= 50 && rows.len() % 2 == 0, "{} rows", rows.len());
+    assert!(rows.len() >= 50 && rows.len().is_multiple_of(2), "{} rows", rows.len());
     for row in rows {
         for field in ["off_ns", "auto_ns", "always_ns", "warm_off_ns", "warm_auto_ns", "warm_always_ns"] {
             assert!(row[field].as_f64().is_some_and(|ns| ns > 0.0), "{field} in {row}");
