@@ -33,7 +33,8 @@ the results are the same: to 1e-9 with and without tasks, to the last bit on all
 runs, without conversion. Then it says what tasks cost, with the project's targets.
 
 The suite tiering calls each program for its value and gradient in an engine that has seen nothing, with --jit off, auto
-and always, at three sizes (--quick: two), and compares auto with the better one of the others; then once more after some calls.
+and always, at three sizes (--quick: two), and compares auto with the better one of the others; then once more after
+some calls.
 
 In JSON, there is a result for each case and tier (parallel: and number of threads). Times are in nanoseconds;
 tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts the
