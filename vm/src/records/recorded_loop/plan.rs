@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn what_is_made_of_the_counter_is_saved_and_has_no_adjoint() {
         // A polynomial: r5 is a power of the counter.
-        let LoopPlan { site, code, .. } = plan("elem r2, p0, i1\n to_real r4, i1\n fma r0, r2, r5, r0\n mul r5, r5, r4");
+        let LoopPlan { site, code, .. } =
+            plan("elem r2, p0, i1\n to_real r4, i1\n fma r0, r2, r5, r0\n mul r5, r5, r4");
         let code = code.expect("it depends on its inputs");
         assert_eq!((&*site.inputs, &*site.arrays), (&[0][..], &[0][..]));
         assert_eq!((site.layout.entry.reals, site.layout.entry.ints), (1, 0));
