@@ -11,6 +11,7 @@ pub(crate) mod latency;
 mod measure;
 pub(crate) mod parallel;
 mod report;
+pub(crate) mod tiering;
 
 pub(crate) use cases::{SUITES, Suite, Tier, Unsound};
 pub(crate) use measure::Effort;

@@ -18,7 +18,8 @@ mod tape;
 mod threads;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use failure::Outcome;
+use dualvm::Function;
+use failure::{Failure, Outcome};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,7 +66,7 @@ enum Command {
     Run(Call),
     /// The value and the gradient of a function that returns one Real
     #[command(after_help = ARGUMENTS)]
-    Grad(Call),
+    Grad(Gradient),
     /// Record a run as for a gradient, and say what its tasks wrote to their tapes
     #[command(after_help = tape::HELP)]
     Tape(tape::Tape),
@@ -149,6 +150,35 @@ struct Call {
     stats: bool,
 }
 
+/// A call with a gradient.
+#[derive(Args)]
+struct Gradient {
+    #[command(flatten)]
+    call: Call,
+    #[command(flatten)]
+    wrt: With,
+}
+
+/// What derivatives are with respect to.
+#[derive(Args)]
+struct With {
+    /// Parameters that the gradient is with respect to, with commas between them; the others are constants, which cost
+    /// no tape [default: all]
+    #[arg(long = "wrt", value_name = "NAME", value_delimiter = ',')]
+    parameters: Vec<String>,
+}
+
+impl With {
+    /// The function with respect to these parameters.
+    fn of(&self, target: &Target, function: Function) -> Result<Function, Failure> {
+        if self.parameters.is_empty() {
+            return Ok(function);
+        }
+        let chosen = function.wrt(&self.parameters);
+        chosen.map_err(|error| Failure::call(&input::shown(&target.file), &function, &error))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Values in the language's syntax
@@ -177,7 +207,7 @@ fn execute(command: Command) -> Outcome {
     match command {
         Command::Check { file } => convert::check(&file),
         Command::Run(call) => run::run(&call),
-        Command::Grad(call) => run::grad(&call),
+        Command::Grad(flags) => run::grad(&flags),
         Command::Tape(flags) => tape::tape(&flags),
         Command::Build { file, output } => convert::build(&file, output),
         Command::Disasm { file, name, native } => convert::disasm(&file, name.as_deref(), native),

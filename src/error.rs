@@ -4,7 +4,7 @@
 
 use crate::frontend::{Diagnostics, Stopped, Unexported};
 use crate::vm::binary::{DecodeError, EncodeError};
-use crate::vm::engine::RunError;
+use crate::vm::engine::{NoSuchParameter, RunError};
 use crate::vm::flat::{CotangentError, NotFlat};
 use crate::vm::module::HostType;
 use crate::vm::text::TextError;
@@ -71,6 +71,8 @@ pub enum ErrorKind {
     },
     /// The program defines a function of this name, but there are functions in its type: hosts can't call it.
     Unexported(Unexported),
+    /// Derivatives were asked for with respect to a parameter that the function doesn't have.
+    NoSuchParameter(NoSuchParameter),
     /// The arguments are not the function's.
     Argument(ArgumentError),
     /// The program trapped, or reached a limit, or was cancelled.
@@ -187,6 +189,12 @@ impl From<ArgumentError> for Error {
     }
 }
 
+impl From<NoSuchParameter> for Error {
+    fn from(error: NoSuchParameter) -> Self {
+        ErrorKind::NoSuchParameter(error).into()
+    }
+}
+
 impl From<NotFlat> for Error {
     fn from(error: NotFlat) -> Self {
         ErrorKind::NotFlat(error).into()
@@ -256,6 +264,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Run(error) => error.fmt(f),
             ErrorKind::TypeMismatch(error) => error.fmt(f),
             ErrorKind::NotFlat(error) => error.fmt(f),
+            ErrorKind::NoSuchParameter(error) => error.fmt(f),
             ErrorKind::Serialize { place, message } => match place.as_str() {
                 "" => write!(f, "arguments: {message}"),
                 place => write!(f, "argument {place}: {message}"),

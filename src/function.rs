@@ -45,6 +45,35 @@ impl Function {
         self.0.data()
     }
 
+    /// The same function, whose gradients, Jacobians and pullbacks are with respect to these parameters only, in place
+    /// of those that it was made with respect to before.
+    ///
+    /// Reals in other arguments are constants: what depends on nothing else takes no tape and no time in the sweep.
+    /// Derivatives with respect to them are [`Value::Null`] in values and [`FlatValue::Null`](crate::FlatValue::Null)
+    /// in flat calls; in types of Rust they are 0, and vectors are empty.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    ///
+    /// let text = "def model (theta : Array Real) (xs : Array Real) : Real = sum_array (zip_array (*) theta xs)";
+    /// let model = Module::from_source(&Engine::default(), "model.dual", text)?.function("model")?;
+    /// let (_, gradient) = model.wrt(&["theta"])?.value_and_grad(&[vec![1.0, 2.0].into(), vec![3.0, 5.0].into()])?;
+    /// assert_eq!(gradient, [Value::Reals(vec![3.0, 5.0]), Value::Null]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchParameter`](crate::ErrorKind::NoSuchParameter) if the function has no parameter of one of
+    /// these names.
+    pub fn wrt<Name: AsRef<str>>(&self, parameters: &[Name]) -> Result<Function, Error> {
+        Ok(Function(self.0.wrt(parameters)?))
+    }
+
+    /// Whether derivatives are with respect to the parameter of this number, counted from 0.
+    pub fn is_wrt(&self, parameter: usize) -> bool {
+        self.0.is_wrt(parameter)
+    }
+
     /// The native code that the function's module has by now: see [`Module::compiled`](crate::Module::compiled).
     pub fn compiled(&self) -> Vec<CompiledCode> {
         self.0.compiled()

@@ -262,7 +262,9 @@ pub use kind::FileKind;
 pub use module::{Module, read_def, read_def_with};
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use typed::TypedFunction;
-pub use vm::engine::{CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, Stats};
+pub use vm::engine::{
+    CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, NoSuchParameter, Stats,
+};
 pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};

@@ -544,3 +544,18 @@ fn hand_neural_is_constant() {
     let all = adjs.iter().flat_map(|(w, b)| w.concat().into_iter().chain(b.iter().copied())).chain(x_adj);
     assert!(all.map(f64::abs).fold(0.0, f64::max) < 1e-12);
 }
+
+#[test]
+fn tiering_has_all_tiers_and_sizes() {
+    let report =
+        Workspace::new("bench_tiering").stdout(&["bench", "--suite", "tiering", "--quick", "--format", "json"]);
+    let report: Json = serde_json::from_str(&report).unwrap();
+    let rows = report["results"].as_array().unwrap();
+    assert!(rows.len() >= 50 && rows.len().is_multiple_of(2), "{} rows", rows.len());
+    for row in rows {
+        for field in ["off_ns", "auto_ns", "always_ns", "warm_off_ns", "warm_auto_ns", "warm_always_ns"] {
+            assert!(row[field].as_f64().is_some_and(|ns| ns > 0.0), "{field} in {row}");
+        }
+    }
+    assert!(report["median_ratio"].as_f64().unwrap() < 2.0, "{report}");
+}

@@ -162,7 +162,7 @@ fn native_code_changes_no_result_and_no_count() {
     let w = workspace("jit");
     w.write("sum.dual", "def sum (n : Int) (x : Real) : Real = loop s = 0.0 for i < n do s + sin (s * x)\n");
     let run = |jit: &str| {
-        let printed = w.stdout(&["grad", "sum.dual", "20000", "0.5", "--jit", jit, "--stats", "--format", "json"]);
+        let printed = w.stdout(&["grad", "sum.dual", "400000", "0.5", "--jit", jit, "--stats", "--format", "json"]);
         let mut parsed: serde_json::Value = serde_json::from_str(&printed).unwrap();
         let stats = parsed["stats"].as_object_mut().unwrap();
         // What is an engine's own.

@@ -21,7 +21,7 @@ fn engines() -> Vec<Engine> {
         (config.jit, config.threads) = (jit, threads);
         Engine::new(config)
     };
-    [(Jit::Off, 1), (Jit::Always, 1), (Jit::Off, 3), (Jit::Auto, 3)].into_iter().map(engine).collect()
+    [(Jit::Off, 1), (Jit::Always, 1), (Jit::Off, 3), (Jit::Always, 3)].into_iter().map(engine).collect()
 }
 
 fn module(engine: &Engine, text: &str) -> Module {

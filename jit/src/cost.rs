@@ -22,6 +22,10 @@ use std::time::Duration;
 const PIECE_NS: f64 = 90_000.0;
 const INSTRUCTION_NS: f64 = 1_300.0;
 const LIVE_NS: f64 = 20.0;
+/// What the first compilation of a module takes besides, and that of a process: shared code, and Cranelift itself, of
+/// which the system has loaded nothing.
+pub(crate) const MODULE: Duration = Duration::from_micros(60);
+pub(crate) const FIRST_MODULE: Duration = Duration::from_micros(1_200);
 /// Instructions of Cranelift's that a call of a Rust function counts as.
 const CALL: u64 = 5;
 /// Charging for fuel: at the end of each block, and before calls.
@@ -308,6 +312,10 @@ mod tests {
         fn estimate(&self, _: &Request<'_>, _: Duration) -> Duration {
             Duration::from_nanos(1)
         }
+
+        fn opening(&self) -> Duration {
+            Duration::ZERO
+        }
     }
 
     // SAFETY: all code is the code unit's.
@@ -444,6 +452,9 @@ mod tests {
             }
             fn estimate(&self, request: &Request<'_>, most: Duration) -> Duration {
                 *self.0.lock().unwrap().get_or_insert(estimate(request, most))
+            }
+            fn opening(&self) -> Duration {
+                Duration::ZERO
             }
         }
         let first = Arc::new(First(Mutex::new(None)));

@@ -57,4 +57,8 @@ impl Generator for Cranelift {
     fn estimate(&self, request: &Request<'_>, most: Duration) -> Duration {
         cost::estimate(request, most)
     }
+
+    fn opening(&self) -> Duration {
+        if shared::Shared::is_made() { cost::MODULE } else { cost::FIRST_MODULE }
+    }
 }

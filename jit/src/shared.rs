@@ -31,10 +31,16 @@ unsafe impl Send for Shared {}
 // SAFETY: the addresses in it lead to code that is never freed, and nothing else in it changes.
 unsafe impl Sync for Shared {}
 
+static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
+
 impl Shared {
+    /// Whether something in this process has used it.
+    pub(crate) fn is_made() -> bool {
+        SHARED.get().is_some()
+    }
+
     /// The shared code; made on first use.
     pub(crate) fn get() -> Result<&'static Shared, String> {
-        static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
         SHARED.get_or_init(Shared::new).as_ref().map_err(Clone::clone)
     }
 

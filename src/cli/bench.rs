@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::native::When;
 use super::{output, threads};
-use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, latency, parallel};
+use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, latency, parallel, tiering};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,8 @@ pub(crate) const HELP: &str = "\
 Suites: table1 has the programs of table 1 of Smeding and Vákár, \"Parallel Dual-Numbers Reverse AD\" (2024), with its
 arguments; core has programs of numbers and arrays; native has programs with long loops, branches and large data, and
 the smallest call; latency has every example, from its source text to its first value and gradient, by stage, and in a
-process of its own; parallel has programs with tasks.
+process of its own; parallel has programs with tasks; tiering has 31 programs, most of them of 40 to 150 lines, to see
+whether compiling pays.
 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand, on all tiers in turn.
@@ -30,6 +31,10 @@ compiles nothing there, and always compiles everything before its first run.
 The suite parallel measures its programs without tasks, and with tasks on each number of threads, after a check that
 the results are the same: to 1e-9 with and without tasks, to the last bit on all numbers of threads. Times are those of
 runs, without conversion. Then it says what tasks cost, with the project's targets.
+
+The suite tiering calls each program for its value and gradient in an engine that has seen nothing, with --jit off, auto
+and always, at three sizes (--quick: two), and compares auto with the better one of the others; then once more after
+some calls.
 
 In JSON, there is a result for each case and tier (parallel: and number of threads). Times are in nanoseconds;
 tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts the
@@ -71,7 +76,7 @@ enum Format {
 }
 
 fn suites() -> impl Iterator<Item = &'static str> {
-    SUITES.iter().map(|suite| suite.name).chain([latency::NAME, parallel::NAME])
+    SUITES.iter().map(|suite| suite.name).chain([latency::NAME, parallel::NAME, tiering::NAME])
 }
 
 pub(crate) fn bench(flags: &Bench) -> Outcome {
@@ -99,6 +104,9 @@ pub(crate) fn bench(flags: &Bench) -> Outcome {
             ),
             "leave it out, or try --suite parallel",
         ));
+    }
+    if flags.suite == tiering::NAME {
+        return write(flags.format, &first_calls(&effort)?);
     }
     match SUITES.iter().find(|suite| suite.name == flags.suite) {
         Some(suite) => write(flags.format, &programs(suite, &tiers, &effort)?),
@@ -131,6 +139,14 @@ fn programs(suite: &'static Suite, tiers: &[Tier], effort: &Effort) -> Result<be
         Unsound::Call(cause) => Failure::Trap(format!("{}: {cause}", error.case)),
         cause => Failure::Trap(format!("error: {}: dualvm and the hand-written program differ: {cause}", error.case)),
     })
+}
+
+/// First calls, in engines that have seen nothing.
+fn first_calls(effort: &Effort) -> Result<tiering::Report, Failure> {
+    let bar = bar(tiering::rounds());
+    let report = tiering::run(effort, |program| advance(&bar, program));
+    bar.finish_and_clear();
+    report.map_err(|(program, error)| Failure::Trap(format!("{program}: {error}")))
 }
 
 /// From source to value and gradient.

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 pub(crate) enum When {
     /// Never
     Off,
-    /// When they have run often enough
+    /// When interpreting them has taken as long as compiling will
     #[default]
     Auto,
     /// Before they run

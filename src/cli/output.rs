@@ -54,11 +54,11 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
         return writeln!(out, "value  = {}", report.value);
     };
     // Aligned with each other: parameters stand two columns to the right.
-    let params = &function.interface().params;
-    let width = params.iter().map(|(name, _)| name.chars().count()).fold(4, usize::max);
+    let params = || function.interface().params.iter().zip(gradient).enumerate().filter(|&(n, _)| function.is_wrt(n));
+    let width = params().map(|(_, ((name, _), _))| name.chars().count()).fold(4, usize::max);
     writeln!(out, "{:<1$} = {2}", "value", width + 2, report.value)?;
     writeln!(out, "gradient:")?;
-    params.iter().zip(gradient).try_for_each(|((name, _), value)| writeln!(out, "  {name:<width$} = {value}"))
+    params().try_for_each(|(_, ((name, _), value))| writeln!(out, "  {name:<width$} = {value}"))
 }
 
 fn statistics(out: &mut dyn Write, used: &Used<'_>) -> io::Result<()> {

@@ -1,12 +1,12 @@
 //! `run` and `grad`.
 
-use super::Call;
 use super::failure::{Failure, Outcome};
 use super::input::{Prepared, prepare, shown};
 use super::interrupt::cancellable;
 use super::json::Report;
 use super::output::{self, Used};
 use super::threads::Clock;
+use super::{Call, Gradient};
 use dualvm::{CallOptions, Value};
 
 pub(crate) fn run(call: &Call) -> Outcome {
@@ -18,8 +18,9 @@ pub(crate) fn run(call: &Call) -> Outcome {
     output::report(&function, &Report { value: &value, gradient: None, used }, call.format)
 }
 
-pub(crate) fn grad(call: &Call) -> Outcome {
+pub(crate) fn grad(Gradient { call, wrt }: &Gradient) -> Outcome {
     let Prepared { engine, function, args } = prepare(&call.target)?;
+    let function = wrt.of(&call.target, function)?;
     let clock = Clock::start(&engine);
     let result = cancellable(|handle| function.grad_with(&args, &CallOptions::default().cancelled_by(handle)))
         .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;

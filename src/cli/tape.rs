@@ -1,11 +1,11 @@
 //! `tape`: what a recorded run wrote, task by task.
 
-use super::Target;
 use super::failure::{Failure, Outcome};
 use super::input::{Prepared, prepare, shown};
 use super::interrupt::cancellable;
 use super::job_graph::{Outline, Summary, dot, svg};
 use super::output::{self, work_by_span};
+use super::{Target, With};
 use clap::Args;
 use dualvm::CallOptions;
 use std::io::{self, Write};
@@ -30,6 +30,8 @@ Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input.";
 pub(crate) struct Tape {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    wrt: With,
     /// Draw the graph of tasks, forks and joins
     #[arg(long)]
     job_graph: bool,
@@ -63,6 +65,7 @@ pub(crate) fn tape(flags: &Tape) -> Outcome {
     // Before the run, which may take long.
     let to = flags.output.as_deref().map(|path| Format::of(path).map(|format| (path, format))).transpose()?;
     let Prepared { function, args, .. } = prepare(&flags.target)?;
+    let function = flags.wrt.of(&flags.target, function)?;
     let graph = cancellable(|handle| function.job_graph(&args, &CallOptions::default().cancelled_by(handle)))
         .map_err(|error| Failure::call(&shown(&flags.target.file), &function, &error))?;
     let summary = Summary::of(&graph);

@@ -58,3 +58,16 @@ pub struct Stream {
     /// How many of the reference registers are parameters. The others start as null.
     pub ref_params: usize,
 }
+
+impl Stream {
+    /// The instructions from a loop's head to where its last round comes back from, 1 at least.
+    pub(crate) fn round(&self, header: Position) -> u32 {
+        let goes_back = |inst: &Inst| {
+            let mut found = false;
+            inst.for_each_target(self, |target| found |= target == header);
+            found
+        };
+        let last = self.code[header.index()..].iter().rposition(goes_back).unwrap_or(0);
+        last as u32 + 1
+    }
+}

@@ -22,7 +22,7 @@ pub mod layout;
 pub mod scalars;
 mod tier;
 
-pub(crate) use tier::{Candidate, Code, Status, Tier};
+pub(crate) use tier::{Candidate, Code, Policy, Status, Tier};
 pub use tier::{CodeKind, CompiledCode, Thresholds};
 
 pub use crate::code::{
@@ -54,6 +54,9 @@ pub trait Generator: Send + Sync + fmt::Debug {
     /// won't be compiled, so nothing beyond it has to be exact. For a function it is the same wherever the code begins:
     /// it is asked for once.
     fn estimate(&self, request: &Request<'_>, most: Duration) -> Duration;
+
+    /// About how much longer the first compilation of a module takes than the estimate says.
+    fn opening(&self) -> Duration;
 }
 
 /// The native code of one module. Dropping it frees the code.

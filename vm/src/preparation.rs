@@ -6,6 +6,7 @@
 //! their paths, each on its own ([`crate::preparation::loop_detection`]). Both are made on first use and belong to the
 //! module.
 
+mod activity;
 mod emitter;
 pub(crate) mod flow;
 mod liveness;
@@ -56,14 +57,13 @@ fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Resu
     let flow = FlowGraph::of(&function.body, watch)?;
     rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
     let body = &function.body;
-    let constants_of = |bank| {
-        let params = function.params.iter().filter(|ty| ty.bank() == bank).count();
-        segmentation::constant_registers(body, &flow, bank, params, watch)
-    };
+    let params_of = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
+    let constants_of = |bank| segmentation::constant_registers(body, &flow, bank, params_of(bank), watch);
     let constants = constants_of(Bank::Real)?;
     let live = liveness::live_out(body, &flow, watch)?;
+    let active = activity::active_in(body, params_of(Bank::Real), &flow, watch)?;
     let constants_of_loops = loop_detection::Constants { reals: &constants, ints: &constants_of(Bank::Int)? };
-    let loops = loop_detection::find(body, &flow, live.as_deref(), &constants_of_loops, watch)?;
+    let loops = loop_detection::find(body, &flow, (live.as_deref(), active.as_deref()), &constants_of_loops, watch)?;
     let is_loop = |block: &Block| loops.binary_search_by_key(&block.start, |found| found.start).is_ok();
     let mut segments = Vec::new();
     for (index, &block) in flow.blocks().iter().enumerate().filter(|(_, block)| !is_loop(block)) {

@@ -15,7 +15,8 @@ pub use crate::running::limits::Limits;
 pub use crate::running::meter::CancelHandle;
 pub use config::{CallOptions, Config, Jit};
 pub use error::RunError;
-pub use function::Function;
+pub(crate) use function::Wrt;
+pub use function::{Function, NoSuchParameter};
 pub(crate) use invocation::Invocation;
 pub use report::{Gradient, Jacobian, Stats};
 pub(crate) use state::{Lease, RunState};
@@ -203,23 +204,25 @@ impl Module {
             .generator
             .clone()
             .or(generator)
-            .zip(config.jit.thresholds())
-            .map(|(generator, thresholds)| Tier::new(generator, thresholds, def.functions.len()));
+            .zip(config.jit.policy())
+            .map(|(generator, policy)| Tier::new(generator, policy, def.functions.len()));
         Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
     }
 
     /// The exported function of this name.
     pub fn function(&self, name: &str) -> Option<Function> {
         let (func, function) = self.program.def.function(name)?;
-        function.interface.is_some().then(|| Function { module: self.clone(), func })
+        function.interface.is_some().then(|| Function { module: self.clone(), func, wrt: Wrt::default() })
     }
 
     /// All exported functions, in the module's order.
     pub fn functions(&self) -> impl Iterator<Item = Function> + '_ {
         let functions = self.program.def.functions.iter().enumerate();
-        functions
-            .filter(|(_, function)| function.interface.is_some())
-            .map(|(index, _)| Function { module: self.clone(), func: FuncId(index as u32) })
+        functions.filter(|(_, function)| function.interface.is_some()).map(|(index, _)| Function {
+            module: self.clone(),
+            func: FuncId(index as u32),
+            wrt: Wrt::default(),
+        })
     }
 
     /// The code, for printing and encoding.

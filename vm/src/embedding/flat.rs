@@ -202,6 +202,7 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
         }));
     }
     for (leaf, &arg) in signature.params.iter().zip(args) {
+        to.set_active(leaf.active);
         match (leaf.kind(), arg) {
             (LeafKind::Real, FlatValue::Real(x)) => to.real(x)?,
             (LeafKind::Int, FlatValue::Int(n)) => to.int(n),

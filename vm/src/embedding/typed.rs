@@ -182,7 +182,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         for slot in slots {
             run.sweep_of(slot)?;
             run.time_to_read_adjoints()?;
-            rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints())));
+            rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt)));
         }
         Ok((value, rows))
     }
@@ -190,7 +190,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     fn run(&self, run: &mut Invocation<'_>, args: &Args, mode: Mode) -> Result<(), RunError> {
         let params = &self.function.interface().params;
         // SAFETY: the handle has compared the types of all arguments.
-        unsafe { run.run(mode, |to| Ok(args.write(params, to)?)) }
+        unsafe { run.run(mode, |to| Ok(args.write(params, &self.function.wrt, to)?)) }
     }
 
     /// The result, and the slots of its reals after a recording run.
@@ -249,7 +249,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;
-        Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints()))))
+        Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt))))
     }
 
     /// Writes the gradient over an earlier one and returns the function's value. The vectors in `gradient` keep their
@@ -263,7 +263,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         self.run(&mut run, &args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_adjoints()?;
-        args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints()), gradient);
+        args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt), gradient);
         Ok(value)
     }
 }

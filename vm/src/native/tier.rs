@@ -1,8 +1,9 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
 use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Request, SegmentFn, SharedCode, Unit};
-use crate::bytecode::module::FuncId;
+use crate::bytecode::module::{Body, FuncId};
 use crate::code::{Mode, Position};
+use crate::preparation::flow::ControlFlow;
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::running::registers::Registers;
@@ -10,11 +11,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How often something runs in the interpreter before it is compiled.
+/// How often something runs in the interpreter before it is compiled, whatever that costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thresholds {
     /// Calls of a function.
@@ -26,16 +27,40 @@ pub struct Thresholds {
 }
 
 impl Default for Thresholds {
-    /// About where compiling, 0.2 ms for a small function, takes as long as interpreting has taken.
+    /// Some thousands of each.
     fn default() -> Self {
         Thresholds { calls: 1_000, back_edges: 4_000, records: 2_000 }
     }
 }
 
-impl Thresholds {
-    /// Everything is compiled before it runs.
-    pub(crate) const ALWAYS: Thresholds = Thresholds { calls: 0, back_edges: 1, records: 0 };
+/// When something is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Policy {
+    /// When it has run so often.
+    After(Thresholds),
+    /// When interpreting it has taken as long as compiling it will take. Whatever it does from then on, both together
+    /// have taken twice as long as the better one alone.
+    Weighed,
 }
+
+impl Policy {
+    /// Everything is compiled before it runs.
+    pub(crate) const ALWAYS: Policy = Policy::After(Thresholds { calls: 0, back_edges: 1, records: 0 });
+}
+
+/// What is counted under [`Policy::Weighed`], in instructions: below this, nobody asks what compiling costs.
+const COOL: u32 = 4_000;
+/// Nanoseconds that an instruction takes longer in the interpreter, with its part of records and allocations.
+const PRIMAL_NS: u64 = 2;
+const RECORDING_NS: u64 = 3;
+/// The same of derived code, and of what surrounds it in a sweep.
+const DERIVED_NS: u64 = 1;
+/// What a sweep does for a record or an iteration besides its derived code, in instructions.
+const RECORD_WEIGHT: usize = 12;
+/// What a call takes besides, in instructions.
+const CALL_WEIGHT: u32 = 12;
+/// How many times the code of a function with loops a call of it is taken to run, unless its loops are counted.
+const LOOPS_WEIGHT: f32 = 4.0;
 
 /// What a piece of native code is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -97,8 +122,10 @@ pub(crate) enum Status {
 #[derive(Debug, Default)]
 pub(crate) struct Candidate {
     code: AtomicPtr<u8>,
-    /// How often it has run in the interpreter.
+    /// How much of it has run in the interpreter: runs, or instructions if they are weighed.
     heat: AtomicU32,
+    /// How much that has to be; 0 before anyone has weighed it.
+    threshold: AtomicU32,
     /// Microseconds that compiling it will take; 0 before anyone has asked.
     estimate: AtomicU32,
 }
@@ -120,7 +147,15 @@ impl Candidate {
         }
         let heat = heat.saturating_add(runs).min(REFUSED - 1);
         self.heat.store(heat, Ordering::Relaxed);
-        heat > threshold
+        heat > threshold && heat >= self.threshold.load(Ordering::Relaxed)
+    }
+
+    /// Counts so many runs that were not asked about.
+    fn heat_up(&self, runs: u32) {
+        let heat = self.heat.load(Ordering::Relaxed);
+        if heat != REFUSED {
+            self.heat.store(heat.saturating_add(runs).min(REFUSED - 1), Ordering::Relaxed);
+        }
     }
 
     /// It is never to be compiled.
@@ -135,8 +170,10 @@ struct Table {
     functions: Box<[Candidate]>,
     /// What native code calls, from the first compilation on: native code, or what calls the interpreter.
     entries: Box<[AtomicPtr<u8>]>,
-    /// Rounds of loops in the interpreter, by function.
+    /// Rounds of loops in the interpreter, by function; instructions if they are weighed.
     back_edges: Box<[AtomicU32]>,
+    /// Whether there is code that begins at a loop of the function.
+    entered: Box<[AtomicBool]>,
 }
 
 impl Table {
@@ -145,8 +182,17 @@ impl Table {
             functions: (0..functions).map(|_| Candidate::default()).collect(),
             entries: (0..functions).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             back_edges: (0..functions).map(|_| AtomicU32::new(0)).collect(),
+            entered: (0..functions).map(|_| AtomicBool::new(false)).collect(),
         }
     }
+}
+
+/// A loop at whose head native code may begin.
+#[derive(Debug)]
+struct LoopEntry {
+    candidate: Candidate,
+    /// The instructions of a round, at most.
+    len: u32,
 }
 
 /// What a piece of code is for.
@@ -181,14 +227,20 @@ struct Compiling {
 /// The native code of a module.
 #[derive(Debug)]
 pub(crate) struct Tier {
+    policy: Policy,
+    /// What has to run before anyone asks: `After`'s thresholds, or instructions.
     thresholds: Thresholds,
+    /// What a call of each function counts; 0 before its first call.
+    weights: Box<[AtomicU32]>,
+    /// Nanoseconds of interpreting that would have been worth compiling, but for what the first compilation costs.
+    waiting: AtomicU64,
     generator: Arc<dyn Generator>,
     /// What the generator shares between functions; set with the first compilation.
     shared: OnceLock<SharedCode>,
     /// By mode.
     tables: [Table; Mode::ALL.len()],
     /// Code that begins at loops, by function, mode and stream position.
-    loops: Mutex<HashMap<(FuncId, Mode, Position), Arc<Candidate>>>,
+    loops: Mutex<HashMap<(FuncId, Mode, Position), Arc<LoopEntry>>>,
     compiling: Mutex<Compiling>,
 }
 
@@ -212,9 +264,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Tier {
     /// A tier without code. The generator does nothing before something is hot.
-    pub(crate) fn new(generator: Arc<dyn Generator>, thresholds: Thresholds, functions: usize) -> Tier {
+    pub(crate) fn new(generator: Arc<dyn Generator>, policy: Policy, functions: usize) -> Tier {
+        let (thresholds, weight) = match policy {
+            Policy::After(thresholds) => (thresholds, 1),
+            Policy::Weighed => (Thresholds { calls: COOL, back_edges: COOL, records: COOL }, 0),
+        };
         Tier {
+            policy,
             thresholds,
+            weights: (0..functions).map(|_| AtomicU32::new(weight)).collect(),
+            waiting: AtomicU64::new(0),
             generator,
             shared: OnceLock::new(),
             tables: Mode::ALL.map(|_| Table::new(functions)),
@@ -225,7 +284,16 @@ impl Tier {
 
     /// How many rounds of loops an activation of the interpreter counts before it asks [`Tier::looped`].
     pub(crate) fn back_edge_period(&self) -> u32 {
-        self.thresholds.back_edges.clamp(1, 512)
+        match self.policy {
+            Policy::After(thresholds) => thresholds.back_edges.clamp(1, 512),
+            Policy::Weighed => 512,
+        }
+    }
+
+    /// Whether native code may begin at a loop of this function.
+    #[inline(always)]
+    pub(crate) fn is_entered(&self, func: FuncId, mode: Mode) -> bool {
+        self.tables[mode.index()].entered[func.index()].load(Ordering::Relaxed)
     }
 
     /// Counts a call that the interpreter is about to make. Returns the function's code, if there is any by now.
@@ -233,9 +301,21 @@ impl Tier {
     pub(crate) fn called(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
         let candidate = &self.tables[mode.index()].functions[func.index()];
         candidate.code().or_else(|| {
-            let hot = candidate.warm(1, self.thresholds.calls) && account.compiles();
+            let weight = match self.weights[func.index()].load(Ordering::Relaxed) {
+                0 => self.weigh(program, func),
+                weight => weight,
+            };
+            let hot = candidate.warm(weight, self.thresholds.calls) && account.compiles();
             if hot { self.compile_function(program, func, mode, account) } else { None }
         })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn weigh(&self, program: &Program, func: FuncId) -> u32 {
+        let weight = weight(&program.def.functions[func.index()].body);
+        self.weights[func.index()].store(weight, Ordering::Relaxed);
+        weight
     }
 
     /// Compiles a function from its beginning.
@@ -249,16 +329,16 @@ impl Tier {
         Some(code)
     }
 
-    /// Hears of rounds of a function's loops that the interpreter has run, the last of which goes to `header`. Returns
-    /// code that begins there, if it is worth it by now.
+    /// Hears of so many rounds of a function's loops that the interpreter has run, the last of which goes to `header`.
+    /// Returns code that begins there, if it is worth it by now.
     #[cold]
     #[inline(never)]
     pub(crate) fn looped(
         &self,
         program: &Program,
-        func: FuncId,
-        mode: Mode,
+        (func, mode): (FuncId, Mode),
         header: Position,
+        rounds: u32,
         account: &Account,
     ) -> Option<Code> {
         let table = &self.tables[mode.index()];
@@ -266,24 +346,58 @@ impl Tier {
         if !account.compiles() || whole.heat.load(Ordering::Relaxed) == REFUSED {
             return None;
         }
+        let place = (func, mode, header);
+        let at_header = match self.policy {
+            Policy::Weighed => Some(self.loop_entry(program, place)),
+            Policy::After(_) => None,
+        };
+        let run = at_header.as_ref().map_or(rounds, |entry| rounds.saturating_mul(entry.len));
         let counter = &table.back_edges[func.index()];
-        let rounds = counter.load(Ordering::Relaxed).saturating_add(self.back_edge_period());
-        counter.store(rounds, Ordering::Relaxed);
-        if rounds < self.thresholds.back_edges {
+        let all = counter.load(Ordering::Relaxed).saturating_add(run);
+        counter.store(all, Ordering::Relaxed);
+        match self.policy {
+            // The next call finds the function worth compiling, too.
+            Policy::After(_) if all >= self.thresholds.back_edges => {
+                whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
+            }
+            Policy::After(_) => return None,
+            Policy::Weighed => whole.heat_up(run),
+        }
+        let entry = at_header.unwrap_or_else(|| self.loop_entry(program, place));
+        if let Some(code) = entry.candidate.code() {
+            return Some(code);
+        }
+        // Code that begins here runs the rest of the function, so all of its loops count.
+        entry.candidate.heat.fetch_max(all.min(REFUSED - 1), Ordering::Relaxed);
+        if !entry.candidate.warm(0, self.thresholds.back_edges.saturating_sub(1)) {
             return None;
         }
-        // The next call finds the function worth compiling, too.
-        whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
-        let candidate = lock(&self.loops).entry((func, mode, header)).or_default().clone();
-        let worth = candidate.heat.load(Ordering::Relaxed) != REFUSED;
         let subject = Subject::Function { func, mode, entry: Some(header) };
-        candidate.code().or_else(|| worth.then(|| self.compile(program, &candidate, subject, account)).flatten())
+        let code = self.compile(program, &entry.candidate, subject, account)?;
+        table.entered[func.index()].store(true, Ordering::Relaxed);
+        if matches!(self.policy, Policy::Weighed) {
+            // What was interpreted so far has paid for this code. The next has to be earned anew.
+            whole.heat.store(0, Ordering::Relaxed);
+            counter.store(0, Ordering::Relaxed);
+        }
+        Some(code)
+    }
+
+    fn loop_entry(&self, program: &Program, place: (FuncId, Mode, Position)) -> Arc<LoopEntry> {
+        let (func, mode, header) = place;
+        let entry = || {
+            let len = program.stream(func, mode).round(header);
+            Arc::new(LoopEntry { candidate: Candidate::default(), len })
+        };
+        lock(&self.loops).entry(place).or_insert_with(entry).clone()
     }
 
     /// Counts a record of a segment that the sweep has met. Returns the code of its adjoint, if there is any.
     #[inline(always)]
     pub(crate) fn segment(&self, program: &Program, id: u32, account: &Account) -> Option<SegmentFn> {
-        let code = self.adjoint(program, &program.segment(id).native, Subject::Segment(id), 1, account)?;
+        let code = program.segment(id);
+        let len = code.adjoint.code.len();
+        let code = self.adjoint(program, &code.native, Subject::Segment(id), (1, len), account)?;
         // SAFETY: a segment's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(code.0.as_ptr()) })
     }
@@ -299,8 +413,9 @@ impl Tier {
         account: &Account,
     ) -> Option<LoopFn> {
         let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
-        let native = &program.recorded_loop(id).native;
-        let code = self.adjoint(program, native, Subject::Loop(id), iterations, account)?;
+        let code = program.recorded_loop(id);
+        let len = code.body.len();
+        let code = self.adjoint(program, &code.native, Subject::Loop(id), (iterations, len), account)?;
         // SAFETY: a loop's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, LoopFn>(code.0.as_ptr()) })
     }
@@ -311,10 +426,14 @@ impl Tier {
         program: &Program,
         candidate: &Candidate,
         subject: Subject,
-        runs: u32,
+        (runs, len): (u32, usize),
         account: &Account,
     ) -> Option<Code> {
         candidate.code().or_else(|| {
+            let runs = match self.policy {
+                Policy::After(_) => runs,
+                Policy::Weighed => runs.saturating_mul((RECORD_WEIGHT + len) as u32),
+            };
             let hot = candidate.warm(runs, self.thresholds.records) && account.compiles();
             if hot { self.compile(program, candidate, subject, account) } else { None }
         })
@@ -338,6 +457,9 @@ impl Tier {
         let estimate = self.estimate(whole, &request);
         if estimate > COMPILING_MAX {
             whole.refuse();
+            return None;
+        }
+        if matches!(self.policy, Policy::Weighed) && !self.pays(candidate, subject, estimate) {
             return None;
         }
         if !account.affords(estimate) {
@@ -379,6 +501,41 @@ impl Tier {
             None => candidate.refuse(),
         }
         code
+    }
+
+    /// Whether interpreting a candidate has taken as long as compiling it will. If not, it says when to ask again.
+    fn pays(&self, candidate: &Candidate, subject: Subject, estimate: Duration) -> bool {
+        let instruction = match subject {
+            Subject::Function { mode, .. } => {
+                if mode.is_recording() {
+                    RECORDING_NS
+                } else {
+                    PRIMAL_NS
+                }
+            }
+            Subject::Segment(_) | Subject::Loop(_) => DERIVED_NS,
+        };
+        let estimate = estimate.as_nanos() as u64;
+        let price = u32::try_from(estimate / instruction).unwrap_or(REFUSED - 1);
+        let heat = candidate.heat.load(Ordering::Relaxed);
+        if heat < price {
+            candidate.threshold.store(price, Ordering::Relaxed);
+            return false;
+        }
+        if self.shared.get().is_some() {
+            return true;
+        }
+        // The first compilation costs more. It pays when all that would have been compiled without that has taken as
+        // long. What was counted for this candidate before is what it had then.
+        let counted = candidate.threshold.load(Ordering::Relaxed).saturating_sub(price);
+        let spent = u64::from(heat.saturating_sub(counted)) * instruction;
+        let all = self.waiting.fetch_add(spent, Ordering::Relaxed) + spent;
+        let opening = self.generator.opening().as_nanos() as u64;
+        if all < estimate + opening {
+            candidate.threshold.store(heat.saturating_add(price).min(REFUSED - 1), Ordering::Relaxed);
+            return false;
+        }
+        true
     }
 
     /// How long compiling a candidate takes; the generator is asked once.
@@ -488,6 +645,30 @@ impl Tier {
         self.open(&mut compiling);
         compiling.with_unit(|unit| unit.listing(&request))
     }
+}
+
+/// What a call of a function counts, in instructions: those on its way through the function, on average over all ways
+/// if a branch takes each of its ways alike.
+fn weight(body: &Body) -> u32 {
+    let mut loops = false;
+    let mut ahead = vec![0.0f32; body.code.len() + 1];
+    for at in (0..body.code.len()).rev() {
+        let (mut ways, mut sum) = (0.0, 0.0);
+        body.for_each_target(at, |target| {
+            let goes_back = target as usize <= at;
+            loops |= goes_back;
+            ways += 1.0;
+            sum += if goes_back { 0.0 } else { ahead[target as usize] };
+        });
+        ahead[at] = 1.0
+            + match body.ends_block(at) {
+                false => ahead[at + 1],
+                true if ways > 0.0 => sum / ways,
+                true => 0.0,
+            };
+    }
+    let once = if loops { LOOPS_WEIGHT * ahead[0] } else { ahead[0] };
+    CALL_WEIGHT + once as u32
 }
 
 /// A candidate's name, and what it is for.

@@ -21,7 +21,7 @@ const STEPS_MAX: u64 = 1 << 26;
 pub(crate) struct RegSet(Vec<u64>);
 
 impl RegSet {
-    fn new(len: u32) -> Self {
+    pub(super) fn new(len: u32) -> Self {
         RegSet(vec![0; len.div_ceil(64) as usize])
     }
 
@@ -38,13 +38,40 @@ impl RegSet {
     }
 
     /// Adds the registers of another set; says whether that made a difference.
-    fn union(&mut self, other: &RegSet) -> bool {
+    pub(super) fn union(&mut self, other: &RegSet) -> bool {
         let mut changed = 0;
         for (a, b) in self.0.iter_mut().zip(&other.0) {
             changed |= b & !*a;
             *a |= b;
         }
         changed != 0
+    }
+}
+
+/// What dataflow over sets of registers may take.
+pub(super) struct Effort {
+    steps: u64,
+    /// Words of a set.
+    words: u64,
+}
+
+impl Effort {
+    /// `None` if it would be too much from the beginning.
+    pub(super) fn new(body: &Body, flow: &FlowGraph) -> Option<Effort> {
+        let bits = flow.blocks().len() as u64 * u64::from(body.reals);
+        let words = u64::from(body.reals / 64) + 1;
+        (bits <= WORK_MAX && flow.edge_count() <= EDGES_MAX).then_some(Effort { steps: 0, words })
+    }
+
+    /// Looks at so many instructions and hands a set on to so many blocks. Says whether there is enough left for it.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(super) fn spend(&mut self, instructions: u32, blocks: usize, watch: &Watch<'_>) -> Result<bool, TrapKind> {
+        let looked_at = u64::from(instructions) + self.words * (1 + blocks as u64);
+        watch.tick(looked_at as usize)?;
+        self.steps += looked_at;
+        Ok(self.steps <= STEPS_MAX)
     }
 }
 
@@ -69,12 +96,8 @@ pub(crate) fn step_back(body: &Body, inst: &Inst, live: &mut RegSet) {
 /// What the watch says.
 pub(crate) fn live_out(body: &Body, flow: &FlowGraph, watch: &Watch<'_>) -> Result<Option<Vec<RegSet>>, TrapKind> {
     let blocks = flow.blocks();
-    if blocks.len() as u64 * u64::from(body.reals) > WORK_MAX || flow.edge_count() > EDGES_MAX {
-        return Ok(None);
-    }
+    let Some(mut effort) = Effort::new(body, flow) else { return Ok(None) };
     let predecessors = flow.predecessors();
-    let words = u64::from(body.reals / 64) + 1;
-    let mut steps = 0;
     let mut live_out = vec![RegSet::new(body.reals); blocks.len()];
     let mut queued = vec![true; blocks.len()];
     let mut work: Vec<usize> = flow.order().iter().map(|&block| block as usize).collect();
@@ -83,10 +106,7 @@ pub(crate) fn live_out(body: &Body, flow: &FlowGraph, watch: &Watch<'_>) -> Resu
         let mut live = live_out[index].clone();
         let Block { start, end } = blocks[index];
         let before = predecessors.of(index);
-        let looked_at = u64::from(end - start) + words * (1 + before.len() as u64);
-        watch.tick(looked_at as usize)?;
-        steps += looked_at;
-        if steps > STEPS_MAX {
+        if !effort.spend(end - start, before.len(), watch)? {
             return Ok(None);
         }
         for inst in body.code[start as usize..end as usize].iter().rev() {

@@ -77,6 +77,8 @@ pub(crate) struct Loop {
     /// What an iteration computes.
     pub(crate) graph: Graph,
     pub(crate) real_inputs: Vec<RealSource>,
+    /// For each of these, whether it never depends on anything, whatever the function's arguments are.
+    pub(crate) passive: Vec<bool>,
     pub(crate) int_inputs: Vec<IntSource>,
     /// All writes in order.
     pub(crate) writes: Vec<Write>,
@@ -103,26 +105,29 @@ pub(crate) struct Constants<'a> {
     pub(crate) ints: &'a HashMap<u16, u64>,
 }
 
-/// The loops of a function. `live` are the registers that are live at the end of each block; `None` is everything.
+/// The loops of a function. `live` are the registers that are live at the end of each block, `active` those that may be
+/// active at its beginning; `None` is everything.
 ///
 /// # Errors
 /// What the watch says.
 pub(crate) fn find(
     body: &Body,
     flow: &FlowGraph,
-    live: Option<&[RegSet]>,
+    (live, active): (Option<&[RegSet]>, Option<&[RegSet]>),
     constants: &Constants<'_>,
     watch: &Watch<'_>,
 ) -> Result<Vec<Loop>, TrapKind> {
     let mut loops = Vec::new();
-    for &block in flow.blocks() {
+    for (index, &block) in flow.blocks().iter().enumerate() {
         watch.tick(BLOCKS_MAX)?;
         let Some(cycle) = cycle(body, flow, block) else { continue };
         // A path has few instructions, but liveness looks at all of two blocks, and at all registers.
         let blocks = [cycle.path[0].start, cycle.exit].map(|start| flow.blocks()[flow.block_at(start)]);
         let instructions: u32 = blocks.iter().map(|block| block.end - block.start).sum();
         watch.tick(8 * PATH_MAX + instructions as usize + body.reals as usize / 16)?;
-        let Some(mut walk) = Walk::run(body, constants, &cycle.path) else { continue };
+        let Some(mut walk) = Walk::run(body, constants, active.map(|active| &active[index]), &cycle.path) else {
+            continue;
+        };
         let live_at = |target: u32| {
             let index = flow.block_at(target);
             live.map(|live| live_before(body, flow.blocks()[index], &live[index]))
@@ -186,6 +191,8 @@ fn cycle(body: &Body, flow: &FlowGraph, first: Block) -> Option<Cycle> {
 struct Walk<'a> {
     body: &'a Body,
     constants: &'a Constants<'a>,
+    /// The registers that may be active when an iteration begins; `None` is all.
+    active: Option<&'a RegSet>,
     found: Loop,
     /// What each register holds.
     current: HashMap<Reg, NodeId>,
@@ -196,7 +203,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// `None` if the path holds something that a loop's record doesn't cover.
-    fn run(body: &'a Body, constants: &'a Constants<'a>, path: &[Block]) -> Option<Self> {
+    fn run(body: &'a Body, constants: &'a Constants<'a>, active: Option<&'a RegSet>, path: &[Block]) -> Option<Self> {
         let found = Loop {
             start: 0,
             path: Vec::new(),
@@ -204,13 +211,15 @@ impl<'a> Walk<'a> {
             while_true: true,
             graph: Graph::default(),
             real_inputs: Vec::new(),
+            passive: Vec::new(),
             int_inputs: Vec::new(),
             writes: Vec::new(),
             ends: BTreeMap::new(),
             state: Vec::new(),
             push: None,
         };
-        let mut walk = Walk { body, constants, found, current: HashMap::new(), loads: HashMap::new(), real_ops: 0 };
+        let (current, loads) = (HashMap::new(), HashMap::new());
+        let mut walk = Walk { body, constants, active, found, current, loads, real_ops: 0 };
         for (at, inst) in path.iter().flat_map(|block| block.start..block.end).enumerate() {
             walk.step(at as u32, body.code[inst as usize])?;
         }
@@ -285,6 +294,7 @@ impl<'a> Walk<'a> {
             (Some(&bits), _) => found.graph.add(Node::Int(bits as i64)),
             (None, Bank::Real) => {
                 found.real_inputs.push(RealSource::Register(reg.index));
+                found.passive.push(self.active.is_some_and(|active| !active.contains(reg.index)));
                 found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
             }
             _ => {
@@ -301,6 +311,7 @@ impl<'a> Walk<'a> {
         *self.loads.entry((op, array, index)).or_insert_with(|| match index {
             Some(index) if op == Op::Elem => {
                 found.real_inputs.push(RealSource::Element { array, index });
+                found.passive.push(false);
                 found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
             }
             _ => {
@@ -320,6 +331,7 @@ impl<'a> Walk<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::preparation::activity::active_in;
     use crate::preparation::liveness::live_out;
     use crate::preparation::segmentation::constant_registers;
 
@@ -335,7 +347,9 @@ pub(crate) mod tests {
         let live = live_out(body, &flow, &watch).expect("nobody stops it");
         let constants = |bank, params| constant_registers(body, &flow, bank, params, &watch).expect("nobody stops it");
         let (reals, ints) = (constants(Bank::Real, 2), constants(Bank::Int, 1));
-        find(body, &flow, live.as_deref(), &Constants { reals: &reals, ints: &ints }, &watch).expect("nobody stops it")
+        let active = active_in(body, 2, &flow, &watch).expect("nobody stops it");
+        find(body, &flow, (live.as_deref(), active.as_deref()), &Constants { reals: &reals, ints: &ints }, &watch)
+            .expect("nobody stops it")
     }
 
     /// A loop with its test at the end, with this body.

@@ -226,6 +226,7 @@ macro_rules! define_execute {
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);
                 let mut countdown = period;
+                self.exec.rounds = period;
                 let mut remaining = remaining;
                 let floor = self.callers.len();
                 let mut fuel = self.exec.fuel;
@@ -292,15 +293,27 @@ macro_rules! define_execute {
                         leave!(self.enter($tier, $code, frame.base, remaining));
                     }};
                 }
+                // Code that begins at a loop of this function is entered in the first round.
+                macro_rules! enter_loops {
+                    () => {
+                        if let Some(tier) = tier
+                            && tier.is_entered(frame.func, mode)
+                        {
+                            (countdown, self.exec.rounds) = (1, 1);
+                        }
+                    };
+                }
+                enter_loops!();
                 // Counts a round of a loop whose head `pc` has gone to, and goes on natively if it is worth it.
                 macro_rules! back_edge {
                     () => {{
                         countdown -= 1;
                         if countdown == 0 {
+                            let rounds = std::mem::replace(&mut self.exec.rounds, period);
                             countdown = period;
                             if let Some(tier) = tier {
                                 let header = Position(pc.offset_from(stream.code.as_ptr()) as u32);
-                                if let Some(code) = tier.looped(program, frame.func, mode, header, account) {
+                                if let Some(code) = tier.looped(program, (frame.func, mode), header, rounds, account) {
                                     take_over!(tier, code);
                                 }
                             }
@@ -402,6 +415,7 @@ macro_rules! define_execute {
                                 *refs.add(n) = std::ptr::null_mut();
                             }
                             pc = stream.code.as_ptr();
+                            enter_loops!();
                             continue;
                         }
                     }};
@@ -428,6 +442,7 @@ macro_rules! define_execute {
                             *refs.add(n) = std::ptr::null_mut();
                         }
                         pc = stream.code.as_ptr();
+                        enter_loops!();
                         continue;
                     }};
                 }

@@ -48,6 +48,8 @@ pub(crate) struct Execution {
     pub(super) depth_max: usize,
     /// What is left of the meter's last slice.
     pub(crate) fuel: i64,
+    /// Rounds of loops between the last two times that the interpreter asked for native code, or to the next time.
+    pub(super) rounds: u32,
     /// The function that native code calls: what the interpreter runs if there is no code for it.
     pub(crate) callee: FuncId,
     /// What a helper that preserves all registers has for native code.
@@ -88,6 +90,7 @@ impl Execution {
             live_bytes_max: u64::MAX,
             depth_max: usize::MAX,
             fuel: 0,
+            rounds: 0,
             callee: FuncId(0),
             result: 0,
             trap: None,

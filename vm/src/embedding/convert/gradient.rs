@@ -1,6 +1,7 @@
 //! Adjoints of the arguments' reals, in the shape of the arguments.
 
 use crate::bytecode::module::{DataDef, DataId, HostType};
+use crate::embedding::engine::Wrt;
 use crate::embedding::value::Value;
 use crate::running::meter::Account;
 use crate::trap::Limit;
@@ -12,7 +13,7 @@ use crate::trap::Limit;
 /// If the run's time is up.
 pub(crate) fn read_gradient(
     data: &[DataDef],
-    params: &[(String, HostType)],
+    (params, wrt): (&[(String, HostType)], &Wrt),
     args: &[Value],
     adjoints: &[f64],
     account: &Account,
@@ -20,8 +21,8 @@ pub(crate) fn read_gradient(
     // Slot 0 is that of constants.
     let mut reader = GradientReader { data, adjoints, next: 1, bytes: 0, looked_at: 0, stopped: None, account };
     let mut gradient = Vec::with_capacity(args.len());
-    for ((_, ty), value) in params.iter().zip(args) {
-        gradient.push(reader.read(ty, value));
+    for (n, ((_, ty), value)) in params.iter().zip(args).enumerate() {
+        gradient.push(if wrt.has(n) { reader.read(ty, value) } else { Value::Null });
     }
     reader.stopped.map_or(Ok(gradient), Err)
 }

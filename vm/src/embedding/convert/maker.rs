@@ -19,6 +19,8 @@ const INT_CELL: Fields = Fields { reals: 0, ints: 1, refs: 1 };
 pub(crate) struct Maker<'a> {
     pub(super) heap: &'a mut Heap,
     tape: Option<&'a mut Tape>,
+    /// Whether reals get slots, if there is a tape.
+    active: bool,
     /// The owner of what is active: the run's own task.
     pub(super) owner: Owner,
     watch: Watch<'a>,
@@ -77,7 +79,7 @@ impl Cells {
 impl<'a> Maker<'a> {
     pub(crate) fn new(heap: &'a mut Heap, tape: Option<&'a mut Tape>, account: &'a Account) -> Self {
         let owner = tape.as_ref().map_or(Owner::NOBODY, |tape| tape.owner());
-        Maker { heap, tape, owner, watch: Watch::later(account) }
+        Maker { heap, tape, active: true, owner, watch: Watch::later(account) }
     }
 
     /// Notes a step of work that doesn't take memory of the heap's.
@@ -90,11 +92,17 @@ impl<'a> Maker<'a> {
         if active { self.owner } else { Owner::NOBODY }
     }
 
-    /// Slots for reals that follow each other: the first; none without a tape.
+    /// Whether reals get slots from now on, if there is a tape; else they are constants.
+    #[inline]
+    pub(crate) fn set_active(&mut self, active: bool) {
+        self.active = active;
+    }
+
+    /// Slots for reals that follow each other: the first; none without a tape, and for constants.
     #[inline]
     pub(crate) fn slots(&mut self, count: usize) -> Result<Slot, Limit> {
         match &mut self.tape {
-            Some(tape) if count > 0 => tape.reserve_slots(count as u64),
+            Some(tape) if count > 0 && self.active => tape.reserve_slots(count as u64),
             _ => Ok(Slot::NONE),
         }
     }

@@ -30,6 +30,11 @@ impl<'a> Store<'a> {
         self.maker.tick()
     }
 
+    /// See [`Maker::set_active`].
+    pub(super) fn set_active(&mut self, active: bool) {
+        self.maker.set_active(active);
+    }
+
     pub(super) fn real(&mut self, x: f64) -> Result<(), Limit> {
         let slot = self.maker.slots(1)?;
         self.to.reals.push(x);

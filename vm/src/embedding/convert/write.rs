@@ -5,6 +5,7 @@ use super::registers;
 use super::store::Store;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{DataDef, DataId, HostType, ModuleDef, TypeDef, TypeId};
+use crate::embedding::engine::Wrt;
 use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX, Value, listed};
 use crate::memory::heap::Fields;
 use crate::trap::Limit;
@@ -67,11 +68,12 @@ impl WriteError {
     }
 }
 
-/// Converts arguments to registers. With a tape, every real gets a slot, in the order in which it stands in the
-/// arguments; [`super::read_gradient`] counts along.
+/// Converts arguments to registers. With a tape, every real that derivatives are with respect to gets a slot, in the
+/// order in which it stands in the arguments; [`super::read_gradient`] counts along.
 pub(crate) fn write_arguments(
     module: &ModuleDef,
     params: &[(String, HostType)],
+    wrt: &Wrt,
     values: &[Value],
     store: &mut Store<'_>,
 ) -> Result<(), WriteError> {
@@ -79,7 +81,8 @@ pub(crate) fn write_arguments(
         return Err(ArgumentError::Count { expected: params.to_vec(), found: values.len() }.into());
     }
     let mut writer = Writer { module, store, steps: 0 };
-    for ((name, ty), value) in params.iter().zip(values) {
+    for (n, ((name, ty), value)) in params.iter().zip(values).enumerate() {
+        writer.store.set_active(wrt.has(n));
         writer.write(ty, value).map_err(|error| error.of_parameter(name))?;
     }
     Ok(())

@@ -6,15 +6,106 @@ use crate::code::Mode;
 use crate::embedding::job_graph::JobGraph;
 use crate::embedding::value::Value;
 use crate::native::CompiledCode;
+use std::fmt;
+use std::sync::Arc;
 
 /// An exported function of a module. Cheap to clone. `Send` and `Sync`.
 #[derive(Clone, Debug)]
 pub struct Function {
     pub(super) module: Module,
     pub(super) func: FuncId,
+    pub(crate) wrt: Wrt,
 }
 
+/// The parameters that derivatives are with respect to.
+#[derive(Clone, Default, Debug)]
+pub struct Wrt(Option<Arc<[bool]>>);
+
+impl Wrt {
+    /// Whether this parameter is one of them.
+    #[inline]
+    pub(crate) fn has(&self, parameter: usize) -> bool {
+        self.0.as_ref().is_none_or(|parameters| parameters[parameter])
+    }
+
+    /// Whether all parameters are.
+    #[inline]
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// A parameter that a function doesn't have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoSuchParameter {
+    /// The function.
+    pub function: String,
+    /// The name asked for.
+    pub name: String,
+    /// The names of the function's parameters.
+    pub parameters: Vec<String>,
+}
+
+impl fmt::Display for NoSuchParameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoSuchParameter { function, name, parameters } = self;
+        write!(f, "`{function}` has no parameter `{name}`")?;
+        if parameters.is_empty() {
+            write!(f, ", nor any other")
+        } else {
+            write!(f, "; it has {}", parameters.join(", "))
+        }
+    }
+}
+
+impl std::error::Error for NoSuchParameter {}
+
 impl Function {
+    /// The same function, whose gradients, Jacobians and pullbacks are with respect to these parameters only, in place
+    /// of those that it was made with respect to before.
+    ///
+    /// Reals in other arguments are constants: what depends on nothing else takes no tape and no time in the sweep.
+    /// Derivatives with respect to them are [`Value::Null`] in values and [`FlatValue::Null`] in flat calls; in types
+    /// of Rust they are 0, and vectors are empty.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real)
+    /// #     export (x : Real, theta : Real) -> Real
+    /// #     regs 2 real
+    /// #     { mul r0, r0, r1
+    /// #     ret (r0) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (theta : Real) : Real = x * theta
+    /// let f = module.function("f").ok_or("no such function")?.wrt(&["theta"])?;
+    /// let (value, gradient) = f.value_and_grad(&[Value::Real(3.0), Value::Real(5.0)])?;
+    /// assert_eq!((value, &*gradient), (15.0, &[Value::Null, Value::Real(3.0)][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`FlatValue::Null`]: crate::flat::FlatValue::Null
+    ///
+    /// # Errors
+    /// If the function has no parameter of one of these names.
+    pub fn wrt<Name: AsRef<str>>(&self, parameters: &[Name]) -> Result<Function, NoSuchParameter> {
+        let params = &self.interface().params;
+        let mut chosen = vec![false; params.len()];
+        for name in parameters {
+            let name = name.as_ref();
+            let Some(at) = params.iter().position(|(known, _)| known == name) else {
+                let parameters = params.iter().map(|(name, _)| name.clone()).collect();
+                return Err(NoSuchParameter { function: self.name().to_owned(), name: name.to_owned(), parameters });
+            };
+            chosen[at] = true;
+        }
+        Ok(Function { wrt: Wrt(Some(chosen.into())), ..self.clone() })
+    }
+
+    /// Whether derivatives are with respect to the parameter of this number, counted from 0.
+    pub fn is_wrt(&self, parameter: usize) -> bool {
+        parameter < self.interface().params.len() && self.wrt.has(parameter)
+    }
+
     /// The function's name.
     pub fn name(&self) -> &str {
         &self.definition().name

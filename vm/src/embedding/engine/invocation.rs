@@ -72,7 +72,7 @@ impl<'a> Invocation<'a> {
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let Execution { heap, tape, .. } = &mut worker.exec;
         let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
-        let written = convert::write_arguments(&function.module.program.def, params, args, &mut store);
+        let written = convert::write_arguments(&function.module.program.def, params, &function.wrt, args, &mut store);
         self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: the arguments that were gathered are of the parameters' types.
@@ -264,8 +264,9 @@ impl<'a> Invocation<'a> {
     /// The adjoints of the arguments' reals, in the shape of the arguments.
     pub(super) fn gradient(&self, args: &[Value]) -> Result<Vec<Value>, RunError> {
         let RunState { sweep, account, .. } = &*self.state;
+        let Function { wrt, .. } = self.function;
         let params = &self.function.interface().params;
-        let gradient = convert::read_gradient(self.function.data(), params, args, sweep.adjoints(), account);
+        let gradient = convert::read_gradient(self.function.data(), (params, wrt), args, sweep.adjoints(), account);
         gradient.map_err(|limit| self.stopped(limit))
     }
 

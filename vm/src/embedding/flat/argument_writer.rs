@@ -26,6 +26,12 @@ impl<'a> ArgumentWriter<'a> {
         ArgumentWriter { maker, next: bottom, recording }
     }
 
+    /// See [`Maker::set_active`].
+    #[inline]
+    pub(crate) fn set_active(&mut self, active: bool) {
+        self.maker.set_active(active);
+    }
+
     #[inline]
     pub(crate) fn real(&mut self, x: f64) -> Result<(), Limit> {
         self.reals([Ok(x)].into_iter())
@@ -38,6 +44,8 @@ impl<'a> ArgumentWriter<'a> {
         if self.recording {
             slot = self.maker.slots(xs.len())?;
         }
+        // Constants stay at slot 0.
+        let step = u32::from(!slot.is_none());
         for x in xs {
             // SAFETY: there is a place for each argument, with a word in a recording run.
             unsafe {
@@ -46,7 +54,7 @@ impl<'a> ArgumentWriter<'a> {
                 if self.recording {
                     *next.words = slot.into();
                     next.words = next.words.add(1);
-                    slot = slot.offset(1);
+                    slot = slot.offset(step);
                 }
             }
         }

@@ -149,18 +149,20 @@ impl CallFrame {
         self.starts.push(0);
         let mut next = 0;
         for leaf in &signature.params {
-            next += usize::from(leaf.kind().is_real());
+            next += usize::from(leaf.has_derivative());
             self.starts.push(next);
         }
     }
 
     /// Notes where the derivatives of these arguments will be.
     pub(super) fn place(&mut self, args: &[FlatValue<'_>]) {
+        let attached = self.attached.as_ref().expect("a function was called");
         let mut next = 0;
-        for (start, arg) in self.starts[1..].iter_mut().zip(args) {
+        for ((start, arg), leaf) in self.starts[1..].iter_mut().zip(args).zip(&attached.function.signature().params) {
             next += match arg {
-                FlatValue::Real(_) => 1,
-                FlatValue::Reals(xs) => xs.len(),
+                FlatValue::Real(_) if leaf.active => 1,
+                FlatValue::Reals(xs) if leaf.active => xs.len(),
+                FlatValue::Real(_) | FlatValue::Reals(_) => 0,
                 FlatValue::Null | FlatValue::Int(_) | FlatValue::Ints(_) => 0,
             };
             *start = next;
@@ -386,7 +388,7 @@ pub struct FlatGradient<'f> {
 
 impl<'f> FlatGradient<'f> {
     /// The derivatives, one for each of [`FlatFunction::params`] and of the argument's kind and length, or
-    /// [`FlatValue::Null`] for what is discrete.
+    /// [`FlatValue::Null`] for what is discrete or not asked for.
     pub fn iter(self) -> impl ExactSizeIterator<Item = FlatValue<'f>> {
         (0..self.frame.signature().params.len()).map(move |n| self.get(n).unwrap_or_default())
     }
@@ -398,6 +400,9 @@ impl<'f> FlatGradient<'f> {
         let reals = self.frame.state().sweep.adjoints();
         // Slot 0 is that of constants.
         let start = 1 + self.frame.starts[n];
+        if !leaf.active {
+            return Some(FlatValue::Null);
+        }
         Some(match leaf.kind() {
             LeafKind::Real => FlatValue::Real(reals[start]),
             LeafKind::Reals => FlatValue::Reals(&reals[start..1 + self.frame.starts[n + 1]]),
@@ -405,7 +410,8 @@ impl<'f> FlatGradient<'f> {
         })
     }
 
-    /// The derivatives with respect to all reals in the arguments, in order: those of an array stand side by side.
+    /// The derivatives with respect to all reals in the arguments that are asked for, in order: those of an array stand
+    /// side by side.
     #[inline]
     pub fn reals(self) -> &'f [f64] {
         let end = self.frame.starts.last().map_or(0, |&end| end);

@@ -48,9 +48,17 @@ pub struct Leaf {
     pub(super) register: usize,
     /// Its number among the lists of parameters or of the result, if it is one.
     pub(super) list: Option<usize>,
+    /// Whether derivatives are with respect to it, if it has any.
+    pub(super) active: bool,
 }
 
 impl Leaf {
+    /// Whether a gradient has derivatives with respect to it: it is of reals, and a part of a parameter that the
+    /// function was made [with respect to](Function::wrt).
+    pub fn has_derivative(&self) -> bool {
+        self.active && self.kind.is_real() && self.parameter.is_some()
+    }
+
     /// What it is.
     pub fn kind(&self) -> LeafKind {
         self.kind
@@ -88,10 +96,13 @@ impl FlatSignature {
         for (index, (_, ty)) in params.iter().enumerate() {
             leaves.add(Some(index), ty, &mut Vec::new()).map_err(|not| not.of(function))?;
         }
-        let params = std::mem::take(&mut leaves).leaves;
+        let mut params = std::mem::take(&mut leaves).leaves;
+        for leaf in &mut params {
+            leaf.active = leaf.parameter.is_some_and(|parameter| function.wrt.has(parameter));
+        }
         leaves.add(None, result, &mut Vec::new()).map_err(|not| not.of(function))?;
         let (results, result_lists) = (leaves.leaves.into(), leaves.lists);
-        let only_reals = params.iter().all(|leaf| leaf.kind == LeafKind::Real);
+        let only_reals = params.iter().all(|leaf| leaf.kind == LeafKind::Real) && function.wrt.is_all();
         let takes_sequences = params.iter().any(|leaf| leaf.kind == LeafKind::Reals);
         let (function, params) = (function.clone(), params.into());
         Ok(FlatSignature { function, params, results, result_lists, only_reals, takes_sequences })
@@ -176,7 +187,7 @@ impl Leaves {
         *next += 1;
         let list = matches!(ty, HostType::List { .. }).then_some(self.lists);
         self.lists += usize::from(list.is_some());
-        self.leaves.push(Leaf { kind, ty: ty.clone(), parameter, path: path.into(), register, list });
+        self.leaves.push(Leaf { kind, ty: ty.clone(), parameter, path: path.into(), register, list, active: true });
     }
 }
 

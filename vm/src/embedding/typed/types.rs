@@ -6,6 +6,7 @@
 use super::TypeMismatch;
 use crate::bytecode::module::HostType;
 use crate::embedding::convert::{Cursor, ReadError, Reader};
+use crate::embedding::engine::Wrt;
 use crate::embedding::flat::ArgumentWriter;
 use crate::trap::Limit;
 
@@ -36,7 +37,7 @@ pub trait Arguments {
     #[doc(hidden)]
     fn check(params: &[(String, HostType)]) -> Result<(), TypeMismatch>;
     #[doc(hidden)]
-    fn write(&self, params: &[(String, HostType)], to: &mut ArgumentWriter<'_>) -> Result<(), Limit>;
+    fn write(&self, params: &[(String, HostType)], wrt: &Wrt, to: &mut ArgumentWriter<'_>) -> Result<(), Limit>;
     #[doc(hidden)]
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient;
     #[doc(hidden)]
@@ -58,17 +59,30 @@ pub trait Output: Sized {
 
 /// The adjoints of the arguments' reals, in the order in which they were written.
 #[derive(Debug)]
-pub struct Adjoints<'a>(&'a [f64]);
+pub struct Adjoints<'a> {
+    left: &'a [f64],
+    wrt: &'a Wrt,
+    /// Whether the derivatives that are read now were asked for.
+    active: bool,
+}
 
 impl<'a> Adjoints<'a> {
     /// `adjoints` are those of all slots; slot 0 is that of constants.
-    pub(super) fn new(adjoints: &'a [f64]) -> Self {
-        Adjoints(&adjoints[1..])
+    pub(super) fn new(adjoints: &'a [f64], wrt: &'a Wrt) -> Self {
+        Adjoints { left: &adjoints[1..], wrt, active: true }
     }
 
+    /// Goes on with those of this parameter.
+    #[inline]
+    fn of(&mut self, parameter: usize) -> &mut Self {
+        self.active = self.wrt.has(parameter);
+        self
+    }
+
+    /// So many of them; none if they were not asked for.
     fn take(&mut self, count: usize) -> &'a [f64] {
-        let (taken, left) = self.0.split_at(count);
-        self.0 = left;
+        let (taken, left) = self.left.split_at(if self.active { count } else { 0 });
+        self.left = left;
         taken
     }
 }
@@ -104,7 +118,7 @@ impl Argument for f64 {
     }
     #[inline]
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> f64 {
-        adjoints.take(1)[0]
+        adjoints.take(1).first().map_or(0.0, |&adjoint| adjoint)
     }
 }
 
@@ -230,7 +244,7 @@ impl<const N: usize> Argument for [f64; N] {
     #[inline]
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> [f64; N] {
         let reals = adjoints.take(N);
-        std::array::from_fn(|n| reals[n])
+        std::array::from_fn(|n| reals.get(n).map_or(0.0, |&adjoint| adjoint))
     }
 }
 
@@ -266,17 +280,25 @@ macro_rules! tuples {
                 Ok(())
             }
             #[inline]
-            fn write(&self, params: &[(String, HostType)], to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
-                $(self.$n.write(&params[$n].1, to)?;)*
+            fn write(
+                &self,
+                params: &[(String, HostType)],
+                wrt: &Wrt,
+                to: &mut ArgumentWriter<'_>,
+            ) -> Result<(), Limit> {
+                $(
+                    to.set_active(wrt.has($n));
+                    self.$n.write(&params[$n].1, to)?;
+                )*
                 Ok(())
             }
             #[inline]
             fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient {
-                ($(self.$n.gradient(adjoints),)*)
+                ($(self.$n.gradient(adjoints.of($n)),)*)
             }
             #[inline]
             fn gradient_into(&self, adjoints: &mut Adjoints<'_>, to: &mut Self::Gradient) {
-                $(self.$n.gradient_into(adjoints, &mut to.$n);)*
+                $(self.$n.gradient_into(adjoints.of($n), &mut to.$n);)*
             }
         }
 

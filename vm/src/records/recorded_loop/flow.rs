@@ -10,13 +10,18 @@ pub(super) struct Flow {
     pub(super) used: Vec<bool>,
     /// What the used registers hold when an iteration ends, in the state's order; then what is pushed.
     pub(super) nodes: Vec<NodeId>,
-    /// The real inputs that each of these depends on in one iteration.
+    /// The real inputs that each of these depends on in one iteration, without passive ones.
     pub(super) sets: Vec<InputSet>,
     /// For each real input, the register of the state that it is the start value of.
     pub(super) carried: Vec<Option<usize>>,
 }
 
 impl Flow {
+    /// The nodes that depend on something.
+    pub(super) fn active(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.iter().zip(&self.sets).filter(|(_, set)| !set.is_empty()).map(|(&node, _)| node)
+    }
+
     pub(super) fn new(source: &Loop) -> Flow {
         let dependence = dependences(&source.graph);
         let carried: Vec<Option<usize>> = source
@@ -37,7 +42,8 @@ impl Flow {
         }
         let held = source.state.iter().zip(&used).filter(|(_, used)| **used).map(|(state, _)| state.node);
         let nodes: Vec<NodeId> = held.chain(source.push.map(|push| push.node)).collect();
-        let sets = nodes.iter().map(|node| dependence[node.index()].clone()).collect();
+        let active = |node: &NodeId| dependence[node.index()].iter().filter(|&n| !source.passive[n]).collect();
+        let sets = nodes.iter().map(active).collect();
         Flow { used, nodes, sets, carried }
     }
 }

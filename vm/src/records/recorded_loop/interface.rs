@@ -44,7 +44,7 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    /// `iteration` is a piece whose outputs are the nodes of the flow, `derived` its adjoint.
+    /// `iteration` is a piece whose outputs are the active nodes of the flow, `derived` its adjoint.
     pub(super) fn new(source: &Loop, flow: &Flow, iteration: &Piece, derived: &Piece) -> Self {
         let seeds = seeds(iteration, derived);
         let mut interface = Interface {
@@ -69,6 +69,9 @@ impl Interface {
         }
         for (n, contribution) in contributions(iteration, derived) {
             let n = n as usize;
+            if source.passive[n] {
+                continue;
+            }
             match source.real_inputs[n] {
                 RealSource::Register(reg) => {
                     let carried = flow.carried[n];

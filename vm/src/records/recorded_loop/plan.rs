@@ -30,7 +30,7 @@ impl LoopPlan {
             graph: std::mem::take(&mut source.graph),
             reals: source.real_inputs.len() as u32,
             ints: source.int_inputs.len() as u32,
-            outputs: flow.nodes.clone(),
+            outputs: flow.active().collect(),
         };
         let derived = adjoint(&iteration);
         let (graph, primal_len) = (&derived.graph, iteration.graph.len());
@@ -120,6 +120,19 @@ mod tests {
         assert!(matches!(*code.body, [Inst::ISub { .. }]), "{:?}", code.body);
         assert_eq!((code.elements[0].index, code.elements[0].contribution), (0, 0));
         assert_eq!(&*code.contributions, [0]);
+    }
+
+    #[test]
+    fn what_is_made_of_the_counter_is_saved_and_has_no_adjoint() {
+        // A polynomial: r5 is a power of the counter.
+        let LoopPlan { site, code, .. } =
+            plan("elem r2, p0, i1\n to_real r4, i1\n fma r0, r2, r5, r0\n mul r5, r5, r4");
+        let code = code.expect("it depends on its inputs");
+        assert_eq!((&*site.inputs, &*site.arrays), (&[0][..], &[0][..]));
+        assert_eq!((site.layout.entry.reals, site.layout.entry.ints), (1, 0));
+        let products = code.body.iter().filter(|inst| matches!(inst, Inst::StrongMul { .. })).count();
+        assert_eq!((products, code.frame.cleared, code.moves.len()), (1, 1, 0), "{:?}", code.body);
+        assert!(matches!(*site.outputs, [(0, OutputWord::Slot { .. }), ..]), "{:?}", site.outputs);
     }
 
     #[test]
