@@ -26,6 +26,9 @@ pub(crate) struct Evals {
     modules: Vec<Option<Module>>,
 }
 
+/// A function of an eval with the arguments of an input, and how often the input wants it to run.
+pub(crate) type Ready = Result<(Box<dyn Prepared>, Effort), NoAnswer>;
+
 /// Why a function of an eval gives no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
@@ -70,12 +73,7 @@ impl Evals {
     }
 
     /// A function of an eval with the arguments of an input, and how often the input wants it to run.
-    pub(crate) fn prepare(
-        &mut self,
-        name: &str,
-        function: &str,
-        input: &str,
-    ) -> Result<(Box<dyn Prepared>, Effort), NoAnswer> {
+    pub(crate) fn prepare(&mut self, name: &str, function: &str, input: &str) -> Ready {
         let (eval, module) = self.module(name)?;
         let Some(Entry { definition, how, .. }) = eval.entries.iter().find(|entry| entry.name == function) else {
             return Err(NoAnswer::Refused(format!("{name}: there is no function `{function}`")));

@@ -16,7 +16,7 @@ pub(crate) struct Gmm {
 
 /// The logarithm of the gamma function at half of a positive integer.
 fn ln_gamma_of_half(twice: usize) -> f64 {
-    let start = if twice % 2 == 0 { (2, 0.0) } else { (1, 0.5 * PI.ln()) };
+    let start = if twice.is_multiple_of(2) { (2, 0.0) } else { (1, 0.5 * PI.ln()) };
     (start.0..twice).step_by(2).map(|below| (below as f64 / 2.0).ln()).sum::<f64>() + start.1
 }
 

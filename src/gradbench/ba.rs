@@ -3,9 +3,9 @@
 //! An error of an observation depends on one camera, one point and one weight. So a row of the Jacobian is the gradient of
 //! that error alone: two sweeps per observation, and one for its weight's own error.
 
-use super::NoAnswer;
 use super::input::{Effort, fields};
 use super::prepared::{Prepared, Tape, reals};
+use super::{NoAnswer, Ready};
 use dualvm::{CallFrame, Error, FlatFunction, FlatValue, Function, HostType, Module, Value};
 
 const CAMERA: usize = 11;
@@ -63,7 +63,7 @@ fn camera(&[r1, r2, r3, c1, c2, c3, f, u, v, k1, k2]: &[f64; CAMERA]) -> Value {
 }
 
 /// The errors of all observations, in one call.
-pub(super) fn objective(module: &Module, text: &str) -> Result<(Box<dyn Prepared>, Effort), NoAnswer> {
+pub(super) fn objective(module: &Module, text: &str) -> Ready {
     let (Input { cams, x, w, obs, feats }, effort) = Input::read(text)?;
     let observation = |&(cam, point): &(usize, usize)| Value::Tuple(vec![(cam as i64).into(), (point as i64).into()]);
     let args = vec![
@@ -107,7 +107,7 @@ impl Prepared for Objective {
 }
 
 /// The sparse Jacobian, row by row.
-pub(super) fn jacobian(module: &Module, text: &str) -> Result<(Box<dyn Prepared>, Effort), NoAnswer> {
+pub(super) fn jacobian(module: &Module, text: &str) -> Ready {
     let (input, effort) = Input::read(text)?;
     let frame = CallFrame::new;
     let reproj_error = (module.function("reproj_error")?.flat()?, frame());

@@ -1,7 +1,7 @@
 //! The table of evals: what the suite asks for, and which definition of which program answers it.
 
-use super::prepared::{Prepared, Shape, Wanted};
-use super::{NoAnswer, ba, ht, input::Effort};
+use super::prepared::{Shape, Wanted};
+use super::{Ready, ba, ht};
 use dualvm::Module;
 
 /// An eval of the suite.
@@ -32,7 +32,7 @@ pub(super) enum How {
     /// It is the gradient with respect to these parameters.
     Gradient(Wanted),
     /// A Jacobian, or arguments, that the host puts together.
-    Assembled(fn(&Module, &str) -> Result<(Box<dyn Prepared>, Effort), NoAnswer>),
+    Assembled(fn(&Module, &str) -> Ready),
     /// It can't be done yet, and why.
     Refused(&'static str),
 }

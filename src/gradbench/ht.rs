@@ -4,9 +4,9 @@
 //! which 28 numbers are kept. Gradients of all arguments would fill memory if they were taken all at once: correspondences
 //! are taken in blocks, each with a forward run of its own.
 
-use super::NoAnswer;
-use super::input::{Effort, arguments};
+use super::input::arguments;
 use super::prepared::{Prepared, Tape, reals};
+use super::{NoAnswer, Ready};
 use dualvm::{CallOptions, Error, Function, Module, Value};
 
 /// Correspondences that share a forward run.
@@ -16,7 +16,7 @@ const BLOCK: usize = 16;
 const ERROR: usize = 3;
 
 /// The dense Jacobian; in front are the columns of the coordinates, of which each row has its own.
-pub(super) fn jacobian(module: &Module, text: &str) -> Result<(Box<dyn Prepared>, Effort), NoAnswer> {
+pub(super) fn jacobian(module: &Module, text: &str) -> Ready {
     let function = module.function("objective")?;
     let (args, effort) = arguments(&function, text)?;
     let blocks = blocks(args).ok_or_else(|| NoAnswer::Input("there is nothing to track".to_owned()))?;

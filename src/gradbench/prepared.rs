@@ -3,8 +3,8 @@
 //! Arguments and results cross the border in every run, as they do in use: where they are numbers and arrays of reals, as
 //! slices, in memory that is kept from run to run; where they aren't, as values.
 
-use super::NoAnswer;
-use super::input::{Effort, arguments};
+use super::Ready;
+use super::input::arguments;
 use dualvm::{CallFrame, CallOptions, Error, FlatFunction, FlatValue, Function, Stats, Value};
 
 /// A function with its arguments.
@@ -52,7 +52,7 @@ pub(super) enum Wanted {
 }
 
 /// A function that is called for its value, with the arguments of an input.
-pub(super) fn value(function: Function, input: &str, shape: Shape) -> Result<(Box<dyn Prepared>, Effort), NoAnswer> {
+pub(super) fn value(function: Function, input: &str, shape: Shape) -> Ready {
     let (args, effort) = arguments(&function, input)?;
     let prepared: Box<dyn Prepared> = match flat(&function, &args) {
         Some(function) => Box::new(FlatValueCall { function, frame: CallFrame::new(), args }),
@@ -62,11 +62,7 @@ pub(super) fn value(function: Function, input: &str, shape: Shape) -> Result<(Bo
 }
 
 /// A function that is called for its gradient, with the arguments of an input.
-pub(super) fn gradient(
-    function: Function,
-    input: &str,
-    wanted: &Wanted,
-) -> Result<(Box<dyn Prepared>, Effort), NoAnswer> {
+pub(super) fn gradient(function: Function, input: &str, wanted: &Wanted) -> Ready {
     let (args, effort) = arguments(&function, input)?;
     let parameter = match wanted {
         Wanted::Only(name) => parameter(&function, name),
