@@ -1,9 +1,9 @@
 //! The evals of GradBench, a public suite of benchmarks for automatic differentiation, in dualvm's language.
 //!
-//! The programs are in `benches/gradbench/`, embedded, so that nothing but the binary is needed. `evals` is the table of
-//! what the suite asks for and which definition answers it; `input` reads the suite's JSON, `prepared` runs, and `ba` and
-//! `ht` assemble the Jacobians that the suite wants in a shape of its own. How messages come in and answers go out is
-//! with the other commands, how fast it is beside hand-written Rust with the other benchmarks.
+//! The programs are in `benches/gradbench/`, embedded, so that nothing but the binary is needed. `evals` is the table
+//! of what the suite asks for and which definition answers it; `input` reads the suite's JSON, `prepared` runs, and
+//! `ba` and `ht` assemble the Jacobians that the suite wants in a shape of its own. How messages come in and answers go
+//! out is with the other commands, how fast it is beside hand-written Rust with the other benchmarks.
 
 mod ba;
 mod evals;

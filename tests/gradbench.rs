@@ -1,5 +1,5 @@
-//! `dualvm gradbench` replays sessions of the suite that were recorded with other tools, and meets their outputs; and the
-//! hand-written programs that `dualvm bench` compares with agree with it.
+//! `dualvm gradbench` replays sessions of the suite that were recorded with other tools, and meets their outputs; and
+//! the hand-written programs that `dualvm bench` compares with agree with it.
 
 #[allow(dead_code, reason = "how many operations there are is for the benchmark")]
 #[path = "../benches/gradbench/hand.rs"]

@@ -1,5 +1,5 @@
-//! `det` by hand: columns that are left are bits of a number. The derivative is a reverse sweep over the same recursion,
-//! for which the determinants of the minors are kept.
+//! `det` by hand: columns that are left are bits of a number. The derivative is a reverse sweep over the same
+//! recursion, for which the determinants of the minors are kept.
 
 use super::{Dice, HandWritten, Output};
 use serde_json::{Value as Json, json};

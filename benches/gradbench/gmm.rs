@@ -88,8 +88,8 @@ impl HandWritten for Gmm {
         })
     }
 
-    /// For each point and component: d for the difference, d² for Q x, 2 d for the norm, three for the sum; four for its
-    /// part of the logarithm of the sum. What isn't done for each point is little.
+    /// For each point and component: d for the difference, d² for Q x, 2 d for the norm, three for the sum; four for
+    /// its part of the logarithm of the sum. What isn't done for each point is little.
     fn ops(&self) -> u64 {
         let (d, k, n) = self.dimensions();
         (n * (k * (d * d + 3 * d + 7) + 2) + k * (d * d + 4 * d + 12)) as u64

@@ -1,7 +1,8 @@
 //! The evals in hand-written Rust: primal and derivative, each as one would write it, and inputs like the suite's own.
 //!
 //! Inputs are made by a small generator with a fixed seed, in the spirit of the suite's, so that they are the same
-//! everywhere and nothing has to be stored. Each eval is a file beside its program in dualvm's language; `ht` is in two.
+//! everywhere and nothing has to be stored. Each eval is a file beside its program in dualvm's language; `ht` is in
+//! two.
 
 pub(crate) mod ba;
 pub(crate) mod det;

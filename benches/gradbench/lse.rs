@@ -18,8 +18,8 @@ impl HandWritten for Lse {
         json!({ "x": self.x })
     }
 
-    /// For each element a maximum, but for the first, a difference, an exponential and a sum; at the end a logarithm and
-    /// a sum.
+    /// For each element a maximum, but for the first, a difference, an exponential and a sum; at the end a logarithm
+    /// and a sum.
     fn ops(&self) -> u64 {
         4 * self.x.len() as u64 + 1
     }

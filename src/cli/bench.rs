@@ -33,13 +33,14 @@ the results are the same: to 1e-9 with and without tasks, to the last bit on all
 runs, without conversion. Then it says what tasks cost, with the project's targets.
 
 The suite gradbench compares with the hand-written primal: its table has primal and derivative of dualvm divided by
-that, with arguments and results crossing the border and with sparse Jacobians assembled. The derivative of kmeans is its
-gradient.
+that, with arguments and results crossing the border and with sparse Jacobians assembled. The derivative of kmeans is
+its gradient.
 
-In JSON, there is a result for each case and tier (parallel: and number of threads; gradbench: and size). Times are in nanoseconds;
-tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts the
-operations on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary functions
-count one each; comparisons, loads and operations on integers don't count. What has no meaning for a case is null.
+In JSON, there is a result for each case and tier (parallel: and number of threads; gradbench: and size). Times are in
+nanoseconds; tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts
+the operations on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary
+functions count one each; comparisons, loads and operations on integers don't count. What has no meaning for a case is
+null.
 
 Exit codes: 0 success, 1 a program failed or computed something else than by hand, 2 bad input.";
 

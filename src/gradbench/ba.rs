@@ -1,7 +1,7 @@
 //! Bundle adjustment: arguments from the suite's shortened inputs, and the sparse Jacobian.
 //!
-//! An error of an observation depends on one camera, one point and one weight. So a row of the Jacobian is the gradient of
-//! that error alone: two sweeps per observation, and one for its weight's own error.
+//! An error of an observation depends on one camera, one point and one weight. So a row of the Jacobian is the gradient
+//! of that error alone: two sweeps per observation, and one for its weight's own error.
 
 use super::input::{Effort, fields};
 use super::prepared::{Prepared, Tape, reals};

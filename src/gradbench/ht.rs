@@ -1,8 +1,8 @@
 //! Hand tracking: the Jacobian by reverse sweeps, one per row.
 //!
-//! An error of a correspondence depends on theta and on the two coordinates in its own triangle, so a row is a gradient of
-//! which 28 numbers are kept. Gradients of all arguments would fill memory if they were taken all at once: correspondences
-//! are taken in blocks, each with a forward run of its own.
+//! An error of a correspondence depends on theta and on the two coordinates in its own triangle, so a row is a gradient
+//! of which 28 numbers are kept. Gradients of all arguments would fill memory if they were taken all at once:
+//! correspondences are taken in blocks, each with a forward run of its own.
 
 use super::input::arguments;
 use super::prepared::{Prepared, Tape, reals};

@@ -40,8 +40,8 @@ pub(super) fn fields(
     Ok((values, effort))
 }
 
-/// Reads an object with these fields. Others are passed over: inputs have fields for people and for other tools. A field
-/// that begins with a capital is one that begins with a small letter, as names of the language do.
+/// Reads an object with these fields. Others are passed over: inputs have fields for people and for other tools. A
+/// field that begins with a capital is one that begins with a small letter, as names of the language do.
 struct Fields<'a> {
     /// The object, with a dot at the end; empty for the input itself.
     place: &'a str,

@@ -1,7 +1,7 @@
 //! Functions with their arguments, ready to run again and again.
 //!
-//! Arguments and results cross the border in every run, as they do in use: where they are numbers and arrays of reals, as
-//! slices, in memory that is kept from run to run; where they aren't, as values.
+//! Arguments and results cross the border in every run, as they do in use: where they are numbers and arrays of reals,
+//! as slices, in memory that is kept from run to run; where they aren't, as values.
 
 use super::Ready;
 use super::input::arguments;
