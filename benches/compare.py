@@ -31,6 +31,8 @@ def measure(binary, suite, quick, threads):
     report = json.loads(done.stdout)
     for row in report["results"] + report.get("costs", []):
         name = row.get("case") or row.get("name") or row.get("what", "")
+        if "size" in row:
+            name += " " + row["size"]
         key = (suite, name, str(row.get("tier", "")), row.get("threads", 1))
         rows[key] = {field: value for field, value in row.items() if is_time(field) and value is not None}
     return rows

@@ -6,6 +6,7 @@
 mod bench;
 mod convert;
 mod failure;
+mod gradbench;
 mod input;
 mod interrupt;
 mod job_graph;
@@ -104,6 +105,9 @@ enum Command {
     /// Measure example programs, beside the same in hand-written Rust
     #[command(after_help = bench::HELP)]
     Bench(bench::Bench),
+    /// Answer the messages of GradBench, a suite of benchmarks, on stdin and stdout
+    #[command(name = "gradbench", after_help = gradbench::HELP)]
+    GradBench(gradbench::GradBench),
 }
 
 /// A function with arguments, and how it runs.
@@ -214,6 +218,7 @@ fn execute(command: Command) -> Outcome {
         Command::Asm { file, output } => convert::asm(&file, output),
         Command::Verify { file } => convert::verify(&file),
         Command::Bench(flags) => bench::bench(&flags),
+        Command::GradBench(flags) => gradbench::gradbench(&flags),
     }
 }
 

@@ -1,7 +1,9 @@
-//! The `dualvm` program. What it does is in `cli`, and what it measures in `bench`.
+//! The `dualvm` program. What it does is in `cli`, what it measures in `bench`, and what it answers GradBench in
+//! `gradbench`.
 
 mod bench;
 mod cli;
+mod gradbench;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -289,13 +289,42 @@ fn threads_are_for_programs_with_tasks() {
     }
 }
 
+const GRADBENCH: [&str; 9] = ["lse", "llsq", "det", "ode", "gmm", "lstm", "kmeans", "ba", "ht"];
+
+#[test]
+fn gradbench_has_all_evals_and_fields() {
+    let rows = results_with("gradbench", &[], &["native"]);
+    assert_eq!(cases_of(&rows), GRADBENCH);
+    for row in &rows {
+        assert_eq!((&row["size"], &row["threads"]), (&"S".into(), &1.into()), "{row}");
+        for field in ["primal_ns", "derivative_ns", "hand_primal_ns", "hand_derivative_ns"] {
+            assert!(row[field].as_f64().is_some_and(|ns| ns > 0.0), "{field} in {row}");
+        }
+        for field in ["rounds", "tape_bytes", "records", "ops"] {
+            assert!(row[field].as_u64().is_some_and(|count| count > 0), "{field} in {row}");
+        }
+    }
+}
+
+#[test]
+fn gradbench_prints_tables() {
+    let w = Workspace::new("bench_gradbench_text");
+    let text = w.stdout(&["bench", "--suite", "gradbench", "--quick", "--jit", "auto"]);
+    let blocks: Vec<Vec<&str>> = text.split("\n\n").map(|block| block.lines().collect()).collect();
+    assert!(blocks[0][0].starts_with("suite gradbench: native, 1 thread, medians of "), "{text}");
+    let names: Vec<&str> = blocks[1][3..].iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, GRADBENCH);
+    assert_eq!(blocks[2].len(), 3);
+}
+
 #[test]
 fn unknown_suites_are_bad_input_and_the_message_lists_the_known_ones() {
     let w = Workspace::new("bench_unknown");
     let finished = w.run(&["bench", "--suite", "nope"]);
     assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
     assert!(
-        finished.stderr.contains("'nope'") && finished.stderr.contains("table1, core, native, latency, parallel"),
+        finished.stderr.contains("'nope'")
+            && finished.stderr.contains("table1, core, native, latency, parallel, gradbench"),
         "{}",
         finished.stderr
     );

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// How long a measurement may take.
+#[derive(Clone, Copy)]
 pub(crate) struct Effort {
     /// Time that each measurement runs before anything counts.
     pub(crate) warm_up: Duration,

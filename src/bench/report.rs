@@ -229,7 +229,7 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 /// Two digits or more.
-fn ratio(x: f64) -> String {
+pub(super) fn ratio(x: f64) -> String {
     if x >= 99.5 { format!("{x:.0}") } else { format!("{x:.1}") }
 }
 

@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::native::When;
 use super::{output, threads};
-use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, latency, parallel, tiering};
+use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, gradbench, latency, parallel, tiering};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,7 +15,8 @@ Suites: table1 has the programs of table 1 of Smeding and Vákár, \"Parallel Du
 arguments; core has programs of numbers and arrays; native has programs with long loops, branches and large data, and
 the smallest call; latency has every example, from its source text to its first value and gradient, by stage, and in a
 process of its own; parallel has programs with tasks; tiering has 31 programs, most of them of 40 to 150 lines, to see
-whether compiling pays.
+whether compiling pays; gradbench has the evals of the suite GradBench, as `dualvm gradbench` runs them, in sizes S and
+M (--quick: S).
 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand, on all tiers in turn.
@@ -36,10 +37,15 @@ The suite tiering calls each program for its value and gradient in an engine tha
 and always, at three sizes (--quick: two), and compares auto with the better one of the others; then once more after
 some calls.
 
-In JSON, there is a result for each case and tier (parallel: and number of threads). Times are in nanoseconds;
-tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts the
-operations on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary functions
-count one each; comparisons, loads and operations on integers don't count. What has no meaning for a case is null.
+The suite gradbench compares with the hand-written primal: its table has primal and derivative of dualvm divided by
+that, with arguments and results crossing the border and with sparse Jacobians assembled. The derivative of kmeans is
+its gradient.
+
+In JSON, there is a result for each case and tier (parallel: and number of threads; gradbench: and size). Times are in
+nanoseconds; tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts
+the operations on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary
+functions count one each; comparisons, loads and operations on integers don't count. What has no meaning for a case is
+null.
 
 Exit codes: 0 success, 1 a program failed or computed something else than by hand, 2 bad input.";
 
@@ -50,7 +56,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(suites()))]
     suite: String,
     /// When code is compiled; several with commas between them are measured side by side [default: off,auto; in the
-    /// suite parallel: auto]
+    /// suites parallel and gradbench: auto]
     #[arg(long, value_enum, value_name = "WHEN", value_delimiter = ',')]
     jit: Vec<When>,
     /// Numbers of threads, with commas between them, in the suite parallel; 0: one per core [default: 1,0]
@@ -76,14 +82,15 @@ enum Format {
 }
 
 fn suites() -> impl Iterator<Item = &'static str> {
-    SUITES.iter().map(|suite| suite.name).chain([latency::NAME, parallel::NAME, tiering::NAME])
+    let others = [latency::NAME, parallel::NAME, tiering::NAME, gradbench::NAME];
+    SUITES.iter().map(|suite| suite.name).chain(others)
 }
 
 pub(crate) fn bench(flags: &Bench) -> Outcome {
     let effort = if flags.quick { Effort::QUICK } else { Effort::FULL };
-    let is_parallel = flags.suite == parallel::NAME;
+    let (is_parallel, is_gradbench) = (flags.suite == parallel::NAME, flags.suite == gradbench::NAME);
     let tiers = match &flags.jit[..] {
-        [] if is_parallel => tiers(&[When::Auto]),
+        [] if is_parallel || is_gradbench => tiers(&[When::Auto]),
         [] => tiers(&[When::Off, When::Auto]),
         jit => tiers(jit),
     };
@@ -107,6 +114,9 @@ pub(crate) fn bench(flags: &Bench) -> Outcome {
     }
     if flags.suite == tiering::NAME {
         return write(flags.format, &first_calls(&effort)?);
+    }
+    if is_gradbench {
+        return write(flags.format, &evals(&gradbench::Plan::new(tiers, flags.quick))?);
     }
     match SUITES.iter().find(|suite| suite.name == flags.suite) {
         Some(suite) => write(flags.format, &programs(suite, &tiers, &effort)?),
@@ -170,6 +180,17 @@ fn on_threads(plan: &parallel::Plan) -> Result<parallel::Report<'_>, Failure> {
     report.map_err(|(program, error)| match error {
         parallel::Unsound::Call(error) => Failure::Trap(format!("{program}: {error}")),
         error => Failure::Trap(format!("error: {program}: tasks change the result: {error}")),
+    })
+}
+
+/// The evals of GradBench.
+fn evals(plan: &gradbench::Plan) -> Result<gradbench::Report, Failure> {
+    let bar = bar(plan.rows());
+    let report = gradbench::run(plan, |eval| advance(&bar, eval));
+    bar.finish_and_clear();
+    report.map_err(|(eval, error)| match error {
+        gradbench::Unsound::Call(cause) => Failure::Trap(format!("{eval}: {cause}")),
+        cause => Failure::Trap(format!("error: {eval}: dualvm and the hand-written program differ: {cause}")),
     })
 }
 
