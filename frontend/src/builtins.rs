@@ -60,6 +60,7 @@ const SPELT_OTHERWISE: &[Op] = &[
     Op::Mul,
     Op::Div,
     Op::StrongMul,
+    Op::TanhSlope,
     Op::Select,
     Op::Eq,
     Op::Ne,
