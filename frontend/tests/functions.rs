@@ -159,3 +159,19 @@ fn what_is_shared_is_computed_once() {
     assert_eq!(gradient(&text, &[3.0]), [1024.0]);
     assert!(definition(&text).functions.iter().map(|function| function.body.code.len()).sum::<usize>() < 30_000);
 }
+
+#[test]
+fn arms_behind_a_guard_may_be_functions_of_other_captures_than_the_match() {
+    let text = "type T = A Real | B T
+def chosen (t : T) (x : Real) f g =
+  match t with
+  | A v if x > 0 -> \\w -> v + w
+  | A v -> g << g
+  | B v -> f
+def f (x : Real) : Real =
+  let combined t = preduce (chosen t x) (\\v -> v * x) [cube, square] in
+  combined (A 10) 2 + combined (B (A 1)) 3";
+    // The first arm gives 10 + w, the second the last element twice, the third the first element.
+    assert_eq!(real(text, &[1.0]), 12.0 + 27.0);
+    assert_eq!(real(text, &[-1.0]), 16.0 + 27.0);
+}
