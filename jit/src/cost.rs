@@ -389,6 +389,7 @@ mod tests {
             "min r3, r1, r2",
             "lt i3, r1, r2",
             "tanh_slope r3, r1, r2",
+            "ipopcnt i3, i1",
             "idiv i3, i1, i2",
             "to_int i3, r1",
             "const r3, 1.5",

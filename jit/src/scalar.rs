@@ -49,6 +49,8 @@ impl Emit<'_> {
             // Shifts count modulo 64 here and there.
             Op::IShl => self.b.ins().ishl(a, b),
             Op::IShr => self.b.ins().sshr(a, b),
+            Op::IPopcnt => self.b.ins().popcnt(a),
+            Op::IClz => self.b.ins().clz(a),
             Op::IMin => self.b.ins().smin(a, b),
             Op::IMax => self.b.ins().smax(a, b),
             Op::ToReal => self.b.ins().fcvt_from_sint(F64, a),

@@ -369,6 +369,10 @@ macro_rules! for_each_instruction {
             0x4c IMax imax (a: int, b: int) -> int { a.max(b) } passive;
             /// Selection: `r = a` if `c ≠ 0`, else `b`.
             0x4d ISelect iselect (c: int, a: int, b: int) -> int { if c != 0 { a } else { b } } passive;
+            /// The number of bits that are 1.
+            0x4e IPopcnt ipopcnt (a: int) -> int { i64::from(a.count_ones()) } passive;
+            /// The number of leading bits that are 0: 64 for `a = 0`.
+            0x4f IClz iclz (a: int) -> int { i64::from(a.leading_zeros()) } passive;
 
             /// The real nearest to an integer. A constant: its derivative is 0.
             0x50 ToReal to_real (a: int) -> real { a as f64 } passive;
