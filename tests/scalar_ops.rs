@@ -164,6 +164,12 @@ const POINTS: &[Point] = &[
     ("polygamma", &[1.0], &[-1], f64::NAN, &[f64::NAN]),
     ("polygamma", &[1.0], &[i64::MIN], f64::NAN, &[f64::NAN]),
     ("polygamma", &[1.0], &[i64::MAX], f64::NAN, &[f64::NAN]),
+    // From the result, and near ±1 from the argument; what the other operand is doesn't matter.
+    ("tanh_slope", &[7.0, 0.5], &[], 0.75, &[0.0, -1.0]),
+    ("tanh_slope", &[f64::NAN, -0.5], &[], 0.75, &[0.0, 1.0]),
+    ("tanh_slope", &[-20.0, -1.0], &[], 1.6993417021166355e-17, &[3.398683404233271e-17, 0.0]),
+    ("tanh_slope", &[0.0, f64::NAN], &[], 1.0, &[0.0, 0.0]),
+    ("tanh_slope", &[f64::INFINITY, 1.0], &[], 0.0, &[0.0, 0.0]),
     ("abs", &[0.0], &[], 0.0, &[0.0]),
     ("min", &[2.0, 2.0], &[], 2.0, &[1.0, 0.0]),
     ("max", &[2.0, 2.0], &[], 2.0, &[1.0, 0.0]),

@@ -1,7 +1,7 @@
 //! The functions that every program knows: their names and types, not what they compute.
 //!
-//! Scalar functions come from the instruction table under their mnemonics. Only what is overloaded, or is no single
-//! scalar instruction, is listed here.
+//! Functions of reals come from the instruction table under their mnemonics. Only what is overloaded, is called
+//! otherwise, or is no single scalar instruction, is listed here.
 
 use dualvm_vm::isa::{Bank, Op, Role};
 
@@ -60,6 +60,7 @@ const SPELT_OTHERWISE: &[Op] = &[
     Op::Mul,
     Op::Div,
     Op::StrongMul,
+    Op::TanhSlope,
     Op::Select,
     Op::Eq,
     Op::Ne,
@@ -75,6 +76,13 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("length", Builtin::Length),
     ("pbuild", Builtin::ParallelBuild),
     ("not", Builtin::Not),
+    ("bit_and", Builtin::Scalar(Op::IAnd)),
+    ("bit_or", Builtin::Scalar(Op::IOr)),
+    ("bit_xor", Builtin::Scalar(Op::IXor)),
+    ("bit_count", Builtin::Scalar(Op::IPopcnt)),
+    ("leading_zeros", Builtin::Scalar(Op::IClz)),
+    ("shift_left", Builtin::Scalar(Op::IShl)),
+    ("shift_right", Builtin::Scalar(Op::IShr)),
     ("pi", Builtin::Pi),
 ];
 
@@ -139,7 +147,10 @@ mod tests {
         assert_eq!(find("powi").map(Builtin::signature), Some((vec![Real, Int], Real)));
         assert_eq!(find("to_int").map(Builtin::signature), Some((vec![Real], Int)));
         assert_eq!(find("max").map(Builtin::signature), Some((vec![Number, Number], Number)));
+        assert_eq!(find("shift_left").map(Builtin::signature), Some((vec![Int, Int], Int)));
+        assert_eq!(find("bit_count").map(Builtin::signature), Some((vec![Int], Int)));
         assert_eq!(find("smul"), None);
+        assert_eq!(find("tanh_slope"), None);
         assert_eq!(find("iadd"), None);
     }
 }

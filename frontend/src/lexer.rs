@@ -214,7 +214,8 @@ impl Lexer<'_> {
         let error = self.error(start, format!("unexpected character `{unknown}`"));
         self.sink.push(match unknown {
             '!' => error.help("negation is `not`, inequality is `!=`"),
-            '&' => error.help("logical and is `&&`"),
+            '&' => error.help("logical and is `&&`, that of bits `bit_and a b`"),
+            '~' => error.help("negation is `not`, that of bits `bit_not a`"),
             '#' | ';' => error.help("comments start with `--`; nothing ends a line"),
             _ => error,
         });

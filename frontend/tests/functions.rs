@@ -159,3 +159,32 @@ fn what_is_shared_is_computed_once() {
     assert_eq!(gradient(&text, &[3.0]), [1024.0]);
     assert!(definition(&text).functions.iter().map(|function| function.body.code.len()).sum::<usize>() < 30_000);
 }
+
+#[test]
+fn functions_of_bits_are_instructions_are_folded_and_may_be_values() {
+    let text = "def f (x : Real) = let n = to_int x in to_real (bit_or (shift_left n 3) (bit_count (bit_and n 10)))";
+    assert_eq!(real(text, &[11.0]), f64::from(11 << 3 | 2));
+    assert_eq!([Op::IOr, Op::IShl, Op::IPopcnt, Op::IAnd].map(|op| count(text, op)), [1; 4]);
+    let text = "def f (x : Real) = to_real (bit_xor (shift_right (-12) 65) (trailing_zeros 40 + leading_zeros 1)) * x";
+    assert_eq!(real(text, &[1.0]), f64::from((-6) ^ (3 + 63)));
+    assert_eq!([Op::IXor, Op::IShr, Op::IPopcnt, Op::IClz].map(|op| count(text, op)), [0; 4]);
+    let text = "def f (x : Real) = to_real (fold bit_xor 0 (map (shift_left 1) [0, 2, 5])) * x";
+    assert_eq!(real(text, &[2.0]), f64::from(2 * 0b100101));
+    has_no_closures(text);
+}
+
+#[test]
+fn arms_behind_a_guard_may_be_functions_of_other_captures_than_the_match() {
+    let text = "type T = A Real | B T
+def chosen (t : T) (x : Real) f g =
+  match t with
+  | A v if x > 0 -> \\w -> v + w
+  | A v -> g << g
+  | B v -> f
+def f (x : Real) : Real =
+  let combined t = preduce (chosen t x) (\\v -> v * x) [cube, square] in
+  combined (A 10) 2 + combined (B (A 1)) 3";
+    // The first arm gives 10 + w, the second the last element twice, the third the first element.
+    assert_eq!(real(text, &[1.0]), 12.0 + 27.0);
+    assert_eq!(real(text, &[-1.0]), 16.0 + 27.0);
+}

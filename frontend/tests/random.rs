@@ -50,7 +50,7 @@ impl Generator {
         let mark = scope.len();
         let made = match self.below(9) {
             0..=2 if width == 1 => {
-                let op = ['+', '-', '*'][self.below(3)];
+                let op = ['+', '-', '*', '&', '|', '^', '<', '>'][self.below(8)];
                 Op(op, boxed(self, 1, scope), boxed(self, 1, scope))
             }
             0..=3 => {
@@ -131,7 +131,17 @@ impl Expr {
         match self {
             Const(value) => format!("({value} : Int)"),
             Var(var) => format!("v{var}"),
-            Op(op, a, b) => format!("({} {op} {})", a.text(), b.text()),
+            Op(op, a, b) => {
+                let function = match op {
+                    '&' => "bit_and",
+                    '|' => "bit_or",
+                    '^' => "bit_xor",
+                    '<' => "shift_left",
+                    '>' => "shift_right",
+                    _ => return format!("({} {op} {})", a.text(), b.text()),
+                };
+                format!("({function} {} {})", a.text(), b.text())
+            }
             Tuple(parts) if parts.len() == 1 => parts[0].text(),
             Tuple(parts) => format!("({})", parts.iter().map(Expr::text).collect::<Vec<_>>().join(", ")),
             If(negated, [a, b, then, other]) => {
@@ -166,6 +176,11 @@ impl Expr {
                 vec![match op {
                     '+' => a.wrapping_add(b),
                     '-' => a.wrapping_sub(b),
+                    '&' => a & b,
+                    '|' => a | b,
+                    '^' => a ^ b,
+                    '<' => a << b.rem_euclid(64),
+                    '>' => a >> b.rem_euclid(64),
                     _ => a.wrapping_mul(b),
                 }]
             }

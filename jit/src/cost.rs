@@ -235,6 +235,7 @@ fn scalar(op: Op, lenient: bool) -> u64 {
                 9
             }
         }
+        Op::TanhSlope => 8 + CALL,
         Op::IDiv | Op::IRem => 15 + CALL,
         op if op.info().traps => 10 + CALL,
         op if op.info().operands[0].role == Role::Def(Bank::Int) => 2,
@@ -395,6 +396,8 @@ mod tests {
             "smul r3, r1, r2",
             "min r3, r1, r2",
             "lt i3, r1, r2",
+            "tanh_slope r3, r1, r2",
+            "ipopcnt i3, i1",
             "idiv i3, i1, i2",
             "to_int i3, r1",
             "const r3, 1.5",

@@ -6,6 +6,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::F64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use dualvm_vm::isa::Op;
+use dualvm_vm::math::TANH_SLOPE_BOUND;
 
 impl Emit<'_> {
     /// The result of a scalar instruction that can't trap.
@@ -28,6 +29,7 @@ impl Emit<'_> {
             Op::Min => self.extreme(FloatCC::LessThan, a, b),
             Op::Max => self.extreme(FloatCC::GreaterThan, a, b),
             Op::StrongMul => self.strong_mul(a, b),
+            Op::TanhSlope => self.tanh_slope(a, b),
             Op::Select | Op::ISelect => self.select(a, b, c),
             Op::Eq => self.compare_reals(FloatCC::Equal, a, b),
             Op::Ne => self.compare_reals(FloatCC::NotEqual, a, b),
@@ -47,6 +49,8 @@ impl Emit<'_> {
             // Shifts count modulo 64 here and there.
             Op::IShl => self.b.ins().ishl(a, b),
             Op::IShr => self.b.ins().sshr(a, b),
+            Op::IPopcnt => self.b.ins().popcnt(a),
+            Op::IClz => self.b.ins().clz(a),
             Op::IMin => self.b.ins().smin(a, b),
             Op::IMax => self.b.ins().smax(a, b),
             Op::ToReal => self.b.ins().fcvt_from_sint(F64, a),
@@ -90,6 +94,26 @@ impl Emit<'_> {
         let either = self.b.ins().bor(a_is_zero, b_is_zero);
         let exact = self.b.ins().select(either, zero, product);
         self.b.ins().jump(done, &[exact.into()]);
+        self.b.switch_to_block(done);
+        result
+    }
+
+    /// `1 - t²`; where too few of its digits would be left, what the function of the table gives.
+    fn tanh_slope(&mut self, a: Value, t: Value) -> Value {
+        let (near, far, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
+        let result = self.b.append_block_param(done, F64);
+        let size = self.b.ins().fabs(t);
+        let bound = self.b.ins().f64const(TANH_SLOPE_BOUND);
+        let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, size, bound);
+        self.b.ins().brif(is_near, near, &[], far, &[]);
+        self.b.switch_to_block(far);
+        let exact = self.call_scalar(Op::TanhSlope, &[a, t]);
+        self.b.ins().jump(done, &[exact.into()]);
+        self.b.switch_to_block(near);
+        let one = self.b.ins().f64const(1.0);
+        let (less, more) = (self.b.ins().fsub(one, t), self.b.ins().fadd(one, t));
+        let product = self.b.ins().fmul(less, more);
+        self.b.ins().jump(done, &[product.into()]);
         self.b.switch_to_block(done);
         result
     }

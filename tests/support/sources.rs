@@ -742,7 +742,7 @@ impl Writer {
 
     fn int(&mut self, depth: u32) -> String {
         let e = |writer: &mut Self| writer.expr(&Int, depth);
-        match self.dice.u8(..10) {
+        match self.dice.u8(..12) {
             0..3 => {
                 let op = self.dice.pick(&["+", "-", "*"]);
                 format!("({} {op} {})", e(self), e(self))
@@ -761,6 +761,14 @@ impl Writer {
             8 => {
                 let test = self.expr(&function(&[Real], Bool), depth);
                 format!("(count_if {test} {})", self.expr(&list_of(Real), depth))
+            }
+            9 => {
+                let f = self.dice.pick(&["bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"]);
+                format!("({f} {} {})", e(self), e(self))
+            }
+            10 => {
+                let f = self.dice.pick(&["bit_not", "bit_count", "leading_zeros", "trailing_zeros"]);
+                format!("({f} {})", e(self))
             }
             _ => format!("(abs {})", e(self)),
         }

@@ -100,16 +100,16 @@ pub fn expm1(a: f64) -> f64 {
 
 /// Natural logarithm; `-∞` at ±0, NaN below.
 ///
-/// Error: 0.501 ulp, found in 500 000 arguments.
+/// Error: 0.502 ulp, found in 500 000 arguments.
 pub fn log(a: f64) -> f64 {
     log::log(a)
 }
 
 /// Base-2 logarithm; `-∞` at ±0, NaN below. Exact for powers of two.
 ///
-/// Error: 0.69 ulp.
+/// Error: 0.504 ulp, found in 500 000 arguments.
 pub fn log2(a: f64) -> f64 {
-    libm::log2(a)
+    log::log2(a)
 }
 
 /// Base-10 logarithm; `-∞` at ±0, NaN below.
@@ -222,9 +222,20 @@ pub fn cosh(a: f64) -> f64 {
 
 /// Hyperbolic tangent; ±1 at ±∞.
 ///
-/// Error: 1.67 ulp.
+/// Error: 1.48 ulp, found in 500 000 arguments.
 pub fn tanh(a: f64) -> f64 {
     hyperbolic::tanh(a)
+}
+
+/// Up to this `|t|`, the slope of the hyperbolic tangent is found from `t` alone.
+pub const TANH_SLOPE_BOUND: f64 = 63.0 / 64.0;
+
+/// The derivative of the hyperbolic tangent at `a`, where it is `t`: `1 - t²` for `|t| ≤ 63/64`, and `1/cosh² a`
+/// elsewhere, where too few digits of `1 - t` would be left.
+///
+/// Relative error for `t = tanh a`: 3.7e-15, found in 500 000 arguments.
+pub fn tanh_slope(a: f64, t: f64) -> f64 {
+    hyperbolic::tanh_slope(a, t)
 }
 
 /// Inverse hyperbolic sine; ±∞ at ±∞.

@@ -11,7 +11,7 @@ use crate::diagnostics::Diagnostic;
 use crate::mono::Mono;
 use crate::resolve::LocalId;
 use crate::source::Span;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// So many literals are compared one after the other, and more by halves.
 const COMPARED_MAX: usize = 8;
@@ -80,7 +80,8 @@ impl Elaborator<'_, '_> {
         let form = self.common_form(&emitter.leaves, ty);
         self.unify_leaves(&emitter.leaves, form);
         let types = self.program.forms.flat(form);
-        self.retype(made, types);
+        let leaves: HashSet<ExprId> = emitter.leaves.iter().map(|leaf| leaf.expr).collect();
+        self.retype(made, types, &leaves);
         self.block_shaped(bindings, Shaped { expr: made, form })
     }
 
@@ -111,12 +112,13 @@ impl Elaborator<'_, '_> {
         }
     }
 
-    /// Gives the nodes between a `match` and its leaves the types of the whole.
-    fn retype(&mut self, expr: ExprId, types: crate::core::TypeList) {
-        if self.body.exprs[expr].types == types {
+    /// Gives the nodes between a `match` and its leaves the types of the whole. A node that has them already may stand
+    /// above others that have those of their own leaves.
+    fn retype(&mut self, expr: ExprId, types: crate::core::TypeList, leaves: &HashSet<ExprId>) {
+        self.body.exprs[expr].types = types;
+        if leaves.contains(&expr) {
             return;
         }
-        self.body.exprs[expr].types = types;
         let children: Vec<ExprId> = match &self.body.exprs[expr].kind {
             ExprKind::Block(_, value) => vec![*value],
             ExprKind::If([_, then, other]) => vec![*then, *other],
@@ -124,7 +126,7 @@ impl Elaborator<'_, '_> {
             ExprKind::Join(join) => join.parts().collect(),
             _ => Vec::new(),
         };
-        crate::stack::grown(|| children.into_iter().for_each(|child| self.retype(child, types)));
+        crate::stack::grown(|| children.into_iter().for_each(|child| self.retype(child, types, leaves)));
     }
 
     fn tree(&mut self, tree: &Tree, emitter: &mut Emitter, ty: Mono) -> ExprId {

@@ -283,7 +283,7 @@ macro_rules! for_each_instruction {
             /// Hyperbolic cosine: `r = cosh a`.
             0x1f Cosh cosh (a: real) -> real { math::cosh(a) } diff |_r| [Scale(a.sinh())] @costly;
             /// Hyperbolic tangent: `r = tanh a`.
-            0x20 Tanh tanh (a: real) -> real { math::tanh(a) } diff |_r| [Scale((1.0 / a.cosh()) * (1.0 / a.cosh()))] @costly;
+            0x20 Tanh tanh (a: real) -> real { math::tanh(a) } diff |r| [Scale(a.tanh_slope(r))] @costly;
             /// Inverse hyperbolic sine: `r = asinh a`.
             0x21 Asinh asinh (a: real) -> real { math::asinh(a) } diff |_r| [Scale(1.0 / a.hypot(1.0))] @costly;
             /// Inverse hyperbolic cosine: `r = acosh a`. The derivative at 1 is infinite.
@@ -316,6 +316,13 @@ macro_rules! for_each_instruction {
             /// Selection: `r = a` if `c ≠ 0`, else `b`. The condition carries no derivative.
             0x2e Select select (c: int, a: real, b: real) -> real { if c != 0 { a } else { b } }
                 diff |_r| [KeepIf(c), KeepUnless(c)];
+            /// Slope of the hyperbolic tangent at `a`, where its value is `t`: `r = 1 - t²` if `|t| ≤ 63/64`, else
+            /// `1/cosh² a`. What counts for the derivative is the operand that the result is found from.
+            0x2f TanhSlope tanh_slope (a: real, t: real) -> real { math::tanh_slope(a, t) }
+                diff |r| [
+                    Scale(t.abs().le(math::TANH_SLOPE_BOUND).select(0.0, -2.0 * (a.tanh() * r))),
+                    Scale(t.abs().le(math::TANH_SLOPE_BOUND).select(-2.0 * t, 0.0))
+                ] @costly;
 
             /// Equality of reals (IEEE 754: NaN equals nothing, `-0 = 0`).
             0x30 Eq eq (a: real, b: real) -> int { i64::from(a == b) } passive;
@@ -362,6 +369,10 @@ macro_rules! for_each_instruction {
             0x4c IMax imax (a: int, b: int) -> int { a.max(b) } passive;
             /// Selection: `r = a` if `c ≠ 0`, else `b`.
             0x4d ISelect iselect (c: int, a: int, b: int) -> int { if c != 0 { a } else { b } } passive;
+            /// The number of bits that are 1.
+            0x4e IPopcnt ipopcnt (a: int) -> int { i64::from(a.count_ones()) } passive;
+            /// The number of leading bits that are 0: 64 for `a = 0`.
+            0x4f IClz iclz (a: int) -> int { i64::from(a.leading_zeros()) } passive;
 
             /// The real nearest to an integer. A constant: its derivative is 0.
             0x50 ToReal to_real (a: int) -> real { a as f64 } passive;

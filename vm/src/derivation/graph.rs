@@ -5,6 +5,7 @@
 //! the expansion of the rules in the instruction table. Nothing here knows of registers, tapes or functions.
 
 use crate::bytecode::isa::{Bank, Op, Role, Scalar, evaluate, for_each_instruction};
+use crate::math;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};

@@ -8,6 +8,7 @@ use crate::bytecode::isa::{Op, Scalar, evaluate};
 use crate::derivation::graph::Node;
 use crate::derivation::modes::{Mode, shape};
 use crate::derivation::piece::Piece;
+use crate::math::TANH_SLOPE_BOUND;
 use std::f64::consts::{LN_2, LN_10, PI};
 
 /// A real with components: 1, 2, 4, … numbers.
@@ -140,6 +141,8 @@ fn binary(op: Op, a: &[f64], b: &[f64]) -> Tree {
             let numerator = add(&mul(b, a_tan), &scale(-1.0, &mul(a, b_tan)));
             mul(&numerator, &recip(&add(&mul(a, a), &mul(b, b))))
         }
+        Op::TanhSlope if b[0].abs() <= TANH_SLOPE_BOUND => scale(-2.0, &mul(b, b_tan)),
+        Op::TanhSlope => scale(-2.0, &mul(a_tan, &mul(&unary(Op::Tanh, None, a), &r))),
         Op::Hypot => mul(&add(&mul(a, a_tan), &mul(b, b_tan)), &recip(&r)),
         _ => panic!("the oracle doesn't know the derivative of {op:?}"),
     };

@@ -1,4 +1,4 @@
-//! The natural logarithm as one double and as the sum of two.
+//! The natural logarithm as one double and as the sum of two, and the logarithm to base 2.
 //!
 //! `ln x = k ln 2 + ln c + ln (z / c)` for `x = 2ᵏ z`: `c` is near `z` and comes from a table with its logarithm, and a
 //! short polynomial in `r = z / c - 1` is the rest (Tang 1990, "Table-driven implementation of the logarithm function
@@ -64,11 +64,19 @@ struct Reduced {
     r_low: f64,
 }
 
+/// `k` of the bits less [`START`]. The bits of 1.5 · 2⁵² are where integers are doubles: the conversion instruction of
+/// x86-64 would wait for what was in its target register before, which may be the result of the last call.
+#[inline(always)]
+fn exponent(offset: u64) -> f64 {
+    const INTEGERS: f64 = 6_755_399_441_055_744.0;
+    f64::from_bits(INTEGERS.to_bits().wrapping_add_signed((offset as i64) >> 52)) - INTEGERS
+}
+
 #[inline(always)]
 fn reduce(bits: u64) -> Reduced {
     let offset = bits.wrapping_sub(START);
     let [inverse, log_high, log_low, _] = TABLE[((offset >> 45) % 128) as usize];
-    let k = ((offset as i64) >> 52) as f64;
+    let k = exponent(offset);
     let z_bits = bits.wrapping_sub(offset & (0xfff << 52));
     let z_high = f64::from_bits(z_bits & !0xffff_ffff);
     let z_low = f64::from_bits(z_bits) - z_high;
@@ -79,7 +87,7 @@ fn reduce(bits: u64) -> Reduced {
     }
 }
 
-/// The terms of `ln (1 + r)` from the third on, divided by `r³`.
+/// The terms of `ln (1 + r)` from the third on, divided by `r³`. [`of_bits`] adds them up in an order that is shorter.
 #[inline(always)]
 fn tail(r: f64, r2: f64) -> f64 {
     let [c3, c4, c5, c6, c7, c8] = POLYNOMIAL;
@@ -91,9 +99,11 @@ fn of_bits(bits: u64) -> f64 {
     let Reduced { base, r_high, r_low } = reduce(bits);
     let r = r_high + r_low;
     let r2 = r * r;
+    let [c3, c4, c5, c6, c7, c8] = POLYNOMIAL;
+    let tail = ((c3 + r * c4) + r2 * (c5 + r * c6)) + (r2 * r2) * (c7 + r * c8);
     let high = base[0] + r;
     let low = ((base[0] - high) + r) + base[1];
-    high + (low + r2 * (r * tail(r, r2) - 0.5))
+    high + ((low - 0.5 * r2) + (r * r2) * tail)
 }
 
 /// `ln x` as a sum with a relative error below 2⁻⁶⁷, for the bits of a positive number, normal or from
@@ -114,10 +124,92 @@ pub(super) fn log_as_sum(bits: u64) -> [f64; 2] {
     [high, (second - high) + low]
 }
 
+/// `1 / ln 2` in three parts. The first two have 26 bits, so that a product with another half of a double is exact.
+const INVERSE_LN_2: [f64; 3] = [1.4426950216293335, 1.92596298909109e-08, 2.0355273740931033e-17];
+
+/// [`POLYNOMIAL`] for the logarithm to base 2, with the term in `r²`: `-1/(2 ln 2)`, then Chebyshev interpolation of
+/// `(log₂ (1 + r) - (r - r²/2)/ln 2) / r³`. The relative error it causes in `log₂ (1 + r)` is below 2⁻⁶³.
+const LOG2_POLYNOMIAL: [f64; 7] = [
+    -0.7213475204444817,
+    0.480898346962988,
+    -0.360673760222241,
+    0.288539008079907,
+    -0.24044917339339675,
+    0.20610721401901666,
+    -0.18034401033223027,
+];
+
+/// `log₂ x`; see [`super::log2()`].
+#[inline(always)]
+pub(super) fn log2(x: f64) -> f64 {
+    if is_ordinary(x) { log2_of_bits(x.to_bits()) } else { log2_at_edges(x) }
+}
+
+/// `log₂ x` for subnormal numbers and special values.
+#[cold]
+fn log2_at_edges(x: f64) -> f64 {
+    if x > 0.0 && x < f64::INFINITY { log2_of_bits(bits_of_subnormal(x)) } else { log_at_edges(x) }
+}
+
+#[inline(always)]
+fn log2_of_bits(bits: u64) -> f64 {
+    let offset = bits.wrapping_sub(START);
+    let [inverse, c, log_high, log_low, factor_low] = LOG2_TABLE[((offset >> 45) % 128) as usize];
+    let k = exponent(offset);
+    let z = f64::from_bits(bits.wrapping_sub(offset & (0xfff << 52)));
+    // Exact: the difference has at most 46 bits, the inverse 8, and the product ends at the bit 2⁻⁶⁰.
+    let r = (z - c) * inverse;
+    let r2 = r * r;
+    let [c2, c3, c4, c5, c6, c7, c8] = LOG2_POLYNOMIAL;
+    let tail = ((c3 + r * c4) + r2 * (c5 + r * c6)) + (r2 * r2) * (c7 + r * c8);
+    // r / ln 2, its exact leading part and the rest.
+    let r_upper = upper_half(r);
+    let first = r_upper * INVERSE_LN_2[0];
+    let first_low = (r - r_upper) * INVERSE_LN_2[0] + r * factor_low;
+    let base = k + log_high;
+    let high = base + first;
+    let error = (base - high) + first;
+    high + (error + (((log_low + first_low) + c2 * r2) + (r * r2) * tail))
+}
+
+/// A double's leading 26 bits.
+const fn upper_half(x: f64) -> f64 {
+    f64::from_bits(x.to_bits() & !0x7ff_ffff)
+}
+
+/// For each interval of `z`, what [`log2_of_bits`] needs, computed from [`TABLE`]: `1/c` as there; `c` as a double;
+/// `log₂ c` in two parts, the first a multiple of 2⁻⁴², so that it adds up exactly with any `k`; and what is left of
+/// `1 / ln 2` without its leading part.
+///
+/// The double nearest to `c` is `c (1 + δ)`, and what is subtracted from `z`. With `s = (z - c (1 + δ)) / c`,
+/// `ln (z / c) = ln (1 + s + δ)`, which is `ln (1 + s) + δ - δ s` but for terms in `δ²` and `δ s²`: one δ goes into
+/// `log₂ c`, the other into the factor.
+static LOG2_TABLE: [[f64; 5]; 128] = {
+    /// Adding and subtracting it rounds to a multiple of 2⁻⁴².
+    const ROUND: f64 = 1536.0;
+    let [i0, i1, i2] = INVERSE_LN_2;
+    let mut table = [[0.0; 5]; 128];
+    let mut n = 0;
+    while n < 128 {
+        let [inverse, log_high, log_low, _] = TABLE[n];
+        let c = 1.0 / inverse;
+        let delta = (upper_half(c) * inverse - 1.0) + (c - upper_half(c)) * inverse;
+        let upper = upper_half(log_high);
+        let lower = log_high - upper;
+        let small = lower * i1 + (log_high * i2 + log_low * (i0 + i1));
+        let products = [upper * i0, lower * i0, upper * i1];
+        let high = ((products[0] + (products[1] + (products[2] + small))) + ROUND) - ROUND;
+        let low = (((products[0] - high) + products[1]) + products[2]) + small;
+        table[n] = [inverse, c, high, low + delta * i0, (i1 + i2) - delta * i0];
+        n += 1;
+    }
+    table
+};
+
 /// For each interval of `z`, `1/c` and `ln c` in two parts, the first a multiple of 2⁻⁴³. The zero rounds an
 /// entry up to 32 bytes, which are quicker to index.
 #[rustfmt::skip]
-const TABLE: [[f64; 4]; 128] = [
+static TABLE: [[f64; 4]; 128] = [
     [1.4140625, -0.3464667673462145, 5.929407345889625e-15, 0.0],
     [1.40625, -0.34092658697056777, -2.544157440035963e-14, 0.0],
     [1.3984375, -0.3353555419211034, -3.443525940775045e-14, 0.0],
