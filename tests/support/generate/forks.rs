@@ -144,7 +144,7 @@ impl Writer<'_> {
             0..8 => (self.dice.i64(0..6), "parallel map of few elements"),
             8..11 => (self.dice.i64(6..40), "parallel map of some elements"),
             11 => (self.dice.i64(250..600), "parallel map of many elements"),
-            12..15 if self.traps => (self.dice.i64(-3..0), "parallel map of fewer elements than none"),
+            12..18 if self.traps => (self.dice.i64(-3..0), "parallel map of fewer elements than none"),
             _ => {
                 self.out.emit(Op::Len, &[dst, Operand::Use(array)]);
                 self.note("parallel map along an array");
