@@ -324,7 +324,7 @@ fn unknown_suites_are_bad_input_and_the_message_lists_the_known_ones() {
     assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
     assert!(
         finished.stderr.contains("'nope'")
-            && finished.stderr.contains("table1, core, native, latency, parallel, gradbench"),
+            && finished.stderr.contains("table1, core, native, latency, parallel, tiering, gradbench"),
         "{}",
         finished.stderr
     );
