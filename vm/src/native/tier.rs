@@ -708,3 +708,34 @@ impl Compiling {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn weight_of(code: &str) -> u32 {
+        let source = format!("func f0 \"f\" (real, int) -> (real)\n regs 4 real, 4 int\n{{\n{code}\n}}");
+        let def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
+        weight(&def.functions[0].body) - CALL_WEIGHT
+    }
+
+    #[test]
+    fn a_call_counts_the_instructions_on_its_way_on_average() {
+        assert_eq!(weight_of("sin r1, r0\n cos r2, r1\n ret (r2)"), 3);
+        // One way takes four instructions more.
+        let four = "sin r0, r0\n".repeat(4);
+        assert_eq!(weight_of(&format!("branch i0, one, on\n one:\n {four} on:\n ret (r0)")), 4);
+        // A switch of a hundred arms runs one of them.
+        let targets = (0..100).map(|n| format!("a{n}")).collect::<Vec<_>>().join(", ");
+        let arms: String = (0..100).map(|n| format!("a{n}:\n sin r0, r0\n ret (r0)\n")).collect();
+        assert_eq!(weight_of(&format!("switch i0, [{targets}], a0\n{arms}")), 3);
+    }
+
+    #[test]
+    fn loops_count_several_times() {
+        let code =
+            "iconst i1, 1\n jump head\n head:\n sin r0, r0\n isub i0, i0, i1\n branch i0, head, on\n on:\n ret (r0)";
+        // Five instructions, and the way out half of the time.
+        assert_eq!(weight_of(code), LOOPS_WEIGHT as u32 * 5 + 2);
+    }
+}
