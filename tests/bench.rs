@@ -575,6 +575,13 @@ fn hand_neural_is_constant() {
 }
 
 #[test]
+fn tiering_takes_no_tiers() {
+    let finished = Workspace::new("bench_tiering_jit").run(&["bench", "--suite", "tiering", "--jit", "always"]);
+    assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
+    assert!(finished.stderr.contains("it takes no --jit"), "{}", finished.stderr);
+}
+
+#[test]
 fn tiering_has_all_tiers_and_sizes() {
     let report =
         Workspace::new("bench_tiering").stdout(&["bench", "--suite", "tiering", "--quick", "--format", "json"]);

@@ -113,6 +113,12 @@ pub(crate) fn bench(flags: &Bench) -> Outcome {
         ));
     }
     if flags.suite == tiering::NAME {
+        if !flags.jit.is_empty() {
+            return Err(Failure::bad_input(
+                "the suite tiering compares off, auto and always: it takes no --jit",
+                "leave it out",
+            ));
+        }
         return write(flags.format, &first_calls(&effort)?);
     }
     if is_gradbench {
