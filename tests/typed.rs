@@ -1,6 +1,6 @@
-//! Typed calls with arrays of every kind: value, gradient, fuel and tape are those of calls with values, to the last bit,
-//! interpreted and compiled; gradients come as new values, over earlier ones and in the host's slices; and what doesn't
-//! fit is refused with its place.
+//! Typed calls with arrays of every kind: value, gradient, fuel and tape are those of calls with values, to the last
+//! bit, interpreted and compiled; gradients come as new values, over earlier ones and in the host's slices; and what
+//! doesn't fit is refused with its place.
 
 mod support;
 

@@ -30,12 +30,12 @@
 //! | `Array Real`, `List Real` | `Vec<f64>`; `&[f64]`, `&Vec<f64>` as a parameter | `Vec<f64>` |
 //! | `Array Int`, `List Int`, the same of `Bool` | `Vec<i64>`, `Vec<bool>`; `&[i64]`, … as a parameter | `()` |
 //! | `Array A`, `List A` | `Vec<T>` of A's type; `&[T]`, `&Vec<T>` as a parameter | `Vec<…>` |
-//! | `Array (Array A)`, rows of one length | [`Matrix<T>`](Matrix) as a parameter; `Vec<Vec<T>>` | as of `Array A`, row by row |
+//! | `Array (Array A)`, rows of one length | [`Matrix<T>`](Matrix) as a parameter | that of `Array A`, row by row |
 //!
 //! All of these nest: `&[(f64, [f64; 3], i64)]` is an `Array (Real, (Real, Real, Real), Int)`, `&[&[f64]]` and
-//! `&[Vec<f64>]` are an `Array (Array Real)`, and in a gradient stand `Vec<(f64, [f64; 3], ())>` and `Vec<Vec<f64>>`. An
-//! array of numbers is copied as a whole each way, a row of a matrix, too. An element that is a tuple becomes an object
-//! of its own, as it is in the program, and is written field by field.
+//! `&[Vec<f64>]` are an `Array (Array Real)`, and in a gradient stand `Vec<(f64, [f64; 3], ())>` and `Vec<Vec<f64>>`.
+//! An array of reals or of integers is copied as a whole each way, a row of a matrix, too. An element that is a tuple
+//! becomes an object of its own, as it is in the program, and is written field by field.
 //!
 //! Other types take [`Value`]s.
 //!
@@ -189,7 +189,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep_of(slot)?;
-            run.time_to_read_gradient(args.extent_of_all().bytes())?;
+            run.time_to_read_gradient(args.extent_of_gradient(&self.function.wrt).bytes())?;
             rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt)));
         }
         Ok((value, rows))
@@ -256,7 +256,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     fn grad_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
         self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
-        run.time_to_read_gradient(args.extent_of_all().bytes())?;
+        run.time_to_read_gradient(args.extent_of_gradient(&self.function.wrt).bytes())?;
         Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt))))
     }
 
@@ -270,7 +270,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         let mut run = Invocation::begin(&self.function, &options, &mut lease);
         self.run(&mut run, &args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
-        run.time_to_read_gradient(args.extent_of_all().bytes())?;
+        run.time_to_read_gradient(args.extent_of_gradient(&self.function.wrt).bytes())?;
         args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt), gradient);
         Ok(value)
     }

@@ -28,8 +28,8 @@ pub enum RunError {
     },
     /// The cotangents are not those of the function's result.
     Cotangent(CotangentError),
-    /// A slice for the gradient of an argument has another number of places than the argument has reals that derivatives
-    /// are asked for.
+    /// A slice for the gradient of an argument has another number of places than the argument has reals that
+    /// derivatives are asked for.
     GradientLength {
         /// The parameter.
         parameter: String,

@@ -86,9 +86,9 @@ pub trait Arguments {
     /// That of the argument of this number.
     #[doc(hidden)]
     fn extent(&self, parameter: usize) -> Extent;
-    /// That of all arguments.
+    /// That of the gradient with respect to these parameters.
     #[doc(hidden)]
-    fn extent_of_all(&self) -> Extent;
+    fn extent_of_gradient(&self, wrt: &Wrt) -> Extent;
 }
 
 /// A type that stands for a result's type, or for a part of it. [The module's page](super) lists them; there are no

@@ -7,9 +7,9 @@ use crate::embedding::typed::TypeMismatch;
 use crate::trap::Limit;
 use std::fmt;
 
-/// A matrix of the host's: its elements row by row in one slice. It stands for an `Array (Array Real)` whose rows are of
-/// one length, or for one of other elements. What stands for it in a gradient is a vector of the same elements in the
-/// same order.
+/// A matrix of the host's: its elements row by row in one slice. It stands for an `Array (Array Real)` whose rows are
+/// of one length, or for one of other elements. What stands for it in a gradient is a vector of as many derivatives, in
+/// the same order.
 ///
 /// ```
 /// # use dualvm_vm::{engine::{Engine, Module}, text, typed::Matrix};

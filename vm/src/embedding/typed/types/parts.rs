@@ -116,8 +116,8 @@ macro_rules! tuples {
                 }
             }
             #[inline]
-            fn extent_of_all(&self) -> Extent {
-                Extent::NOTHING$(.and(self.$n.extent()))*
+            fn extent_of_gradient(&self, wrt: &Wrt) -> Extent {
+                Extent::NOTHING$(.and(if wrt.has($n) { self.$n.extent() } else { Extent::NOTHING }))*
             }
         }
 
