@@ -84,7 +84,7 @@ fn what_is_written_is_read_again() {
 fn gradients_stand_in_vectors_and_in_slices() {
     let some = function("some");
     let points = [(1.0, (2, 3.0)), (4.0, (5, 6.0))];
-    let pairs = vec![([7.0, 8.0], 9.0)];
+    let pairs = [([7.0, 8.0], 9.0)];
     let pairs: Vec<(&[f64], f64)> = pairs.iter().map(|(xs, x)| (&xs[..], *x)).collect();
     let m = Matrix::new(&[10.0, 11.0], [2, 1]).expect("two rows of one");
     type Args<'a> = (Matrix<'a>, &'a [Point], &'a [(&'a [f64], f64)]);
