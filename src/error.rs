@@ -9,7 +9,7 @@ use crate::vm::flat::{CotangentError, NotFlat};
 use crate::vm::module::HostType;
 use crate::vm::text::TextError;
 use crate::vm::trap::{Trap, TrapKind};
-use crate::vm::typed::TypeMismatch;
+use crate::vm::typed::{ShapeMismatch, TypeMismatch};
 use crate::vm::value::ArgumentError;
 use crate::vm::verify::VerifyError;
 use std::fmt;
@@ -91,6 +91,18 @@ pub enum ErrorKind {
     },
     /// The cotangents are not those of the function's result.
     Cotangent(CotangentError),
+    /// A slice for the gradient of an argument has another number of places than the argument has reals that
+    /// derivatives are asked for.
+    GradientLength {
+        /// The parameter.
+        parameter: String,
+        /// How many reals there are.
+        expected: usize,
+        /// How many places the slice has.
+        found: usize,
+    },
+    /// A slice has another number of elements than a matrix of its shape.
+    ShapeMismatch(ShapeMismatch),
     /// A call has failed in a way that none of the other kinds says.
     Run(RunError),
     /// A function can't be called with types of Rust that were asked for.
@@ -177,6 +189,9 @@ impl From<RunError> for Error {
             RunError::NotScalar { function, result } => ErrorKind::NotScalar { function, result },
             RunError::ResultDepth { function } => ErrorKind::ResultDepth { function },
             RunError::Cotangent(error) => ErrorKind::Cotangent(error),
+            RunError::GradientLength { parameter, expected, found } => {
+                ErrorKind::GradientLength { parameter, expected, found }
+            }
             // The machine's next version may know more.
             other => ErrorKind::Run(other),
         })
@@ -204,6 +219,12 @@ impl From<NotFlat> for Error {
 impl From<TypeMismatch> for Error {
     fn from(error: TypeMismatch) -> Self {
         ErrorKind::TypeMismatch(error).into()
+    }
+}
+
+impl From<ShapeMismatch> for Error {
+    fn from(error: ShapeMismatch) -> Self {
+        ErrorKind::ShapeMismatch(error).into()
     }
 }
 
@@ -261,6 +282,10 @@ impl fmt::Display for ErrorKind {
             }
             ErrorKind::ResultDepth { function } => RunError::ResultDepth { function: function.clone() }.fmt(f),
             ErrorKind::Cotangent(error) => error.fmt(f),
+            ErrorKind::GradientLength { parameter, expected, found } => {
+                RunError::GradientLength { parameter: parameter.clone(), expected: *expected, found: *found }.fmt(f)
+            }
+            ErrorKind::ShapeMismatch(error) => error.fmt(f),
             ErrorKind::Run(error) => error.fmt(f),
             ErrorKind::TypeMismatch(error) => error.fmt(f),
             ErrorKind::NotFlat(error) => error.fmt(f),

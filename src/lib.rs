@@ -132,6 +132,32 @@
 //!     assert_eq!(dot.grad_into((&xs, &ys), &mut gradient)?, 17.0);
 //!     assert_eq!(gradient, (vec![5.0, 6.0], vec![1.0, 2.0]));
 //! }
+//!
+//! // Or it is written to slices, which may be parts of anything.
+//! let mut gradient = [0.0; 4];
+//! let (by_xs, by_ys) = gradient.split_at_mut(2);
+//! assert_eq!(dot.grad_into_slices((&xs, &ys), [by_xs, by_ys])?, 17.0);
+//! assert_eq!(gradient, [5.0, 6.0, 1.0, 2.0]);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Arrays may be of integers, of tuples and of arrays, and a [`Matrix`] is a slice with a shape:
+//!
+//! ```
+//! # use dualvm::{Engine, Error, Matrix, Module};
+//! let text = "
+//!     def pull (springs : Array (Int, Int, Real)) (at : Array (Array Real)) : Real =
+//!       loop sum = 0.0 for k < length springs do
+//!         let (i, j, stiffness) = springs[k] in
+//!         loop sum = sum for c < length at[i] do sum + stiffness * (at[i][c] - at[j][c]) ^ 2";
+//! let pull = Module::from_source(&Engine::default(), "pull.dual", text)?.function("pull")?;
+//! let pull = pull.typed::<(&[(i64, i64, f64)], Matrix), f64>()?;
+//!
+//! let at = Matrix::new(&[0.0, 0.0,
+//!                        3.0, 4.0], [2, 2])?;
+//! let (energy, (by_springs, by_at)) = pull.value_and_grad((&[(0, 1, 0.5)], at))?;
+//! assert_eq!((energy, by_springs), (12.5, vec![((), (), 25.0)]));
+//! assert_eq!(by_at, [-3.0, -4.0, 3.0, 4.0]);
 //! # Ok::<(), Error>(())
 //! ```
 //!
@@ -269,7 +295,7 @@ pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
-pub use vm::typed::TypeMismatch;
+pub use vm::typed::{Matrix, ShapeMismatch, TypeMismatch};
 pub use vm::value::{ArgumentError, Value};
 
 /// The README's examples, as tests.

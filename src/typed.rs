@@ -109,4 +109,36 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, Error> {
         Ok(self.0.grad_into(args, gradient)?)
     }
+
+    /// Writes the gradient to the host's slices and returns the function's value: one slice for each argument, whatever
+    /// its type. It takes the derivatives of the argument's reals in the order in which they stand in it, those of an
+    /// array of triples three by three, those of nested arrays row by row, and has as many places as the argument has
+    /// reals: none if it is discrete, or if the function's gradients are not
+    /// [with respect to](crate::Function::wrt) it.
+    ///
+    /// Each slice is one copy from where the sweep has left them, and nothing is allocated from the second call on. On
+    /// an error the slices stay as they were.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def total (ps : Array (Real, Real)) (weights : Array Int) (k : Real) : Real =
+    ///               loop sum = 0.0 for i < length ps do
+    ///                 let (x, y) = ps[i] in sum + k * to_real weights[i] * x * y";
+    /// let total = Module::from_source(&Engine::default(), "total.dual", text)?.function("total")?;
+    /// let total = total.typed::<(&[(f64, f64)], &[i64], f64), f64>()?;
+    ///
+    /// let (mut by_ps, mut by_k) = ([0.0; 4], [0.0]);
+    /// let args = (&[(1.0, 2.0), (3.0, 4.0)][..], &[1, 10][..], 0.5);
+    /// let value = total.grad_into_slices(args, [&mut by_ps, &mut [], &mut by_k])?;
+    /// assert_eq!((value, by_ps, by_k), (61.0, [1.0, 0.5, 20.0, 15.0], [122.0]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::GradientLength`](crate::ErrorKind::GradientLength) if a slice has another number of places, before
+    /// anything runs; else as [`TypedFunction::call`].
+    pub fn grad_into_slices(&self, args: Args, gradient: Args::Slices<'_>) -> Result<f64, Error> {
+        Ok(self.0.grad_into_slices(args, gradient)?)
+    }
 }

@@ -2,7 +2,7 @@
 //! is kept by the engine. So it is in the interpreter, and in native code: compiling allocates, but what the first call
 //! has compiled is never compiled again. An allocator that counts stands in for the system's.
 
-use dualvm::{CallFrame, CallOptions, Config, Engine, FlatValue, Function, Jit, Module, Value};
+use dualvm::{CallFrame, CallOptions, Config, Engine, FlatValue, Function, Jit, Matrix, Module, Value};
 use serde::de::DeserializeSeed;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -173,6 +173,56 @@ fn typed_arrays_allocate_their_gradient_once_or_not_at_all() {
         let mut gradient = (Vec::new(), Vec::new());
         assert_only_the_result_is_allocated(name, || dot.grad_into((&xs, &xs), &mut gradient).expect("runs"));
         assert_eq!(gradient, (xs.clone(), xs.clone()));
+        let (mut by_xs, mut by_ys) = (vec![0.0; LONG], vec![0.0; LONG]);
+        assert_nothing_is_allocated(name, || {
+            dot.grad_into_slices((&xs, &xs), [&mut by_xs, &mut by_ys]).expect("runs");
+        });
+        assert_eq!((by_xs, by_ys), gradient);
+    }
+}
+
+const TYPED: &str = "
+    def total (ps : Array (Real, (Real, Int))) (m : Array (Array Real)) (ns : List Int) : Real =
+      let each i = let (x, (y, n)) = ps[i] in x * y * to_real n in
+      (loop sum = 0.0 for i < length ps do sum + each i)
+        + (loop sum = to_real (len ns) for i < length m do sum + sum_array m[i])
+    def doubled (ps : Array (Real, (Real, Int))) (m : Array (Array Real)) (ns : List Int) =
+      ([| let (x, (y, n)) = p in (y, (x, n)) for p in ps |], [| [| 2 * x for x in xs |] for xs in m |], ns)";
+
+type Point = (f64, (f64, i64));
+
+#[test]
+fn typed_arrays_of_any_elements_allocate_their_results_only() {
+    let points: Vec<Point> = (0..LONG).map(|n| (n as f64, (0.5, 2))).collect();
+    let (elements, ns) = (vec![1.5; LONG], vec![3; LONG]);
+    let m = Matrix::new(&elements, [LONG / 100, 100]).expect("rows of 100");
+    let rows: Vec<&[f64]> = elements.chunks(100).collect();
+    for engine in engines() {
+        let module = Module::from_source(&engine, "typed.dual", TYPED).unwrap_or_else(|error| panic!("{error}"));
+        let total = module.function("total").unwrap_or_else(|error| panic!("{error}"));
+        let doubled = module.function("doubled").unwrap_or_else(|error| panic!("{error}"));
+        type Args<'a> = (&'a [Point], Matrix<'a>, &'a [i64]);
+        type Results = (Vec<Point>, Vec<Vec<f64>>, Vec<i64>);
+        let shaped = total.typed::<Args<'_>, f64>().expect("its types");
+        let nested = total.typed::<(&[Point], &[&[f64]], &[i64]), f64>().expect("its types");
+        let doubled = doubled.typed::<Args<'_>, Results>().expect("its types");
+        assert_only_the_result_is_allocated("call", || shaped.call((&points, m, &ns)).expect("runs"));
+        assert_only_the_result_is_allocated("results", || doubled.call((&points, m, &ns)).expect("runs"));
+        let gradient = || shaped.value_and_grad((&points, m, &ns)).expect("runs");
+        assert_only_the_result_is_allocated("gradient", gradient);
+        let gradient = || nested.value_and_grad((&points, &rows, &ns)).expect("runs");
+        assert_only_the_result_is_allocated("nested gradient", gradient);
+
+        let mut gradient = (Vec::new(), Vec::new(), ());
+        assert_nothing_is_allocated("gradient over an earlier one", || {
+            nested.grad_into((&points, &rows, &ns), &mut gradient).expect("runs");
+        });
+        let (mut by_points, mut by_m) = (vec![0.0; 2 * LONG], vec![0.0; LONG]);
+        assert_nothing_is_allocated("gradient in slices", || {
+            let slices = [&mut by_points[..], &mut by_m, &mut []];
+            shaped.grad_into_slices((&points, m, &ns), slices).expect("runs");
+        });
+        assert_eq!((by_points[7], by_m[5], gradient.0[3].1.0, gradient.1[2][1]), (6.0, 1.0, 6.0, 1.0));
     }
 }
 

@@ -19,7 +19,7 @@ mod store;
 mod write;
 
 pub(crate) use gradient::read_gradient;
-pub(crate) use maker::{Maker, REAL_CELL};
+pub(crate) use maker::{Cells, Maker, REAL_CELL};
 pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};
 pub(crate) use store::Store;
 pub(crate) use write::{WriteError, write_arguments};

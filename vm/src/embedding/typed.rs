@@ -26,8 +26,16 @@
 //! | `Int` | `i64` | `()` |
 //! | `Bool` | `bool` | `()` |
 //! | `(A, B)`, up to 8 parts | a tuple of their types | a tuple |
-//! | `(Real, Real, …)`, any number | `[f64; N]` | `[f64; N]` |
+//! | `(A, A, …)`, any number | `[T; N]` of A's type | `[…; N]` |
 //! | `Array Real`, `List Real` | `Vec<f64>`; `&[f64]`, `&Vec<f64>` as a parameter | `Vec<f64>` |
+//! | `Array Int`, `List Int`, the same of `Bool` | `Vec<i64>`, `Vec<bool>`; `&[i64]`, … as a parameter | `()` |
+//! | `Array A`, `List A` | `Vec<T>` of A's type; `&[T]`, `&Vec<T>` as a parameter | `Vec<…>` |
+//! | `Array (Array A)`, rows of one length | [`Matrix<T>`](Matrix) as a parameter | that of `Array A`, row by row |
+//!
+//! All of these nest: `&[(f64, [f64; 3], i64)]` is an `Array (Real, (Real, Real, Real), Int)`, `&[&[f64]]` and
+//! `&[Vec<f64>]` are an `Array (Array Real)`, and in a gradient stand `Vec<(f64, [f64; 3], ())>` and `Vec<Vec<f64>>`.
+//! An array of reals or of integers is copied as a whole each way, a row of a matrix, too. An element that is a tuple
+//! becomes an object of its own, as it is in the program, and is written field by field.
 //!
 //! Other types take [`Value`]s.
 //!
@@ -35,7 +43,7 @@
 
 mod types;
 
-pub use types::{Argument, Arguments, Output};
+pub use types::{Argument, Arguments, Matrix, Output, ShapeMismatch};
 
 use crate::bytecode::module::HostType;
 use crate::code::Mode;
@@ -181,7 +189,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep_of(slot)?;
-            run.time_to_read_adjoints()?;
+            run.time_to_read_gradient(args.extent_of_gradient(&self.function.wrt).bytes())?;
             rows.push(args.gradient(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt)));
         }
         Ok((value, rows))
@@ -248,7 +256,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     fn grad_in(&self, run: &mut Invocation<'_>, args: &Args) -> Result<(f64, Args::Gradient), RunError> {
         self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
-        run.time_to_read_adjoints()?;
+        run.time_to_read_gradient(args.extent_of_gradient(&self.function.wrt).bytes())?;
         Ok((value, args.gradient(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt))))
     }
 
@@ -262,9 +270,67 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         let mut run = Invocation::begin(&self.function, &options, &mut lease);
         self.run(&mut run, &args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
-        run.time_to_read_adjoints()?;
+        run.time_to_read_gradient(args.extent_of_gradient(&self.function.wrt).bytes())?;
         args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt), gradient);
         Ok(value)
+    }
+
+    /// Writes the gradient to the host's slices and returns the function's value: one slice for each argument, whatever
+    /// its type. It takes the derivatives of the argument's reals in the order in which they stand in it, those of an
+    /// array of triples three by three, those of nested arrays row by row, and has as many places as the argument has
+    /// reals: none if it is discrete, or if the function's gradients are not [with respect to](Function::wrt) it.
+    ///
+    /// Each slice is one copy from where the sweep has left them, and nothing is allocated: that is, from the second
+    /// call on. On an error the slices stay as they were.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::{Engine, Module};
+    /// # use dualvm_vm::text;
+    /// # let def = text::parse("type t0 = struct { real, int }
+    /// # type t1 = array t0
+    /// # func \"first\" (t1, int, real) -> (real)
+    /// #     export (xs : Array (Real, Int) @t1, n : Int, k : Real) -> Real
+    /// #     regs 2 real, 1 int, t1, t0
+    /// #     {
+    /// #     pelem p1, p0, i0
+    /// #     field r1, p1, 0
+    /// #     mul r0, r0, r1
+    /// #     ret (r0) }", "first.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def first (xs : Array (Real, Int)) (n : Int) (k : Real) : Real = let (x, _) = xs[n] in k * x
+    /// let first = module.function("first").ok_or("no such function")?.typed::<(&[(f64, i64)], i64, f64), f64>()?;
+    /// let (mut by_xs, mut by_k) = ([0.0; 3], 0.0);
+    /// let slices = [&mut by_xs[..], &mut [], std::slice::from_mut(&mut by_k)];
+    /// let value = first.grad_into_slices((&[(5.0, 1), (6.0, 2), (7.0, 3)], 1, 10.0), slices)?;
+    /// assert_eq!((value, by_xs, by_k), (60.0, [0.0, 10.0, 0.0], 6.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError::GradientLength`] if a slice has another number of places, before anything runs; else as
+    /// [`TypedFunction::call`].
+    pub fn grad_into_slices(&self, args: Args, mut gradient: Args::Slices<'_>) -> Result<f64, RunError> {
+        let (slices, wrt) = (gradient.as_mut(), &self.function.wrt);
+        for (n, slice) in slices.iter().enumerate() {
+            let expected = if wrt.has(n) { args.extent(n).reals } else { 0 };
+            if slice.len() != expected {
+                return Err(self.wrong_length(n, expected, slice.len()));
+            }
+        }
+        let (mut lease, options) = (self.function.lease(), CallOptions::default());
+        let mut run = Invocation::begin(&self.function, &options, &mut lease);
+        self.run(&mut run, &args, Mode::RECORDING)?;
+        let value = run.sweep_of_scalar()?;
+        run.time_to_read_gradient(0)?;
+        let mut adjoints = Adjoints::new(run.state.sweep.adjoints(), wrt);
+        slices.iter_mut().for_each(|slice| slice.copy_from_slice(adjoints.take(slice.len())));
+        Ok(value)
+    }
+
+    #[cold]
+    fn wrong_length(&self, parameter: usize, expected: usize, found: usize) -> RunError {
+        let parameter = self.function.interface().params[parameter].0.clone();
+        RunError::GradientLength { parameter, expected, found }
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::bytecode::isa::Bank;
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, Heap, LEN, Ref, Roots};
 use crate::running::meter::{Account, Watch, out_of_time};
+use crate::running::registers::Registers;
 use crate::tape::Tape;
 use crate::trap::Limit;
 use crate::word::{Owner, Slot, Word};
@@ -27,7 +28,7 @@ pub(crate) struct Maker<'a> {
 }
 
 /// A list that is being written, first cell first.
-pub(super) struct Cells {
+pub(crate) struct Cells {
     pub(super) fields: Fields,
     first: Ref,
     last: Ref,
@@ -39,7 +40,7 @@ pub(super) struct Cells {
 
 impl Cells {
     /// No cells yet. `fields` are those of a cell, the rest of the list included.
-    pub(super) fn new(fields: Fields) -> Self {
+    pub(crate) fn new(fields: Fields) -> Self {
         let null = std::ptr::null_mut();
         Cells { fields, first: null, last: null, active: null, mixed: false }
     }
@@ -63,7 +64,7 @@ impl Cells {
     ///
     /// # Safety
     /// As [`Cells::link`].
-    pub(super) unsafe fn link_owned(&mut self, cell: Ref) {
+    pub(crate) unsafe fn link_owned(&mut self, cell: Ref) {
         // SAFETY: promised by the caller.
         unsafe {
             if !heap::owner_of(cell).is_nobody() {
@@ -136,7 +137,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Memory for an array; its elements are to be written.
-    pub(super) fn array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
+    pub(crate) fn array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
         let array = self.heap.allocate(heap::array_header(element), ARRAY_HEADER + len, 0, Roots::none())?;
         // SAFETY: the array's header is part of it.
         unsafe {
@@ -185,8 +186,56 @@ impl<'a> Maker<'a> {
         self.list(cells)
     }
 
+    /// Memory for a struct or a variant, and where its fields are, which are to be written.
+    #[inline]
+    pub(crate) fn object(&mut self, fields: Fields, tag: u32) -> Result<(Ref, Registers), Limit> {
+        let object = self.heap.allocate(heap::object_header(fields, tag), fields.size(), 0, Roots::none())?;
+        // Fields that there are none of have a place, too, which nobody writes to.
+        let places = Registers {
+            reals: object.wrapping_add(fields.real_at(0)).cast(),
+            words: object.wrapping_add(fields.word_at(0)).cast(),
+            ints: object.wrapping_add(fields.int_at(0)).cast(),
+            refs: object.wrapping_add(fields.ref_at(0)).cast(),
+        };
+        Ok((object, places))
+    }
+
+    /// Gives a struct or a variant its owner: the run's own task if there is a tape and one of the fields is active.
+    ///
+    /// # Safety
+    /// The object has these fields, and reals, their words and the first `refs` references are written. Without a tape
+    /// there may be no words.
+    #[inline]
+    pub(crate) unsafe fn own_object(&self, object: Ref, fields: Fields, refs: usize) {
+        if self.tape.is_none() {
+            return;
+        }
+        // SAFETY: promised by the caller.
+        unsafe {
+            let words = std::slice::from_raw_parts(object.add(fields.word_at(0)).cast::<Word>(), fields.reals);
+            let refs = std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), refs);
+            let active = words.iter().any(|word| !word.is_constant()) || is_any_active(refs);
+            heap::set_owner(object, self.owner_if(active));
+        }
+    }
+
+    /// Gives an array of references its owner, as [`Maker::own_object`] does.
+    ///
+    /// # Safety
+    /// It is one, and its elements are written.
+    pub(crate) unsafe fn own_array(&self, array: Ref) {
+        if self.tape.is_none() {
+            return;
+        }
+        // SAFETY: promised by the caller.
+        unsafe {
+            let elements = std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), *array.add(LEN) as usize);
+            heap::set_owner(array, self.owner_if(is_any_active(elements)));
+        }
+    }
+
     /// The list of these cells.
-    pub(super) fn list(&mut self, cells: Cells) -> Result<Ref, Limit> {
+    pub(crate) fn list(&mut self, cells: Cells) -> Result<Ref, Limit> {
         let empty = Fields::default();
         let empty = self.heap.allocate(heap::object_header(empty, 0), empty.size(), 0, Roots::none())?;
         if cells.first.is_null() {
@@ -204,4 +253,13 @@ impl<'a> Maker<'a> {
         }
         Ok(cells.first)
     }
+}
+
+/// Whether one of these is not constant.
+///
+/// # Safety
+/// They are objects.
+unsafe fn is_any_active(objects: &[Ref]) -> bool {
+    // SAFETY: promised by the caller.
+    objects.iter().any(|&object| unsafe { !heap::owner_of(object).is_nobody() })
 }

@@ -91,6 +91,55 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The elements of an array, one of which is read at a time.
+struct Elements {
+    elements: *const u64,
+    /// The registers of an element.
+    fields: Fields,
+    /// Whether elements are the registers themselves, and no references to structs of them.
+    bare: bool,
+    owner: Owner,
+    first: Slot,
+    /// That of a bare real, which has none in memory.
+    word: Word,
+}
+
+impl Elements {
+    /// # Safety
+    /// `array` is a complete array of elements of this type, which outlives the result.
+    unsafe fn of(array: Ref, element: &HostType) -> Self {
+        let fields = registers(element);
+        let bare = fields.only_bank().is_some();
+        // SAFETY: promised by the caller.
+        let (owner, first) = unsafe { (heap::owner_of(array), heap::first_of(array)) };
+        Elements { elements: array.wrapping_add(ARRAY_HEADER), fields, bare, owner, first, word: Word::CONSTANT }
+    }
+
+    /// The n-th one.
+    ///
+    /// # Safety
+    /// There are so many, in a recording run if so said.
+    #[inline]
+    unsafe fn at(&mut self, n: usize, recorded: bool) -> Cursor<'_> {
+        // SAFETY: promised by the caller; elements are stored as `HostType::Array` says.
+        unsafe {
+            let cell = self.elements.add(n);
+            if !self.bare {
+                return Cursor::of(*cell.cast(), recorded);
+            }
+            self.word = self.first.element(n).into();
+            let Fields { reals, ints, refs } = self.fields;
+            Cursor {
+                reals: std::slice::from_raw_parts(cell.cast(), reals),
+                words: std::slice::from_ref(&self.word),
+                ints: std::slice::from_raw_parts(cell.cast(), ints),
+                refs: std::slice::from_raw_parts(cell.cast(), refs),
+                owner: self.owner,
+            }
+        }
+    }
+}
+
 /// Reads values that take about so many bytes at most: objects may share parts, values can't, so a value may be
 /// exponentially larger than the heap that it is read from.
 pub struct Reader<'m> {
@@ -307,34 +356,79 @@ impl<'m> Reader<'m> {
     }
 
     /// # Safety
-    /// `array` is a complete array of elements of this type.
-    unsafe fn array(&mut self, element: &HostType, array: Ref) -> Result<Value, ReadError> {
-        // SAFETY: promised by the caller; elements are stored as `HostType::Array` says.
+    /// `array` is a complete array of integers or booleans.
+    pub(crate) unsafe fn int_array(&mut self, array: Ref) -> Result<Vec<i64>, ReadError> {
+        // SAFETY: promised by the caller; the length counts the elements.
         unsafe {
             let len = *array.add(LEN) as usize;
-            let elements = array.add(ARRAY_HEADER);
+            self.take_bytes(len, size_of::<i64>())?;
+            Ok(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len).to_vec())
+        }
+    }
+
+    /// Reads an array, each element with `read`.
+    ///
+    /// # Safety
+    /// `array` is a complete array of elements of this type.
+    pub(crate) unsafe fn array_of<T>(
+        &mut self,
+        element: &HostType,
+        array: Ref,
+        mut read: impl FnMut(&mut Cursor<'_>, &mut Self) -> Result<T, ReadError>,
+    ) -> Result<Vec<T>, ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let len = *array.add(LEN) as usize;
+            self.take_bytes(len, size_of::<T>())?;
+            let mut elements = Elements::of(array, element);
+            let mut items = Vec::with_capacity(len);
+            for n in 0..len {
+                // Elements may be of no bytes, and an array may be read again and again.
+                self.tick()?;
+                items.push(read(&mut elements.at(n, self.slots.is_some()), self)?);
+            }
+            Ok(items)
+        }
+    }
+
+    /// Reads a list, each element with `read`.
+    ///
+    /// # Safety
+    /// `cell` is a complete list of elements of the type that `read` reads.
+    pub(crate) unsafe fn list_of<T>(
+        &mut self,
+        mut cell: Ref,
+        mut read: impl FnMut(&mut Cursor<'_>, &mut Self) -> Result<T, ReadError>,
+    ) -> Result<Vec<T>, ReadError> {
+        // SAFETY: promised by the caller. A cell has the element's fields and then, as the last reference, the rest.
+        unsafe {
+            let len = self.list_len(cell)?;
+            self.take_bytes(len, size_of::<T>())?;
+            let mut items = Vec::with_capacity(len);
+            while heap::tag_of(*cell) != 0 {
+                self.tick()?;
+                let mut fields = Cursor::of(cell, self.slots.is_some());
+                items.push(read(&mut fields, self)?);
+                cell = fields.object();
+            }
+            Ok(items)
+        }
+    }
+
+    /// # Safety
+    /// `array` is a complete array of elements of this type.
+    unsafe fn array(&mut self, element: &HostType, array: Ref) -> Result<Value, ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe {
             if element.is_real() {
                 return Ok(Value::Reals(self.real_array(array)?));
             }
+            let len = *array.add(LEN) as usize;
             self.take_bytes(len, size_of::<Value>())?;
-            let fields = registers(element);
-            let only = fields.only_bank().is_some();
+            let mut elements = Elements::of(array, element);
             let mut items = Vec::with_capacity(len);
-            let first = heap::first_of(array);
             for n in 0..len {
-                let cell = elements.add(n);
-                let word = first.element(n).into();
-                let mut from = if only {
-                    Cursor {
-                        reals: std::slice::from_raw_parts(cell.cast(), fields.reals),
-                        words: std::slice::from_ref(&word),
-                        ints: std::slice::from_raw_parts(cell.cast(), fields.ints),
-                        refs: std::slice::from_raw_parts(cell.cast(), fields.refs),
-                        owner: heap::owner_of(array),
-                    }
-                } else {
-                    Cursor::of(*cell.cast(), self.slots.is_some())
-                };
+                let mut from = elements.at(n, self.slots.is_some());
                 items.push(self.part(element, &mut from)?);
             }
             Ok(Value::Array(items))

@@ -28,6 +28,16 @@ pub enum RunError {
     },
     /// The cotangents are not those of the function's result.
     Cotangent(CotangentError),
+    /// A slice for the gradient of an argument has another number of places than the argument has reals that
+    /// derivatives are asked for.
+    GradientLength {
+        /// The parameter.
+        parameter: String,
+        /// How many reals there are.
+        expected: usize,
+        /// How many places the slice has.
+        found: usize,
+    },
 }
 
 impl fmt::Display for RunError {
@@ -46,6 +56,10 @@ impl fmt::Display for RunError {
                  may (a list is one level, however long it is)"
             ),
             RunError::Cotangent(error) => error.fmt(f),
+            RunError::GradientLength { parameter, expected, found } => {
+                let plural = if *expected == 1 { "" } else { "s" };
+                write!(f, "gradient of {parameter}: expected a slice of {expected} real{plural}, found {found}")
+            }
         }
     }
 }

@@ -249,10 +249,11 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Whether there is time to copy the adjoints of the arguments, which may be as many as those of the whole run.
+    /// Whether there is time to copy the adjoints of the arguments, which may be as many as those of the whole run, or
+    /// to make a gradient of so many bytes of them.
     #[inline]
-    pub(crate) fn time_to_read_adjoints(&self) -> Result<(), RunError> {
-        self.time_to_fill(size_of_val(self.state.sweep.adjoints()))
+    pub(crate) fn time_to_read_gradient(&self, bytes: usize) -> Result<(), RunError> {
+        self.time_to_fill(bytes.max(size_of_val(self.state.sweep.adjoints())))
     }
 
     /// Whether there is time to fill so many bytes.

@@ -1,7 +1,9 @@
-//! Arguments straight into the registers that they are the content of.
+//! Arguments straight into the registers, or into the fields and elements of objects, that they are the content of.
 
-use crate::embedding::convert::Maker;
-use crate::memory::heap::Ref;
+use crate::bytecode::isa::Bank;
+use crate::bytecode::module::HostType;
+use crate::embedding::convert::{self, Cells, Maker};
+use crate::memory::heap::{ARRAY_HEADER, Fields, Ref};
 use crate::running::registers::Registers;
 use crate::trap::Limit;
 use crate::word::Slot;
@@ -9,7 +11,7 @@ use crate::word::Slot;
 /// Writes the arguments of a run, in the order of the parameters.
 ///
 /// They stand at the bottoms of the stacks, before there is any room for a frame: all that an instruction can name fits
-/// into the margin above the room.
+/// into the margin above the room. While an object is filled, the next places are its fields or elements.
 pub struct ArgumentWriter<'a> {
     maker: Maker<'a>,
     next: Registers,
@@ -93,6 +95,113 @@ impl<'a> ArgumentWriter<'a> {
         let list = self.maker.int_list(ns)?;
         self.object(list);
         Ok(())
+    }
+
+    /// Writes an array of so many elements of this type, the n-th of which `write` writes.
+    ///
+    /// # Safety
+    /// `write` writes one value of that type and nothing else.
+    pub(crate) unsafe fn array(
+        &mut self,
+        element: &HostType,
+        len: usize,
+        mut write: impl FnMut(usize, &mut Self) -> Result<(), Limit>,
+    ) -> Result<(), Limit> {
+        let fields = convert::registers(element);
+        let outer = (self.next, self.recording);
+        let array = match fields.only_bank() {
+            Some(Bank::Real) => {
+                let (array, elements) = self.maker.reals(len)?;
+                // The array has the slots of all of them, and no words.
+                (self.next.reals, self.recording) = (elements, false);
+                self.numbers(len, write)?;
+                array
+            }
+            Some(Bank::Int) => {
+                let array = self.maker.array(Bank::Int, len)?;
+                self.next.ints = array.wrapping_add(ARRAY_HEADER).cast();
+                self.numbers(len, write)?;
+                array
+            }
+            Some(Bank::Ref) | None => {
+                let array = self.maker.array(Bank::Ref, len)?;
+                let elements = array.wrapping_add(ARRAY_HEADER).cast::<Ref>();
+                if fields.only_bank().is_some() {
+                    self.next.refs = elements;
+                    (0..len).try_for_each(|n| write(n, self))?;
+                } else {
+                    for n in 0..len {
+                        // SAFETY: promised by the caller, and the array has so many elements.
+                        unsafe { *elements.add(n) = self.filled(fields, 0, fields.refs, |to| write(n, to))? };
+                    }
+                }
+                // SAFETY: all elements are written.
+                unsafe { self.maker.own_array(array) };
+                array
+            }
+        };
+        (self.next, self.recording) = outer;
+        self.object(array);
+        Ok(())
+    }
+
+    /// Writes elements that take no memory of the heap's, which would look at the clock.
+    fn numbers(
+        &mut self,
+        len: usize,
+        mut write: impl FnMut(usize, &mut Self) -> Result<(), Limit>,
+    ) -> Result<(), Limit> {
+        for n in 0..len {
+            self.maker.tick()?;
+            write(n, self)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a list of so many elements of this type, the n-th of which `write` writes.
+    ///
+    /// # Safety
+    /// `write` writes one value of that type and nothing else.
+    pub(crate) unsafe fn list(
+        &mut self,
+        element: &HostType,
+        len: usize,
+        mut write: impl FnMut(usize, &mut Self) -> Result<(), Limit>,
+    ) -> Result<(), Limit> {
+        let element = convert::registers(element);
+        let fields = Fields { refs: element.refs + 1, ..element };
+        let (outer, mut cells) = (self.next, Cells::new(fields));
+        for n in 0..len {
+            // SAFETY: promised by the caller; the cell has the element's fields, and its rest is linked to it next.
+            unsafe {
+                let cell = self.filled(fields, 1, element.refs, |to| write(n, to))?;
+                cells.link_owned(cell);
+            }
+        }
+        self.next = outer;
+        let list = self.maker.list(cells)?;
+        self.object(list);
+        Ok(())
+    }
+
+    /// A new object whose fields `write` writes.
+    ///
+    /// # Safety
+    /// `write` writes as many registers of each bank as the object has fields, but `refs` references.
+    #[inline(always)]
+    unsafe fn filled(
+        &mut self,
+        fields: Fields,
+        tag: u32,
+        refs: usize,
+        write: impl FnOnce(&mut Self) -> Result<(), Limit>,
+    ) -> Result<Ref, Limit> {
+        let (object, places) = self.maker.object(fields, tag)?;
+        self.next = places;
+        write(self)?;
+        // SAFETY: promised by the caller; a recording run writes words, too.
+        unsafe { self.maker.own_object(object, fields, refs) };
+        Ok(object)
     }
 
     fn object(&mut self, object: Ref) {

@@ -1,24 +1,36 @@
-//! Types of Rust that stand for types of programs.
+//! Types of Rust that stand for types of programs: what each has to do, and numbers. Tuples are in `parts`, arrays and
+//! lists in `sequences`, matrices in `matrix`.
 //!
 //! The hidden methods name types that nobody outside can name, so that nobody outside can implement the traits; calls
 //! rely on `check`.
+
+mod matrix;
+mod parts;
+mod sequences;
+
+pub use matrix::{Matrix, ShapeMismatch};
 
 use super::TypeMismatch;
 use crate::bytecode::module::HostType;
 use crate::embedding::convert::{Cursor, ReadError, Reader};
 use crate::embedding::engine::Wrt;
 use crate::embedding::flat::ArgumentWriter;
+use crate::memory::heap::Ref;
 use crate::trap::Limit;
+use sequences::vectors;
 
 /// A type that stands for a parameter's type, or for a part of it. [The module's page](super) lists them; there are no
 /// others.
-pub trait Argument {
+pub trait Argument: Sized {
     /// What stands in a gradient for an argument of this type.
     type Gradient;
+    /// What stands in a gradient for an array or a list of these: a vector, or nothing if they are discrete.
+    type Gradients;
     #[doc(hidden)]
     fn name() -> String;
     #[doc(hidden)]
     fn check(ty: &HostType) -> Result<(), TypeMismatch>;
+    /// Writes the argument. `check` has accepted the type: a handle sees to that.
     #[doc(hidden)]
     fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit>;
     #[doc(hidden)]
@@ -28,12 +40,41 @@ pub trait Argument {
     fn gradient_into(&self, adjoints: &mut Adjoints<'_>, to: &mut Self::Gradient) {
         *to = self.gradient(adjoints);
     }
+    #[doc(hidden)]
+    fn extent(&self) -> Extent;
+
+    /// Writes an array of these, which are of the type `element`.
+    #[doc(hidden)]
+    #[inline]
+    fn write_array(items: &[Self], element: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        // SAFETY: `check` has accepted the element's type.
+        unsafe { to.array(element, items.len(), |n, to| items[n].write(element, to)) }
+    }
+    /// The same as a list.
+    #[doc(hidden)]
+    #[inline]
+    fn write_list(items: &[Self], element: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        // SAFETY: `check` has accepted the element's type.
+        unsafe { to.list(element, items.len(), |n, to| items[n].write(element, to)) }
+    }
+    #[doc(hidden)]
+    fn gradients(items: &[Self], adjoints: &mut Adjoints<'_>) -> Self::Gradients;
+    #[doc(hidden)]
+    fn gradients_into(items: &[Self], adjoints: &mut Adjoints<'_>, to: &mut Self::Gradients);
+    #[doc(hidden)]
+    fn extent_of(items: &[Self]) -> Extent {
+        // Nothing in what takes no memory has a derivative, however many they are.
+        let items = if size_of::<Self>() == 0 { &[] } else { items };
+        items.iter().fold(Extent::VECTOR, |sum, item| sum.and(item.extent()))
+    }
 }
 
 /// A tuple with a type for each parameter, up to 8.
 pub trait Arguments {
     /// A tuple with what stands for each argument in a gradient.
     type Gradient;
+    /// A slice for each argument's gradient: `[&mut [f64]; N]`.
+    type Slices<'g>: AsMut<[&'g mut [f64]]>;
     #[doc(hidden)]
     fn check(params: &[(String, HostType)]) -> Result<(), TypeMismatch>;
     #[doc(hidden)]
@@ -42,6 +83,12 @@ pub trait Arguments {
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient;
     #[doc(hidden)]
     fn gradient_into(&self, adjoints: &mut Adjoints<'_>, to: &mut Self::Gradient);
+    /// That of the argument of this number.
+    #[doc(hidden)]
+    fn extent(&self, parameter: usize) -> Extent;
+    /// That of the gradient with respect to these parameters.
+    #[doc(hidden)]
+    fn extent_of_gradient(&self, wrt: &Wrt) -> Extent;
 }
 
 /// A type that stands for a result's type, or for a part of it. [The module's page](super) lists them; there are no
@@ -55,6 +102,24 @@ pub trait Output: Sized {
     /// `from` leads to a value of a type that `check` has accepted.
     #[doc(hidden)]
     unsafe fn read(ty: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<Self, ReadError>;
+    /// Reads an array of these.
+    ///
+    /// # Safety
+    /// `array` is a complete array of elements of the type `element`, which `check` has accepted.
+    #[doc(hidden)]
+    unsafe fn read_array(element: &HostType, array: Ref, reader: &mut Reader<'_>) -> Result<Vec<Self>, ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe { reader.array_of(element, array, |from, reader| Self::read(element, from, reader)) }
+    }
+    /// Reads a list of these.
+    ///
+    /// # Safety
+    /// `list` is a complete list of elements of the type `element`, which `check` has accepted.
+    #[doc(hidden)]
+    unsafe fn read_list(element: &HostType, list: Ref, reader: &mut Reader<'_>) -> Result<Vec<Self>, ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe { reader.list_of(list, |from, reader| Self::read(element, from, reader)) }
+    }
 }
 
 /// The adjoints of the arguments' reals, in the order in which they were written.
@@ -74,16 +139,51 @@ impl<'a> Adjoints<'a> {
 
     /// Goes on with those of this parameter.
     #[inline]
-    fn of(&mut self, parameter: usize) -> &mut Self {
+    pub(super) fn of(&mut self, parameter: usize) -> &mut Self {
         self.active = self.wrt.has(parameter);
         self
     }
 
     /// So many of them; none if they were not asked for.
-    fn take(&mut self, count: usize) -> &'a [f64] {
+    #[inline]
+    pub(super) fn take(&mut self, count: usize) -> &'a [f64] {
         let (taken, left) = self.left.split_at(if self.active { count } else { 0 });
         self.left = left;
         taken
+    }
+}
+
+/// How large a gradient is.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Reals in it.
+    pub(super) reals: usize,
+    /// Vectors in it, inner ones included.
+    vectors: usize,
+}
+
+impl Extent {
+    const NOTHING: Extent = Extent { reals: 0, vectors: 0 };
+    const REAL: Extent = Extent::reals(1);
+    /// A vector with nothing in it.
+    const VECTOR: Extent = Extent { reals: 0, vectors: 1 };
+
+    const fn reals(reals: usize) -> Extent {
+        Extent { reals, vectors: 0 }
+    }
+
+    /// Both together.
+    #[inline]
+    const fn and(self, other: Extent) -> Extent {
+        Extent { reals: self.reals.saturating_add(other.reals), vectors: self.vectors.saturating_add(other.vectors) }
+    }
+
+    /// What it takes in memory.
+    pub(super) const fn bytes(self) -> usize {
+        /// A vector, and what an allocation takes besides its content.
+        const VECTOR_BYTES: usize = size_of::<Vec<f64>>() + 32;
+        let vectors = self.vectors.saturating_mul(VECTOR_BYTES);
+        self.reals.saturating_mul(size_of::<f64>()).saturating_add(vectors)
     }
 }
 
@@ -96,16 +196,9 @@ fn check_that(fits: bool, ty: &HostType, name: fn() -> String) -> Result<(), Typ
     if fits { Ok(()) } else { Err(mismatch(ty, name())) }
 }
 
-/// The types of the parts of a type that is known to be a tuple.
-fn parts(ty: &HostType) -> &[HostType] {
-    match ty {
-        HostType::Tuple(types) => types,
-        _ => unreachable!("the handle has compared the types"),
-    }
-}
-
 impl Argument for f64 {
     type Gradient = f64;
+    type Gradients = Vec<f64>;
     fn name() -> String {
         "f64".into()
     }
@@ -120,6 +213,31 @@ impl Argument for f64 {
     fn gradient(&self, adjoints: &mut Adjoints<'_>) -> f64 {
         adjoints.take(1).first().map_or(0.0, |&adjoint| adjoint)
     }
+    #[inline]
+    fn extent(&self) -> Extent {
+        Extent::REAL
+    }
+
+    #[inline]
+    fn write_array(items: &[f64], _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        to.real_array(items)
+    }
+    #[inline]
+    fn write_list(items: &[f64], _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        to.real_list(items)
+    }
+    #[inline]
+    fn gradients(items: &[f64], adjoints: &mut Adjoints<'_>) -> Vec<f64> {
+        adjoints.take(items.len()).to_vec()
+    }
+    #[inline]
+    fn gradients_into(items: &[f64], adjoints: &mut Adjoints<'_>, to: &mut Vec<f64>) {
+        adjoints.take(items.len()).clone_into(to);
+    }
+    #[inline]
+    fn extent_of(items: &[f64]) -> Extent {
+        Extent::VECTOR.and(Extent::reals(items.len()))
+    }
 }
 
 impl Output for f64 {
@@ -133,242 +251,97 @@ impl Output for f64 {
     unsafe fn read(_: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<f64, ReadError> {
         reader.real(from)
     }
+    unsafe fn read_array(_: &HostType, array: Ref, reader: &mut Reader<'_>) -> Result<Vec<f64>, ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe { reader.real_array(array) }
+    }
+    unsafe fn read_list(_: &HostType, list: Ref, reader: &mut Reader<'_>) -> Result<Vec<f64>, ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe { reader.real_list(list) }
+    }
 }
 
+/// What all that is discrete has in common as an argument.
 macro_rules! discrete {
-    ($rust:ident, $host:ident, $write:expr, $read:expr) => {
-        impl Argument for $rust {
-            type Gradient = ();
-            fn name() -> String {
-                stringify!($rust).into()
-            }
-            fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-                check_that(matches!(ty, HostType::$host), ty, <$rust as Argument>::name)
-            }
-            #[inline]
-            fn write(&self, _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
-                to.int($write(*self));
-                Ok(())
-            }
-            #[inline]
-            fn gradient(&self, _: &mut Adjoints<'_>) {}
+    ($rust:ident, $host:ident, $write:expr) => {
+        type Gradient = ();
+        type Gradients = ();
+        fn name() -> String {
+            stringify!($rust).into()
         }
-
-        impl Output for $rust {
-            fn name() -> String {
-                stringify!($rust).into()
-            }
-            fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-                <$rust as Argument>::check(ty)
-            }
-            #[inline]
-            unsafe fn read(_: &HostType, from: &mut Cursor<'_>, _: &mut Reader<'_>) -> Result<$rust, ReadError> {
-                Ok($read(from.int()))
-            }
+        fn check(ty: &HostType) -> Result<(), TypeMismatch> {
+            check_that(matches!(ty, HostType::$host), ty, <$rust as Argument>::name)
+        }
+        #[inline]
+        fn write(&self, _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+            to.int($write(*self));
+            Ok(())
+        }
+        #[inline]
+        fn gradient(&self, _: &mut Adjoints<'_>) {}
+        #[inline]
+        fn extent(&self) -> Extent {
+            Extent::NOTHING
+        }
+        #[inline]
+        fn gradients(_: &[Self], _: &mut Adjoints<'_>) {}
+        #[inline]
+        fn gradients_into(_: &[Self], _: &mut Adjoints<'_>, _: &mut ()) {}
+        #[inline]
+        fn extent_of(_: &[Self]) -> Extent {
+            Extent::NOTHING
         }
     };
 }
-discrete!(i64, Int, |n: i64| n, |n: i64| n);
-discrete!(bool, Bool, i64::from, |n: i64| n != 0);
 
-/// Arrays and lists of reals.
-macro_rules! reals {
-    ($([$($lifetime:lifetime)?] $rust:ty = $name:literal),+) => {$(
-        impl $(<$lifetime>)? Argument for $rust {
-            type Gradient = Vec<f64>;
-            fn name() -> String {
-                $name.into()
-            }
-            fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-                check_that(is_reals(ty), ty, <$rust as Argument>::name)
-            }
-            #[inline]
-            fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
-                match ty {
-                    HostType::Array { .. } => to.real_array(self),
-                    _ => to.real_list(self),
-                }
-            }
-            #[inline]
-            fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Vec<f64> {
-                adjoints.take(self.len()).to_vec()
-            }
-            #[inline]
-            fn gradient_into(&self, adjoints: &mut Adjoints<'_>, to: &mut Vec<f64>) {
-                adjoints.take(self.len()).clone_into(to);
-            }
-        }
-    )+};
-}
-reals!(['a] &'a [f64] = "&[f64]", ['a] &'a Vec<f64> = "&Vec<f64>", [] Vec<f64> = "Vec<f64>");
-
-fn is_reals(ty: &HostType) -> bool {
-    match ty {
-        HostType::Array { element, .. } | HostType::List { element, .. } => element.is_real(),
-        _ => false,
-    }
-}
-
-impl Output for Vec<f64> {
-    fn name() -> String {
-        "Vec<f64>".into()
-    }
-    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        <Vec<f64> as Argument>::check(ty)
-    }
-    unsafe fn read(ty: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<Vec<f64>, ReadError> {
-        let object = from.object();
-        // SAFETY: the reference leads to an array or to a list of reals, which the caller promises.
-        unsafe {
-            match ty {
-                HostType::Array { .. } => reader.real_array(object),
-                _ => reader.real_list(object),
-            }
-        }
-    }
-}
-
-impl<const N: usize> Argument for [f64; N] {
-    type Gradient = [f64; N];
-    fn name() -> String {
-        format!("[f64; {N}]")
-    }
-    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        let reals = |types: &Vec<HostType>| types.len() == N && types.iter().all(|ty| ty.is_real());
-        check_that(matches!(ty, HostType::Tuple(types) if reals(types)), ty, <[f64; N] as Argument>::name)
+impl Argument for i64 {
+    discrete!(i64, Int, |n: i64| n);
+    #[inline]
+    fn write_array(items: &[i64], _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        to.int_array(items)
     }
     #[inline]
-    fn write(&self, _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
-        self.iter().try_for_each(|&x| to.real(x))
-    }
-    #[inline]
-    fn gradient(&self, adjoints: &mut Adjoints<'_>) -> [f64; N] {
-        let reals = adjoints.take(N);
-        std::array::from_fn(|n| reals.get(n).map_or(0.0, |&adjoint| adjoint))
+    fn write_list(items: &[i64], _: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        to.int_list(items)
     }
 }
 
-impl<const N: usize> Output for [f64; N] {
+impl Argument for bool {
+    discrete!(bool, Bool, i64::from);
+}
+
+impl Output for i64 {
     fn name() -> String {
-        <[f64; N] as Argument>::name()
+        "i64".into()
     }
     fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        <[f64; N] as Argument>::check(ty)
+        <i64 as Argument>::check(ty)
     }
     #[inline]
-    unsafe fn read(_: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<[f64; N], ReadError> {
-        let mut reals = [0.0; N];
-        for x in &mut reals {
-            *x = reader.real(from)?;
-        }
-        Ok(reals)
+    unsafe fn read(_: &HostType, from: &mut Cursor<'_>, _: &mut Reader<'_>) -> Result<i64, ReadError> {
+        Ok(from.int())
+    }
+    unsafe fn read_array(_: &HostType, array: Ref, reader: &mut Reader<'_>) -> Result<Vec<i64>, ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe { reader.int_array(array) }
+    }
+    unsafe fn read_list(_: &HostType, list: Ref, reader: &mut Reader<'_>) -> Result<Vec<i64>, ReadError> {
+        let mut ints = Vec::new();
+        // SAFETY: promised by the caller.
+        unsafe { reader.int_list_into(list, &mut ints) }?;
+        Ok(ints)
     }
 }
 
-/// Tuples as lists of parameters, as parts of arguments, and as results.
-macro_rules! tuples {
-    ($($count:literal: $($part:ident $n:tt)*;)+) => {$(
-        #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no parts")]
-        impl<$($part: Argument),*> Arguments for ($($part,)*) {
-            type Gradient = ($($part::Gradient,)*);
-            fn check(params: &[(String, HostType)]) -> Result<(), TypeMismatch> {
-                if params.len() != $count {
-                    let expected = params.to_vec();
-                    return Err(TypeMismatch::Count { function: String::new(), expected, found: $count });
-                }
-                $($part::check(&params[$n].1).map_err(|part| part.at(&format!("parameter {}", params[$n].0)))?;)*
-                Ok(())
-            }
-            #[inline]
-            fn write(
-                &self,
-                params: &[(String, HostType)],
-                wrt: &Wrt,
-                to: &mut ArgumentWriter<'_>,
-            ) -> Result<(), Limit> {
-                $(
-                    to.set_active(wrt.has($n));
-                    self.$n.write(&params[$n].1, to)?;
-                )*
-                Ok(())
-            }
-            #[inline]
-            fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient {
-                ($(self.$n.gradient(adjoints.of($n)),)*)
-            }
-            #[inline]
-            fn gradient_into(&self, adjoints: &mut Adjoints<'_>, to: &mut Self::Gradient) {
-                $(self.$n.gradient_into(adjoints.of($n), &mut to.$n);)*
-            }
-        }
-
-        #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no parts")]
-        impl<$($part: Argument),*> Argument for ($($part,)*) {
-            type Gradient = ($($part::Gradient,)*);
-            fn name() -> String {
-                tuple_name(&[$($part::name()),*])
-            }
-            fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-                match ty {
-                    HostType::Tuple(types) if types.len() == $count => {
-                        $($part::check(&types[$n]).map_err(|part| part.at(concat!(".", $n)))?;)*
-                        Ok(())
-                    }
-                    _ => Err(mismatch(ty, <Self as Argument>::name())),
-                }
-            }
-            #[inline]
-            fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
-                let types = parts(ty);
-                $(self.$n.write(&types[$n], to)?;)*
-                Ok(())
-            }
-            #[inline]
-            fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient {
-                ($(self.$n.gradient(adjoints),)*)
-            }
-            #[inline]
-            fn gradient_into(&self, adjoints: &mut Adjoints<'_>, to: &mut Self::Gradient) {
-                $(self.$n.gradient_into(adjoints, &mut to.$n);)*
-            }
-        }
-
-        #[allow(unused_variables, unused_unsafe, clippy::unused_unit, reason = "the empty tuple has no parts")]
-        impl<$($part: Output),*> Output for ($($part,)*) {
-            fn name() -> String {
-                tuple_name(&[$($part::name()),*])
-            }
-            fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-                match ty {
-                    HostType::Tuple(types) if types.len() == $count => {
-                        $($part::check(&types[$n]).map_err(|part| part.at(concat!(".", $n)))?;)*
-                        Ok(())
-                    }
-                    _ => Err(mismatch(ty, <Self as Output>::name())),
-                }
-            }
-            #[inline]
-            unsafe fn read(ty: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<Self, ReadError> {
-                let types = parts(ty);
-                // SAFETY: `check` has compared the parts too, and the caller promises the rest.
-                unsafe { Ok(($($part::read(&types[$n], from, reader)?,)*)) }
-            }
-        }
-    )+};
-}
-tuples! {
-    0: ;
-    1: A 0;
-    2: A 0 B 1;
-    3: A 0 B 1 C 2;
-    4: A 0 B 1 C 2 D 3;
-    5: A 0 B 1 C 2 D 3 E 4;
-    6: A 0 B 1 C 2 D 3 E 4 F 5;
-    7: A 0 B 1 C 2 D 3 E 4 F 5 G 6;
-    8: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
-}
-
-fn tuple_name(parts: &[String]) -> String {
-    let comma = if parts.len() == 1 { "," } else { "" };
-    format!("({}{comma})", parts.join(", "))
+impl Output for bool {
+    fn name() -> String {
+        "bool".into()
+    }
+    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
+        <bool as Argument>::check(ty)
+    }
+    #[inline]
+    unsafe fn read(_: &HostType, from: &mut Cursor<'_>, _: &mut Reader<'_>) -> Result<bool, ReadError> {
+        Ok(from.int() != 0)
+    }
 }

@@ -1,0 +1,132 @@
+//! What a call spends at the border between host and program, beside the run itself, with Criterion.
+//!
+//! `cargo bench --bench border` prints for each program and size how long whole calls take, with values, through a flat
+//! and through a typed handle, primal and gradient; group `run` has the parts of such calls that are no border: the
+//! forward run, and the sweep. The difference is the border's. `copy` is what copying as many reals takes by itself.
+
+use criterion::{Bencher, BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
+use dualvm::{CallFrame, CallOptions, Engine, FlatValue, Function, Matrix, Module, Stats, Value};
+use std::hint::black_box;
+use std::time::Duration;
+
+const PROGRAM: &str = "
+    def dotprod (xs : Array Real) (ys : Array Real) : Real =
+      loop sum = 0.0 for i < length xs do sum + xs[i] * ys[i]
+    def points (ps : Array (Real, Real, Real)) : Real =
+      loop sum = 0.0 for i < length ps do let (x, y, z) = ps[i] in sum + x * y * z
+    def rows (m : Array (Array Real)) : Real =
+      loop sum = 0.0 for i < length m do
+        let row = m[i] in loop sum = sum for j < length row do sum + row[j] * row[j]";
+
+const SIZES: [usize; 2] = [10_000, 1_000_000];
+
+/// Reals in a row of a matrix.
+const COLUMNS: usize = 100;
+
+fn function(name: &str) -> Function {
+    let module = Module::from_source(&Engine::default(), "border.dual", PROGRAM).expect("the program has no errors");
+    module.function(name).expect("the program has the function")
+}
+
+fn reals(count: usize) -> Vec<f64> {
+    (0..count).map(|n| (n % 17) as f64 - 8.5).collect()
+}
+
+/// Adds up what a call says of itself.
+fn parts(b: &mut Bencher<'_>, mut call: impl FnMut() -> Stats) {
+    b.iter_custom(|times| {
+        let stats = (0..times).map(|_| call());
+        stats.map(|stats| stats.forward + stats.sweep).sum::<Duration>()
+    });
+}
+
+/// Calls with values, and the parts of calls that are no border.
+fn values(group: &mut BenchmarkGroup<'_, WallTime>, function: &Function, args: &[Value]) {
+    let options = CallOptions::default();
+    group.bench_function("run/primal", |b| parts(b, || function.call_with(args, &options).expect("runs").1));
+    group.bench_function("run/gradient", |b| parts(b, || function.grad_with(args, &options).expect("runs").stats));
+    group.bench_function("values/primal", |b| b.iter(|| function.call(black_box(args)).expect("runs")));
+    group.bench_function("values/gradient", |b| b.iter(|| function.value_and_grad(black_box(args)).expect("runs")));
+}
+
+fn dotprod(c: &mut Criterion) {
+    for size in SIZES {
+        let mut group = c.benchmark_group(format!("dotprod/{size}"));
+        let (function, xs, ys) = (function("dotprod"), reals(size), reals(size));
+        values(&mut group, &function, &[Value::Reals(xs.clone()), Value::Reals(ys.clone())]);
+
+        let (flat, mut frame) = (function.flat().expect("it is flat"), CallFrame::new());
+        let args = [FlatValue::Reals(&xs), FlatValue::Reals(&ys)];
+        group.bench_function("flat/primal", |b| b.iter(|| _ = flat.call(&mut frame, black_box(&args)).expect("runs")));
+        group.bench_function("flat/gradient", |b| {
+            b.iter(|| _ = flat.value_and_grad(&mut frame, black_box(&args)).expect("runs"));
+        });
+
+        let typed = function.typed::<(&[f64], &[f64]), f64>().expect("its types");
+        let args = (&xs[..], &ys[..]);
+        group.bench_function("typed/primal", |b| b.iter(|| typed.call(black_box(args)).expect("runs")));
+        group.bench_function("typed/gradient", |b| b.iter(|| typed.value_and_grad(black_box(args)).expect("runs")));
+        let mut gradient = (Vec::new(), Vec::new());
+        group.bench_function("typed/grad_into", |b| b.iter(|| typed.grad_into(black_box(args), &mut gradient)));
+        let (mut by_xs, mut by_ys) = (vec![0.0; size], vec![0.0; size]);
+        group.bench_function("typed/grad_into_slices", |b| {
+            b.iter(|| typed.grad_into_slices(black_box(args), [&mut by_xs, &mut by_ys]).expect("runs"));
+        });
+        group.bench_function("copy", |b| {
+            b.iter(|| {
+                by_xs.copy_from_slice(black_box(&xs));
+                by_ys.copy_from_slice(black_box(&ys));
+                black_box((&mut by_xs, &mut by_ys));
+            });
+        });
+        group.finish();
+    }
+}
+
+fn points(c: &mut Criterion) {
+    for size in SIZES {
+        let mut group = c.benchmark_group(format!("points/{size}"));
+        let (function, xs) = (function("points"), reals(3 * size));
+        let ps: Vec<(f64, f64, f64)> = xs.chunks(3).map(|p| (p[0], p[1], p[2])).collect();
+        let tuples = ps.iter().map(|&(x, y, z)| Value::Tuple(vec![x.into(), y.into(), z.into()]));
+        values(&mut group, &function, &[Value::Array(tuples.collect())]);
+
+        let typed = function.typed::<(&[(f64, f64, f64)],), f64>().expect("its types");
+        group.bench_function("typed/primal", |b| b.iter(|| typed.call((black_box(&ps),)).expect("runs")));
+        group.bench_function("typed/gradient", |b| b.iter(|| typed.value_and_grad((black_box(&ps),)).expect("runs")));
+        let mut gradient = (Vec::new(),);
+        group.bench_function("typed/grad_into", |b| b.iter(|| typed.grad_into((black_box(&ps),), &mut gradient)));
+        let mut by_ps = vec![0.0; 3 * size];
+        group.bench_function("typed/grad_into_slices", |b| {
+            b.iter(|| typed.grad_into_slices((black_box(&ps),), [&mut by_ps]).expect("runs"));
+        });
+        group.finish();
+    }
+}
+
+fn rows(c: &mut Criterion) {
+    for size in SIZES {
+        let mut group = c.benchmark_group(format!("rows/{size}"));
+        let (function, xs) = (function("rows"), reals(size));
+        let vectors: Vec<Vec<f64>> = xs.chunks(COLUMNS).map(<[f64]>::to_vec).collect();
+        values(&mut group, &function, &[Value::Array(vectors.iter().cloned().map(Value::Reals).collect())]);
+
+        let nested = function.typed::<(&[Vec<f64>],), f64>().expect("its types");
+        group.bench_function("nested/primal", |b| b.iter(|| nested.call((black_box(&vectors),)).expect("runs")));
+        group.bench_function("nested/gradient", |b| {
+            b.iter(|| nested.value_and_grad((black_box(&vectors),)).expect("runs"));
+        });
+        let shaped = function.typed::<(Matrix<'_>,), f64>().expect("its types");
+        let m = Matrix::new(&xs, [size / COLUMNS, COLUMNS]).expect("rows are whole");
+        group.bench_function("matrix/primal", |b| b.iter(|| shaped.call((black_box(m),)).expect("runs")));
+        group.bench_function("matrix/gradient", |b| b.iter(|| shaped.value_and_grad((black_box(m),)).expect("runs")));
+        let mut by_m = vec![0.0; size];
+        group.bench_function("matrix/grad_into_slices", |b| {
+            b.iter(|| shaped.grad_into_slices((black_box(m),), [&mut by_m]).expect("runs"));
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, dotprod, points, rows);
+criterion_main!(benches);

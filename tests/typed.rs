@@ -1,0 +1,330 @@
+//! Typed calls with arrays of every kind: value, gradient, fuel and tape are those of calls with values, to the last
+//! bit, interpreted and compiled; gradients come as new values, over earlier ones and in the host's slices; and what
+//! doesn't fit is refused with its place.
+
+mod support;
+
+use dualvm::vm::typed::{Arguments, Output};
+use dualvm::{CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, Value};
+use std::time::Duration;
+use support::flatten;
+
+const PROGRAM: &str = "
+    def ints (ns : Array Int) (xs : List Real) (ms : List Int) (bs : Array Bool) : Real =
+      loop sum = to_real (length bs) for i < length ns do
+        sum + to_real ns[i] * (if bs[i] then product xs else 3.0) + to_real (len ms)
+    def points (ps : Array (Real, Real, Real)) (k : Real) : Real =
+      loop sum = 0.0 for i < length ps do let (x, y, z) = ps[i] in sum + k * x * y - sin z
+    def parts (ps : Array (Real, (Int, Real), Bool)) (qs : List ((Real, Real), Int)) : Real =
+      let each ((x, y), n) = x * y * to_real n in
+      (loop sum = 0.0 for i < length ps do
+        let (x, (n, y), on) = ps[i] in sum + to_real n * x * (if on then y else 1.0)) * sum (map each qs)
+    def rows (m : Array (Array Real)) (ls : List (Array Real)) (xss : Array (List Real)) : Real =
+      let total xs = loop sum = 0.0 for i < length xs do sum + xs[i] * xs[i] in
+      (loop sum = 1.0 for i < length m do sum + to_real (i + 1) * total m[i])
+        + sum (map total ls) * (loop sum = 0.0 for i < length xss do sum + product xss[i])
+    def bodies (bs : Array ((Real, Real), Array Real, List (Real, Int))) : Real =
+      let each ((x, y), zs, ps) = x * y * sum_array zs * sum (map (\\(p, n) -> p * to_real n) ps) in
+      loop sum = 0.0 for i < length bs do sum + each bs[i]
+    def constants (us : Array ()) (ns : Array (Int, Bool)) (x : Real) : Real = x * to_real (length us + length ns)
+    def square (m : Array (Array Real)) : Array (Array Real) = [| [| x * x for x in row |] for row in m |]
+    def split (ps : Array (Real, Int, (Real, Bool))) =
+      let firsts = [| let (x, _, _) = p in 2 * x for p in ps |] in
+      let counts = [| let (_, n, _) = p in n + 1 for p in ps |] in
+      let flags = [| let (_, _, (_, on)) = p in not on for p in ps |] in
+      let lists = [([firsts[0]], counts[0]), ([], counts[1])] in
+      let products = [| let (x, n, (y, on)) = p in (x * y, n, (y, on)) for p in ps |] in
+      (firsts, counts, flags, products, lists, [length ps, counts[0]], [true])
+    def spin (ps : Array (Real, Real)) : Real =
+      loop x = 0.0 for i < 1000000000 do let (a, b) = ps[i % length ps] in x + a * b";
+
+fn engines() -> Vec<Engine> {
+    let engine = |(jit, threads)| {
+        let mut config = Config::default();
+        (config.jit, config.threads) = (jit, threads);
+        Engine::new(config)
+    };
+    [(Jit::Off, 1), (Jit::Always, 1), (Jit::Always, 3)].into_iter().map(engine).collect()
+}
+
+fn function(engine: &Engine, name: &str) -> Function {
+    let module = Module::from_source(engine, "typed.dual", PROGRAM).unwrap_or_else(|error| panic!("{error}"));
+    module.function(name).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// All that a run has used but times, and but memory: objects are made in another order.
+fn used(stats: &Stats) -> [u64; 7] {
+    let Stats { instructions, records, slots, tape_bytes, allocated_bytes, tasks, span, .. } = *stats;
+    [instructions, records, slots, tape_bytes, allocated_bytes, tasks, span]
+}
+
+fn bits(xs: &[f64]) -> Vec<u64> {
+    xs.iter().map(|x| x.to_bits()).collect()
+}
+
+fn json(text: &str, function: &Function) -> Vec<Value> {
+    use serde::de::DeserializeSeed;
+    let mut json = serde_json::Deserializer::from_str(text);
+    function.arguments_seed().deserialize(&mut json).unwrap_or_else(|error| panic!("{}: {error}", function.name()))
+}
+
+/// Compares typed calls with calls that take the same arguments as JSON; returns the gradient.
+fn check<Args, const N: usize>(engine: &Engine, name: &str, text: &str, args: Args) -> Args::Gradient
+where
+    Args: for<'g> Arguments<Slices<'g> = [&'g mut [f64]; N], Gradient: Clone + PartialEq + std::fmt::Debug> + Clone,
+{
+    let (function, options) = (function(engine, name), CallOptions::default());
+    let values = json(text, &function);
+    let typed = function.typed::<Args, f64>().unwrap_or_else(|error| panic!("{error}"));
+
+    let (value, stats) = function.call_with(&values, &options).unwrap();
+    let (typed_value, typed_stats) = typed.call_with(args.clone(), &options).unwrap();
+    assert_eq!(Value::Real(typed_value), value, "{name}");
+    assert_eq!(used(&typed_stats), used(&stats), "{name}");
+
+    let expected = function.grad_with(&values, &options).unwrap();
+    let (typed_value, gradient, typed_stats) = typed.grad_with(args.clone(), &options).unwrap();
+    assert_eq!(typed_value.to_bits(), expected.value.to_bits(), "{name}");
+    assert_eq!(used(&typed_stats), used(&expected.stats), "{name}");
+
+    let each: Vec<Vec<f64>> = expected.gradient.iter().map(|one| flatten(std::slice::from_ref(one))).collect();
+    let mut found: [Vec<f64>; N] = std::array::from_fn(|n| vec![f64::NAN; each[n].len()]);
+    let mut slices = found.each_mut();
+    let value = typed.grad_into_slices(args.clone(), slices.each_mut().map(|slice| &mut slice[..])).unwrap();
+    assert_eq!(value.to_bits(), expected.value.to_bits(), "{name}");
+    each.iter().zip(&found).for_each(|(expected, found)| assert_eq!(bits(found), bits(expected), "{name}"));
+
+    let mut over = gradient.clone();
+    for _ in 0..2 {
+        typed.grad_into(args.clone(), &mut over).unwrap();
+        assert_eq!(over, gradient, "{name}");
+    }
+    gradient
+}
+
+#[test]
+fn arrays_of_integers_and_booleans_are_arguments() {
+    for engine in engines() {
+        let args = (&[3, -4][..], vec![2.0, 5.0], vec![7, 8, 9], &[true, false][..]);
+        let text = "[[3, -4], [2, 5], [7, 8, 9], [true, false]]";
+        let gradient = check::<(&[i64], Vec<f64>, Vec<i64>, &[bool]), 4>(&engine, "ints", text, args);
+        assert_eq!(gradient, ((), vec![15.0, 6.0], (), ()));
+        let none = (&[][..], vec![], vec![], &[][..]);
+        let gradient = check::<(&[i64], Vec<f64>, Vec<i64>, &[bool]), 4>(&engine, "ints", "[[], [], [], []]", none);
+        assert_eq!(gradient, ((), vec![], (), ()));
+    }
+}
+
+#[test]
+fn arrays_of_tuples_are_arguments() {
+    for engine in engines() {
+        let (tuples, arrays) = ([(1.0, 2.0, 0.0), (3.0, 4.0, 0.0)], vec![[1.0, 2.0, 0.0], [3.0, 4.0, 0.0]]);
+        let text = "[[[1, 2, 0], [3, 4, 0]], 10]";
+        let by_k = 14.0;
+        let gradient = check::<(&[(f64, f64, f64)], f64), 2>(&engine, "points", text, (&tuples, 10.0));
+        assert_eq!(gradient, (vec![(20.0, 10.0, -1.0), (40.0, 30.0, -1.0)], by_k));
+        let gradient = check::<(&[[f64; 3]], f64), 2>(&engine, "points", text, (&arrays, 10.0));
+        assert_eq!(gradient, (vec![[20.0, 10.0, -1.0], [40.0, 30.0, -1.0]], by_k));
+        let gradient = check::<(&Vec<[f64; 3]>, f64), 2>(&engine, "points", "[[], 10]", (&vec![], 10.0));
+        assert_eq!(gradient, (vec![], 0.0));
+
+        type Part = (f64, (i64, f64), bool);
+        let ps: [Part; 2] = [(2.0, (3, 5.0), true), (7.0, (11, 13.0), false)];
+        let qs = vec![([1.0, 0.5], 4), ([2.0, 1.0], 1)];
+        let text = "[[[2, [3, 5], true], [7, [11, 13], false]], [[[1, 0.5], 4], [[2, 1], 1]]]";
+        let gradient = check::<(&[Part], Vec<([f64; 2], i64)>), 2>(&engine, "parts", text, (&ps, qs));
+        let by_ps = vec![(60.0, ((), 24.0), ()), (44.0, ((), 0.0), ())];
+        assert_eq!(gradient, (by_ps, vec![([214.0, 428.0], ()), ([107.0, 214.0], ())]));
+    }
+}
+
+#[test]
+fn nested_arrays_and_matrices_are_arguments() {
+    for engine in engines() {
+        let (first, second) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
+        let (m, ls, xss) = ([&first[..], &second[..]], vec![vec![1.0], vec![], vec![2.0, 3.0]], [vec![3.0, 5.0]]);
+        let text = "[[[1, 2, 3], [4, 5, 6]], [[1], [], [2, 3]], [[3, 5]]]";
+        type Rows<'a> = (&'a [&'a [f64]], Vec<Vec<f64>>, &'a [Vec<f64>]);
+        let (by_ls, by_xss) = (vec![vec![30.0], vec![], vec![60.0, 90.0]], vec![vec![70.0, 42.0]]);
+        let gradient = check::<Rows<'_>, 3>(&engine, "rows", text, (&m, ls.clone(), &xss));
+        let by_m = vec![vec![2.0, 4.0, 6.0], vec![16.0, 20.0, 24.0]];
+        assert_eq!(gradient, (by_m, by_ls.clone(), by_xss.clone()));
+
+        let elements = [first, second].concat();
+        let m = Matrix::new(&elements, [2, 3]).unwrap();
+        type Shaped<'a> = (Matrix<'a>, Vec<Vec<f64>>, &'a [Vec<f64>]);
+        let gradient = check::<Shaped<'_>, 3>(&engine, "rows", text, (m, ls.clone(), &xss));
+        assert_eq!(gradient, (vec![2.0, 4.0, 6.0, 16.0, 20.0, 24.0], by_ls, by_xss));
+
+        for (shape, text) in [([0, 3], "[[], [], []]"), ([2, 0], "[[[], []], [], []]")] {
+            let m = Matrix::new(&[], shape).unwrap();
+            assert_eq!(check::<Shaped<'_>, 3>(&engine, "rows", text, (m, vec![], &[])), (vec![], vec![], vec![]));
+        }
+    }
+}
+
+#[test]
+fn arrays_and_lists_stand_in_tuples_in_arrays() {
+    for engine in engines() {
+        let (zs, ps) = (vec![1.0, 2.0], vec![(5.0, 2)]);
+        let bodies = [([2.0, 3.0], &zs[..], ps), ([1.0, 1.0], &[], vec![])];
+        let text = "[[[[2, 3], [1, 2], [[5, 2]]], [[1, 1], [], []]]]";
+        type Body<'a> = ([f64; 2], &'a [f64], Vec<(f64, i64)>);
+        let (gradient,) = check::<(&[Body<'_>],), 1>(&engine, "bodies", text, (&bodies,));
+        let first = ([90.0, 60.0], vec![60.0, 60.0], vec![(36.0, ())]);
+        assert_eq!(gradient, [first, ([0.0, 0.0], vec![], vec![])]);
+    }
+}
+
+#[test]
+fn elements_without_reals_have_no_gradient() {
+    for engine in engines() {
+        let text = "[[[], [], []], [[1, true], [2, false]], 1.5]";
+        let args = (&[(), (), ()][..], vec![(1, true), (2, false)], 1.5);
+        let gradient = check::<(&[()], Vec<(i64, bool)>, f64), 3>(&engine, "constants", text, args);
+        assert_eq!(gradient, (vec![(); 3], vec![((), ()); 2], 5.0));
+    }
+}
+
+type Row = (f64, i64, (f64, bool));
+type Split = (Vec<f64>, Vec<i64>, Vec<bool>, Vec<Row>, Vec<(Vec<f64>, i64)>, Vec<i64>, Vec<bool>);
+
+#[test]
+fn results_are_vectors_of_the_same_types() {
+    for engine in engines() {
+        let square = function(&engine, "square").typed::<(Matrix<'_>,), Vec<Vec<f64>>>().unwrap();
+        let m = Matrix::new(&[1.0, 2.0, 3.0, 4.0], [2, 2]).unwrap();
+        assert_eq!(square.call((m,)).unwrap(), [[1.0, 4.0], [9.0, 16.0]]);
+        let (value, rows) = square.jacobian((m,)).unwrap();
+        assert_eq!(value, [[1.0, 4.0], [9.0, 16.0]]);
+        let row = |n: usize, x| (Vec::from_iter((0..4).map(|k| if k == n { x } else { 0.0 })),);
+        assert_eq!(rows, [row(0, 2.0), row(1, 4.0), row(2, 6.0), row(3, 8.0)]);
+
+        let split = function(&engine, "split");
+        let rows = [(1.0, 2, (3.0, true)), (4.0, 5, (6.0, false))];
+        let values = json("[[[1, 2, [3, true]], [4, 5, [6, false]]]]", &split);
+        let typed = split.typed::<(&[Row],), Split>().unwrap();
+        let options = CallOptions::default();
+        let (found, stats) = typed.call_with((&rows,), &options).unwrap();
+        let products = vec![(3.0, 2, (3.0, true)), (24.0, 5, (6.0, false))];
+        let lists = vec![(vec![2.0], 3), (vec![], 6)];
+        let bools = (vec![false, true], vec![true]);
+        assert_eq!(found, (vec![2.0, 8.0], vec![3, 6], bools.0, products, lists, vec![2, 3], bools.1));
+        assert_eq!(used(&stats), used(&split.call_with(&values, &options).unwrap().1));
+
+        let expected = split.jacobian_with(&values, &options).unwrap();
+        let (again, rows, stats) = typed.jacobian_with((&rows,), &options).unwrap();
+        assert_eq!((again, used(&stats)), (found, used(&expected.stats)));
+        assert_eq!(rows.len(), expected.rows.len());
+        for ((row,), expected) in rows.iter().zip(&expected.rows) {
+            let row: Vec<f64> = row.iter().flat_map(|&(x, (), (y, ()))| [x, y]).collect();
+            assert_eq!(bits(&row), bits(&flatten(expected)));
+        }
+    }
+}
+
+#[test]
+fn gradients_are_written_to_slices_and_over_what_was_there() {
+    let engine = Engine::default();
+    let points = function(&engine, "points");
+    let typed = points.typed::<(&[(f64, f64, f64)], f64), f64>().unwrap();
+    let ps = [(1.0, 2.0, 0.0), (3.0, 4.0, 0.0)];
+    let mut gradient = (vec![(9.0, 9.0, 9.0); 5], 9.0);
+    assert_eq!(typed.grad_into((&ps, 10.0), &mut gradient).unwrap(), 140.0);
+    assert_eq!(gradient, (vec![(20.0, 10.0, -1.0), (40.0, 30.0, -1.0)], 14.0));
+    typed.grad_into((&ps[..1], 10.0), &mut gradient).unwrap();
+    assert_eq!(gradient, (vec![(20.0, 10.0, -1.0)], 2.0));
+
+    // Places for what is not asked for don't exist.
+    let by_k = points.wrt(&["k"]).unwrap().typed::<(&[(f64, f64, f64)], f64), f64>().unwrap();
+    let mut k = [0.0];
+    assert_eq!(by_k.grad_into_slices((&ps, 10.0), [&mut [], &mut k]).unwrap(), 140.0);
+    assert_eq!(k, [14.0]);
+    assert_eq!(by_k.value_and_grad((&ps, 10.0)).unwrap().1, (vec![], 14.0));
+    by_k.grad_into((&ps, 10.0), &mut gradient).unwrap();
+    assert_eq!(gradient, (vec![], 14.0));
+
+    let (mut six, mut five) = ([7.0; 6], [7.0; 5]);
+    let refused = |error: Error, expected: &str| {
+        assert!(matches!(error.kind(), ErrorKind::GradientLength { .. }));
+        assert_eq!(error.to_string(), expected);
+    };
+    let error = typed.grad_into_slices((&ps, 10.0), [&mut five, &mut k]).unwrap_err();
+    refused(error, "gradient of ps: expected a slice of 6 reals, found 5");
+    let error = typed.grad_into_slices((&ps, 10.0), [&mut six, &mut []]).unwrap_err();
+    refused(error, "gradient of k: expected a slice of 1 real, found 0");
+    let error = by_k.grad_into_slices((&ps, 10.0), [&mut six, &mut k]).unwrap_err();
+    refused(error, "gradient of ps: expected a slice of 0 reals, found 6");
+    assert_eq!((six, five), ([7.0; 6], [7.0; 5]));
+}
+
+#[test]
+fn slices_stay_as_they_were_if_the_run_stops() {
+    let mut config = Config::default();
+    config.limits = Limits { deadline: Some(Duration::from_millis(20)), ..Limits::default() };
+    let spin = function(&Engine::new(config), "spin").typed::<(&[(f64, f64)],), f64>().unwrap();
+    let mut gradient = [3.0; 4];
+    let error = spin.grad_into_slices((&[(1.0, 2.0), (3.0, 4.0)],), [&mut gradient]).unwrap_err();
+    assert!(error.is_limit(), "{error}");
+    assert_eq!(gradient, [3.0; 4]);
+}
+
+#[test]
+fn large_arguments_reach_the_limits_and_not_beyond() {
+    let points = function(&Engine::default(), "points").typed::<(&[[f64; 3]], f64), f64>().unwrap();
+    let ps = vec![[1.0, 2.0, 3.0]; 50_000];
+    let with = |limits| points.call_with((&ps, 1.0), &CallOptions::with_limits(limits));
+    // An array of references, and an object of eight words for each.
+    let bytes = 8 * (4 + 9 * ps.len() as u64);
+    assert_eq!(with(Limits::default()).unwrap().1.allocated_bytes, bytes);
+    assert!(with(Limits { allocated_bytes: bytes, ..Limits::default() }).is_ok());
+    let error = with(Limits { allocated_bytes: bytes - 1, ..Limits::default() }).unwrap_err();
+    assert!(error.is_limit(), "{error}");
+    let error = with(Limits { live_bytes: bytes / 2, ..Limits::default() }).unwrap_err();
+    assert!(error.is_limit(), "{error}");
+}
+
+fn refusal<Args: Arguments, Ret: Output>(name: &str) -> String {
+    let error = function(&Engine::default(), name).typed::<Args, Ret>().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TypeMismatch(_)));
+    error.to_string()
+}
+
+#[test]
+fn types_that_do_not_fit_are_refused_with_their_place() {
+    assert_eq!(
+        refusal::<(&[(f64, f64)], f64), f64>("points"),
+        "parameter ps of `points`: expected Array (Real, Real, Real), found &[(f64, f64)]"
+    );
+    assert_eq!(
+        refusal::<(Vec<[f64; 2]>, f64), f64>("points"),
+        "parameter ps of `points`: expected Array (Real, Real, Real), found Vec<[f64; 2]>"
+    );
+    assert_eq!(
+        refusal::<(&[&[i64]],), Vec<Vec<f64>>>("square"),
+        "parameter m of `square`: expected Array (Array Real), found &[&[i64]]"
+    );
+    assert_eq!(
+        refusal::<(Matrix<'_, bool>,), Vec<Vec<f64>>>("square"),
+        "parameter m of `square`: expected Array (Array Real), found Matrix<bool>"
+    );
+    assert_eq!(
+        refusal::<(Matrix<'_>,), Vec<[f64; 2]>>("square"),
+        "result of `square`: expected Array (Array Real), found Vec<[f64; 2]>"
+    );
+    assert_eq!(
+        refusal::<(&[i64], &[f64], Matrix<'_>, &[bool]), f64>("ints"),
+        "parameter ms of `ints`: expected List Int, found Matrix<f64>"
+    );
+}
+
+#[test]
+fn a_matrix_has_as_many_elements_as_its_shape_says() {
+    let error = Matrix::new(&[1.0; 5], [2, 3]).unwrap_err();
+    assert_eq!((error.shape(), error.found()), ([2, 3], 5));
+    assert_eq!(error.to_string(), "a matrix of 2 × 3: expected 6 elements, found 5");
+    assert!(Matrix::new(&[1.0], [usize::MAX, 2]).is_err());
+    assert!(matches!(Error::from(error).kind(), ErrorKind::ShapeMismatch(_)));
+    let m = Matrix::new(&[1, 2, 3, 4, 5, 6], [2, 3]).unwrap();
+    assert_eq!((m.shape(), m.elements().len()), ([2, 3], 6));
+}

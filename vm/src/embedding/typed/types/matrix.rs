@@ -1,0 +1,139 @@
+//! Matrices: slices with a shape, which stand for arrays of rows.
+
+use super::{Adjoints, Argument, Extent, check_that, vectors};
+use crate::bytecode::module::HostType;
+use crate::embedding::flat::ArgumentWriter;
+use crate::embedding::typed::TypeMismatch;
+use crate::trap::Limit;
+use std::fmt;
+
+/// A matrix of the host's: its elements row by row in one slice. It stands for an `Array (Array Real)` whose rows are
+/// of one length, or for one of other elements. What stands for it in a gradient is a vector of as many derivatives, in
+/// the same order.
+///
+/// ```
+/// # use dualvm_vm::{engine::{Engine, Module}, text, typed::Matrix};
+/// # let def = text::parse("type t0 = array real
+/// # type t1 = array t0
+/// # func \"element\" (t1, int, int) -> (real)
+/// #     export (m : Array (Array Real @t0) @t1, row : Int, column : Int) -> Real
+/// #     regs 1 real, 2 int, t1, t0
+/// #     {
+/// #     pelem p1, p0, i0
+/// #     elem r0, p1, i1
+/// #     ret (r0) }", "element.dvs").map_err(|errors| errors[0].to_string())?;
+/// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+/// // def element (m : Array (Array Real)) (row : Int) (column : Int) : Real = m[row][column]
+/// let element = module.function("element").ok_or("no such function")?.typed::<(Matrix, i64, i64), f64>()?;
+/// let m = Matrix::new(&[1.0, 2.0, 3.0,
+///                       4.0, 5.0, 6.0], [2, 3])?;
+/// let (value, (by_m, (), ())) = element.value_and_grad((m, 1, 0))?;
+/// assert_eq!(value, 4.0);
+/// assert_eq!(by_m, [0.0, 0.0, 0.0,
+///                   1.0, 0.0, 0.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Matrix<'a, T = f64> {
+    elements: &'a [T],
+    rows: usize,
+    columns: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// A matrix of `[rows, columns]`. Nothing is copied.
+    ///
+    /// # Errors
+    /// If there are not rows × columns elements.
+    pub fn new(elements: &'a [T], [rows, columns]: [usize; 2]) -> Result<Self, ShapeMismatch> {
+        if rows.checked_mul(columns) != Some(elements.len()) {
+            return Err(ShapeMismatch { shape: [rows, columns], found: elements.len() });
+        }
+        Ok(Matrix { elements, rows, columns })
+    }
+
+    /// The elements, row by row.
+    pub fn elements(&self) -> &'a [T] {
+        self.elements
+    }
+
+    /// How many rows and how many columns there are.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.rows, self.columns]
+    }
+
+    /// The n-th row, counted from 0; the caller knows that there is one.
+    fn row(&self, n: usize) -> &'a [T] {
+        &self.elements[n * self.columns..][..self.columns]
+    }
+}
+
+/// The types of rows and of elements, if a type is an array of arrays.
+fn row_and_element(ty: &HostType) -> Option<(&HostType, &HostType)> {
+    match ty {
+        HostType::Array { element: row, .. } => match &**row {
+            HostType::Array { element, .. } => Some((row, element)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl<T: Argument> Argument for Matrix<'_, T> {
+    type Gradient = T::Gradients;
+    vectors!();
+    fn name() -> String {
+        format!("Matrix<{}>", T::name())
+    }
+    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
+        let fits = row_and_element(ty).is_some_and(|(_, element)| T::check(element).is_ok());
+        check_that(fits, ty, <Self as Argument>::name)
+    }
+    fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
+        let (row, element) = row_and_element(ty).expect("the handle has compared the types");
+        // SAFETY: `check` has accepted the element's type.
+        unsafe { to.array(row, self.rows, |n, to| T::write_array(self.row(n), element, to)) }
+    }
+    #[inline]
+    fn gradient(&self, adjoints: &mut Adjoints<'_>) -> T::Gradients {
+        T::gradients(self.elements, adjoints)
+    }
+    #[inline]
+    fn gradient_into(&self, adjoints: &mut Adjoints<'_>, to: &mut T::Gradients) {
+        T::gradients_into(self.elements, adjoints, to);
+    }
+    #[inline]
+    fn extent(&self) -> Extent {
+        T::extent_of(self.elements)
+    }
+}
+
+/// A slice has another number of elements than a matrix of the shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShapeMismatch {
+    shape: [usize; 2],
+    found: usize,
+}
+
+impl ShapeMismatch {
+    /// How many rows and how many columns there should be.
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// How many elements the slice has.
+    pub fn found(&self) -> usize {
+        self.found
+    }
+}
+
+impl fmt::Display for ShapeMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ShapeMismatch { shape: [rows, columns], found } = self;
+        let elements = u128::from(*rows as u64) * u128::from(*columns as u64);
+        let plural = if elements == 1 { "" } else { "s" };
+        write!(f, "a matrix of {rows} × {columns}: expected {elements} element{plural}, found {found}")
+    }
+}
+
+impl std::error::Error for ShapeMismatch {}
