@@ -7,6 +7,7 @@
 use crate::arena::{Id, Table};
 use crate::copy::{Chooser, copy_function};
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
+use crate::fuse::fuse;
 use crate::graph;
 use crate::limits::Meter;
 use crate::optimise::pure_cost;
@@ -31,6 +32,10 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             return program;
         }
         repeat_tail_calls(&mut program.functions[id], &mut program.lists);
+    }
+    fuse(&mut program, meter);
+    if !meter.go_on() {
+        return program;
     }
     let mut graph = Table::default();
     let mut calls = Table::filled(0u32, program.functions.len());

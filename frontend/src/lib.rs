@@ -20,6 +20,7 @@ mod copy;
 mod core;
 mod diagnostics;
 mod exhaustive;
+mod fuse;
 mod graph;
 mod infer;
 mod inline;

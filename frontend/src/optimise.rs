@@ -8,6 +8,7 @@ mod dead;
 mod hoist;
 mod params;
 mod select;
+mod share;
 
 use crate::core::{Body, ExprId, ExprKind, Program};
 use crate::limits::Meter;
@@ -21,6 +22,9 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         let function = &mut functions[id];
         select::select(function, lists, meter);
         hoist::hoist(function, lists, meter);
+        share::share(function, lists, meter);
+        // Loads that were shared are out of branches now.
+        select::select(function, lists, meter);
         dead::drop_unused(function, meter);
     }
     if meter.go_on() && params::drop_unread(&mut program, meter) {

@@ -8,7 +8,9 @@ use crate::limits::Meter;
 /// Drops what a function computes in vain.
 pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
     let mut uses = Table::filled(0u32, function.body.vars.len());
-    // Parents before children.
+    // The places in `order` of the first and the last use of each variable.
+    let mut places = Table::filled(Extent::NONE, function.body.vars.len());
+    // Parents before children; a subtree stands together.
     let mut order = Vec::new();
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
@@ -18,6 +20,7 @@ pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
         }
         if let ExprKind::Var(var) = node.kind {
             uses[var] += 1;
+            places[var].extend(Extent { first: order.len(), last: order.len() });
         }
         order.push(expr);
         node.for_each_child(|child| pending.push(child));
@@ -25,17 +28,30 @@ pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
     // Inner blocks first, each from its last binding on. What is dropped only computes, so that it makes no difference
     // for what is around it.
     let mut only_computes = Table::filled(false, function.body.exprs.len());
-    for &expr in order.iter().rev() {
+    // What is bound in an expression may be used after it, which is then needed, too: where, and the subtree's end.
+    let mut is_free = Table::filled(false, function.body.exprs.len());
+    let mut needed = Table::filled(Extent::NONE, function.body.exprs.len());
+    let mut ends = Table::filled(0, function.body.exprs.len());
+    for (at, &expr) in order.iter().enumerate().rev() {
         if !meter.steps(1) {
             return;
         }
         let node = &function.body.exprs[expr];
-        let mut computes = only_computes_node(&node.kind);
-        node.for_each_child(|child| computes &= only_computes[child]);
+        let (mut computes, mut within, mut end) = (only_computes_node(&node.kind), Extent::NONE, at + 1);
+        node.for_each_child(|child| {
+            computes &= only_computes[child];
+            within.extend(needed[child]);
+            end = end.max(ends[child]);
+        });
+        if let ExprKind::Block(bindings, _) = &node.kind {
+            bindings.iter().flat_map(|binding| &binding.vars).for_each(|&var| within.extend(places[var]));
+        }
+        (needed[expr], ends[expr]) = (within, end);
         only_computes[expr] = computes;
+        is_free[expr] = computes && within.first >= at && within.last < end;
         let ExprKind::Block(bindings, value) = &node.kind else { continue };
         let is_dropped = |vars: &[Var], value: ExprId, uses: &Table<Var, u32>| {
-            only_computes[value] && vars.iter().all(|&var| uses[var] == 0)
+            is_free[value] && vars.iter().all(|&var| uses[var] == 0)
         };
         if !bindings.iter().any(|binding| is_dropped(&binding.vars, binding.value, &uses)) {
             continue;
@@ -51,6 +67,22 @@ pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
         }
         kept.reverse();
         function.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
+    }
+}
+
+/// A range of places, both ends included.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    first: usize,
+    last: usize,
+}
+
+impl Extent {
+    /// Starts after everything and ends before it.
+    const NONE: Extent = Extent { first: usize::MAX, last: 0 };
+
+    fn extend(&mut self, other: Extent) {
+        *self = Extent { first: self.first.min(other.first), last: self.last.max(other.last) };
     }
 }
 

@@ -1,0 +1,163 @@
+//! Fusion: a list that one function makes and the next one takes apart at once is never made.
+//!
+//! `sum (zip_with (*) xs ys)` calls a *producer*, whose results are an empty list, or elements before a list that a call
+//! of itself makes; and a *consumer*, which begins with a choice by the list's tag, and hands the rest on to a call of
+//! itself or to its next iteration. Both together are one function, which is the producer with the consumer's arms in
+//! the place of its results (deforestation, Wadler 1990). That function may be a producer or a consumer in turn.
+//!
+//! The elements are combined in the order in which they were before. What changes is when: the producer's work for an
+//! element comes after the consumer's for the one before it. Nobody can tell if what the consumer does before it goes
+//! on can't trap, or if nothing of the producer can. Nor may the consumer stop before the producer would have trapped,
+//! or run for ever where the producer would have run out of stack.
+//!
+//! Runs before functions are inlined, where each function is still by itself.
+
+mod analysis;
+mod graft;
+
+use crate::arena::Id;
+use crate::core::{Body, ExprId, ExprKind, Function, FunctionId, Program, TypeLists};
+use crate::inline::all_nodes;
+use crate::limits::{Count, Meter};
+use analysis::{Consumer, Producer};
+use std::collections::HashMap;
+
+/// Functions of more nodes than this are not fused.
+const NODES_MAX: usize = 400;
+/// How many functions may be fused into one.
+const DEPTH_MAX: u32 = 8;
+
+/// The tags of lists.
+const EMPTY: u16 = 0;
+const CONS: u16 = 1;
+
+/// Fuses calls of functions. If the compilation is stopped, what comes of the program has no meaning.
+pub(crate) fn fuse(program: &mut Program, meter: &Meter) {
+    let count = program.functions.len();
+    let mut fuser =
+        Fuser { program, meter, fused: HashMap::new(), depths: HashMap::new(), traps: HashMap::new(), left: count };
+    (0..count).for_each(|at| fuser.sink_calls(FunctionId::from_index(at)));
+    let mut at = 0;
+    while at < fuser.program.functions.len() && meter.go_on() {
+        fuser.function(FunctionId::from_index(at));
+        at += 1;
+    }
+}
+
+struct Fuser<'f> {
+    program: &'f mut Program,
+    meter: &'f Meter,
+    /// What a consumer, by its function and the parameter that is the list, and a producer are together.
+    fused: HashMap<(FunctionId, usize, FunctionId), Option<FunctionId>>,
+    /// How many functions are in one.
+    depths: HashMap<FunctionId, u32>,
+    /// Which functions may trap or run for ever.
+    traps: HashMap<FunctionId, bool>,
+    /// How many functions may still be made.
+    left: usize,
+}
+
+impl Fuser<'_> {
+    /// Fuses the calls in a function, the inner ones first.
+    fn function(&mut self, id: FunctionId) {
+        let mut nodes = all_nodes(&self.program.functions[id], self.meter);
+        nodes.reverse();
+        for expr in nodes {
+            if let ExprKind::Call(consumer, _) = self.program.functions[id].body.exprs[expr].kind {
+                self.call(id, expr, consumer);
+            }
+        }
+    }
+
+    /// Fuses a call with those in its arguments.
+    fn call(&mut self, caller: FunctionId, expr: ExprId, consumer: FunctionId) {
+        let body = &self.program.functions[caller].body;
+        let ExprKind::Call(_, args) = &body.exprs[expr].kind else { return };
+        let count = self.program.functions[consumer].params.len();
+        let Some(args) = flat_args(body, &self.program.lists, args, count) else { return };
+        for (at, &arg) in args.iter().enumerate() {
+            let body = &self.program.functions[caller].body;
+            let ExprKind::Call(producer, made_of) = &body.exprs[arg].kind else { continue };
+            let (producer, made_of) = (*producer, made_of.clone());
+            let is_other = |&(other, _): &(usize, &ExprId)| other != at;
+            let mut others = args.iter().enumerate().filter(is_other);
+            if !others.all(|(_, &other)| !self.may_trap_in(caller, other)) {
+                continue;
+            }
+            let Some(count) = self.together(consumer, at, producer) else { continue };
+            let others: Vec<ExprId> = args.iter().enumerate().filter(is_other).map(|(_, &other)| other).collect();
+            let all = made_of.iter().copied().chain(others).collect();
+            self.program.functions[caller].body.exprs[expr].kind = ExprKind::Call(count, all);
+            return;
+        }
+    }
+
+    /// The function that a consumer and a producer are together. Its parameters are the producer's, and then the
+    /// consumer's others.
+    fn together(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
+        let key = (consumer, at, producer);
+        if let Some(&known) = self.fused.get(&key) {
+            return known;
+        }
+        self.fused.insert(key, None);
+        let made = self.make(consumer, at, producer);
+        self.fused.insert(key, made);
+        if let Some(made) = made {
+            // Its calls of itself are still calls of both.
+            crate::stack::grown(|| self.function(made));
+        }
+        made
+    }
+
+    fn add(&mut self, mut function: Function, name: String) -> FunctionId {
+        function.id = self.program.functions.next_id();
+        function.name = name;
+        function.interface = None;
+        self.meter.nodes(Count::Code, function.body.exprs.len());
+        self.program.functions.push(function)
+    }
+
+    fn make(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
+        let depth = |fuser: &Self, id| fuser.depths.get(&id).copied().unwrap_or(1);
+        let depth = depth(self, consumer) + depth(self, producer);
+        if self.left == 0 || depth > DEPTH_MAX || consumer == producer {
+            return None;
+        }
+        let is_small = |id: FunctionId| self.program.functions[id].body.exprs.len() <= NODES_MAX;
+        if !is_small(consumer) || !is_small(producer) {
+            return None;
+        }
+        let makes = Producer::of(&self.program.functions[producer], &self.program.lists)?;
+        let takes = Consumer::of(&self.program.functions[consumer], at, &self.program.lists)?;
+        if makes.rest_index != usize::from(takes.rest_index) {
+            return None;
+        }
+        // What comes before the rest is taken can't trap, and the rest is always taken.
+        let is_quiet = takes.is_strict && takes.before.iter().all(|&before| !self.may_trap_in(consumer, before));
+        let keeps_order = is_quiet && (makes.ends || !takes.repeats);
+        if !keeps_order && !(makes.ends && self.is_harmless(producer)) {
+            return None;
+        }
+        self.left -= 1;
+        let [consumed, produced] = [consumer, producer].map(|id| &self.program.functions[id]);
+        let name = format!("{} after {}", consumed.name, produced.name);
+        let function = graft::together([consumed, produced], at, &makes, &takes, &mut self.program.lists);
+        let made = self.add(function, name);
+        self.depths.insert(made, depth);
+        Some(made)
+    }
+}
+
+/// The only expression for each parameter of a call, if they can be told apart.
+fn flat_args(body: &Body, lists: &TypeLists, args: &[ExprId], count: usize) -> Option<Vec<ExprId>> {
+    let mut flat = Vec::new();
+    let mut pending: Vec<ExprId> = args.iter().rev().copied().collect();
+    while let Some(arg) = pending.pop() {
+        match &body.exprs[arg].kind {
+            ExprKind::Values(parts) => pending.extend(parts.iter().rev()),
+            _ if lists.get(body.exprs[arg].types).len() == 1 => flat.push(arg),
+            _ => return None,
+        }
+    }
+    (flat.len() == count).then_some(flat)
+}

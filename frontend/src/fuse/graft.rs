@@ -1,0 +1,375 @@
+//! Puts a consumer's arms in the place of a producer's results.
+
+use super::analysis::{Consumer, Made, Producer};
+use super::{CONS, flat_args};
+use crate::arena::Id;
+use crate::core::{
+    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Label, Range, Repeat, TypeList, TypeLists,
+    Var,
+};
+use crate::source::Span;
+use dualvm_vm::module::ValueType;
+
+/// A consumer and a producer in one function, whose parameters are the producer's and the consumer's others. Its name is
+/// the producer's.
+pub(super) fn together(
+    [consumer, producer]: [&Function; 2],
+    at: usize,
+    makes: &Producer,
+    takes: &Consumer,
+    lists: &mut TypeLists,
+) -> Function {
+    let mut function = producer.clone();
+    function.results = consumer.results;
+    for &expr in &makes.spine {
+        function.body.exprs[expr].types = consumer.results;
+    }
+    let mut grafter = Grafter { consumer, at, takes, body: function.body, lists, others: Vec::new(), head: None };
+    let others = consumer.params.iter().enumerate().filter(|&(other, _)| other != at);
+    let others: Vec<(Var, Var)> =
+        others.map(|(_, &var)| (var, grafter.body.vars.push(consumer.body.vars[var]))).collect();
+    let outer: Vec<Var> = others.iter().map(|other| other.1).collect();
+    let root = match &consumer.body.exprs[consumer.root].kind {
+        ExprKind::Repeat(repeat) => grafter.repetition(&mut function.params, function.root, makes, repeat, others),
+        _ => {
+            grafter.others = others;
+            grafter.results(makes);
+            function.root
+        }
+    };
+    function.params.extend(outer);
+    function.body = grafter.body;
+    function.root = root;
+    function
+}
+
+/// The repetition that both together are.
+struct Head {
+    label: Label,
+    /// Which of the producer's parameters it carries, by their places.
+    carried: Vec<usize>,
+    /// The place of the list among the parameters of the consumer's repetition.
+    list: usize,
+}
+
+struct Grafter<'g> {
+    consumer: &'g Function,
+    at: usize,
+    takes: &'g Consumer,
+    body: Body,
+    lists: &'g mut TypeLists,
+    /// The consumer's variables that are known where its arms begin, and what they are.
+    others: Vec<(Var, Var)>,
+    head: Option<Head>,
+}
+
+impl Grafter<'_> {
+    fn make(&mut self, kind: ExprKind, types: TypeList, span: Span) -> ExprId {
+        self.body.exprs.push(Expr { kind, types, span })
+    }
+
+    fn variable(&mut self, var: Var, span: Span) -> ExprId {
+        self.body.atom(Atom::Var(var), span, self.lists)
+    }
+
+    fn variables(&mut self, vars: &[Var], span: Span) -> ExprId {
+        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, span)).collect();
+        let types: Vec<ValueType> = vars.iter().map(|&var| self.body.vars[var]).collect();
+        let types = self.lists.intern(&types);
+        self.make(ExprKind::Values(uses), types, span)
+    }
+
+    /// Makes a repetition of the producer's body. What each of its calls of itself hands on as it is stays outside.
+    fn repetition(
+        &mut self,
+        params: &mut [Var],
+        root: ExprId,
+        makes: &Producer,
+        repeat: &Repeat,
+        others: Vec<(Var, Var)>,
+    ) -> ExprId {
+        let span = self.body.exprs[root].span;
+        let changes = |&at: &usize| {
+            makes.results.iter().any(|(_, made)| match made {
+                Made::Element { args, .. } => {
+                    !matches!(self.body.exprs[args[at]].kind, ExprKind::Var(var) if var == params[at])
+                }
+                _ => false,
+            })
+        };
+        let carried: Vec<usize> = (0..params.len()).filter(changes).collect();
+        let (mut inner, mut init) = (Vec::new(), Vec::new());
+        for &at in &carried {
+            inner.push(params[at]);
+            params[at] = self.body.vars.push(self.body.vars[params[at]]);
+            init.push(params[at]);
+        }
+        // What the consumer's repetition carries begins with what its initial values are, which are variables.
+        let ExprKind::Values(first) = &self.consumer.body.exprs[repeat.init].kind else {
+            unreachable!("the consumer was looked at")
+        };
+        let mut list = 0;
+        self.others = others.clone();
+        for (place, (&param, &first)) in repeat.params.iter().zip(first).enumerate() {
+            if param == self.takes.list {
+                list = place;
+                continue;
+            }
+            let ExprKind::Var(first) = self.consumer.body.exprs[first].kind else {
+                unreachable!("self tail calls become repetitions that begin with parameters")
+            };
+            let outer = others.iter().find(|other| other.0 == first).expect("it is a parameter");
+            let carried = self.body.vars.push(self.body.vars[outer.1]);
+            self.others.push((param, carried));
+            inner.push(carried);
+            init.push(outer.1);
+        }
+        let label = self.body.labels.push(());
+        self.head = Some(Head { label, carried, list });
+        self.results(makes);
+        let init = self.variables(&init, span);
+        let repeat = Repeat { label, params: inner.into(), init, body: root };
+        self.make(ExprKind::Repeat(Box::new(repeat)), self.consumer.results, span)
+    }
+
+    /// Replaces all results.
+    fn results(&mut self, makes: &Producer) {
+        for (expr, made) in &makes.results {
+            let span = self.body.exprs[*expr].span;
+            let kind = match made {
+                Made::Empty => {
+                    let shift = self.append();
+                    let arm = shift.expr(self.takes.arms[0]);
+                    let bindings = self.known(shift, span);
+                    ExprKind::Block(bindings.into(), arm)
+                }
+                Made::Element { heads, call, args } => self.element(heads, *call, args, span),
+                Made::Other => {
+                    let node = self.body.exprs[*expr].clone();
+                    let list = self.body.exprs.push(node);
+                    self.call(list, span)
+                }
+            };
+            self.body.exprs[*expr] = Expr { kind, types: self.consumer.results, span };
+        }
+    }
+
+    /// Appends the consumer's expressions.
+    fn append(&mut self) -> Shift {
+        let shift = Shift { exprs: self.body.exprs.len(), vars: self.body.vars.len(), labels: self.body.labels.len() };
+        let Body { exprs, vars, labels } = &self.consumer.body;
+        for (_, expr) in exprs.iter() {
+            let mut expr = expr.clone();
+            shift.kind(&mut expr.kind);
+            self.body.exprs.push(expr);
+        }
+        vars.iter().for_each(|(_, &ty)| {
+            self.body.vars.push(ty);
+        });
+        labels.ids().for_each(|_| {
+            self.body.labels.push(());
+        });
+        shift
+    }
+
+    /// Bindings of what an appended arm knows.
+    fn known(&mut self, shift: Shift, span: Span) -> Vec<Binding> {
+        let others = self.others.clone();
+        let known = others
+            .into_iter()
+            .map(|(var, is)| Binding { vars: Box::new([shift.var(var)]), value: self.variable(is, span) });
+        known.collect()
+    }
+
+    /// Elements before a list: the consumer's arm, which goes on with the producer's call.
+    fn element(&mut self, heads: &[ExprId], call: ExprId, args: &[ExprId], span: Span) -> ExprKind {
+        let shift = self.append();
+        let mut bindings = Vec::new();
+        let mut fields: Vec<Var> = Vec::new();
+        for &head in heads {
+            let types = self.lists.get(self.body.exprs[head].types).to_vec();
+            let vars: Box<[Var]> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+            fields.extend(&vars);
+            bindings.push(Binding { vars, value: head });
+        }
+        let known = self.known(shift, span);
+        bindings.extend(known);
+        let (list, rest) = (shift.var(self.takes.list), shift.var(self.takes.rest));
+        for at in shift.exprs..shift.exprs + self.consumer.body.exprs.len() {
+            let expr = ExprId::from_index(at);
+            match &mut self.body.exprs[expr].kind {
+                ExprKind::Block(inner, _) if inner.iter().any(|binding| *binding.vars == [rest]) => {
+                    *inner = inner.iter().filter(|binding| *binding.vars != [rest]).cloned().collect();
+                }
+                ExprKind::Payload(Field { tag: CONS, index }, object) => {
+                    let (object, index) = (*object, usize::from(*index));
+                    if matches!(self.body.exprs[object].kind, ExprKind::Var(var) if var == list)
+                        && let Some(&field) = fields.get(index)
+                    {
+                        self.body.exprs[expr].kind = ExprKind::Var(field);
+                    }
+                }
+                _ => {}
+            }
+        }
+        match &self.head {
+            None => {
+                let place = shift.expr(self.takes.rest_use);
+                self.body.exprs[place] = self.body.exprs[call].clone();
+            }
+            Some(head) => self.jump_on(shift, args, (head.label, head.list, head.carried.clone())),
+        }
+        ExprKind::Block(bindings.into(), shift.expr(self.takes.arms[1]))
+    }
+
+    /// Makes the appended jump to the consumer's next iteration one to the next iteration of both.
+    fn jump_on(&mut self, shift: Shift, args: &[ExprId], (label, list, carried): (Label, usize, Vec<usize>)) {
+        let ExprKind::Repeat(repeat) = &self.consumer.body.exprs[self.consumer.root].kind else {
+            unreachable!("only repetitions have a head")
+        };
+        let old = shift.label(repeat.label);
+        for at in shift.exprs..shift.exprs + self.consumer.body.exprs.len() {
+            let expr = ExprId::from_index(at);
+            let ExprKind::Jump(to, own) = &self.body.exprs[expr].kind else { continue };
+            if *to != old {
+                continue;
+            }
+            let own = flat_args(&self.body, self.lists, own, repeat.params.len()).expect("the consumer was looked at");
+            let others = own.iter().enumerate().filter(|&(place, _)| place != list).map(|(_, &arg)| arg);
+            let all = carried.iter().map(|&at| args[at]).chain(others).collect();
+            self.body.exprs[expr].kind = ExprKind::Jump(label, all);
+        }
+    }
+
+    /// A call of the consumer.
+    fn call(&mut self, list: ExprId, span: Span) -> ExprKind {
+        let mut args = Vec::new();
+        for (at, param) in self.consumer.params.iter().enumerate() {
+            if at == self.at {
+                args.push(list);
+                continue;
+            }
+            // What a repetition carries has the values of this iteration.
+            let carried = match &self.consumer.body.exprs[self.consumer.root].kind {
+                ExprKind::Repeat(repeat) => self.carries(repeat, *param),
+                _ => *param,
+            };
+            let known = self.others.iter().rev().find(|other| other.0 == carried);
+            let var = known.expect("all other parameters are known").1;
+            args.push(self.variable(var, span));
+        }
+        ExprKind::Call(self.consumer.id, args.into())
+    }
+
+    /// The variable of a repetition that begins with a parameter, or else the parameter.
+    fn carries(&self, repeat: &Repeat, param: Var) -> Var {
+        let ExprKind::Values(init) = &self.consumer.body.exprs[repeat.init].kind else { return param };
+        let begins = |init: &ExprId| matches!(self.consumer.body.exprs[*init].kind, ExprKind::Var(var) if var == param);
+        init.iter().position(begins).map_or(param, |place| repeat.params[place])
+    }
+}
+
+/// Where something was appended.
+#[derive(Clone, Copy)]
+struct Shift {
+    exprs: usize,
+    vars: usize,
+    labels: usize,
+}
+
+impl Shift {
+    fn expr(self, expr: ExprId) -> ExprId {
+        ExprId::from_index(expr.index() + self.exprs)
+    }
+
+    fn var(self, var: Var) -> Var {
+        Var::from_index(var.index() + self.vars)
+    }
+
+    fn label(self, label: Label) -> Label {
+        Label::from_index(label.index() + self.labels)
+    }
+
+    fn exprs(self, exprs: &mut [ExprId]) {
+        exprs.iter_mut().for_each(|expr| *expr = self.expr(*expr));
+    }
+
+    fn vars(self, vars: &mut [Var]) {
+        vars.iter_mut().for_each(|var| *var = self.var(*var));
+    }
+
+    fn range(self, range: &mut Range) {
+        let Range { index, from, to } = range;
+        (*index, *from, *to) = (self.var(*index), self.expr(*from), self.expr(*to));
+    }
+
+    /// Renumbers what an expression mentions.
+    fn kind(self, kind: &mut ExprKind) {
+        match kind {
+            ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Trap(_) => {}
+            ExprKind::Var(var) => *var = self.var(*var),
+            ExprKind::Values(list)
+            | ExprKind::Scalar(_, list)
+            | ExprKind::Call(_, list)
+            | ExprKind::ParallelMap(_, list)
+            | ExprKind::Pack(_, list)
+            | ExprKind::Construct(_, list)
+            | ExprKind::Closure(_, list) => self.exprs(list),
+            ExprKind::Jump(label, list) => {
+                *label = self.label(*label);
+                self.exprs(list);
+            }
+            ExprKind::Fork(tasks) => tasks.iter_mut().for_each(|task| self.exprs(&mut task.args)),
+            ExprKind::CallClosure(callee, list) => {
+                *callee = self.expr(*callee);
+                self.exprs(list);
+            }
+            ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
+                self.exprs(pair);
+            }
+            ExprKind::Not(operand) | ExprKind::Length(operand) | ExprKind::Payload(_, operand) => {
+                *operand = self.expr(*operand);
+            }
+            ExprKind::If(parts) => self.exprs(parts),
+            ExprKind::Block(bindings, value) => {
+                for binding in bindings {
+                    self.vars(&mut binding.vars);
+                    binding.value = self.expr(binding.value);
+                }
+                *value = self.expr(*value);
+            }
+            ExprKind::Loop(repeat) => {
+                self.vars(&mut repeat.vars);
+                repeat.init = self.expr(repeat.init);
+                match &mut repeat.iteration {
+                    Iteration::While(cond) => *cond = self.expr(*cond),
+                    Iteration::Range(range) => self.range(range),
+                }
+                repeat.body = self.expr(repeat.body);
+            }
+            ExprKind::Collect(_, collect) => {
+                self.range(&mut collect.range);
+                collect.body = self.expr(collect.body);
+            }
+            ExprKind::Switch(switch) => {
+                switch.object = self.expr(switch.object);
+                switch.arms.iter_mut().for_each(|arm| arm.1 = self.expr(arm.1));
+                switch.default = switch.default.map(|default| self.expr(default));
+            }
+            ExprKind::Join(join) => {
+                join.value = self.expr(join.value);
+                for labelled in &mut join.bodies {
+                    labelled.label = self.label(labelled.label);
+                    self.vars(&mut labelled.params);
+                    labelled.body = self.expr(labelled.body);
+                }
+            }
+            ExprKind::Repeat(repeat) => {
+                repeat.label = self.label(repeat.label);
+                self.vars(&mut repeat.params);
+                repeat.init = self.expr(repeat.init);
+                repeat.body = self.expr(repeat.body);
+            }
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! Common subexpressions: what was computed already, or loaded from an array or an object, is not computed again.
+//!
+//! Values are numbered in the order of evaluation: two expressions have the same number if they are the same operation
+//! on the same numbers. Arrays and objects never change, so loads are operations, too. Where an expression is evaluated
+//! whose number is *available*, i.e. that of one that was evaluated on every way here, it becomes a variable that holds
+//! the first one's value. So of two operations that trap alike only the first is left, which is the one that traps. The
+//! same table knows which tag an object has, and so which arm of a choice is taken.
+//!
+//! A shared value has to be kept from its first use to its last, and there is a point where that costs more than to
+//! compute it again. Across calls, registers go to memory and come back: cheap operations and loads don't cross them.
+//! Across control flow, a real that is kept gets a slot and a record of its own: cheap operations on reals don't leave
+//! their straight line.
+
+use super::scalar_cost;
+use crate::arena::Table;
+use crate::core::{
+    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Switch, TypeLists,
+    Var,
+};
+use crate::limits::{Count, Meter};
+use crate::source::Span;
+use dualvm_vm::isa::Op;
+use dualvm_vm::module::ValueType;
+use std::collections::{HashMap, HashSet};
+
+/// The nodes that naming an expression adds: the expression itself, and a use.
+const NAMING_NODES: usize = 2;
+
+/// Computes each value of a function once.
+pub(super) fn share(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
+    let mut sharer = Sharer {
+        values: Table::filled(None, function.body.vars.len()),
+        aliases: Table::filled(None, function.body.vars.len()),
+        body: &mut function.body,
+        lists,
+        meter,
+        numbers: HashMap::new(),
+        available: Table::default(),
+        shapes: HashMap::new(),
+        changes: Vec::new(),
+        jumped_to: HashSet::new(),
+        line: 0,
+        lines: 1,
+        calls: 0,
+    };
+    sharer.expr(function.root);
+}
+
+crate::arena::id_types! {
+    /// What an expression computes: equal numbers, equal values.
+    Number;
+}
+
+/// An operation, and the numbers of its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Operation {
+    Real(u64),
+    Int(i64),
+    Scalar(Op, [Option<Number>; 3]),
+    Compare(crate::core::Comparison, [Number; 2]),
+    Length(Number),
+    Element([Number; 2]),
+    Payload(Field, Number),
+    /// One of the values of an operation that has several.
+    Part(u32, Number),
+}
+
+/// Where a value was computed.
+#[derive(Clone, Debug)]
+struct Place {
+    /// The expression.
+    site: ExprId,
+    /// The variables that hold its values, if they have names.
+    vars: Option<Box<[Var]>>,
+    /// The straight line that the expression is on.
+    line: u32,
+    /// How many calls there were before.
+    calls: u32,
+    /// How many changes there were before.
+    since: usize,
+}
+
+/// What is known of an object.
+#[derive(Clone, Debug)]
+struct Shape {
+    tag: u16,
+    /// What its payload holds, where that is known and needs no evaluation.
+    fields: Box<[ExprId]>,
+}
+
+/// How far a value may be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reach {
+    /// To the end of the straight line.
+    Line,
+    /// To the next call.
+    Call,
+    /// As long as there is use for it.
+    Everywhere,
+}
+
+/// What is to be taken back at the end of a scope.
+#[derive(Debug)]
+enum Change {
+    Available(Number, Option<Place>),
+    Shape(Number, Option<Shape>),
+}
+
+struct Sharer<'s> {
+    body: &'s mut Body,
+    lists: &'s mut TypeLists,
+    meter: &'s Meter,
+    /// The numbers of the variables.
+    values: Table<Var, Option<Number>>,
+    /// The variables that others are the same as.
+    aliases: Table<Var, Option<Var>>,
+    numbers: HashMap<Operation, Number>,
+    /// Where each number was computed on every way here.
+    available: Table<Number, Option<Place>>,
+    /// What is known of objects here.
+    shapes: HashMap<Number, Shape>,
+    changes: Vec<Change>,
+    /// The labels that there are jumps to so far.
+    jumped_to: HashSet<Label>,
+    line: u32,
+    lines: u32,
+    calls: u32,
+}
+
+impl Sharer<'_> {
+    fn new_number(&mut self) -> Number {
+        self.available.push(None)
+    }
+
+    fn number(&mut self, operation: Operation) -> Number {
+        if let Some(&number) = self.numbers.get(&operation) {
+            return number;
+        }
+        let number = self.new_number();
+        self.numbers.insert(operation, number);
+        number
+    }
+
+    /// Gives variables numbers that nothing else has.
+    fn define(&mut self, vars: &[Var]) {
+        for &var in vars {
+            self.values[var] = Some(self.new_number());
+        }
+    }
+
+    /// Runs something and takes back what it has made available.
+    fn scoped<T>(&mut self, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let mark = self.changes.len();
+        let made = inside(self);
+        self.back_to(mark);
+        made
+    }
+
+    fn back_to(&mut self, mark: usize) {
+        for change in self.changes.drain(mark..).rev() {
+            match change {
+                Change::Available(number, old) => self.available[number] = old,
+                Change::Shape(number, Some(old)) => {
+                    self.shapes.insert(number, old);
+                }
+                Change::Shape(number, None) => {
+                    self.shapes.remove(&number);
+                }
+            }
+        }
+    }
+
+    fn make_available(&mut self, number: Number, place: Place) {
+        let old = self.available[number].replace(place);
+        self.changes.push(Change::Available(number, old));
+    }
+
+    fn note_shape(&mut self, number: Number, shape: Shape) {
+        let old = self.shapes.insert(number, shape);
+        self.changes.push(Change::Shape(number, old));
+    }
+
+    fn new_line(&mut self) {
+        self.line = self.lines;
+        self.lines += 1;
+    }
+
+    /// Something that may or may not be evaluated, or repeatedly.
+    fn branch(&mut self, expr: ExprId) {
+        self.new_line();
+        self.scoped(|sharer| sharer.expr(expr));
+        self.new_line();
+    }
+
+    /// Walks an expression, and says what it computes. Once the compilation is stopped, nothing changes any more.
+    fn expr(&mut self, expr: ExprId) -> Number {
+        if !self.meter.step(self.body.exprs[expr].span) {
+            return self.new_number();
+        }
+        crate::stack::grown(|| self.expr_here(expr))
+    }
+
+    fn exprs(&mut self, exprs: &[ExprId]) {
+        for &expr in exprs {
+            self.expr(expr);
+        }
+    }
+
+    fn expr_here(&mut self, expr: ExprId) -> Number {
+        // A node changes only when it has been walked, so that its own kind can be elsewhere meanwhile.
+        let mut kind = std::mem::replace(&mut self.body.exprs[expr].kind, ExprKind::Int(0));
+        let mark = self.changes.len();
+        let operation = match &mut kind {
+            ExprKind::Var(var) => {
+                *var = self.aliases[*var].unwrap_or(*var);
+                let number = self.values[*var];
+                let number = number.unwrap_or_else(|| self.new_number());
+                self.values[*var] = Some(number);
+                self.body.exprs[expr].kind = kind;
+                return number;
+            }
+            ExprKind::Real(value) => {
+                let number = self.number(Operation::Real(value.to_bits()));
+                self.body.exprs[expr].kind = kind;
+                return number;
+            }
+            ExprKind::Int(value) => {
+                let number = self.number(Operation::Int(*value));
+                self.body.exprs[expr].kind = kind;
+                return number;
+            }
+            ExprKind::Scalar(op, args) => {
+                let mut numbers = [None; 3];
+                for (number, &arg) in numbers.iter_mut().zip(&*args) {
+                    *number = Some(self.expr(arg));
+                }
+                if matches!(op, Op::Add | Op::Mul | Op::IAdd | Op::IMul) {
+                    numbers[..2].sort_unstable();
+                }
+                Some(Operation::Scalar(*op, numbers))
+            }
+            ExprKind::Compare(comparison, pair) => {
+                Some(Operation::Compare(*comparison, pair.map(|part| self.expr(part))))
+            }
+            ExprKind::Length(array) => Some(Operation::Length(self.expr(*array))),
+            ExprKind::Element(_, pair) => Some(Operation::Element(pair.map(|part| self.expr(part)))),
+            ExprKind::Payload(field, object) => {
+                let object = self.expr(*object);
+                let known = self.shapes.get(&object).and_then(|shape| shape.fields.get(usize::from(field.index)));
+                if let Some(&known) = known {
+                    // A variable or a constant.
+                    self.body.exprs[expr].kind = self.body.exprs[known].kind.clone();
+                    return self.expr_here(expr);
+                }
+                Some(Operation::Payload(*field, object))
+            }
+            _ => None,
+        };
+        match operation {
+            Some(operation) => {
+                self.body.exprs[expr].kind = kind;
+                let number = self.number(operation);
+                self.computed(expr, number, mark);
+                number
+            }
+            None => self.compound(expr, kind),
+        }
+    }
+
+    /// An operation was met: its value is taken from where it was computed before, or is available from here on.
+    fn computed(&mut self, expr: ExprId, number: Number, mark: usize) {
+        let reach = self.reach(expr);
+        let is_in_reach = |place: &Place| match reach {
+            Reach::Line => place.line == self.line && place.calls == self.calls,
+            Reach::Call => place.calls == self.calls,
+            Reach::Everywhere => true,
+        };
+        let since = self.changes.len();
+        let Some(place) = self.available[number].as_ref().filter(|place| is_in_reach(place)) else {
+            let place = Place { site: expr, vars: None, line: self.line, calls: self.calls, since };
+            return self.make_available(number, place);
+        };
+        // A block in the expression may have the same in it.
+        if place.since >= mark {
+            return;
+        }
+        // What was available only within the expression goes with it.
+        self.back_to(mark);
+        let Expr { types, span, .. } = self.body.exprs[expr];
+        let vars = self.name(number);
+        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, span)).collect();
+        self.body.exprs[expr] = match uses[..] {
+            [only] => self.body.exprs[only].clone(),
+            _ => Expr { kind: ExprKind::Values(uses), types, span },
+        };
+    }
+
+    /// The variables that hold an available value.
+    fn name(&mut self, number: Number) -> Box<[Var]> {
+        let place = self.available[number].as_mut().expect("the caller has looked");
+        let site = place.site;
+        if let Some(vars) = &place.vars {
+            return vars.clone();
+        }
+        self.meter.nodes(Count::Code, NAMING_NODES);
+        let Expr { types, span, .. } = self.body.exprs[site];
+        let vars: Box<[Var]> = self.lists.get(types).iter().map(|&ty| self.body.vars.push(ty)).collect();
+        place.vars = Some(vars.clone());
+        for at in 0..vars.len() {
+            let value = match vars.len() {
+                1 => number,
+                _ => self.number(Operation::Part(at as u32, number)),
+            };
+            self.values.push(Some(value));
+            self.aliases.push(None);
+        }
+        let value = self.body.exprs[site].clone();
+        let value = self.body.exprs.push(value);
+        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, span)).collect();
+        let result = match uses[..] {
+            [only] => only,
+            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(uses), types, span }),
+        };
+        let binding = Binding { vars: vars.clone(), value };
+        self.body.exprs[site].kind = ExprKind::Block(Box::new([binding]), result);
+        vars
+    }
+
+    fn variable(&mut self, var: Var, span: Span) -> ExprId {
+        let types = self.lists.intern(&[self.body.vars[var]]);
+        self.body.exprs.push(Expr { kind: ExprKind::Var(var), types, span })
+    }
+
+    fn reach(&self, expr: ExprId) -> Reach {
+        let node = &self.body.exprs[expr];
+        match &node.kind {
+            ExprKind::Scalar(op, _) if scalar_cost(*op) > 1 => Reach::Everywhere,
+            ExprKind::Scalar(..) if self.lists.get(node.types) == [ValueType::Real] => Reach::Line,
+            _ => Reach::Call,
+        }
+    }
+
+    /// Walks an expression that isn't looked up.
+    fn compound(&mut self, expr: ExprId, kind: ExprKind) -> Number {
+        let mut number = None;
+        let kind = match kind {
+            ExprKind::Block(bindings, value) => {
+                let bindings = self.bindings(bindings);
+                number = Some(self.expr(value));
+                ExprKind::Block(bindings, value)
+            }
+            ExprKind::Values(parts) => {
+                for &part in &parts {
+                    number = Some(self.expr(part));
+                }
+                number = number.filter(|_| parts.len() == 1);
+                ExprKind::Values(parts)
+            }
+            ExprKind::And([first, second]) | ExprKind::Or([first, second]) => {
+                self.expr(first);
+                self.branch(second);
+                kind
+            }
+            ExprKind::If([cond, then, other]) => {
+                self.expr(cond);
+                self.branch(then);
+                self.branch(other);
+                kind
+            }
+            ExprKind::Construct(tag, parts) => {
+                self.exprs(&parts);
+                let is_atom = |&part: &ExprId| {
+                    matches!(self.body.exprs[part].kind, ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_))
+                };
+                let fields = if parts.iter().all(is_atom) { parts.clone() } else { Box::default() };
+                let made = self.new_number();
+                self.note_shape(made, Shape { tag, fields });
+                number = Some(made);
+                ExprKind::Construct(tag, parts)
+            }
+            ExprKind::Switch(switch) => return self.switch(expr, *switch),
+            ExprKind::Join(join) => return self.join(expr, *join),
+            ExprKind::Jump(label, args) => {
+                self.jumped_to.insert(label);
+                self.exprs(&args);
+                ExprKind::Jump(label, args)
+            }
+            ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_) => {
+                self.repetition(&kind);
+                kind
+            }
+            ExprKind::Fork(_) | ExprKind::ParallelMap(..) => {
+                // An argument that the task doesn't read is dropped later, with all that is named in it.
+                self.body.exprs[expr].kind = kind;
+                let mut args = Vec::new();
+                self.body.exprs[expr].for_each_child(|child| args.push(child));
+                for arg in args {
+                    self.scoped(|sharer| sharer.expr(arg));
+                }
+                self.calls += 1;
+                return self.new_number();
+            }
+            ExprKind::Call(..) | ExprKind::CallClosure(..) => {
+                self.body.exprs[expr].kind = kind;
+                self.children(expr);
+                self.calls += 1;
+                return self.new_number();
+            }
+            kind => {
+                self.body.exprs[expr].kind = kind;
+                self.children(expr);
+                return self.new_number();
+            }
+        };
+        self.body.exprs[expr].kind = kind;
+        number.unwrap_or_else(|| self.new_number())
+    }
+
+    fn children(&mut self, expr: ExprId) {
+        let mut children = Vec::new();
+        self.body.exprs[expr].for_each_child(|child| children.push(child));
+        self.exprs(&children);
+    }
+
+    /// Bindings without those whose values are variables already.
+    fn bindings(&mut self, bindings: Box<[Binding]>) -> Box<[Binding]> {
+        let mut kept = Vec::with_capacity(bindings.len());
+        for binding in bindings {
+            let number = self.expr(binding.value);
+            if let Some(known) = self.variables(binding.value, binding.vars.len()) {
+                for (&var, known) in binding.vars.iter().zip(known) {
+                    self.aliases[var] = Some(known);
+                    self.values[var] = self.values[known];
+                }
+                continue;
+            }
+            match *binding.vars {
+                [var] => self.values[var] = Some(number),
+                _ => {
+                    for (at, &var) in binding.vars.iter().enumerate() {
+                        self.values[var] = Some(self.number(Operation::Part(at as u32, number)));
+                    }
+                }
+            }
+            if let Some(place) = &mut self.available[number]
+                && place.site == binding.value
+                && place.vars.is_none()
+            {
+                place.vars = Some(binding.vars.clone());
+            }
+            kept.push(binding);
+        }
+        kept.into()
+    }
+
+    /// The variables that an expression is, if it is nothing else.
+    fn variables(&self, expr: ExprId, count: usize) -> Option<Vec<Var>> {
+        let var = |&part: &ExprId| match self.body.exprs[part].kind {
+            ExprKind::Var(var) => Some(var),
+            _ => None,
+        };
+        match &self.body.exprs[expr].kind {
+            ExprKind::Values(parts) if parts.len() == count => parts.iter().map(var).collect(),
+            _ => var(&expr).map(|var| vec![var]),
+        }
+    }
+
+    fn repetition(&mut self, kind: &ExprKind) {
+        match kind {
+            ExprKind::Loop(repeat) => {
+                let Loop { vars, init, iteration, body } = &**repeat;
+                self.expr(*init);
+                if let Iteration::Range(range) = iteration {
+                    self.exprs(&[range.from, range.to]);
+                    self.define(&[range.index]);
+                }
+                self.define(vars);
+                if let Iteration::While(cond) = iteration {
+                    // The condition may be written twice: nothing of it is known in the body.
+                    self.branch(*cond);
+                }
+                self.branch(*body);
+            }
+            ExprKind::Collect(_, collect) => {
+                self.exprs(&[collect.range.from, collect.range.to]);
+                self.define(&[collect.range.index]);
+                self.branch(collect.body);
+            }
+            ExprKind::Repeat(repeat) => {
+                self.expr(repeat.init);
+                self.define(&repeat.params);
+                self.branch(repeat.body);
+            }
+            _ => unreachable!("only loops repeat"),
+        }
+    }
+
+    /// A choice, or the arm of the tag that the object is known to have.
+    fn switch(&mut self, expr: ExprId, switch: Switch) -> Number {
+        let object = self.expr(switch.object);
+        if let Some(shape) = self.shapes.get(&object) {
+            let arm = switch.arms.iter().find(|arm| arm.0 == shape.tag).map(|arm| arm.1).or(switch.default);
+            let arm = arm.expect("a choice has an arm for every tag");
+            // The object itself may have to be evaluated.
+            let number = self.expr(arm);
+            let bindings: Box<[Binding]> = match self.body.exprs[switch.object].kind {
+                ExprKind::Var(_) => Box::default(),
+                _ => {
+                    let var = self.body.vars.push(self.lists.get(self.body.exprs[switch.object].types)[0]);
+                    self.values.push(Some(object));
+                    self.aliases.push(None);
+                    Box::new([Binding { vars: Box::new([var]), value: switch.object }])
+                }
+            };
+            // The arm stays a node of its own: it may be named later.
+            self.body.exprs[expr].kind = ExprKind::Block(bindings, arm);
+            return number;
+        }
+        for &(tag, arm) in &switch.arms {
+            self.new_line();
+            self.scoped(|sharer| {
+                sharer.note_shape(object, Shape { tag, fields: Box::default() });
+                sharer.expr(arm);
+            });
+        }
+        if let Some(default) = switch.default {
+            self.branch(default);
+        }
+        self.new_line();
+        self.body.exprs[expr].kind = ExprKind::Switch(Box::new(switch));
+        self.new_number()
+    }
+
+    /// A join without the bodies that nobody jumps to any more: they may read what is not bound any more.
+    fn join(&mut self, expr: ExprId, join: Join) -> Number {
+        self.branch(join.value);
+        let mut bodies: Vec<Labelled> = Vec::with_capacity(join.bodies.len());
+        for labelled in join.bodies {
+            if self.jumped_to.contains(&labelled.label) {
+                self.define(&labelled.params);
+                self.branch(labelled.body);
+                bodies.push(labelled);
+            }
+        }
+        self.body.exprs[expr].kind = match bodies.is_empty() {
+            true => ExprKind::Block(Box::default(), join.value),
+            false => ExprKind::Join(Box::new(Join { value: join.value, bodies: bodies.into() })),
+        };
+        self.new_number()
+    }
+}

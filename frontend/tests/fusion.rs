@@ -1,0 +1,109 @@
+//! Lists that are never made: what the generated code looks like, and that values, the order of sums and traps stay
+//! what they were.
+
+use dualvm_frontend::compile;
+use dualvm_vm::engine::{Config, Engine, Module};
+use dualvm_vm::isa::{Inst, Op};
+use dualvm_vm::module::ModuleDef;
+use dualvm_vm::value::Value;
+
+fn compiled(text: &str) -> ModuleDef {
+    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(dualvm_vm::verify::verify(&module).is_ok());
+    module
+}
+
+/// How often some instructions are in a program.
+fn counts<const N: usize>(text: &str, ops: [Op; N]) -> [usize; N] {
+    let module = compiled(text);
+    let code = || module.functions.iter().flat_map(|function| &function.body.code);
+    ops.map(|op| code().filter(|inst: &&Inst| inst.op == op).count())
+}
+
+/// What `f` of a program gives, or how it traps.
+fn run(text: &str, args: &[Value]) -> Result<Value, String> {
+    let engine = Engine::new(Config::default());
+    let module = Module::new(&engine, compiled(text)).unwrap();
+    let f = module.function("f").expect("the program defines `f`");
+    f.call(args).map_err(|error| error.to_string())
+}
+
+fn list(values: &[f64]) -> Value {
+    Value::Array(values.iter().map(|&value| Value::Real(value)).collect())
+}
+
+#[test]
+fn a_sum_of_products_makes_no_list() {
+    let text = "def f (a : List Real) (b : List Real) : Real = sum (zip_with (*) a b)";
+    assert_eq!(counts(text, [Op::VariantNew, Op::Call, Op::Mul, Op::Add]), [0, 1, 1, 1]);
+    // The shorter list counts, and the last product is added first.
+    let (a, b) = (list(&[1e16, 1.0, -1e16, 3.0]), list(&[1.0, 1.0, 1.0]));
+    assert_eq!(run(text, &[a, b]), Ok(Value::Real(1e16 + (1.0 - 1e16))));
+    let piped = "def f (a : List Real) (b : List Real) : Real = let products = zip_with (*) a b in products |> sum";
+    assert_eq!(counts(piped, [Op::VariantNew]), [0]);
+}
+
+#[test]
+fn a_left_fold_of_a_map_is_a_loop() {
+    let text = "def f (k : Real) (a : List Real) : Real = a |> map (* k) |> map (+ 1) |> fold (\\s x -> 2 * s + x) 0";
+    assert_eq!(counts(text, [Op::VariantNew, Op::Call, Op::TailCall, Op::Payload]), [0, 0, 0, 1]);
+    assert_eq!(run(text, &[Value::Real(3.0), list(&[1.0, 2.0])]), Ok(Value::Real(15.0)));
+    let text = "def f (a : List Real) : Int = len (filter (> 1) (map (* 2) a))";
+    assert_eq!(run(text, &[list(&[1.0, 0.25, 7.0])]), Ok(Value::Int(2)));
+}
+
+#[test]
+fn maps_of_maps_make_one_list() {
+    let text = "def f (a : List Real) : List Real = map exp (map (* 2) (zip_with (-) a a))";
+    assert_eq!(counts(text, [Op::Call]), [1]);
+    assert_eq!(run(text, &[list(&[1.0, 2.0])]), Ok(Value::Reals(vec![1.0, 1.0])));
+    let text = "def f (a : List Real) : Real = sum (append (map (* 2) a) [100]) + sum (map (* 3) (filter (> 1) a))";
+    assert_eq!(run(text, &[list(&[1.0, 2.0])]), Ok(Value::Real(112.0)));
+}
+
+#[test]
+fn a_list_that_is_used_twice_is_made() {
+    let text = "def f (a : List Real) : Real = let b = map exp a in sum b / to_real (len b)";
+    assert_eq!(counts(text, [Op::VariantNew])[0], 2);
+}
+
+#[test]
+fn the_trap_that_comes_first_is_the_same() {
+    // The map has traps in store, and the fold would stop at its first step.
+    let text = "def f (a : List Real) : Real =
+      fold (\\s x -> if x > 1 then error \"fold\" else s + x) 0 (map (\\x -> if x > 5 then error \"map\" else x) a)";
+    assert!(run(text, &[list(&[2.0, 6.0])]).unwrap_err().contains("map"));
+    assert!(run(text, &[list(&[2.0, 4.0])]).unwrap_err().contains("fold"));
+    // A consumer that stops at once.
+    let text = "def f (a : List Real) : Bool = any (> 1) (map (\\x -> if x > 5 then error \"map\" else x) a)";
+    assert!(run(text, &[list(&[2.0, 6.0])]).unwrap_err().contains("map"));
+    assert_eq!(run(text, &[list(&[2.0, 3.0])]), Ok(Value::Bool(true)));
+    let text = "def f (a : List Real) : Bool = any (> 1) (map (* 2) a)";
+    assert_eq!(counts(text, [Op::VariantNew, Op::Call]), [0, 0]);
+    // What comes after the rest may trap: all of the map's work is done by then.
+    let text = "def total xs = match xs with | [] -> 0 | x :: rest -> let s = total rest in
+        if s > 3 then error \"total\" else x + s
+    def f (a : List Real) : Real = total (map (\\x -> if x > 5 then error \"map\" else x) a)";
+    assert!(run(text, &[list(&[6.0, 2.0, 4.0])]).unwrap_err().contains("map"));
+    assert!(run(text, &[list(&[1.0, 2.0, 4.0])]).unwrap_err().contains("total"));
+}
+
+#[test]
+fn a_producer_without_end_runs_out_of_stack() {
+    let text = "def from (x : Real) : List Real = x :: from (x + 1)
+    def f (x : Real) : Bool = any (> 3) (from x)
+    def g (x : Real) : Real = fold (+) 0 (from x)";
+    let [calls] = counts(text, [Op::Call]);
+    assert!(calls >= 3, "{calls}");
+    assert!(run(text, &[Value::Real(1.0)]).is_err());
+}
+
+#[test]
+fn the_other_branch_of_a_tree_is_no_rest() {
+    let text = "type Tree = Leaf | Node Tree Tree
+    def right (n : Int) : Tree = if n == 0 then Leaf else Node Leaf (right (n - 1))
+    def lefts (t : Tree) : Int = match t with | Leaf -> 0 | Node left _ -> 1 + lefts left
+    def rights (t : Tree) : Int = match t with | Leaf -> 0 | Node _ right -> 1 + rights right
+    def f (n : Int) : Int = 10 * lefts (right n) + rights (right n)";
+    assert_eq!(run(text, &[Value::Int(4)]), Ok(Value::Int(14)));
+}

@@ -1,0 +1,116 @@
+//! Values that are computed once: how often instructions are in the generated code, and that programs still trap where
+//! they did.
+
+use dualvm_frontend::compile;
+use dualvm_vm::engine::{Config, Engine, Module};
+use dualvm_vm::isa::{Inst, Op};
+use dualvm_vm::module::Function;
+use dualvm_vm::value::Value;
+
+fn function(text: &str, name: &str) -> Function {
+    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(dualvm_vm::verify::verify(&module).is_ok());
+    module.function(name).expect("the program defines the function").1.clone()
+}
+
+/// How often some instructions are in the code of `f`.
+fn counts<const N: usize>(text: &str, ops: [Op; N]) -> [usize; N] {
+    let f = function(text, "f");
+    ops.map(|op| f.body.code.iter().filter(|inst: &&Inst| inst.op == op).count())
+}
+
+/// What `f` of a program gives, or how it traps.
+fn run(text: &str, args: &[Value]) -> Result<Value, String> {
+    let engine = Engine::new(Config::default());
+    let module = Module::new(&engine, compile("test.dual", text).unwrap()).unwrap();
+    let f = module.function("f").expect("the program defines `f`");
+    f.call(args).map_err(|error| error.to_string())
+}
+
+fn reals(values: &[f64]) -> Value {
+    Value::Array(values.iter().map(|&value| Value::Real(value)).collect())
+}
+
+#[test]
+fn equal_expressions_are_computed_once() {
+    let text = "def f (x : Real) (y : Real) : Real = exp (x * y) + exp (y * x) * (x * y)";
+    assert_eq!(counts(text, [Op::Exp, Op::Mul]), [1, 2]);
+    assert_eq!(counts("def f (x : Real) (y : Real) : Real = (x + y) ^ 2 * (x + y)", [Op::Add, Op::Mul]), [1, 2]);
+    // A name for the value is as good as another.
+    let text = "def f (x : Real) : Real = let a = sin x in let b = sin x in let c = a * b in c + b * a";
+    assert_eq!(counts(text, [Op::Sin, Op::Mul, Op::Mov]), [1, 1, 0]);
+}
+
+#[test]
+fn what_differs_is_not_shared() {
+    let text = "def f (x : Real) (y : Real) : Real = (x - y) * (y - x) + min x y * min y x";
+    assert_eq!(counts(text, [Op::Sub, Op::Min]), [2, 2]);
+    assert_eq!(counts("def f (x : Real) : Real = atan2 x 0.0 + atan2 x (-0.0)", [Op::Atan2]), [2]);
+    // Each iteration has its own.
+    let text = "def f (n : Int) : Real = loop x = exp 1.5 for i < n do exp (to_real i) + exp (to_real (i + 1)) * x";
+    assert_eq!(counts(text, [Op::Exp, Op::ToReal]), [2, 2]);
+}
+
+#[test]
+fn equal_loads_are_one() {
+    let text = "def f (a : Array Real) (b : Array Real) : Real =
+      loop sum = 0.0 for i < length a do sum + (a[i] - b[i]) * (a[i] - b[i])";
+    assert_eq!(counts(text, [Op::Elem, Op::Sub]), [2, 1]);
+    // Elements that are structs, and the arrays that they are in.
+    let text = "def f (a : Array (Array (Real, Real))) (i : Int) : Real =
+      let (x, _) = a[i][1] in let (_, y) = a[i][1] in x * y + snd a[i][1]";
+    assert_eq!(counts(text, [Op::PElem, Op::Field]), [2, 2]);
+    let text = "type Pair = Pair Real Real
+    def first (Pair x _) = x
+    def f (p : Pair) : Real = let Pair x y = p in x * y + first p";
+    assert_eq!(counts(text, [Op::Payload]), [2]);
+}
+
+#[test]
+fn what_one_branch_computes_is_not_known_in_the_other_or_afterwards() {
+    let text = "def f (x : Real) (a : Array Real) (i : Int) : Real =
+      (if x > 0 then a[i] * 2 else if x < -1 then a[i] + x else 0) + (if x > 1 || a[i] > x then a[i] else 1)";
+    // The last one stands where it was not loaded for sure.
+    assert_eq!(counts(text, [Op::Elem]), [4]);
+    let text = "def f (x : Real) (a : Array Real) (i : Int) : Real = if a[i] > 0 then a[i] * x else x - a[i]";
+    assert_eq!(counts(text, [Op::Elem]), [1]);
+}
+
+#[test]
+fn cheap_values_are_not_kept_across_calls_and_branches() {
+    let text = "def g (n : Int) : Int = if n < 1 then 1 else n * g (n - 1) + g (n - 2)
+    def f (n : Int) (x : Real) : Real = to_real (g (n + 1)) + exp x + to_real (g (n + 1 + n)) * exp x";
+    assert_eq!(counts(text, [Op::IAdd, Op::Exp]), [3, 1]);
+    // A real that goes from one straight line to another has a record of its own.
+    let text = "def f (x : Real) (y : Real) : Real = if x - y > 0 then (x - y) * y else x";
+    assert_eq!(counts(text, [Op::Sub]), [2]);
+}
+
+#[test]
+fn a_choice_by_a_known_tag_is_none() {
+    let text = "def get (m : Maybe Real) : Real = match m with | Just x -> x | Nothing -> 0
+    def f (m : Maybe Real) : Real = match m with | Just x -> x * get m | Nothing -> get m + 1";
+    assert_eq!(counts(text, [Op::VariantTag, Op::Payload]), [1, 1]);
+    let text = "def get (m : Maybe Real) : Real = match m with | Just x -> x | Nothing -> 0
+    def f (x : Real) : Real = get (if x > 0 then Just x else Nothing) + get (Just x)";
+    assert_eq!(counts(text, [Op::VariantTag]), [1]);
+}
+
+#[test]
+fn loads_that_are_shared_let_branches_be_selections() {
+    let text = "def f (a : Array Real) : Real = loop sum = 0.0 for i < length a do
+      sum + a[i] * (if a[i] > 0 then a[i] else 0)";
+    assert_eq!(counts(text, [Op::Elem, Op::Select]), [1, 1]);
+}
+
+#[test]
+fn the_first_of_equal_traps_is_the_one_that_happens() {
+    let text = "def f (a : Array Real) (i : Int) (n : Int) : Real =
+      let x = if n == 0 then error \"no\" else 1.0 in
+      let q = 7 / n in
+      a[i] * x + a[i] + to_real (q + 7 / n)";
+    let args = |i, n| [reals(&[2.0]), Value::Int(i), Value::Int(n)];
+    assert_eq!(run(text, &args(0, 7)), Ok(Value::Real(6.0)));
+    assert!(run(text, &args(1, 7)).unwrap_err().contains("index"), "{:?}", run(text, &args(1, 7)));
+    assert!(run(text, &args(1, 0)).unwrap_err().contains("no"));
+}
