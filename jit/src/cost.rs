@@ -9,11 +9,12 @@
 
 use crate::function::counted_loops;
 use crate::loop_adjoint;
+use crate::region_adjoint;
 use crate::segment::{lenient_products, pure};
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
-    BlockPressure, CallSite, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure, RegList,
-    Request, SegmentCode, SegmentSite, Stream,
+    BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure,
+    RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -45,6 +46,7 @@ fn work(request: &Request<'_>, most: Duration) -> Work {
         Request::Function(request) => function(request, most),
         Request::Segment(code) => segment(code),
         Request::Loop(code) => recorded_loop(code),
+        Request::Region(code) => region(code),
     }
 }
 
@@ -134,6 +136,10 @@ impl Measure<'_> {
             Form::LoopBegin { site } => self.loop_begin(&stream.loops[site]),
             Form::LoopStep { site, .. } => self.loop_step(&stream.loops[site]),
             Form::LoopEnd { site } => self.loop_end(&stream.loops[site]),
+            Form::RegionBegin { site } => region_begin(&stream.regions[site]),
+            Form::RegionSave { site } => region_save(&stream.saves[site]),
+            Form::ArrayBase { .. } => 19,
+            Form::RegionEnd { site } => region_end(&stream.regions[site]),
             Form::SegmentEnd { site } => segment_end(&stream.segments[site]),
             Form::Jump { .. } | Form::BackJump { .. } | Form::Branch { .. } | Form::BackBranch { .. } => CHARGE + 1,
             Form::Switch { site, .. } => CHARGE + 4 + stream.switches[site].targets.len() as u64 / 4,
@@ -195,6 +201,19 @@ impl Measure<'_> {
         let imports = if site.arrays.is_empty() { 0 } else { 20 + 8 * site.arrays.len() as u64 };
         54 + 3 * self.inputs(site) + once + words + pushed + imports
     }
+}
+
+fn region_begin(site: &RegionSite) -> u64 {
+    10 + (2 * site.inputs.len() + 3 * site.refs.len()) as u64
+}
+
+fn region_save(site: &SaveSite) -> u64 {
+    let save = if site.bytes() > 0 { 20 + site.bytes() as u64 / 8 } else { 0 };
+    4 + save + 4 * site.costs.len() as u64
+}
+
+fn region_end(site: &RegionSite) -> u64 {
+    14 + CALL + (site.inputs.len() + site.outputs.len()) as u64
 }
 
 fn segment_end(site: &SegmentSite) -> u64 {
@@ -259,6 +278,25 @@ fn recorded_loop(code: &LoopCode) -> Work {
     let values = code.prologue.len() as f64 + lasting as f64 + layout.once.reals as f64;
     let insts = once + copies * iteration.insts;
     Work { insts, live: copies as f64 * iteration.live + insts as f64 * values }
+}
+
+fn region(code: &RegionCode) -> Work {
+    let lasting = (code.lasting_reals + code.lasting_ints) as u64;
+    let edges = |edges: &[Edge]| {
+        edges.iter().map(|edge| 6 + edge.numbers().bytes() as u64 / 8 + if edge.leaves { 16 } else { 0 }).sum::<u64>()
+    };
+    let mut work = Work { insts: 20 + 2 * lasting + edges(&code.exits), live: 0.0 };
+    for (number, block) in code.blocks.iter().enumerate() {
+        let around = 16 + block.saved.bytes() as u64 / 8 + 12 * block.elements.len() as u64;
+        let around = around + (4 * block.pushed.len() + block.moves.len()) as u64;
+        let around = around + edges(&block.before) + edges(&block.again);
+        let rounds = region_adjoint::rounds_written(number, block);
+        let block = straight(&block.code, code.reals, around);
+        work.insts += rounds * block.insts;
+        work.live += rounds as f64 * block.live;
+    }
+    work.live += work.insts as f64 * lasting as f64;
+    work
 }
 
 /// Derived code, with so many instructions around it.

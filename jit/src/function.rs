@@ -11,6 +11,7 @@ mod calls;
 mod heap;
 mod loops;
 mod records;
+mod regions;
 mod tight;
 
 use loops::OpenLoop;
@@ -213,8 +214,12 @@ impl<'e, 'a> Function<'e, 'a> {
             let value = self.emit.load(I64, self.bases.ints, cell(n));
             self.emit.b.def_var(self.ints[n], value);
         }
-        if all && !stream.loops.is_empty() {
-            self.fetch_open_loop();
+        if let Some(entry) = self.request.entry {
+            if stream.regions.iter().any(|site| site.code.contains(&entry)) {
+                self.fetch_open_region();
+            } else if !stream.loops.is_empty() {
+                self.fetch_open_loop();
+            }
         }
         if !all && stream.ref_params < stream.refs {
             let null = self.emit.int(0);
@@ -406,6 +411,10 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::LoopBegin { site } => self.loop_begin(&stream.loops[site]),
             Form::LoopStep { cond, site } => self.loop_step(cond, &stream.loops[site]),
             Form::LoopEnd { site } => self.loop_end(site),
+            Form::RegionBegin { site } => self.region_begin(&stream.regions[site]),
+            Form::RegionSave { site } => self.region_save(&stream.saves[site]),
+            Form::ArrayBase { dst, array } => self.array_base(dst, array),
+            Form::RegionEnd { site } => self.region_end(site),
 
             Form::Jump { target, cost } | Form::BackJump { target, cost } => {
                 self.charge(cost);

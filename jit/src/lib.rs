@@ -37,6 +37,7 @@ mod cost;
 mod emit;
 mod function;
 mod loop_adjoint;
+mod region_adjoint;
 mod scalar;
 mod segment;
 mod shared;

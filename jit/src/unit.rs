@@ -2,7 +2,7 @@
 
 use crate::emit::Emit;
 use crate::shared::{Shared, function_signature, signature};
-use crate::{function, loop_adjoint, segment};
+use crate::{function, loop_adjoint, region_adjoint, segment};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::Signature;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -108,6 +108,9 @@ unsafe impl Unit for CodeUnit {
             }
             Request::Loop(code) => {
                 self.write(signature(host, &[I64], Some(I64)), |emit| loop_adjoint::write(emit, code))?;
+            }
+            Request::Region(code) => {
+                self.write(signature(host, &[I64], Some(I64)), |emit| region_adjoint::write(emit, code))?;
             }
         }
         self.define()

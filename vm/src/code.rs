@@ -22,6 +22,7 @@ pub(crate) use site::{InSite, Leads};
 pub(crate) use straight::{align_dispatch, align_function, cell, run_straight, value_of};
 
 use crate::records::recorded_loop::LoopSite;
+use crate::records::region::{RegionSite, SaveSite};
 use crate::records::segment::SegmentSite;
 
 /// A function's code, ready to run in one mode.
@@ -45,6 +46,10 @@ pub struct Stream {
     pub segments: Sites<SegmentSite>,
     /// Loops that are recorded as one.
     pub loops: Sites<LoopSite>,
+    /// Regions that are recorded as one.
+    pub regions: Sites<RegionSite>,
+    /// What regions append to their trails.
+    pub saves: Sites<SaveSite>,
     /// Real registers of a frame.
     pub reals: usize,
     /// Integer registers of a frame.

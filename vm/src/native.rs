@@ -34,6 +34,9 @@ pub use crate::memory::heap::{OBJECT_HEADER, array_header};
 pub use crate::preparation::pressure::BlockPressure;
 pub use crate::records::Numbers;
 pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopFrame, LoopLayout, LoopSite, PushSite};
+pub use crate::records::region::{
+    BlockAdjoint, Edge, ElementAdjoint, Guard, RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite,
+};
 pub use crate::records::segment::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
 
 use crate::bytecode::module::{Body, FuncId};
@@ -91,6 +94,8 @@ pub enum Request<'a> {
     Segment(&'a SegmentCode),
     /// The iterations of a loop's adjoint: a [`LoopFn`].
     Loop(&'a LoopCode),
+    /// The adjoint of a region: a [`RegionFn`].
+    Region(&'a RegionCode),
 }
 
 /// Code that a generator makes once.
@@ -152,6 +157,40 @@ pub struct LoopRun {
     pub last: u64,
     /// How many iterations to run.
     pub count: u64,
+}
+
+/// Runs the adjoint of a region, from a block on that leads back to the head of a loop or out of the region. Returns
+/// [`REGION_DONE`], [`REGION_PAUSED`], or another number if in the block that it has come to a product was NaN, and the
+/// strong product may say otherwise: that block is interpreted, and what is left of the region.
+pub type RegionFn = unsafe extern "C" fn(run: *mut RegionRun) -> u64;
+
+/// All of a region's adjoint has run.
+pub const REGION_DONE: u64 = 0;
+/// The budget is used up: the same code goes on from the block that is noted.
+pub const REGION_PAUSED: u64 = 1;
+
+/// What a [`RegionFn`] works on.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RegionRun {
+    /// The frame's real registers, of which those that last hold their values and get new ones.
+    pub reals: *mut f64,
+    /// The frame's integer registers, likewise.
+    pub ints: *mut i64,
+    /// The adjoints of the tape.
+    pub adjoints: *mut f64,
+    /// Where the trail ends as yet.
+    pub at: *const u8,
+    /// Where the part of the trail begins that stands in this slab.
+    pub start: *const u8,
+    /// First slots of arrays of other tasks.
+    pub foreign: *const i64,
+    /// The adjoint of the first element that was pushed; null if what was pushed is constant.
+    pub pushed: *const f64,
+    /// The block to begin with; in the end, the one to go on with.
+    pub block: u64,
+    /// How many times loops may go round.
+    pub budget: u64,
 }
 
 /// A function that shall be compiled.

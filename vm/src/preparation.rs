@@ -11,19 +11,28 @@ mod emitter;
 pub(crate) mod flow;
 mod liveness;
 pub(crate) mod loop_detection;
+mod nesting;
 pub(crate) mod pressure;
+pub(crate) mod region_detection;
 mod rename;
 pub(crate) mod segmentation;
+pub(crate) mod stretch;
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{Function, ModuleDef};
 use crate::code::{Mode, Stream};
 use crate::records::recorded_loop::LoopCode;
+use crate::records::region::{RegionCode, RegionPlan};
 use crate::records::segment::SegmentCode;
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
-use emitter::Emitter;
+use emitter::{Emitter, PlannedRegion};
 use flow::{Block, FlowGraph};
+use region_detection::Facts;
+use std::collections::HashSet;
+
+/// What deriving a block of a region takes, in the units of [`Watch::tick`].
+const REGION_WORK: usize = 1 << 12;
 
 /// A stream with the records that it writes.
 #[derive(Debug, Default)]
@@ -32,6 +41,7 @@ pub(crate) struct Prepared {
     pub(crate) stream: Stream,
     pub(crate) segments: Vec<SegmentCode>,
     pub(crate) loops: Vec<LoopCode>,
+    pub(crate) regions: Vec<RegionCode>,
 }
 
 /// Makes the stream of a function for runs in a mode.
@@ -49,7 +59,7 @@ pub(crate) fn prepare(
 
 fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
     let flow = FlowGraph::of(&function.body, watch)?;
-    Emitter::new(module, function, Mode::PRIMAL, watch).run(&flow, Vec::new(), Vec::new())
+    Emitter::new(module, function, Mode::PRIMAL, watch).run(&flow, Vec::new(), Vec::new(), Vec::new())
 }
 
 fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
@@ -62,13 +72,26 @@ fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Resu
     let constants = constants_of(Bank::Real)?;
     let live = liveness::live_out(body, &flow, watch)?;
     let active = activity::active_in(body, params_of(Bank::Real), &flow, watch)?;
-    let constants_of_loops = loop_detection::Constants { reals: &constants, ints: &constants_of(Bank::Int)? };
-    let loops = loop_detection::find(body, &flow, (live.as_deref(), active.as_deref()), &constants_of_loops, watch)?;
+    let constants_of_loops = stretch::Constants { reals: &constants, ints: &constants_of(Bank::Int)? };
+    let mut loops =
+        loop_detection::find(body, &flow, (live.as_deref(), active.as_deref()), &constants_of_loops, watch)?;
+    let mut regions = Vec::new();
+    if let (Some(live), Some(active)) = (&live, &active) {
+        let facts = Facts { module, body, flow: &flow, live, active, constants: &constants_of_loops };
+        for region in region_detection::find(facts, &loops, watch)? {
+            watch.tick(REGION_WORK * region.blocks.len())?;
+            let plan = RegionPlan::new(&region, body.reals as u16);
+            regions.extend(plan.map(|plan| PlannedRegion { region, plan }));
+        }
+    }
+    let inside: HashSet<usize> = regions.iter().flat_map(PlannedRegion::blocks).collect();
+    loops.retain(|found| !inside.contains(&flow.block_at(found.start)));
     let is_loop = |block: &Block| loops.binary_search_by_key(&block.start, |found| found.start).is_ok();
     let mut segments = Vec::new();
-    for (index, &block) in flow.blocks().iter().enumerate().filter(|(_, block)| !is_loop(block)) {
+    for (index, &block) in flow.blocks().iter().enumerate().filter(|(n, block)| !is_loop(block) && !inside.contains(n))
+    {
         let live = live.as_ref().map(|live| &live[index]);
         segments.extend(segmentation::cut(body, block, live, &constants, watch)?);
     }
-    Emitter::new(module, &function, Mode::RECORDING, watch).run(&flow, segments, loops)
+    Emitter::new(module, &function, Mode::RECORDING, watch).run(&flow, segments, loops, regions)
 }

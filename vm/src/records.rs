@@ -6,9 +6,9 @@
 //! … │ number (4 bytes) │ first slot of what it gives (4)
 //! ```
 //!
-//! The number says of which [`Kind`] the record is, and for the first two kinds of which segment or loop. Records are
-//! multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to constants: whatever
-//! is added to its adjoint is never read.
+//! The number says of which [`Kind`] the record is, and for the first three of which segment, loop or region. Records
+//! are multiples of 4 bytes, are not aligned to more, and never straddle two slabs. Slot 0 belongs to constants:
+//! whatever is added to its adjoint is never read.
 //!
 //! There is a file for each kind, or for kinds that are alike: it owns the layout, with what writes it, what reads it
 //! and what its sweep costs. Interpreter, native code and sweep take offsets from there and from nowhere else.
@@ -17,6 +17,7 @@ pub(crate) mod import;
 pub(crate) mod link;
 pub(crate) mod pack;
 pub(crate) mod recorded_loop;
+pub(crate) mod region;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod rerun;
 #[cfg(all(test, not(loom)))]
@@ -31,7 +32,9 @@ pub const TRAILER_BYTES: usize = 8;
 
 /// Set in the numbers of all kinds but segments.
 const NO_SEGMENT: u32 = 1 << 31;
-/// The number of the last kind counted from the end. Numbers of loops are below.
+/// Set in the numbers of regions besides.
+const REGION: u32 = 1 << 30;
+/// The number of the last kind counted from the end. Numbers of loops and regions are below.
 const FIRST_PLAIN: u32 = u32::MAX - 15;
 
 macro_rules! kinds {
@@ -43,6 +46,8 @@ macro_rules! kinds {
             Segment(u32),
             /// The record of the loop of this number.
             Loop(u32),
+            /// The record of the region of this number.
+            Region(u32),
             $($(#[doc = $doc])+ $(#[cfg($cfg)])? $name,)*
         }
 
@@ -62,6 +67,7 @@ macro_rules! kinds {
                 match self {
                     Kind::Segment(n) => n,
                     Kind::Loop(n) => n | NO_SEGMENT,
+                    Kind::Region(n) => n | NO_SEGMENT | REGION,
                     $($(#[cfg($cfg)])? Kind::$name => u32::MAX - $code,)*
                 }
             }
@@ -72,7 +78,8 @@ macro_rules! kinds {
                     $($(#[cfg($cfg)])? $code => Kind::$name,)*
                     _ => {
                         assert!(number < FIRST_PLAIN, "no kind of record has the number {number:#x}");
-                        Kind::Loop(number & !NO_SEGMENT)
+                        let place = number & !(NO_SEGMENT | REGION);
+                        if number & REGION == 0 { Kind::Loop(place) } else { Kind::Region(place) }
                     }
                 }
             }
@@ -219,6 +226,12 @@ impl Writer {
         self.put(value);
     }
 
+    /// A byte.
+    #[inline(always)]
+    pub(crate) fn byte(&mut self, value: u8) {
+        self.put(value);
+    }
+
     /// A slot.
     #[inline(always)]
     pub(crate) fn slot(&mut self, slot: Slot) {
@@ -238,7 +251,7 @@ impl Writer {
         self.slot(first);
     }
 
-    /// What takes 4 or 8 bytes.
+    /// Bytes as they stand in memory.
     #[inline(always)]
     fn put<T: Copy>(&mut self, value: T) {
         // SAFETY: `new` was promised the room.
@@ -267,8 +280,10 @@ mod tests {
             Kind::Scale,
             Kind::Rerun,
         ];
-        for kind in
-            plain.into_iter().chain([Kind::Segment(0), Kind::Segment(NO_SEGMENT - 1), Kind::Loop(0), Kind::Loop(7)])
+        for kind in plain
+            .into_iter()
+            .chain([Kind::Segment(0), Kind::Segment(NO_SEGMENT - 1), Kind::Loop(0), Kind::Loop(7)])
+            .chain([Kind::Region(0), Kind::Region(7)])
         {
             assert_eq!(Kind::of(kind.number()), kind);
         }

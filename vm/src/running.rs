@@ -12,6 +12,7 @@ pub(crate) mod meter;
 pub(crate) mod program;
 pub(crate) mod recording;
 pub(crate) mod recording_loops;
+pub(crate) mod recording_regions;
 pub(crate) mod registers;
 pub(crate) mod stacks;
 pub(crate) mod tasks;

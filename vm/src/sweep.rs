@@ -10,6 +10,7 @@ mod idle;
 mod loops;
 #[cfg(all(test, loom))]
 mod model;
+pub(crate) mod regions;
 mod stages;
 mod tasks;
 #[cfg(all(test, not(loom)))]
@@ -326,7 +327,9 @@ impl Sweep {
                         }
                     }
                     Kind::Loop(id) => self.recorded_loop(run, frame, (id, first), trailer, &mut open)?,
+                    Kind::Region(id) => self.region(run, frame, (id, first), trailer)?,
                     Kind::Pack => pack(frame, trailer, first),
+                    Kind::Strip if open.is_none() => self.skip_strip(trailer),
                     Kind::Strip => self.strip(run, frame, trailer, &mut open)?,
                     Kind::Link => {
                         self.poll(run)?;

@@ -4,17 +4,21 @@
 //! - `slabs`: the memory that an execution's tapes stand in;
 //! - `task`: the tape of a task, which is parked while other tasks run;
 //! - `tree`: how the tapes of a run hang together;
+//! - `region`: the record of a region while it is open;
 //! - `imports`: what a task uses of other tasks' tapes.
 //!
 //! The records of a task stand in stretches, in one slab or several. A stretch begins with a record that leads to the
 //! one before it ([`link`]); between two of them, other tasks may have run.
 
 mod imports;
+mod region;
 mod slabs;
 mod task;
 mod tree;
 
 pub(crate) use imports::{ForeignArray, Imported, Reads};
+use region::OpenRegion;
+pub use region::STRIP_MAX;
 pub(crate) use slabs::Written;
 pub(crate) use task::Parked;
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
@@ -80,6 +84,7 @@ pub(crate) struct Tape {
     slabs: SlabWriter,
     task: TaskState,
     pub(crate) open_loop: OpenLoop,
+    pub(crate) open_region: OpenRegion,
     /// The run's own task, from a box. Others keep pointers to it, which a box that moves would make invalid.
     root: NonNull<TaskNode>,
 }
@@ -98,12 +103,16 @@ impl Tape {
     pub(crate) const LOOP_ACTIVE: usize = offset_of!(Tape, open_loop.active);
     pub(crate) const LOOP_ITERATIONS: usize = offset_of!(Tape, open_loop.iterations);
     pub(crate) const LOOP_ENTRIES: usize = offset_of!(Tape, open_loop.entries);
+    pub(crate) const REGION_ACTIVE: usize = offset_of!(Tape, open_region) + OpenRegion::ACTIVE;
+    pub(crate) const REGION_START: usize = offset_of!(Tape, open_region) + OpenRegion::START;
+    pub(crate) const REGION_COST: usize = offset_of!(Tape, open_region) + OpenRegion::COST;
 
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
         Tape {
             slabs: SlabWriter::new(pool),
             task: TaskState::new(std::ptr::null_mut()),
             open_loop: OpenLoop::default(),
+            open_region: OpenRegion::default(),
             root: NonNull::from(Box::leak(Box::new(TaskNode::new(std::ptr::null())))),
         }
     }
@@ -113,6 +122,7 @@ impl Tape {
     /// [`Tape::attach`] names another place for it.
     pub(crate) fn begin(&mut self, bytes_max: u64, account: &Account) {
         self.release();
+        self.open_region.forget();
         self.slabs.begin(bytes_max, account, false);
         let root = self.root.as_ptr();
         // SAFETY: the node is this tape's, and nobody uses it between two runs.
@@ -123,6 +133,7 @@ impl Tape {
     /// Begins an execution, in the rest of a slab of one that has ended, if there is one.
     pub(crate) fn begin_part(&mut self, account: &Account, bytes_max: u64) {
         self.release();
+        self.open_region.forget();
         self.slabs.begin(bytes_max, account, false);
         self.share(true);
         self.take_rest(account);
@@ -237,6 +248,7 @@ impl Tape {
     /// # Safety
     /// The task that ran at the mark runs again, and has recorded nothing but that fork.
     pub(crate) unsafe fn cut(&mut self, mark: &Mark) {
+        self.open_region.forget();
         self.slabs.cut(&mark.slabs);
         // SAFETY: promised by the caller.
         unsafe { self.task.go_back(&mark.task) };

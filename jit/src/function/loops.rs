@@ -14,17 +14,17 @@ use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, FIRST, OWNER, STRIP_BYTES};
 use dualvm_vm::native::{IntReg, LoopSite, OutputWord, PushSite, Site};
 
-/// The loop that is being recorded.
+/// The loop or the region that is being recorded.
 #[derive(Clone, Copy)]
 pub(super) struct OpenLoop {
     /// 0 if it gets no record.
-    active: Variable,
+    pub(super) active: Variable,
     iterations: Variable,
     /// Entries in the current slab.
     entries: Variable,
     /// Where the next entry goes, and the end of the slab.
-    top: Variable,
-    end: Variable,
+    pub(super) top: Variable,
+    pub(super) end: Variable,
 }
 
 impl OpenLoop {
@@ -47,7 +47,7 @@ impl Function<'_, '_> {
         self.fetch_slab();
     }
 
-    fn fetch_slab(&mut self) {
+    pub(super) fn fetch_slab(&mut self) {
         let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
         let end = self.emit.load(I64, self.context, layout::TAPE_END);
         self.emit.b.def_var(self.open_loop.top, top);

@@ -37,6 +37,8 @@ struct Counted {
     cost: u32,
     /// What a round leaves on the tape, for a recorded loop.
     site: Option<Site<LoopSite>>,
+    /// Bytes that a round appends to the trail of the open region.
+    trail: usize,
 }
 
 /// One of the rounds of a group.
@@ -111,7 +113,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             }
             Form::Pure(_) | Form::Mov { .. } | Form::Const { .. } | Form::Passive { .. } => {}
             Form::Jump { .. } | Form::BackJump { .. } | Form::BackBranch { .. } => {}
-            Form::LoopStep { .. } | Form::SegmentEnd { .. } => {}
+            Form::LoopStep { .. } | Form::SegmentEnd { .. } | Form::RegionSave { .. } => {}
             // Another way out of the block, a reference that changes, or objects that move.
             Form::Branch { .. } | Form::Switch { .. } | Form::Ret { .. } | Form::Trap { .. } => return None,
             Form::TailCall { .. } | Form::TailCallClosure { .. } => return None,
@@ -119,6 +121,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PElem { .. } => return None,
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
+            Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
             // Rare in loops of reals.
             Form::Payload { .. } | Form::IPayload { .. } | Form::PPayload { .. } => return None,
             Form::VariantTag { .. } | Form::PPush { .. } => return None,
@@ -170,7 +173,12 @@ fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: Position, end: Position
     }
     let step = Position(start.0 + step_at as u32);
     let (index, bound, condition) = (index.0, bound.0, condition.0);
-    (!arrays.is_empty()).then_some(Counted { index, step, bound, arrays, condition, exit, cost, site })
+    let saves = code.iter().map(|inst| match *inst {
+        Inst::RegionSave { site } => stream.saves[site].bytes(),
+        _ => 0,
+    });
+    let trail = saves.sum();
+    (!arrays.is_empty()).then_some(Counted { index, step, bound, arrays, condition, exit, cost, site, trail })
 }
 
 fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
@@ -264,6 +272,9 @@ impl Function<'_, '_> {
         let site = counted.site.map(|site| &self.stream.loops[site]);
         if let Some(site) = site {
             room = self.room_for_entries(site, GROUP, room);
+        }
+        if counted.trail > 0 {
+            room = self.room_for_trail(GROUP as usize * counted.trail, room);
         }
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 

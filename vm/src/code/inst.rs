@@ -15,6 +15,7 @@ use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, Site, 
 use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Op, Reg, has_flag};
 use crate::records::recorded_loop::LoopSite;
+use crate::records::region::{RegionSite, SaveSite};
 use crate::records::segment::SegmentSite;
 
 /// A register of reals.
@@ -158,6 +159,14 @@ macro_rules! for_each_inst {
                 LoopStep (cond(use int), site(leads LoopSite)) [ends];
                 /// Ends such a loop: completes its record and gives its outputs their words.
                 LoopEnd (site(site LoopSite)) [];
+                /// Begins a region: opens its record if anything that it depends on is active.
+                RegionBegin (site(site RegionSite)) [];
+                /// Appends to the trail of the open region.
+                RegionSave (site(site SaveSite)) [];
+                /// The first slot of an array of reals, as the trail of the open region tells it.
+                ArrayBase (dst(def int), array(use ref)) [];
+                /// Ends a region: completes its record and gives its outputs their words.
+                RegionEnd (site(site RegionSite)) [];
             }
         }
     };

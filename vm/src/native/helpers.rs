@@ -18,6 +18,7 @@ use crate::memory::stack::stack_pointer;
 use crate::native::Code;
 use crate::running::recording::{self, element_word, load_word};
 use crate::running::recording_loops::{give_pushed_words, import_arrays};
+use crate::running::recording_regions::{array_base, complete_region};
 use crate::running::registers::{Registers, roots, unpack_captures};
 use crate::running::trace::Place;
 use crate::running::worker::Worker;
@@ -143,6 +144,13 @@ helpers! {
     OpenChunk = open_chunk(context: Context) -> u64, rare;
     /// Ends a strip of the open loop and begins a new slab of tape: a status.
     NextStrip = next_strip(context: Context) -> u64, rare;
+    /// Goes on with the trail of the open region in a new slab of tape: a status.
+    NextTrail = next_trail(context: Context) -> u64, rare;
+    /// What an array of another task is called in the trail of the open region; `i64::MIN` if the run has to stop.
+    ForeignBase = foreign_base(context: Context, array: Ref) -> i64, rare;
+    /// Completes the record of a region and gives outputs and what was pushed their words: a status.
+    EndRegion = end_region(context: Context, words: *mut Word, refs: *const Ref, len_before: i64, func: FuncId,
+        number: u32) -> u64;
     /// Gives out consecutive slots: the first one, or 0 if the run has to stop.
     ReserveSlots = reserve_slots(context: Context, count: u64) -> u64;
     /// Gives what was pushed consecutive slots.
@@ -439,6 +447,61 @@ unsafe extern "C" fn next_strip(context: Context) -> u64 {
     let worker = unsafe { &mut *context.cast::<Worker>() };
     let opened = worker.exec.tape.next_strip();
     status(worker, opened)
+}
+
+/// Goes on with the trail of the open region in a new slab. Returns a status.
+///
+/// # Safety
+/// **Context**; the tape's top stands in the context.
+unsafe extern "C" fn next_trail(context: Context) -> u64 {
+    // SAFETY: **Context**.
+    let worker = unsafe { &mut *context.cast::<Worker>() };
+    let opened = worker.exec.tape.next_trail();
+    status(worker, opened)
+}
+
+/// What an array, which has an owner, is called in the trail of the open region. `i64::MIN` if the run has to stop.
+///
+/// # Safety
+/// **Context**; it is a complete array of reals.
+unsafe extern "C" fn foreign_base(context: Context, array: Ref) -> i64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        match array_base(&mut worker.exec.tape, array) {
+            Ok(base) => base,
+            Err(limit) => {
+                stop(worker, limit.into());
+                i64::MIN
+            }
+        }
+    }
+}
+
+/// Completes the record of the region of this number in the function. The words of its inputs stand one after the other
+/// at `words`; those of its outputs will. Returns a status.
+///
+/// # Safety
+/// **Context**; `refs` is the function's frame, `len_before` the length that a builder had to which the region pushes.
+unsafe extern "C" fn end_region(
+    context: Context,
+    words: *mut Word,
+    refs: *const Ref,
+    len_before: i64,
+    func: FuncId,
+    number: u32,
+) -> u64 {
+    // SAFETY: **Context**; there are cells for all words.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        let site = &(*worker.exec.program).stream(func, Mode::RECORDING).regions[Site::new(number)];
+        let input = |n: usize| *words.add(n);
+        let ended = complete_region(site, &mut worker.exec.tape, &input, refs, len_before);
+        let ended = ended.map(|word| {
+            site.outputs.iter().enumerate().for_each(|(n, &(_, output))| *words.add(n) = word(output));
+        });
+        status(worker, ended)
+    }
 }
 
 /// Gives out consecutive slots. Returns the first; 0 if the run has to stop.

@@ -8,6 +8,11 @@ use std::mem::offset_of;
 pub use crate::memory::heap::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
 pub use crate::records::TRAILER_BYTES;
 pub use crate::records::strip::TAIL_BYTES as STRIP_BYTES;
+/// Where the address stands that leads back from a part of a region's trail to the strip before it, from the part's
+/// start.
+pub const PART_LINK: i32 = -(crate::records::link::BYTES as i32);
+
+pub use crate::tape::STRIP_MAX as TRAIL_END_BYTES;
 
 /// What is left of the current slice of fuel (`i64`).
 pub const FUEL: i32 = offset_of!(Worker, exec.fuel) as i32;
@@ -44,6 +49,13 @@ pub const LOOP_ACTIVE: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ACTIVE)
 pub const LOOP_ITERATIONS: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ITERATIONS) as i32;
 /// Entries of that loop in the current slab (`u32`).
 pub const LOOP_ENTRIES: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ENTRIES) as i32;
+
+/// Whether the region that is being recorded gets a record (`u8`, 0 or 1).
+pub const REGION_ACTIVE: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_ACTIVE) as i32;
+/// Where the trail of that region begins in the current slab (address).
+pub const REGION_START: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_START) as i32;
+/// Instructions that the sweep of that region runs, as far as it is known (`u64`).
+pub const REGION_COST: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_COST) as i32;
 
 /// The bits of word 0 that say what an object is.
 pub const KIND: u64 = heap::KIND;

@@ -1,6 +1,8 @@
 //! When to compile what: counters, the table of entries, and the code of a module.
 
-use super::{Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, Request, SegmentFn, SharedCode, Unit};
+use super::{
+    Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, RegionFn, Request, SegmentFn, SharedCode, Unit,
+};
 use crate::bytecode::module::{Body, FuncId};
 use crate::code::{Mode, Position};
 use crate::preparation::flow::ControlFlow;
@@ -198,9 +200,15 @@ struct LoopEntry {
 /// What a piece of code is for.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
-    Function { func: FuncId, mode: Mode, entry: Option<Position> },
+    Function {
+        func: FuncId,
+        mode: Mode,
+        entry: Option<Position>,
+    },
     Segment(u32),
     Loop(u32),
+    /// The adjoint of a region.
+    Region(u32),
 }
 
 /// A line of the log: what [`CompiledCode`] says, without the name.
@@ -247,7 +255,7 @@ pub(crate) struct Tier {
 /// Stack for the code generator.
 const COMPILER_STACK: usize = 4 << 20;
 /// What takes longer in one piece stays interpreted: nobody can stop the generator in the middle.
-const COMPILING_MAX: Duration = Duration::from_millis(5);
+const COMPILING_MAX: Duration = Duration::from_millis(10);
 /// Failures that are remembered.
 const FAILURES_MAX: usize = 100;
 
@@ -420,6 +428,17 @@ impl Tier {
         Some(unsafe { std::mem::transmute::<*mut u8, LoopFn>(code.0.as_ptr()) })
     }
 
+    /// Counts the instructions of a region's adjoint whose record the sweep has met. Returns its code, if there is any.
+    #[inline(always)]
+    pub(crate) fn region(&self, program: &Program, id: u32, cost: u32, account: &Account) -> Option<RegionFn> {
+        let code = program.region(id);
+        // A round of one of its loops is about what one of a recorded loop is.
+        let round = (code.len() / code.blocks.len()).max(1);
+        let code = self.adjoint(program, &code.native, Subject::Region(id), (cost / round as u32, round), account)?;
+        // SAFETY: a region's code is one of these, as `Unit` promises.
+        Some(unsafe { std::mem::transmute::<*mut u8, RegionFn>(code.0.as_ptr()) })
+    }
+
     #[inline(always)]
     fn adjoint(
         &self,
@@ -452,7 +471,7 @@ impl Tier {
         // Code that begins at a loop is about as long as that of the whole function.
         let whole = match subject {
             Subject::Function { func, mode, .. } => &self.tables[mode.index()].functions[func.index()],
-            Subject::Segment(_) | Subject::Loop(_) => candidate,
+            Subject::Segment(_) | Subject::Loop(_) | Subject::Region(_) => candidate,
         };
         let estimate = self.estimate(whole, &request);
         if estimate > COMPILING_MAX {
@@ -513,7 +532,7 @@ impl Tier {
                     PRIMAL_NS
                 }
             }
-            Subject::Segment(_) | Subject::Loop(_) => DERIVED_NS,
+            Subject::Segment(_) | Subject::Loop(_) | Subject::Region(_) => DERIVED_NS,
         };
         let estimate = estimate.as_nanos() as u64;
         let price = u32::try_from(estimate / instruction).unwrap_or(REFUSED - 1);
@@ -580,6 +599,7 @@ impl Tier {
             }
             Subject::Segment(id) => Request::Segment(program.segment(id)),
             Subject::Loop(id) => Request::Loop(program.recorded_loop(id)),
+            Subject::Region(id) => Request::Region(program.region(id)),
         }
     }
 
@@ -679,6 +699,7 @@ fn describe(program: &Program, subject: Subject) -> (String, CodeKind) {
         }
         Subject::Segment(id) => (format!("segment {id}"), CodeKind::Adjoint),
         Subject::Loop(id) => (format!("loop {id}"), CodeKind::Adjoint),
+        Subject::Region(id) => (format!("region {id}"), CodeKind::Adjoint),
     }
 }
 

@@ -1,5 +1,9 @@
 //! Writing a stream: bytecode with its operands resolved, segments with their ends, recorded loops as their paths.
 
+mod regions;
+
+pub(super) use regions::PlannedRegion;
+
 use super::Prepared;
 use super::flow::{Block, FlowGraph};
 use super::loop_detection::Loop;
@@ -12,9 +16,11 @@ use crate::code::{
 };
 use crate::memory::heap::{self, Fields};
 use crate::records::recorded_loop::{LoopCode, LoopPlan, LoopSite};
+use crate::records::region::RegionCode;
 use crate::records::segment::{RecordPlan, SegmentCode, SegmentSite};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
+use std::collections::{HashMap, HashSet};
 
 /// What deriving a segment takes per instruction, and a loop, in the units of [`Watch::tick`].
 const SEGMENT_WORK: usize = 100;
@@ -29,12 +35,15 @@ pub(super) struct Emitter<'a> {
     /// The code of the records that the stream writes.
     segments: Vec<SegmentCode>,
     loops: Vec<LoopCode>,
+    regions: Vec<RegionCode>,
     /// The stream position of each bytecode instruction.
     position: Vec<Position>,
     /// Instructions since fuel was last charged for.
     cost: u32,
     /// Where instructions stand whose targets are numbers of bytecode instructions as yet ([`unresolved`]).
     unresolved: Vec<Position>,
+    /// Switches whose targets are.
+    unresolved_switches: Vec<Site<SwitchSite>>,
 }
 
 /// A target that is the number of a bytecode instruction, until [`Emitter::resolve_targets`].
@@ -63,9 +72,11 @@ impl<'a> Emitter<'a> {
             stream,
             segments: Vec::new(),
             loops: Vec::new(),
+            regions: Vec::new(),
             position: vec![Position::default(); body.code.len()],
             cost: 0,
             unresolved: Vec::new(),
+            unresolved_switches: Vec::new(),
         }
     }
 
@@ -74,11 +85,22 @@ impl<'a> Emitter<'a> {
         flow: &FlowGraph,
         segments: Vec<Segment>,
         loops: Vec<Loop>,
+        regions: Vec<PlannedRegion>,
     ) -> Result<Prepared, TrapKind> {
         let mut segments = segments.into_iter().peekable();
         let mut loops = loops.into_iter().peekable();
-        for &Block { start, end } in flow.blocks() {
+        // Regions by their heads, and all of their blocks.
+        let inside: HashSet<usize> = regions.iter().flat_map(PlannedRegion::blocks).collect();
+        let mut regions: HashMap<usize, PlannedRegion> =
+            regions.into_iter().map(|found| (found.head(), found)).collect();
+        for (index, &Block { start, end }) in flow.blocks().iter().enumerate() {
             self.cost = 0;
+            if inside.contains(&index) {
+                if let Some(found) = regions.remove(&index) {
+                    self.region(found, flow.blocks());
+                }
+                continue;
+            }
             if let Some(found) = loops.next_if(|found| found.start == start) {
                 self.watch.tick(LOOP_WORK)?;
                 self.whole_loop(found, end);
@@ -105,8 +127,8 @@ impl<'a> Emitter<'a> {
             }
         }
         self.resolve_targets()?;
-        let Emitter { stream, segments, loops, .. } = self;
-        Ok(Prepared { stream, segments, loops })
+        let Emitter { stream, segments, loops, regions, .. } = self;
+        Ok(Prepared { stream, segments, loops, regions })
     }
 
     fn here(&self) -> Position {
@@ -219,7 +241,10 @@ impl<'a> Emitter<'a> {
     fn switch_site(&mut self, inst: &isa::Inst) -> Site<SwitchSite> {
         let start = inst.low() as usize;
         let targets = self.body.targets[start..start + usize::from(inst.b)].iter().copied().map(unresolved).collect();
-        self.stream.switches.push(SwitchSite { targets, default: unresolved(inst.high()), cost: self.cost })
+        let site = SwitchSite { targets, default: unresolved(inst.high()), cost: self.cost };
+        let site = self.stream.switches.push(site);
+        self.unresolved_switches.push(site);
+        site
     }
 
     fn call_site(&mut self, inst: &isa::Inst) -> Site<CallSite> {
@@ -415,7 +440,8 @@ impl<'a> Emitter<'a> {
                 _ => {}
             }
         }
-        for site in self.stream.switches.iter_mut() {
+        for &site in &self.unresolved_switches {
+            let site = &mut self.stream.switches[site];
             watch.tick(site.targets.len())?;
             site.targets.iter_mut().for_each(|target| *target = position[target.index()]);
             site.default = position[site.default.index()];

@@ -6,18 +6,17 @@
 //! instructions, copies, constants, loads from arrays, and one push of a real to a builder, nothing else: then no
 //! iteration allocates, calls, or touches a word that the loop doesn't give anew when it ends.
 //!
-//! Every value of an iteration is a node of one graph, so that registers may be redefined as one likes. Which loops
-//! qualify depends on the code alone, because the order of sums in the sweep follows from it.
+//! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
-use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
+use crate::bytecode::isa::{Bank, Inst, Op};
 use crate::bytecode::module::Body;
-use crate::derivation::graph::{Graph, Node, NodeId};
+use crate::derivation::graph::NodeId;
 use crate::preparation::flow::{Block, FlowGraph};
 use crate::preparation::liveness::{RegSet, step_back};
 use crate::preparation::segmentation::INPUTS_MAX;
+use crate::preparation::stretch::{Constants, Push, Stretch, Walk};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
-use std::collections::{BTreeMap, HashMap};
 
 /// A path has at most this many blocks.
 const BLOCKS_MAX: usize = 16;
@@ -25,24 +24,6 @@ const BLOCKS_MAX: usize = 16;
 const PATH_MAX: usize = 512;
 /// A path has at most this many scalar instructions with a real result.
 const REAL_OPS_MAX: usize = 256;
-
-/// Where a real comes from that an iteration doesn't compute.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RealSource {
-    /// A register at the iteration's start.
-    Register(u16),
-    /// An element of the array in a reference register.
-    Element { array: u16, index: NodeId },
-}
-
-/// Where an integer comes from that an iteration doesn't compute by pure arithmetic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum IntSource {
-    /// A register at the iteration's start.
-    Register(u16),
-    /// A load.
-    Load,
-}
 
 /// A real register that the loop writes and someone reads later, in the next iteration or after the loop.
 #[derive(Clone, Copy, Debug)]
@@ -52,15 +33,6 @@ pub(crate) struct State {
     pub(crate) node: NodeId,
     /// Whether it is read after the loop.
     pub(crate) live_after: bool,
-}
-
-/// An instruction of a path that writes a register.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Write {
-    /// Its position in the path.
-    pub(crate) at: u32,
-    pub(crate) reg: Reg,
-    pub(crate) node: NodeId,
 }
 
 /// A loop that is recorded as one.
@@ -74,35 +46,17 @@ pub(crate) struct Loop {
     pub(crate) exit: u32,
     /// Whether it goes on while the branch's condition is not 0, or while it is 0.
     pub(crate) while_true: bool,
-    /// What an iteration computes.
-    pub(crate) graph: Graph,
-    pub(crate) real_inputs: Vec<RealSource>,
-    /// For each of these, whether it never depends on anything, whatever the function's arguments are.
-    pub(crate) passive: Vec<bool>,
-    pub(crate) int_inputs: Vec<IntSource>,
-    /// All writes in order.
-    pub(crate) writes: Vec<Write>,
-    /// What each register holds that an iteration writes, when it ends.
-    pub(crate) ends: BTreeMap<Reg, NodeId>,
+    /// What an iteration computes; at most one push is among it.
+    pub(crate) iteration: Stretch,
     /// Real registers in order.
     pub(crate) state: Vec<State>,
+}
+
+impl Loop {
     /// What each iteration appends to a builder.
-    pub(crate) push: Option<Push>,
-}
-
-/// A value that each iteration appends to a builder.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Push {
-    /// The reference register of the builder.
-    pub(crate) builder: u16,
-    pub(crate) node: NodeId,
-}
-
-/// Registers that hold a constant throughout the function, as bits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Constants<'a> {
-    pub(crate) reals: &'a HashMap<u16, u64>,
-    pub(crate) ints: &'a HashMap<u16, u64>,
+    pub(crate) fn push(&self) -> Option<Push> {
+        self.iteration.pushes.first().copied()
+    }
 }
 
 /// The loops of a function. `live` are the registers that are live at the end of each block, `active` those that may be
@@ -125,30 +79,36 @@ pub(crate) fn find(
         let blocks = [cycle.path[0].start, cycle.exit].map(|start| flow.blocks()[flow.block_at(start)]);
         let instructions: u32 = blocks.iter().map(|block| block.end - block.start).sum();
         watch.tick(8 * PATH_MAX + instructions as usize + body.reals as usize / 16)?;
-        let Some(mut walk) = Walk::run(body, constants, active.map(|active| &active[index]), &cycle.path) else {
-            continue;
-        };
+        let walk = Walk::new(body, constants, active.map(|active| &active[index]), None);
+        let path = cycle.path.iter().flat_map(|block| block.start..block.end);
+        let Some(iteration) = walk.run(path).filter(qualifies) else { continue };
         let live_at = |target: u32| {
             let index = flow.block_at(target);
             live.map(|live| live_before(body, flow.blocks()[index], &live[index]))
         };
         let (again, after) = (live_at(block.start), live_at(cycle.exit));
         let contains = |live: &Option<RegSet>, reg| live.as_ref().is_none_or(|live| live.contains(reg));
-        for (&reg, &node) in walk.found.ends.iter().filter(|(reg, _)| reg.bank == Bank::Real) {
+        let mut state = Vec::new();
+        for (&reg, &node) in iteration.ends.iter().filter(|(reg, _)| reg.bank == Bank::Real) {
             let live_after = contains(&after, reg.index);
             if live_after || contains(&again, reg.index) {
-                walk.found.state.push(State { reg: reg.index, node, live_after });
+                state.push(State { reg: reg.index, node, live_after });
             }
         }
-        if !walk.found.state.is_empty() || walk.found.push.is_some() {
+        if !state.is_empty() || !iteration.pushes.is_empty() {
             let Cycle { path, exit, while_true } = cycle;
-            loops.push(Loop { start: block.start, path, exit, while_true, ..walk.found });
+            loops.push(Loop { start: block.start, path, exit, while_true, iteration, state });
         }
     }
     Ok(loops)
 }
 
-fn live_before(body: &Body, block: Block, live_after: &RegSet) -> RegSet {
+/// Whether an iteration is one that a record can hold. Pushes to two registers could be to one builder.
+fn qualifies(iteration: &Stretch) -> bool {
+    iteration.real_inputs.len() <= INPUTS_MAX && iteration.real_ops <= REAL_OPS_MAX && iteration.pushes.len() <= 1
+}
+
+pub(super) fn live_before(body: &Body, block: Block, live_after: &RegSet) -> RegSet {
     let mut live = live_after.clone();
     for inst in body.code[block.start as usize..block.end as usize].iter().rev() {
         step_back(body, inst, &mut live);
@@ -185,147 +145,6 @@ fn cycle(body: &Body, flow: &FlowGraph, first: Block) -> Option<Cycle> {
         path.push(flow.blocks()[flow.block_at(next)]);
     }
     None
-}
-
-/// Goes through a path once.
-struct Walk<'a> {
-    body: &'a Body,
-    constants: &'a Constants<'a>,
-    /// The registers that may be active when an iteration begins; `None` is all.
-    active: Option<&'a RegSet>,
-    found: Loop,
-    /// What each register holds.
-    current: HashMap<Reg, NodeId>,
-    /// Elements and lengths that were loaded; arrays don't change, so a second load finds the same.
-    loads: HashMap<(Op, u16, Option<NodeId>), NodeId>,
-    real_ops: usize,
-}
-
-impl<'a> Walk<'a> {
-    /// `None` if the path holds something that a loop's record doesn't cover.
-    fn run(body: &'a Body, constants: &'a Constants<'a>, active: Option<&'a RegSet>, path: &[Block]) -> Option<Self> {
-        let found = Loop {
-            start: 0,
-            path: Vec::new(),
-            exit: 0,
-            while_true: true,
-            graph: Graph::default(),
-            real_inputs: Vec::new(),
-            passive: Vec::new(),
-            int_inputs: Vec::new(),
-            writes: Vec::new(),
-            ends: BTreeMap::new(),
-            state: Vec::new(),
-            push: None,
-        };
-        let (current, loads) = (HashMap::new(), HashMap::new());
-        let mut walk = Walk { body, constants, active, found, current, loads, real_ops: 0 };
-        for (at, inst) in path.iter().flat_map(|block| block.start..block.end).enumerate() {
-            walk.step(at as u32, body.code[inst as usize])?;
-        }
-        Some(walk)
-    }
-
-    fn step(&mut self, at: u32, inst: Inst) -> Option<()> {
-        let result = |bank| Reg { bank, index: inst.a };
-        match inst.op {
-            Op::Mov => {
-                let node = self.read(Reg::real(inst.b));
-                self.write(at, result(Bank::Real), node);
-            }
-            Op::IMov => {
-                let node = self.read(Reg::int(inst.b));
-                self.write(at, result(Bank::Int), node);
-            }
-            Op::Const => {
-                let node = self.found.graph.add(Node::Real(inst.imm));
-                self.write(at, result(Bank::Real), node);
-            }
-            Op::IConst => {
-                let node = self.found.graph.add(Node::Int(inst.imm as i64));
-                self.write(at, result(Bank::Int), node);
-            }
-            Op::Len => {
-                let node = self.load(Op::Len, inst.b, None);
-                self.write(at, result(Bank::Int), node);
-            }
-            Op::Elem | Op::IElem => {
-                let index = self.read(Reg::int(inst.c));
-                let node = self.load(inst.op, inst.b, Some(index));
-                self.write(at, result(if inst.op == Op::Elem { Bank::Real } else { Bank::Int }), node);
-            }
-            // Pushes to two registers could be to one builder.
-            Op::Push if self.found.push.is_none() => {
-                let node = self.read(Reg::real(inst.b));
-                self.found.push = Some(Push { builder: inst.a, node });
-            }
-            Op::Jump | Op::Branch => {}
-            op if op.is_scalar() => self.scalar(at, inst),
-            _ => return None,
-        }
-        (self.found.real_inputs.len() <= INPUTS_MAX && self.real_ops <= REAL_OPS_MAX).then_some(())
-    }
-
-    fn scalar(&mut self, at: u32, inst: Inst) {
-        let mut args = Vec::with_capacity(3);
-        self.body.for_each_reg(&inst, |reg, def| {
-            if !def {
-                args.push(reg);
-            }
-        });
-        let args: Vec<NodeId> = args.into_iter().map(|reg| self.read(reg)).collect();
-        let node = self.found.graph.op(inst.op, &args);
-        let bank = match inst.op.info().operands[0].role {
-            Role::Def(bank) => bank,
-            role => unreachable!("a scalar instruction begins with its result, found {role:?}"),
-        };
-        self.real_ops += usize::from(bank == Bank::Real);
-        self.write(at, Reg { bank, index: inst.a }, node);
-    }
-
-    fn read(&mut self, reg: Reg) -> NodeId {
-        if let Some(&node) = self.current.get(&reg) {
-            return node;
-        }
-        let found = &mut self.found;
-        let constants = if reg.bank == Bank::Real { self.constants.reals } else { self.constants.ints };
-        let node = match (constants.get(&reg.index), reg.bank) {
-            (Some(&bits), Bank::Real) => found.graph.add(Node::Real(bits)),
-            (Some(&bits), _) => found.graph.add(Node::Int(bits as i64)),
-            (None, Bank::Real) => {
-                found.real_inputs.push(RealSource::Register(reg.index));
-                found.passive.push(self.active.is_some_and(|active| !active.contains(reg.index)));
-                found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
-            }
-            _ => {
-                found.int_inputs.push(IntSource::Register(reg.index));
-                found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
-            }
-        };
-        self.current.insert(reg, node);
-        node
-    }
-
-    fn load(&mut self, op: Op, array: u16, index: Option<NodeId>) -> NodeId {
-        let found = &mut self.found;
-        *self.loads.entry((op, array, index)).or_insert_with(|| match index {
-            Some(index) if op == Op::Elem => {
-                found.real_inputs.push(RealSource::Element { array, index });
-                found.passive.push(false);
-                found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
-            }
-            _ => {
-                found.int_inputs.push(IntSource::Load);
-                found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
-            }
-        })
-    }
-
-    fn write(&mut self, at: u32, reg: Reg, node: NodeId) {
-        self.current.insert(reg, node);
-        self.found.ends.insert(reg, node);
-        self.found.writes.push(Write { at, reg, node });
-    }
 }
 
 #[cfg(test)]
@@ -366,7 +185,7 @@ pub(crate) mod tests {
         assert_eq!((found.len(), found[0].start, found[0].path.len(), found[0].exit), (1, 3, 1, 8));
         let state: Vec<(u16, bool)> = found[0].state.iter().map(|state| (state.reg, state.live_after)).collect();
         assert_eq!(state, [(0, true)]);
-        assert_eq!(found[0].real_inputs.len(), 3);
+        assert_eq!(found[0].iteration.real_inputs.len(), 3);
     }
 
     #[test]
@@ -406,6 +225,6 @@ pub(crate) mod tests {
     #[test]
     fn equal_loads_are_one_input() {
         let found = loops_of(&rotated("elem r2, p0, i1\n elem r3, p0, i1\n fma r0, r2, r3, r0"));
-        assert_eq!(found[0].real_inputs.len(), 2);
+        assert_eq!(found[0].iteration.real_inputs.len(), 2);
     }
 }

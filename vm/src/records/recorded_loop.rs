@@ -19,6 +19,7 @@ mod layout;
 mod plan;
 mod saved;
 
+pub(crate) use classes::steps_back;
 pub(crate) use layout::LoopTail;
 pub use layout::{LoopFrame, LoopLayout};
 pub(crate) use plan::LoopPlan;

@@ -9,6 +9,7 @@ use super::meter::Meter;
 use super::program::Program;
 use super::recording::{element_word, finish, is_active, load_word, segment_end};
 use super::recording_loops::{loop_begin, loop_end, loop_step};
+use super::recording_regions::{array_base, region_begin, region_end, region_save};
 use super::registers::{
     Gathered, Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures,
     unpack_results,
@@ -557,6 +558,24 @@ macro_rules! define_execute {
                                 let frame = Registers { reals, words, ints, refs };
                                 limit!(loop_end(program, stream.loops.at(site), &mut self.exec.tape, frame));
                             }
+                            Inst::RegionBegin { site } if RECORD => {
+                                region_begin(stream.regions.at(site), &mut self.exec.tape, words, refs);
+                            }
+                            Inst::RegionSave { site } if RECORD => {
+                                limit!(region_save(stream.saves.at(site), &mut self.exec.tape, reals, ints));
+                            }
+                            Inst::ArrayBase { dst, array } if RECORD => {
+                                let array = *refs.add(array.index());
+                                *ints.add(dst.index()) = limit!(array_base(&mut self.exec.tape, array));
+                            }
+                            Inst::RegionEnd { site } if RECORD => {
+                                let frame = Registers { reals, words, ints, refs };
+                                limit!(region_end(stream.regions.at(site), &mut self.exec.tape, frame));
+                            }
+                            Inst::RegionBegin { .. }
+                            | Inst::RegionSave { .. }
+                            | Inst::ArrayBase { .. }
+                            | Inst::RegionEnd { .. } => unreachable!("streams for primal runs have no regions"),
 
                             Inst::Jump { target, cost } => {
                                 charge!(cost);

@@ -6,6 +6,7 @@ use crate::code::{Mode, Position, Stream};
 use crate::native::Tier;
 use crate::preparation::{self, Prepared};
 use crate::records::recorded_loop::LoopCode;
+use crate::records::region::RegionCode;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::{Account, Watch};
 use crate::trap::TrapKind;
@@ -20,6 +21,7 @@ pub(crate) struct Program {
     streams: [Box<[OnceLock<Stream>]>; Mode::ALL.len()],
     segments: boxcar::Vec<SegmentCode>,
     loops: boxcar::Vec<LoopCode>,
+    regions: boxcar::Vec<RegionCode>,
     /// Held while records get their numbers.
     registering: Mutex<()>,
     /// For each function, whether it or one that it may call runs tasks.
@@ -36,6 +38,7 @@ impl Program {
             streams: Mode::ALL.map(|_| empty()),
             segments: boxcar::Vec::new(),
             loops: boxcar::Vec::new(),
+            regions: boxcar::Vec::new(),
             registering: Mutex::new(()),
             forks: forking_functions(&def),
             tier,
@@ -83,7 +86,7 @@ impl Program {
     fn prepare_now(&self, func: FuncId, mode: Mode, watch: &Watch<'_>) -> Result<&Stream, TrapKind> {
         let place = self.place(func, mode);
         let function = &self.def.functions[func.index()];
-        let Prepared { mut stream, segments, loops } = preparation::prepare(&self.def, function, mode, watch)?;
+        let Prepared { mut stream, segments, loops, regions } = preparation::prepare(&self.def, function, mode, watch)?;
         let registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         if place.get().is_none() {
             // Whoever has the lock gives out the numbers, so those of one function follow each other.
@@ -94,8 +97,13 @@ impl Program {
             for site in stream.loops.iter_mut().filter(|site| site.id != u32::MAX) {
                 site.id += first_loop;
             }
+            let first_region = self.regions.count() as u32;
+            for site in stream.regions.iter_mut().filter(|site| site.id != u32::MAX) {
+                site.id += first_region;
+            }
             segments.into_iter().for_each(|code| _ = self.segments.push(code));
             loops.into_iter().for_each(|code| _ = self.loops.push(code));
+            regions.into_iter().for_each(|code| _ = self.regions.push(code));
             _ = place.set(stream);
         }
         drop(registering);
@@ -117,6 +125,12 @@ impl Program {
     #[inline]
     pub(crate) fn recorded_loop(&self, id: u32) -> &LoopCode {
         &self.loops[id as usize]
+    }
+
+    /// A region's code by the number that its records carry.
+    #[inline]
+    pub(crate) fn region(&self, id: u32) -> &RegionCode {
+        &self.regions[id as usize]
     }
 
     /// A string of the module.

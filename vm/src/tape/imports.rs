@@ -157,6 +157,18 @@ impl Tape {
         Ok(whole)
     }
 
+    /// All of another task's array, for a region that is open: the local slot of its first element, and whether that is
+    /// new. Then it is to be recorded after the region.
+    pub(super) fn import_later(&mut self, array: ForeignArray) -> Result<(Slot, bool), Limit> {
+        let known = self.imports().find(array).whole;
+        if !known.is_none() {
+            return Ok((known, false));
+        }
+        let whole = self.reserve_slots(u64::from(array.len))?;
+        self.imports().find(array).whole = whole;
+        Ok((whole, true))
+    }
+
     /// What a loop reads of another task's array. Writes no record: the loop's own comes first.
     pub(crate) fn import_for_loop(&mut self, array: ForeignArray, reads: Reads) -> Result<Imported, Limit> {
         let known = self.imports().find(array);

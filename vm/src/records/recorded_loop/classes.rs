@@ -2,7 +2,8 @@
 
 use crate::bytecode::isa::{Op, Reg};
 use crate::derivation::graph::{Graph, Node, NodeId};
-use crate::preparation::loop_detection::{IntSource, Loop, RealSource};
+use crate::preparation::loop_detection::Loop;
+use crate::preparation::stretch::{IntSource, RealSource};
 
 /// How often the value of a node changes.
 pub(super) struct Classes {
@@ -26,20 +27,20 @@ impl Classes {
             unchanged[id.index()] = match node {
                 Node::Real(_) | Node::Int(_) => true,
                 // What is no input of the loop is an adjoint.
-                Node::RealInput(n) => match source.real_inputs.get(n as usize) {
-                    Some(&RealSource::Register(reg)) => !source.ends.contains_key(&Reg::real(reg)),
+                Node::RealInput(n) => match source.iteration.real_inputs.get(n as usize) {
+                    Some(&RealSource::Register(reg)) => !source.iteration.ends.contains_key(&Reg::real(reg)),
                     Some(RealSource::Element { .. }) | None => false,
                 },
-                Node::IntInput(n) => match source.int_inputs[n as usize] {
-                    IntSource::Register(reg) => !source.ends.contains_key(&Reg::int(reg)),
+                Node::IntInput(n) => match source.iteration.int_inputs[n as usize] {
+                    IntSource::Register(reg) => !source.iteration.ends.contains_key(&Reg::int(reg)),
                     IntSource::Load => false,
                 },
                 Node::Op(op, _) => !op.info().traps && graph.args(id).all(|arg| unchanged[arg.index()]),
             };
         }
         let start_values = graph.iter().take(primal_len).filter_map(|(start, node)| match node {
-            Node::IntInput(n) => match source.int_inputs[n as usize] {
-                IntSource::Register(reg) => Some((start, *source.ends.get(&Reg::int(reg))?)),
+            Node::IntInput(n) => match source.iteration.int_inputs[n as usize] {
+                IntSource::Register(reg) => Some((start, *source.iteration.ends.get(&Reg::int(reg))?)),
                 IntSource::Load => None,
             },
             _ => None,
@@ -78,7 +79,7 @@ impl Classes {
 }
 
 /// What undoes an iteration's change of a register, if it only adds and subtracts unchanged amounts.
-fn steps_back(graph: &Graph, unchanged: &[bool], start: NodeId, end: NodeId) -> Option<Vec<(Op, NodeId)>> {
+pub(crate) fn steps_back(graph: &Graph, unchanged: &[bool], start: NodeId, end: NodeId) -> Option<Vec<(Op, NodeId)>> {
     let mut steps = Vec::new();
     let mut at = end;
     while at != start {

@@ -2,7 +2,8 @@
 
 use crate::derivation::dependence::{InputSet, dependences};
 use crate::derivation::graph::NodeId;
-use crate::preparation::loop_detection::{Loop, RealSource};
+use crate::preparation::loop_detection::Loop;
+use crate::preparation::stretch::RealSource;
 
 /// The results of an iteration that matter, and what they depend on.
 pub(super) struct Flow {
@@ -23,15 +24,16 @@ impl Flow {
     }
 
     pub(super) fn new(source: &Loop) -> Flow {
-        let dependence = dependences(&source.graph);
+        let dependence = dependences(&source.iteration.graph);
         let carried: Vec<Option<usize>> = source
+            .iteration
             .real_inputs
             .iter()
             .map(|&input| source.state.iter().position(|state| input == RealSource::Register(state.reg)))
             .collect();
         let mut used: Vec<bool> = source.state.iter().map(|state| state.live_after).collect();
         let live = source.state.iter().filter(|state| state.live_after).map(|state| state.node);
-        let mut work: Vec<NodeId> = live.chain(source.push.map(|push| push.node)).collect();
+        let mut work: Vec<NodeId> = live.chain(source.push().map(|push| push.node)).collect();
         while let Some(node) = work.pop() {
             for before in dependence[node.index()].iter().filter_map(|input| carried[input]) {
                 if !used[before] {
@@ -41,8 +43,9 @@ impl Flow {
             }
         }
         let held = source.state.iter().zip(&used).filter(|(_, used)| **used).map(|(state, _)| state.node);
-        let nodes: Vec<NodeId> = held.chain(source.push.map(|push| push.node)).collect();
-        let active = |node: &NodeId| dependence[node.index()].iter().filter(|&n| !source.passive[n]).collect();
+        let nodes: Vec<NodeId> = held.chain(source.push().map(|push| push.node)).collect();
+        let active =
+            |node: &NodeId| dependence[node.index()].iter().filter(|&n| !source.iteration.passive[n]).collect();
         let sets = nodes.iter().map(active).collect();
         Flow { used, nodes, sets, carried }
     }

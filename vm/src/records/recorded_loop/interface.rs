@@ -5,7 +5,8 @@ use crate::derivation::adjoint::{contributions, seeds};
 use crate::derivation::dependence::InputSet;
 use crate::derivation::graph::NodeId;
 use crate::derivation::piece::Piece;
-use crate::preparation::loop_detection::{Loop, RealSource};
+use crate::preparation::loop_detection::Loop;
+use crate::preparation::stretch::RealSource;
 use crate::records::segment::OutputWord;
 
 /// An input that is a register, with its contribution.
@@ -56,7 +57,7 @@ impl Interface {
             seeds,
             pushed: None,
             push_mask: 0,
-            activity: vec![0; source.real_inputs.len()],
+            activity: vec![0; source.iteration.real_inputs.len()],
         };
         // In the order of the seeds.
         let used = (0..source.state.len()).filter(|&n| flow.used[n]);
@@ -64,15 +65,15 @@ impl Interface {
         for (register, (n, _)) in with_adjoint.enumerate() {
             interface.state_registers[n] = Some(register as u16);
         }
-        if source.push.is_some() && flow.sets.last().is_some_and(|set| !set.is_empty()) {
+        if source.push().is_some() && flow.sets.last().is_some_and(|set| !set.is_empty()) {
             interface.pushed = Some(interface.states - 1);
         }
         for (n, contribution) in contributions(iteration, derived) {
             let n = n as usize;
-            if source.passive[n] {
+            if source.iteration.passive[n] {
                 continue;
             }
-            match source.real_inputs[n] {
+            match source.iteration.real_inputs[n] {
                 RealSource::Register(reg) => {
                     let carried = flow.carried[n];
                     if let Some(state) = carried
@@ -93,7 +94,7 @@ impl Interface {
                 }
             }
         }
-        for (n, &input) in source.real_inputs.iter().enumerate() {
+        for (n, &input) in source.iteration.real_inputs.iter().enumerate() {
             if let RealSource::Element { array, .. } = input
                 && let Some(at) = interface.arrays.iter().position(|&known| known == array)
             {

@@ -4,12 +4,13 @@ use super::classes::Classes;
 use super::code_writer::CodeWriter;
 use super::flow::Flow;
 use super::interface::Interface;
-use super::saved::{LoopCopy, Saved};
+use super::saved::Saved;
 use super::{LoopCode, LoopLayout, LoopSite, PushSite};
 use crate::code::Position;
 use crate::derivation::adjoint::adjoint;
 use crate::derivation::piece::Piece;
 use crate::preparation::loop_detection::Loop;
+use crate::preparation::stretch::StretchCopy;
 use crate::records::segment::OutputWord;
 
 /// Everything about the recording of a loop but its number and its place in the stream.
@@ -18,7 +19,7 @@ pub(crate) struct LoopPlan {
     pub(crate) site: LoopSite,
     /// `None` if nothing that is read after the loop depends on anything: it never writes a record.
     pub(crate) code: Option<LoopCode>,
-    pub(crate) copies: Vec<LoopCopy>,
+    pub(crate) copies: Vec<StretchCopy>,
 }
 
 impl LoopPlan {
@@ -27,9 +28,9 @@ impl LoopPlan {
     pub(crate) fn new(mut source: Loop, free_reals: u16, free_ints: u16) -> Self {
         let flow = Flow::new(&source);
         let iteration = Piece {
-            graph: std::mem::take(&mut source.graph),
-            reals: source.real_inputs.len() as u32,
-            ints: source.int_inputs.len() as u32,
+            graph: std::mem::take(&mut source.iteration.graph),
+            reals: source.iteration.real_inputs.len() as u32,
+            ints: source.iteration.int_inputs.len() as u32,
             outputs: flow.active().collect(),
         };
         let derived = adjoint(&iteration);
@@ -38,7 +39,7 @@ impl LoopPlan {
         let outputs = interface.outputs(&source, &flow);
         let slots: Vec<u16> = outputs.iter().filter_map(|output| output.2).collect();
         let words = outputs.iter().map(|&(reg, word, _)| (reg, word)).collect();
-        let push = source.push.map(|push| PushSite { builder: push.builder, mask: interface.push_mask });
+        let push = source.push().map(|push| PushSite { builder: push.builder, mask: interface.push_mask });
         let pushes = interface.push_mask != 0;
         if slots.is_empty() && !pushes {
             return LoopPlan { site: inactive_site(source.while_true, words, push), code: None, copies: Vec::new() };

@@ -1,0 +1,484 @@
+//! The adjoint of a region as native code: the adjoints of its registers stay in machine registers.
+//!
+//! Strong products are written as plain ones, as in [`crate::segment`]. The test for NaN comes before anything that a
+//! block adds to memory and before any register changes; if it fails, the block and the rest of the region are left to
+//! the interpreter.
+
+use crate::emit::{Emit, UNALIGNED};
+use crate::segment::{Registers, branch_on_nan, lenient_products, pure};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::{Block, BlockCall, InstBuilder, JumpTableData, MemFlagsData, Value};
+use cranelift_frontend::Variable;
+use dualvm_vm::isa::Reg;
+use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
+use dualvm_vm::native::{BlockAdjoint, Edge, Inst, Pure, REGION_DONE, REGION_PAUSED, RegionCode, RegionRun};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::offset_of;
+
+/// Another number than those that say how far the code is: the interpreter has to go on.
+const REGION_UNDONE: u64 = 2;
+
+/// Rounds that run together.
+const GROUP: i64 = 4;
+/// Longer ones don't: what a test per round costs is little beside them, and writing them out takes time.
+const GROUPED_MAX: usize = 100;
+
+/// Whether rounds of a block are written out: it is a loop of its own.
+fn is_grouped(number: usize, block: &BlockAdjoint) -> bool {
+    let alone = |edge: &Edge| edge.from == Some(number as u16) && edge.numbers().bytes() == 0;
+    block.rounds.is_some() && block.code.len() <= GROUPED_MAX && matches!(&*block.again, [edge] if alone(edge))
+}
+
+/// How often a block is written out.
+pub(crate) fn rounds_written(number: usize, block: &BlockAdjoint) -> u64 {
+    if is_grouped(number, block) { GROUP as u64 + 1 } else { 1 }
+}
+
+/// Writes the function: see [`dualvm_vm::native::RegionFn`].
+pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
+    let entry = emit.b.create_block();
+    emit.b.append_block_params_for_function_params(entry);
+    emit.b.switch_to_block(entry);
+    let run = emit.b.block_params(entry)[0];
+    let mut field = |offset: usize| emit.load(I64, run, offset as i32);
+    let (reals, ints) = (field(offset_of!(RegionRun, reals)), field(offset_of!(RegionRun, ints)));
+    let (adjoints, foreign) = (field(offset_of!(RegionRun, adjoints)), field(offset_of!(RegionRun, foreign)));
+    let (pushed, first) = (field(offset_of!(RegionRun, pushed)), field(offset_of!(RegionRun, block)));
+    let (at, start) = (field(offset_of!(RegionRun, at)), field(offset_of!(RegionRun, start)));
+    let budget = field(offset_of!(RegionRun, budget));
+    let [at, start, budget] = [at, start, budget].map(|value| variable(emit, value));
+    let lasting_reals: Vec<Variable> = (0..code.lasting_reals)
+        .map(|n| {
+            let value = emit.load(F64, reals, 8 * n as i32);
+            variable(emit, value)
+        })
+        .collect();
+    let lasting_ints: Vec<Variable> = (0..code.lasting_ints)
+        .map(|n| {
+            let value = emit.load(I64, ints, 8 * n as i32);
+            variable(emit, value)
+        })
+        .collect();
+    let blocks: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
+    let starts: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
+    let exit = |emit: &mut Emit<'_>| {
+        let block = emit.cold_block();
+        emit.b.append_block_param(block, I64);
+        block
+    };
+    let (undone, paused) = (exit(emit), exit(emit));
+    let done = emit.b.create_block();
+    let mut writer = Writer {
+        emit,
+        code,
+        blocks,
+        starts,
+        lasting_reals,
+        lasting_ints,
+        at,
+        start,
+        budget,
+        adjoints,
+        foreign,
+        pushed,
+        undone,
+        paused,
+        done,
+    };
+    writer.enter(first);
+    for (number, block) in code.blocks.iter().enumerate() {
+        writer.block(number, block);
+    }
+    let (undone, paused, done) = (writer.undone, writer.paused, writer.done);
+    for (block, status) in [(undone, REGION_UNDONE), (paused, REGION_PAUSED), (done, REGION_DONE)] {
+        writer.emit.b.switch_to_block(block);
+        if let Some(&number) = writer.emit.b.block_params(block).first() {
+            writer.emit.store(number, run, offset_of!(RegionRun, block) as i32);
+        }
+        writer.leave(run, [reals, ints], status);
+    }
+}
+
+/// The blocks where the code may begin: those that lead out of the region or back to the head of a loop.
+fn entries(code: &RegionCode) -> BTreeSet<u16> {
+    let again = code.blocks.iter().flat_map(|block| &block.again);
+    code.exits.iter().chain(again).filter_map(|edge| edge.from).collect()
+}
+
+fn variable(emit: &mut Emit<'_>, value: Value) -> Variable {
+    let ty = emit.b.func.dfg.value_type(value);
+    let variable = emit.b.declare_var(ty);
+    emit.b.def_var(variable, value);
+    variable
+}
+
+struct Writer<'w, 'a> {
+    emit: &'w mut Emit<'a>,
+    code: &'w RegionCode,
+    blocks: Vec<Block>,
+    /// For each block, where the code goes on that leads to what comes before it, or before the loop whose head it is.
+    starts: Vec<Block>,
+    lasting_reals: Vec<Variable>,
+    lasting_ints: Vec<Variable>,
+    at: Variable,
+    start: Variable,
+    budget: Variable,
+    adjoints: Value,
+    foreign: Value,
+    pushed: Value,
+    /// Where the code leaves for the interpreter; takes the block to go on with.
+    undone: Block,
+    /// Where it leaves for a look at the clock; takes the block to go on with.
+    paused: Block,
+    done: Block,
+}
+
+impl Writer<'_, '_> {
+    /// Goes to the block that the run begins with.
+    fn enter(&mut self, first: Value) {
+        let entries = entries(self.code);
+        let other = self.emit.cold_block();
+        let number = self.emit.b.ins().ireduce(I32, first);
+        let pool = &mut self.emit.b.func.dfg.value_lists;
+        let target = |n: usize| if entries.contains(&(n as u16)) { self.blocks[n] } else { other };
+        let targets: Vec<BlockCall> = (0..self.blocks.len()).map(|n| BlockCall::new(target(n), [], pool)).collect();
+        let default = BlockCall::new(other, [], pool);
+        let table = self.emit.b.create_jump_table(JumpTableData::new(default, &targets));
+        self.emit.b.ins().br_table(number, table);
+        self.emit.b.switch_to_block(other);
+        self.emit.b.ins().jump(self.undone, &[first.into()]);
+    }
+
+    /// Returns; what lasts goes back to the frame.
+    fn leave(&mut self, run: Value, [reals, ints]: [Value; 2], status: u64) {
+        for n in 0..self.lasting_reals.len() {
+            let value = self.emit.b.use_var(self.lasting_reals[n]);
+            self.emit.store(value, reals, 8 * n as i32);
+        }
+        for n in 0..self.lasting_ints.len() {
+            let value = self.emit.b.use_var(self.lasting_ints[n]);
+            self.emit.store(value, ints, 8 * n as i32);
+        }
+        let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
+        self.emit.store(at, run, offset_of!(RegionRun, at) as i32);
+        self.emit.store(start, run, offset_of!(RegionRun, start) as i32);
+        let status = self.emit.int(status as i64);
+        self.emit.b.ins().return_(&[status]);
+    }
+
+    /// Goes back by so many bytes of the trail. Returns where they stand; the trail's end is not moved yet.
+    fn back(&mut self, bytes: usize) -> Value {
+        let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
+        let empty = self.emit.b.ins().icmp(IntCC::Equal, at, start);
+        let (before, ready) = (self.emit.cold_block(), self.emit.b.create_block());
+        self.emit.b.ins().brif(empty, before, &[], ready, &[]);
+        // The part before it ends with a strip, to whose end a link leads.
+        self.emit.b.switch_to_block(before);
+        let end = self.emit.b.ins().load(I64, UNALIGNED, start, PART_LINK);
+        let end = self.emit.b.ins().iadd_imm_s(end, -(STRIP_BYTES as i64));
+        let len = self.emit.b.ins().uload32(UNALIGNED, end, 0);
+        let negative = self.emit.b.ins().ineg(len);
+        let padding = self.emit.b.ins().band_imm_s(negative, 3);
+        let end = self.emit.b.ins().isub(end, padding);
+        let begin = self.emit.b.ins().isub(end, len);
+        self.emit.b.def_var(self.at, end);
+        self.emit.b.def_var(self.start, begin);
+        self.emit.b.ins().jump(ready, &[]);
+        self.emit.b.switch_to_block(ready);
+        let at = self.emit.b.use_var(self.at);
+        self.emit.b.ins().iadd_imm_s(at, -(bytes as i64))
+    }
+
+    fn block(&mut self, number: usize, block: &BlockAdjoint) {
+        self.emit.b.switch_to_block(self.blocks[number]);
+        if is_grouped(number, block) {
+            self.group(number, block);
+        }
+        let from = (block.saved.bytes() > 0).then(|| self.back(block.saved.bytes()));
+        self.round(number, block, from, &BTreeMap::new());
+        match block.rounds {
+            Some(rounds) => {
+                let left = self.count_round(rounds);
+                let again = self.emit.b.create_block();
+                self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
+                self.emit.b.switch_to_block(again);
+                self.edges(&block.again, true);
+            }
+            None => _ = self.emit.b.ins().jump(self.starts[number], &[]),
+        }
+        self.emit.b.switch_to_block(self.starts[number]);
+        self.edges(&block.before, false);
+    }
+
+    /// Writes rounds of a loop of one block that test nothing but for NaN. They run as long as there is one more round,
+    /// and the trail of all of them stands in this slab.
+    fn group(&mut self, number: usize, block: &BlockAdjoint) {
+        let rounds = block.rounds.expect("a loop counts its rounds");
+        let (group, single) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
+        let enough = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, GROUP);
+        let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
+        let here = self.emit.b.ins().isub(at, start);
+        let bytes = block.saved.bytes() as i64;
+        let all = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, GROUP * bytes);
+        let room = self.emit.b.ins().band(enough, all);
+        self.emit.b.ins().brif(room, group, &[], single, &[]);
+        self.emit.b.switch_to_block(group);
+        // Where arrays begin that the loop doesn't change.
+        let mut arrays = BTreeMap::new();
+        let written: BTreeSet<Reg> = block.code.iter().filter_map(Inst::pure_result).collect();
+        for element in &block.elements {
+            let base = element.base;
+            let lasts = usize::from(base) < self.code.lasting_ints && !written.contains(&Reg::int(base));
+            if lasts && !arrays.contains_key(&base) {
+                let first = self.emit.b.use_var(self.lasting_ints[usize::from(base)]);
+                let array = self.array(first);
+                arrays.insert(base, array);
+            }
+        }
+        for _ in 0..GROUP {
+            let at = self.emit.b.use_var(self.at);
+            let from = (bytes > 0).then(|| self.emit.b.ins().iadd_imm_s(at, -bytes));
+            self.round(number, block, from, &arrays);
+            self.count_round(rounds);
+        }
+        let left = self.emit.b.use_var(self.budget);
+        let left = self.emit.b.ins().iadd_imm_s(left, -GROUP);
+        self.emit.b.def_var(self.budget, left);
+        let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
+        let number_value = self.emit.int(number as i64);
+        let to = self.blocks[number];
+        self.emit.b.ins().brif(more, to, &[], self.paused, &[number_value.into()]);
+        self.emit.b.switch_to_block(single);
+    }
+
+    fn count_round(&mut self, rounds: u16) -> Value {
+        let variable = self.lasting_ints[usize::from(rounds)];
+        let left = self.emit.b.use_var(variable);
+        let left = self.emit.b.ins().iadd_imm_s(left, -1);
+        self.emit.b.def_var(variable, left);
+        left
+    }
+
+    /// Writes what a block's adjoint computes. What the block has saved stands at `from`, if anything. Where arrays
+    /// begin may be known already.
+    fn round(
+        &mut self,
+        number: usize,
+        block: &BlockAdjoint,
+        from: Option<Value>,
+        arrays: &BTreeMap<u16, (Value, Value)>,
+    ) {
+        let mut registers = Registers { reals: vec![None; self.code.reals], ints: vec![None; self.code.ints] };
+        if let Some(from) = from {
+            let [real, int] = block.saved_at.map(usize::from);
+            for n in 0..block.saved.reals {
+                let value = self.emit.b.ins().load(F64, UNALIGNED, from, block.saved.real(n) as i32);
+                registers.reals[real + n] = Some(value);
+            }
+            for n in 0..block.saved.ints {
+                let value = self.emit.b.ins().load(I64, UNALIGNED, from, block.saved.int(n) as i32);
+                registers.ints[int + n] = Some(value);
+            }
+        }
+        for (n, &variable) in self.lasting_reals.iter().enumerate() {
+            registers.reals[n] = Some(self.emit.b.use_var(variable));
+        }
+        for (n, &variable) in self.lasting_ints.iter().enumerate() {
+            registers.ints[n] = Some(self.emit.b.use_var(variable));
+        }
+        let lasting = registers.clone();
+        if let Some(left) = self.code.pushed.filter(|_| !block.pushed.is_empty()) {
+            self.pushed_adjoints(block, left, &mut registers);
+        }
+        let lenient = lenient_products(self.code.reals, &block.code);
+        for (inst, &lenient) in block.code.iter().zip(&lenient) {
+            registers.run(self.emit, inst, lenient);
+        }
+        if lenient.contains(&true) {
+            let mut results: Vec<u16> = block.elements.iter().map(|element| element.contribution).collect();
+            results.extend(block.moves.iter().filter_map(|inst| match pure(inst) {
+                Pure::PrimalMov { src, .. } => Some(src.0),
+                _ => None,
+            }));
+            results.sort_unstable();
+            results.dedup();
+            let results: Vec<Value> = results.into_iter().filter_map(|n| registers.reals[usize::from(n)]).collect();
+            let failed = self.emit.cold_block();
+            branch_on_nan(self.emit, &results, failed);
+            let here = self.emit.b.current_block().expect("a block is being written");
+            self.emit.b.switch_to_block(failed);
+            let number = self.emit.int(number as i64);
+            self.emit.b.ins().jump(self.undone, &[number.into()]);
+            self.emit.b.switch_to_block(here);
+        }
+        if let Some(from) = from {
+            self.emit.b.def_var(self.at, from);
+        }
+        self.elements(block, &registers, arrays.clone());
+        for inst in &block.moves {
+            registers.run(self.emit, inst, false);
+        }
+        for (n, &variable) in self.lasting_reals.iter().enumerate() {
+            if registers.reals[n] != lasting.reals[n] {
+                self.emit.b.def_var(variable, registers.real(n as u16));
+            }
+        }
+        for (n, &variable) in self.lasting_ints.iter().enumerate() {
+            if registers.ints[n] != lasting.ints[n] {
+                self.emit.b.def_var(variable, registers.int(n as u16));
+            }
+        }
+    }
+
+    /// Loads the adjoints of what a block has pushed.
+    fn pushed_adjoints(&mut self, block: &BlockAdjoint, left: u16, registers: &mut Registers) {
+        let count = block.pushed.len() as i64;
+        let before = self.emit.b.ins().iadd_imm_s(registers.int(left), -count);
+        registers.ints[usize::from(left)] = Some(before);
+        let offset = self.emit.b.ins().ishl_imm_u(before, 3);
+        let address = self.emit.b.ins().iadd(self.pushed, offset);
+        // What was pushed may be constant. Then the constants' adjoint is read in its place, and not used.
+        let (pushed, adjoints) = (self.pushed, self.adjoints);
+        for (n, &register) in block.pushed.iter().enumerate() {
+            let place = self.emit.b.ins().iadd_imm_s(address, 8 * n as i64);
+            let place = self.emit.select(pushed, place, adjoints);
+            let adjoint = self.emit.load(F64, place, 0);
+            let none = self.emit.b.ins().f64const(0.0);
+            registers.reals[usize::from(register)] = Some(self.emit.select(pushed, adjoint, none));
+        }
+    }
+
+    /// Adds a block's contributions to elements.
+    fn elements(
+        &mut self,
+        block: &BlockAdjoint,
+        registers: &Registers,
+        // For each base, where the adjoints of the array begin, and what its indices are masked with: those of a
+        // constant array count as 0, and slot 0 is nobody's.
+        mut arrays: BTreeMap<u16, (Value, Value)>,
+    ) {
+        for element in &block.elements {
+            let (start, mask) = match arrays.get(&element.base) {
+                Some(&known) => known,
+                None => {
+                    let found = self.array(registers.int(element.base));
+                    arrays.insert(element.base, found);
+                    found
+                }
+            };
+            let index = self.emit.b.ins().band(registers.int(element.index), mask);
+            let offset = self.emit.b.ins().ishl_imm_u(index, 3);
+            let address = self.emit.b.ins().iadd(start, offset);
+            let sum = self.emit.load(F64, address, 0);
+            let sum = self.emit.b.ins().fadd(sum, registers.real(element.contribution));
+            self.emit.store(sum, address, 0);
+        }
+    }
+
+    fn array(&mut self, base: Value) -> (Value, Value) {
+        let (others, ready) = (self.emit.cold_block(), self.emit.b.create_block());
+        let first = self.emit.b.append_block_param(ready, I64);
+        let foreign = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, base, 0);
+        self.emit.b.ins().brif(foreign, others, &[], ready, &[base.into()]);
+        self.emit.b.switch_to_block(others);
+        let place = self.emit.b.ins().bnot(base);
+        let offset = self.emit.b.ins().ishl_imm_u(place, 3);
+        let address = self.emit.b.ins().iadd(self.foreign, offset);
+        let slot = self.emit.load(I64, address, 0);
+        self.emit.b.ins().jump(ready, &[slot.into()]);
+        self.emit.b.switch_to_block(ready);
+        let (none, all) = (self.emit.int(0), self.emit.int(-1));
+        let mask = self.emit.select(first, all, none);
+        let offset = self.emit.b.ins().ishl_imm_u(first, 3);
+        (self.emit.b.ins().iadd(self.adjoints, offset), mask)
+    }
+
+    /// Goes back along one of these edges. `again`: they lead back to the head of a loop, so rounds are counted.
+    fn edges(&mut self, edges: &[Edge], again: bool) {
+        if let [edge] = edges {
+            return self.edge(edge, again);
+        }
+        let at = self.back(1);
+        self.emit.b.def_var(self.at, at);
+        let number = self.emit.b.ins().uload8(I32, UNALIGNED, at, 0);
+        let blocks: Vec<Block> = edges.iter().map(|_| self.emit.b.create_block()).collect();
+        if let [first, second] = blocks[..] {
+            self.emit.b.ins().brif(number, second, &[], first, &[]);
+        } else {
+            let pool = &mut self.emit.b.func.dfg.value_lists;
+            let targets: Vec<BlockCall> = blocks.iter().map(|&block| BlockCall::new(block, [], pool)).collect();
+            let default = BlockCall::new(blocks[0], [], pool);
+            let table = self.emit.b.create_jump_table(JumpTableData::new(default, &targets));
+            self.emit.b.ins().br_table(number, table);
+        }
+        for (edge, block) in edges.iter().zip(blocks) {
+            self.emit.b.switch_to_block(block);
+            self.edge(edge, again);
+        }
+    }
+
+    /// Skips the rounds of the loop that a block is, if nothing flows back into them.
+    fn guard(&mut self, number: usize) {
+        let block = &self.code.blocks[number];
+        let (Some(guard), Some(rounds)) = (&block.guard, block.rounds) else { return };
+        let mut any = None;
+        for &adjoint in &guard.adjoints {
+            let adjoint = self.emit.b.use_var(self.lasting_reals[usize::from(adjoint)]);
+            let bits = self.emit.b.ins().bitcast(I64, MemFlagsData::new(), adjoint);
+            any = Some(any.map_or(bits, |any| self.emit.b.ins().bor(any, bits)));
+        }
+        let Some(any) = any else { return };
+        // Zeros of either sign.
+        let magnitude = self.emit.b.ins().ishl_imm_u(any, 1);
+        let idle = self.emit.is_zero(magnitude);
+        let (skip, run) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
+        let rounds = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
+        let bytes = self.emit.b.ins().imul_imm_s(rounds, guard.bytes as i64);
+        let here = self.emit.b.ins().isub(at, start);
+        let all = self.emit.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, bytes, here);
+        let both = self.emit.b.ins().band(idle, all);
+        self.emit.b.ins().brif(both, skip, &[], run, &[]);
+        self.emit.b.switch_to_block(skip);
+        let at = self.emit.b.ins().isub(at, bytes);
+        self.emit.b.def_var(self.at, at);
+        self.emit.b.ins().jump(self.starts[number], &[]);
+        self.emit.b.switch_to_block(run);
+    }
+
+    fn edge(&mut self, edge: &Edge, again: bool) {
+        let numbers = edge.numbers();
+        if numbers.bytes() > 0 {
+            let from = self.back(numbers.bytes());
+            self.emit.b.def_var(self.at, from);
+            for (n, &register) in edge.reals.iter().enumerate() {
+                let value = self.emit.b.ins().load(F64, UNALIGNED, from, numbers.real(n) as i32);
+                self.emit.b.def_var(self.lasting_reals[usize::from(register)], value);
+            }
+            for (n, &register) in edge.ints.iter().enumerate() {
+                let value = self.emit.b.ins().load(I64, UNALIGNED, from, numbers.int(n) as i32);
+                self.emit.b.def_var(self.lasting_ints[usize::from(register)], value);
+            }
+        }
+        let Some(from) = edge.from else {
+            self.emit.b.ins().jump(self.done, &[]);
+            return;
+        };
+        let to = self.blocks[usize::from(from)];
+        if edge.leaves {
+            self.guard(usize::from(from));
+        }
+        if again {
+            let left = self.emit.b.use_var(self.budget);
+            let left = self.emit.b.ins().iadd_imm_s(left, -1);
+            self.emit.b.def_var(self.budget, left);
+            let number = self.emit.int(i64::from(from));
+            let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
+            self.emit.b.ins().brif(more, to, &[], self.paused, &[number.into()]);
+        } else {
+            self.emit.b.ins().jump(to, &[]);
+        }
+    }
+}

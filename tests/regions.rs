@@ -1,0 +1,238 @@
+//! Regions: loops that are recorded as one with inner loops and branches. Random nests, with every kind of way through
+//! them, on all engines and against the reference.
+//!
+//! `DUALVM_SEEDS=n` tries n nests instead of 300, `DUALVM_FIRST_SEED=s` begins at another one.
+
+mod support;
+
+use dualvm_vm::value::Value;
+use fastrand::Rng;
+use std::fmt::Write;
+use support::check::check_seeds;
+use support::generate::Program;
+use support::{assemble, export_all};
+
+/// Writes a nest: statements on the registers r0 to r9, whose values are 0 at first or parameters, i0 to i7, where i2
+/// is 1, i4 is 7 and i6 and i7 are free, p0 (reals), p1 (integers), p2 (the row at hand), p3 (rows), p4 (a builder).
+struct Nest<'r> {
+    rng: &'r mut Rng,
+    text: String,
+    labels: usize,
+    pushes: bool,
+}
+
+impl Nest<'_> {
+    fn line(&mut self, line: &str) {
+        writeln!(self.text, " {line}").expect("a string takes everything");
+    }
+
+    fn label(&mut self) -> usize {
+        self.labels += 1;
+        self.labels
+    }
+
+    fn real(&mut self) -> u8 {
+        self.rng.u8(..10)
+    }
+
+    fn int(&mut self) -> u8 {
+        // Counters of the loops around are among them.
+        [0, 1, 2, 4, 6, 7, 10, 11, 12][self.rng.usize(..9)]
+    }
+
+    fn instruction(&mut self) {
+        let (dst, a, b, c) = (self.real(), self.real(), self.real(), self.real());
+        let (i, j) = (self.int(), self.int());
+        let unary = ["sin", "cos", "tanh", "atan", "neg", "abs", "sqrt", "exp"];
+        let binary = ["add", "sub", "mul", "min", "max", "div", "smul"];
+        let tame = self.rng.u8(..6) > 0;
+        let line = match self.rng.u8(..20) {
+            0..3 => format!("{} r{dst}, r{a}", unary[self.rng.usize(..if tame { 6 } else { 8 })]),
+            3..8 => format!("{} r{dst}, r{a}, r{b}", binary[self.rng.usize(..if tame { 5 } else { 7 })]),
+            8 => format!("fma r{dst}, r{a}, r{b}, r{c}"),
+            9 => format!("lt i9, r{a}, r{b}\n select r{dst}, i9, r{c}, r{a}"),
+            10 => format!("mov r{dst}, r{a}"),
+            11 => format!("const r{dst}, {}", ["0.75", "-1.5", "0"][self.rng.usize(..3)]),
+            12 => format!("to_real r{dst}, i{i}"),
+            13..16 => format!("iand i9, i{i}, i4\n elem r{dst}, p0, i9"),
+            16..18 => format!("iand i9, i{i}, i4\n elem r{dst}, p2, i9"),
+            18 => format!("iand i9, i{i}, i4\n ielem i{}, p1, i9", 6 + j % 2),
+            _ => format!("{} i{}, i{i}, i{j}", ["iadd", "isub", "imul"][self.rng.usize(..3)], 6 + j % 2),
+        };
+        self.line(&line);
+    }
+
+    /// Makes i9 a condition.
+    fn condition(&mut self) {
+        let (a, b, i) = (self.real(), self.real(), self.int());
+        let line = match self.rng.u8(..4) {
+            0 => format!("lt i9, r{a}, r{b}"),
+            1 => format!("const r{b}, 0.25\n le i9, r{a}, r{b}"),
+            2 => format!("iand i9, i{i}, i2"),
+            _ => format!("ilt i9, i{i}, i6"),
+        };
+        self.line(&line);
+    }
+
+    fn statements(&mut self, depth: usize) {
+        for _ in 0..self.rng.usize(1..5) {
+            self.statement(depth);
+        }
+    }
+
+    fn statement(&mut self, depth: usize) {
+        match self.rng.u8(..16) {
+            0..3 => self.branch(depth),
+            3..5 if depth < 3 => self.counted(depth),
+            5 if depth < 3 => self.until(depth),
+            6 => {
+                let i = self.int();
+                self.line(&format!("iand i9, i{i}, i2\n pelem p2, p3, i9"));
+            }
+            7 if self.pushes => {
+                let a = self.real();
+                self.line(&format!("push p4, r{a}"));
+            }
+            8 if self.rng.u8(..3) == 0 => self.switch(depth),
+            9 if self.rng.u8(..4) == 0 => {
+                let on = self.label();
+                self.condition();
+                self.line(&format!("branch i9, done, l{on}\n l{on}:"));
+            }
+            _ => self.instruction(),
+        }
+    }
+
+    fn branch(&mut self, depth: usize) {
+        let (then, other, join) = (self.label(), self.label(), self.label());
+        self.condition();
+        if self.rng.bool() {
+            self.line(&format!("branch i9, l{then}, l{join}\n l{then}:"));
+            self.statements(depth + 1);
+            self.line(&format!("jump l{join}\n l{join}:"));
+        } else {
+            self.line(&format!("branch i9, l{then}, l{other}\n l{then}:"));
+            self.statements(depth + 1);
+            self.line(&format!("jump l{join}\n l{other}:"));
+            self.statements(depth + 1);
+            self.line(&format!("jump l{join}\n l{join}:"));
+        }
+    }
+
+    fn switch(&mut self, depth: usize) {
+        let arms: Vec<usize> = (0..3).map(|_| self.label()).collect();
+        let join = self.label();
+        let i = self.int();
+        let [a, b, c] = arms[..] else { unreachable!("there are three") };
+        self.line(&format!("iand i9, i{i}, i4\n switch i9, [l{a}, l{b}, l{a}], l{c}"));
+        for arm in arms {
+            self.line(&format!("l{arm}:"));
+            self.statements(depth + 1);
+            self.line(&format!("jump l{join}"));
+        }
+        self.line(&format!("l{join}:"));
+    }
+
+    /// A loop with a counter, with its test at the end or at the head; maybe with another way on, and one out.
+    fn counted(&mut self, depth: usize) {
+        let counter = 10 + depth;
+        let (body, out) = (self.label(), self.label());
+        let rounds = [0, 1, 2, 3, 5][self.rng.usize(..5)];
+        self.line(&format!("iconst i{counter}, 0\n iconst i{}, {rounds}", counter + 10));
+        let test = |then: usize| format!("ilt i9, i{counter}, i{}\n branch i9, l{then}, l{out}", counter + 10);
+        let step = format!("iadd i{counter}, i{counter}, i2");
+        if self.rng.bool() {
+            self.line(&format!("{}\n l{body}:", test(body)));
+            self.statements(depth + 1);
+            self.line(&format!("{step}\n {}\n l{out}:", test(body)));
+        } else {
+            let (head, on) = (self.label(), self.label());
+            self.line(&format!("jump l{head}\n l{head}:\n {}\n l{body}:", test(body)));
+            self.statements(depth + 1);
+            if self.rng.bool() {
+                self.condition();
+                let to = if self.rng.bool() { out } else { head };
+                self.line(&format!("{step}\n branch i9, l{to}, l{on}\n l{on}:"));
+                self.line(&format!("jump l{head}\n l{out}:"));
+            } else {
+                self.line(&format!("{step}\n jump l{head}\n l{out}:"));
+            }
+        }
+    }
+
+    /// A loop until data say so.
+    fn until(&mut self, depth: usize) {
+        let counter = 10 + depth;
+        let (body, on, out) = (self.label(), self.label(), self.label());
+        self.line(&format!("iconst i{counter}, 4\n jump l{body}\n l{body}:"));
+        self.statements(depth + 1);
+        self.condition();
+        self.line(&format!("branch i9, l{on}, l{out}\n l{on}:\n isub i{counter}, i{counter}, i2"));
+        self.line(&format!("branch i{counter}, l{body}, l{out}\n l{out}:"));
+    }
+}
+
+/// A module whose `main` runs a nest: of two reals, an array of eight reals, one of eight integers and a number of
+/// rounds of the outermost loop. `tasks`: two tasks run it.
+fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
+    let pushes = rng.u8(..3) == 0;
+    let tasks = rng.u8(..3) == 0;
+    let mut nest = Nest { rng, text: String::new(), labels: 0, pushes };
+    for _ in 0..2 {
+        nest.statements(1);
+    }
+    if nest.rng.bool() {
+        nest.counted(1);
+    }
+    let body = nest.text;
+    let rounds = [1, 2, 5, 40, rounds_max][rng.usize(..5)];
+    let zero: String = (2..10).map(|n| format!(" const r{n}, 0.{n}\n")).collect();
+    let ints: String = [6, 7, 10, 11, 12, 13, 20, 21, 22, 23].map(|n| format!(" iconst i{n}, {}\n", n % 3)).concat();
+    let weigh = if pushes {
+        "finish p5, p4\n iconst i1, 0\n len i6, p5\n ilt i9, i1, i6\n branch i9, weigh, end\n weigh:\n elem r1, p5, i1
+         to_real r2, i1\n sin r2, r2\n fma r0, r1, r2, r0\n iadd i1, i1, i2\n ilt i9, i1, i6\n branch i9, weigh, end\n end:"
+    } else {
+        ""
+    };
+    let nested = format!(
+        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 10 real, 24 int, t0, t1, t0, t2, t3, t0\n{{
+         {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
+         mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p3 (p2, p0)\n iconst i1, 2000\n build p4, i1
+         iconst i1, 0\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
+         done:\n {weigh}\n ret (r0)\n}}\n"
+    );
+    let call = if tasks {
+        "fork 2\n task f0 (r0, r1, p0, p1, i0) -> (r2)\n task f0 (r1, r0, p0, p1, i0) -> (r3)\n add r0, r2, r3"
+    } else {
+        "call f0 (r0, r1, p0, p1, i0) -> (r0)"
+    };
+    let main = format!(
+        "func f1 \"main\" (real, real, t0, t1, int) -> (real)\n regs 4 real, 1 int, t0, t1\n{{\n {call}\n ret (r0)\n}}\n"
+    );
+    let types = "type t0 = array real\n type t1 = array int\n type t2 = array t0\n type t3 = builder real\n";
+    (format!("{types}{nested}{main}"), rounds)
+}
+
+fn nest(seed: u64, rounds_max: usize) -> Program {
+    let mut rng = Rng::with_seed(seed);
+    let (text, rounds) = source(&mut rng, rounds_max);
+    let mut module = assemble(&text);
+    export_all(&mut module);
+    let xs = (0..8).map(|_| rng.f64() * 3.0 - 1.5).collect();
+    let ks = (0..8).map(|_| Value::Int(rng.i64(-9..10))).collect();
+    let args = vec![
+        Value::Real(rng.f64() * 2.0 - 0.5),
+        Value::Real(rng.f64() * 3.0 - 1.5),
+        Value::Reals(xs),
+        Value::Array(ks),
+        Value::Int(rounds as i64),
+    ];
+    Program { module, args, tame: false, notes: Vec::new(), source: None }
+}
+
+#[test]
+fn random_nests_agree_with_the_reference() {
+    let counts = check_seeds("nests", 300, |seed| nest(seed, 1500));
+    assert!(counts.nonzero * 4 > counts.programs, "too few gradients are not zero: {counts:?}");
+    assert!(counts.slabs * 20 > counts.programs, "too few trails fill more than one slab: {counts:?}");
+}

@@ -1,0 +1,295 @@
+//! Writing a region into a recording stream: its blocks with what they save, and for its edges what is done there.
+
+use super::{Emitter, unresolved};
+use crate::bytecode::isa::{Bank, Op};
+use crate::code::{Inst, IntReg, Position, RealReg, RefReg, Site, SwitchSite};
+use crate::preparation::flow::Block;
+use crate::preparation::region_detection::Region;
+use crate::records::region::{RegionPlan, RegionSite, SaveSite};
+use std::collections::BTreeMap;
+
+/// A region with what recording it takes.
+#[derive(Debug)]
+pub(crate) struct PlannedRegion {
+    pub(crate) region: Region,
+    pub(crate) plan: RegionPlan,
+}
+
+impl PlannedRegion {
+    /// The block that it begins with, by its number in the flow graph.
+    pub(in crate::preparation) fn head(&self) -> usize {
+        self.region.blocks[self.region.head()].number
+    }
+
+    /// All blocks, by their numbers in the flow graph.
+    pub(in crate::preparation) fn blocks(&self) -> impl Iterator<Item = usize> + '_ {
+        self.region.blocks.iter().map(|block| block.number)
+    }
+}
+
+/// Where an edge of a region leads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Target {
+    /// To a block of the region.
+    Block(usize),
+    /// Out of the region, to an instruction of the bytecode.
+    Out(u32),
+}
+
+/// What is done where control takes an edge.
+struct EdgeCode {
+    save: SaveSite,
+    /// Registers that count the rounds of a loop that begins here.
+    begun: Option<u16>,
+}
+
+/// A region that is written.
+struct Writing {
+    region: Region,
+    plan: RegionPlan,
+    /// The blocks' starts and ends in the bytecode.
+    code: Vec<(u32, u32)>,
+    site: Site<RegionSite>,
+    /// Whether it writes records.
+    records: bool,
+    /// The integer register that holds 1.
+    one: u16,
+    /// Where each block stands in the stream.
+    positions: Vec<Position>,
+    /// Where instructions stand whose targets are numbers of blocks or of stubs as yet.
+    open: Vec<Position>,
+    /// Where the stubs stand: code of edges that leave a block by a branch.
+    stubs: Vec<Position>,
+}
+
+impl Writing {
+    fn edge(&self, from: usize, to: Target) -> EdgeCode {
+        let Writing { region, plan, .. } = self;
+        let inside = match to {
+            Target::Block(to) => Some(to),
+            Target::Out(_) => None,
+        };
+        if !self.records {
+            return EdgeCode { save: SaveSite::default(), begun: None };
+        }
+        let left = region.loops_left(from, inside);
+        let lists = |bank: usize| left.iter().flat_map(move |&number| plan.left[number][bank].iter().copied());
+        let begun = inside.and_then(|to| region.loop_at(to)).filter(|&number| !region.loops[number].blocks[from]);
+        let number = |at: Option<usize>, len: usize| {
+            let at = at.expect("it is one of the edges");
+            (len > 1).then_some(at as u8)
+        };
+        let edge = match to {
+            Target::Out(start) => {
+                number(region.exits.iter().position(|&exit| exit == (from, start)), region.exits.len())
+            }
+            Target::Block(to) => {
+                let again = region.loop_at(to).filter(|&number| region.loops[number].blocks[from]);
+                let before = again.map_or(&region.blocks[to].before, |number| &region.loops[number].latches);
+                number(before.iter().position(|&known| known == from), before.len())
+            }
+        };
+        let cost = |&number: &usize| {
+            let (round, once) = plan.costs[number];
+            (plan.rounds[number], round, once)
+        };
+        let save = SaveSite {
+            reals: lists(0).collect(),
+            ints: lists(1).collect(),
+            edge,
+            costs: left.iter().map(cost).collect(),
+        };
+        EdgeCode { save, begun: begun.map(|number| plan.rounds[number]) }
+    }
+
+    /// What a target is called until all positions are known: the number of a block, or behind those of a stub.
+    fn name(&self, block: usize) -> Position {
+        Position(block as u32)
+    }
+
+    fn resolve(&self, name: Position) -> Position {
+        let blocks = self.positions.len();
+        if name.index() < blocks { self.positions[name.index()] } else { self.stubs[name.index() - blocks] }
+    }
+}
+
+impl Emitter<'_> {
+    /// Emits a region. Nothing but its head is entered from elsewhere.
+    pub(super) fn region(&mut self, found: PlannedRegion, blocks: &[Block]) {
+        let PlannedRegion { region, mut plan } = found;
+        let code: Vec<(u32, u32)> =
+            region.blocks.iter().map(|block| (blocks[block.number].start, blocks[block.number].end)).collect();
+        let [free_real, one] = plan.free;
+        self.stream.reals = self.stream.reals.max(usize::from(free_real));
+        self.stream.ints = self.stream.ints.max(usize::from(one) + 1);
+        let records = plan.code.is_some();
+        if let Some(code) = plan.code.take() {
+            plan.site.id = self.regions.len() as u32;
+            self.regions.push(code);
+        }
+        let head = region.head();
+        let start = code[head].0;
+        let site = self.stream.regions.next();
+        let begins = self.here();
+        self.position[start as usize] = self.here();
+        self.push(start, Inst::RegionBegin { site });
+        if let Some(push) = plan.site.push {
+            self.push(start, Inst::Len { dst: IntReg(push.len_before), array: RefReg(push.builder) });
+        }
+        if records {
+            for (&array, &base) in region.bases.iter().filter(|(array, _)| region.refs_before.contains(array)) {
+                self.push(start, Inst::ArrayBase { dst: IntReg(base), array: RefReg(array) });
+            }
+            self.push(start, Inst::IConst { dst: IntReg(one), value: 1 });
+            self.push(start, Inst::IConst { dst: IntReg(plan.rounds[0]), value: 0 });
+        }
+        let positions = vec![Position::default(); region.blocks.len()];
+        let mut writing =
+            Writing { region, plan, code, site, records, one, positions, open: Vec::new(), stubs: Vec::new() };
+        if head != 0 {
+            let target = writing.name(head);
+            writing.open.push(self.here());
+            self.push(start, Inst::Jump { target, cost: 0 });
+        }
+        for block in 0..writing.code.len() {
+            self.region_block(&mut writing, block);
+        }
+        for &at in &writing.open {
+            let inst = &mut self.stream.code[at.index()];
+            inst.for_each_target_mut(|target| *target = writing.resolve(*target));
+            match *inst {
+                Inst::Jump { target, cost } if target <= at => *inst = Inst::BackJump { target, cost },
+                Inst::Branch { cond, then, other, cost } if then.min(other) <= at => {
+                    *inst = Inst::BackBranch { cond, then, other, cost };
+                }
+                Inst::Switch { site, .. } => {
+                    let site = &mut self.stream.switches[site];
+                    site.targets.iter_mut().for_each(|target| *target = writing.resolve(*target));
+                    site.default = writing.resolve(site.default);
+                }
+                _ => {}
+            }
+        }
+        writing.plan.site.code = begins..self.here();
+        let pushed = self.stream.regions.push(writing.plan.site);
+        debug_assert_eq!(pushed, site);
+    }
+
+    fn region_block(&mut self, writing: &mut Writing, block: usize) {
+        let (start, end) = writing.code[block];
+        self.cost = 0;
+        writing.positions[block] = self.here();
+        if let Some(number) = writing.region.loop_at(block).filter(|_| writing.records) {
+            let rounds = IntReg(writing.plan.rounds[number]);
+            self.push(start, Inst::IAdd { dst: rounds, a: rounds, b: IntReg(writing.one) });
+        }
+        let last = self.body.code[end as usize - 1];
+        let code_end = if last.op.is_terminator() { end - 1 } else { end };
+        for at in start..code_end {
+            for copy in writing.plan.copies[block].iter().filter(|copy| copy.before == at - start) {
+                let (dst, src) = (copy.to, copy.from);
+                let inst = match copy.bank {
+                    Bank::Real => Inst::PrimalMov { dst: RealReg(dst), src: RealReg(src) },
+                    _ => Inst::IMov { dst: IntReg(dst), src: IntReg(src) },
+                };
+                self.push(at, inst);
+            }
+            self.lower(at, false);
+            let inst = &self.body.code[at as usize];
+            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect)
+                && let Some(&base) = writing.region.bases.get(&inst.a).filter(|_| writing.records)
+            {
+                self.push(at, Inst::ArrayBase { dst: IntReg(base), array: RefReg(inst.a) });
+            }
+        }
+        let save = &writing.plan.saves[block];
+        if !save.is_empty() {
+            let site = self.stream.saves.push(save.clone());
+            self.push(end - 1, Inst::RegionSave { site });
+        }
+        match last.op {
+            Op::Branch | Op::Switch => self.ways_on(writing, block),
+            Op::Jump => {
+                self.cost += 1;
+                self.take_edge(writing, block, last.low(), end - 1);
+            }
+            _ => self.take_edge(writing, block, end, end - 1),
+        }
+    }
+
+    /// Writes a branch or a switch, and behind it what is done where its edges are taken.
+    fn ways_on(&mut self, writing: &mut Writing, block: usize) {
+        let at = writing.code[block].1 - 1;
+        let inst = self.body.code[at as usize];
+        self.cost += 1;
+        // Targets as bytecode knows them, and what they are called here.
+        let mut names: BTreeMap<u32, Position> = BTreeMap::new();
+        let mut stubs = Vec::new();
+        let name = |writing: &Writing, stubs: &mut Vec<u32>, target: u32| {
+            let to = target_of(writing, target);
+            let edge = writing.edge(block, to);
+            match to {
+                Target::Block(to) if edge.save.is_empty() && edge.begun.is_none() => writing.name(to),
+                _ => {
+                    stubs.push(target);
+                    Position((writing.positions.len() + writing.stubs.len() + stubs.len() - 1) as u32)
+                }
+            }
+        };
+        let mut of =
+            |writing: &Writing, target: u32| *names.entry(target).or_insert_with(|| name(writing, &mut stubs, target));
+        writing.open.push(self.here());
+        let cost = self.cost;
+        match inst.op {
+            Op::Branch => {
+                let (then, other) = (of(writing, inst.low()), of(writing, inst.high()));
+                self.push(at, Inst::Branch { cond: IntReg(inst.a), then, other, cost });
+            }
+            _ => {
+                let first = inst.low() as usize;
+                let targets = &self.body.targets[first..first + usize::from(inst.b)];
+                let targets = targets.iter().map(|&target| of(writing, target)).collect();
+                let default = of(writing, inst.high());
+                let site = self.stream.switches.push(SwitchSite { targets, default, cost });
+                self.push(at, Inst::Switch { index: IntReg(inst.a), site });
+            }
+        }
+        self.cost = 0;
+        for target in stubs {
+            writing.stubs.push(self.here());
+            self.take_edge(writing, block, target, at);
+        }
+    }
+
+    /// Writes what is done where an edge is taken, and a jump along it.
+    fn take_edge(&mut self, writing: &mut Writing, block: usize, target: u32, origin: u32) {
+        let to = target_of(writing, target);
+        let EdgeCode { save, begun } = writing.edge(block, to);
+        if !save.is_empty() {
+            let site = self.stream.saves.push(save);
+            self.push(origin, Inst::RegionSave { site });
+        }
+        if let Some(rounds) = begun {
+            self.push(origin, Inst::IConst { dst: IntReg(rounds), value: 0 });
+        }
+        let cost = std::mem::take(&mut self.cost);
+        match to {
+            Target::Block(to) => {
+                let target = writing.name(to);
+                writing.open.push(self.here());
+                self.push(origin, Inst::Jump { target, cost });
+            }
+            Target::Out(target) => {
+                self.push(origin, Inst::RegionEnd { site: writing.site });
+                self.unresolved.push(self.here());
+                self.push(origin, Inst::Jump { target: unresolved(target), cost });
+            }
+        }
+    }
+}
+
+/// What the start of a block of the bytecode is for a region.
+fn target_of(writing: &Writing, start: u32) -> Target {
+    let block = writing.code.iter().position(|&(known, _)| known == start);
+    block.map_or(Target::Out(start), Target::Block)
+}

@@ -1,0 +1,376 @@
+//! Finding the regions of a function: loops that are recorded as one with all that is in them, inner loops and
+//! branches.
+//!
+//! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays
+//! and pushes, nothing else: nothing in it calls, allocates, or touches a word. It has one way in, and may have several
+//! ways out. What is larger than a record may be is not a region, but loops inside of it may be. A loop of
+//! straight-line code is none: it is recorded as such ([`super::loop_detection`]), which is cheaper.
+//!
+//! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
+
+use super::flow::{FlowGraph, Predecessors};
+use super::liveness::RegSet;
+use super::loop_detection::{Loop, live_before};
+use super::nesting::{self, Dominators, Natural};
+use super::stretch::{Constants, Stretch, Walk};
+use crate::bytecode::isa::{Bank, Inst, Op, Reg};
+use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A region has at most so many blocks, so that a byte tells which of its edges control has taken.
+const BLOCKS_MAX: usize = 200;
+/// A region has at most so many instructions.
+const INSTRUCTIONS_MAX: usize = 1024;
+/// A region has at most so many scalar instructions with a real result.
+const REAL_OPS_MAX: usize = 512;
+/// Loops nest to at most this depth in a region.
+const DEPTH_MAX: usize = 8;
+
+/// A loop of a region. The first one is the region's own.
+#[derive(Debug)]
+pub(crate) struct RegionLoop {
+    /// Its head, by its number in the region.
+    pub(crate) head: usize,
+    /// The blocks that lead back to the head, by their numbers in the region.
+    pub(crate) latches: Vec<usize>,
+    /// The loop around it.
+    pub(crate) parent: Option<usize>,
+    /// Whether each block of the region is a part of it.
+    pub(crate) blocks: Vec<bool>,
+    /// The registers that it writes.
+    pub(crate) writes: BTreeSet<Reg>,
+}
+
+/// A block of a region.
+#[derive(Debug)]
+pub(crate) struct RegionBlock {
+    /// Its number in the flow graph.
+    pub(crate) number: usize,
+    pub(crate) stretch: Stretch,
+    /// The smallest loop that it is a part of.
+    pub(crate) inside: usize,
+    /// Whether it is run once in each round of that loop.
+    pub(crate) steady: bool,
+    /// The blocks of the region that lead to it, by their numbers in the region, each once, but for the head of a loop,
+    /// where they are those from outside of the loop.
+    pub(crate) before: Vec<usize>,
+    /// Real registers that are live when it ends.
+    pub(crate) live: RegSet,
+}
+
+/// A region.
+#[derive(Debug)]
+pub(crate) struct Region {
+    /// In the order of the code.
+    pub(crate) blocks: Vec<RegionBlock>,
+    pub(crate) loops: Vec<RegionLoop>,
+    /// The edges that lead out of it: a block by its number in the region, and where it leads to.
+    pub(crate) exits: Vec<(usize, u32)>,
+    /// For reference registers whose elements are read, the integer register that holds the first slot.
+    pub(crate) bases: BTreeMap<u16, u16>,
+    /// The first integer register that nothing uses.
+    pub(crate) free_int: u16,
+    /// Real registers that hold something when the region begins that is read later.
+    pub(crate) live_before: RegSet,
+    /// Reference registers that hold something when the region begins that is read in it.
+    pub(crate) refs_before: Vec<u16>,
+    /// Real registers that are written, and may be read after the region.
+    pub(crate) live_after: Vec<u16>,
+    /// How references come about: the register that is written, and one that it comes from.
+    pub(crate) ref_flow: Vec<(u16, u16)>,
+}
+
+impl Region {
+    /// Where the region begins: its number among the blocks.
+    pub(crate) fn head(&self) -> usize {
+        self.loops[0].head
+    }
+
+    /// The loops around a block, the region's own first.
+    pub(crate) fn loops_around(&self, block: usize) -> Vec<usize> {
+        let mut chain: Vec<usize> =
+            std::iter::successors(Some(self.blocks[block].inside), |&number| self.loops[number].parent).collect();
+        chain.reverse();
+        chain
+    }
+
+    /// The loops that an edge between blocks leads out of, the inner ones first. `None` is outside of the region.
+    pub(crate) fn loops_left(&self, from: usize, to: Option<usize>) -> Vec<usize> {
+        let mut left = self.loops_around(from);
+        left.retain(|&number| to.is_none_or(|to| !self.loops[number].blocks[to]));
+        left.reverse();
+        left
+    }
+
+    /// The loop of which a block is the head, if it is one's.
+    pub(crate) fn loop_at(&self, head: usize) -> Option<usize> {
+        self.loops.iter().position(|found| found.head == head)
+    }
+}
+
+/// What is known of a function whose regions are looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) module: &'a ModuleDef,
+    pub(crate) body: &'a Body,
+    pub(crate) flow: &'a FlowGraph,
+    /// Real registers that are live at the end of each block.
+    pub(crate) live: &'a [RegSet],
+    /// Real registers that may be active at the beginning of each block.
+    pub(crate) active: &'a [RegSet],
+    pub(crate) constants: &'a Constants<'a>,
+}
+
+/// The regions of a function, in the order of their heads. `loops` are those that are recorded as such if they are in
+/// no region.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn find(facts: Facts<'_>, loops: &[Loop], watch: &Watch<'_>) -> Result<Vec<Region>, TrapKind> {
+    let before = facts.flow.predecessors();
+    let Some((nest, dominators)) = nesting::loops(facts.flow, &before, watch)? else { return Ok(Vec::new()) };
+    let mut found: Vec<(usize, Region)> = Vec::new();
+    // Whether each loop is inside of a region, or recorded as such: outer ones come first.
+    let mut taken = vec![false; nest.len()];
+    for number in 0..nest.len() {
+        taken[number] = nest[number].parent.is_some_and(|parent| taken[parent]);
+        if taken[number] || is_recorded_loop(facts.flow, &nest[number], loops) {
+            continue;
+        }
+        let finder = Finder { facts, before: &before, nest: &nest, dominators: &dominators };
+        if let Some(region) = finder.region(number, watch)? {
+            taken[number] = true;
+            found.push((nest[number].head, region));
+        }
+    }
+    found.sort_by_key(|(head, _)| *head);
+    Ok(found.into_iter().map(|(_, region)| region).collect())
+}
+
+/// Whether a loop is recorded as one of straight-line code.
+fn is_recorded_loop(flow: &FlowGraph, found: &Natural, loops: &[Loop]) -> bool {
+    found.blocks.iter().any(|&block| {
+        let start = flow.blocks()[block].start;
+        let recorded = loops.binary_search_by_key(&start, |recorded| recorded.start);
+        recorded.is_ok_and(|at| loops[at].path.len() == found.blocks.len())
+    })
+}
+
+struct Finder<'a> {
+    facts: Facts<'a>,
+    before: &'a Predecessors,
+    nest: &'a [Natural],
+    dominators: &'a Dominators,
+}
+
+impl Finder<'_> {
+    /// The region that a loop is, if it is one.
+    fn region(&self, number: usize, watch: &Watch<'_>) -> Result<Option<Region>, TrapKind> {
+        let Facts { body, flow, live, .. } = self.facts;
+        let found = &self.nest[number];
+        if found.blocks.len() > BLOCKS_MAX || !self.may_be_one(found, watch)? {
+            return Ok(None);
+        }
+        watch.tick(INSTRUCTIONS_MAX + found.blocks.len() * (1 + body.reals as usize / 16))?;
+        let bases = self.bases(found);
+        let Some(free_int) = u16::try_from(body.ints as usize + bases.len()).ok() else { return Ok(None) };
+        let place = |block: usize| found.blocks.binary_search(&block).ok();
+        let Some(loops) = self.loops(number, &place) else { return Ok(None) };
+        let mut blocks = Vec::new();
+        for &block in &found.blocks {
+            let Some(stretch) = self.stretch(block, &bases) else { return Ok(None) };
+            let own = place(block).expect("it is one of them");
+            let inside = loops.iter().rposition(|found| found.blocks[own]).expect("the region's own has all");
+            let mut before: Vec<usize> =
+                self.before.of(block).iter().filter_map(|&from| place(from as usize)).collect();
+            if let Some(started) = loops.iter().find(|found| found.head == own) {
+                before.retain(|&from| !started.blocks[from]);
+            }
+            let mut latches = loops[inside].latches.iter();
+            let steady = latches.all(|&latch| self.dominators.dominates(block, found.blocks[latch]));
+            blocks.push(RegionBlock { number: block, stretch, inside, steady, before, live: live[block].clone() });
+        }
+        if blocks.iter().map(|block| block.stretch.real_ops).sum::<usize>() > REAL_OPS_MAX {
+            return Ok(None);
+        }
+        let mut exits = Vec::new();
+        for (own, &block) in found.blocks.iter().enumerate() {
+            let outside = flow.successors(block).iter().filter(|&&to| place(to as usize).is_none());
+            exits.extend(outside.map(|&to| (own, flow.blocks()[to as usize].start)));
+        }
+        if exits.is_empty() || exits.len() > usize::from(u8::MAX) {
+            return Ok(None);
+        }
+        let mut region = Region {
+            blocks,
+            loops,
+            exits,
+            bases,
+            free_int,
+            live_before: live_before(body, flow.blocks()[found.head], &live[found.head]),
+            refs_before: self.refs_before(found),
+            live_after: Vec::new(),
+            ref_flow: self.ref_flow(found),
+        };
+        for number in 0..region.loops.len() {
+            let inside = region.blocks.iter().zip(&region.loops[number].blocks).filter(|(_, inside)| **inside);
+            let writes = inside.flat_map(|(block, _)| block.stretch.ends.keys().copied()).collect();
+            region.loops[number].writes = writes;
+        }
+        let mut after: Vec<RegSet> = Vec::new();
+        for &(_, to) in &region.exits {
+            let to = flow.block_at(to);
+            after.push(live_before(body, flow.blocks()[to], &live[to]));
+        }
+        let written = region.loops[0].writes.iter().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
+        region.live_after = written.filter(|&reg| after.iter().any(|live| live.contains(reg))).collect();
+        let pushes = region.blocks.iter().any(|block| !block.stretch.pushes.is_empty());
+        Ok((pushes || !region.live_after.is_empty()).then_some(region))
+    }
+
+    /// Whether a loop holds nothing that a region doesn't.
+    fn may_be_one(&self, found: &Natural, watch: &Watch<'_>) -> Result<bool, TrapKind> {
+        let Facts { body, flow, .. } = self.facts;
+        let mut instructions = 0;
+        let mut builder = None;
+        let mut written_refs = BTreeSet::new();
+        for &block in &found.blocks {
+            let block = flow.blocks()[block];
+            instructions += (block.end - block.start) as usize;
+            if instructions > INSTRUCTIONS_MAX {
+                return Ok(false);
+            }
+            for inst in &body.code[block.start as usize..block.end as usize] {
+                watch.tick(1)?;
+                match inst.op {
+                    Op::Mov | Op::IMov | Op::Const | Op::IConst | Op::Len | Op::Elem | Op::IElem => {}
+                    Op::PElem | Op::PMov | Op::PSelect => _ = written_refs.insert(inst.a),
+                    Op::Jump | Op::Branch | Op::Switch => {}
+                    // Pushes to two registers could be to one builder.
+                    Op::Push if builder.is_none_or(|builder| builder == inst.a) => builder = Some(inst.a),
+                    op if op.is_scalar() => {}
+                    _ => return Ok(false),
+                }
+            }
+        }
+        Ok(builder.is_none_or(|builder| !written_refs.contains(&builder)))
+    }
+
+    fn code(&self, block: usize) -> &[Inst] {
+        let block = self.facts.flow.blocks()[block];
+        &self.facts.body.code[block.start as usize..block.end as usize]
+    }
+
+    fn stretch(&self, block: usize, bases: &BTreeMap<u16, u16>) -> Option<Stretch> {
+        let Facts { body, flow, active, constants, .. } = self.facts;
+        let code = flow.blocks()[block];
+        Walk::new(body, constants, Some(&active[block]), Some(bases)).run(code.start..code.end)
+    }
+
+    /// Registers for the first slots of arrays.
+    fn bases(&self, found: &Natural) -> BTreeMap<u16, u16> {
+        let Facts { body, module, .. } = self.facts;
+        let reads = found.blocks.iter().flat_map(|&block| self.code(block)).filter(|inst| inst.op == Op::Elem);
+        let arrays: BTreeSet<u16> = reads.map(|inst| inst.b).collect();
+        debug_assert!(arrays.iter().all(|&array| {
+            let ty = &module.types[body.refs[usize::from(array)].index()];
+            matches!(ty, TypeDef::Array(ValueType::Real))
+        }));
+        arrays.into_iter().enumerate().map(|(n, array)| (array, body.ints as u16 + n as u16)).collect()
+    }
+
+    /// The loop and those inside of it; `None` if they nest too deeply.
+    fn loops(&self, number: usize, place: &dyn Fn(usize) -> Option<usize>) -> Option<Vec<RegionLoop>> {
+        let mut numbers = vec![number];
+        for (inner, found) in self.nest.iter().enumerate().skip(number + 1) {
+            if found.parent.is_some_and(|parent| numbers.contains(&parent)) {
+                numbers.push(inner);
+            }
+        }
+        let mut loops: Vec<RegionLoop> = Vec::new();
+        let count = self.nest[number].blocks.len();
+        for &inner in &numbers {
+            let found = &self.nest[inner];
+            let inside = |block: &usize| place(*block).expect("an inner loop's blocks are in the outer one");
+            let mut blocks = vec![false; count];
+            found.blocks.iter().for_each(|block| blocks[inside(block)] = true);
+            loops.push(RegionLoop {
+                head: inside(&found.head),
+                latches: found.latches.iter().map(inside).collect(),
+                parent: found.parent.and_then(|parent| numbers.iter().position(|&known| known == parent)),
+                blocks,
+                writes: BTreeSet::new(),
+            });
+        }
+        let depth = |mut at: usize| {
+            let mut depth = 1;
+            while let Some(parent) = loops[at].parent {
+                (at, depth) = (parent, depth + 1);
+            }
+            depth
+        };
+        (0..loops.len()).all(|at| depth(at) <= DEPTH_MAX).then_some(loops)
+    }
+
+    /// Reference registers that are read in the loop before they are written in it, on some way from its head.
+    fn refs_before(&self, found: &Natural) -> Vec<u16> {
+        let body = self.facts.body;
+        // Per block: what is read first, what is written.
+        let summaries: Vec<(BTreeSet<u16>, BTreeSet<u16>)> = found
+            .blocks
+            .iter()
+            .map(|&block| {
+                let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+                for inst in self.code(block) {
+                    body.for_each_reg(inst, |reg, def| {
+                        if reg.bank == Bank::Ref && !def && !written.contains(&reg.index) {
+                            read.insert(reg.index);
+                        }
+                    });
+                    body.for_each_reg(inst, |reg, def| {
+                        if reg.bank == Bank::Ref && def {
+                            written.insert(reg.index);
+                        }
+                    });
+                }
+                (read, written)
+            })
+            .collect();
+        let mut wanted: Vec<BTreeSet<u16>> = summaries.iter().map(|(read, _)| read.clone()).collect();
+        loop {
+            let mut changed = false;
+            for (own, &block) in found.blocks.iter().enumerate().rev() {
+                for &to in self.facts.flow.successors(block) {
+                    let Ok(to) = found.blocks.binary_search(&(to as usize)) else { continue };
+                    let more: Vec<u16> = wanted[to].difference(&summaries[own].1).copied().collect();
+                    let len = wanted[own].len();
+                    wanted[own].extend(more);
+                    changed |= wanted[own].len() != len;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        let head = found.blocks.binary_search(&found.head).expect("the head is one of the blocks");
+        wanted[head].iter().copied().collect()
+    }
+
+    /// How references come about in the loop.
+    fn ref_flow(&self, found: &Natural) -> Vec<(u16, u16)> {
+        let mut flow = Vec::new();
+        for inst in found.blocks.iter().flat_map(|&block| self.code(block)) {
+            match inst.op {
+                Op::PElem | Op::PMov => flow.push((inst.a, inst.b)),
+                Op::PSelect => {
+                    let [to, _, a, b] = inst.narrow();
+                    flow.extend([(to, a), (to, b)]);
+                }
+                _ => {}
+            }
+        }
+        flow
+    }
+}

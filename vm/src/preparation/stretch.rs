@@ -1,0 +1,292 @@
+//! What straight-line code computes, as a graph: an iteration of a loop that is recorded as one, or a block of a
+//! region.
+//!
+//! It may hold scalar instructions, copies, constants, loads from arrays and pushes of reals, nothing else. Every value
+//! is a node, so that registers may be redefined as one likes.
+
+use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
+use crate::bytecode::module::Body;
+use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
+use crate::preparation::liveness::RegSet;
+use std::collections::{BTreeMap, HashMap};
+
+/// Where a real comes from that a stretch doesn't compute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RealSource {
+    /// A register at the stretch's start.
+    Register(u16),
+    /// An element of the array in a reference register.
+    Element { array: u16, index: NodeId },
+}
+
+/// Where an integer comes from that a stretch doesn't compute by pure arithmetic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IntSource {
+    /// A register at the stretch's start.
+    Register(u16),
+    /// A load.
+    Load,
+}
+
+/// An instruction that writes a register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    /// Its position in the stretch.
+    pub(crate) at: u32,
+    pub(crate) reg: Reg,
+    pub(crate) node: NodeId,
+}
+
+/// A value that is appended to a builder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    /// The reference register of the builder.
+    pub(crate) builder: u16,
+    pub(crate) node: NodeId,
+}
+
+/// What straight-line code computes.
+#[derive(Debug, Default)]
+pub(crate) struct Stretch {
+    pub(crate) graph: Graph,
+    pub(crate) real_inputs: Vec<RealSource>,
+    /// For each of these, whether it never depends on anything, whatever the function's arguments are.
+    pub(crate) passive: Vec<bool>,
+    /// For each of these that is an element, the slot of its array's first one, if the walk knows such registers.
+    pub(crate) bases: Vec<Option<NodeId>>,
+    pub(crate) int_inputs: Vec<IntSource>,
+    /// All writes in order.
+    pub(crate) writes: Vec<Write>,
+    /// What each register holds at the end that was written.
+    pub(crate) ends: BTreeMap<Reg, NodeId>,
+    /// What is appended to builders, in order.
+    pub(crate) pushes: Vec<Push>,
+    /// Scalar instructions with a real result.
+    pub(crate) real_ops: usize,
+}
+
+impl Stretch {
+    /// The register that a node is the value of at the start, if it is one's.
+    pub(crate) fn input_register(&self, node: Node) -> Option<Reg> {
+        match node {
+            Node::RealInput(n) => match self.real_inputs[n as usize] {
+                RealSource::Register(reg) => Some(Reg::real(reg)),
+                RealSource::Element { .. } => None,
+            },
+            Node::IntInput(n) => match self.int_inputs[n as usize] {
+                IntSource::Register(reg) => Some(Reg::int(reg)),
+                IntSource::Load => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Registers that hold a constant throughout the function, as bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constants<'a> {
+    pub(crate) reals: &'a HashMap<u16, u64>,
+    pub(crate) ints: &'a HashMap<u16, u64>,
+}
+
+/// Goes through a stretch once.
+pub(crate) struct Walk<'a> {
+    pub(crate) body: &'a Body,
+    pub(crate) constants: &'a Constants<'a>,
+    /// The registers that may be active at the start; `None` is all.
+    pub(crate) active: Option<&'a RegSet>,
+    /// For reference registers the integer register that holds the first slot of the array in it, which is written
+    /// wherever the reference is. With these, references may be loaded.
+    pub(crate) bases: Option<&'a BTreeMap<u16, u16>>,
+    found: Stretch,
+    /// What each register holds.
+    current: HashMap<Reg, NodeId>,
+    /// Elements and lengths that were loaded; arrays don't change, so a second load finds the same.
+    loads: HashMap<(Op, u16, Option<NodeId>), NodeId>,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(
+        body: &'a Body,
+        constants: &'a Constants<'a>,
+        active: Option<&'a RegSet>,
+        bases: Option<&'a BTreeMap<u16, u16>>,
+    ) -> Self {
+        let (found, current, loads) = (Stretch::default(), HashMap::new(), HashMap::new());
+        Walk { body, constants, active, bases, found, current, loads }
+    }
+
+    /// What these instructions compute. `None` if one of them is none that a stretch holds.
+    pub(crate) fn run(mut self, code: impl Iterator<Item = u32>) -> Option<Stretch> {
+        for (at, inst) in code.enumerate() {
+            self.step(at as u32, self.body.code[inst as usize])?;
+        }
+        Some(self.found)
+    }
+
+    fn step(&mut self, at: u32, inst: Inst) -> Option<()> {
+        let result = |bank| Reg { bank, index: inst.a };
+        match inst.op {
+            Op::Mov => {
+                let node = self.read(Reg::real(inst.b));
+                self.write(at, result(Bank::Real), node);
+            }
+            Op::IMov => {
+                let node = self.read(Reg::int(inst.b));
+                self.write(at, result(Bank::Int), node);
+            }
+            Op::Const => {
+                let node = self.found.graph.add(Node::Real(inst.imm));
+                self.write(at, result(Bank::Real), node);
+            }
+            Op::IConst => {
+                let node = self.found.graph.add(Node::Int(inst.imm as i64));
+                self.write(at, result(Bank::Int), node);
+            }
+            Op::Len => {
+                let node = self.load(Op::Len, inst.b, None);
+                self.write(at, result(Bank::Int), node);
+            }
+            Op::Elem | Op::IElem => {
+                let index = self.read(Reg::int(inst.c));
+                let node = self.load(inst.op, inst.b, Some(index));
+                self.write(at, result(if inst.op == Op::Elem { Bank::Real } else { Bank::Int }), node);
+            }
+            Op::PElem | Op::PMov | Op::PSelect if let Some(bases) = self.bases => {
+                self.loads.retain(|&(_, array, _), _| array != inst.a);
+                if let Some(&base) = bases.get(&inst.a) {
+                    let node = self.int_input(IntSource::Load);
+                    self.write(at, Reg::int(base), node);
+                }
+            }
+            Op::Push => {
+                let node = self.read(Reg::real(inst.b));
+                self.found.pushes.push(Push { builder: inst.a, node });
+            }
+            op if op.is_scalar() => self.scalar(at, inst),
+            op => return matches!(op, Op::Jump | Op::Branch | Op::Switch).then_some(()),
+        }
+        Some(())
+    }
+
+    fn scalar(&mut self, at: u32, inst: Inst) {
+        let mut args = Vec::with_capacity(3);
+        self.body.for_each_reg(&inst, |reg, def| {
+            if !def {
+                args.push(reg);
+            }
+        });
+        let args: Vec<NodeId> = args.into_iter().map(|reg| self.read(reg)).collect();
+        let node = self.found.graph.op(inst.op, &args);
+        let bank = match inst.op.info().operands[0].role {
+            Role::Def(bank) => bank,
+            role => unreachable!("a scalar instruction begins with its result, found {role:?}"),
+        };
+        self.found.real_ops += usize::from(bank == Bank::Real);
+        self.write(at, Reg { bank, index: inst.a }, node);
+    }
+
+    fn read(&mut self, reg: Reg) -> NodeId {
+        if let Some(&node) = self.current.get(&reg) {
+            return node;
+        }
+        let constants = if reg.bank == Bank::Real { self.constants.reals } else { self.constants.ints };
+        let node = match (constants.get(&reg.index), reg.bank) {
+            (Some(&bits), Bank::Real) => self.found.graph.add(Node::Real(bits)),
+            (Some(&bits), _) => self.found.graph.add(Node::Int(bits as i64)),
+            (None, Bank::Real) => {
+                let passive = self.active.is_some_and(|active| !active.contains(reg.index));
+                self.real_input(RealSource::Register(reg.index), passive, None)
+            }
+            _ => self.int_input(IntSource::Register(reg.index)),
+        };
+        self.current.insert(reg, node);
+        node
+    }
+
+    fn real_input(&mut self, source: RealSource, passive: bool, base: Option<NodeId>) -> NodeId {
+        let found = &mut self.found;
+        found.real_inputs.push(source);
+        found.passive.push(passive);
+        found.bases.push(base);
+        found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
+    }
+
+    fn int_input(&mut self, source: IntSource) -> NodeId {
+        let found = &mut self.found;
+        found.int_inputs.push(source);
+        found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
+    }
+
+    fn load(&mut self, op: Op, array: u16, index: Option<NodeId>) -> NodeId {
+        if let Some(&node) = self.loads.get(&(op, array, index)) {
+            return node;
+        }
+        let node = match index {
+            Some(index) if op == Op::Elem => {
+                let base = self.bases.and_then(|bases| bases.get(&array)).copied();
+                let base = base.map(|base| self.read(Reg::int(base)));
+                self.real_input(RealSource::Element { array, index }, false, base)
+            }
+            _ => self.int_input(IntSource::Load),
+        };
+        self.loads.insert((op, array, index), node);
+        node
+    }
+
+    fn write(&mut self, at: u32, reg: Reg, node: NodeId) {
+        self.current.insert(reg, node);
+        self.found.ends.insert(reg, node);
+        self.found.writes.push(Write { at, reg, node });
+    }
+}
+
+/// A value that is saved when a stretch has ended, but overwritten before: it is copied first.
+#[derive(Debug)]
+pub(crate) struct StretchCopy {
+    /// The position in the stretch of the instruction that overwrites it.
+    pub(crate) before: u32,
+    pub(crate) bank: Bank,
+    pub(crate) from: u16,
+    pub(crate) to: u16,
+}
+
+/// Finds the registers of values when a stretch ends.
+pub(crate) struct EndRegisters<'a> {
+    pub(crate) stretch: &'a Stretch,
+    /// The stretch's graph, or one that begins with it.
+    pub(crate) graph: &'a Graph,
+    pub(crate) copies: Vec<StretchCopy>,
+    /// Registers from these on are for copies.
+    pub(crate) free_reals: u16,
+    pub(crate) free_ints: u16,
+}
+
+impl EndRegisters<'_> {
+    /// The register of a node of the stretch.
+    pub(crate) fn of(&mut self, id: NodeId) -> u16 {
+        let node = self.graph.node(id);
+        let bank = bank_of(node);
+        let Stretch { ends, writes, .. } = self.stretch;
+        if let Some((reg, _)) = ends.iter().find(|(reg, end)| reg.bank == bank && **end == id) {
+            return reg.index;
+        }
+        let (reg, born) = match self.stretch.input_register(node) {
+            Some(reg) => (reg, None),
+            None => {
+                let write = writes.iter().find(|write| write.node == id && write.reg.bank == bank);
+                let write = write.expect("a saved value was computed or loaded");
+                (write.reg, Some(write.at))
+            }
+        };
+        let overwrites = |at: u32| born.is_none_or(|born| at > born);
+        let overwritten = writes.iter().find(|write| write.reg == reg && write.node != id && overwrites(write.at));
+        overwritten.map_or(reg.index, |write| {
+            let free = if bank == Bank::Real { &mut self.free_reals } else { &mut self.free_ints };
+            let to = *free;
+            *free += 1;
+            self.copies.push(StretchCopy { before: write.at, bank, from: reg.index, to });
+            to
+        })
+    }
+}

@@ -1,0 +1,253 @@
+//! What recording a region as one takes: its sites in a recording stream, and the code that sweeps its record.
+//!
+//! A region is a loop with inner loops and branches ([`crate::preparation::region_detection`]). While it runs, only
+//! primals are computed, and what the sweep needs is written in the order of execution, into the region's *trail*: what
+//! a block has computed that can't be had otherwise, when the block ends; where control comes together, the number of
+//! the edge that it has taken; where a loop is left, how often it went round and what it didn't change. The sweep reads
+//! the trail backwards, block by block, with the adjoints of all registers in registers of its own. That is what source
+//! transformation does with whole programs (Griewank and Walther 2008, chapter 6), here for the parts of a dynamic one
+//! that have no calls.
+//!
+//! What is saved and what is computed again:
+//! - Each block's adjoint is derived from the block alone. Results of costly instructions are saved, others are
+//! computed again from what is at hand, as in a segment.
+//! - A register that a block reads is at hand if one of the loops around the block doesn't change it, or, for integers,
+//!   changes it by an unchanged amount once per round: the sweep loads it where that loop was left, and steps it back.
+//!   Of these loops it is the outermost one. All others are saved by the block.
+//! - Arrays that are read tell the sweep their first slots in the same way: each has an integer register for it.
+//!
+//! Sites and [`RegionCode`] are plain data: interpreter and native code write and read the same records.
+
+mod code_writer;
+mod layout;
+mod plan;
+
+pub use layout::RegionLayout;
+pub(crate) use layout::{FOREIGN_MAX, RegionTail, Trail, padding};
+pub(crate) use plan::RegionPlan;
+
+use crate::bytecode::isa::Reg;
+use crate::code::{InSite, Inst, Position, Sites, Stream};
+use crate::native::Candidate;
+use crate::records::segment::OutputWord;
+use crate::records::{Kind, Numbers, Writer};
+use std::ops::Range;
+
+/// A region in a recording stream: where it begins and where it ends.
+#[derive(Debug)]
+pub struct RegionSite {
+    /// The region's number in the module; `u32::MAX` if it never writes a record.
+    pub id: u32,
+    /// Real registers whose words the region depends on. Words stand still while it runs.
+    pub inputs: Box<[u16]>,
+    /// Reference registers whose objects it depends on. Activity masks count them after the inputs.
+    pub refs: Box<[u16]>,
+    /// The registers that have a word when the region ends; never a `Copy`. Masks cover the inputs, then the objects.
+    pub outputs: Box<[(u16, OutputWord)]>,
+    /// How many slots the outputs take, without what is pushed.
+    pub slots: u32,
+    /// What the region pushes, if anything.
+    pub push: Option<RegionPush>,
+    /// Where the parts of a record stand that follow the trail.
+    pub layout: RegionLayout,
+    /// Where the region stands in the stream.
+    pub code: Range<Position>,
+}
+
+/// A builder that the region appends reals to. When the region ends, these get consecutive slots.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionPush {
+    /// The builder's reference register.
+    pub builder: u16,
+    /// The inputs and objects that the elements depend on. If it is empty, they are constants.
+    pub mask: u64,
+    /// The integer register that holds the builder's length when the region begins.
+    pub len_before: u16,
+}
+
+impl InSite for RegionSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.regions
+    }
+
+    /// What the two instructions read. The last one writes words, but none writes a primal.
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.inputs.iter().for_each(|&index| visit(Reg::real(index), false));
+        self.outputs.iter().for_each(|&(index, _)| visit(Reg::real(index), false));
+        let builder = self.push.iter().map(|push| &push.builder);
+        self.refs.iter().chain(builder).for_each(|&index| visit(Reg::reference(index), false));
+        self.push.iter().for_each(|push| visit(Reg::int(push.len_before), false));
+    }
+}
+
+impl RegionSite {
+    /// What a record's trailer says of it.
+    pub fn number(&self) -> u32 {
+        Kind::Region(self.id).number()
+    }
+}
+
+/// What is appended to the trail at one place.
+#[derive(Clone, Debug, Default)]
+pub struct SaveSite {
+    /// Real registers.
+    pub reals: Box<[u16]>,
+    /// Integer registers, after the reals.
+    pub ints: Box<[u16]>,
+    /// The number of the edge that is taken, a byte behind them.
+    pub edge: Option<u8>,
+    /// What the sweep of a loop costs that is left here: the integer register that holds its number of rounds, the
+    /// instructions of a round, and those of all.
+    pub costs: Box<[(u16, u32, u32)]>,
+}
+
+impl SaveSite {
+    /// What is saved in 8 bytes each.
+    pub fn numbers(&self) -> Numbers {
+        Numbers { reals: self.reals.len(), ints: self.ints.len() }
+    }
+
+    /// The size of it all.
+    pub fn bytes(&self) -> usize {
+        self.numbers().bytes() + usize::from(self.edge.is_some())
+    }
+
+    /// Whether nothing is saved or counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes() == 0 && self.costs.is_empty()
+    }
+
+    /// Writes it.
+    ///
+    /// # Safety
+    /// There is room for it; the frame has the site's registers.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, start: *mut u8, reals: *const f64, ints: *const i64) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let mut writer = Writer::new(start);
+            writer.numbers([&self.reals, &self.ints], reals, ints);
+            if let Some(edge) = self.edge {
+                writer.byte(edge);
+            }
+        }
+    }
+}
+
+impl InSite for SaveSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.saves
+    }
+
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.reals.iter().for_each(|&index| visit(Reg::real(index), false));
+        self.ints.iter().for_each(|&index| visit(Reg::int(index), false));
+        self.costs.iter().for_each(|&(index, _, _)| visit(Reg::int(index), false));
+    }
+}
+
+/// What the sweep knows of a region. Its frame begins with the adjoints of the region's real registers, then reals that
+/// loops don't change; and with integers that loops don't change or step, the numbers of rounds among them. These last
+/// from block to block.
+#[derive(Debug)]
+pub struct RegionCode {
+    /// Real registers of the frame.
+    pub reals: usize,
+    /// Integer registers of the frame.
+    pub ints: usize,
+    /// How many real registers are adjoints, which begin at zero.
+    pub cleared: usize,
+    /// How many real registers last from block to block.
+    pub lasting_reals: usize,
+    /// How many integer registers do.
+    pub lasting_ints: usize,
+    /// The adjoints of the blocks.
+    pub blocks: Box<[BlockAdjoint]>,
+    /// How the region is left.
+    pub exits: Box<[Edge]>,
+    /// For each slot of the outputs, the register that begins with its adjoint.
+    pub outputs: Box<[u16]>,
+    /// For each input, the register that holds its contribution in the end.
+    pub contributions: Box<[u16]>,
+    /// The integer register that holds how many of the pushed elements are left.
+    pub pushed: Option<u16>,
+    /// Where the parts of a record stand that follow the trail.
+    pub layout: RegionLayout,
+    /// All of it as native code.
+    pub(crate) native: Candidate,
+}
+
+impl RegionCode {
+    /// Instructions of all blocks together.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.iter().map(|block| block.code.len() + block.moves.len() + block.elements.len()).sum()
+    }
+}
+
+/// The adjoint of a block.
+#[derive(Debug, Default)]
+pub struct BlockAdjoint {
+    /// What the block has saved.
+    pub saved: Numbers,
+    /// The real and the integer register where that is loaded to.
+    pub saved_at: [u16; 2],
+    /// Real registers for the adjoints of what the block has pushed, in order.
+    pub pushed: Box<[u16]>,
+    /// Steps integers back and computes the contributions.
+    pub code: Vec<Inst>,
+    /// Added to adjoints in memory after that, one after the other.
+    pub elements: Box<[ElementAdjoint]>,
+    /// Turns the adjoints at the block's end into those at its start.
+    pub moves: Vec<Inst>,
+    /// The integer register that counts how often control still comes to the block, if it is the head of a loop.
+    pub rounds: Option<u16>,
+    /// How control came to the block, from outside of the loop if it is the head of one. If there are several ways, the
+    /// trail says which.
+    pub before: Box<[Edge]>,
+    /// How it came to the block from inside of the loop.
+    pub again: Box<[Edge]>,
+    /// When all rounds of the loop that the block is are skipped, if ever.
+    pub guard: Option<Guard>,
+}
+
+/// When the rounds of a loop of one block are skipped: if nothing flows back into them, because it flowed another way
+/// where control came together, or lost against another one in a minimum. That is a part of the derived code, so that
+/// it doesn't depend on who runs it; but rounds whose trail begins in another slab are run.
+#[derive(Debug)]
+pub struct Guard {
+    /// Real registers, adjoints, that all have to be zero.
+    pub adjoints: Box<[u16]>,
+    /// Bytes that a round has left in the trail.
+    pub bytes: usize,
+}
+
+/// How control came to a block, or left the region.
+#[derive(Debug)]
+pub struct Edge {
+    /// The block that it came from; none where the region begins.
+    pub from: Option<u16>,
+    /// Real registers that are loaded from the trail.
+    pub reals: Box<[u16]>,
+    /// Integer registers that are, after the reals.
+    pub ints: Box<[u16]>,
+    /// Whether it leads out of the loop whose head it comes from.
+    pub leaves: bool,
+}
+
+impl Edge {
+    /// What is loaded.
+    pub fn numbers(&self) -> Numbers {
+        Numbers { reals: self.reals.len(), ints: self.ints.len() }
+    }
+}
+
+/// A contribution to an element of an array.
+#[derive(Clone, Copy, Debug)]
+pub struct ElementAdjoint {
+    /// The integer register that holds the array's first slot; 0: it is constant; below: see [`RegionLayout::foreign`].
+    pub base: u16,
+    /// The integer register that holds the element's number.
+    pub index: u16,
+    /// The real register that holds what is added.
+    pub contribution: u16,
+}

@@ -1,0 +1,216 @@
+//! From the adjoints of a region's blocks to the code of the sweep.
+
+use super::plan::{BlockPlan, RegionPlan};
+use super::{BlockAdjoint, Edge, ElementAdjoint, Guard, RegionCode};
+use crate::bytecode::isa::{Bank, Reg};
+use crate::code::{Inst, RealReg};
+use crate::derivation::assembler::Assembler;
+use crate::derivation::graph::NodeId;
+use crate::native::Candidate;
+use crate::preparation::region_detection::Region;
+use crate::records::Numbers;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The registers of the sweep's frame that last from block to block.
+pub(super) struct Homes {
+    /// Adjoints of real registers.
+    adjoints: BTreeMap<u16, u16>,
+    reals: BTreeMap<u16, u16>,
+    ints: BTreeMap<u16, u16>,
+    /// Of what was pushed, how many are left.
+    pushed: u16,
+}
+
+impl Homes {
+    /// `left` is what is loaded where loops were left, `rounds` the registers that count their rounds.
+    pub(super) fn new(adjoints: &BTreeSet<u16>, left: &[BTreeSet<Reg>], rounds: &[u16]) -> Homes {
+        let of = |bank: Bank| left.iter().flatten().filter(move |reg| reg.bank == bank).map(|reg| reg.index);
+        let numbered = |registers: BTreeSet<u16>, from: usize| -> BTreeMap<u16, u16> {
+            registers.into_iter().enumerate().map(|(n, reg)| (reg, (from + n) as u16)).collect()
+        };
+        let adjoints = numbered(adjoints.clone(), 0);
+        let reals = numbered(of(Bank::Real).collect(), adjoints.len());
+        let ints = numbered(of(Bank::Int).chain(rounds.iter().copied()).collect(), 0);
+        let pushed = ints.len() as u16;
+        Homes { adjoints, reals, ints, pushed }
+    }
+}
+
+/// Writes the code. The slots of the outputs are those of the registers in `outputs`. `None` if there are too many
+/// registers.
+pub(super) fn write(
+    region: &Region,
+    plan: &RegionPlan,
+    blocks: &[BlockPlan],
+    homes: &Homes,
+    outputs: &[u16],
+) -> Option<RegionCode> {
+    let lasting_reals = homes.adjoints.len() + homes.reals.len();
+    let lasting_ints = homes.ints.len() + 1;
+    let (mut reals, mut ints) = (lasting_reals, lasting_ints);
+    let mut written = Vec::with_capacity(blocks.len());
+    for (number, block) in blocks.iter().enumerate() {
+        let mut writer =
+            BlockWriter { region, homes, block, assembler: Assembler::new(block.graph(), lasting_reals, lasting_ints) };
+        let adjoint = writer.write(number, plan);
+        reals = reals.max(writer.assembler.reals);
+        ints = ints.max(writer.assembler.ints);
+        written.push(adjoint);
+    }
+    if reals.max(ints) > usize::from(u16::MAX) {
+        return None;
+    }
+    let home = |reg: &u16| homes.adjoints[reg];
+    let layout = plan.site.layout;
+    let exits = region.exits.iter().map(|&(from, _)| edge(region, plan, homes, Some(from), None)).collect();
+    Some(RegionCode {
+        reals,
+        ints,
+        cleared: homes.adjoints.len(),
+        lasting_reals,
+        lasting_ints,
+        blocks: written.into(),
+        exits,
+        outputs: outputs.iter().map(home).collect(),
+        contributions: plan.site.inputs.iter().map(home).collect(),
+        pushed: layout.pushed.then_some(homes.pushed),
+        layout,
+        native: Candidate::default(),
+    })
+}
+
+/// The edge that leads to a block, or out of the region, from a block, or into the region.
+fn edge(region: &Region, plan: &RegionPlan, homes: &Homes, from: Option<usize>, to: Option<usize>) -> Edge {
+    let left = from.map_or_else(Vec::new, |from| region.loops_left(from, to));
+    let lists = |bank: usize| left.iter().flat_map(move |&number| &plan.left[number][bank]);
+    let leaves = from.is_some_and(|from| left.iter().any(|&number| region.loops[number].head == from));
+    Edge {
+        leaves,
+        from: from.map(|from| from as u16),
+        reals: lists(0).map(|reg| homes.reals[reg]).collect(),
+        ints: lists(1).map(|reg| homes.ints[reg]).collect(),
+    }
+}
+
+struct BlockWriter<'a> {
+    region: &'a Region,
+    homes: &'a Homes,
+    block: &'a BlockPlan,
+    assembler: Assembler<'a>,
+}
+
+impl BlockWriter<'_> {
+    fn write(&mut self, number: usize, plan: &RegionPlan) -> BlockAdjoint {
+        let block = self.block;
+        let source = &self.region.blocks[number];
+        for &(reg, seed) in &block.seeds {
+            self.assembler.place_at(seed, self.homes.adjoints[&reg]);
+        }
+        // What lasts.
+        for (id, node) in block.graph().iter().take(block.primal_len) {
+            let Some(reg) = source.stretch.input_register(node) else { continue };
+            let home = if reg.bank == Bank::Real { &self.homes.reals } else { &self.homes.ints };
+            let saved = block.plan.saved_reals.contains(&id) || block.plan.saved_ints.contains(&id);
+            if let Some(&home) = home.get(&reg.index).filter(|_| !saved && block.plan.needed[id.index()]) {
+                self.assembler.place_at(id, home);
+            }
+        }
+        let saved_at = [self.assembler.reals as u16, self.assembler.ints as u16];
+        let saved = Numbers { reals: block.plan.saved_reals.len(), ints: block.plan.saved_ints.len() };
+        block.plan.saved_reals.iter().chain(&block.plan.saved_ints).for_each(|&id| _ = self.assembler.place(id));
+        let pushes = block.pushed.iter().map(|seed| match seed {
+            Some(seed) => self.assembler.place(*seed),
+            None => self.assembler.fresh(Bank::Real),
+        });
+        let pushed: Box<[u16]> = if plan.site.layout.pushed { pushes.collect() } else { Box::default() };
+
+        let mut code = Vec::new();
+        self.steps_back(&mut code);
+        for (id, _) in block.graph().iter().filter(|(id, _)| block.plan.needed[id.index()]) {
+            self.assembler.compute(id, &mut code);
+        }
+        let elements = block.elements.iter().map(|element| ElementAdjoint {
+            base: self.assembler.register(element.base),
+            index: self.assembler.register(element.index),
+            contribution: self.assembler.register(element.contribution),
+        });
+        let elements = elements.collect();
+        let moves = self.moves();
+        let edges = |from: &[usize]| -> Box<[Edge]> {
+            from.iter().map(|&from| edge(self.region, plan, self.homes, Some(from), Some(number))).collect()
+        };
+        let (mut before, mut again) = (edges(&source.before), Box::default());
+        let mut rounds = None;
+        if let Some(started) = self.region.loop_at(number) {
+            again = edges(&self.region.loops[started].latches);
+            rounds = Some(self.homes.ints[&plan.rounds[started]]);
+        }
+        if number == self.region.head() {
+            before = [edge(self.region, plan, self.homes, None, Some(number))].into();
+        }
+        let guard = self.guard(number, saved);
+        BlockAdjoint { saved, saved_at, pushed, code, elements, moves, rounds, before, again, guard }
+    }
+
+    /// When the rounds of the loop that a block is are skipped.
+    fn guard(&self, number: usize, saved: Numbers) -> Option<Guard> {
+        let found = &self.region.loops[self.region.loop_at(number)?];
+        let alone = found.latches == [number] && found.blocks.iter().filter(|inside| **inside).count() == 1;
+        let pushes = !self.region.blocks[number].stretch.pushes.is_empty();
+        if !alone || pushes || number == self.region.head() {
+            return None;
+        }
+        // Those that contributions are made of, and those that a round would change.
+        let known = self.block.seeds.iter().chain(&self.block.contributions).map(|(reg, _)| reg);
+        let adjoints: BTreeSet<u16> = known.chain(&self.block.cleared).map(|reg| self.homes.adjoints[reg]).collect();
+        Some(Guard { adjoints: adjoints.into_iter().collect(), bytes: saved.bytes() })
+    }
+
+    /// Steps integers back that the block steps. What they are stepped by is computed before; it is unchanged.
+    fn steps_back(&mut self, code: &mut Vec<Inst>) {
+        for step in &self.block.steps {
+            let register = self.homes.ints[&step.reg];
+            for &(op, by) in &step.steps {
+                self.compute_all(by, code);
+                let by = self.assembler.register(by);
+                code.push(Inst::scalar(op, register, &[register, by]).expect("a step back is a sum"));
+            }
+        }
+    }
+
+    /// Computes a node and what it needs.
+    fn compute_all(&mut self, id: NodeId, code: &mut Vec<Inst>) {
+        let mut wanted = BTreeSet::from([id]);
+        for (id, _) in self.block.graph().iter().take(id.index() + 1).rev() {
+            if wanted.contains(&id) {
+                wanted.extend(self.block.graph().args(id));
+            }
+        }
+        wanted.into_iter().for_each(|id| self.assembler.compute(id, code));
+    }
+
+    /// The adjoints at the block's end become those at its start, all at once.
+    fn moves(&mut self) -> Vec<Inst> {
+        let copy = |to: u16, from: u16| Inst::PrimalMov { dst: RealReg(to), src: RealReg(from) };
+        let lasting = self.homes.adjoints.len() as u16;
+        let (mut moves, mut copies) = (Vec::new(), Vec::new());
+        for &(reg, contribution) in &self.block.contributions {
+            let (to, from) = (self.homes.adjoints[&reg], self.assembler.register(contribution));
+            if from == to {
+                continue;
+            }
+            if from < lasting {
+                // Another adjoint, which may be overwritten first.
+                let aside = self.assembler.fresh(Bank::Real);
+                moves.push(copy(aside, from));
+                copies.push(copy(to, aside));
+            } else {
+                copies.push(copy(to, from));
+            }
+        }
+        moves.extend(copies);
+        let zero = |reg: &u16| Inst::PrimalConst { dst: RealReg(self.homes.adjoints[reg]), value: 0 };
+        moves.extend(self.block.cleared.iter().map(zero));
+        moves
+    }
+}

@@ -1,0 +1,448 @@
+//! From a region to its sites and its code: what each block's adjoint needs, and where the sweep has it from.
+
+use super::code_writer::{self, Homes};
+use super::{RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
+use crate::bytecode::isa::{Bank, Op, Reg};
+use crate::code::Position;
+use crate::derivation::adjoint::{adjoint, contributions, seeds};
+use crate::derivation::dependence::{InputSet, dependences};
+use crate::derivation::graph::{Graph, Node, NodeId};
+use crate::derivation::piece::Piece;
+use crate::derivation::plan::Plan;
+use crate::preparation::region_detection::Region;
+use crate::preparation::stretch::{EndRegisters, RealSource, Stretch, StretchCopy};
+use crate::records::recorded_loop::steps_back;
+use crate::records::segment::OutputWord;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A mask has so many bits, for inputs and objects together.
+const MASK_BITS: usize = 64;
+
+/// Everything about the recording of a region but its numbers and its place in the stream.
+#[derive(Debug)]
+pub(crate) struct RegionPlan {
+    pub(crate) site: RegionSite,
+    /// `None` if nothing that is read after the region depends on anything: it never writes a record.
+    pub(crate) code: Option<RegionCode>,
+    /// For each block what it saves when it ends.
+    pub(crate) saves: Vec<SaveSite>,
+    /// For each block what it copies before it is overwritten.
+    pub(crate) copies: Vec<Vec<StretchCopy>>,
+    /// For each loop the integer register that counts its rounds.
+    pub(crate) rounds: Vec<u16>,
+    /// For each loop, the real and integer registers that are saved where it is left.
+    pub(crate) left: Vec<[Vec<u16>; 2]>,
+    /// For each loop, what its sweep costs per round, and once.
+    pub(crate) costs: Vec<(u32, u32)>,
+    /// The first real and the first integer register that nothing uses.
+    pub(crate) free: [u16; 2],
+}
+
+/// The adjoint of a block, before it is code.
+pub(super) struct BlockPlan {
+    /// The adjoint; what is derived stands behind the block's own nodes.
+    pub(super) derived: Piece,
+    pub(super) primal_len: usize,
+    /// The inputs of the adjoint that are adjoints of registers at the block's end.
+    pub(super) seeds: Vec<(u16, NodeId)>,
+    /// Those that are adjoints of what was pushed, in the order of the pushes; none for what depends on nothing.
+    pub(super) pushed: Vec<Option<NodeId>>,
+    /// What the adjoints of registers become.
+    pub(super) contributions: Vec<(u16, NodeId)>,
+    /// Registers whose adjoints become 0.
+    pub(super) cleared: Vec<u16>,
+    pub(super) elements: Vec<ElementPlan>,
+    /// How integers are stepped back that the block steps.
+    pub(super) steps: Vec<StepBack>,
+    /// What is saved and what is computed again.
+    pub(super) plan: Plan,
+}
+
+/// A contribution to an element.
+pub(super) struct ElementPlan {
+    pub(super) base: NodeId,
+    pub(super) index: NodeId,
+    pub(super) contribution: NodeId,
+}
+
+/// An integer register that a loop changes once per round by an unchanged amount.
+#[derive(Clone)]
+pub(super) struct StepBack {
+    pub(super) reg: u16,
+    /// Its value at the block's start.
+    pub(super) start: NodeId,
+    /// What leads from its value at the end back to that, in order.
+    pub(super) steps: Vec<(Op, NodeId)>,
+}
+
+/// What the results of a block depend on.
+struct BlockFlow {
+    /// Registers with what they hold at the end, and what that depends on.
+    outputs: Vec<(u16, NodeId, InputSet)>,
+    /// What is pushed, and what it depends on.
+    pushes: Vec<(NodeId, InputSet)>,
+}
+
+impl BlockFlow {
+    fn new(stretch: &Stretch, live: &dyn Fn(u16) -> bool) -> BlockFlow {
+        let dependence = dependences(&stretch.graph);
+        let active = |node: NodeId| -> InputSet {
+            dependence[node.index()].iter().filter(|&input| !stretch.passive[input]).collect()
+        };
+        let written = stretch.ends.iter().filter(|(reg, _)| reg.bank == Bank::Real && live(reg.index));
+        let mut outputs: Vec<(u16, NodeId, InputSet)> =
+            written.map(|(reg, &node)| (reg.index, node, active(node))).collect();
+        outputs.retain(|(_, _, set)| !set.is_empty());
+        let pushes: Vec<(NodeId, InputSet)> =
+            stretch.pushes.iter().map(|push| (push.node, active(push.node))).collect();
+        // What is read and not written keeps its adjoint, to which something is added.
+        let mut reached = InputSet::default();
+        outputs.iter().map(|(_, _, set)| set).chain(pushes.iter().map(|(_, set)| set)).for_each(|set| {
+            reached.insert_all(set);
+        });
+        for (id, node) in stretch.graph.iter() {
+            if let Node::RealInput(n) = node
+                && let RealSource::Register(reg) = stretch.real_inputs[n as usize]
+                && !stretch.ends.contains_key(&Reg::real(reg))
+                && reached.iter().any(|input| input == n as usize)
+            {
+                outputs.push((reg, id, [n as usize].into_iter().collect()));
+            }
+        }
+        BlockFlow { outputs, pushes }
+    }
+}
+
+/// What a region's real registers depend on, as masks of its inputs and objects.
+struct Masks {
+    inputs: Vec<u16>,
+    refs: Vec<u16>,
+    reals: BTreeMap<u16, u64>,
+    pushed: u64,
+}
+
+impl Masks {
+    /// `None` if there are too many inputs.
+    fn new(region: &Region, flows: &[BlockFlow], adjoints: &BTreeSet<u16>) -> Option<Masks> {
+        let inputs: Vec<u16> = adjoints.iter().copied().filter(|&reg| region.live_before.contains(reg)).collect();
+        let reads: BTreeSet<u16> = region.bases.keys().copied().collect();
+        // What elements are read from, and what that comes from.
+        let mut sources = reads;
+        loop {
+            let more: Vec<u16> =
+                region.ref_flow.iter().filter(|(to, _)| sources.contains(to)).map(|&(_, from)| from).collect();
+            let len = sources.len();
+            sources.extend(more);
+            if sources.len() == len {
+                break;
+            }
+        }
+        let refs: Vec<u16> = region.refs_before.iter().copied().filter(|reg| sources.contains(reg)).collect();
+        if inputs.len() + refs.len() > MASK_BITS {
+            return None;
+        }
+        let mut objects: BTreeMap<u16, u64> =
+            refs.iter().enumerate().map(|(n, &reg)| (reg, 1 << (inputs.len() + n))).collect();
+        let mut reals: BTreeMap<u16, u64> = inputs.iter().enumerate().map(|(n, &reg)| (reg, 1 << n)).collect();
+        let mut pushed = 0u64;
+        let add = |masks: &mut BTreeMap<u16, u64>, reg: u16, more: u64| {
+            let mask = masks.entry(reg).or_insert(0);
+            let changed = *mask | more != *mask;
+            *mask |= more;
+            changed
+        };
+        loop {
+            let mut changed = false;
+            for &(to, from) in &region.ref_flow {
+                let more = objects.get(&from).copied().unwrap_or(0);
+                changed |= add(&mut objects, to, more);
+            }
+            for (block, flow) in region.blocks.iter().zip(flows) {
+                let of = |reals: &BTreeMap<u16, u64>, set: &InputSet| {
+                    let bits = set.iter().map(|input| match block.stretch.real_inputs[input] {
+                        RealSource::Register(reg) => reals.get(&reg).copied().unwrap_or(0),
+                        RealSource::Element { array, .. } => objects.get(&array).copied().unwrap_or(0),
+                    });
+                    bits.fold(0, |all, bits| all | bits)
+                };
+                for (reg, _, set) in &flow.outputs {
+                    let more = of(&reals, set);
+                    changed |= add(&mut reals, *reg, more);
+                }
+                for (_, set) in &flow.pushes {
+                    pushed |= of(&reals, set);
+                }
+            }
+            if !changed {
+                return Some(Masks { inputs, refs, reals, pushed });
+            }
+        }
+    }
+}
+
+/// Where the sweep has the registers from that blocks read.
+struct Wanted<'a> {
+    region: &'a Region,
+    /// For each loop, the integers that it changes once per round by an unchanged amount, and the block that does it.
+    steps: Vec<BTreeMap<u16, usize>>,
+    /// For each loop, what is loaded where it was left.
+    left: Vec<BTreeSet<Reg>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(region: &'a Region) -> Self {
+        let steps = (0..region.loops.len()).map(|number| steps_of(region, number)).collect();
+        Wanted { region, steps, left: vec![BTreeSet::new(); region.loops.len()] }
+    }
+
+    /// The outermost of the loops around a block where a register, if it is loaded when that is left, is at hand
+    /// throughout.
+    fn home(&self, block: usize, reg: Reg) -> Option<usize> {
+        self.region.loops_around(block).into_iter().find(|&number| {
+            let steps = reg.bank == Bank::Int && self.steps[number].contains_key(&reg.index);
+            steps || !self.region.loops[number].writes.contains(&reg)
+        })
+    }
+
+    /// Asks for what a block's plan has at hand. Says whether that is new.
+    fn ask(&mut self, block: usize, plan: &BlockPlan) -> bool {
+        let stretch = &self.region.blocks[block].stretch;
+        let mut new = false;
+        for (id, node) in plan.derived.graph.iter().take(plan.primal_len) {
+            if plan.plan.needed[id.index()]
+                && let Some(reg) = stretch.input_register(node)
+                && let Some(home) = self.home(block, reg)
+            {
+                new |= self.left[home].insert(reg);
+            }
+        }
+        new
+    }
+
+    /// The integers that a block has to step back.
+    fn steps_back(&self, block: usize) -> Vec<StepBack> {
+        let stretch = &self.region.blocks[block].stretch;
+        let number = self.region.blocks[block].inside;
+        let steps = self.steps[number].iter();
+        let mine = steps.filter(|&(&reg, &by)| by == block && self.left[number].contains(&Reg::int(reg)));
+        mine.map(|(&reg, _)| step_back_of(self.region, number, stretch, reg).expect("it was found to step")).collect()
+    }
+}
+
+/// The integers that a loop changes once per round by an unchanged amount, each with the block that does it.
+fn steps_of(region: &Region, number: usize) -> BTreeMap<u16, usize> {
+    let mut found = BTreeMap::new();
+    for reg in region.loops[number].writes.iter().filter(|reg| reg.bank == Bank::Int) {
+        let inside = (0..region.blocks.len()).filter(|&block| region.loops[number].blocks[block]);
+        let mut writers = inside.filter(|&block| region.blocks[block].stretch.ends.contains_key(reg));
+        let (Some(writer), None) = (writers.next(), writers.next()) else { continue };
+        let block = &region.blocks[writer];
+        if block.inside == number && block.steady && step_back_of(region, number, &block.stretch, reg.index).is_some() {
+            found.insert(reg.index, writer);
+        }
+    }
+    found
+}
+
+/// How a register is stepped back that a block steps, if it does.
+fn step_back_of(region: &Region, number: usize, stretch: &Stretch, reg: u16) -> Option<StepBack> {
+    let start = stretch.graph.iter().find(|&(_, node)| stretch.input_register(node) == Some(Reg::int(reg)))?.0;
+    let end = *stretch.ends.get(&Reg::int(reg))?;
+    let unchanged = unchanged_in(region, number, stretch);
+    let steps = steps_back(&stretch.graph, &unchanged, start, end)?;
+    Some(StepBack { reg, start, steps })
+}
+
+/// For each node of a block, whether it is an integer that a loop doesn't change.
+fn unchanged_in(region: &Region, number: usize, stretch: &Stretch) -> Vec<bool> {
+    let mut unchanged = vec![false; stretch.graph.len()];
+    for (id, node) in stretch.graph.iter() {
+        unchanged[id.index()] = match node {
+            Node::Int(_) => true,
+            Node::IntInput(_) => {
+                stretch.input_register(node).is_some_and(|reg| !region.loops[number].writes.contains(&reg))
+            }
+            Node::Op(op @ (Op::IAdd | Op::ISub | Op::IMul | Op::INeg), _) => {
+                !op.info().traps && stretch.graph.args(id).all(|arg| unchanged[arg.index()])
+            }
+            _ => false,
+        };
+    }
+    unchanged
+}
+
+impl BlockPlan {
+    fn new(region: &Region, number: usize, flow: &BlockFlow, wanted: &Wanted<'_>, adjoints: &BTreeSet<u16>) -> Self {
+        let stretch = &region.blocks[number].stretch;
+        let pushed = flow.pushes.iter().filter(|(_, set)| !set.is_empty()).map(|&(node, _)| node);
+        let block = Piece {
+            graph: stretch.graph.clone(),
+            reals: stretch.real_inputs.len() as u32,
+            ints: stretch.int_inputs.len() as u32,
+            outputs: flow.outputs.iter().map(|&(_, node, _)| node).chain(pushed).collect(),
+        };
+        let derived = adjoint(&block);
+        let mut inputs = seeds(&block, &derived).into_iter();
+        let seeds: Vec<(u16, NodeId)> = flow.outputs.iter().map(|&(reg, _, _)| reg).zip(inputs.by_ref()).collect();
+        let pushed = flow.pushes.iter().map(|(_, set)| if set.is_empty() { None } else { inputs.next() }).collect();
+        let (mut to_registers, mut elements) = (Vec::new(), Vec::new());
+        for (n, contribution) in contributions(&block, &derived) {
+            if stretch.passive[n as usize] {
+                continue;
+            }
+            match stretch.real_inputs[n as usize] {
+                RealSource::Register(reg) => to_registers.push((reg, contribution)),
+                RealSource::Element { index, .. } => {
+                    let base = stretch.bases[n as usize].expect("arrays that a region reads have a base");
+                    elements.push(ElementPlan { base, index, contribution });
+                }
+            }
+        }
+        let written = stretch.ends.keys().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
+        let cleared = written
+            .filter(|reg| adjoints.contains(reg) && !to_registers.iter().any(|(known, _)| known == reg))
+            .collect();
+        let steps = wanted.steps_back(number);
+        let to_elements = elements.iter().flat_map(|element| [element.base, element.index, element.contribution]);
+        let mut results: Vec<NodeId> = to_registers.iter().map(|&(_, node)| node).chain(to_elements).collect();
+        for step in &steps {
+            results.push(step.start);
+            results.extend(step.steps.iter().map(|&(_, by)| by));
+        }
+        let primal_len = block.graph.len();
+        let free = |id: NodeId| {
+            id.index() < primal_len
+                && stretch.input_register(derived.graph.node(id)).is_some_and(|reg| wanted.home(number, reg).is_some())
+        };
+        let plan = Plan::new(&derived.graph, primal_len, &results, &free);
+        BlockPlan { derived, primal_len, seeds, pushed, contributions: to_registers, cleared, elements, steps, plan }
+    }
+
+    /// The graph of the adjoint.
+    pub(super) fn graph(&self) -> &Graph {
+        &self.derived.graph
+    }
+}
+
+impl RegionPlan {
+    /// Derives the adjoints of all blocks. Registers from `free_real` and from the region's `free_int` on are free.
+    /// `None` if the region turns out to be too large for a record.
+    pub(crate) fn new(region: &Region, free_real: u16) -> Option<RegionPlan> {
+        let flow = |n: usize| {
+            let block = &region.blocks[n];
+            BlockFlow::new(&block.stretch, &|reg| block.live.contains(reg))
+        };
+        let flows: Vec<BlockFlow> = (0..region.blocks.len()).map(flow).collect();
+        let mut adjoints: BTreeSet<u16> = flows.iter().flat_map(|flow| &flow.outputs).map(|&(reg, _, _)| reg).collect();
+        for (flow, block) in flows.iter().zip(&region.blocks) {
+            let sets = flow.outputs.iter().map(|(_, _, set)| set).chain(flow.pushes.iter().map(|(_, set)| set));
+            adjoints.extend(sets.flat_map(InputSet::iter).filter_map(|input| match block.stretch.real_inputs[input] {
+                RealSource::Register(reg) => Some(reg),
+                RealSource::Element { .. } => None,
+            }));
+        }
+        // What the region may hand on as it was before.
+        adjoints.extend(region.live_after.iter().filter(|&&reg| region.live_before.contains(reg)));
+        let masks = Masks::new(region, &flows, &adjoints)?;
+        let mut free_int = region.free_int;
+        let mut fresh = || {
+            let register = free_int;
+            free_int = free_int.checked_add(1)?;
+            Some(register)
+        };
+        let rounds: Option<Vec<u16>> = region.loops.iter().map(|_| fresh()).collect();
+        let builder = region.blocks.iter().flat_map(|block| &block.stretch.pushes).next().map(|push| push.builder);
+        let len_before = fresh()?;
+        let push = builder.map(|builder| RegionPush { builder, mask: masks.pushed, len_before });
+        let mut slots = 0;
+        let mut outputs = Vec::new();
+        let mut slot_registers = Vec::new();
+        for &reg in &region.live_after {
+            let mask = masks.reals.get(&reg).copied().unwrap_or(0);
+            let word = if mask != 0 {
+                slots += 1;
+                slot_registers.push(reg);
+                OutputWord::Slot { offset: slots - 1, mask }
+            } else {
+                OutputWord::Zero
+            };
+            outputs.push((reg, word));
+        }
+        let layout = RegionLayout { inputs: masks.inputs.len(), pushed: masks.pushed != 0 };
+        let site = RegionSite {
+            id: u32::MAX,
+            inputs: masks.inputs.clone().into(),
+            refs: masks.refs.into(),
+            outputs: outputs.into(),
+            slots,
+            push,
+            layout,
+            code: Position::default()..Position::default(),
+        };
+        let mut plan = RegionPlan {
+            site,
+            code: None,
+            saves: vec![SaveSite::default(); region.blocks.len()],
+            copies: region.blocks.iter().map(|_| Vec::new()).collect(),
+            rounds: rounds?,
+            left: vec![Default::default(); region.loops.len()],
+            costs: vec![(0, 0); region.loops.len()],
+            free: [free_real, free_int],
+        };
+        if slots > 0 || masks.pushed != 0 {
+            plan.derive(region, &flows, &adjoints, &slot_registers)?;
+        }
+        Some(plan)
+    }
+
+    /// Makes the code of the sweep.
+    fn derive(
+        &mut self,
+        region: &Region,
+        flows: &[BlockFlow],
+        adjoints: &BTreeSet<u16>,
+        outputs: &[u16],
+    ) -> Option<()> {
+        // What one block needs of a loop makes others step it back, which may need more.
+        let mut wanted = Wanted::new(region);
+        let plans = loop {
+            let plan = |n: usize| BlockPlan::new(region, n, &flows[n], &wanted, adjoints);
+            let plans: Vec<BlockPlan> = (0..region.blocks.len()).map(plan).collect();
+            let mut new = false;
+            for (block, plan) in plans.iter().enumerate() {
+                new |= wanted.ask(block, plan);
+            }
+            if !new {
+                break plans;
+            }
+        };
+        for (block, plan) in plans.iter().enumerate() {
+            let [free_reals, free_ints] = self.free;
+            let stretch = &region.blocks[block].stretch;
+            let mut registers =
+                EndRegisters { stretch, graph: plan.graph(), copies: Vec::new(), free_reals, free_ints };
+            let reals = plan.plan.saved_reals.iter().map(|&id| registers.of(id)).collect();
+            let ints = plan.plan.saved_ints.iter().map(|&id| registers.of(id)).collect();
+            self.saves[block] = SaveSite { reals, ints, ..SaveSite::default() };
+            self.free = [registers.free_reals, registers.free_ints];
+            self.copies[block] = registers.copies;
+        }
+        for (number, left) in wanted.left.iter().enumerate() {
+            let of = |bank: Bank| left.iter().filter(move |reg| reg.bank == bank).map(|reg| reg.index);
+            self.left[number] = [of(Bank::Real).collect(), of(Bank::Int).chain([self.rounds[number]]).collect()];
+        }
+        let homes = Homes::new(adjoints, &wanted.left, &self.rounds);
+        let code = code_writer::write(region, self, &plans, &homes, outputs)?;
+        for number in 0..region.loops.len() {
+            let own = code.blocks.iter().zip(&region.blocks).filter(|(_, block)| block.inside == number);
+            let cost = |block: &super::BlockAdjoint| {
+                block.code.len() + block.elements.len() + block.moves.len() + block.pushed.len() + 2
+            };
+            let round: usize = own.map(|(block, _)| cost(block)).sum();
+            let once = self.left[number].iter().map(Vec::len).sum::<usize>() + 1;
+            self.costs[number] = (round as u32, once as u32);
+        }
+        self.code = Some(code);
+        Some(())
+    }
+}

@@ -1,0 +1,140 @@
+//! What a recording run does for a region: opens its record, writes its trail, completes the record, and imports what
+//! the region has read of other tasks' arrays.
+
+use super::recording_loops::give_pushed_words;
+use super::registers::Registers;
+use crate::memory::heap::{self, LEN, Ref};
+use crate::records::region::{RegionSite, SaveSite};
+use crate::records::segment::OutputWord;
+use crate::tape::{ForeignArray, Tape};
+use crate::trap::Limit;
+use crate::word::{Slot, Word};
+
+/// Which of the inputs and objects of a region are active, as a mask. `input` is the word of the n-th input.
+///
+/// # Safety
+/// `refs` is a frame that has the site's registers; the objects are complete.
+unsafe fn activity(site: &RegionSite, input: impl Fn(usize) -> Word, refs: *const Ref) -> u64 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut active = 0u64;
+        for n in 0..site.inputs.len() {
+            active |= u64::from(!input(n).is_constant()) << n;
+        }
+        for (n, &reg) in site.refs.iter().enumerate() {
+            let owner = heap::owner_of(*refs.add(usize::from(reg)));
+            active |= u64::from(!owner.is_nobody()) << (site.inputs.len() + n);
+        }
+        active
+    }
+}
+
+/// Begins a region.
+///
+/// # Safety
+/// The pointers are to a frame that has the site's registers; the objects are complete.
+#[inline(never)]
+pub(super) unsafe fn region_begin(site: &RegionSite, tape: &mut Tape, words: *const Word, refs: *const Ref) {
+    // SAFETY: promised by the caller.
+    let active = unsafe { activity(site, |n| *words.add(usize::from(site.inputs[n])), refs) } != 0;
+    tape.begin_region(active && site.id != u32::MAX);
+}
+
+/// Appends to the trail.
+///
+/// # Safety
+/// The pointers are to a frame that has the site's registers.
+#[inline(never)]
+pub(super) unsafe fn region_save(
+    site: &SaveSite,
+    tape: &mut Tape,
+    reals: *const f64,
+    ints: *const i64,
+) -> Result<(), Limit> {
+    if !tape.open_region.active {
+        return Ok(());
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        let place = tape.trail(site.bytes())?;
+        site.write(place, reals, ints);
+        for &(rounds, round, once) in &site.costs {
+            let rounds = *ints.add(usize::from(rounds)) as u64;
+            let cost = rounds.wrapping_mul(u64::from(round)).wrapping_add(u64::from(once));
+            tape.open_region.cost = tape.open_region.cost.wrapping_add(cost);
+        }
+    }
+    Ok(())
+}
+
+/// The first slot of an array of reals, as the trail tells it.
+///
+/// # Safety
+/// `array` is a complete array of reals.
+#[inline(never)]
+pub(crate) unsafe fn array_base(tape: &mut Tape, array: Ref) -> Result<i64, Limit> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let owner = heap::owner_of(array);
+        if owner == tape.owner() {
+            return Ok(heap::first_of(array).index() as i64);
+        }
+        if owner.is_nobody() || !tape.open_region.active {
+            return Ok(0);
+        }
+        tape.foreign_base(ForeignArray { owner, first: heap::first_of(array), len: *array.add(LEN) as u32 })
+    }
+}
+
+/// Ends a region: completes the record and gives outputs and pushed elements their words.
+///
+/// # Safety
+/// The pointers are to a frame that has the site's registers; the objects are complete.
+#[inline(never)]
+pub(super) unsafe fn region_end(site: &RegionSite, tape: &mut Tape, frame: Registers) -> Result<(), Limit> {
+    // SAFETY: promised by the caller; words have not changed since the region began.
+    unsafe {
+        let input = |n: usize| *frame.words.add(usize::from(site.inputs[n]));
+        let len_before = site.push.map_or(0, |push| *frame.ints.add(usize::from(push.len_before)));
+        let word = complete_region(site, tape, &input, frame.refs, len_before)?;
+        for &(reg, output) in &site.outputs {
+            *frame.words.add(usize::from(reg)) = word(output);
+        }
+    }
+    Ok(())
+}
+
+/// Completes a region's record and gives pushed elements their words. Returns those of outputs.
+///
+/// # Safety
+/// As [`activity`]; `len_before` is the length that the builder had to which the region pushes.
+pub(crate) unsafe fn complete_region(
+    site: &RegionSite,
+    tape: &mut Tape,
+    input: &dyn Fn(usize) -> Word,
+    refs: *const Ref,
+    len_before: i64,
+) -> Result<impl Fn(OutputWord) -> Word + use<>, Limit> {
+    let (mut first, mut first_pushed) = (Slot::NONE, Slot::NONE);
+    // SAFETY: promised by the caller.
+    let (active, builder) =
+        unsafe { (activity(site, input, refs), site.push.map(|push| *refs.add(usize::from(push.builder)))) };
+    // SAFETY: promised by the caller.
+    let count = builder.map_or(0, |builder| unsafe { *builder.add(LEN) - len_before as u64 });
+    if tape.open_region.active {
+        if site.push.is_some_and(|push| push.mask & active != 0) && count > 0 {
+            first_pushed = tape.reserve_slots(count)?;
+        }
+        let slots = (0..site.inputs.len()).map(|n| input(n).slot());
+        first = tape.end_region(site, slots, (count, first_pushed))?;
+    }
+    if let Some(builder) = builder {
+        // SAFETY: so many elements were pushed.
+        unsafe { give_pushed_words(builder, first_pushed, count as usize) };
+    }
+    Ok(move |output| match output {
+        OutputWord::Slot { offset, mask } if mask & active != 0 => first.offset(offset).into(),
+        OutputWord::Slot { .. } | OutputWord::Zero => Word::CONSTANT,
+        OutputWord::Copy(_) => unreachable!("a region that hands a word on takes it as an input"),
+    })
+}

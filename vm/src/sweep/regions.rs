@@ -1,0 +1,299 @@
+//! The sweep of a region's record: its blocks backwards, in the order in which they have run, along its trail.
+//!
+//! The adjoints of the region's real registers stay in registers throughout. After each block, contributions to
+//! elements of arrays are added to their slots in the order in which the block loads them; the adjoints of registers
+//! that it reads become what they were plus what it adds to them. In the end the contributions to the inputs are added
+//! to their slots, one after the other: two of them may be one slot.
+
+use super::tasks::SweepRun;
+use super::{OpenTask, Sweep};
+use crate::code::run_straight;
+use crate::native::{REGION_DONE, REGION_PAUSED, RegionFn, RegionRun};
+use crate::records::import::Import;
+use crate::records::region::{BlockAdjoint, Edge, RegionCode, RegionTail, Trail};
+use crate::records::{Trailer, link, strip};
+use crate::trap::TrapKind;
+use crate::word::Slot;
+
+/// Blocks between two looks at the clock.
+const BATCH: u64 = 1 << 14;
+
+/// How far the sweep of a region is.
+struct Walk<'a> {
+    code: &'a RegionCode,
+    reals: *mut f64,
+    ints: *mut i64,
+    /// What is left of the trail in this slab.
+    trail: Trail,
+    /// The first slot of what was pushed.
+    pushed: Slot,
+    /// First slots of arrays of other tasks.
+    foreign: Vec<i64>,
+    /// Those of which elements are owed one by one.
+    scattered: Vec<Import>,
+}
+
+/// The part of a trail before the one that starts here, in another slab.
+///
+/// # Safety
+/// There is one.
+pub(crate) unsafe fn part_before(start: *const u8) -> Trail {
+    // SAFETY: promised by the caller: a part that goes on begins a slab, behind a link that leads to the strip before.
+    unsafe {
+        let end = link::read::<u8>(Trailer::before(start).at);
+        let (bytes, end) = strip::read(Trailer::before(end).at);
+        Trail::before(end, bytes as usize)
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Goes back by so many bytes. They are in one part.
+    ///
+    /// # Safety
+    /// So many are left.
+    #[inline(always)]
+    unsafe fn back(&mut self, bytes: usize) -> *const u8 {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if self.trail.end == self.trail.start && bytes > 0 {
+                self.trail = part_before(self.trail.start);
+            }
+            self.trail.end = self.trail.end.sub(bytes);
+            self.trail.end
+        }
+    }
+
+    /// Goes back along one of these edges. Returns the block where it comes from.
+    ///
+    /// # Safety
+    /// One of them was taken, and the trail says which.
+    unsafe fn edge(&mut self, mut edges: &'a [Edge]) -> Option<u16> {
+        loop {
+            // SAFETY: promised by the caller; the frame has the registers.
+            unsafe {
+                let number = if edges.len() > 1 { usize::from(*self.back(1)) } else { 0 };
+                let edge = &edges[number];
+                let numbers = edge.numbers();
+                let from = self.back(numbers.bytes());
+                for (n, &register) in edge.reals.iter().enumerate() {
+                    *self.reals.add(usize::from(register)) = from.add(numbers.real(n)).cast::<f64>().read_unaligned();
+                }
+                for (n, &register) in edge.ints.iter().enumerate() {
+                    *self.ints.add(usize::from(register)) = from.add(numbers.int(n)).cast::<i64>().read_unaligned();
+                }
+                let block = &self.code.blocks[usize::from(edge.from?)];
+                if !(edge.leaves && self.skips(block)) {
+                    return edge.from;
+                }
+                edges = &block.before;
+            }
+        }
+    }
+
+    /// Skips the rounds of the loop that a block is, if nothing flows back into them.
+    ///
+    /// # Safety
+    /// The trail ends with them.
+    unsafe fn skips(&mut self, block: &BlockAdjoint) -> bool {
+        let (Some(guard), Some(rounds)) = (&block.guard, block.rounds) else { return false };
+        // SAFETY: promised by the caller; the frame has the registers.
+        unsafe {
+            let bytes = *self.ints.add(usize::from(rounds)) as usize * guard.bytes;
+            let idle = guard.adjoints.iter().all(|&adjoint| *self.reals.add(usize::from(adjoint)) == 0.0);
+            let skips = idle && bytes <= self.trail.end.addr() - self.trail.start.addr();
+            if skips {
+                self.trail.end = self.trail.end.sub(bytes);
+            }
+            skips
+        }
+    }
+
+    /// Runs the adjoint of a block. Returns the block before it.
+    ///
+    /// # Safety
+    /// It is the one that the trail ends with; the frame is that of the record's task.
+    unsafe fn block<'t>(
+        &mut self,
+        run: &SweepRun<'t>,
+        task: &mut OpenTask<'t>,
+        block: &'a BlockAdjoint,
+    ) -> Option<u16> {
+        let (reals, ints) = (self.reals, self.ints);
+        // SAFETY: promised by the caller; derived code stays in its frame.
+        unsafe {
+            let saved = self.back(block.saved.bytes());
+            let [real, int] = block.saved_at.map(usize::from);
+            block.saved.load(saved, reals.add(real), ints.add(int));
+            if let Some(left) = self.code.pushed {
+                let left = ints.add(usize::from(left));
+                *left -= block.pushed.len() as i64;
+                for (n, &register) in block.pushed.iter().enumerate() {
+                    let slot = self.pushed.index() + *left as usize + n;
+                    let adjoint = if self.pushed.is_none() { 0.0 } else { task.adjoints()[slot] };
+                    *reals.add(usize::from(register)) = adjoint;
+                }
+            }
+            run_straight(&block.code, reals, ints);
+            for element in &block.elements {
+                let (base, index) = (*ints.add(usize::from(element.base)), *ints.add(usize::from(element.index)));
+                let value = *reals.add(usize::from(element.contribution));
+                self.add(run, task, (base, index), value);
+            }
+            run_straight(&block.moves, reals, ints);
+            let edges = match block.rounds {
+                Some(rounds) => {
+                    let rounds = ints.add(usize::from(rounds));
+                    *rounds -= 1;
+                    if *rounds == 0 { &block.before } else { &block.again }
+                }
+                None => &block.before,
+            };
+            self.edge(edges)
+        }
+    }
+
+    /// Adds to an element's adjoint.
+    ///
+    /// # Safety
+    /// The frame is that of the record's task, and the trail has told the base.
+    #[inline(always)]
+    unsafe fn add<'t>(&self, run: &SweepRun<'t>, task: &mut OpenTask<'t>, (base, index): (i64, i64), value: f64) {
+        let number = match base {
+            1.. => return task.add(Slot((base + index) as u32), value),
+            0 => return,
+            // Places count from -1.
+            _ => !base as usize,
+        };
+        match self.foreign[number] {
+            0 => {
+                let found = self.scattered.iter().find(|found| found.number as usize == number);
+                if let Some(found) = found.filter(|_| value != 0.0) {
+                    let slot = found.slot.offset(index as u32);
+                    // SAFETY: promised by the caller: the owner's task is one of the run.
+                    unsafe { task.debts.owe(task.node, found.owner.task(), slot, value, &run.inboxes) };
+                }
+            }
+            base => task.add(Slot((base + index) as u32), value),
+        }
+    }
+
+    /// Runs natively from a block on, for a while. Returns the block to go on with, if there is one, and whether the
+    /// interpreter has to do that.
+    fn native(&mut self, native: RegionFn, task: &mut OpenTask<'_>, block: u16) -> (Option<u16>, bool) {
+        let mut run = RegionRun {
+            reals: self.reals,
+            ints: self.ints,
+            adjoints: task.adjoints,
+            at: self.trail.end,
+            start: self.trail.start,
+            foreign: self.foreign.as_ptr(),
+            pushed: if self.pushed.is_none() { std::ptr::null() } else { &task.adjoints()[self.pushed.index()] },
+            block: u64::from(block),
+            budget: BATCH,
+        };
+        // SAFETY: the frame has room for the region's code; the trail ends with this block.
+        let status = unsafe { native(&raw mut run) };
+        self.trail = Trail { start: run.start, end: run.at };
+        match status {
+            REGION_DONE => (None, false),
+            REGION_PAUSED => (Some(run.block as u16), false),
+            _ => (Some(run.block as u16), true),
+        }
+    }
+}
+
+impl Sweep {
+    /// Sweeps the record of the region of this number, whose outputs have slots from `first` on. Returns where it
+    /// starts, or where the strips before it end if nothing flows back.
+    ///
+    /// # Safety
+    /// `trailer` is that of such a record.
+    #[inline(never)]
+    pub(super) unsafe fn region<'a>(
+        &mut self,
+        run: &SweepRun<'a>,
+        frame: &mut OpenTask<'a>,
+        (id, first): (u32, Slot),
+        trailer: *const u32,
+    ) -> Result<*const u8, TrapKind> {
+        let code = run.program.region(id);
+        // SAFETY: promised by the caller.
+        let tail = unsafe { RegionTail::read(code.layout, trailer) };
+        let scattered = std::mem::take(&mut self.scattered);
+        let adjoints = frame.adjoints();
+        let outputs = &adjoints[first.index()..first.index() + code.outputs.len()];
+        let (count, pushed) = tail.pushed;
+        let elements = if pushed.is_none() { &[] } else { &adjoints[pushed.index()..][..count as usize] };
+        // As for segments: all zero means that nothing flows back.
+        let mut start = tail.trail.start;
+        if outputs.iter().chain(elements).any(|&adjoint| adjoint != 0.0) {
+            if self.reals.len() < code.reals {
+                self.reals.resize(code.reals, 0.0);
+            }
+            if self.ints.len() < code.ints {
+                self.ints.resize(code.ints, 0);
+            }
+            self.reals[..code.cleared].fill(0.0);
+            for (&register, &adjoint) in code.outputs.iter().zip(outputs) {
+                self.reals[usize::from(register)] = adjoint;
+            }
+            if let Some(left) = code.pushed {
+                self.ints[usize::from(left)] = count as i64;
+            }
+            // SAFETY: the record has so many.
+            let foreign = (0..tail.foreign_count).map(|n| unsafe { tail.foreign.add(n).read_unaligned() });
+            let mut walk = Walk {
+                code,
+                reals: self.reals.as_mut_ptr(),
+                ints: self.ints.as_mut_ptr(),
+                trail: tail.trail,
+                pushed,
+                foreign: foreign.map(|slot| i64::from(slot.0 as i32)).collect(),
+                scattered,
+            };
+            let tier = run.program.tier.as_ref().filter(|_| walk.scattered.is_empty());
+            let mut native = tier.and_then(|tier| tier.region(run.program, id, tail.cost, run.account));
+            // SAFETY: promised by the caller.
+            unsafe {
+                let mut block = walk.edge(&code.exits);
+                let mut steps = 0u64;
+                while let Some(number) = block {
+                    if let Some(code) = native {
+                        let undone;
+                        (block, undone) = walk.native(code, frame, number);
+                        native = native.filter(|_| !undone);
+                        steps = BATCH;
+                    } else {
+                        block = walk.block(run, frame, &code.blocks[usize::from(number)]);
+                        steps += 1;
+                    }
+                    if steps >= BATCH && block.is_some() {
+                        steps = 0;
+                        self.poll(run)?;
+                    }
+                }
+                start = walk.trail.start;
+                debug_assert_eq!(start, walk.trail.end, "all of the trail is read");
+                for (n, &register) in code.contributions.iter().enumerate() {
+                    frame.add(tail.slots.add(n).read_unaligned(), self.reals[usize::from(register)]);
+                }
+            }
+        }
+        // SAFETY: they were imported for this region.
+        unsafe { self.pay_loop_imports(run, frame) }?;
+        Ok(start)
+    }
+
+    /// Skips the strip of a region of which nothing flows back. Returns its start.
+    ///
+    /// # Safety
+    /// `trailer` is that of such a strip.
+    #[cold]
+    pub(super) unsafe fn skip_strip(&self, trailer: *const u32) -> *const u8 {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let (bytes, end) = strip::read(trailer);
+            Trail::before(end, bytes as usize).start
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The record of a region while it is open: its trail, and the arrays of other tasks that it reads.
+
+use super::{ForeignArray, Tape};
+use crate::records::region::{FOREIGN_MAX, RegionSite, padding};
+use crate::records::{Kind, TRAILER_BYTES, Writer, strip};
+use crate::trap::Limit;
+use crate::word::Slot;
+use std::collections::HashMap;
+
+/// An array of another task of which a region may read little is imported as a whole if it has no more elements than
+/// this, or than the region's sweep has instructions.
+const WHOLE_MAX: u64 = 1024;
+
+/// The region that is being recorded. It stands in memory, so that interpreter and native code can take over from each
+/// other in the middle.
+#[derive(Debug)]
+pub(crate) struct OpenRegion {
+    /// Whether it gets a record.
+    pub(crate) active: bool,
+    /// Where its trail begins in this slab. Behind the trail, there is room for a strip's end.
+    start: *mut u8,
+    /// Instructions that its sweep runs, for the loops that it has left.
+    pub(crate) cost: u64,
+    /// Arrays of other tasks that it has read.
+    foreign: Vec<ForeignArray>,
+    /// What each of them is called in the trail.
+    names: HashMap<ForeignArray, i64>,
+    /// Those that have no place in the record, with their first slots here.
+    whole: Vec<(ForeignArray, Slot)>,
+}
+
+impl Default for OpenRegion {
+    fn default() -> Self {
+        OpenRegion {
+            active: false,
+            start: std::ptr::null_mut(),
+            cost: 0,
+            foreign: Vec::new(),
+            names: HashMap::new(),
+            whole: Vec::new(),
+        }
+    }
+}
+
+impl OpenRegion {
+    // Where native code finds fields.
+    pub(super) const START: usize = std::mem::offset_of!(OpenRegion, start);
+    pub(super) const ACTIVE: usize = std::mem::offset_of!(OpenRegion, active);
+    pub(super) const COST: usize = std::mem::offset_of!(OpenRegion, cost);
+}
+
+impl OpenRegion {
+    /// Forgets a region that a trap has ended.
+    pub(super) fn forget(&mut self) {
+        self.names.clear();
+        self.foreign.clear();
+        self.whole.clear();
+    }
+}
+
+impl Tape {
+    /// Begins a region.
+    pub(crate) fn begin_region(&mut self, active: bool) {
+        let open = &mut self.open_region;
+        (open.active, open.start, open.cost) = (active, self.slabs.top, 0);
+    }
+
+    /// Room for so many bytes of the trail.
+    #[inline(always)]
+    pub(crate) fn trail(&mut self, bytes: usize) -> Result<*mut u8, Limit> {
+        if bytes + STRIP_MAX > self.slabs.room() {
+            self.next_trail()?;
+        }
+        let place = self.slabs.top;
+        // SAFETY: the slab has room: what is saved at one place is far smaller.
+        self.slabs.top = unsafe { place.add(bytes) };
+        Ok(place)
+    }
+
+    /// Fills the trail in this slab up. Returns its length before that.
+    fn fill_up(&mut self) -> usize {
+        let bytes = self.slabs.top.addr() - self.open_region.start.addr();
+        for _ in 0..padding(bytes) {
+            // SAFETY: behind a trail there is room for it.
+            unsafe {
+                self.slabs.top.write(0);
+                self.slabs.top = self.slabs.top.add(1);
+            }
+        }
+        bytes
+    }
+
+    /// Goes on with the trail in a new slab.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn next_trail(&mut self) -> Result<(), Limit> {
+        if self.slabs.top != self.open_region.start {
+            let bytes = self.fill_up();
+            // SAFETY: behind a trail there is room for a strip's end.
+            unsafe {
+                strip::write(self.slabs.top, bytes as u32);
+                self.slabs.top = self.slabs.top.add(strip::TAIL_BYTES);
+            }
+        }
+        let opened = self.open_chunk();
+        self.open_region.start = self.slabs.top;
+        opened
+    }
+
+    /// What an array of another task is called in the trail.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn foreign_base(&mut self, array: ForeignArray) -> Result<i64, Limit> {
+        if let Some(&name) = self.open_region.names.get(&array) {
+            return Ok(name);
+        }
+        let open = &mut self.open_region;
+        let name = if open.foreign.len() < FOREIGN_MAX {
+            open.foreign.push(array);
+            -(open.foreign.len() as i64)
+        } else {
+            let (slot, new) = self.import_later(array)?;
+            if new {
+                self.open_region.whole.push((array, slot));
+            }
+            slot.index() as i64
+        };
+        self.open_region.names.insert(array, name);
+        Ok(name)
+    }
+
+    /// Completes the record of the open region, and imports what it has read of other tasks' arrays. Returns the first
+    /// slot of its outputs.
+    pub(crate) fn end_region(
+        &mut self,
+        site: &RegionSite,
+        slots: impl Iterator<Item = Slot>,
+        (pushed, first_pushed): (u64, Slot),
+    ) -> Result<Slot, Limit> {
+        let foreign = std::mem::take(&mut self.open_region.foreign);
+        let bytes = site.layout.tail_bytes(foreign.len());
+        if bytes + padding(1) > self.slabs.room() {
+            self.next_trail()?;
+        }
+        let trail = self.fill_up();
+        let cost = self.open_region.cost;
+        self.task.sweep_cost = self.task.sweep_cost.saturating_add(cost);
+        let (start, first) = self.record(bytes, site.slots, 1)?;
+        // SAFETY: there is room for it.
+        let firsts = unsafe {
+            let mut writer = Writer::new(start);
+            slots.for_each(|slot| writer.slot(slot));
+            if site.layout.pushed {
+                writer.wide(pushed);
+                writer.slot(first_pushed);
+            }
+            foreign.iter().for_each(|_| writer.slot(Slot::NONE));
+            writer.narrow(foreign.len() as u32);
+            writer.narrow(u32::try_from(cost).unwrap_or(u32::MAX));
+            writer.narrow(trail as u32);
+            writer.trailer(Kind::Region(site.id), first);
+            start.add(bytes - TRAILER_BYTES - 12 - 4 * foreign.len()).cast::<Slot>()
+        };
+        let mut scattered = Vec::new();
+        for (n, &array) in foreign.iter().enumerate() {
+            if u64::from(array.len) > cost.max(WHOLE_MAX) {
+                scattered.push((array, n as u32));
+                continue;
+            }
+            let (slot, new) = self.import_later(array)?;
+            // SAFETY: it is one of the places.
+            unsafe { firsts.add(n).write_unaligned(slot) };
+            if new {
+                self.record_loop_import(array.owner, (array.first, array.len, slot))?;
+            }
+        }
+        for (array, number) in scattered {
+            self.record_scattered(array, number, cost)?;
+        }
+        for (array, local) in std::mem::take(&mut self.open_region.whole) {
+            self.record_loop_import(array.owner, (array.first, array.len, local))?;
+        }
+        let mut foreign = foreign;
+        foreign.clear();
+        self.open_region.foreign = foreign;
+        self.open_region.names.clear();
+        Ok(first)
+    }
+}
+
+/// What ends a strip, and what fills it up.
+pub const STRIP_MAX: usize = strip::TAIL_BYTES + 3;
