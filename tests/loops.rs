@@ -326,8 +326,8 @@ fn random_bodies_agree_with_the_reference_with_regions_and_with_records_per_segm
             continue;
         }
         let stats = case.check().unwrap_or_else(|error| fail(error));
-        // A copy of a reference is nothing that a loop's record covers, but a region does; an object that is made in it,
-        // neither.
+        // A copy of a reference is nothing that a loop's record covers, but a region does; an object that is made in
+        // it, neither.
         let region = body.case(&mut Rng::with_seed(!seed), "pmov p2, p0");
         region.check().unwrap_or_else(|error| fail(error));
         let segments = body.case(&mut Rng::with_seed(!seed), "pack p2 (r0)");

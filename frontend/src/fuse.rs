@@ -1,9 +1,10 @@
 //! Fusion: a list that one function makes and the next one takes apart at once is never made.
 //!
-//! `sum (zip_with (*) xs ys)` calls a *producer*, whose results are an empty list, or elements before a list that a call
-//! of itself makes; and a *consumer*, which begins with a choice by the list's tag, and hands the rest on to a call of
-//! itself or to its next iteration. Both together are one function, which is the producer with the consumer's arms in
-//! the place of its results (deforestation, Wadler 1990). That function may be a producer or a consumer in turn.
+//! `sum (zip_with (*) xs ys)` calls a *producer*, whose results are an empty list, or elements before a list that a
+//! call of itself makes; and a *consumer*, which begins with a choice by the list's tag, and hands the rest on to a
+//! call of itself or to its next iteration. Both together are one function, which is the producer with the consumer's
+//! arms in the place of its results (deforestation, Wadler 1990). That function may be a producer or a consumer in
+//! turn.
 //!
 //! The elements are combined in the order in which they were before. What changes is when: the producer's work for an
 //! element comes after the consumer's for the one before it. Nobody can tell if what the consumer does before it goes
@@ -135,7 +136,7 @@ impl Fuser<'_> {
         // What comes before the rest is taken can't trap, and the rest is always taken.
         let is_quiet = takes.is_strict && takes.before.iter().all(|&before| !self.may_trap_in(consumer, before));
         let keeps_order = is_quiet && (makes.ends || !takes.repeats);
-        if !keeps_order && !(makes.ends && self.is_harmless(producer)) {
+        if !(keeps_order || makes.ends && self.is_harmless(producer)) {
             return None;
         }
         self.left -= 1;

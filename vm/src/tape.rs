@@ -62,7 +62,7 @@ struct TaskState {
     import_count: u64,
     /// Instructions that a sweep of the task runs.
     sweep_cost: u64,
-    /// Bytes of the task's records in earlier stretches.
+    /// Bytes of the task's records in earlier stretches, less those in this one that don't count; modulo 2⁶⁴.
     bytes: u64,
     /// Where the current stretch begins.
     stretch: *mut u8,
@@ -189,7 +189,7 @@ impl Tape {
 
     /// Ends the current stretch. Returns its end.
     fn close_stretch(&mut self) -> *mut u8 {
-        self.task.bytes += self.stretch_bytes();
+        self.task.bytes = self.task.bytes.wrapping_add(self.stretch_bytes());
         self.task.stretch = self.slabs.top;
         self.slabs.top
     }

@@ -10,8 +10,8 @@ use crate::core::{
 use crate::source::Span;
 use dualvm_vm::module::ValueType;
 
-/// A consumer and a producer in one function, whose parameters are the producer's and the consumer's others. Its name is
-/// the producer's.
+/// A consumer and a producer in one function, whose parameters are the producer's and the consumer's others. Its name
+/// is the producer's.
 pub(super) fn together(
     [consumer, producer]: [&Function; 2],
     at: usize,

@@ -10,7 +10,7 @@
 //!
 //! What is saved and what is computed again:
 //! - Each block's adjoint is derived from the block alone. Results of costly instructions are saved, others are
-//! computed again from what is at hand, as in a segment.
+//!   computed again from what is at hand, as in a segment.
 //! - A register that a block reads is at hand if one of the loops around the block doesn't change it, or, for integers,
 //!   changes it by an unchanged amount once per round: the sweep loads it where that loop was left, and steps it back.
 //!   Of these loops it is the outermost one. All others are saved by the block.
@@ -244,7 +244,7 @@ impl Edge {
 /// A contribution to an element of an array.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementAdjoint {
-    /// The integer register that holds the array's first slot; 0: it is constant; below: see [`RegionLayout::foreign`].
+    /// The integer register that holds the array's first slot; 0: it is constant; below: see [`RegionLayout`].
     pub base: u16,
     /// The integer register that holds the element's number.
     pub index: u16,

@@ -77,9 +77,11 @@ impl Tape {
         Ok(place)
     }
 
-    /// Fills the trail in this slab up. Returns its length before that.
+    /// Fills the trail in this slab up. Returns its length before that. What fills it depends on where slabs end, so it
+    /// doesn't count as bytes of the task.
     fn fill_up(&mut self) -> usize {
         let bytes = self.slabs.top.addr() - self.open_region.start.addr();
+        self.task.bytes = self.task.bytes.wrapping_sub(padding(bytes) as u64);
         for _ in 0..padding(bytes) {
             // SAFETY: behind a trail there is room for it.
             unsafe {
@@ -101,6 +103,7 @@ impl Tape {
                 strip::write(self.slabs.top, bytes as u32);
                 self.slabs.top = self.slabs.top.add(strip::TAIL_BYTES);
             }
+            self.task.bytes = self.task.bytes.wrapping_sub(strip::TAIL_BYTES as u64);
         }
         let opened = self.open_chunk();
         self.open_region.start = self.slabs.top;

@@ -78,7 +78,7 @@ impl TaskState {
             imports: self.import_count,
             records: self.records,
             slots,
-            bytes: self.bytes + open,
+            bytes: self.bytes.wrapping_add(open),
             sweep_work: self.sweep_cost + slots,
             sweep_span: 0,
         });
