@@ -137,6 +137,7 @@ impl Measure<'_> {
             Form::LoopStep { site, .. } => self.loop_step(&stream.loops[site]),
             Form::LoopEnd { site } => self.loop_end(&stream.loops[site]),
             Form::RegionBegin { site } => region_begin(&stream.regions[site]),
+            Form::RegionRound { .. } => 1,
             Form::RegionSave { site } => region_save(&stream.saves[site]),
             Form::ArrayBase { .. } => 19,
             Form::RegionEnd { site } => region_end(&stream.regions[site]),

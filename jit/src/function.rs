@@ -412,6 +412,11 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::LoopStep { cond, site } => self.loop_step(cond, &stream.loops[site]),
             Form::LoopEnd { site } => self.loop_end(site),
             Form::RegionBegin { site } => self.region_begin(&stream.regions[site]),
+            Form::RegionRound { dst, before } => {
+                let rounds = self.int(before.0);
+                let rounds = self.emit.b.ins().iadd_imm_s(rounds, 1);
+                self.set_int(dst.0, rounds);
+            }
             Form::RegionSave { site } => self.region_save(&stream.saves[site]),
             Form::ArrayBase { dst, array } => self.array_base(dst, array),
             Form::RegionEnd { site } => self.region_end(site),

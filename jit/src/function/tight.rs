@@ -113,7 +113,8 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             }
             Form::Pure(_) | Form::Mov { .. } | Form::Const { .. } | Form::Passive { .. } => {}
             Form::Jump { .. } | Form::BackJump { .. } | Form::BackBranch { .. } => {}
-            Form::LoopStep { .. } | Form::SegmentEnd { .. } | Form::RegionSave { .. } => {}
+            Form::LoopStep { .. } | Form::SegmentEnd { .. } => {}
+            Form::RegionRound { .. } | Form::RegionSave { .. } => {}
             // Another way out of the block, a reference that changes, or objects that move.
             Form::Branch { .. } | Form::Switch { .. } | Form::Ret { .. } | Form::Trap { .. } => return None,
             Form::TailCall { .. } | Form::TailCallClosure { .. } => return None,

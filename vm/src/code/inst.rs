@@ -161,6 +161,8 @@ macro_rules! for_each_inst {
                 LoopEnd (site(site LoopSite)) [];
                 /// Begins a region: opens its record if anything that it depends on is active.
                 RegionBegin (site(site RegionSite)) [];
+                /// Counts a round of a loop in a region: `dst = before + 1`.
+                RegionRound (dst(def int), before(use int)) [];
                 /// Appends to the trail of the open region.
                 RegionSave (site(site SaveSite)) [];
                 /// The first slot of an array of reals, as the trail of the open region tells it.

@@ -561,6 +561,9 @@ macro_rules! define_execute {
                             Inst::RegionBegin { site } if RECORD => {
                                 region_begin(stream.regions.at(site), &mut self.exec.tape, words, refs);
                             }
+                            Inst::RegionRound { dst, before } if RECORD => {
+                                *ints.add(dst.index()) = *ints.add(before.index()) + 1;
+                            }
                             Inst::RegionSave { site } if RECORD => {
                                 limit!(region_save(stream.saves.at(site), &mut self.exec.tape, reals, ints));
                             }
@@ -573,6 +576,7 @@ macro_rules! define_execute {
                                 limit!(region_end(stream.regions.at(site), &mut self.exec.tape, frame));
                             }
                             Inst::RegionBegin { .. }
+                            | Inst::RegionRound { .. }
                             | Inst::RegionSave { .. }
                             | Inst::ArrayBase { .. }
                             | Inst::RegionEnd { .. } => unreachable!("streams for primal runs have no regions"),

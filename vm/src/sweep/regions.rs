@@ -67,7 +67,21 @@ impl<'a> Walk<'a> {
     ///
     /// # Safety
     /// One of them was taken, and the trail says which.
-    unsafe fn edge(&mut self, mut edges: &'a [Edge]) -> Option<u16> {
+    #[inline(always)]
+    unsafe fn edge(&mut self, edges: &'a [Edge]) -> Option<u16> {
+        match edges {
+            // Another round: most edges are.
+            [edge] if edge.reals.is_empty() && edge.ints.is_empty() && !edge.leaves => edge.from,
+            // SAFETY: promised by the caller.
+            _ => unsafe { self.loading_edge(edges) },
+        }
+    }
+
+    /// [`Walk::edge`], where something is loaded from the trail.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn loading_edge(&mut self, mut edges: &'a [Edge]) -> Option<u16> {
         loop {
             // SAFETY: promised by the caller; the frame has the registers.
             unsafe {
@@ -112,6 +126,7 @@ impl<'a> Walk<'a> {
     ///
     /// # Safety
     /// It is the one that the trail ends with; the frame is that of the record's task.
+    #[inline(always)]
     unsafe fn block<'t>(
         &mut self,
         run: &SweepRun<'t>,

@@ -52,8 +52,6 @@ struct Writing {
     site: Site<RegionSite>,
     /// Whether it writes records.
     records: bool,
-    /// The integer register that holds 1.
-    one: u16,
     /// Where each block stands in the stream.
     positions: Vec<Position>,
     /// Where instructions stand whose targets are numbers of blocks or of stubs as yet.
@@ -119,9 +117,9 @@ impl Emitter<'_> {
         let PlannedRegion { region, mut plan } = found;
         let code: Vec<(u32, u32)> =
             region.blocks.iter().map(|block| (blocks[block.number].start, blocks[block.number].end)).collect();
-        let [free_real, one] = plan.free;
+        let [free_real, free_int] = plan.free;
         self.stream.reals = self.stream.reals.max(usize::from(free_real));
-        self.stream.ints = self.stream.ints.max(usize::from(one) + 1);
+        self.stream.ints = self.stream.ints.max(usize::from(free_int));
         let records = plan.code.is_some();
         if let Some(code) = plan.code.take() {
             plan.site.id = self.regions.len() as u32;
@@ -140,12 +138,10 @@ impl Emitter<'_> {
             for (&array, &base) in region.bases.iter().filter(|(array, _)| region.refs_before.contains(array)) {
                 self.push(start, Inst::ArrayBase { dst: IntReg(base), array: RefReg(array) });
             }
-            self.push(start, Inst::IConst { dst: IntReg(one), value: 1 });
             self.push(start, Inst::IConst { dst: IntReg(plan.rounds[0]), value: 0 });
         }
         let positions = vec![Position::default(); region.blocks.len()];
-        let mut writing =
-            Writing { region, plan, code, site, records, one, positions, open: Vec::new(), stubs: Vec::new() };
+        let mut writing = Writing { region, plan, code, site, records, positions, open: Vec::new(), stubs: Vec::new() };
         if head != 0 {
             let target = writing.name(head);
             writing.open.push(self.here());
@@ -181,7 +177,7 @@ impl Emitter<'_> {
         writing.positions[block] = self.here();
         if let Some(number) = writing.region.loop_at(block).filter(|_| writing.records) {
             let rounds = IntReg(writing.plan.rounds[number]);
-            self.push(start, Inst::IAdd { dst: rounds, a: rounds, b: IntReg(writing.one) });
+            self.push(start, Inst::RegionRound { dst: rounds, before: rounds });
         }
         let last = self.body.code[end as usize - 1];
         let code_end = if last.op.is_terminator() { end - 1 } else { end };
