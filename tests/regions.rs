@@ -5,12 +5,13 @@
 
 mod support;
 
+use dualvm_vm::engine::CallOptions;
 use dualvm_vm::value::Value;
 use fastrand::Rng;
 use std::fmt::Write;
 use support::check::check_seeds;
 use support::generate::Program;
-use support::{assemble, export_all};
+use support::{assemble, export_all, flatten, load};
 
 /// Writes a nest: statements on the registers r0 to r9, whose values are 0 at first or parameters, i0 to i7, where i2
 /// is 1, i4 is 7 and i6 and i7 are free, p0 (reals), p1 (integers), p2 (the row at hand), p3 (rows), p4 (a builder).
@@ -235,4 +236,50 @@ fn random_nests_agree_with_the_reference() {
     let counts = check_seeds("nests", 300, |seed| nest(seed, 1500));
     assert!(counts.nonzero * 4 > counts.programs, "too few gradients are not zero: {counts:?}");
     assert!(counts.slabs * 20 > counts.programs, "too few trails fill more than one slab: {counts:?}");
+}
+
+#[test]
+fn a_function_of_many_registers_computes_what_it_does_with_few() {
+    // A block that saves hundreds of values in registers that it overwrites.
+    let text = |regs: usize| {
+        let terms = "elem r2, p0, i1\n elem r3, p0, i2\n fma r0, r2, r3, r0\n".repeat(300);
+        format!(
+            "type t0 = array real\nfunc f0 \"f\" (real, t0, int) -> (real)\n regs {regs} real, {regs} int, t0\n{{
+             iconst i1, 0\n iconst i2, 1\n jump head\n head:\n {terms}\n branch i1, odd, on\n odd:\n sin r0, r0\n jump on
+             on:\n iadd i1, i1, i2\n ilt i3, i1, i0\n branch i3, head, done\n done:\n ret (r0)\n}}"
+        )
+    };
+    let args = [Value::Real(0.25), Value::Reals(vec![0.001, 0.002, 0.003]), Value::Int(2)];
+    let gradient = |regs: usize| {
+        let mut module = assemble(&text(regs));
+        export_all(&mut module);
+        let f = load(module).function("f").expect("it is exported");
+        let found = f.grad_with(&args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        (found.value, flatten(&found.gradient), found.stats.instructions)
+    };
+    let few = gradient(4);
+    assert_eq!(gradient(59_000), few);
+    // No region: there are too few registers left.
+    let (value, derivatives, _) = gradient(65_000);
+    assert_eq!(value, few.0);
+    for (found, expected) in derivatives.iter().zip(&few.1) {
+        assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found}, {expected}");
+    }
+}
+
+#[test]
+fn what_goes_round_in_two_ways_is_no_region_and_pays_for_its_sweep() {
+    // Control comes to `a` and to `b` from `head`, and from each other.
+    let mut module = assemble(
+        "func f0 \"f\" (real, int) -> (real)\n regs 4 real, 6 int\n{\n iconst i1, 0\n iconst i2, 1\n iconst i4, 3\n jump head
+         head:\n iand i5, i1, i2\n branch i5, a, b\n a:\n sin r0, r0\n iadd i1, i1, i2\n jump b\n b:\n cos r1, r0
+         mul r0, r0, r1\n iadd i1, i1, i2\n ilt i5, i1, i0\n branch i5, a, latch\n latch:\n isub i4, i4, i2
+         branch i4, head, done\n done:\n ret (r0)\n}",
+    );
+    export_all(&mut module);
+    let f = load(module).function("f").expect("it is exported");
+    let args = [Value::Real(0.5), Value::Int(10_000)];
+    let forward = f.call_with(&args, &CallOptions::default()).expect("it runs").1.instructions;
+    let whole = f.grad_with(&args, &CallOptions::default()).expect("it runs").stats.instructions;
+    assert!(whole > forward + 10_000, "{forward} forward, {whole} in all");
 }

@@ -100,10 +100,12 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     }
 }
 
-/// The blocks where the code may begin: those that lead out of the region or back to the head of a loop.
+/// The blocks where the code may begin: those that lead out of the region or back to the head of a loop, and those
+/// before a loop that may be skipped.
 fn entries(code: &RegionCode) -> BTreeSet<u16> {
     let again = code.blocks.iter().flat_map(|block| &block.again);
-    code.exits.iter().chain(again).filter_map(|edge| edge.from).collect()
+    let skipped = code.blocks.iter().filter(|block| block.guard.is_some()).flat_map(|block| &block.before);
+    code.exits.iter().chain(again).chain(skipped).filter_map(|edge| edge.from).collect()
 }
 
 fn variable(emit: &mut Emit<'_>, value: Value) -> Variable {

@@ -80,7 +80,7 @@ fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Resu
         let facts = Facts { module, body, flow: &flow, live, active, constants: &constants_of_loops };
         for region in region_detection::find(facts, &loops, watch)? {
             watch.tick(REGION_WORK * region.blocks.len())?;
-            let plan = RegionPlan::new(&region, body.reals as u16);
+            let plan = RegionPlan::new(&region, body.reals as u16, watch)?;
             regions.extend(plan.map(|plan| PlannedRegion { region, plan }));
         }
     }

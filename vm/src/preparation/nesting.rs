@@ -22,6 +22,8 @@ pub(crate) struct Natural {
 
 /// More blocks than this in all loops, counted once per loop: the function's loops are not looked for.
 const WORK_MAX: usize = 1 << 16;
+/// Finding dominators takes at most so many steps.
+const STEPS_MAX: usize = 1 << 20;
 
 /// For each block the block that every way to it goes through last, itself left out: its immediate dominator (Cooper,
 /// Harvey and Kennedy 2001). The first block's is itself.
@@ -29,6 +31,10 @@ pub(crate) struct Dominators {
     parent: Vec<usize>,
     /// The place of each block in reverse postorder.
     place: Vec<usize>,
+    /// The place of each block in a preorder of the tree that the dominators are.
+    first: Vec<usize>,
+    /// How many blocks each one dominates, itself among them: they have the next places.
+    size: Vec<usize>,
 }
 
 impl Dominators {
@@ -37,32 +43,51 @@ impl Dominators {
         let count = flow.blocks().len();
         let mut place = vec![usize::MAX; count];
         flow.order().iter().enumerate().for_each(|(at, &block)| place[block as usize] = at);
-        let mut found = Dominators { parent: vec![usize::MAX; count], place };
+        let mut found =
+            Dominators { parent: vec![usize::MAX; count], place, first: vec![0; count], size: vec![1; count] };
         found.parent[0] = 0;
-        let mut steps = 0usize;
+        let mut steps = 0;
         loop {
             let mut changed = false;
             for &block in &flow.order()[1..] {
                 let block = block as usize;
                 let mut dominator = usize::MAX;
                 for &known in before.of(block).iter().filter(|&&known| found.parent[known as usize] != usize::MAX) {
-                    watch.tick(4)?;
+                    let taken = steps;
                     dominator = match dominator {
                         usize::MAX => known as usize,
                         other => found.meet(other, known as usize, &mut steps),
                     };
+                    steps += 1;
+                    watch.tick(4 * (steps - taken))?;
+                    if steps > STEPS_MAX {
+                        return Ok(None);
+                    }
                 }
                 if found.parent[block] != dominator {
                     (found.parent[block], changed) = (dominator, true);
                 }
-                steps += 1;
-                if steps > 16 * WORK_MAX {
-                    return Ok(None);
-                }
             }
             if !changed {
-                return Ok(Some(found));
+                break;
             }
+        }
+        found.number(flow);
+        Ok(Some(found))
+    }
+
+    /// Numbers the tree, so that who dominates whom is told by numbers.
+    fn number(&mut self, flow: &FlowGraph) {
+        // A block comes after its dominator.
+        for &block in flow.order()[1..].iter().rev() {
+            self.size[self.parent[block as usize]] += self.size[block as usize];
+        }
+        let mut next = vec![1; self.parent.len()];
+        for &block in &flow.order()[1..] {
+            let (block, parent) = (block as usize, self.parent[block as usize]);
+            self.first[block] = next[parent];
+            next[parent] += self.size[block];
+            next[block] = self.first[block] + 1;
         }
     }
 
@@ -79,11 +104,13 @@ impl Dominators {
     }
 
     /// Whether every way to `block` goes through `over`.
-    pub(crate) fn dominates(&self, over: usize, mut block: usize) -> bool {
-        while self.place[block] > self.place[over] {
-            block = self.parent[block];
-        }
-        block == over
+    pub(crate) fn dominates(&self, over: usize, block: usize) -> bool {
+        (self.first[over]..self.first[over] + self.size[over]).contains(&self.first[block])
+    }
+
+    /// Whether an edge is part of a cycle that no loop has.
+    pub(crate) fn is_irreducible(&self, from: usize, to: usize) -> bool {
+        self.place[to] <= self.place[from] && !self.dominates(to, from)
     }
 }
 

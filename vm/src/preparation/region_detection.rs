@@ -25,6 +25,9 @@ const BLOCKS_MAX: usize = 200;
 const INSTRUCTIONS_MAX: usize = 1024;
 /// A region has at most so many scalar instructions with a real result.
 const REAL_OPS_MAX: usize = 512;
+/// A function with a region has at most so many registers of a bank: the region takes some more, for first slots of
+/// arrays, for what a block copies before it is overwritten, at most four for each instruction, and for counters.
+const REGISTERS_MAX: usize = u16::MAX as usize - 6 * INSTRUCTIONS_MAX;
 /// Loops nest to at most this depth in a region.
 const DEPTH_MAX: usize = 8;
 
@@ -173,9 +176,12 @@ impl Finder<'_> {
         if found.blocks.len() > BLOCKS_MAX || !self.may_be_one(found, watch)? {
             return Ok(None);
         }
+        if body.reals.max(body.ints) as usize > REGISTERS_MAX || self.is_irreducible(found) {
+            return Ok(None);
+        }
         watch.tick(INSTRUCTIONS_MAX + found.blocks.len() * (1 + body.reals as usize / 16))?;
         let bases = self.bases(found);
-        let Some(free_int) = u16::try_from(body.ints as usize + bases.len()).ok() else { return Ok(None) };
+        let free_int = (body.ints as usize + bases.len()) as u16;
         let place = |block: usize| found.blocks.binary_search(&block).ok();
         let Some(loops) = self.loops(number, &place) else { return Ok(None) };
         let mut blocks = Vec::new();
@@ -256,6 +262,15 @@ impl Finder<'_> {
             }
         }
         Ok(builder.is_none_or(|builder| !written_refs.contains(&builder)))
+    }
+
+    /// Whether control goes round in the loop in a way that is no loop.
+    fn is_irreducible(&self, found: &Natural) -> bool {
+        found.blocks.iter().any(|&from| {
+            let inside = self.facts.flow.successors(from).iter().map(|&to| to as usize);
+            let mut inside = inside.filter(|to| found.blocks.binary_search(to).is_ok());
+            inside.any(|to| self.dominators.is_irreducible(from, to))
+        })
     }
 
     fn code(&self, block: usize) -> &[Inst] {

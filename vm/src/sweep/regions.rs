@@ -15,7 +15,7 @@ use crate::records::{Trailer, link, strip};
 use crate::trap::TrapKind;
 use crate::word::Slot;
 
-/// Blocks between two looks at the clock.
+/// Blocks between two looks at the clock; long ones count several times.
 const BATCH: u64 = 1 << 14;
 
 /// How far the sweep of a region is.
@@ -279,8 +279,9 @@ impl Sweep {
                         native = native.filter(|_| !undone);
                         steps = BATCH;
                     } else {
-                        block = walk.block(run, frame, &code.blocks[usize::from(number)]);
-                        steps += 1;
+                        let adjoint = &code.blocks[usize::from(number)];
+                        block = walk.block(run, frame, adjoint);
+                        steps += 1 + adjoint.code.len() as u64 / 16;
                     }
                     if steps >= BATCH && block.is_some() {
                         steps = 0;

@@ -163,7 +163,8 @@ impl BlockWriter<'_> {
         // Those that contributions are made of, and those that a round would change.
         let known = self.block.seeds.iter().chain(&self.block.contributions).map(|(reg, _)| reg);
         let adjoints: BTreeSet<u16> = known.chain(&self.block.cleared).map(|reg| self.homes.adjoints[reg]).collect();
-        Some(Guard { adjoints: adjoints.into_iter().collect(), bytes: saved.bytes() })
+        let guard = Guard { adjoints: adjoints.into_iter().collect(), bytes: saved.bytes() };
+        (!guard.adjoints.is_empty()).then_some(guard)
     }
 
     /// Steps integers back that the block steps. What they are stepped by is computed before; it is unchanged.

@@ -13,6 +13,8 @@ use crate::preparation::region_detection::Region;
 use crate::preparation::stretch::{EndRegisters, RealSource, Stretch, StretchCopy};
 use crate::records::recorded_loop::steps_back;
 use crate::records::segment::OutputWord;
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A mask has so many bits, for inputs and objects together.
@@ -123,7 +125,12 @@ struct Masks {
 
 impl Masks {
     /// `None` if there are too many inputs.
-    fn new(region: &Region, flows: &[BlockFlow], adjoints: &BTreeSet<u16>) -> Option<Masks> {
+    fn new(
+        region: &Region,
+        flows: &[BlockFlow],
+        adjoints: &BTreeSet<u16>,
+        watch: &Watch<'_>,
+    ) -> Result<Option<Masks>, TrapKind> {
         let inputs: Vec<u16> = adjoints.iter().copied().filter(|&reg| region.live_before.contains(reg)).collect();
         let reads: BTreeSet<u16> = region.bases.keys().copied().collect();
         // What elements are read from, and what that comes from.
@@ -139,7 +146,7 @@ impl Masks {
         }
         let refs: Vec<u16> = region.refs_before.iter().copied().filter(|reg| sources.contains(reg)).collect();
         if inputs.len() + refs.len() > MASK_BITS {
-            return None;
+            return Ok(None);
         }
         let mut objects: BTreeMap<u16, u64> =
             refs.iter().enumerate().map(|(n, &reg)| (reg, 1 << (inputs.len() + n))).collect();
@@ -166,6 +173,7 @@ impl Masks {
                     bits.fold(0, |all, bits| all | bits)
                 };
                 for (reg, _, set) in &flow.outputs {
+                    watch.tick(4 + 8 * set.iter().count())?;
                     let more = of(&reals, set);
                     changed |= add(&mut reals, *reg, more);
                 }
@@ -174,7 +182,7 @@ impl Masks {
                 }
             }
             if !changed {
-                return Some(Masks { inputs, refs, reals, pushed });
+                return Ok(Some(Masks { inputs, refs, reals, pushed }));
             }
         }
     }
@@ -327,7 +335,10 @@ impl BlockPlan {
 impl RegionPlan {
     /// Derives the adjoints of all blocks. Registers from `free_real` and from the region's `free_int` on are free.
     /// `None` if the region turns out to be too large for a record.
-    pub(crate) fn new(region: &Region, free_real: u16) -> Option<RegionPlan> {
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(crate) fn new(region: &Region, free_real: u16, watch: &Watch<'_>) -> Result<Option<RegionPlan>, TrapKind> {
         let flow = |n: usize| {
             let block = &region.blocks[n];
             BlockFlow::new(&block.stretch, &|reg| block.live.contains(reg))
@@ -343,16 +354,16 @@ impl RegionPlan {
         }
         // What the region may hand on as it was before.
         adjoints.extend(region.live_after.iter().filter(|&&reg| region.live_before.contains(reg)));
-        let masks = Masks::new(region, &flows, &adjoints)?;
+        let Some(masks) = Masks::new(region, &flows, &adjoints, watch)? else { return Ok(None) };
         let mut free_int = region.free_int;
         let mut fresh = || {
             let register = free_int;
-            free_int = free_int.checked_add(1)?;
-            Some(register)
+            free_int += 1;
+            register
         };
-        let rounds: Option<Vec<u16>> = region.loops.iter().map(|_| fresh()).collect();
+        let rounds: Vec<u16> = region.loops.iter().map(|_| fresh()).collect();
         let builder = region.blocks.iter().flat_map(|block| &block.stretch.pushes).next().map(|push| push.builder);
-        let len_before = fresh()?;
+        let len_before = fresh();
         let push = builder.map(|builder| RegionPush { builder, mask: masks.pushed, len_before });
         let mut slots = 0;
         let mut outputs = Vec::new();
@@ -384,15 +395,16 @@ impl RegionPlan {
             code: None,
             saves: vec![SaveSite::default(); region.blocks.len()],
             copies: region.blocks.iter().map(|_| Vec::new()).collect(),
-            rounds: rounds?,
+            rounds,
             left: vec![Default::default(); region.loops.len()],
             costs: vec![(0, 0); region.loops.len()],
             free: [free_real, free_int],
         };
         if slots > 0 || masks.pushed != 0 {
-            plan.derive(region, &flows, &adjoints, &slot_registers)?;
+            let derived = plan.derive(region, &flows, &adjoints, &slot_registers, watch)?;
+            return Ok(derived.map(|()| plan));
         }
-        Some(plan)
+        Ok(Some(plan))
     }
 
     /// Makes the code of the sweep.
@@ -402,12 +414,16 @@ impl RegionPlan {
         flows: &[BlockFlow],
         adjoints: &BTreeSet<u16>,
         outputs: &[u16],
-    ) -> Option<()> {
+        watch: &Watch<'_>,
+    ) -> Result<Option<()>, TrapKind> {
         // What one block needs of a loop makes others step it back, which may need more.
         let mut wanted = Wanted::new(region);
         let plans = loop {
-            let plan = |n: usize| BlockPlan::new(region, n, &flows[n], &wanted, adjoints);
-            let plans: Vec<BlockPlan> = (0..region.blocks.len()).map(plan).collect();
+            let mut plans = Vec::with_capacity(region.blocks.len());
+            for (n, flow) in flows.iter().enumerate() {
+                watch.tick(64 * (16 + region.blocks[n].stretch.graph.len()))?;
+                plans.push(BlockPlan::new(region, n, flow, &wanted, adjoints));
+            }
             let mut new = false;
             for (block, plan) in plans.iter().enumerate() {
                 new |= wanted.ask(block, plan);
@@ -416,15 +432,17 @@ impl RegionPlan {
                 break plans;
             }
         };
+        let [free_reals, free_ints] = self.free;
         for (block, plan) in plans.iter().enumerate() {
-            let [free_reals, free_ints] = self.free;
             let stretch = &region.blocks[block].stretch;
             let mut registers =
                 EndRegisters { stretch, graph: plan.graph(), copies: Vec::new(), free_reals, free_ints };
             let reals = plan.plan.saved_reals.iter().map(|&id| registers.of(id)).collect();
             let ints = plan.plan.saved_ints.iter().map(|&id| registers.of(id)).collect();
             self.saves[block] = SaveSite { reals, ints, ..SaveSite::default() };
-            self.free = [registers.free_reals, registers.free_ints];
+            // What another block copies may stand in the same registers.
+            let [reals, ints] = &mut self.free;
+            (*reals, *ints) = ((*reals).max(registers.free_reals), (*ints).max(registers.free_ints));
             self.copies[block] = registers.copies;
         }
         for (number, left) in wanted.left.iter().enumerate() {
@@ -432,7 +450,7 @@ impl RegionPlan {
             self.left[number] = [of(Bank::Real).collect(), of(Bank::Int).chain([self.rounds[number]]).collect()];
         }
         let homes = Homes::new(adjoints, &wanted.left, &self.rounds);
-        let code = code_writer::write(region, self, &plans, &homes, outputs)?;
+        let Some(code) = code_writer::write(region, self, &plans, &homes, outputs) else { return Ok(None) };
         for number in 0..region.loops.len() {
             let own = code.blocks.iter().zip(&region.blocks).filter(|(_, block)| block.inside == number);
             let cost = |block: &super::BlockAdjoint| {
@@ -443,6 +461,6 @@ impl RegionPlan {
             self.costs[number] = (round as u32, once as u32);
         }
         self.code = Some(code);
-        Some(())
+        Ok(Some(()))
     }
 }
