@@ -130,6 +130,11 @@ pub(crate) fn check(seed: u64, program: &Program, engines: &mut Engines, counts:
                         return Err(format!("expected {steps} instructions, found {}", stats.instructions));
                     }
                 }
+                // A parallel map whose tasks all return the array of the one before makes gigabytes in a few steps.
+                Outcome::Trap(trap) if matches!(trap.kind, TrapKind::Limit(Limit::LiveBytes)) => {
+                    counts.too_long += 1;
+                    return Ok(());
+                }
                 other => return Err(format!("expected {expected:e}, found {other:?}")),
             }
             whole_run(seed, program, &loaded, expected, steps, &mut rng, counts)
