@@ -9,9 +9,9 @@
 //!
 //! One stage per file, each a function from one representation to the next:
 //! `lexer` (text to tokens), `parser` (to `ast`), `resolve` (names), `infer` (types), `exhaustive` (cases of matches),
-//! `specialise` (to `core`, one function per instance), `inline`, `optimise`, `lower` (to bytecode). A stage reports
-//! into a sink of diagnostics and goes on where it can; a program with errors goes no further than the checks of its
-//! types and matches.
+//! `specialise` (to `core`, one function per instance), `fuse`, `inline`, `optimise`, `lower` (to bytecode). A stage
+//! reports into a sink of diagnostics and goes on where it can; a program with errors goes no further than the checks
+//! of its types and matches.
 
 mod arena;
 mod ast;

@@ -1,5 +1,6 @@
-//! Improves functions after inlining, each by itself: branches in loops become selections, what doesn't change leaves
-//! loops, and what nobody reads is dropped. At last tasks lose the parameters that they don't read.
+//! Improves functions after inlining, each by itself: equal expressions are computed once, branches in loops become
+//! selections, what doesn't change leaves loops, and what nobody reads is dropped. At last tasks lose the parameters
+//! that they don't read.
 //!
 //! All of them move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a
 //! program does is moved, and the zero rule of derivatives makes a value that is computed but not chosen harmless.

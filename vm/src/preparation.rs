@@ -3,8 +3,8 @@
 //! A stream is what a function's start reaches of its code, with operands resolved: register lists split by bank, field
 //! numbers turned into offsets, jump targets into stream positions, and the fuel of a stretch of code put on the
 //! instruction that ends it. The recording stream also holds the segment ends, and loops that are recorded as one as
-//! their paths, each on its own ([`crate::preparation::loop_detection`]). Both are made on first use and belong to the
-//! module.
+//! their paths, each on its own ([`crate::preparation::loop_detection`]). Regions stand there with what they
+//! save ([`crate::preparation::region_detection`]). Both are made on first use and belong to the module.
 
 mod activity;
 mod emitter;
