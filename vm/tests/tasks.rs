@@ -165,3 +165,80 @@ fn a_parallel_map_imports_slices_and_hands_its_results_over() {
         }
     }
 }
+
+const NESTS: &str = r#"
+type t0 = array real
+type t1 = builder real
+func "nest" (t0, int, int) -> (real)
+ regs 4 real, 8 int, t0, t1, t0
+ {
+ const r0, 0.0
+ iconst i2, 1
+ isub i3, i1, i0
+ build p1, i3
+outer:
+ elem r1, p0, i0
+ iconst i4, 0
+ iconst i5, 3
+ const r2, 0.0
+inner:
+ elem r3, p0, i4
+ fma r2, r1, r3, r2
+ iadd i4, i4, i2
+ ilt i6, i4, i5
+ branch i6, inner, summed
+summed:
+ max r0, r0, r2
+ iand i7, i0, i2
+ branch i7, odd, on
+odd:
+ mul r2, r2, r2
+ jump on
+on:
+ push p1, r2
+ iadd i0, i0, i2
+ ilt i6, i0, i1
+ branch i6, outer, done
+done:
+ finish p2, p1
+ iconst i4, 0
+ elem r1, p2, i4
+ add r0, r0, r1
+ ret (r0) }
+func "nests" (t0) -> (real)
+ export (xs : Array Real @t0) -> Real
+ regs 2 real, 3 int, t0
+ {
+ iconst i0, 0
+ iconst i1, 3
+ len i2, p0
+ fork 2
+ task "nest" (p0, i0, i1) -> (r0)
+ task "nest" (p0, i1, i2) -> (r1)
+ add r0, r0, r1
+ ret (r0) }
+"#;
+
+#[test]
+fn nests_in_tasks_import_what_they_read() {
+    // With s = x₀ + x₁ + x₂, the tasks give the largest xᵢ s of theirs and what they pushed first: x₀ s and (x₃ s)².
+    let xs = [1.0, 3.0, 2.0, 0.5, 5.0];
+    let (s, largest) = (6.0, [1, 4]);
+    let value = (xs[1] + xs[4]) * s + xs[0] * s + (xs[3] * s) * (xs[3] * s);
+    let mut gradient = [0.0; 5];
+    for n in largest {
+        gradient[n] += s;
+    }
+    gradient[0] += s;
+    gradient[3] += 2.0 * xs[3] * s * s;
+    // What the sum contributes.
+    let by_sum = xs[1] + xs[4] + xs[0] + 2.0 * xs[3] * s * xs[3];
+    gradient[..3].iter_mut().for_each(|derivative| *derivative += by_sum);
+    for &threads in THREADS {
+        let nests = function(&module(NESTS, threads), "nests");
+        let result = nests.grad_with(&[Value::Reals(xs.to_vec())], &Default::default()).unwrap();
+        assert_eq!(result.value, value);
+        assert_eq!(result.gradient, [Value::Reals(gradient.to_vec())]);
+        assert_eq!((result.stats.tasks, result.stats.imports), (3, 2));
+    }
+}
