@@ -5,7 +5,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Signature, Type, Value};
 use cranelift_codegen::isa::CallConv;
-use cranelift_frontend::FunctionBuilder;
+use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use dualvm_vm::isa::Op;
@@ -66,6 +66,14 @@ impl<'a> Emit<'a> {
 
     pub(crate) fn int(&mut self, value: i64) -> Value {
         self.b.ins().iconst(I64, value)
+    }
+
+    /// A variable that begins with a value.
+    pub(crate) fn variable(&mut self, value: Value) -> Variable {
+        let ty = self.b.func.dfg.value_type(value);
+        let variable = self.b.declare_var(ty);
+        self.b.def_var(variable, value);
+        variable
     }
 
     /// A new block that is rarely run.

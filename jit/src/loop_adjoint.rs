@@ -47,13 +47,13 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let mut lasting = Vec::new();
     for n in 0..frame.cleared {
         let value = emit.load(F64, reals, 8 * n as i32);
-        lasting.push((Bank::Real, n, variable(emit, value)));
+        lasting.push((Bank::Real, n, emit.variable(value)));
     }
     let steps = |n: usize| code.body.iter().any(|inst| written(inst) == Reg::int(n as u16));
     for n in first_once_int..first_once_int + layout.once.ints {
         let value = emit.load(I64, ints, 8 * n as i32);
         if steps(n) {
-            lasting.push((Bank::Int, n, variable(emit, value)));
+            lasting.push((Bank::Int, n, emit.variable(value)));
         } else {
             registers.ints[n] = Some(value);
         }
@@ -83,7 +83,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
         (register, first)
     });
     let zero = emit.int(0);
-    let (done, at) = (variable(emit, zero), variable(emit, entries_end));
+    let (done, at) = (emit.variable(zero), emit.variable(entries_end));
 
     let iteration = Iteration { code, lasting: &lasting, arrays: &arrays, pushed, adjoints, last, done, at };
     let failed = emit.cold_block();
@@ -125,13 +125,6 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     }
     let done = emit.b.use_var(done);
     emit.b.ins().return_(&[done]);
-}
-
-fn variable(emit: &mut Emit<'_>, value: Value) -> Variable {
-    let ty = emit.b.func.dfg.value_type(value);
-    let variable = emit.b.declare_var(ty);
-    emit.b.def_var(variable, value);
-    variable
 }
 
 /// What writing an iteration takes.

@@ -47,17 +47,17 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let (pushed, first) = (field(offset_of!(RegionRun, pushed)), field(offset_of!(RegionRun, block)));
     let (at, start) = (field(offset_of!(RegionRun, at)), field(offset_of!(RegionRun, start)));
     let budget = field(offset_of!(RegionRun, budget));
-    let [at, start, budget] = [at, start, budget].map(|value| variable(emit, value));
+    let [at, start, budget] = [at, start, budget].map(|value| emit.variable(value));
     let lasting_reals: Vec<Variable> = (0..code.lasting_reals)
         .map(|n| {
             let value = emit.load(F64, reals, 8 * n as i32);
-            variable(emit, value)
+            emit.variable(value)
         })
         .collect();
     let lasting_ints: Vec<Variable> = (0..code.lasting_ints)
         .map(|n| {
             let value = emit.load(I64, ints, 8 * n as i32);
-            variable(emit, value)
+            emit.variable(value)
         })
         .collect();
     let blocks: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
@@ -106,13 +106,6 @@ fn entries(code: &RegionCode) -> BTreeSet<u16> {
     let again = code.blocks.iter().flat_map(|block| &block.again);
     let skipped = code.blocks.iter().filter(|block| block.guard.is_some()).flat_map(|block| &block.before);
     code.exits.iter().chain(again).chain(skipped).filter_map(|edge| edge.from).collect()
-}
-
-fn variable(emit: &mut Emit<'_>, value: Value) -> Variable {
-    let ty = emit.b.func.dfg.value_type(value);
-    let variable = emit.b.declare_var(ty);
-    emit.b.def_var(variable, value);
-    variable
 }
 
 struct Writer<'w, 'a> {
