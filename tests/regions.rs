@@ -14,12 +14,16 @@ use support::generate::Program;
 use support::{assemble, export_all, flatten, load};
 
 /// Writes a nest: statements on the registers r0 to r9, whose values are 0 at first or parameters, i0 to i7, where i2
-/// is 1, i4 is 7 and i6 and i7 are free, p0 (reals), p1 (integers), p2 (the row at hand), p3 (rows), p4 (a builder).
+/// is 1, i4 is 7 and i6 and i7 are free, p0 (reals), p1 (integers), p2 (the row at hand), p3 (rows), p4 (a builder of
+/// those before the nest), p6, p8 and p9 (builders of reals, rows and integers), p7 (reals that it makes).
 struct Nest<'r> {
     rng: &'r mut Rng,
     text: String,
     labels: usize,
     pushes: bool,
+    /// Whether it makes arrays, and whether one is being made.
+    makes: bool,
+    making: bool,
 }
 
 impl Nest<'_> {
@@ -56,7 +60,8 @@ impl Nest<'_> {
             11 => format!("const r{dst}, {}", ["0.75", "-1.5", "0"][self.rng.usize(..3)]),
             12 => format!("to_real r{dst}, i{i}"),
             13..16 => format!("iand i9, i{i}, i4\n elem r{dst}, p0, i9"),
-            16..18 => format!("iand i9, i{i}, i4\n elem r{dst}, p2, i9"),
+            16 => format!("iand i9, i{i}, i4\n elem r{dst}, p2, i9"),
+            17 => format!("iand i9, i{i}, i4\n elem r{dst}, p7, i9"),
             18 => format!("iand i9, i{i}, i4\n ielem i{}, p1, i9", 6 + j % 2),
             _ => format!("{} i{}, i{i}, i{j}", ["iadd", "isub", "imul"][self.rng.usize(..3)], 6 + j % 2),
         };
@@ -95,6 +100,7 @@ impl Nest<'_> {
                 self.line(&format!("push p4, r{a}"));
             }
             8 if self.rng.u8(..3) == 0 => self.switch(depth),
+            10..12 if self.makes && !self.making && depth < 3 => self.array(depth),
             9 if self.rng.u8(..4) == 0 => {
                 let on = self.label();
                 self.condition();
@@ -161,6 +167,59 @@ impl Nest<'_> {
         }
     }
 
+    /// An array of eight elements, or a builder that is never finished.
+    fn array(&mut self, depth: usize) {
+        let on = self.label();
+        match self.rng.u8(..8) {
+            0 => {
+                let pushes = "ipush p9, i6\n ipush p9, i7\n ".repeat(4);
+                self.line(&format!("iconst i14, 8\n build p9, i14\n {pushes} finish p1, p9"));
+            }
+            1 => self.line("iconst i14, 4\n build p8, i14\n ppush p8, p7\n ppush p8, p2\n finish p3, p8"),
+            2 => {
+                let copy = ["pmov p2, p7", "pmov p7, p2"][self.rng.usize(..2)];
+                self.line(copy);
+            }
+            3 => {
+                let a = self.real();
+                self.line(&format!("build p6, i4\n push p6, r{a}"));
+            }
+            kind => {
+                self.line("iconst i14, 9\n build p6, i14");
+                if kind == 4 {
+                    for _ in 0..8 {
+                        let a = self.real();
+                        self.line(&format!("push p6, r{a}"));
+                    }
+                } else {
+                    let (counter, body, a) = (15 + depth, self.label(), self.real());
+                    self.line(&format!("iconst i{counter}, 0\n jump l{body}\n l{body}:"));
+                    self.making = true;
+                    if self.rng.bool() {
+                        self.statements(depth + 1);
+                    } else {
+                        self.instruction();
+                    }
+                    self.making = false;
+                    self.line(&format!("push p6, r{a}\n iadd i{counter}, i{counter}, i2\n ile i9, i{counter}, i4"));
+                    self.line(&format!("branch i9, l{body}, l{on}\n l{on}:"));
+                }
+                let finish = ["finish p7, p6", "finish p2, p6"][self.rng.usize(..2)];
+                self.line(finish);
+                if self.rng.u8(..3) == 0 {
+                    let (a, b) = (self.real(), self.real());
+                    let pushes = format!("push p6, r{a}\n push p6, r{b}\n ").repeat(4);
+                    self.line(&format!("build p6, i14\n {pushes} finish p2, p6\n build p6, i14\n push p6, r{b}"));
+                }
+            }
+        }
+        // What has just been made is mostly read in another block.
+        if self.rng.u8(..8) > 0 {
+            let on = self.label();
+            self.line(&format!("jump l{on}\n l{on}:"));
+        }
+    }
+
     /// A loop until data say so.
     fn until(&mut self, depth: usize) {
         let counter = 10 + depth;
@@ -178,7 +237,8 @@ impl Nest<'_> {
 fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     let pushes = rng.u8(..3) == 0;
     let tasks = rng.u8(..3) == 0;
-    let mut nest = Nest { rng, text: String::new(), labels: 0, pushes };
+    let makes = rng.bool();
+    let mut nest = Nest { rng, text: String::new(), labels: 0, pushes, makes, making: false };
     for _ in 0..2 {
         nest.statements(1);
     }
@@ -196,11 +256,11 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
         ""
     };
     let nested = format!(
-        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 10 real, 24 int, t0, t1, t0, t2, t3, t0\n{{
+        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 10 real, 24 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5\n{{
          {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
-         mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p3 (p2, p0)\n iconst i1, 2000\n build p4, i1
+         mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p3 (p2, p0)\n pmov p7, p0\n iconst i1, 2000\n build p4, i1
          iconst i1, 0\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
-         done:\n {weigh}\n ret (r0)\n}}\n"
+         done:\n elem r1, p7, i4\n elem r2, p2, i2\n fma r0, r1, r2, r0\n {weigh}\n ret (r0)\n}}\n"
     );
     let call = if tasks {
         "fork 2\n task f0 (r0, r1, p0, p1, i0) -> (r2)\n task f0 (r1, r0, p0, p1, i0) -> (r3)\n add r0, r2, r3"
@@ -210,7 +270,8 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     let main = format!(
         "func f1 \"main\" (real, real, t0, t1, int) -> (real)\n regs 4 real, 1 int, t0, t1\n{{\n {call}\n ret (r0)\n}}\n"
     );
-    let types = "type t0 = array real\n type t1 = array int\n type t2 = array t0\n type t3 = builder real\n";
+    let types = "type t0 = array real\n type t1 = array int\n type t2 = array t0\n type t3 = builder real\n
+                 type t4 = builder t0\ntype t5 = builder int\n";
     (format!("{types}{nested}{main}"), rounds)
 }
 

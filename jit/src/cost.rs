@@ -13,8 +13,8 @@ use crate::region_adjoint;
 use crate::segment::{lenient_products, pure};
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
-    BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure,
-    RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream,
+    BlockPressure, BuilderAdjoint, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite,
+    OutputWord, Pure, RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -140,6 +140,7 @@ impl Measure<'_> {
             Form::RegionRound { .. } => 1,
             Form::RegionSave { site } => region_save(&stream.saves[site]),
             Form::ArrayBase { .. } => 19,
+            Form::RegionFinish { .. } => 9 + CALL,
             Form::RegionEnd { site } => region_end(&stream.regions[site]),
             Form::SegmentEnd { site } => segment_end(&stream.segments[site]),
             Form::Jump { .. } | Form::BackJump { .. } | Form::Branch { .. } | Form::BackBranch { .. } => CHARGE + 1,
@@ -289,7 +290,8 @@ fn region(code: &RegionCode) -> Work {
     let mut work = Work { insts: 20 + 2 * lasting + edges(&code.exits), live: 0.0 };
     for (number, block) in code.blocks.iter().enumerate() {
         let around = 16 + block.saved.bytes() as u64 / 8 + 12 * block.elements.len() as u64;
-        let around = around + (4 * block.pushed.len() + block.moves.len()) as u64;
+        let builders: usize = block.builders.iter().map(BuilderAdjoint::cost).sum();
+        let around = around + (4 * builders + block.moves.len()) as u64;
         let around = around + edges(&block.before) + edges(&block.again);
         let rounds = region_adjoint::rounds_written(number, block);
         let block = straight(&block.code, code.reals, around);

@@ -419,6 +419,9 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::RegionSave { site } => self.region_save(&stream.saves[site]),
             Form::ArrayBase { dst, array } => self.array_base(dst, array),
+            Form::RegionFinish { dst, builder, first, len, active } => {
+                self.region_finish((dst, builder), first, len, active);
+            }
             Form::RegionEnd { site } => self.region_end(site),
 
             Form::Jump { target, cost } | Form::BackJump { target, cost } => {

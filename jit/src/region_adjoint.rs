@@ -12,7 +12,9 @@ use cranelift_codegen::ir::{Block, BlockCall, InstBuilder, JumpTableData, MemFla
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::Reg;
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
-use dualvm_vm::native::{BlockAdjoint, Edge, Inst, Pure, REGION_DONE, REGION_PAUSED, RegionCode, RegionRun};
+use dualvm_vm::native::{
+    BlockAdjoint, BuilderAdjoint, Edge, Inst, Pure, PushedTo, REGION_DONE, REGION_PAUSED, RegionCode, RegionRun,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
@@ -44,7 +46,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let mut field = |offset: usize| emit.load(I64, run, offset as i32);
     let (reals, ints) = (field(offset_of!(RegionRun, reals)), field(offset_of!(RegionRun, ints)));
     let (adjoints, foreign) = (field(offset_of!(RegionRun, adjoints)), field(offset_of!(RegionRun, foreign)));
-    let (pushed, first) = (field(offset_of!(RegionRun, pushed)), field(offset_of!(RegionRun, block)));
+    let first = field(offset_of!(RegionRun, block));
     let (at, start) = (field(offset_of!(RegionRun, at)), field(offset_of!(RegionRun, start)));
     let budget = field(offset_of!(RegionRun, budget));
     let [at, start, budget] = [at, start, budget].map(|value| emit.variable(value));
@@ -81,7 +83,6 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
         budget,
         adjoints,
         foreign,
-        pushed,
         undone,
         paused,
         done,
@@ -121,7 +122,6 @@ struct Writer<'w, 'a> {
     budget: Variable,
     adjoints: Value,
     foreign: Value,
-    pushed: Value,
     /// Where the code leaves for the interpreter; takes the block to go on with.
     undone: Block,
     /// Where it leaves for a look at the clock; takes the block to go on with.
@@ -284,8 +284,8 @@ impl Writer<'_, '_> {
             registers.ints[n] = Some(self.emit.b.use_var(variable));
         }
         let lasting = registers.clone();
-        if let Some(left) = self.code.pushed.filter(|_| !block.pushed.is_empty()) {
-            self.pushed_adjoints(block, left, &mut registers);
+        for step in &block.builders {
+            self.builder(step, &mut registers);
         }
         let lenient = lenient_products(self.code.reals, &block.code);
         for (inst, &lenient) in block.code.iter().zip(&lenient) {
@@ -327,16 +327,31 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Loads the adjoints of what a block has pushed.
-    fn pushed_adjoints(&mut self, block: &BlockAdjoint, left: u16, registers: &mut Registers) {
-        let count = block.pushed.len() as i64;
-        let before = self.emit.b.ins().iadd_imm_s(registers.int(left), -count);
-        registers.ints[usize::from(left)] = Some(before);
-        let offset = self.emit.b.ins().ishl_imm_u(before, 3);
-        let address = self.emit.b.ins().iadd(self.pushed, offset);
+    /// Goes back over what a block did with a builder.
+    fn builder(&mut self, step: &BuilderAdjoint, registers: &mut Registers) {
+        match step {
+            BuilderAdjoint::Finish { builder, first, len } => {
+                for (to, from) in [(builder.first, *first), (builder.left, *len)] {
+                    registers.ints[usize::from(to)] = Some(registers.int(from));
+                }
+            }
+            BuilderAdjoint::Push { builder, adjoints } => self.pushed_adjoints(*builder, adjoints, registers),
+            BuilderAdjoint::Begin(builder) => registers.ints[usize::from(builder.first)] = Some(self.emit.int(0)),
+        }
+    }
+
+    /// Loads the adjoints of what a block has pushed, the last one first.
+    fn pushed_adjoints(&mut self, builder: PushedTo, adjoint_registers: &[u16], registers: &mut Registers) {
+        let count = adjoint_registers.len() as i64;
+        let before = self.emit.b.ins().iadd_imm_s(registers.int(builder.left), -count);
+        registers.ints[usize::from(builder.left)] = Some(before);
+        let pushed = registers.int(builder.first);
+        let slot = self.emit.b.ins().iadd(pushed, before);
+        let offset = self.emit.b.ins().ishl_imm_u(slot, 3);
+        let adjoints = self.adjoints;
+        let address = self.emit.b.ins().iadd(adjoints, offset);
         // What was pushed may be constant. Then the constants' adjoint is read in its place, and not used.
-        let (pushed, adjoints) = (self.pushed, self.adjoints);
-        for (n, &register) in block.pushed.iter().enumerate() {
+        for (n, &register) in adjoint_registers.iter().rev().enumerate() {
             let place = self.emit.b.ins().iadd_imm_s(address, 8 * n as i64);
             let place = self.emit.select(pushed, place, adjoints);
             let adjoint = self.emit.load(F64, place, 0);

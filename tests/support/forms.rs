@@ -2,7 +2,7 @@
 
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::{Function, ModuleDef};
-use dualvm_vm::verify::VerifyError;
+use dualvm_vm::verify::{Rule, VerifyError};
 use dualvm_vm::{binary, text};
 
 /// Checks the forms of a module of which the verifier says this. A refused one need not have a binary form, but what it
@@ -24,7 +24,9 @@ pub(crate) fn check(def: &ModuleDef, verdict: &Result<(), Vec<VerifyError>>) -> 
         let body = &function.body;
         body.code.iter().all(|inst| Op::ALL.contains(&inst.op) && body.operands(inst).is_some())
     };
-    let is_written = accepted || def.functions.iter().all(is_written);
+    // Text holds no types that nest more deeply than those of a valid module.
+    let deep = |errors: &Vec<VerifyError>| errors.iter().any(|error| error.rule == Rule::InterfaceDepth);
+    let is_written = accepted || def.functions.iter().all(is_written) && !verdict.as_ref().is_err_and(deep);
     let parsed = match text::parse(&printed, "module.dvs") {
         Ok(parsed) => Some(parsed),
         Err(errors) if is_written => return Err(format!("printed, but can't be parsed: {}\n{printed}", errors[0])),

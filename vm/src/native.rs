@@ -35,7 +35,8 @@ pub use crate::preparation::pressure::BlockPressure;
 pub use crate::records::Numbers;
 pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopFrame, LoopLayout, LoopSite, PushSite};
 pub use crate::records::region::{
-    BlockAdjoint, Edge, ElementAdjoint, Guard, RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite,
+    BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RegionLayout, RegionPush,
+    RegionSite, SaveSite,
 };
 pub use crate::records::segment::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
 
@@ -185,8 +186,6 @@ pub struct RegionRun {
     pub start: *const u8,
     /// First slots of arrays of other tasks.
     pub foreign: *const i64,
-    /// The adjoint of the first element that was pushed; null if what was pushed is constant.
-    pub pushed: *const f64,
     /// The block to begin with; in the end, the one to go on with.
     pub block: u64,
     /// How many times loops may go round.

@@ -70,7 +70,7 @@ fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Resu
     let params_of = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
     let constants_of = |bank| segmentation::constant_registers(body, &flow, bank, params_of(bank), watch);
     let constants = constants_of(Bank::Real)?;
-    let live = liveness::live_out(body, &flow, watch)?;
+    let live = liveness::live_out(body, Bank::Real, &flow, watch)?;
     let active = activity::active_in(body, params_of(Bank::Real), &flow, watch)?;
     let constants_of_loops = stretch::Constants { reals: &constants, ints: &constants_of(Bank::Int)? };
     let mut loops =

@@ -106,6 +106,7 @@ impl Tape {
     pub(crate) const REGION_ACTIVE: usize = offset_of!(Tape, open_region) + OpenRegion::ACTIVE;
     pub(crate) const REGION_START: usize = offset_of!(Tape, open_region) + OpenRegion::START;
     pub(crate) const REGION_COST: usize = offset_of!(Tape, open_region) + OpenRegion::COST;
+    pub(crate) const REGION_MADE: usize = offset_of!(Tape, open_region) + OpenRegion::MADE;
 
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
         Tape {

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use dualvm_vm::native::helpers::Helper;
-use dualvm_vm::native::layout::{self, FIRST, OWNER, TRAIL_END_BYTES};
+use dualvm_vm::native::layout::{self, FIRST, LEN, OWNER, TRAIL_END_BYTES};
 use dualvm_vm::native::{IntReg, OutputWord, RefReg, RegionSite, SaveSite, Site};
 
 impl Function<'_, '_> {
@@ -46,6 +46,9 @@ impl Function<'_, '_> {
         let top = self.emit.b.use_var(self.open_loop.top);
         self.emit.store(top, self.context, layout::REGION_START);
         self.emit.store(zero, self.context, layout::REGION_COST);
+        if site.layout.makes {
+            self.emit.store(zero, self.context, layout::REGION_MADE);
+        }
     }
 
     /// Appends to the trail.
@@ -148,6 +151,20 @@ impl Function<'_, '_> {
         self.emit.b.ins().jump(done, &[name.into()]);
         self.emit.b.switch_to_block(done);
         self.set_int(dst.0, result);
+    }
+
+    /// Turns a builder that the region has begun into an array.
+    pub(super) fn region_finish(&mut self, (dst, builder): (RefReg, RefReg), first: IntReg, len: IntReg, active: bool) {
+        let array = self.reference(builder.0);
+        self.put_top();
+        let active = self.emit.int(i64::from(active));
+        let slot = self.emit.value_of(Helper::RegionFinish, &[self.context, array, active]);
+        let stopped = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, slot, 0);
+        self.trap_if(stopped, |_| ());
+        self.set_int(first.0, slot);
+        let count = self.emit.load(I64, array, cell(LEN));
+        self.set_int(len.0, count);
+        self.set_reference(dst.0, array);
     }
 
     /// Completes the record of a region, and gives the outputs and what was pushed their words. Words are handed over

@@ -123,6 +123,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
             Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
+            Form::RegionFinish { .. } => return None,
             // Rare in loops of reals.
             Form::Payload { .. } | Form::IPayload { .. } | Form::PPayload { .. } => return None,
             Form::VariantTag { .. } | Form::PPush { .. } => return None,

@@ -18,7 +18,7 @@ use crate::memory::stack::stack_pointer;
 use crate::native::Code;
 use crate::running::recording::{self, element_word, load_word};
 use crate::running::recording_loops::{give_pushed_words, import_arrays};
-use crate::running::recording_regions::{array_base, complete_region};
+use crate::running::recording_regions::{self, array_base, complete_region};
 use crate::running::registers::{Registers, roots, unpack_captures};
 use crate::running::trace::Place;
 use crate::running::worker::Worker;
@@ -159,6 +159,8 @@ helpers! {
     Pack = pack(context: Context, array: Ref, words: *const Word) -> u64;
     /// Makes a builder: null if the run has to stop.
     Build = build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref;
+    /// Turns a builder that the open region has begun into an array: its first slot, or -1 if the run has to stop.
+    RegionFinish = region_finish(context: Context, builder: Ref, active: u64) -> i64;
     /// Turns a builder into an array: a status.
     Finish = finish(context: Context, builder: Ref) -> u64;
     /// Notes that calls are nested too deeply.
@@ -501,6 +503,24 @@ unsafe extern "C" fn end_region(
             site.outputs.iter().enumerate().for_each(|(n, &(_, output))| *words.add(n) = word(output));
         });
         status(worker, ended)
+    }
+}
+
+/// Turns a builder that the open region has begun into an array. Returns its first slot; -1 if the run has to stop.
+///
+/// # Safety
+/// **Context**; it is a builder of reals or was one.
+unsafe extern "C" fn region_finish(context: Context, builder: Ref, active: u64) -> i64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        match recording_regions::region_finish(builder, &mut worker.exec.tape, active != 0) {
+            Ok(first) => first.index() as i64,
+            Err(kind) => {
+                stop(worker, kind);
+                -1
+            }
+        }
     }
 }
 

@@ -56,6 +56,8 @@ pub const REGION_ACTIVE: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_ACT
 pub const REGION_START: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_START) as i32;
 /// Instructions that the sweep of that region runs, as far as it is known (`u64`).
 pub const REGION_COST: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_COST) as i32;
+/// The slots of arrays that it has made: 8 bytes, 0 if there are none.
+pub const REGION_MADE: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_MADE) as i32;
 
 /// The bits of word 0 that say what an object is.
 pub const KIND: u64 = heap::KIND;

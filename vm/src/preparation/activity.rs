@@ -23,7 +23,7 @@ pub(crate) fn active_in(
     watch: &Watch<'_>,
 ) -> Result<Option<Vec<RegSet>>, TrapKind> {
     let blocks = flow.blocks();
-    let Some(mut effort) = Effort::new(body, flow) else { return Ok(None) };
+    let Some(mut effort) = Effort::new(body.reals, flow) else { return Ok(None) };
     let mut active_in = vec![RegSet::new(body.reals); blocks.len()];
     let Some(first) = blocks.first() else { return Ok(None) };
     debug_assert_eq!(first.start, 0, "blocks are in the order of the code");

@@ -1,6 +1,6 @@
-//! Which real registers are live at the ends of a function's blocks.
+//! Which registers of a bank are live at the ends of a function's blocks.
 //!
-//! Used to decide which results of a segment anyone reads. Backward dataflow over bit sets; see [`WORK_MAX`] for its
+//! Used to decide which results of a segment anyone reads, and whether a builder outlives a loop. Backward dataflow over bit sets; see [`WORK_MAX`] for its
 //! bound.
 
 use crate::bytecode::isa::{Bank, Inst};
@@ -57,9 +57,9 @@ pub(super) struct Effort {
 
 impl Effort {
     /// `None` if it would be too much from the beginning.
-    pub(super) fn new(body: &Body, flow: &FlowGraph) -> Option<Effort> {
-        let bits = flow.blocks().len() as u64 * u64::from(body.reals);
-        let words = u64::from(body.reals / 64) + 1;
+    pub(super) fn new(registers: u32, flow: &FlowGraph) -> Option<Effort> {
+        let bits = flow.blocks().len() as u64 * u64::from(registers);
+        let words = u64::from(registers / 64) + 1;
         (bits <= WORK_MAX && flow.edge_count() <= EDGES_MAX).then_some(Effort { steps: 0, words })
     }
 
@@ -75,30 +75,40 @@ impl Effort {
     }
 }
 
-/// Steps a live set backwards over one instruction.
-pub(crate) fn step_back(body: &Body, inst: &Inst, live: &mut RegSet) {
+/// Steps a set of live registers of a bank backwards over one instruction.
+pub(crate) fn step_back(body: &Body, bank: Bank, inst: &Inst, live: &mut RegSet) {
     body.for_each_reg(inst, |reg, def| {
-        if reg.bank == Bank::Real && def {
+        if reg.bank == bank && def {
             live.remove(reg.index);
         }
     });
     body.for_each_reg(inst, |reg, def| {
-        if reg.bank == Bank::Real && !def {
+        if reg.bank == bank && !def {
             live.insert(reg.index);
         }
     });
 }
 
-/// The real registers that are live at the end of each block, or `None` if that takes too many steps: then all count as
-/// live.
+/// The registers of a bank that are live at the end of each block, or `None` if that takes too many steps: then all
+/// count as live.
 ///
 /// # Errors
 /// What the watch says.
-pub(crate) fn live_out(body: &Body, flow: &FlowGraph, watch: &Watch<'_>) -> Result<Option<Vec<RegSet>>, TrapKind> {
+pub(crate) fn live_out(
+    body: &Body,
+    bank: Bank,
+    flow: &FlowGraph,
+    watch: &Watch<'_>,
+) -> Result<Option<Vec<RegSet>>, TrapKind> {
     let blocks = flow.blocks();
-    let Some(mut effort) = Effort::new(body, flow) else { return Ok(None) };
+    let registers = match bank {
+        Bank::Real => body.reals,
+        Bank::Int => body.ints,
+        Bank::Ref => body.refs.len() as u32,
+    };
+    let Some(mut effort) = Effort::new(registers, flow) else { return Ok(None) };
     let predecessors = flow.predecessors();
-    let mut live_out = vec![RegSet::new(body.reals); blocks.len()];
+    let mut live_out = vec![RegSet::new(registers); blocks.len()];
     let mut queued = vec![true; blocks.len()];
     let mut work: Vec<usize> = flow.order().iter().map(|&block| block as usize).collect();
     while let Some(index) = work.pop() {
@@ -110,7 +120,7 @@ pub(crate) fn live_out(body: &Body, flow: &FlowGraph, watch: &Watch<'_>) -> Resu
             return Ok(None);
         }
         for inst in body.code[start as usize..end as usize].iter().rev() {
-            step_back(body, inst, &mut live);
+            step_back(body, bank, inst, &mut live);
         }
         for &before in before {
             let before = before as usize;

@@ -84,7 +84,7 @@ pub(crate) fn find(
         let Some(iteration) = walk.run(path).filter(qualifies) else { continue };
         let live_at = |target: u32| {
             let index = flow.block_at(target);
-            live.map(|live| live_before(body, flow.blocks()[index], &live[index]))
+            live.map(|live| live_before(body, Bank::Real, flow.blocks()[index], &live[index]))
         };
         let (again, after) = (live_at(block.start), live_at(cycle.exit));
         let contains = |live: &Option<RegSet>, reg| live.as_ref().is_none_or(|live| live.contains(reg));
@@ -108,10 +108,11 @@ fn qualifies(iteration: &Stretch) -> bool {
     iteration.real_inputs.len() <= INPUTS_MAX && iteration.real_ops <= REAL_OPS_MAX && iteration.pushes.len() <= 1
 }
 
-pub(super) fn live_before(body: &Body, block: Block, live_after: &RegSet) -> RegSet {
+/// The registers of a bank that are live before a block, from those that are after it.
+pub(super) fn live_before(body: &Body, bank: Bank, block: Block, live_after: &RegSet) -> RegSet {
     let mut live = live_after.clone();
     for inst in body.code[block.start as usize..block.end as usize].iter().rev() {
-        step_back(body, inst, &mut live);
+        step_back(body, bank, inst, &mut live);
     }
     live
 }
@@ -163,7 +164,7 @@ pub(crate) mod tests {
         let body = &def.functions[0].body;
         let watch = Watch::none();
         let flow = FlowGraph::of(body, &watch).expect("nobody stops it");
-        let live = live_out(body, &flow, &watch).expect("nobody stops it");
+        let live = live_out(body, Bank::Real, &flow, &watch).expect("nobody stops it");
         let constants = |bank, params| constant_registers(body, &flow, bank, params, &watch).expect("nobody stops it");
         let (reals, ints) = (constants(Bank::Real, 2), constants(Bank::Int, 1));
         let active = active_in(body, 2, &flow, &watch).expect("nobody stops it");

@@ -1,23 +1,24 @@
 //! Finding the regions of a function: loops that are recorded as one with all that is in them, inner loops and
 //! branches.
 //!
-//! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays
-//! and pushes, nothing else: nothing in it calls, allocates, or touches a word. It has one way in, and may have several
-//! ways out. What is larger than a record may be is not a region, but loops inside of it may be. A loop of
+//! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays,
+//! and what makes arrays one element after the other, nothing else: nothing in it calls or touches a word. It has one
+//! way in, and may have several ways out. A builder of reals is begun before the region and finished after it, of which
+//! there may be one, or both happens inside. What is larger than a record may be is not a region, but loops inside of it may be. A loop of
 //! straight-line code is none: it is recorded as such ([`super::loop_detection`]), which is cheaper.
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
 use super::flow::{FlowGraph, Predecessors};
-use super::liveness::RegSet;
+use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
 use super::nesting::{self, Dominators, Natural};
-use super::stretch::{Constants, Stretch, Walk};
+use super::stretch::{Arrays, Constants, MadeArray, Stretch, Walk};
 use crate::bytecode::isa::{Bank, Inst, Op, Reg};
 use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A region has at most so many blocks, so that a byte tells which of its edges control has taken.
 const BLOCKS_MAX: usize = 200;
@@ -71,8 +72,7 @@ pub(crate) struct Region {
     pub(crate) loops: Vec<RegionLoop>,
     /// The edges that lead out of it: a block by its number in the region, and where it leads to.
     pub(crate) exits: Vec<(usize, u32)>,
-    /// For reference registers whose elements are read, the integer register that holds the first slot.
-    pub(crate) bases: BTreeMap<u16, u16>,
+    pub(crate) arrays: Arrays,
     /// The first integer register that nothing uses.
     pub(crate) free_int: u16,
     /// Real registers that hold something when the region begins that is read later.
@@ -137,12 +137,12 @@ pub(crate) fn find(facts: Facts<'_>, loops: &[Loop], watch: &Watch<'_>) -> Resul
     let mut found: Vec<(usize, Region)> = Vec::new();
     // Whether each loop is inside of a region, or recorded as such: outer ones come first.
     let mut taken = vec![false; nest.len()];
+    let mut finder = Finder { facts, before: &before, nest: &nest, dominators: &dominators, live_refs: None };
     for number in 0..nest.len() {
         taken[number] = nest[number].parent.is_some_and(|parent| taken[parent]);
         if taken[number] || is_recorded_loop(facts.flow, &nest[number], loops) {
             continue;
         }
-        let finder = Finder { facts, before: &before, nest: &nest, dominators: &dominators };
         if let Some(region) = finder.region(number, watch)? {
             taken[number] = true;
             found.push((nest[number].head, region));
@@ -166,27 +166,49 @@ struct Finder<'a> {
     before: &'a Predecessors,
     nest: &'a [Natural],
     dominators: &'a Dominators,
+    /// Reference registers that are live at the end of each block, once somebody has asked; `None` in it is all.
+    live_refs: Option<Option<Vec<RegSet>>>,
+}
+
+/// What a loop does with builders of reals.
+#[derive(Debug, Default)]
+struct Builders {
+    begun: BTreeSet<u16>,
+    pushed: BTreeSet<u16>,
+    finished: BTreeSet<u16>,
+}
+
+impl Builders {
+    /// Those that it finishes or pushes to, but doesn't begin.
+    fn outer(&self) -> impl Iterator<Item = &u16> {
+        self.pushed.union(&self.finished).filter(|builder| !self.begun.contains(builder))
+    }
 }
 
 impl Finder<'_> {
     /// The region that a loop is, if it is one.
-    fn region(&self, number: usize, watch: &Watch<'_>) -> Result<Option<Region>, TrapKind> {
+    fn region(&mut self, number: usize, watch: &Watch<'_>) -> Result<Option<Region>, TrapKind> {
         let Facts { body, flow, live, .. } = self.facts;
         let found = &self.nest[number];
-        if found.blocks.len() > BLOCKS_MAX || !self.may_be_one(found, watch)? {
+        if found.blocks.len() > BLOCKS_MAX {
             return Ok(None);
         }
+        let Some(builders) = self.builders(found, watch)? else { return Ok(None) };
         if body.reals.max(body.ints) as usize > REGISTERS_MAX || self.is_irreducible(found) {
             return Ok(None);
         }
         watch.tick(INSTRUCTIONS_MAX + found.blocks.len() * (1 + body.reals as usize / 16))?;
-        let bases = self.bases(found);
-        let free_int = (body.ints as usize + bases.len()) as u16;
+        let refs_before = self.refs_before(found);
+        if !builders.begun.is_empty() && !self.stay_inside(found, &builders, &refs_before, watch)? {
+            return Ok(None);
+        }
+        let arrays = self.arrays(found, &builders);
+        let free_int = (body.ints as usize + arrays.registers()) as u16;
         let place = |block: usize| found.blocks.binary_search(&block).ok();
         let Some(loops) = self.loops(number, &place) else { return Ok(None) };
         let mut blocks = Vec::new();
         for &block in &found.blocks {
-            let Some(stretch) = self.stretch(block, &bases) else { return Ok(None) };
+            let Some(stretch) = self.stretch(block, &arrays) else { return Ok(None) };
             let own = place(block).expect("it is one of them");
             let inside = loops.iter().rposition(|found| found.blocks[own]).expect("the region's own has all");
             let mut before: Vec<usize> =
@@ -213,10 +235,10 @@ impl Finder<'_> {
             blocks,
             loops,
             exits,
-            bases,
+            arrays,
             free_int,
-            live_before: live_before(body, flow.blocks()[found.head], &live[found.head]),
-            refs_before: self.refs_before(found),
+            live_before: live_before(body, Bank::Real, flow.blocks()[found.head], &live[found.head]),
+            refs_before,
             live_after: Vec::new(),
             ref_flow: self.ref_flow(found),
         };
@@ -228,25 +250,26 @@ impl Finder<'_> {
         let mut after: Vec<RegSet> = Vec::new();
         for &(_, to) in &region.exits {
             let to = flow.block_at(to);
-            after.push(live_before(body, flow.blocks()[to], &live[to]));
+            after.push(live_before(body, Bank::Real, flow.blocks()[to], &live[to]));
         }
         let written = region.loops[0].writes.iter().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
         region.live_after = written.filter(|&reg| after.iter().any(|live| live.contains(reg))).collect();
         let pushes = region.blocks.iter().any(|block| !block.stretch.pushes.is_empty());
-        Ok((pushes || !region.live_after.is_empty()).then_some(region))
+        let makes = pushes || !builders.finished.is_empty();
+        Ok((makes || !region.live_after.is_empty()).then_some(region))
     }
 
-    /// Whether a loop holds nothing that a region doesn't.
-    fn may_be_one(&self, found: &Natural, watch: &Watch<'_>) -> Result<bool, TrapKind> {
+    /// What a loop does with builders. `None` if it holds something that a region doesn't.
+    fn builders(&self, found: &Natural, watch: &Watch<'_>) -> Result<Option<Builders>, TrapKind> {
         let Facts { body, flow, .. } = self.facts;
         let mut instructions = 0;
-        let mut builder = None;
+        let mut builders = Builders::default();
         let mut written_refs = BTreeSet::new();
         for &block in &found.blocks {
             let block = flow.blocks()[block];
             instructions += (block.end - block.start) as usize;
             if instructions > INSTRUCTIONS_MAX {
-                return Ok(false);
+                return Ok(None);
             }
             for inst in &body.code[block.start as usize..block.end as usize] {
                 watch.tick(1)?;
@@ -254,14 +277,60 @@ impl Finder<'_> {
                     Op::Mov | Op::IMov | Op::Const | Op::IConst | Op::Len | Op::Elem | Op::IElem => {}
                     Op::PElem | Op::PMov | Op::PSelect => _ = written_refs.insert(inst.a),
                     Op::Jump | Op::Branch | Op::Switch => {}
-                    // Pushes to two registers could be to one builder.
-                    Op::Push if builder.is_none_or(|builder| builder == inst.a) => builder = Some(inst.a),
+                    Op::Build if self.holds_reals(inst.a) => _ = builders.begun.insert(inst.a),
+                    Op::Build => _ = written_refs.insert(inst.a),
+                    Op::Push => _ = builders.pushed.insert(inst.a),
+                    Op::IPush | Op::PPush => {}
+                    Op::Finish => {
+                        written_refs.insert(inst.a);
+                        if self.holds_reals(inst.b) {
+                            builders.finished.insert(inst.b);
+                        }
+                    }
                     op if op.is_scalar() => {}
-                    _ => return Ok(false),
+                    _ => return Ok(None),
                 }
             }
         }
-        Ok(builder.is_none_or(|builder| !written_refs.contains(&builder)))
+        // Pushes to two registers could be to one builder.
+        let one = builders.outer().count() <= 1 && builders.outer().all(|builder| !builders.finished.contains(builder));
+        let known = builders.begun.iter().chain(&builders.pushed).all(|builder| !written_refs.contains(builder));
+        Ok((one && known).then_some(builders))
+    }
+
+    /// Whether what a register holds is an array of reals, or becomes one.
+    fn holds_reals(&self, reference: u16) -> bool {
+        let Facts { body, module, .. } = self.facts;
+        let ty = &module.types[body.refs[usize::from(reference)].index()];
+        matches!(ty, TypeDef::Array(ValueType::Real) | TypeDef::Builder(ValueType::Real))
+    }
+
+    /// Whether the builders that a loop begins are nobody's before it and after it.
+    fn stay_inside(
+        &mut self,
+        found: &Natural,
+        builders: &Builders,
+        refs_before: &[u16],
+        watch: &Watch<'_>,
+    ) -> Result<bool, TrapKind> {
+        let Facts { body, flow, .. } = self.facts;
+        if self.live_refs.is_none() {
+            self.live_refs = Some(liveness::live_out(body, Bank::Ref, flow, watch)?);
+        }
+        let Some(Some(live)) = &self.live_refs else { return Ok(false) };
+        let inside = |to: &u32| found.blocks.binary_search(&(*to as usize)).is_ok();
+        let mut after = BTreeSet::new();
+        for &block in &found.blocks {
+            after.extend(flow.successors(block).iter().filter(|to| !inside(to)).map(|&to| to as usize));
+        }
+        for to in after {
+            watch.tick((flow.blocks()[to].end - flow.blocks()[to].start) as usize + body.refs.len() / 16)?;
+            let live = live_before(body, Bank::Ref, flow.blocks()[to], &live[to]);
+            if builders.begun.iter().any(|&builder| live.contains(builder)) {
+                return Ok(false);
+            }
+        }
+        Ok(!builders.begun.iter().any(|builder| refs_before.contains(builder)))
     }
 
     /// Whether control goes round in the loop in a way that is no loop.
@@ -278,22 +347,23 @@ impl Finder<'_> {
         &self.facts.body.code[block.start as usize..block.end as usize]
     }
 
-    fn stretch(&self, block: usize, bases: &BTreeMap<u16, u16>) -> Option<Stretch> {
+    fn stretch(&self, block: usize, arrays: &Arrays) -> Option<Stretch> {
         let Facts { body, flow, active, constants, .. } = self.facts;
         let code = flow.blocks()[block];
-        Walk::new(body, constants, Some(&active[block]), Some(bases)).run(code.start..code.end)
+        Walk::new(body, constants, Some(&active[block]), Some(arrays)).run(code.start..code.end)
     }
 
     /// Registers for the first slots of arrays.
-    fn bases(&self, found: &Natural) -> BTreeMap<u16, u16> {
-        let Facts { body, module, .. } = self.facts;
+    fn arrays(&self, found: &Natural, builders: &Builders) -> Arrays {
         let reads = found.blocks.iter().flat_map(|&block| self.code(block)).filter(|inst| inst.op == Op::Elem);
         let arrays: BTreeSet<u16> = reads.map(|inst| inst.b).collect();
-        debug_assert!(arrays.iter().all(|&array| {
-            let ty = &module.types[body.refs[usize::from(array)].index()];
-            matches!(ty, TypeDef::Array(ValueType::Real))
-        }));
-        arrays.into_iter().enumerate().map(|(n, array)| (array, body.ints as u16 + n as u16)).collect()
+        debug_assert!(arrays.iter().all(|&array| self.holds_reals(array)));
+        let mut free = self.facts.body.ints as u16..;
+        let mut fresh = || free.next().expect("the function has few registers");
+        let bases = arrays.into_iter().map(|array| (array, fresh())).collect();
+        let made =
+            builders.begun.iter().map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();
+        Arrays { bases, made }
     }
 
     /// The loop and those inside of it; `None` if they nest too deeply.
@@ -378,7 +448,7 @@ impl Finder<'_> {
         let mut flow = Vec::new();
         for inst in found.blocks.iter().flat_map(|&block| self.code(block)) {
             match inst.op {
-                Op::PElem | Op::PMov => flow.push((inst.a, inst.b)),
+                Op::PElem | Op::PMov | Op::Finish | Op::PPush => flow.push((inst.a, inst.b)),
                 Op::PSelect => {
                     let [to, _, a, b] = inst.narrow();
                     flow.extend([(to, a), (to, b)]);

@@ -98,7 +98,7 @@ pub(crate) fn cut(
             segment.outputs.retain(|(reg, _)| live.contains(*reg));
         }
         watch.tick(2)?;
-        step_back(body, &body.code[at as usize], &mut live);
+        step_back(body, Bank::Real, &body.code[at as usize], &mut live);
     }
     Ok(segments)
 }
@@ -272,7 +272,7 @@ mod tests {
         let (watch, unstopped) = (Watch::none(), "nobody stops it");
         let flow = FlowGraph::of(&body, &watch).expect(unstopped);
         rename_loads(&mut body, flow.blocks(), &watch).expect(unstopped);
-        let live = live_out(&body, &flow, &watch).expect(unstopped).expect("the function is small");
+        let live = live_out(&body, Bank::Real, &flow, &watch).expect(unstopped).expect("the function is small");
         let constants = constant_registers(&body, &flow, Bank::Real, 2, &watch).expect(unstopped);
         let cut = flow
             .blocks()

@@ -1,8 +1,8 @@
 //! What straight-line code computes, as a graph: an iteration of a loop that is recorded as one, or a block of a
 //! region.
 //!
-//! It may hold scalar instructions, copies, constants, loads from arrays and pushes of reals, nothing else. Every value
-//! is a node, so that registers may be redefined as one likes.
+//! It may hold scalar instructions, copies, constants, loads from arrays and pushes of reals, nothing else; in a region,
+//! references may be loaded, and arrays made. Every value is a node, so that registers may be redefined as one likes.
 
 use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
 use crate::bytecode::module::Body;
@@ -45,6 +45,52 @@ pub(crate) struct Push {
     pub(crate) node: NodeId,
 }
 
+/// What a region does with a builder of reals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BuilderStep {
+    /// Begins one in this reference register.
+    Begin(u16),
+    /// Appends a value, the next of [`Stretch::pushes`].
+    Push,
+    /// Makes an array of it.
+    Finish(Finish),
+}
+
+/// An array that a region makes from a builder of reals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finish {
+    /// The reference register of the builder.
+    pub(crate) builder: u16,
+    /// The array's first slot.
+    pub(crate) first: NodeId,
+    /// Its length.
+    pub(crate) len: NodeId,
+}
+
+/// The integer registers that say where arrays of reals are on the tape.
+#[derive(Debug, Default)]
+pub(crate) struct Arrays {
+    /// For reference registers whose elements are read, the one that holds the array's first slot. It is written
+    /// wherever the reference is.
+    pub(crate) bases: BTreeMap<u16, u16>,
+    /// For builders that are begun, those of the array that it becomes, written where it is finished.
+    pub(crate) made: BTreeMap<u16, MadeArray>,
+}
+
+/// The integer registers that hold an array's first slot and its length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadeArray {
+    pub(crate) first: u16,
+    pub(crate) len: u16,
+}
+
+impl Arrays {
+    /// How many registers it takes.
+    pub(crate) fn registers(&self) -> usize {
+        self.bases.len() + 2 * self.made.len()
+    }
+}
+
 /// What straight-line code computes.
 #[derive(Debug, Default)]
 pub(crate) struct Stretch {
@@ -61,6 +107,8 @@ pub(crate) struct Stretch {
     pub(crate) ends: BTreeMap<Reg, NodeId>,
     /// What is appended to builders, in order.
     pub(crate) pushes: Vec<Push>,
+    /// What it does with builders of reals, in order.
+    pub(crate) builder_steps: Vec<BuilderStep>,
     /// Scalar instructions with a real result.
     pub(crate) real_ops: usize,
 }
@@ -95,10 +143,11 @@ pub(crate) struct Walk<'a> {
     pub(crate) constants: &'a Constants<'a>,
     /// The registers that may be active at the start; `None` is all.
     pub(crate) active: Option<&'a RegSet>,
-    /// For reference registers the integer register that holds the first slot of the array in it, which is written
-    /// wherever the reference is. With these, references may be loaded.
-    pub(crate) bases: Option<&'a BTreeMap<u16, u16>>,
+    /// With these, references may be loaded and arrays made.
+    pub(crate) arrays: Option<&'a Arrays>,
     found: Stretch,
+    /// Whether an array was finished to which something was pushed in this stretch.
+    made: bool,
     /// What each register holds.
     current: HashMap<Reg, NodeId>,
     /// Elements and lengths that were loaded; arrays don't change, so a second load finds the same.
@@ -110,10 +159,10 @@ impl<'a> Walk<'a> {
         body: &'a Body,
         constants: &'a Constants<'a>,
         active: Option<&'a RegSet>,
-        bases: Option<&'a BTreeMap<u16, u16>>,
+        arrays: Option<&'a Arrays>,
     ) -> Self {
         let (found, current, loads) = (Stretch::default(), HashMap::new(), HashMap::new());
-        Walk { body, constants, active, bases, found, current, loads }
+        Walk { body, constants, active, arrays, found, made: false, current, loads }
     }
 
     /// What these instructions compute. `None` if one of them is none that a stretch holds.
@@ -147,26 +196,55 @@ impl<'a> Walk<'a> {
                 let node = self.load(Op::Len, inst.b, None);
                 self.write(at, result(Bank::Int), node);
             }
+            // The adjoint of the block gives elements theirs after it has taken those of what it has pushed.
+            Op::Elem if self.made => return None,
             Op::Elem | Op::IElem => {
                 let index = self.read(Reg::int(inst.c));
                 let node = self.load(inst.op, inst.b, Some(index));
                 self.write(at, result(if inst.op == Op::Elem { Bank::Real } else { Bank::Int }), node);
             }
-            Op::PElem | Op::PMov | Op::PSelect if let Some(bases) = self.bases => {
-                self.loads.retain(|&(_, array, _), _| array != inst.a);
-                if let Some(&base) = bases.get(&inst.a) {
+            Op::PElem | Op::PMov | Op::PSelect if let Some(arrays) = self.arrays => {
+                self.new_reference(inst.a);
+                if let Some(&base) = arrays.bases.get(&inst.a) {
                     let node = self.int_input(IntSource::Load);
                     self.write(at, Reg::int(base), node);
                 }
             }
+            Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make(at, inst, arrays),
+            Op::IPush | Op::PPush if self.arrays.is_some() => {}
             Op::Push => {
                 let node = self.read(Reg::real(inst.b));
+                self.found.builder_steps.push(BuilderStep::Push);
                 self.found.pushes.push(Push { builder: inst.a, node });
             }
             op if op.is_scalar() => self.scalar(at, inst),
             op => return matches!(op, Op::Jump | Op::Branch | Op::Switch).then_some(()),
         }
         Some(())
+    }
+
+    /// Another object is in a reference register.
+    fn new_reference(&mut self, register: u16) {
+        self.loads.retain(|&(_, array, _), _| array != register);
+    }
+
+    /// Begins or finishes a builder.
+    fn make(&mut self, at: u32, inst: Inst, arrays: &Arrays) {
+        self.new_reference(inst.a);
+        if inst.op == Op::Build {
+            if arrays.made.contains_key(&inst.a) {
+                self.found.builder_steps.push(BuilderStep::Begin(inst.a));
+            }
+        } else if let Some(made) = arrays.made.get(&inst.b) {
+            let (first, len) = (self.int_input(IntSource::Load), self.int_input(IntSource::Load));
+            self.write(at, Reg::int(made.first), first);
+            self.write(at, Reg::int(made.len), len);
+            if let Some(&base) = arrays.bases.get(&inst.a) {
+                self.write(at, Reg::int(base), first);
+            }
+            self.made |= self.found.pushes.iter().any(|push| push.builder == inst.b);
+            self.found.builder_steps.push(BuilderStep::Finish(Finish { builder: inst.b, first, len }));
+        }
     }
 
     fn scalar(&mut self, at: u32, inst: Inst) {
@@ -224,7 +302,7 @@ impl<'a> Walk<'a> {
         }
         let node = match index {
             Some(index) if op == Op::Elem => {
-                let base = self.bases.and_then(|bases| bases.get(&array)).copied();
+                let base = self.arrays.and_then(|arrays| arrays.bases.get(&array)).copied();
                 let base = base.map(|base| self.read(Reg::int(base)));
                 self.real_input(RealSource::Element { array, index }, false, base)
             }

@@ -147,8 +147,8 @@ impl InSite for SaveSite {
 }
 
 /// What the sweep knows of a region. Its frame begins with the adjoints of the region's real registers, then reals that
-/// loops don't change; and with integers that loops don't change or step, the numbers of rounds among them. These last
-/// from block to block.
+/// loops don't change; and with integers that loops don't change or step, the numbers of rounds among them, and what it
+/// knows of builders. These last from block to block.
 #[derive(Debug)]
 pub struct RegionCode {
     /// Real registers of the frame.
@@ -169,8 +169,10 @@ pub struct RegionCode {
     pub outputs: Box<[u16]>,
     /// For each input, the register that holds its contribution in the end.
     pub contributions: Box<[u16]>,
-    /// The integer register that holds how many of the pushed elements are left.
-    pub pushed: Option<u16>,
+    /// What it knows of the builder that was begun before the region.
+    pub pushed: Option<PushedTo>,
+    /// What it knows of those that are begun in it. All first slots are 0 in the beginning.
+    pub made: Box<[PushedTo]>,
     /// Where the parts of a record stand that follow the trail.
     pub layout: RegionLayout,
     /// All of it as native code.
@@ -180,7 +182,51 @@ pub struct RegionCode {
 impl RegionCode {
     /// Instructions of all blocks together.
     pub(crate) fn len(&self) -> usize {
-        self.blocks.iter().map(|block| block.code.len() + block.moves.len() + block.elements.len()).sum()
+        let steps = |block: &BlockAdjoint| block.builders.iter().map(BuilderAdjoint::cost).sum::<usize>();
+        self.blocks.iter().map(|block| block.code.len() + block.moves.len() + block.elements.len() + steps(block)).sum()
+    }
+}
+
+/// Integer registers that say where the adjoints of a builder's elements are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PushedTo {
+    /// The first slot of the array that it became; 0: it is constant, or became none.
+    pub first: u16,
+    /// How many of its elements the sweep has not come to.
+    pub left: u16,
+}
+
+/// What the sweep does where a block has done something with a builder.
+#[derive(Debug)]
+pub enum BuilderAdjoint {
+    /// It became an array.
+    Finish {
+        /// The builder.
+        builder: PushedTo,
+        /// The integer register that holds the array's first slot.
+        first: u16,
+        /// The integer register that holds its length.
+        len: u16,
+    },
+    /// Reals were pushed.
+    Push {
+        /// The builder.
+        builder: PushedTo,
+        /// Real registers that take the adjoints of the elements, those of the last one first.
+        adjoints: Vec<u16>,
+    },
+    /// It was begun: what was pushed before to one in the same register, without an array that came of it, has none.
+    Begin(PushedTo),
+}
+
+impl BuilderAdjoint {
+    /// How many instructions it counts as.
+    pub fn cost(&self) -> usize {
+        match self {
+            BuilderAdjoint::Finish { .. } => 2,
+            BuilderAdjoint::Push { adjoints, .. } => adjoints.len(),
+            BuilderAdjoint::Begin(_) => 1,
+        }
     }
 }
 
@@ -191,8 +237,8 @@ pub struct BlockAdjoint {
     pub saved: Numbers,
     /// The real and the integer register where that is loaded to.
     pub saved_at: [u16; 2],
-    /// Real registers for the adjoints of what the block has pushed, in order.
-    pub pushed: Box<[u16]>,
+    /// What it did with builders, from the last step to the first. That comes before the code.
+    pub builders: Box<[BuilderAdjoint]>,
     /// Steps integers back and computes the contributions.
     pub code: Vec<Inst>,
     /// Added to adjoints in memory after that, one after the other.

@@ -9,7 +9,7 @@ use super::meter::Meter;
 use super::program::Program;
 use super::recording::{element_word, finish, is_active, load_word, segment_end};
 use super::recording_loops::{loop_begin, loop_end, loop_step};
-use super::recording_regions::{array_base, region_begin, region_end, region_save};
+use super::recording_regions::{array_base, region_begin, region_end, region_finish, region_save};
 use super::registers::{
     Gathered, Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures,
     unpack_results,
@@ -571,6 +571,15 @@ macro_rules! define_execute {
                                 let array = *refs.add(array.index());
                                 *ints.add(dst.index()) = limit!(array_base(&mut self.exec.tape, array));
                             }
+                            Inst::RegionFinish { dst, builder, first, len, active } if RECORD => {
+                                let array = *refs.add(builder.index());
+                                match region_finish(array, &mut self.exec.tape, active) {
+                                    Ok(slot) => *ints.add(first.index()) = slot.index() as i64,
+                                    Err(kind) => trap!(kind),
+                                }
+                                *ints.add(len.index()) = *array.add(LEN) as i64;
+                                *refs.add(dst.index()) = array;
+                            }
                             Inst::RegionEnd { site } if RECORD => {
                                 let frame = Registers { reals, words, ints, refs };
                                 limit!(region_end(stream.regions.at(site), &mut self.exec.tape, frame));
@@ -579,6 +588,7 @@ macro_rules! define_execute {
                             | Inst::RegionRound { .. }
                             | Inst::RegionSave { .. }
                             | Inst::ArrayBase { .. }
+                            | Inst::RegionFinish { .. }
                             | Inst::RegionEnd { .. } => unreachable!("streams for primal runs have no regions"),
 
                             Inst::Jump { target, cost } => {

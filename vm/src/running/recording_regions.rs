@@ -7,7 +7,7 @@ use crate::memory::heap::{self, LEN, Ref};
 use crate::records::region::{RegionSite, SaveSite};
 use crate::records::segment::OutputWord;
 use crate::tape::{ForeignArray, Tape};
-use crate::trap::Limit;
+use crate::trap::{Limit, TrapKind};
 use crate::word::{Slot, Word};
 
 /// Which of the inputs and objects of a region are active, as a mask. `input` is the word of the n-th input.
@@ -83,6 +83,31 @@ pub(crate) unsafe fn array_base(tape: &mut Tape, array: Ref) -> Result<i64, Limi
             return Ok(0);
         }
         tape.foreign_base(ForeignArray { owner, first: heap::first_of(array), len: *array.add(LEN) as u32 })
+    }
+}
+
+/// Turns a builder that the open region has begun into an array. Returns its first slot; none if its elements are
+/// constants.
+///
+/// # Safety
+/// `array` is a builder of reals or was one.
+#[inline(never)]
+pub(crate) unsafe fn region_finish(array: Ref, tape: &mut Tape, active: bool) -> Result<Slot, TrapKind> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let header = *array;
+        if !heap::is_builder(header) {
+            return Err(TrapKind::BuilderFinished);
+        }
+        let len = *array.add(LEN);
+        let mut first = Slot::NONE;
+        if active && tape.open_region.active && len > 0 {
+            first = tape.made_slots(len)?;
+            heap::set_owner(array, tape.owner());
+        }
+        *array = heap::finished(header);
+        heap::set_first(array, first);
+        Ok(first)
     }
 }
 

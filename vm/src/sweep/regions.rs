@@ -10,7 +10,7 @@ use super::{OpenTask, Sweep};
 use crate::code::run_straight;
 use crate::native::{REGION_DONE, REGION_PAUSED, RegionFn, RegionRun};
 use crate::records::import::Import;
-use crate::records::region::{BlockAdjoint, Edge, RegionCode, RegionTail, Trail};
+use crate::records::region::{BlockAdjoint, BuilderAdjoint, Edge, RegionCode, RegionTail, Trail};
 use crate::records::{Trailer, link, strip};
 use crate::trap::TrapKind;
 use crate::word::Slot;
@@ -25,8 +25,6 @@ struct Walk<'a> {
     ints: *mut i64,
     /// What is left of the trail in this slab.
     trail: Trail,
-    /// The first slot of what was pushed.
-    pushed: Slot,
     /// First slots of arrays of other tasks.
     foreign: Vec<i64>,
     /// Those of which elements are owed one by one.
@@ -139,14 +137,8 @@ impl<'a> Walk<'a> {
             let saved = self.back(block.saved.bytes());
             let [real, int] = block.saved_at.map(usize::from);
             block.saved.load(saved, reals.add(real), ints.add(int));
-            if let Some(left) = self.code.pushed {
-                let left = ints.add(usize::from(left));
-                *left -= block.pushed.len() as i64;
-                for (n, &register) in block.pushed.iter().enumerate() {
-                    let slot = self.pushed.index() + *left as usize + n;
-                    let adjoint = if self.pushed.is_none() { 0.0 } else { task.adjoints()[slot] };
-                    *reals.add(usize::from(register)) = adjoint;
-                }
+            for step in &block.builders {
+                self.builder(task, step);
             }
             run_straight(&block.code, reals, ints);
             for element in &block.elements {
@@ -164,6 +156,34 @@ impl<'a> Walk<'a> {
                 None => &block.before,
             };
             self.edge(edges)
+        }
+    }
+
+    /// Goes back over what a block did with a builder.
+    ///
+    /// # Safety
+    /// The frame is that of the record's task.
+    #[inline(always)]
+    unsafe fn builder(&self, task: &OpenTask<'_>, step: &BuilderAdjoint) {
+        let (reals, ints) = (self.reals, self.ints);
+        // SAFETY: promised by the caller; what a builder became has as many slots as elements.
+        unsafe {
+            let int = |register: u16| ints.add(usize::from(register));
+            match step {
+                BuilderAdjoint::Finish { builder, first, len } => {
+                    (*int(builder.first), *int(builder.left)) = (*int(*first), *int(*len));
+                }
+                BuilderAdjoint::Push { builder, adjoints } => {
+                    let first = *int(builder.first);
+                    let left = int(builder.left);
+                    for &register in adjoints {
+                        *left -= 1;
+                        let adjoint = if first == 0 { 0.0 } else { task.adjoints()[(first + *left) as usize] };
+                        *reals.add(usize::from(register)) = adjoint;
+                    }
+                }
+                BuilderAdjoint::Begin(builder) => *int(builder.first) = 0,
+            }
         }
     }
 
@@ -202,7 +222,6 @@ impl<'a> Walk<'a> {
             at: self.trail.end,
             start: self.trail.start,
             foreign: self.foreign.as_ptr(),
-            pushed: if self.pushed.is_none() { std::ptr::null() } else { &task.adjoints()[self.pushed.index()] },
             block: u64::from(block),
             budget: BATCH,
         };
@@ -239,9 +258,10 @@ impl Sweep {
         let outputs = &adjoints[first.index()..first.index() + code.outputs.len()];
         let (count, pushed) = tail.pushed;
         let elements = if pushed.is_none() { &[] } else { &adjoints[pushed.index()..][..count as usize] };
+        let made = &adjoints[tail.made[0].index()..tail.made[1].index()];
         // As for segments: all zero means that nothing flows back.
         let mut start = tail.trail.start;
-        if outputs.iter().chain(elements).any(|&adjoint| adjoint != 0.0) {
+        if outputs.iter().chain(elements).chain(made).any(|&adjoint| adjoint != 0.0) {
             if self.reals.len() < code.reals {
                 self.reals.resize(code.reals, 0.0);
             }
@@ -252,8 +272,10 @@ impl Sweep {
             for (&register, &adjoint) in code.outputs.iter().zip(outputs) {
                 self.reals[usize::from(register)] = adjoint;
             }
-            if let Some(left) = code.pushed {
-                self.ints[usize::from(left)] = count as i64;
+            code.made.iter().for_each(|made| self.ints[usize::from(made.first)] = 0);
+            if let Some(to) = code.pushed {
+                self.ints[usize::from(to.first)] = pushed.index() as i64;
+                self.ints[usize::from(to.left)] = count as i64;
             }
             // SAFETY: the record has so many.
             let foreign = (0..tail.foreign_count).map(|n| unsafe { tail.foreign.add(n).read_unaligned() });
@@ -262,7 +284,6 @@ impl Sweep {
                 reals: self.reals.as_mut_ptr(),
                 ints: self.ints.as_mut_ptr(),
                 trail: tail.trail,
-                pushed,
                 foreign: foreign.map(|slot| i64::from(slot.0 as i32)).collect(),
                 scattered,
             };

@@ -21,6 +21,8 @@ pub(crate) struct OpenRegion {
     start: *mut u8,
     /// Instructions that its sweep runs, for the loops that it has left.
     pub(crate) cost: u64,
+    /// The slots between these belong to arrays that it has made; none so far if they are zero.
+    made: [Slot; 2],
     /// Arrays of other tasks that it has read.
     foreign: Vec<ForeignArray>,
     /// What each of them is called in the trail.
@@ -35,6 +37,7 @@ impl Default for OpenRegion {
             active: false,
             start: std::ptr::null_mut(),
             cost: 0,
+            made: [Slot::NONE; 2],
             foreign: Vec::new(),
             names: HashMap::new(),
             whole: Vec::new(),
@@ -47,6 +50,7 @@ impl OpenRegion {
     pub(super) const START: usize = std::mem::offset_of!(OpenRegion, start);
     pub(super) const ACTIVE: usize = std::mem::offset_of!(OpenRegion, active);
     pub(super) const COST: usize = std::mem::offset_of!(OpenRegion, cost);
+    pub(super) const MADE: usize = std::mem::offset_of!(OpenRegion, made);
 }
 
 impl OpenRegion {
@@ -63,6 +67,15 @@ impl Tape {
     pub(crate) fn begin_region(&mut self, active: bool) {
         let open = &mut self.open_region;
         (open.active, open.start, open.cost) = (active, self.slabs.top, 0);
+        open.made = [Slot::NONE; 2];
+    }
+
+    /// Slots for an array that the open region has made. Returns the first.
+    pub(crate) fn made_slots(&mut self, count: u64) -> Result<Slot, Limit> {
+        let first = self.reserve_slots(count)?;
+        let made = &mut self.open_region.made;
+        *made = [if made[0].is_none() { first } else { made[0] }, first.offset(count as u32)];
+        Ok(first)
     }
 
     /// Room for so many bytes of the trail.
@@ -156,6 +169,9 @@ impl Tape {
             if site.layout.pushed {
                 writer.wide(pushed);
                 writer.slot(first_pushed);
+            }
+            if site.layout.makes {
+                self.open_region.made.iter().for_each(|&slot| writer.slot(slot));
             }
             foreign.iter().for_each(|_| writer.slot(Slot::NONE));
             writer.narrow(foreign.len() as u32);

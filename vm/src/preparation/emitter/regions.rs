@@ -135,7 +135,7 @@ impl Emitter<'_> {
             self.push(start, Inst::Len { dst: IntReg(push.len_before), array: RefReg(push.builder) });
         }
         if records {
-            for (&array, &base) in region.bases.iter().filter(|(array, _)| region.refs_before.contains(array)) {
+            for (&array, &base) in region.arrays.bases.iter().filter(|(array, _)| region.refs_before.contains(array)) {
                 self.push(start, Inst::ArrayBase { dst: IntReg(base), array: RefReg(array) });
             }
             self.push(start, Inst::IConst { dst: IntReg(plan.rounds[0]), value: 0 });
@@ -190,12 +190,25 @@ impl Emitter<'_> {
                 };
                 self.push(at, inst);
             }
-            self.lower(at, false);
             let inst = &self.body.code[at as usize];
-            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect)
-                && let Some(&base) = writing.region.bases.get(&inst.a).filter(|_| writing.records)
+            let base = writing.region.arrays.bases.get(&inst.a).filter(|_| writing.records).map(|&base| IntReg(base));
+            if inst.op == Op::Finish
+                && let Some(made) = writing.region.arrays.made.get(&inst.b)
             {
-                self.push(at, Inst::ArrayBase { dst: IntReg(base), array: RefReg(inst.a) });
+                let (dst, builder, active) = (RefReg(inst.a), RefReg(inst.b), writing.plan.made.contains(&inst.b));
+                let (first, len) = (IntReg(made.first), IntReg(made.len));
+                self.cost += 1;
+                self.push(at, Inst::RegionFinish { dst, builder, first, len, active });
+                if let Some(dst) = base {
+                    self.push(at, Inst::IMov { dst, src: first });
+                }
+                continue;
+            }
+            self.lower(at, false);
+            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect)
+                && let Some(dst) = base
+            {
+                self.push(at, Inst::ArrayBase { dst, array: RefReg(inst.a) });
             }
         }
         let save = &writing.plan.saves[block];

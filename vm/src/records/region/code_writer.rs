@@ -1,13 +1,14 @@
 //! From the adjoints of a region's blocks to the code of the sweep.
 
 use super::plan::{BlockPlan, RegionPlan};
-use super::{BlockAdjoint, Edge, ElementAdjoint, Guard, RegionCode};
+use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode};
 use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{Inst, RealReg};
 use crate::derivation::assembler::Assembler;
 use crate::derivation::graph::NodeId;
 use crate::native::Candidate;
 use crate::preparation::region_detection::Region;
+use crate::preparation::stretch::{BuilderStep, Stretch};
 use crate::records::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +18,25 @@ pub(super) struct Homes {
     adjoints: BTreeMap<u16, u16>,
     reals: BTreeMap<u16, u16>,
     ints: BTreeMap<u16, u16>,
-    /// Of what was pushed, how many are left.
-    pushed: u16,
+    /// What is known of builders whose elements have slots.
+    builders: BTreeMap<u16, PushedTo>,
 }
 
 impl Homes {
-    /// `left` is what is loaded where loops were left, `rounds` the registers that count their rounds.
-    pub(super) fn new(adjoints: &BTreeSet<u16>, left: &[BTreeSet<Reg>], rounds: &[u16]) -> Homes {
+    /// `left` is what is loaded where loops were left.
+    pub(super) fn new(adjoints: &BTreeSet<u16>, left: &[BTreeSet<Reg>], plan: &RegionPlan) -> Homes {
         let of = |bank: Bank| left.iter().flatten().filter(move |reg| reg.bank == bank).map(|reg| reg.index);
         let numbered = |registers: BTreeSet<u16>, from: usize| -> BTreeMap<u16, u16> {
             registers.into_iter().enumerate().map(|(n, reg)| (reg, (from + n) as u16)).collect()
         };
         let adjoints = numbered(adjoints.clone(), 0);
         let reals = numbered(of(Bank::Real).collect(), adjoints.len());
-        let ints = numbered(of(Bank::Int).chain(rounds.iter().copied()).collect(), 0);
-        let pushed = ints.len() as u16;
-        Homes { adjoints, reals, ints, pushed }
+        let ints = numbered(of(Bank::Int).chain(plan.rounds.iter().copied()).collect(), 0);
+        let outer = plan.site.push.filter(|push| push.mask != 0).map(|push| push.builder);
+        let place = |n: usize| PushedTo { first: (ints.len() + 2 * n) as u16, left: (ints.len() + 2 * n) as u16 + 1 };
+        let all = plan.made.iter().copied().chain(outer).enumerate();
+        let builders = all.map(|(n, builder)| (builder, place(n))).collect();
+        Homes { adjoints, reals, ints, builders }
     }
 }
 
@@ -46,7 +50,7 @@ pub(super) fn write(
     outputs: &[u16],
 ) -> Option<RegionCode> {
     let lasting_reals = homes.adjoints.len() + homes.reals.len();
-    let lasting_ints = homes.ints.len() + 1;
+    let lasting_ints = homes.ints.len() + 2 * homes.builders.len();
     let (mut reals, mut ints) = (lasting_reals, lasting_ints);
     let mut written = Vec::with_capacity(blocks.len());
     for (number, block) in blocks.iter().enumerate() {
@@ -73,7 +77,8 @@ pub(super) fn write(
         exits,
         outputs: outputs.iter().map(home).collect(),
         contributions: plan.site.inputs.iter().map(home).collect(),
-        pushed: layout.pushed.then_some(homes.pushed),
+        pushed: plan.site.push.and_then(|push| homes.builders.get(&push.builder).copied()),
+        made: plan.made.iter().map(|builder| homes.builders[builder]).collect(),
         layout,
         native: Candidate::default(),
     })
@@ -118,11 +123,7 @@ impl BlockWriter<'_> {
         let saved_at = [self.assembler.reals as u16, self.assembler.ints as u16];
         let saved = Numbers { reals: block.plan.saved_reals.len(), ints: block.plan.saved_ints.len() };
         block.plan.saved_reals.iter().chain(&block.plan.saved_ints).for_each(|&id| _ = self.assembler.place(id));
-        let pushes = block.pushed.iter().map(|seed| match seed {
-            Some(seed) => self.assembler.place(*seed),
-            None => self.assembler.fresh(Bank::Real),
-        });
-        let pushed: Box<[u16]> = if plan.site.layout.pushed { pushes.collect() } else { Box::default() };
+        let builders = self.builders(&source.stretch);
 
         let mut code = Vec::new();
         self.steps_back(&mut code);
@@ -149,7 +150,43 @@ impl BlockWriter<'_> {
             before = [edge(self.region, plan, self.homes, None, Some(number))].into();
         }
         let guard = self.guard(number, saved);
-        BlockAdjoint { saved, saved_at, pushed, code, elements, moves, rounds, before, again, guard }
+        BlockAdjoint { saved, saved_at, builders, code, elements, moves, rounds, before, again, guard }
+    }
+
+    /// What was done with builders whose elements have slots, from the last step to the first.
+    fn builders(&mut self, stretch: &Stretch) -> Box<[BuilderAdjoint]> {
+        let mut steps = Vec::new();
+        let mut pushes = stretch.pushes.iter().zip(&self.block.pushed).rev();
+        for step in stretch.builder_steps.iter().rev() {
+            let of = match step {
+                BuilderStep::Begin(builder) => *builder,
+                BuilderStep::Finish(finish) => finish.builder,
+                BuilderStep::Push => {
+                    let (push, seed) = pushes.next().expect("each of these steps is a push");
+                    let Some(&builder) = self.homes.builders.get(&push.builder) else { continue };
+                    let adjoint = match seed {
+                        Some(seed) => self.assembler.place(*seed),
+                        None => self.assembler.fresh(Bank::Real),
+                    };
+                    match steps.last_mut() {
+                        Some(BuilderAdjoint::Push { builder: same, adjoints }) if *same == builder => {
+                            adjoints.push(adjoint)
+                        }
+                        _ => steps.push(BuilderAdjoint::Push { builder, adjoints: vec![adjoint] }),
+                    }
+                    continue;
+                }
+            };
+            let Some(&builder) = self.homes.builders.get(&of) else { continue };
+            steps.push(match step {
+                BuilderStep::Finish(finish) => {
+                    let [first, len] = [finish.first, finish.len].map(|node| self.assembler.register(node));
+                    BuilderAdjoint::Finish { builder, first, len }
+                }
+                _ => BuilderAdjoint::Begin(builder),
+            });
+        }
+        steps.into()
     }
 
     /// When the rounds of the loop that a block is are skipped.

@@ -10,7 +10,7 @@ pub(crate) const FOREIGN_MAX: usize = 255;
 ///
 /// ```text
 /// trail, filled up to 4 bytes │ slots of the inputs (4 bytes each) │ pushed: their number (8), the first slot (4)
-///     │ arrays of other tasks: first slots here (4 each) │ how many (4) │ instructions of the sweep (4)
+///     │ slots of arrays made: the first one, the end (4 each) │ arrays of other tasks: first slots here (4 each) │ how many (4) │ instructions of the sweep (4)
 ///     │ bytes of the trail here (4) │ trailer
 /// ```
 ///
@@ -24,19 +24,26 @@ pub(crate) const FOREIGN_MAX: usize = 255;
 pub struct RegionLayout {
     /// How many inputs there are.
     pub inputs: usize,
-    /// Whether anything is pushed.
+    /// Whether anything is pushed to the builder that was begun before.
     pub pushed: bool,
+    /// Whether arrays are made that have slots.
+    pub makes: bool,
 }
 
 impl RegionLayout {
     /// Bytes of the parts behind the trail, with so many arrays of other tasks.
     pub const fn tail_bytes(self, foreign: usize) -> usize {
-        4 * self.inputs + self.pushed_bytes() + 4 * foreign + 12 + TRAILER_BYTES
+        4 * self.inputs + self.pushed_bytes() + self.made_bytes() + 4 * foreign + 12 + TRAILER_BYTES
     }
 
     /// Bytes that say what was pushed.
     const fn pushed_bytes(self) -> usize {
         if self.pushed { 12 } else { 0 }
+    }
+
+    /// Bytes that say which slots arrays have that were made.
+    const fn made_bytes(self) -> usize {
+        if self.makes { 8 } else { 0 }
     }
 }
 
@@ -52,6 +59,8 @@ pub(crate) struct RegionTail {
     pub(crate) slots: *const Slot,
     /// How many reals were pushed, and their first slot.
     pub(crate) pushed: (u64, Slot),
+    /// The slots between these belong to arrays that were made.
+    pub(crate) made: [Slot; 2],
     /// First slots of arrays of other tasks.
     pub(crate) foreign: *mut Slot,
     pub(crate) foreign_count: usize,
@@ -92,7 +101,9 @@ impl RegionTail {
             let cost = trailer.sub(2).read_unaligned();
             let foreign_count = trailer.sub(3).read_unaligned() as usize;
             let foreign = trailer.sub(3 + foreign_count);
-            let pushed_at = foreign.cast::<u8>().sub(layout.pushed_bytes());
+            let made_at = foreign.cast::<u8>().sub(layout.made_bytes());
+            let made = if layout.makes { made_at.cast::<[Slot; 2]>().read_unaligned() } else { [Slot::NONE; 2] };
+            let pushed_at = made_at.sub(layout.pushed_bytes());
             let pushed = if layout.pushed {
                 (pushed_at.cast::<u64>().read_unaligned(), pushed_at.add(8).cast::<Slot>().read_unaligned())
             } else {
@@ -100,7 +111,7 @@ impl RegionTail {
             };
             let slots = pushed_at.cast::<Slot>().sub(layout.inputs);
             let trail = Trail::before(slots.cast(), bytes);
-            RegionTail { slots, pushed, foreign: foreign.cast::<Slot>().cast_mut(), foreign_count, cost, trail }
+            RegionTail { slots, pushed, made, foreign: foreign.cast::<Slot>().cast_mut(), foreign_count, cost, trail }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From a region to its sites and its code: what each block's adjoint needs, and where the sweep has it from.
 
 use super::code_writer::{self, Homes};
-use super::{RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
+use super::{BuilderAdjoint, RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::code::Position;
 use crate::derivation::adjoint::{adjoint, contributions, seeds};
@@ -10,7 +10,7 @@ use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::derivation::plan::Plan;
 use crate::preparation::region_detection::Region;
-use crate::preparation::stretch::{EndRegisters, RealSource, Stretch, StretchCopy};
+use crate::preparation::stretch::{BuilderStep, EndRegisters, Push, RealSource, Stretch, StretchCopy};
 use crate::records::recorded_loop::steps_back;
 use crate::records::segment::OutputWord;
 use crate::running::meter::Watch;
@@ -36,6 +36,8 @@ pub(crate) struct RegionPlan {
     pub(crate) left: Vec<[Vec<u16>; 2]>,
     /// For each loop, what its sweep costs per round, and once.
     pub(crate) costs: Vec<(u32, u32)>,
+    /// The builders that it begins whose elements have slots.
+    pub(crate) made: BTreeSet<u16>,
     /// The first real and the first integer register that nothing uses.
     pub(crate) free: [u16; 2],
 }
@@ -82,7 +84,7 @@ struct BlockFlow {
     /// Registers with what they hold at the end, and what that depends on.
     outputs: Vec<(u16, NodeId, InputSet)>,
     /// What is pushed, and what it depends on.
-    pushes: Vec<(NodeId, InputSet)>,
+    pushes: Vec<(Push, InputSet)>,
 }
 
 impl BlockFlow {
@@ -95,8 +97,7 @@ impl BlockFlow {
         let mut outputs: Vec<(u16, NodeId, InputSet)> =
             written.map(|(reg, &node)| (reg.index, node, active(node))).collect();
         outputs.retain(|(_, _, set)| !set.is_empty());
-        let pushes: Vec<(NodeId, InputSet)> =
-            stretch.pushes.iter().map(|push| (push.node, active(push.node))).collect();
+        let pushes: Vec<(Push, InputSet)> = stretch.pushes.iter().map(|&push| (push, active(push.node))).collect();
         // What is read and not written keeps its adjoint, to which something is added.
         let mut reached = InputSet::default();
         outputs.iter().map(|(_, _, set)| set).chain(pushes.iter().map(|(_, set)| set)).for_each(|set| {
@@ -120,7 +121,8 @@ struct Masks {
     inputs: Vec<u16>,
     refs: Vec<u16>,
     reals: BTreeMap<u16, u64>,
-    pushed: u64,
+    /// What the elements of arrays depend on, and those of builders.
+    objects: BTreeMap<u16, u64>,
 }
 
 impl Masks {
@@ -132,7 +134,7 @@ impl Masks {
         watch: &Watch<'_>,
     ) -> Result<Option<Masks>, TrapKind> {
         let inputs: Vec<u16> = adjoints.iter().copied().filter(|&reg| region.live_before.contains(reg)).collect();
-        let reads: BTreeSet<u16> = region.bases.keys().copied().collect();
+        let reads: BTreeSet<u16> = region.arrays.bases.keys().copied().collect();
         // What elements are read from, and what that comes from.
         let mut sources = reads;
         loop {
@@ -151,7 +153,6 @@ impl Masks {
         let mut objects: BTreeMap<u16, u64> =
             refs.iter().enumerate().map(|(n, &reg)| (reg, 1 << (inputs.len() + n))).collect();
         let mut reals: BTreeMap<u16, u64> = inputs.iter().enumerate().map(|(n, &reg)| (reg, 1 << n)).collect();
-        let mut pushed = 0u64;
         let add = |masks: &mut BTreeMap<u16, u64>, reg: u16, more: u64| {
             let mask = masks.entry(reg).or_insert(0);
             let changed = *mask | more != *mask;
@@ -165,7 +166,7 @@ impl Masks {
                 changed |= add(&mut objects, to, more);
             }
             for (block, flow) in region.blocks.iter().zip(flows) {
-                let of = |reals: &BTreeMap<u16, u64>, set: &InputSet| {
+                let of = |reals: &BTreeMap<u16, u64>, set: &InputSet, objects: &BTreeMap<u16, u64>| {
                     let bits = set.iter().map(|input| match block.stretch.real_inputs[input] {
                         RealSource::Register(reg) => reals.get(&reg).copied().unwrap_or(0),
                         RealSource::Element { array, .. } => objects.get(&array).copied().unwrap_or(0),
@@ -174,17 +175,23 @@ impl Masks {
                 };
                 for (reg, _, set) in &flow.outputs {
                     watch.tick(4 + 8 * set.iter().count())?;
-                    let more = of(&reals, set);
+                    let more = of(&reals, set, &objects);
                     changed |= add(&mut reals, *reg, more);
                 }
-                for (_, set) in &flow.pushes {
-                    pushed |= of(&reals, set);
+                for (push, set) in &flow.pushes {
+                    let more = of(&reals, set, &objects);
+                    changed |= add(&mut objects, push.builder, more);
                 }
             }
             if !changed {
-                return Ok(Some(Masks { inputs, refs, reals, pushed }));
+                return Ok(Some(Masks { inputs, refs, reals, objects }));
             }
         }
+    }
+
+    /// What the elements of a builder depend on.
+    fn pushed(&self, builder: u16) -> u64 {
+        self.objects.get(&builder).copied().unwrap_or(0)
     }
 }
 
@@ -280,9 +287,16 @@ fn unchanged_in(region: &Region, number: usize, stretch: &Stretch) -> Vec<bool> 
 }
 
 impl BlockPlan {
-    fn new(region: &Region, number: usize, flow: &BlockFlow, wanted: &Wanted<'_>, adjoints: &BTreeSet<u16>) -> Self {
+    fn new(
+        region: &Region,
+        number: usize,
+        flow: &BlockFlow,
+        wanted: &Wanted<'_>,
+        adjoints: &BTreeSet<u16>,
+        made: &BTreeSet<u16>,
+    ) -> Self {
         let stretch = &region.blocks[number].stretch;
-        let pushed = flow.pushes.iter().filter(|(_, set)| !set.is_empty()).map(|&(node, _)| node);
+        let pushed = flow.pushes.iter().filter(|(_, set)| !set.is_empty()).map(|(push, _)| push.node);
         let block = Piece {
             graph: stretch.graph.clone(),
             reals: stretch.real_inputs.len() as u32,
@@ -313,6 +327,13 @@ impl BlockPlan {
         let steps = wanted.steps_back(number);
         let to_elements = elements.iter().flat_map(|element| [element.base, element.index, element.contribution]);
         let mut results: Vec<NodeId> = to_registers.iter().map(|&(_, node)| node).chain(to_elements).collect();
+        for step in &stretch.builder_steps {
+            if let BuilderStep::Finish(finish) = step
+                && made.contains(&finish.builder)
+            {
+                results.extend([finish.first, finish.len]);
+            }
+        }
         for step in &steps {
             results.push(step.start);
             results.extend(step.steps.iter().map(|&(_, by)| by));
@@ -343,7 +364,7 @@ impl RegionPlan {
             let block = &region.blocks[n];
             BlockFlow::new(&block.stretch, &|reg| block.live.contains(reg))
         };
-        let flows: Vec<BlockFlow> = (0..region.blocks.len()).map(flow).collect();
+        let mut flows: Vec<BlockFlow> = (0..region.blocks.len()).map(flow).collect();
         let mut adjoints: BTreeSet<u16> = flows.iter().flat_map(|flow| &flow.outputs).map(|&(reg, _, _)| reg).collect();
         for (flow, block) in flows.iter().zip(&region.blocks) {
             let sets = flow.outputs.iter().map(|(_, _, set)| set).chain(flow.pushes.iter().map(|(_, set)| set));
@@ -355,6 +376,11 @@ impl RegionPlan {
         // What the region may hand on as it was before.
         adjoints.extend(region.live_after.iter().filter(|&&reg| region.live_before.contains(reg)));
         let Some(masks) = Masks::new(region, &flows, &adjoints, watch)? else { return Ok(None) };
+        for (push, set) in flows.iter_mut().flat_map(|flow| &mut flow.pushes) {
+            if masks.pushed(push.builder) == 0 {
+                *set = InputSet::default();
+            }
+        }
         let mut free_int = region.free_int;
         let mut fresh = || {
             let register = free_int;
@@ -362,9 +388,12 @@ impl RegionPlan {
             register
         };
         let rounds: Vec<u16> = region.loops.iter().map(|_| fresh()).collect();
-        let builder = region.blocks.iter().flat_map(|block| &block.stretch.pushes).next().map(|push| push.builder);
+        let made = region.arrays.made.keys().copied();
+        let made: BTreeSet<u16> = made.filter(|&builder| masks.pushed(builder) != 0).collect();
+        let mut builders = region.blocks.iter().flat_map(|block| &block.stretch.pushes).map(|push| push.builder);
+        let outer = builders.find(|builder| !region.arrays.made.contains_key(builder));
         let len_before = fresh();
-        let push = builder.map(|builder| RegionPush { builder, mask: masks.pushed, len_before });
+        let push = outer.map(|builder| RegionPush { builder, mask: masks.pushed(builder), len_before });
         let mut slots = 0;
         let mut outputs = Vec::new();
         let mut slot_registers = Vec::new();
@@ -379,7 +408,8 @@ impl RegionPlan {
             };
             outputs.push((reg, word));
         }
-        let layout = RegionLayout { inputs: masks.inputs.len(), pushed: masks.pushed != 0 };
+        let pushed = push.is_some_and(|push| push.mask != 0);
+        let layout = RegionLayout { inputs: masks.inputs.len(), pushed, makes: !made.is_empty() };
         let site = RegionSite {
             id: u32::MAX,
             inputs: masks.inputs.clone().into(),
@@ -398,9 +428,10 @@ impl RegionPlan {
             rounds,
             left: vec![Default::default(); region.loops.len()],
             costs: vec![(0, 0); region.loops.len()],
+            made,
             free: [free_real, free_int],
         };
-        if slots > 0 || masks.pushed != 0 {
+        if slots > 0 || pushed || layout.makes {
             let derived = plan.derive(region, &flows, &adjoints, &slot_registers, watch)?;
             return Ok(derived.map(|()| plan));
         }
@@ -422,7 +453,7 @@ impl RegionPlan {
             let mut plans = Vec::with_capacity(region.blocks.len());
             for (n, flow) in flows.iter().enumerate() {
                 watch.tick(64 * (16 + region.blocks[n].stretch.graph.len()))?;
-                plans.push(BlockPlan::new(region, n, flow, &wanted, adjoints));
+                plans.push(BlockPlan::new(region, n, flow, &wanted, adjoints, &self.made));
             }
             let mut new = false;
             for (block, plan) in plans.iter().enumerate() {
@@ -449,12 +480,13 @@ impl RegionPlan {
             let of = |bank: Bank| left.iter().filter(move |reg| reg.bank == bank).map(|reg| reg.index);
             self.left[number] = [of(Bank::Real).collect(), of(Bank::Int).chain([self.rounds[number]]).collect()];
         }
-        let homes = Homes::new(adjoints, &wanted.left, &self.rounds);
+        let homes = Homes::new(adjoints, &wanted.left, self);
         let Some(code) = code_writer::write(region, self, &plans, &homes, outputs) else { return Ok(None) };
         for number in 0..region.loops.len() {
             let own = code.blocks.iter().zip(&region.blocks).filter(|(_, block)| block.inside == number);
             let cost = |block: &super::BlockAdjoint| {
-                block.code.len() + block.elements.len() + block.moves.len() + block.pushed.len() + 2
+                let builders: usize = block.builders.iter().map(BuilderAdjoint::cost).sum();
+                block.code.len() + block.elements.len() + block.moves.len() + builders + 2
             };
             let round: usize = own.map(|(block, _)| cost(block)).sum();
             let once = self.left[number].iter().map(Vec::len).sum::<usize>() + 1;
