@@ -167,8 +167,8 @@ macro_rules! for_each_inst {
                 RegionSave (site(site SaveSite)) [];
                 /// The first slot of an array of reals, as the trail of the open region tells it.
                 ArrayBase (dst(def int), array(use ref)) [];
-                /// Turns a builder that the open region has begun into an array. Traps if it is finished already. `first`
-                /// is the first slot of its reals, or 0: `active` says whether they depend on anything.
+                /// Turns a builder that the open region has begun into an array. Traps if it is finished already.
+                /// `first` is the first slot of its reals, or 0: `active` says whether they depend on anything.
                 RegionFinish (dst(def ref), builder(use ref), first(def int), len(def int), active(flag)) [];
                 /// Ends a region: completes its record and gives its outputs their words.
                 RegionEnd (site(site RegionSite)) [];

@@ -1,7 +1,7 @@
 //! Which registers of a bank are live at the ends of a function's blocks.
 //!
-//! Used to decide which results of a segment anyone reads, and whether a builder outlives a loop. Backward dataflow over bit sets; see [`WORK_MAX`] for its
-//! bound.
+//! Used to decide which results of a segment anyone reads, and whether a builder outlives a loop. Backward dataflow
+//! over bit sets; see [`WORK_MAX`] for its bound.
 
 use crate::bytecode::isa::{Bank, Inst};
 use crate::bytecode::module::Body;

@@ -4,8 +4,9 @@
 //! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays,
 //! and what makes arrays one element after the other, nothing else: nothing in it calls or touches a word. It has one
 //! way in, and may have several ways out. A builder of reals is begun before the region and finished after it, of which
-//! there may be one, or both happens inside. What is larger than a record may be is not a region, but loops inside of it may be. A loop of
-//! straight-line code is none: it is recorded as such ([`super::loop_detection`]), which is cheaper.
+//! there may be one, or both happens inside. What is larger than a record may be is not a region, but loops inside of
+//! it may be. A loop of straight-line code is none: it is recorded as such ([`super::loop_detection`]), which is
+//! cheaper.
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 

@@ -1,8 +1,9 @@
 //! What straight-line code computes, as a graph: an iteration of a loop that is recorded as one, or a block of a
 //! region.
 //!
-//! It may hold scalar instructions, copies, constants, loads from arrays and pushes of reals, nothing else; in a region,
-//! references may be loaded, and arrays made. Every value is a node, so that registers may be redefined as one likes.
+//! It may hold scalar instructions, copies, constants, loads from arrays and pushes of reals, nothing else; in a
+//! region, references may be loaded, and arrays made. Every value is a node, so that registers may be redefined as one
+//! likes.
 
 use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
 use crate::bytecode::module::Body;
