@@ -10,8 +10,8 @@ pub(crate) const FOREIGN_MAX: usize = 255;
 ///
 /// ```text
 /// trail, filled up to 4 bytes │ slots of the inputs (4 bytes each) │ pushed: their number (8), the first slot (4)
-///     │ slots of arrays made: the first one, the end (4 each) │ arrays of other tasks: first slots here (4 each) │ how many (4) │ instructions of the sweep (4)
-///     │ bytes of the trail here (4) │ trailer
+///     │ slots of arrays made: the first one, the end (4 each) │ arrays of other tasks: first slots here (4 each)
+///     │ how many (4) │ instructions of the sweep (4) │ bytes of the trail here (4) │ trailer
 /// ```
 ///
 /// The parts behind the trail are found from the end. Where the trail doesn't fit into a slab, it goes on in the next
