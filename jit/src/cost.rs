@@ -215,7 +215,9 @@ fn region_save(site: &SaveSite) -> u64 {
 }
 
 fn region_end(site: &RegionSite) -> u64 {
-    14 + CALL + (site.inputs.len() + site.outputs.len()) as u64
+    let words: u64 = site.outputs.iter().map(|&(_, output)| word(output)).sum();
+    let by_helper = 14 + CALL + (site.inputs.len() + site.outputs.len()) as u64;
+    if site.push.is_some() { by_helper } else { 36 + by_helper + words + (site.inputs.len() + site.refs.len()) as u64 }
 }
 
 fn segment_end(site: &SegmentSite) -> u64 {
@@ -287,7 +289,8 @@ fn region(code: &RegionCode) -> Work {
     let edges = |edges: &[Edge]| {
         edges.iter().map(|edge| 6 + edge.numbers().bytes() as u64 / 8 + if edge.leaves { 16 } else { 0 }).sum::<u64>()
     };
-    let mut work = Work { insts: 20 + 2 * lasting + edges(&code.exits), live: 0.0 };
+    let ends = (code.outputs.len() + 6 * code.contributions.len()) as u64;
+    let mut work = Work { insts: 24 + 3 * lasting + ends + edges(&code.exits), live: 0.0 };
     for (number, block) in code.blocks.iter().enumerate() {
         let around = 16 + block.saved.bytes() as u64 / 8 + 12 * block.elements.len() as u64;
         let builders: usize = block.builders.iter().map(BuilderAdjoint::cost).sum();

@@ -13,7 +13,8 @@ use cranelift_frontend::Variable;
 use dualvm_vm::isa::Reg;
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
 use dualvm_vm::native::{
-    BlockAdjoint, BuilderAdjoint, Edge, Inst, Pure, PushedTo, REGION_DONE, REGION_PAUSED, RegionCode, RegionRun,
+    BlockAdjoint, BuilderAdjoint, Edge, Inst, Pure, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED, RegionCode,
+    RegionRun,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -50,18 +51,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let (at, start) = (field(offset_of!(RegionRun, at)), field(offset_of!(RegionRun, start)));
     let budget = field(offset_of!(RegionRun, budget));
     let [at, start, budget] = [at, start, budget].map(|value| emit.variable(value));
-    let lasting_reals: Vec<Variable> = (0..code.lasting_reals)
-        .map(|n| {
-            let value = emit.load(F64, reals, 8 * n as i32);
-            emit.variable(value)
-        })
-        .collect();
-    let lasting_ints: Vec<Variable> = (0..code.lasting_ints)
-        .map(|n| {
-            let value = emit.load(I64, ints, 8 * n as i32);
-            emit.variable(value)
-        })
-        .collect();
+    let lasting_reals: Vec<Variable> = (0..code.lasting_reals).map(|_| emit.b.declare_var(F64)).collect();
+    let lasting_ints: Vec<Variable> = (0..code.lasting_ints).map(|_| emit.b.declare_var(I64)).collect();
     let blocks: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
     let starts: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
     let exit = |emit: &mut Emit<'_>| {
@@ -87,7 +78,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
         paused,
         done,
     };
-    writer.enter(first);
+    writer.enter(run, [reals, ints], first);
     for (number, block) in code.blocks.iter().enumerate() {
         writer.block(number, block);
     }
@@ -97,7 +88,12 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
         if let Some(&number) = writer.emit.b.block_params(block).first() {
             writer.emit.store(number, run, offset_of!(RegionRun, block) as i32);
         }
-        writer.leave(run, [reals, ints], status);
+        if status == REGION_DONE {
+            writer.contribute(run);
+        } else {
+            writer.put_lasting([reals, ints]);
+        }
+        writer.leave(run, status);
     }
 }
 
@@ -131,7 +127,21 @@ struct Writer<'w, 'a> {
 
 impl Writer<'_, '_> {
     /// Goes to the block that the run begins with.
-    fn enter(&mut self, first: Value) {
+    fn enter(&mut self, run: Value, [reals, ints]: [Value; 2], first: Value) {
+        let (resumed, fresh) = (self.emit.cold_block(), self.emit.b.create_block());
+        let end = self.emit.b.ins().icmp_imm_s(IntCC::Equal, first, REGION_END as i64);
+        self.emit.b.ins().brif(end, fresh, &[], resumed, &[]);
+        self.emit.b.switch_to_block(fresh);
+        self.begin(run);
+        self.emit.b.switch_to_block(resumed);
+        for n in 0..self.lasting_reals.len() {
+            let value = self.emit.load(F64, reals, 8 * n as i32);
+            self.emit.b.def_var(self.lasting_reals[n], value);
+        }
+        for n in 0..self.lasting_ints.len() {
+            let value = self.emit.load(I64, ints, 8 * n as i32);
+            self.emit.b.def_var(self.lasting_ints[n], value);
+        }
         let entries = entries(self.code);
         let other = self.emit.cold_block();
         let number = self.emit.b.ins().ireduce(I32, first);
@@ -145,8 +155,43 @@ impl Writer<'_, '_> {
         self.emit.b.ins().jump(self.undone, &[first.into()]);
     }
 
-    /// Returns; what lasts goes back to the frame.
-    fn leave(&mut self, run: Value, [reals, ints]: [Value; 2], status: u64) {
+    /// Begins at the region's end.
+    fn begin(&mut self, run: Value) {
+        let (none, zero) = (self.emit.b.ins().f64const(0.0), self.emit.int(0));
+        let outputs = self.emit.load(I64, run, offset_of!(RegionRun, outputs) as i32);
+        for n in 0..self.lasting_reals.len() {
+            let output = self.code.outputs.iter().position(|&register| usize::from(register) == n);
+            let value = output.map_or(none, |output| self.emit.load(F64, outputs, 8 * output as i32));
+            self.emit.b.def_var(self.lasting_reals[n], value);
+        }
+        for n in 0..self.lasting_ints.len() {
+            self.emit.b.def_var(self.lasting_ints[n], zero);
+        }
+        if let Some(pushed) = self.code.pushed {
+            for (n, register) in [pushed.first, pushed.left].into_iter().enumerate() {
+                let value = self.emit.load(I64, run, (offset_of!(RegionRun, pushed) + 8 * n) as i32);
+                self.emit.b.def_var(self.lasting_ints[usize::from(register)], value);
+            }
+        }
+        self.edges(&self.code.exits, false);
+    }
+
+    /// Adds the contributions to the inputs, one after the other: two of them may be one slot.
+    fn contribute(&mut self, run: Value) {
+        let slots = self.emit.load(I64, run, offset_of!(RegionRun, slots) as i32);
+        for (n, &register) in self.code.contributions.iter().enumerate() {
+            let slot = self.emit.b.ins().uload32(UNALIGNED, slots, 4 * n as i32);
+            let offset = self.emit.b.ins().ishl_imm_u(slot, 3);
+            let address = self.emit.b.ins().iadd(self.adjoints, offset);
+            let sum = self.emit.load(F64, address, 0);
+            let contribution = self.emit.b.use_var(self.lasting_reals[usize::from(register)]);
+            let sum = self.emit.b.ins().fadd(sum, contribution);
+            self.emit.store(sum, address, 0);
+        }
+    }
+
+    /// What lasts goes back to the frame.
+    fn put_lasting(&mut self, [reals, ints]: [Value; 2]) {
         for n in 0..self.lasting_reals.len() {
             let value = self.emit.b.use_var(self.lasting_reals[n]);
             self.emit.store(value, reals, 8 * n as i32);
@@ -155,6 +200,9 @@ impl Writer<'_, '_> {
             let value = self.emit.b.use_var(self.lasting_ints[n]);
             self.emit.store(value, ints, 8 * n as i32);
         }
+    }
+
+    fn leave(&mut self, run: Value, status: u64) {
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         self.emit.store(at, run, offset_of!(RegionRun, at) as i32);
         self.emit.store(start, run, offset_of!(RegionRun, start) as i32);

@@ -160,12 +160,14 @@ pub struct LoopRun {
     pub count: u64,
 }
 
-/// Runs the adjoint of a region, from a block on that leads back to the head of a loop or out of the region. Returns
-/// [`REGION_DONE`], [`REGION_PAUSED`], or another number if in the block that it has come to a product was NaN, and the
+/// Runs the adjoint of a region, from its end or from a block on that leads back to the head of a loop or out of the
+/// region, and adds the contributions to its inputs. Returns [`REGION_DONE`], [`REGION_PAUSED`], or another number if in the block that it has come to a product was NaN, and the
 /// strong product may say otherwise: that block is interpreted, and what is left of the region.
 pub type RegionFn = unsafe extern "C" fn(run: *mut RegionRun) -> u64;
 
-/// All of a region's adjoint has run.
+/// Where a region's adjoint begins, in place of a block: at the region's end. The frame holds nothing yet.
+pub const REGION_END: u64 = u64::MAX;
+/// All of a region's adjoint has run. The frame is not written.
 pub const REGION_DONE: u64 = 0;
 /// The budget is used up: the same code goes on from the block that is noted.
 pub const REGION_PAUSED: u64 = 1;
@@ -186,7 +188,13 @@ pub struct RegionRun {
     pub start: *const u8,
     /// First slots of arrays of other tasks.
     pub foreign: *const i64,
-    /// The block to begin with; in the end, the one to go on with.
+    /// The first slot of what was pushed to the builder that was begun before the region, and the number of elements.
+    pub pushed: [i64; 2],
+    /// The adjoints of the outputs.
+    pub outputs: *const f64,
+    /// The slots of the inputs, not aligned.
+    pub slots: *const u32,
+    /// The block to begin with, or [`REGION_END`]; in the end, the one to go on with.
     pub block: u64,
     /// How many times loops may go round.
     pub budget: u64,

@@ -99,6 +99,7 @@ impl Tape {
     pub(crate) const NEXT_SLOT: usize = offset_of!(Tape, task.next_slot);
     pub(crate) const RECORDS: usize = offset_of!(Tape, task.records);
     pub(crate) const SWEEP_COST: usize = offset_of!(Tape, task.sweep_cost);
+    pub(crate) const BYTES: usize = offset_of!(Tape, task.bytes);
     pub(crate) const OWNER: usize = offset_of!(Tape, task.owner);
     pub(crate) const LOOP_ACTIVE: usize = offset_of!(Tape, open_loop.active);
     pub(crate) const LOOP_ITERATIONS: usize = offset_of!(Tape, open_loop.iterations);
@@ -107,6 +108,7 @@ impl Tape {
     pub(crate) const REGION_START: usize = offset_of!(Tape, open_region) + OpenRegion::START;
     pub(crate) const REGION_COST: usize = offset_of!(Tape, open_region) + OpenRegion::COST;
     pub(crate) const REGION_MADE: usize = offset_of!(Tape, open_region) + OpenRegion::MADE;
+    pub(crate) const REGION_READS_FOREIGN: usize = offset_of!(Tape, open_region) + OpenRegion::READS_FOREIGN;
 
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
         Tape {

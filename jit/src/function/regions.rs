@@ -8,10 +8,13 @@ use super::{Function, cell};
 use crate::emit::UNALIGNED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, FIRST, LEN, OWNER, TRAIL_END_BYTES};
 use dualvm_vm::native::{IntReg, OutputWord, RefReg, RegionSite, SaveSite, Site};
+
+/// What fills a trail up takes fewer bytes.
+const PADDING_MAX: usize = 4;
 
 impl Function<'_, '_> {
     /// Takes over a region that the interpreter has begun.
@@ -167,9 +170,126 @@ impl Function<'_, '_> {
         self.set_reference(dst.0, array);
     }
 
-    /// Completes the record of a region, and gives the outputs and what was pushed their words. Words are handed over
-    /// in the first cells of the frame.
+    /// Completes the record of a region, and gives the outputs and what was pushed their words.
     pub(super) fn region_end(&mut self, number: Site<RegionSite>) {
+        let site = &self.stream.regions[number];
+        if site.push.is_some() {
+            let words = self.end_by_helper(number);
+            return self.set_outputs(site, &words);
+        }
+        let (inputs, slots) = self.what_outputs_depend_on(site);
+        let (record, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let words: Vec<Value> = slots.iter().map(|_| self.emit.b.append_block_param(done, I64)).collect();
+        let zero = self.emit.int(0);
+        let constants = vec![zero.into(); slots.len()];
+        let active = self.emit.b.use_var(self.open_loop.active);
+        self.emit.b.ins().brif(active, record, &[], done, &constants);
+
+        self.emit.b.switch_to_block(record);
+        let (top, end) = (self.emit.b.use_var(self.open_loop.top), self.emit.b.use_var(self.open_loop.end));
+        let free = self.emit.b.ins().isub(end, top);
+        let needed = site.layout.tail_bytes(0) + PADDING_MAX;
+        let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, needed as i64);
+        let full = self.emit.truth(full);
+        let foreign = self.emit.b.ins().uload8(I64, UNALIGNED, self.context, layout::REGION_READS_FOREIGN);
+        let other = self.emit.b.ins().bor(full, foreign);
+        let (slow, here) = (self.emit.cold_block(), self.emit.b.create_block());
+        self.emit.b.ins().brif(other, slow, &[], here, &[]);
+        self.emit.b.switch_to_block(here);
+        let first = self.complete_trail(site, top);
+        let found: Vec<BlockArg> = slots
+            .iter()
+            .map(|&(offset, mask)| {
+                let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
+                self.word_if_active(&inputs, mask, slot).into()
+            })
+            .collect();
+        self.emit.b.ins().jump(done, &found);
+
+        self.emit.b.switch_to_block(slow);
+        let found: Vec<BlockArg> = self.end_by_helper(number).into_iter().map(BlockArg::from).collect();
+        self.emit.b.ins().jump(done, &found);
+        self.emit.b.switch_to_block(done);
+        self.set_outputs(site, &words);
+    }
+
+    /// The words and owners that the outputs of a region depend on, in the order of its masks; then the offsets and
+    /// masks of those that may have slots.
+    fn what_outputs_depend_on(&mut self, site: &RegionSite) -> (Vec<Value>, Vec<(u32, u64)>) {
+        let slots: Vec<(u32, u64)> = site
+            .outputs
+            .iter()
+            .filter_map(|&(_, output)| match output {
+                OutputWord::Slot { offset, mask } => Some((offset, mask)),
+                OutputWord::Copy(_) | OutputWord::Zero => None,
+            })
+            .collect();
+        let mut inputs: Vec<Value> = site.inputs.iter().map(|&register| self.word(register)).collect();
+        // A mask of all of them asks for none.
+        let count = site.inputs.len() + site.refs.len();
+        let all = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+        for (n, &register) in site.refs.iter().enumerate() {
+            let bit = 1u64 << (site.inputs.len() + n);
+            let known = site.replaced & bit == 0;
+            let tells = known && slots.iter().any(|(_, mask)| mask & bit != 0 && mask & all != all);
+            let owner = if tells {
+                let object = self.reference(register);
+                self.emit.load(I64, object, cell(OWNER))
+            } else {
+                self.context
+            };
+            inputs.push(owner);
+        }
+        (inputs, slots)
+    }
+
+    /// Writes what follows the trail of a region that pushes nothing and has read no arrays of other tasks, where there
+    /// is room. Returns the first output slot.
+    fn complete_trail(&mut self, site: &RegionSite, top: Value) -> Value {
+        let layout = site.layout;
+        let zero = self.emit.int(0);
+        let begin = self.emit.load(I64, self.context, layout::REGION_START);
+        let len = self.emit.b.ins().isub(top, begin);
+        let negative = self.emit.b.ins().ineg(len);
+        let padding = self.emit.b.ins().band_imm_s(negative, 3);
+        // What comes behind the padding is written after it.
+        self.emit.b.ins().istore32(UNALIGNED, zero, top, 0);
+        let start = self.emit.b.ins().iadd(top, padding);
+        let bytes = self.emit.load(I64, self.context, layout::TAPE_BYTES);
+        let bytes = self.emit.b.ins().isub(bytes, padding);
+        self.emit.store(bytes, self.context, layout::TAPE_BYTES);
+        let top = self.emit.b.ins().iadd_imm_s(start, layout.tail_bytes(0) as i64);
+        self.emit.store(top, self.context, layout::TAPE_TOP);
+        let first = self.add_to_counter(layout::TAPE_NEXT_SLOT, i64::from(site.slots));
+        self.add_to_counter(layout::TAPE_RECORDS, 1);
+        let cost = self.emit.load(I64, self.context, layout::REGION_COST);
+        let more = self.emit.b.ins().iadd_imm_s(cost, 1);
+        let before = self.emit.load(I64, self.context, layout::TAPE_SWEEP_COST);
+        let after = self.emit.b.ins().iadd(before, more);
+        self.emit.store(after, self.context, layout::TAPE_SWEEP_COST);
+        for (n, &register) in site.inputs.iter().enumerate() {
+            let word = self.word(register);
+            self.emit.b.ins().istore32(UNALIGNED, word, start, 4 * n as i32);
+        }
+        let most = self.emit.int(i64::from(u32::MAX));
+        let large = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, cost, most);
+        let cost = self.emit.select(large, most, cost);
+        if layout.makes {
+            let made = self.emit.load(I64, self.context, layout::REGION_MADE);
+            self.emit.b.ins().store(UNALIGNED, made, start, 4 * site.inputs.len() as i32);
+        }
+        let at = layout.numbers();
+        for (n, value) in [zero, cost, len].into_iter().enumerate() {
+            self.emit.b.ins().istore32(UNALIGNED, value, start, (at + 4 * n) as i32);
+        }
+        let id = self.emit.int(i64::from(site.number()));
+        self.store_trailer(start, at + 12, id, first);
+        first
+    }
+
+    /// Completes the record of a region, and gives what was pushed its words. Words are handed over in the first cells
+    /// of the frame. Returns those of the outputs that may have slots.
+    fn end_by_helper(&mut self, number: Site<RegionSite>) -> Vec<Value> {
         let site = &self.stream.regions[number];
         for (n, &register) in site.inputs.iter().enumerate() {
             let word = self.word(register);
@@ -182,13 +302,32 @@ impl Function<'_, '_> {
         };
         let [func, number] = self.numbers(number.index());
         let args: [Value; 6] = [self.context, self.bases.words, self.bases.refs, len_before, func, number];
-        let status = self.emit.value_of(Helper::EndRegion, &args);
+        // Without pushes it is called where the slab is full and in tasks that read what others own.
+        let rarely = site.push.is_none();
+        let status = if rarely {
+            self.emit.call_cold(Helper::EndRegion, &args)
+        } else {
+            self.emit.value_of(Helper::EndRegion, &args)
+        };
         self.trap_if(status, |_| ());
-        for (n, &(register, output)) in site.outputs.iter().enumerate() {
+        let mut words = Vec::new();
+        for (n, (_, output)) in site.outputs.iter().enumerate() {
+            if let OutputWord::Slot { .. } = output {
+                words.push(self.emit.load(I64, self.bases.words, cell(n)));
+            }
+        }
+        words
+    }
+
+    /// Gives the outputs of a region their words: those that may have slots these.
+    fn set_outputs(&mut self, site: &RegionSite, words: &[Value]) {
+        let mut words = words.iter();
+        for &(register, output) in &site.outputs {
             let word = match output {
-                OutputWord::Slot { .. } => self.emit.load(I64, self.bases.words, cell(n)),
-                OutputWord::Copy(_) | OutputWord::Zero => self.emit.int(0),
+                OutputWord::Slot { .. } => words.next().copied(),
+                OutputWord::Copy(_) | OutputWord::Zero => None,
             };
+            let word = word.unwrap_or_else(|| self.emit.int(0));
             self.set_word(register, word);
         }
     }

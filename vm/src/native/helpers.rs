@@ -150,7 +150,7 @@ helpers! {
     ForeignBase = foreign_base(context: Context, array: Ref) -> i64, rare;
     /// Completes the record of a region and gives outputs and what was pushed their words: a status.
     EndRegion = end_region(context: Context, words: *mut Word, refs: *const Ref, len_before: i64, func: FuncId,
-        number: u32) -> u64;
+        number: u32) -> u64, rare;
     /// Gives out consecutive slots: the first one, or 0 if the run has to stop.
     ReserveSlots = reserve_slots(context: Context, count: u64) -> u64;
     /// Gives what was pushed consecutive slots.

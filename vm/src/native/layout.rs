@@ -42,6 +42,8 @@ pub const TAPE_NEXT_SLOT: i32 = (offset_of!(Worker, exec.tape) + Tape::NEXT_SLOT
 pub const TAPE_RECORDS: i32 = (offset_of!(Worker, exec.tape) + Tape::RECORDS) as i32;
 /// Instructions of the sweep (`u64`).
 pub const TAPE_SWEEP_COST: i32 = (offset_of!(Worker, exec.tape) + Tape::SWEEP_COST) as i32;
+/// Bytes of the tape that were written before, less those that don't count (`u64`).
+pub const TAPE_BYTES: i32 = (offset_of!(Worker, exec.tape) + Tape::BYTES) as i32;
 
 /// Whether the loop that is being recorded gets a record (`u8`, 0 or 1).
 pub const LOOP_ACTIVE: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ACTIVE) as i32;
@@ -58,6 +60,8 @@ pub const REGION_START: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_STAR
 pub const REGION_COST: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_COST) as i32;
 /// The slots of arrays that it has made: 8 bytes, 0 if there are none.
 pub const REGION_MADE: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_MADE) as i32;
+/// Whether that region has read arrays of other tasks (`u8`, 0 or 1).
+pub const REGION_READS_FOREIGN: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_READS_FOREIGN) as i32;
 
 /// The bits of word 0 that say what an object is.
 pub const KIND: u64 = heap::KIND;

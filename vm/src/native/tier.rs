@@ -432,9 +432,11 @@ impl Tier {
     #[inline(always)]
     pub(crate) fn region(&self, program: &Program, id: u32, cost: u32, account: &Account) -> Option<RegionFn> {
         let code = program.region(id);
-        // A round of one of its loops is about what one of a recorded loop is.
-        let round = (code.len() / code.blocks.len()).max(1);
-        let code = self.adjoint(program, &code.native, Subject::Region(id), (cost / round as u32, round), account)?;
+        let code = code.native.code().or_else(|| {
+            // A round of one of its loops is about what one of a recorded loop is.
+            let round = (code.len() / code.blocks.len()).max(1);
+            self.adjoint(program, &code.native, Subject::Region(id), (cost / round as u32, round), account)
+        })?;
         // SAFETY: a region's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, RegionFn>(code.0.as_ptr()) })
     }

@@ -42,6 +42,9 @@ pub struct RegionSite {
     pub inputs: Box<[u16]>,
     /// Reference registers whose objects it depends on. Activity masks count them after the inputs.
     pub refs: Box<[u16]>,
+    /// The bits of objects whose registers the region writes: what stood in them in the beginning is not known in the
+    /// end, and counts as active.
+    pub replaced: u64,
     /// The registers that have a word when the region ends; never a `Copy`. Masks cover the inputs, then the objects.
     pub outputs: Box<[(u16, OutputWord)]>,
     /// How many slots the outputs take, without what is pushed.

@@ -10,7 +10,7 @@ use crate::tape::{ForeignArray, Tape};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Slot, Word};
 
-/// Which of the inputs and objects of a region are active, as a mask. `input` is the word of the n-th input.
+/// Which of the inputs and objects of a region are active, as a mask, when it begins. `input` is the word of the n-th input.
 ///
 /// # Safety
 /// `refs` is a frame that has the site's registers; the objects are complete.
@@ -142,8 +142,9 @@ pub(crate) unsafe fn complete_region(
 ) -> Result<impl Fn(OutputWord) -> Word + use<>, Limit> {
     let (mut first, mut first_pushed) = (Slot::NONE, Slot::NONE);
     // SAFETY: promised by the caller.
-    let (active, builder) =
-        unsafe { (activity(site, input, refs), site.push.map(|push| *refs.add(usize::from(push.builder)))) };
+    let (active, builder) = unsafe {
+        (activity(site, input, refs) | site.replaced, site.push.map(|push| *refs.add(usize::from(push.builder))))
+    };
     // SAFETY: promised by the caller.
     let count = builder.map_or(0, |builder| unsafe { *builder.add(LEN) - len_before as u64 });
     if tape.open_region.active {

@@ -8,7 +8,7 @@
 use super::tasks::SweepRun;
 use super::{OpenTask, Sweep};
 use crate::code::run_straight;
-use crate::native::{REGION_DONE, REGION_PAUSED, RegionFn, RegionRun};
+use crate::native::{REGION_DONE, REGION_END, REGION_PAUSED, RegionFn, RegionRun};
 use crate::records::import::Import;
 use crate::records::region::{BlockAdjoint, BuilderAdjoint, Edge, RegionCode, RegionTail, Trail};
 use crate::records::{Trailer, link, strip};
@@ -25,6 +25,12 @@ struct Walk<'a> {
     ints: *mut i64,
     /// What is left of the trail in this slab.
     trail: Trail,
+    /// How many elements were pushed, and their first slot.
+    pushed: (u64, Slot),
+    /// Slots of the inputs.
+    slots: *const Slot,
+    /// The adjoints of the outputs.
+    outputs: *const f64,
     /// First slots of arrays of other tasks.
     foreign: Vec<i64>,
     /// Those of which elements are owed one by one.
@@ -212,9 +218,47 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Runs natively from a block on, for a while. Returns the block to go on with, if there is one, and whether the
-    /// interpreter has to do that.
-    fn native(&mut self, native: RegionFn, task: &mut OpenTask<'_>, block: u16) -> (Option<u16>, bool) {
+    /// Gives all registers that last the values that they have at the region's end, but for what the trail holds.
+    /// Returns the block that it ends with.
+    ///
+    /// # Safety
+    /// The frame is the code's; the trail is whole.
+    unsafe fn begin(&mut self) -> Option<u16> {
+        // SAFETY: promised by the caller; each output has a slot.
+        unsafe {
+            for register in 0..self.code.cleared {
+                *self.reals.add(register) = 0.0;
+            }
+            for (n, &register) in self.code.outputs.iter().enumerate() {
+                *self.reals.add(usize::from(register)) = *self.outputs.add(n);
+            }
+            for made in &self.code.made {
+                *self.ints.add(usize::from(made.first)) = 0;
+            }
+            if let Some(to) = self.code.pushed {
+                let (count, first) = self.pushed;
+                *self.ints.add(usize::from(to.first)) = first.index() as i64;
+                *self.ints.add(usize::from(to.left)) = count as i64;
+            }
+            self.edge(&self.code.exits)
+        }
+    }
+
+    /// Adds the contributions to the inputs, when all blocks have run.
+    ///
+    /// # Safety
+    /// As [`Walk::begin`].
+    unsafe fn end(&self, task: &mut OpenTask<'_>) {
+        for (n, &register) in self.code.contributions.iter().enumerate() {
+            // SAFETY: promised by the caller; each contribution has a slot.
+            unsafe { task.add(self.slots.add(n).read_unaligned(), *self.reals.add(usize::from(register))) };
+        }
+    }
+
+    /// Runs natively from a block on, or from the region's end, for a while. Returns the block to go on with, if the
+    /// region isn't done, and whether the interpreter has to do that.
+    fn native(&mut self, native: RegionFn, task: &mut OpenTask<'_>, block: u64) -> (Option<u16>, bool) {
+        let (count, pushed) = self.pushed;
         let mut run = RegionRun {
             reals: self.reals,
             ints: self.ints,
@@ -222,7 +266,10 @@ impl<'a> Walk<'a> {
             at: self.trail.end,
             start: self.trail.start,
             foreign: self.foreign.as_ptr(),
-            block: u64::from(block),
+            pushed: [pushed.index() as i64, count as i64],
+            outputs: self.outputs,
+            slots: self.slots.cast(),
+            block,
             budget: BATCH,
         };
         // SAFETY: the frame has room for the region's code; the trail ends with this block.
@@ -261,21 +308,13 @@ impl Sweep {
         let made = &adjoints[tail.made[0].index()..tail.made[1].index()];
         // As for segments: all zero means that nothing flows back.
         let mut start = tail.trail.start;
-        if outputs.iter().chain(elements).chain(made).any(|&adjoint| adjoint != 0.0) {
+        let any = |list: &[f64]| list.iter().any(|&adjoint| adjoint != 0.0);
+        if any(outputs) || any(elements) || any(made) {
             if self.reals.len() < code.reals {
                 self.reals.resize(code.reals, 0.0);
             }
             if self.ints.len() < code.ints {
                 self.ints.resize(code.ints, 0);
-            }
-            self.reals[..code.cleared].fill(0.0);
-            for (&register, &adjoint) in code.outputs.iter().zip(outputs) {
-                self.reals[usize::from(register)] = adjoint;
-            }
-            code.made.iter().for_each(|made| self.ints[usize::from(made.first)] = 0);
-            if let Some(to) = code.pushed {
-                self.ints[usize::from(to.first)] = pushed.index() as i64;
-                self.ints[usize::from(to.left)] = count as i64;
             }
             // SAFETY: the record has so many.
             let foreign = (0..tail.foreign_count).map(|n| unsafe { tail.foreign.add(n).read_unaligned() });
@@ -284,6 +323,9 @@ impl Sweep {
                 reals: self.reals.as_mut_ptr(),
                 ints: self.ints.as_mut_ptr(),
                 trail: tail.trail,
+                pushed: tail.pushed,
+                slots: tail.slots,
+                outputs: outputs.as_ptr(),
                 foreign: foreign.map(|slot| i64::from(slot.0 as i32)).collect(),
                 scattered,
             };
@@ -291,16 +333,17 @@ impl Sweep {
             let mut native = tier.and_then(|tier| tier.region(run.program, id, tail.cost, run.account));
             // SAFETY: promised by the caller.
             unsafe {
-                let mut block = walk.edge(&code.exits);
+                let mut next = if native.is_some() { Some(REGION_END) } else { walk.begin().map(u64::from) };
                 let mut steps = 0u64;
-                while let Some(number) = block {
+                while let Some(number) = next {
+                    let block;
                     if let Some(code) = native {
                         let undone;
                         (block, undone) = walk.native(code, frame, number);
                         native = native.filter(|_| !undone);
                         steps = BATCH;
                     } else {
-                        let adjoint = &code.blocks[usize::from(number)];
+                        let adjoint = &code.blocks[number as usize];
                         block = walk.block(run, frame, adjoint);
                         steps += 1 + adjoint.code.len() as u64 / 16;
                     }
@@ -308,16 +351,19 @@ impl Sweep {
                         steps = 0;
                         self.poll(run)?;
                     }
+                    next = block.map(u64::from);
+                }
+                if native.is_none() {
+                    walk.end(frame);
                 }
                 start = walk.trail.start;
                 debug_assert_eq!(start, walk.trail.end, "all of the trail is read");
-                for (n, &register) in code.contributions.iter().enumerate() {
-                    frame.add(tail.slots.add(n).read_unaligned(), self.reals[usize::from(register)]);
-                }
             }
         }
-        // SAFETY: they were imported for this region.
-        unsafe { self.pay_loop_imports(run, frame) }?;
+        if !self.loop_imports.is_empty() {
+            // SAFETY: they were imported for this region.
+            unsafe { self.pay_loop_imports(run, frame) }?;
+        }
         Ok(start)
     }
 

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 /// An array of another task of which a region may read little is imported as a whole if it has no more elements than
 /// this, or than the region's sweep has instructions.
 const WHOLE_MAX: u64 = 1024;
+/// So many arrays are looked for one after the other.
+const LISTED_MAX: usize = 8;
 
 /// The region that is being recorded. It stands in memory, so that interpreter and native code can take over from each
 /// other in the middle.
@@ -23,9 +25,11 @@ pub(crate) struct OpenRegion {
     pub(crate) cost: u64,
     /// The slots between these belong to arrays that it has made; none so far if they are zero.
     made: [Slot; 2],
-    /// Arrays of other tasks that it has read.
+    /// Whether it has read arrays of other tasks.
+    reads_foreign: bool,
+    /// Those that have a place in the record.
     foreign: Vec<ForeignArray>,
-    /// What each of them is called in the trail.
+    /// What each of them is called in the trail, but for the first ones, which are found without it.
     names: HashMap<ForeignArray, i64>,
     /// Those that have no place in the record, with their first slots here.
     whole: Vec<(ForeignArray, Slot)>,
@@ -38,6 +42,7 @@ impl Default for OpenRegion {
             start: std::ptr::null_mut(),
             cost: 0,
             made: [Slot::NONE; 2],
+            reads_foreign: false,
             foreign: Vec::new(),
             names: HashMap::new(),
             whole: Vec::new(),
@@ -51,11 +56,13 @@ impl OpenRegion {
     pub(super) const ACTIVE: usize = std::mem::offset_of!(OpenRegion, active);
     pub(super) const COST: usize = std::mem::offset_of!(OpenRegion, cost);
     pub(super) const MADE: usize = std::mem::offset_of!(OpenRegion, made);
+    pub(super) const READS_FOREIGN: usize = std::mem::offset_of!(OpenRegion, reads_foreign);
 }
 
 impl OpenRegion {
     /// Forgets a region that a trap has ended.
     pub(super) fn forget(&mut self) {
+        self.reads_foreign = false;
         self.names.clear();
         self.foreign.clear();
         self.whole.clear();
@@ -127,13 +134,21 @@ impl Tape {
     #[cold]
     #[inline(never)]
     pub(crate) fn foreign_base(&mut self, array: ForeignArray) -> Result<i64, Limit> {
-        if let Some(&name) = self.open_region.names.get(&array) {
+        let open = &mut self.open_region;
+        open.reads_foreign = true;
+        if let Some(number) = open.foreign.iter().take(LISTED_MAX).position(|listed| *listed == array) {
+            return Ok(!(number as i64));
+        }
+        if let Some(&name) = open.names.get(&array) {
             return Ok(name);
         }
-        let open = &mut self.open_region;
         let name = if open.foreign.len() < FOREIGN_MAX {
             open.foreign.push(array);
-            -(open.foreign.len() as i64)
+            let name = -(open.foreign.len() as i64);
+            if open.foreign.len() <= LISTED_MAX {
+                return Ok(name);
+            }
+            name
         } else {
             let (slot, new) = self.import_later(array)?;
             if new {
@@ -180,10 +195,9 @@ impl Tape {
             writer.trailer(Kind::Region(site.id), first);
             start.add(bytes - TRAILER_BYTES - 12 - 4 * foreign.len()).cast::<Slot>()
         };
-        let mut scattered = Vec::new();
+        let is_scattered = |array: &ForeignArray| u64::from(array.len) > cost.max(WHOLE_MAX);
         for (n, &array) in foreign.iter().enumerate() {
-            if u64::from(array.len) > cost.max(WHOLE_MAX) {
-                scattered.push((array, n as u32));
+            if is_scattered(&array) {
                 continue;
             }
             let (slot, new) = self.import_later(array)?;
@@ -193,8 +207,8 @@ impl Tape {
                 self.record_loop_import(array.owner, (array.first, array.len, slot))?;
             }
         }
-        for (array, number) in scattered {
-            self.record_scattered(array, number, cost)?;
+        for (n, &array) in foreign.iter().enumerate().filter(|(_, array)| is_scattered(array)) {
+            self.record_scattered(array, n as u32, cost)?;
         }
         for (array, local) in std::mem::take(&mut self.open_region.whole) {
             self.record_loop_import(array.owner, (array.first, array.len, local))?;
@@ -203,6 +217,7 @@ impl Tape {
         foreign.clear();
         self.open_region.foreign = foreign;
         self.open_region.names.clear();
+        self.open_region.reads_foreign = false;
         Ok(first)
     }
 }

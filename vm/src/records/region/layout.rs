@@ -36,6 +36,12 @@ impl RegionLayout {
         4 * self.inputs + self.pushed_bytes() + self.made_bytes() + 4 * foreign + 12 + TRAILER_BYTES
     }
 
+    /// Where the numbers stand that end a record which pushes nothing and reads no arrays of other tasks: from the end
+    /// of the trail.
+    pub const fn numbers(self) -> usize {
+        4 * self.inputs + self.made_bytes()
+    }
+
     /// Bytes that say what was pushed.
     const fn pushed_bytes(self) -> usize {
         if self.pushed { 12 } else { 0 }

@@ -410,10 +410,14 @@ impl RegionPlan {
         }
         let pushed = push.is_some_and(|push| push.mask != 0);
         let layout = RegionLayout { inputs: masks.inputs.len(), pushed, makes: !made.is_empty() };
+        let is_written = |register: u16| region.ref_flow.iter().any(|&(to, _)| to == register);
+        let written = masks.refs.iter().enumerate().filter(|&(_, &register)| is_written(register));
+        let replaced = written.map(|(n, _)| 1 << (masks.inputs.len() + n)).sum();
         let site = RegionSite {
             id: u32::MAX,
             inputs: masks.inputs.clone().into(),
             refs: masks.refs.into(),
+            replaced,
             outputs: outputs.into(),
             slots,
             push,
