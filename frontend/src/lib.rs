@@ -35,6 +35,7 @@ mod optimise;
 mod parser;
 mod prelude;
 mod prelude_doc;
+mod renumber;
 mod resolve;
 mod source;
 mod specialise;

@@ -687,7 +687,7 @@ impl Writer {
 
     fn real(&mut self, depth: u32) -> String {
         let e = |writer: &mut Self| writer.expr(&Real, depth);
-        match self.dice.u8(..24) {
+        match self.dice.u8(..28) {
             0..5 => {
                 let op = self.dice.pick(&["+", "-", "*", "*"]);
                 format!("({} {op} {})", e(self), e(self))
@@ -736,6 +736,7 @@ impl Writer {
                 let f = self.expr(&function(&[Real], Real), depth);
                 format!("(iterate {} {f} {} |> last)", self.dice.u8(1..4), e(self))
             }
+            21..25 => self.taken_at_once(depth),
             _ => self.call(&Real, depth),
         }
     }

@@ -4,9 +4,9 @@ use super::analysis::{Consumer, Made, Producer};
 use super::{CONS, flat_args};
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Label, Range, Repeat, TypeList, TypeLists,
-    Var,
+    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Label, Repeat, TypeList, TypeLists, Var,
 };
+use crate::renumber::Renumber;
 use crate::source::Span;
 use dualvm_vm::module::ValueType;
 
@@ -277,99 +277,16 @@ struct Shift {
     labels: usize,
 }
 
-impl Shift {
-    fn expr(self, expr: ExprId) -> ExprId {
+impl Renumber for Shift {
+    fn expr(&self, expr: ExprId) -> ExprId {
         ExprId::from_index(expr.index() + self.exprs)
     }
 
-    fn var(self, var: Var) -> Var {
+    fn var(&self, var: Var) -> Var {
         Var::from_index(var.index() + self.vars)
     }
 
-    fn label(self, label: Label) -> Label {
+    fn label(&self, label: Label) -> Label {
         Label::from_index(label.index() + self.labels)
-    }
-
-    fn exprs(self, exprs: &mut [ExprId]) {
-        exprs.iter_mut().for_each(|expr| *expr = self.expr(*expr));
-    }
-
-    fn vars(self, vars: &mut [Var]) {
-        vars.iter_mut().for_each(|var| *var = self.var(*var));
-    }
-
-    fn range(self, range: &mut Range) {
-        let Range { index, from, to } = range;
-        (*index, *from, *to) = (self.var(*index), self.expr(*from), self.expr(*to));
-    }
-
-    /// Renumbers what an expression mentions.
-    fn kind(self, kind: &mut ExprKind) {
-        match kind {
-            ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Trap(_) => {}
-            ExprKind::Var(var) => *var = self.var(*var),
-            ExprKind::Values(list)
-            | ExprKind::Scalar(_, list)
-            | ExprKind::Call(_, list)
-            | ExprKind::ParallelMap(_, list)
-            | ExprKind::Pack(_, list)
-            | ExprKind::Construct(_, list)
-            | ExprKind::Closure(_, list) => self.exprs(list),
-            ExprKind::Jump(label, list) => {
-                *label = self.label(*label);
-                self.exprs(list);
-            }
-            ExprKind::Fork(tasks) => tasks.iter_mut().for_each(|task| self.exprs(&mut task.args)),
-            ExprKind::CallClosure(callee, list) => {
-                *callee = self.expr(*callee);
-                self.exprs(list);
-            }
-            ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
-                self.exprs(pair);
-            }
-            ExprKind::Not(operand) | ExprKind::Length(operand) | ExprKind::Payload(_, operand) => {
-                *operand = self.expr(*operand);
-            }
-            ExprKind::If(parts) => self.exprs(parts),
-            ExprKind::Block(bindings, value) => {
-                for binding in bindings {
-                    self.vars(&mut binding.vars);
-                    binding.value = self.expr(binding.value);
-                }
-                *value = self.expr(*value);
-            }
-            ExprKind::Loop(repeat) => {
-                self.vars(&mut repeat.vars);
-                repeat.init = self.expr(repeat.init);
-                match &mut repeat.iteration {
-                    Iteration::While(cond) => *cond = self.expr(*cond),
-                    Iteration::Range(range) => self.range(range),
-                }
-                repeat.body = self.expr(repeat.body);
-            }
-            ExprKind::Collect(_, collect) => {
-                self.range(&mut collect.range);
-                collect.body = self.expr(collect.body);
-            }
-            ExprKind::Switch(switch) => {
-                switch.object = self.expr(switch.object);
-                switch.arms.iter_mut().for_each(|arm| arm.1 = self.expr(arm.1));
-                switch.default = switch.default.map(|default| self.expr(default));
-            }
-            ExprKind::Join(join) => {
-                join.value = self.expr(join.value);
-                for labelled in &mut join.bodies {
-                    labelled.label = self.label(labelled.label);
-                    self.vars(&mut labelled.params);
-                    labelled.body = self.expr(labelled.body);
-                }
-            }
-            ExprKind::Repeat(repeat) => {
-                repeat.label = self.label(repeat.label);
-                self.vars(&mut repeat.params);
-                repeat.init = self.expr(repeat.init);
-                repeat.body = self.expr(repeat.body);
-            }
-        }
     }
 }

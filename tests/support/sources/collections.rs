@@ -110,4 +110,83 @@ impl Writer {
             _ => format!("(build {} {})", self.dice.u8(0..5), self.expr(&f(Int), depth)),
         }
     }
+
+    /// An array of reals that is made on the spot, mostly from others.
+    fn made_at_once(&mut self, depth: u32) -> String {
+        let links = self.dice.usize(..3);
+        let mut array = match self.dice.u8(..4) {
+            0 => self.expr(&array_of(Real), depth),
+            1 => {
+                let count = self.dice.u8(0..6);
+                self.with(&Int, |writer, i| format!("[| {} for {i} < {count} - 1 |]", writer.expr(&Real, depth)))
+            }
+            2 => {
+                let (a, count) = (self.fresh(), self.dice.u8(1..5));
+                let f = self.expr(&function(&[Real, Real], Real), depth);
+                let rest = self.expr(&array_of(Real), depth);
+                format!(
+                    "(let {a} = {rest} in zip_array {f} {a} (build (max 0 (length {a})) (\\i -> {count} * {a}[i])))"
+                )
+            }
+            _ => format!("(build {} {})", self.dice.u8(0..6), self.expr(&function(&[Int], Real), depth)),
+        };
+        for _ in 0..links {
+            array = format!("(map_array {} {array})", self.expr(&function(&[Real], Real), depth));
+        }
+        array
+    }
+
+    /// A real that is made of an array that nothing else reads: the compiler may leave the array out.
+    pub(super) fn taken_at_once(&mut self, depth: u32) -> String {
+        let (array, a) = (self.made_at_once(depth), self.fresh());
+        match self.dice.u8(..8) {
+            0 => format!("(tanh (sum_array {array}))"),
+            1 => {
+                let (f, g) = (self.dice.pick(&["minimum_array", "maximum_array"]), self.expr(&Real, depth));
+                format!("(let {a} = {array} in if length {a} == 0 then {g} else {f} {a})")
+            }
+            2 => {
+                let init = self.expr(&Real, depth);
+                let mark = self.scope.len();
+                let (s, x) = (self.bind(Real), self.bind(Real));
+                let next = self.expr(&Real, depth);
+                self.scope.truncate(mark);
+                format!("(loop {s} = {init} for {x} in {array} do tanh ({s} + {x}) * {next})")
+            }
+            3 => {
+                let f = self.expr(&function(&[Real, Real], Real), depth);
+                format!("(fold_array {f} {} {array})", self.expr(&Real, depth))
+            }
+            4 => {
+                let f = self.expr(&function(&[Real], Real), depth);
+                format!("(let {a} = {array} in tanh (dot (map_array {f} {a}) {a}))")
+            }
+            5 => {
+                let (b, s, x, y) = (self.fresh(), self.fresh(), self.fresh(), self.fresh());
+                let other = self.expr(&Real, depth);
+                format!(
+                    "(let {b} = {array} in loop {s} = {other} for ({x}, {y}) in \
+                     [| ({b}[i], to_real i) for i < length {b} |] do {s} + tanh ({x} * {y}))"
+                )
+            }
+            6 => {
+                let (test, other) = (self.expr(&Bool, depth), self.expr(&Real, depth));
+                format!("(let {a} = {array} in if {test} then {other} else tanh (sum_array {a}))")
+            }
+            _ => {
+                // What reads the first one, a part, or all backwards.
+                let (s, i, k) = (self.fresh(), self.fresh(), self.dice.u8(0..4));
+                let index = match k {
+                    0 => format!("length {a} - 1 - {i}"),
+                    1 => format!("{i} / 2"),
+                    _ => i.clone(),
+                };
+                format!(
+                    "(let {a} = {array} in loop {s} = if length {a} == 0 then 0.5 else {a}[0] \
+                     for {i} in {} .. length {a} do tanh ({s} + {a}[{index}]))",
+                    k % 2
+                )
+            }
+        }
+    }
 }

@@ -1,0 +1,346 @@
+//! Fusion of arrays: an array that a builder makes, and that one loop reads in order, is never made.
+//!
+//! `sum_array (zip_array (*) xs ys)` is, once it was inlined, a builder that counts from 0 and a loop that counts up to
+//! the array's length and reads one element per iteration. The expression for the element takes the place of the read,
+//! and the builder's count that of the length. A loop that begins with the first element and counts from 1, as that of
+//! `minimum_array` does, gets a copy of a small expression before it.
+//!
+//! The elements are computed and combined in the order in which they were before. What changes is when: the expression
+//! for an element comes after what stands between builder and loop, and after what the loop did with the elements
+//! before it. Nobody can tell if
+//! - each element was read at most once, so that no work is done twice;
+//! - the expression can't trap and always ends; or else all elements are read whatever happens, and nothing that the
+//!   expression comes after can trap or run for ever. What is only evaluated for an empty array counts as nothing;
+//! - no derivative flows from both to the same place: the contributions to it would be added in another order. Of
+//!   arrays both may read the same element in an iteration.
+//!
+//! An element that is not read is not computed, which nobody can tell if that can't trap. Which contributions a record
+//! sums before it adds them to an adjoint follows from the code, here as in all that is optimised: where a loop that
+//! made arrays becomes one that doesn't, there are fewer records, and a derivative's last bit may be another one.
+//!
+//! Chains are fused in rounds: in one round a builder either takes elements in or is taken in, so that each round
+//! halves them.
+
+mod copies;
+mod facts;
+mod survey;
+
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, TypeLists, Var};
+use crate::limits::{Count, Meter};
+use crate::source::Span;
+use dualvm_vm::isa::Op;
+use dualvm_vm::module::ValueType;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use survey::{Load, Made, Origin, Place, Read, Survey, Which, is_trap};
+
+/// An element and the loop that it moves into have at most so many nodes together.
+const NODES_MAX: usize = 400;
+/// An element of at most so many nodes is copied for a loop that begins with the first one.
+const COPIED_NODES_MAX: usize = 64;
+/// So many loads are compared with others.
+const ELEMENT_LOADS_MAX: usize = 32;
+const LOADS_MAX: usize = 256;
+/// Chains of 2 to the power of this many arrays are fused to one.
+const ROUNDS_MAX: usize = 8;
+
+/// Fuses the arrays of a function; whether there were any.
+pub(super) fn fuse(function: &mut Function, lists: &mut TypeLists, meter: &Meter) -> bool {
+    if !has_builders(function, meter) {
+        return false;
+    }
+    let mut any = false;
+    for _ in 0..ROUNDS_MAX {
+        let survey = Survey::of(function, lists, meter);
+        if !meter.go_on() {
+            return any;
+        }
+        let chosen = choose(&survey, &function.body, meter);
+        if chosen.is_empty() || !meter.go_on() {
+            return any;
+        }
+        any = true;
+        Fuser { body: &mut function.body, lists, meter, survey: &survey }.all(&chosen);
+    }
+    any
+}
+
+/// Whether anything is built and bound to a variable.
+fn has_builders(function: &Function, meter: &Meter) -> bool {
+    let is_builder = |&expr: &ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Collect(..));
+    crate::inline::all_nodes(function, meter).iter().any(is_builder)
+}
+
+/// An array that is to be fused.
+struct Fusion<'s> {
+    made: &'s Made,
+    /// Where its first element is read alone.
+    first: Option<&'s Read>,
+    /// Where its elements are read in a loop, and the loop and its index.
+    each: Option<(&'s Read, ExprId, Var)>,
+}
+
+/// The arrays that are fused in this round.
+fn choose<'s>(survey: &'s Survey, body: &Body, meter: &Meter) -> Vec<Fusion<'s>> {
+    let mut chosen = Vec::new();
+    let (mut makers, mut takers) = (HashSet::new(), HashSet::new());
+    let mut places = BTreeSet::new();
+    for made in &survey.made {
+        let Some(fusion) = fusion(survey, body, made, meter) else { continue };
+        let taker = fusion.each.map(|(_, repeat, _)| repeat);
+        // What is in an element that is copied is fused first.
+        let (first, last) = survey.extents[made.collect];
+        let is_busy = fusion.first.is_some() && places.range(first..=last).next().is_some();
+        if is_busy || takers.contains(&made.collect) || taker.is_some_and(|taker| makers.contains(&taker)) {
+            continue;
+        }
+        makers.insert(made.collect);
+        takers.extend(taker);
+        places.insert(survey.extents[made.collect].1);
+        chosen.push(fusion);
+    }
+    chosen
+}
+
+/// How an array can be fused, if nobody can tell.
+fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) -> Option<Fusion<'s>> {
+    let ExprKind::Collect(_, collect) = &body.exprs[made.collect].kind else { return None };
+    let element = collect.body;
+    let size = survey.size(element);
+    if made.escapes || size > NODES_MAX || !meter.steps(size) {
+        return None;
+    }
+    let is_harmless = !survey.may_trap(element);
+    let (first, each) = match &made.reads[..] {
+        [] => (None, None),
+        [each] => (None, Some(each)),
+        [first, each] if size <= COPIED_NODES_MAX => (Some(first), Some(each)),
+        _ => return None,
+    };
+    let Some(each) = each else { return is_harmless.then_some(Fusion { made, first: None, each: None }) };
+    let Which::Each { repeat, index, from } = each.which else { return None };
+    let is_whole = match first {
+        None => from == 0,
+        Some(first) if first.which == Which::First && from == 1 => true,
+        Some(_) => return None,
+    };
+    let after = survey.extents[made.value].1;
+    let to = survey.extents[repeat].1;
+    if survey.size(repeat) + size > NODES_MAX {
+        return None;
+    }
+    if !is_harmless {
+        let is_conditional = each.is_conditional || first.is_some_and(|first| first.is_conditional);
+        if !is_whole || is_conditional || survey.traps_between(after, to) > each.exempt {
+            return None;
+        }
+    }
+    let moved = Moved { survey, body, element, at: collect.range.index, array: made.array, made: after, index, meter };
+    moved.keeps_sums(to).then_some(Fusion { made, first, each: Some((each, repeat, index)) })
+}
+
+/// An element that is to be moved into a loop.
+struct Moved<'m> {
+    survey: &'m Survey,
+    body: &'m Body,
+    element: ExprId,
+    /// The builder's index.
+    at: Var,
+    /// The array, and where it is there.
+    array: Var,
+    made: Place,
+    /// The loop's index.
+    index: Var,
+    meter: &'m Meter,
+}
+
+impl Moved<'_> {
+    /// Whether no derivative flows to the same place from the element and from what it is moved past, which ends at a
+    /// place.
+    fn keeps_sums(&self, to: Place) -> bool {
+        let (first, last) = self.survey.extents[self.element];
+        for &expr in &self.survey.order[first..=last] {
+            if let ExprKind::Var(var) = self.body.exprs[expr].kind
+                && self.body.vars[var] == ValueType::Real
+                && !self.survey.constant[var]
+            {
+                let uses = &self.survey.uses[var];
+                let next = uses.partition_point(|&at| at <= self.made);
+                if uses.get(next).is_some_and(|&at| at <= to) {
+                    return false;
+                }
+            }
+        }
+        let loads = &self.survey.loads;
+        let from = |place: Place| loads.partition_point(|&(at, _)| at < place);
+        let own = &loads[from(first)..from(last + 1)];
+        let others = &loads[from(self.made + 1)..from(to + 1)];
+        if own.is_empty() || others.is_empty() {
+            return true;
+        }
+        if own.len() > ELEMENT_LOADS_MAX || others.len() > LOADS_MAX || !self.meter.steps(others.len()) {
+            return false;
+        }
+        own.iter().all(|own| others.iter().all(|other| self.are_apart(own.1, other.1)))
+    }
+
+    /// Whether a load in the element and another one are never of the same number, or only in the same iteration.
+    fn are_apart(&self, own: Load, other: Load) -> bool {
+        match (own, other) {
+            (Load::Cell(..), Load::Field) | (Load::Field, Load::Cell(..)) => true,
+            (Load::Cell(a, i), Load::Cell(b, j)) => {
+                let is_same_place = i == Some(self.at) && j == Some(self.index);
+                is_same_place || a.zip(b).is_some_and(|(a, b)| self.are_different(a, b))
+            }
+            // What nothing but the array has is of no concern.
+            (_, Load::Cell(Some(array), _)) => self.is_made_since(array),
+            _ => false,
+        }
+    }
+
+    fn is_made_since(&self, array: Var) -> bool {
+        self.survey.rows[array] == Some(self.array)
+            || self.survey.origins[array] == Origin::Fresh && self.survey.bound[array] > self.made
+    }
+
+    /// Whether two variables hold different arrays: that of the element, and another one.
+    fn are_different(&self, own: Var, other: Var) -> bool {
+        let [own_origin, other_origin] = [own, other].map(|var| self.survey.origins[var]);
+        let [own_place, other_place] = [own, other].map(|var| self.survey.bound[var]);
+        if self.is_made_since(other) {
+            return true;
+        }
+        match (own_origin, other_origin) {
+            _ if own == other => false,
+            (Origin::Fresh, Origin::Fresh | Origin::Param) | (Origin::Param, Origin::Fresh) => true,
+            // What was there before an array was made is another one.
+            (Origin::Fresh, _) => other_place < own_place,
+            (_, Origin::Fresh) => own_place < other_place,
+            _ => false,
+        }
+    }
+}
+
+/// Fuses what was chosen.
+struct Fuser<'f> {
+    body: &'f mut Body,
+    lists: &'f mut TypeLists,
+    meter: &'f Meter,
+    survey: &'f Survey,
+}
+
+impl Fuser<'_> {
+    fn all(&mut self, chosen: &[Fusion]) {
+        // Lengths first: elements that are copied may ask for them.
+        let mut counts: HashMap<ExprId, Option<Binding>> = HashMap::new();
+        for fusion in chosen {
+            let count = self.count(fusion.made);
+            counts.insert(fusion.made.value, count);
+        }
+        for fusion in chosen {
+            self.element(fusion);
+        }
+        let mut blocks: Vec<ExprId> = chosen.iter().map(|fusion| fusion.made.block).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        for block in blocks {
+            self.block(block, &mut counts);
+        }
+    }
+
+    fn make(&mut self, kind: ExprKind, types: &[ValueType], span: Span) -> ExprId {
+        self.meter.node(Count::Code, span);
+        self.body.exprs.push(Expr { kind, types: self.lists.intern(types), span })
+    }
+
+    /// Puts the count in the place of an array's length, and says what binds it, if it needs a name.
+    fn count(&mut self, made: &Made) -> Option<Binding> {
+        let ExprKind::Collect(_, collect) = &self.body.exprs[made.collect].kind else { return None };
+        let mut to = collect.range.to;
+        let span = self.body.exprs[made.collect].span;
+        let is_plain = made.is_counted || made.lengths.iter().all(|&(_, is_end)| is_end);
+        let (atom, binding) = match self.body.exprs[to].kind {
+            ExprKind::Int(count) => (Atom::Int(count.max(0)), None),
+            ExprKind::Var(var) if is_plain => (Atom::Var(var), None),
+            _ => {
+                if !is_plain {
+                    let zero = self.make(ExprKind::Int(0), &[ValueType::Int], span);
+                    to = self.make(ExprKind::Scalar(Op::IMax, Box::new([to, zero])), &[ValueType::Int], span);
+                }
+                let var = self.body.vars.push(ValueType::Int);
+                (Atom::Var(var), Some(Binding { vars: Box::new([var]), value: to }))
+            }
+        };
+        for &(length, _) in &made.lengths {
+            self.body.exprs[length].kind = match atom {
+                Atom::Var(var) => ExprKind::Var(var),
+                Atom::Int(count) => ExprKind::Int(count),
+                Atom::Real(_) => unreachable!("counts are integers"),
+            };
+        }
+        binding
+    }
+
+    /// Puts the element in the place of where it is read.
+    fn element(&mut self, fusion: &Fusion) {
+        let Some((each, _, index)) = fusion.each else { return };
+        let ExprKind::Collect(_, collect) = &self.body.exprs[fusion.made.collect].kind else { return };
+        let (element, at) = (collect.body, collect.range.index);
+        if let Some(first) = fusion.first {
+            let (from, to) = self.survey.extents[element];
+            let nodes = &self.survey.order[from..=to];
+            self.meter.nodes(Count::Code, nodes.len());
+            let copy = copies::copy(self.body, nodes, at, 0);
+            self.body.exprs[first.expr].kind = ExprKind::Block(Box::default(), copy);
+        }
+        for &place in &self.survey.uses[at] {
+            self.body.exprs[self.survey.order[place]].kind = ExprKind::Var(index);
+        }
+        self.body.exprs[each.expr].kind = ExprKind::Block(Box::default(), element);
+    }
+
+    /// Takes builders that were fused out of a block; the tests that were around them stay.
+    fn block(&mut self, block: ExprId, counts: &mut HashMap<ExprId, Option<Binding>>) {
+        let ExprKind::Block(bindings, _) = &mut self.body.exprs[block].kind else { return };
+        let old = std::mem::take(bindings);
+        let mut new = Vec::with_capacity(old.len());
+        for binding in old {
+            match counts.remove(&binding.value) {
+                Some(count) => {
+                    self.around(binding.value, &mut new);
+                    new.extend(count);
+                }
+                None => new.push(binding),
+            }
+        }
+        if let ExprKind::Block(bindings, _) = &mut self.body.exprs[block].kind {
+            *bindings = new.into();
+        }
+    }
+
+    /// What is evaluated before a builder in the value that it is.
+    fn around(&mut self, value: ExprId, bindings: &mut Vec<Binding>) {
+        let mut expr = value;
+        loop {
+            match &mut self.body.exprs[expr].kind {
+                ExprKind::Block(inner, value) => {
+                    bindings.extend(std::mem::take(inner));
+                    expr = *value;
+                }
+                &mut ExprKind::If([cond, then, other]) => {
+                    let span = self.body.exprs[expr].span;
+                    let (mut trap, mut rest, mut fails) = (then, other, cond);
+                    if is_trap(self.body, other) {
+                        (trap, rest) = (other, then);
+                        fails = self.make(ExprKind::Not(cond), &[ValueType::Int], span);
+                    }
+                    let nothing = self.make(ExprKind::Values(Box::default()), &[], span);
+                    self.body.exprs[trap].types = self.lists.intern(&[]);
+                    let value = self.make(ExprKind::If([fails, trap, nothing]), &[], span);
+                    bindings.push(Binding { vars: Box::default(), value });
+                    expr = rest;
+                }
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Copies of expressions within a function.
+
+use crate::core::{Body, ExprId, ExprKind, Label, Var};
+use crate::renumber::Renumber;
+use std::collections::HashMap;
+
+/// New numbers for all that an expression binds.
+#[derive(Default)]
+struct Copies {
+    exprs: HashMap<ExprId, ExprId>,
+    vars: HashMap<Var, Var>,
+    labels: HashMap<Label, Label>,
+}
+
+impl Renumber for Copies {
+    fn expr(&self, expr: ExprId) -> ExprId {
+        self.exprs[&expr]
+    }
+
+    fn var(&self, var: Var) -> Var {
+        self.vars.get(&var).copied().unwrap_or(var)
+    }
+
+    fn label(&self, label: Label) -> Label {
+        self.labels.get(&label).copied().unwrap_or(label)
+    }
+}
+
+/// Copies an expression with a constant in the place of a variable. Its nodes are given in the order of evaluation.
+pub(super) fn copy(body: &mut Body, nodes: &[ExprId], var: Var, constant: i64) -> ExprId {
+    let mut copies = Copies::default();
+    for &node in nodes {
+        match &body.exprs[node].kind {
+            ExprKind::Block(bindings, _) => {
+                let vars: Vec<Var> = bindings.iter().flat_map(|binding| &binding.vars).copied().collect();
+                copies.bind(body, &vars);
+            }
+            ExprKind::Loop(repeat) => {
+                let mut vars = repeat.vars.to_vec();
+                if let crate::core::Iteration::Range(range) = repeat.iteration {
+                    vars.push(range.index);
+                }
+                copies.bind(body, &vars);
+            }
+            ExprKind::Collect(_, collect) => {
+                let index = collect.range.index;
+                copies.bind(body, &[index]);
+            }
+            ExprKind::Join(join) => {
+                let labels: Vec<Label> = join.bodies.iter().map(|labelled| labelled.label).collect();
+                let vars: Vec<Var> = join.bodies.iter().flat_map(|labelled| &labelled.params).copied().collect();
+                labels.into_iter().for_each(|label| copies.bind_label(body, label));
+                copies.bind(body, &vars);
+            }
+            ExprKind::Repeat(repeat) => {
+                let (label, vars) = (repeat.label, repeat.params.to_vec());
+                copies.bind_label(body, label);
+                copies.bind(body, &vars);
+            }
+            _ => {}
+        }
+    }
+    let mut last = nodes[0];
+    for &node in nodes {
+        let mut expr = body.exprs[node].clone();
+        match expr.kind {
+            ExprKind::Var(read) if read == var => expr.kind = ExprKind::Int(constant),
+            _ => copies.kind(&mut expr.kind),
+        }
+        last = body.exprs.push(expr);
+        copies.exprs.insert(node, last);
+    }
+    last
+}
+
+impl Copies {
+    fn bind(&mut self, body: &mut Body, vars: &[Var]) {
+        for &var in vars {
+            let copy = body.vars.push(body.vars[var]);
+            self.vars.insert(var, copy);
+        }
+    }
+
+    fn bind_label(&mut self, body: &mut Body, label: Label) {
+        let copy = body.labels.push(());
+        self.labels.insert(label, copy);
+    }
+}

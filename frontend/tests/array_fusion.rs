@@ -1,0 +1,259 @@
+//! Arrays that are never made: what the generated code looks like, and that values, the order of sums and traps stay
+//! what they were.
+
+use dualvm_frontend::compile;
+use dualvm_vm::engine::{Config, Engine, Module};
+use dualvm_vm::isa::{Inst, Op};
+use dualvm_vm::module::ModuleDef;
+use dualvm_vm::value::Value;
+
+fn compiled(text: &str) -> ModuleDef {
+    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(dualvm_vm::verify::verify(&module).is_ok());
+    module
+}
+
+/// How many arrays a program builds.
+fn built(text: &str) -> usize {
+    let module = compiled(text);
+    let code = || module.functions.iter().flat_map(|function| &function.body.code);
+    code().filter(|inst: &&Inst| inst.op == Op::Build).count()
+}
+
+/// What `f` of a program gives, or how it traps.
+fn run(text: &str, args: &[Value]) -> Result<Value, String> {
+    let engine = Engine::new(Config::default());
+    let module = Module::new(&engine, compiled(text)).unwrap();
+    let f = module.function("f").expect("the program defines `f`");
+    f.call(args).map_err(|error| error.to_string())
+}
+
+fn gradient(text: &str, args: &[Value]) -> (Value, Value) {
+    let engine = Engine::new(Config::default());
+    let module = Module::new(&engine, compiled(text)).unwrap();
+    let f = module.function("f").expect("the program defines `f`");
+    let (value, gradient) = f.value_and_grad(args).unwrap();
+    (Value::Real(value), gradient.into_iter().next().expect("an argument"))
+}
+
+fn reals(values: &[f64]) -> Value {
+    Value::Reals(values.to_vec())
+}
+
+fn traps_with(text: &str, args: &[Value], message: &str) {
+    let error = run(text, args).expect_err(message);
+    assert!(error.contains(message), "{error}");
+}
+
+#[test]
+fn a_sum_of_products_makes_no_array() {
+    let text = "def f (a : Array Real) (b : Array Real) : Real = sum_array (zip_array (*) a b)";
+    assert_eq!(built(text), 0);
+    let (a, b) = (reals(&[1e16, 1.0, -1e16]), reals(&[1.0, 1.0, 1.0]));
+    assert_eq!(run(text, &[a.clone(), b]), Ok(Value::Real((1e16 + 1.0) - 1e16)));
+    assert_eq!(run(text, &[reals(&[]), reals(&[])]), Ok(Value::Real(0.0)));
+    traps_with(text, &[a, reals(&[1.0])], "different lengths");
+}
+
+#[test]
+fn chains_of_maps_are_one_loop() {
+    for (text, value) in [
+        ("def f (a : Array Real) : Real = a |> map_array (* 2) |> map_array (+ 1) |> map_array sqrt |> sum_array", 4.0),
+        ("def f (a : Array Real) : Real = dot (map_array (+ 1) a) a", 1.5 * 2.5 + 12.0 - 1.0 + 3.0),
+        ("def f (a : Array Real) : Real = fold_array (\\s x -> 2 * s + x) 0 (build (length a) (\\i -> a[i] + 1))", 0.0),
+        ("def f (a : Array Real) : Real = loop s = 0.0 for x in [| a[i] * a[i] for i < length a |] do s + x", 0.0),
+        ("def f (a : Array Real) : Real = let b = map_array (* 2) a in sum_array b / to_real (length b)", 5.5),
+    ] {
+        assert_eq!(built(text), 0, "{text}");
+        let Ok(Value::Real(found)) = run(text, &[reals(&[1.5, 4.0])]) else { panic!("{text}") };
+        assert!(value == 0.0 || !found.is_nan(), "{text}");
+    }
+    // A map of a map is one builder.
+    let text = "def f (a : Array Real) : Array Real = map_array (+ 1) (map_array (* 2) a)";
+    assert_eq!(built(text), 1);
+    assert_eq!(run(text, &[reals(&[1.5, 4.0])]), Ok(reals(&[4.0, 9.0])));
+    let long: String = (0..40).map(|at| format!(" |> map_array (\\x -> x + {at}.0 * x)")).collect();
+    let text = format!("def f (a : Array Real) : Real = a{long} |> sum_array");
+    assert_eq!(built(&text), 0);
+}
+
+#[test]
+fn minima_begin_with_the_first_element() {
+    let text = "def distance (a : Array Real) (b : Array Real) : Real =
+        loop s = 0.0 for i < length a do s + (a[i] - b[i]) ^ 2
+    def f (point : Array Real) (points : Array (Array Real)) : Real =
+        minimum_array (map_array (distance point) points)";
+    assert_eq!(built(text), 0);
+    let points = |rows: &[&[f64]]| Value::Array(rows.iter().map(|row| reals(row)).collect());
+    let point = reals(&[1.0, 2.0]);
+    assert_eq!(run(text, &[point.clone(), points(&[&[4.0, 2.0], &[0.0, 1.0]])]), Ok(Value::Real(2.0)));
+    assert_eq!(run(text, &[point.clone(), points(&[&[4.0, 2.0]])]), Ok(Value::Real(9.0)));
+    traps_with(text, &[point.clone(), points(&[])], "the array is empty");
+    // A short row traps, the first one as well as others.
+    traps_with(text, &[point.clone(), points(&[&[4.0], &[0.0, 1.0]])], "index");
+    traps_with(text, &[point, points(&[&[4.0, 2.0], &[0.0]])], "index");
+    let text = "def f (a : Array Real) : Real = maximum_array (map_array (\\x -> 0 / x) a)";
+    assert_eq!(built(text), 0);
+    let Ok(Value::Real(value)) = run(text, &[reals(&[1.0, 0.0])]) else { panic!("a number") };
+    assert!(value.is_nan());
+    // Without the test, an empty array has no first element.
+    let text = "def f (n : Int) : Int = let a = build n (\\i -> i + 1) in
+        loop m = a[0] for i in 1 .. length a do max m a[i]";
+    assert_eq!(built(text), 1);
+    assert_eq!(run(text, &[Value::Int(3)]), Ok(Value::Int(3)));
+    traps_with(text, &[Value::Int(0)], "index");
+}
+
+#[test]
+fn counts_below_zero_are_zero() {
+    let text = "def f (n : Int) : Int = let a = build n (\\i -> i * i) in 100 * length a + sum_array a";
+    assert_eq!(built(text), 0);
+    for (n, value) in [(4, 414), (1, 100), (0, 0), (-3, 0)] {
+        assert_eq!(run(text, &[Value::Int(n)]), Ok(Value::Int(value)));
+    }
+    let text = "def f (n : Int) : Int = let a = build n (\\i -> i * i) in
+        loop s = 0 for i in -2 .. length a do s + 1";
+    for (n, value) in [(4, 6), (0, 2), (-2, 2)] {
+        assert_eq!(run(text, &[Value::Int(n)]), Ok(Value::Int(value)));
+    }
+    assert_eq!(built(text), 0);
+    let text = "def f (n : Int) : Int = minimum_array (build n (\\i -> 10 - i))";
+    assert_eq!(built(text), 0);
+    assert_eq!(run(text, &[Value::Int(4)]), Ok(Value::Int(7)));
+    traps_with(text, &[Value::Int(-2)], "empty");
+}
+
+#[test]
+fn an_array_that_is_used_otherwise_is_made() {
+    let made = |body: &str| {
+        let text = format!("def f (a : Array Real) (n : Int) : Real = let b = map_array exp a in {body}");
+        assert_eq!(built(&text), 1, "{body}");
+    };
+    // Twice, backwards, not at all in order, and not all of it.
+    made("sum_array b + sum_array b * 2 + maximum_array b");
+    made("loop s = 0.0 for i < length b do s + b[length b - 1 - i]");
+    made("loop s = 0.0 for i < length b do s + b[i] * b[0]");
+    made("loop s = 0.0 for i < n do s + b[i]");
+    made("b[n]");
+    // In an inner loop, in a loop that stops early, and in one that goes on for ever.
+    made("loop s = 0.0 for i < n do s + sum_array b");
+    made("fst (loop (s, i) = (0.0, 0) while i < length b && s < 3 do (s + b[i], i + 1))");
+    made("let go i = if i >= length b then 0.0 else b[i] + go (i + 1) in go 0");
+    // In two loops of which one runs.
+    made("if n > 0 then sum_array b else product_array b");
+    let text = "def f (a : Array Real) : Array Real = let b = map_array exp a in if sum_array b > 1 then b else a";
+    assert_eq!(built(text), 1);
+    let text = "def f (a : Array Real) : (Array Real, Real) = let b = map_array exp a in (b, sum_array b)";
+    assert_eq!(built(text), 1);
+    let text = "def f (a : Array Real) (i : Int) : Real =
+        loop s = 0.0 for j in 1 .. length a do let b = map_array exp a in s + b[j]";
+    assert_eq!(built(text), 1);
+}
+
+#[test]
+fn elements_that_nobody_asks_for_are_not_computed() {
+    for body in [
+        "if n > 0 then sum_array b else 1",
+        "loop s = 0.0 for i < length b do if i > n then s + b[i] else s",
+        "to_real (length b)",
+        "loop s = 0.0 for i in 1 .. length b do s + b[i]",
+    ] {
+        let plain = format!("def f (a : Array Real) (n : Int) : Real = let b = map_array exp a in {body}");
+        assert_eq!(built(&plain), 0, "{body}");
+        // What can trap is computed.
+        let traps = format!(
+            "def f (a : Array Real) (n : Int) : Real =
+                let b = map_array (\\x -> if x > 5 then error \"map\" else x) a in {body}"
+        );
+        assert_eq!(built(&traps), 1, "{body}");
+        traps_with(&traps, &[reals(&[6.0, 1.0]), Value::Int(0)], "map");
+    }
+}
+
+#[test]
+fn the_trap_that_comes_first_is_the_same() {
+    let map = "map_array (\\x -> if x > 5 then error \"map\" else x) a";
+    let text = format!(
+        "def f (a : Array Real) : Real =
+            fold_array (\\s x -> if x > 1 then error \"fold\" else s + x) 0 ({map})"
+    );
+    assert_eq!(built(&text), 1);
+    traps_with(&text, &[reals(&[2.0, 6.0])], "map");
+    traps_with(&text, &[reals(&[2.0, 4.0])], "fold");
+    // Only one of them may trap.
+    let text = format!("def f (a : Array Real) : Real = sum_array ({map})");
+    assert_eq!(built(&text), 0);
+    traps_with(&text, &[reals(&[2.0, 6.0])], "map");
+    let text = "def f (a : Array Real) : Real =
+        fold_array (\\s x -> if x > 1 then error \"fold\" else s + x) 0 (map_array (/ 2) a)";
+    assert_eq!(built(text), 0);
+    traps_with(text, &[reals(&[2.0, 6.0])], "fold");
+    // Something between the two may trap, or not end.
+    let text = format!("def f (a : Array Real) (b : Array Real) : Real = dot ({map}) b");
+    assert_eq!(built(&text), 1);
+    traps_with(&text, &[reals(&[6.0]), reals(&[])], "map");
+    let text = format!(
+        "def f (a : Array Real) (b : Array Real) : Real = let c = {map} in
+            let d = loop x = b[0] while x > 0 do x - 1 in d + sum_array c"
+    );
+    assert_eq!(built(&text), 1);
+    traps_with(&text, &[reals(&[6.0]), reals(&[])], "map");
+    let text = "def f (a : Array Real) (b : Array Real) : Real = dot (map_array (* 2) a) b";
+    assert_eq!(built(text), 0);
+    traps_with(text, &[reals(&[6.0]), reals(&[])], "dot");
+    // Elements are within their arrays as far as the test of the lengths says.
+    let text = "def f (a : Array Real) (b : Array Real) (c : Array Real) : Real =
+        dot (zip_array (*) a b) c + sum_array [| a[i] * c[i + 1] for i < length a |]";
+    assert_eq!(built(text), 0);
+    let text =
+        "def f (a : Array Real) (b : Array Real) (c : Array Real) : Real = dot [| a[i + 1] for i < length b |] c";
+    assert_eq!(built(text), 1);
+}
+
+#[test]
+fn what_tasks_make_is_made() {
+    let text = "def f (a : Array Real) : Real = sum_array (pmap exp a) + sum_array (pbuild 3 (\\i -> to_real i))";
+    assert!(built(text) >= 2);
+}
+
+#[test]
+fn contributions_to_a_derivative_come_in_the_same_order() {
+    // From the element and from the loop to the same number.
+    let text = "def f (w : Real) (a : Array Real) : Real =
+        loop s = 0.0 for x in map_array (* w) a do s + x * w";
+    assert_eq!(built(text), 1);
+    let text = "def f (w : Real) (a : Array Real) : Real =
+        let b = [| x * w for x in a |] in let t = sin w in sum_array b + t";
+    assert_eq!(built(text), 1);
+    let text = "def f (w : Real) (a : Array Real) : Real = let b = map_array (* w) a in sum_array b + sin w";
+    assert_eq!(built(text), 0);
+    // To other elements of what may be the same array.
+    let text = "def f (a : Array Real) (b : Array Real) : Real =
+        let c = map_array exp a in loop s = 0.0 for i < length c do s + c[i] * b[i / 2]";
+    assert_eq!(built(text), 1);
+    let text = "def f (a : Array Real) : Real =
+        let b = [| 1.0, 2.0 |] in
+        let c = map_array exp a in loop s = 0.0 for i < length c do s + c[i] * b[i / 2]";
+    assert_eq!(built(text), 0);
+    // Rows of which nobody knows whether they are the same.
+    let text = "def f (rows : Array (Array Real)) : Real =
+        let c = map_array exp rows[0] in loop s = 0.0 for i < length c do s + c[i] * rows[1][0]";
+    assert_eq!(built(text), 1);
+    let text = "def f (a : Array Real) : Real = sum_array (map_array (\\x -> x * x) a)";
+    assert_eq!(gradient(text, &[reals(&[1.0, 3.0])]), (Value::Real(10.0), reals(&[2.0, 6.0])));
+}
+
+#[test]
+fn elements_of_several_values_need_no_object() {
+    let text = "def f (a : Array Real) : Real =
+        loop s = 0.0 for (x, y) in [| (a[i], to_real i) for i < length a |] do s + x * y";
+    assert_eq!(built(text), 0);
+    assert_eq!(run(text, &[reals(&[1.0, 3.0, 5.0])]), Ok(Value::Real(13.0)));
+    let text = "def f (a : Array (Real, Real)) : Real = sum_array (map_array (\\(x, y) -> x * y)
+        (map_array (\\(x, y) -> (y, x + 1)) a))";
+    assert_eq!(built(text), 0);
+    let text =
+        "def f (a : Array Real) : Real = sum_array (map_array sum_array (build 3 (\\i -> map_array (* to_real i) a)))";
+    assert_eq!(built(text), 0);
+    assert_eq!(run(text, &[reals(&[1.0, 3.0])]), Ok(Value::Real(12.0)));
+}
