@@ -34,8 +34,8 @@ impl RegionLayout {
         4 * self.inputs + self.pushed_bytes() + 4 * foreign + 12 + TRAILER_BYTES
     }
 
-    /// Where the numbers stand that follow the slots, in a record that pushes nothing and reads no arrays of other tasks:
-    /// from the end of the trail.
+    /// Where the numbers stand that follow the slots, in a record that pushes nothing and reads no arrays of other
+    /// tasks: from the end of the trail.
     pub const fn numbers(self) -> usize {
         4 * self.inputs
     }
