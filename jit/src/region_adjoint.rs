@@ -10,11 +10,11 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Block, BlockCall, InstBuilder, JumpTableData, MemFlagsData, Value};
 use cranelift_frontend::Variable;
-use dualvm_vm::isa::Reg;
+use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
 use dualvm_vm::native::{
     BlockAdjoint, BuilderAdjoint, Edge, Inst, Pure, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED, RegionCode,
-    RegionRun,
+    RegionRun, Stream,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -103,6 +103,20 @@ fn entries(code: &RegionCode) -> BTreeSet<u16> {
     let again = code.blocks.iter().flat_map(|block| &block.again);
     let skipped = code.blocks.iter().filter(|block| block.guard.is_some()).flat_map(|block| &block.before);
     code.exits.iter().chain(again).chain(skipped).filter_map(|edge| edge.from).collect()
+}
+
+/// A round of several that are written out.
+struct InGroup<'g> {
+    /// Where arrays begin that the loop doesn't change.
+    arrays: &'g BTreeMap<u16, (Value, Value)>,
+    /// What the rounds compute from what they don't change, and which instructions do that.
+    known: &'g Registers,
+    unchanged: &'g [bool],
+    /// Where the trail ends and how many rounds are left, before all of them.
+    at: Value,
+    left: Value,
+    /// How many of them have run.
+    done: i64,
 }
 
 struct Writer<'w, 'a> {
@@ -238,8 +252,9 @@ impl Writer<'_, '_> {
         if is_grouped(number, block) {
             self.group(number, block);
         }
-        let from = (block.saved.bytes() > 0).then(|| self.back(block.saved.bytes()));
-        self.round(number, block, from, &BTreeMap::new());
+        let bytes = block.saved.bytes();
+        let from = if bytes > 0 { self.back(bytes) } else { self.emit.b.use_var(self.at) };
+        self.round(number, block, (from, 0), None);
         match block.rounds {
             Some(rounds) => {
                 let left = self.count_round(rounds);
@@ -280,12 +295,20 @@ impl Writer<'_, '_> {
                 arrays.insert(base, array);
             }
         }
-        for _ in 0..GROUP {
-            let at = self.emit.b.use_var(self.at);
-            let from = (bytes > 0).then(|| self.emit.b.ins().iadd_imm_s(at, -bytes));
-            self.round(number, block, from, &arrays);
-            self.count_round(rounds);
+        let unchanged = self.unchanged(block);
+        let mut known = self.registers();
+        let lenient = lenient_products(self.code.reals, &block.code);
+        for n in (0..block.code.len()).filter(|&n| unchanged[n]) {
+            known.run(self.emit, &block.code[n], lenient[n]);
         }
+        // How far the rounds are is written where they end only.
+        let in_group = |done: i64| InGroup { arrays: &arrays, known: &known, unchanged: &unchanged, at, left, done };
+        for done in 0..GROUP {
+            self.round(number, block, (at, -(done + 1) * bytes), Some(in_group(done)));
+        }
+        let (at, left) = self.after(&in_group(GROUP), bytes);
+        self.emit.b.def_var(self.at, at);
+        self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
         let left = self.emit.b.use_var(self.budget);
         let left = self.emit.b.ins().iadd_imm_s(left, -GROUP);
         self.emit.b.def_var(self.budget, left);
@@ -304,40 +327,90 @@ impl Writer<'_, '_> {
         left
     }
 
-    /// Writes what a block's adjoint computes. What the block has saved stands at `from`, if anything. Where arrays
-    /// begin may be known already.
-    fn round(
-        &mut self,
-        number: usize,
-        block: &BlockAdjoint,
-        from: Option<Value>,
-        arrays: &BTreeMap<u16, (Value, Value)>,
-    ) {
-        let mut registers = Registers { reals: vec![None; self.code.reals], ints: vec![None; self.code.ints] };
-        if let Some(from) = from {
-            let [real, int] = block.saved_at.map(usize::from);
-            for n in 0..block.saved.reals {
-                let value = self.emit.b.ins().load(F64, UNALIGNED, from, block.saved.real(n) as i32);
-                registers.reals[real + n] = Some(value);
-            }
-            for n in 0..block.saved.ints {
-                let value = self.emit.b.ins().load(I64, UNALIGNED, from, block.saved.int(n) as i32);
-                registers.ints[int + n] = Some(value);
-            }
+    /// Where the trail ends and how many rounds are left after so many rounds of a group.
+    fn after(&mut self, group: &InGroup<'_>, bytes: i64) -> (Value, Value) {
+        let at = self.emit.b.ins().iadd_imm_s(group.at, -group.done * bytes);
+        (at, self.emit.b.ins().iadd_imm_s(group.left, -group.done))
+    }
+
+    /// For each instruction of a block, whether it computes the same in all rounds.
+    fn unchanged(&self, block: &BlockAdjoint) -> Vec<bool> {
+        let mut writes: BTreeMap<Reg, usize> = BTreeMap::new();
+        for inst in block.code.iter().chain(&block.moves) {
+            inst.for_each_reg(&Stream::default(), |reg, def| *writes.entry(reg).or_default() += usize::from(def));
         }
+        let lasts = |reg: Reg| {
+            let count = if reg.bank == Bank::Real { self.code.lasting_reals } else { self.code.lasting_ints };
+            usize::from(reg.index) < count
+        };
+        let mut changes: BTreeSet<Reg> = block.rounds.into_iter().map(Reg::int).collect();
+        for step in &block.builders {
+            let builder = step.builder();
+            changes.extend([builder.first, builder.left].map(Reg::int));
+        }
+        let mut computed = BTreeSet::new();
+        let mut unchanged = Vec::with_capacity(block.code.len());
+        for inst in &block.code {
+            let (mut same, mut result) = (true, None);
+            inst.for_each_reg(&Stream::default(), |reg, def| {
+                if def {
+                    result = Some(reg);
+                } else {
+                    let stands = lasts(reg) && writes[&reg] == 0 && !changes.contains(&reg);
+                    same &= stands || computed.contains(&reg);
+                }
+            });
+            let result = result.filter(|&reg| same && !lasts(reg) && writes[&reg] == 1);
+            computed.extend(result);
+            unchanged.push(result.is_some());
+        }
+        unchanged
+    }
+
+    /// What lasts from block to block.
+    fn registers(&mut self) -> Registers {
+        let mut registers = Registers { reals: vec![None; self.code.reals], ints: vec![None; self.code.ints] };
+        self.fetch_lasting(&mut registers);
+        registers
+    }
+
+    fn fetch_lasting(&mut self, registers: &mut Registers) {
         for (n, &variable) in self.lasting_reals.iter().enumerate() {
             registers.reals[n] = Some(self.emit.b.use_var(variable));
         }
         for (n, &variable) in self.lasting_ints.iter().enumerate() {
             registers.ints[n] = Some(self.emit.b.use_var(variable));
         }
+    }
+
+    /// Writes what a block's adjoint computes. What the block has saved stands at so many bytes from an address.
+    fn round(&mut self, number: usize, block: &BlockAdjoint, from: (Value, i64), group: Option<InGroup<'_>>) {
+        let mut registers = match &group {
+            Some(group) => {
+                let mut registers = group.known.clone();
+                self.fetch_lasting(&mut registers);
+                registers
+            }
+            None => self.registers(),
+        };
+        let [real, int] = block.saved_at.map(usize::from);
+        let (place, offset) = (from.0, from.1 as i32);
+        for n in 0..block.saved.reals {
+            let value = self.emit.b.ins().load(F64, UNALIGNED, place, offset + block.saved.real(n) as i32);
+            registers.reals[real + n] = Some(value);
+        }
+        for n in 0..block.saved.ints {
+            let value = self.emit.b.ins().load(I64, UNALIGNED, place, offset + block.saved.int(n) as i32);
+            registers.ints[int + n] = Some(value);
+        }
         let lasting = registers.clone();
         for step in &block.builders {
             self.builder(step, &mut registers);
         }
         let lenient = lenient_products(self.code.reals, &block.code);
-        for (inst, &lenient) in block.code.iter().zip(&lenient) {
-            registers.run(self.emit, inst, lenient);
+        let is_known = |n: usize| group.as_ref().is_some_and(|group| group.unchanged[n]);
+        for (n, inst) in block.code.iter().enumerate().filter(|&(n, _)| !is_known(n)) {
+            registers.run(self.emit, inst, lenient[n]);
         }
         if lenient.contains(&true) {
             let mut results: Vec<u16> = block.elements.iter().map(|element| element.contribution).collect();
@@ -353,13 +426,19 @@ impl Writer<'_, '_> {
             let here = self.emit.b.current_block().expect("a block is being written");
             self.emit.b.switch_to_block(failed);
             let number = self.emit.int(number as i64);
+            if let (Some(group), Some(rounds)) = (&group, block.rounds) {
+                let (at, left) = self.after(group, block.saved.bytes() as i64);
+                self.emit.b.def_var(self.at, at);
+                self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
+            }
             self.emit.b.ins().jump(self.undone, &[number.into()]);
             self.emit.b.switch_to_block(here);
         }
-        if let Some(from) = from {
-            self.emit.b.def_var(self.at, from);
+        if group.is_none() {
+            self.emit.b.def_var(self.at, place);
         }
-        self.elements(block, &registers, arrays.clone());
+        let arrays = group.map_or_else(BTreeMap::new, |group| group.arrays.clone());
+        self.elements(block, &registers, arrays);
         for inst in &block.moves {
             registers.run(self.emit, inst, false);
         }

@@ -161,8 +161,9 @@ pub struct LoopRun {
 }
 
 /// Runs the adjoint of a region, from its end or from a block on that leads back to the head of a loop or out of the
-/// region, and adds the contributions to its inputs. Returns [`REGION_DONE`], [`REGION_PAUSED`], or another number if in the block that it has come to a product was NaN, and the
-/// strong product may say otherwise: that block is interpreted, and what is left of the region.
+/// region, and adds the contributions to its inputs. Returns [`REGION_DONE`], [`REGION_PAUSED`], or another number if
+/// in the block that it has come to a product was NaN, and the strong product may say otherwise: that block is
+/// interpreted, and what is left of the region.
 pub type RegionFn = unsafe extern "C" fn(run: *mut RegionRun) -> u64;
 
 /// Where a region's adjoint begins, in place of a block: at the region's end. The frame holds nothing yet.

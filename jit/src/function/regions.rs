@@ -8,7 +8,7 @@ use super::{Function, cell};
 use crate::emit::UNALIGNED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, FIRST, LEN, OWNER, TRAIL_END_BYTES};
 use dualvm_vm::native::{IntReg, OutputWord, RefReg, RegionSite, SaveSite, Site};
@@ -22,6 +22,14 @@ impl Function<'_, '_> {
         let active = self.emit.b.ins().uload8(I64, UNALIGNED, self.context, layout::REGION_ACTIVE);
         self.emit.b.def_var(self.open_loop.active, active);
         self.fetch_slab();
+        self.close_if_inactive(active);
+    }
+
+    /// Without a record there is no room, either: so what writes to the trail asks for room only.
+    fn close_if_inactive(&mut self, active: Value) {
+        let (top, end) = (self.emit.b.use_var(self.open_loop.top), self.emit.b.use_var(self.open_loop.end));
+        let end = self.emit.select(active, end, top);
+        self.emit.b.def_var(self.open_loop.end, end);
     }
 
     pub(super) fn region_begin(&mut self, site: &RegionSite) {
@@ -46,6 +54,7 @@ impl Function<'_, '_> {
         self.emit.b.ins().istore8(UNALIGNED, active, self.context, layout::REGION_ACTIVE);
         self.emit.b.def_var(self.open_loop.active, active);
         self.fetch_slab();
+        self.close_if_inactive(active);
         let top = self.emit.b.use_var(self.open_loop.top);
         self.emit.store(top, self.context, layout::REGION_START);
         self.emit.store(zero, self.context, layout::REGION_COST);
@@ -60,16 +69,10 @@ impl Function<'_, '_> {
             // There is room, and there is a record.
             return self.append_to_trail(site);
         }
-        let open = self.open_loop;
-        let active = self.emit.b.use_var(open.active);
-        let (save, done) = (self.emit.b.create_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(active, save, &[], done, &[]);
-        self.emit.b.switch_to_block(save);
-        let bytes = site.bytes();
-        if bytes > 0 {
-            self.trail_room(bytes);
-            self.append_to_trail(site);
-        }
+        debug_assert!(site.bytes() > 0, "where a loop is left its rounds are saved");
+        let done = self.emit.b.create_block();
+        self.trail_room(site.bytes(), done);
+        self.append_to_trail(site);
         if !site.costs.is_empty() {
             let mut cost = self.emit.load(I64, self.context, layout::REGION_COST);
             for &(rounds, round, once) in &site.costs {
@@ -103,14 +106,12 @@ impl Function<'_, '_> {
         let free = self.emit.b.ins().isub(end, top);
         let needed = (bytes + TRAIL_END_BYTES) as i64;
         let fits = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, free, needed);
-        let active = self.emit.b.use_var(open.active);
-        let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, active, 0);
-        let both = self.emit.b.ins().band(fits, active);
-        self.emit.b.ins().band(room, both)
+        self.emit.b.ins().band(room, fits)
     }
 
-    /// Makes sure that there is room for so many bytes of the trail, in another slab if need be.
-    fn trail_room(&mut self, bytes: usize) {
+    /// Makes sure that there is room for so many bytes of the trail, in another slab if need be. Goes to `done` if
+    /// there is no record.
+    fn trail_room(&mut self, bytes: usize, done: Block) {
         let open = self.open_loop;
         let (top, end) = (self.emit.b.use_var(open.top), self.emit.b.use_var(open.end));
         let free = self.emit.b.ins().isub(end, top);
@@ -119,6 +120,10 @@ impl Function<'_, '_> {
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(full, slow, &[], ready, &[]);
         self.emit.b.switch_to_block(slow);
+        let next = self.emit.cold_block();
+        let active = self.emit.b.use_var(open.active);
+        self.emit.b.ins().brif(active, next, &[], done, &[]);
+        self.emit.b.switch_to_block(next);
         self.put_top();
         let status = self.emit.call_cold(Helper::NextTrail, &[self.context]);
         self.trap_if(status, |_| ());

@@ -223,6 +223,15 @@ pub enum BuilderAdjoint {
 }
 
 impl BuilderAdjoint {
+    /// Which builder it is about.
+    pub fn builder(&self) -> PushedTo {
+        match self {
+            BuilderAdjoint::Finish { builder, .. }
+            | BuilderAdjoint::Push { builder, .. }
+            | BuilderAdjoint::Begin(builder) => *builder,
+        }
+    }
+
     /// How many instructions it counts as.
     pub fn cost(&self) -> usize {
         match self {

@@ -10,7 +10,8 @@ use crate::tape::{ForeignArray, Tape};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Slot, Word};
 
-/// Which of the inputs and objects of a region are active, as a mask, when it begins. `input` is the word of the n-th input.
+/// Which of the inputs and objects of a region are active, as a mask, when it begins. `input` is the word of the n-th
+/// input.
 ///
 /// # Safety
 /// `refs` is a frame that has the site's registers; the objects are complete.

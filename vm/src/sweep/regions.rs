@@ -318,6 +318,7 @@ impl Sweep {
             }
             // SAFETY: the record has so many.
             let foreign = (0..tail.foreign_count).map(|n| unsafe { tail.foreign.add(n).read_unaligned() });
+            let foreign = foreign.map(|slot| i64::from(slot.0 as i32));
             let mut walk = Walk {
                 code,
                 reals: self.reals.as_mut_ptr(),
@@ -326,7 +327,8 @@ impl Sweep {
                 pushed: tail.pushed,
                 slots: tail.slots,
                 outputs: outputs.as_ptr(),
-                foreign: foreign.map(|slot| i64::from(slot.0 as i32)).collect(),
+                // Nearly always there are none.
+                foreign: if tail.foreign_count == 0 { Vec::new() } else { foreign.collect() },
                 scattered,
             };
             let tier = run.program.tier.as_ref().filter(|_| walk.scattered.is_empty());

@@ -211,18 +211,24 @@ impl Emitter<'_> {
                 self.push(at, Inst::ArrayBase { dst, array: RefReg(inst.a) });
             }
         }
-        let save = &writing.plan.saves[block];
-        if !save.is_empty() {
-            let site = self.stream.saves.push(save.clone());
-            self.push(end - 1, Inst::RegionSave { site });
-        }
+        let save = writing.plan.saves[block].clone();
         match last.op {
-            Op::Branch | Op::Switch => self.ways_on(writing, block),
+            Op::Branch | Op::Switch => {
+                self.region_save(save, end - 1);
+                self.ways_on(writing, block);
+            }
             Op::Jump => {
                 self.cost += 1;
-                self.take_edge(writing, block, last.low(), end - 1);
+                self.take_edge(writing, (block, save), last.low(), end - 1);
             }
-            _ => self.take_edge(writing, block, end, end - 1),
+            _ => self.take_edge(writing, (block, save), end, end - 1),
+        }
+    }
+
+    fn region_save(&mut self, save: SaveSite, origin: u32) {
+        if !save.is_empty() {
+            let site = self.stream.saves.push(save);
+            self.push(origin, Inst::RegionSave { site });
         }
     }
 
@@ -266,17 +272,20 @@ impl Emitter<'_> {
         self.cost = 0;
         for target in stubs {
             writing.stubs.push(self.here());
-            self.take_edge(writing, block, target, at);
+            self.take_edge(writing, (block, SaveSite::default()), target, at);
         }
     }
 
-    /// Writes what is done where an edge is taken, and a jump along it.
-    fn take_edge(&mut self, writing: &mut Writing, block: usize, target: u32, origin: u32) {
+    /// Writes what is done where an edge of a block is taken, and a jump along it. What the block itself saves may be
+    /// left to do: it is one place if the edge saves its number only.
+    fn take_edge(&mut self, writing: &mut Writing, (block, before): (usize, SaveSite), target: u32, origin: u32) {
         let to = target_of(writing, target);
         let EdgeCode { save, begun } = writing.edge(block, to);
-        if !save.is_empty() {
-            let site = self.stream.saves.push(save);
-            self.push(origin, Inst::RegionSave { site });
+        if save.numbers().bytes() == 0 {
+            self.region_save(SaveSite { edge: save.edge, costs: save.costs, ..before }, origin);
+        } else {
+            self.region_save(before, origin);
+            self.region_save(save, origin);
         }
         if let Some(rounds) = begun {
             self.push(origin, Inst::IConst { dst: IntReg(rounds), value: 0 });
