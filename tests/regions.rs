@@ -183,13 +183,34 @@ impl Nest<'_> {
             3 => {
                 let a = self.real();
                 self.line(&format!("build p6, i4\n push p6, r{a}"));
+                if self.rng.bool() {
+                    // Abandons it, or makes it and abandons another one, in a loop that may be skipped.
+                    let (counter, body, b) = (15 + depth, self.label(), self.real());
+                    let step = ["build p6, i14", "finish p1, p9\n build p9, i14", "finish p12, p6\n build p6, i14"];
+                    let step = step[self.rng.usize(..3)];
+                    self.line(&format!(
+                        "iconst i14, 3\n build p9, i14\n iconst i{counter}, 0\n jump l{body}\n l{body}:"
+                    ));
+                    self.line(&format!("{step}\n sin r{b}, r{b}\n iadd i{counter}, i{counter}, i2"));
+                    self.line(&format!("ile i9, i{counter}, i2\n branch i9, l{body}, l{on}\n l{on}:"));
+                    let eight = "iconst i14, 8\n build p9, i14\n".to_string() + &" ipush p9, i6\n".repeat(8);
+                    self.line(&format!("{eight} finish p1, p9\n push p6, r{b}"));
+                    if self.rng.bool() {
+                        self.line("finish p12, p6");
+                    }
+                    return;
+                }
             }
             kind => {
                 self.line("iconst i14, 9\n build p6, i14");
                 if kind == 4 {
-                    for _ in 0..8 {
+                    let copied = self.rng.u8(..6) == 0;
+                    if copied {
+                        self.line("pmov p11, p6");
+                    }
+                    for n in 0..8 {
                         let a = self.real();
-                        self.line(&format!("push p6, r{a}"));
+                        self.line(&format!("push p{}, r{a}", if copied && n % 2 == 0 { 11 } else { 6 }));
                     }
                 } else {
                     let (counter, body, a) = (15 + depth, self.label(), self.real());
@@ -258,7 +279,7 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     // Rows that depend on nothing, which the one at hand may give way to.
     let rows = ["(p2, p0)", "(p10, p2)", "(p10, p10)"][rng.usize(..3)];
     let nested = format!(
-        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 10 real, 24 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0\n{{
+        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 10 real, 24 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0\n{{
          {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
          mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p10 (r2, r3, r8, r9, r8, r3, r2, r2)
          pack p3 {rows}\n pmov p7, p0\n iconst i1, 2000\n build p4, i1

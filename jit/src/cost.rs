@@ -13,8 +13,8 @@ use crate::region_adjoint;
 use crate::segment::{lenient_products, pure};
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
-    BlockPressure, BuilderAdjoint, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite,
-    OutputWord, Pure, RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream,
+    BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure,
+    RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -293,8 +293,7 @@ fn region(code: &RegionCode) -> Work {
     let mut work = Work { insts: 24 + 3 * lasting + ends + edges(&code.exits), live: 0.0 };
     for (number, block) in code.blocks.iter().enumerate() {
         let around = 16 + block.saved.bytes() as u64 / 8 + 12 * block.elements.len() as u64;
-        let builders: usize = block.builders.iter().map(BuilderAdjoint::cost).sum();
-        let around = around + (4 * builders + block.moves.len()) as u64;
+        let around = around + (4 * block.steps() + block.moves.len()) as u64;
         let around = around + edges(&block.before) + edges(&block.again);
         let rounds = region_adjoint::rounds_written(number, block);
         let block = straight(&block.code, code.reals, around);

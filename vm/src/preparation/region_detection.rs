@@ -2,7 +2,7 @@
 //! branches.
 //!
 //! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays,
-//! and what makes arrays one element after the other, nothing else: nothing in it calls or touches a word. It has one
+//! and what makes arrays one element after the other, nothing else: nothing in it calls or reads a word. It has one
 //! way in, and may have several ways out. A builder of reals is begun before the region and finished after it, of which
 //! there may be one, or both happens inside. What is larger than a record may be is not a region, but loops inside of
 //! it may be. A loop of straight-line code is none: it is recorded as such ([`super::loop_detection`]), which is
@@ -27,8 +27,9 @@ const BLOCKS_MAX: usize = 200;
 const INSTRUCTIONS_MAX: usize = 1024;
 /// A region has at most so many scalar instructions with a real result.
 const REAL_OPS_MAX: usize = 512;
-/// A function with a region has at most so many registers of a bank: the region takes some more, for first slots of
-/// arrays, for what a block copies before it is overwritten, at most four for each instruction, and for counters.
+/// A function with a region has at most so many registers of a bank: the region takes some more. An instruction takes
+/// at most three of them: two for a builder that it begins, or one for an array's first slot, or one for what its block
+/// copies before each register that it writes, three where it finishes a builder. Loops take their counters.
 const REGISTERS_MAX: usize = u16::MAX as usize - 6 * INSTRUCTIONS_MAX;
 /// Loops nest to at most this depth in a region.
 const DEPTH_MAX: usize = 8;
@@ -171,19 +172,13 @@ struct Finder<'a> {
     live_refs: Option<Option<Vec<RegSet>>>,
 }
 
-/// What a loop does with builders of reals.
+/// What a loop does with builders.
 #[derive(Debug, Default)]
 struct Builders {
     begun: BTreeSet<u16>,
+    /// Those of reals to which it pushes.
     pushed: BTreeSet<u16>,
     finished: BTreeSet<u16>,
-}
-
-impl Builders {
-    /// Those that it finishes or pushes to, but doesn't begin.
-    fn outer(&self) -> impl Iterator<Item = &u16> {
-        self.pushed.union(&self.finished).filter(|builder| !self.begun.contains(builder))
-    }
 }
 
 impl Finder<'_> {
@@ -249,8 +244,8 @@ impl Finder<'_> {
             region.loops[number].writes = writes;
         }
         let mut after: Vec<RegSet> = Vec::new();
-        for &(_, to) in &region.exits {
-            let to = flow.block_at(to);
+        for to in self.blocks_after(found) {
+            watch.tick(self.code(to).len() + body.reals as usize / 16)?;
             after.push(live_before(body, Bank::Real, flow.blocks()[to], &live[to]));
         }
         let written = region.loops[0].writes.iter().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
@@ -265,7 +260,6 @@ impl Finder<'_> {
         let Facts { body, flow, .. } = self.facts;
         let mut instructions = 0;
         let mut builders = Builders::default();
-        let mut written_refs = BTreeSet::new();
         for &block in &found.blocks {
             let block = flow.blocks()[block];
             instructions += (block.end - block.start) as usize;
@@ -276,27 +270,26 @@ impl Finder<'_> {
                 watch.tick(1)?;
                 match inst.op {
                     Op::Mov | Op::IMov | Op::Const | Op::IConst | Op::Len | Op::Elem | Op::IElem => {}
-                    Op::PElem | Op::PMov | Op::PSelect => _ = written_refs.insert(inst.a),
-                    Op::Jump | Op::Branch | Op::Switch => {}
-                    Op::Build if self.holds_reals(inst.a) => _ = builders.begun.insert(inst.a),
-                    Op::Build => _ = written_refs.insert(inst.a),
+                    // Under another name something could be pushed that nobody knows of here.
+                    Op::PMov | Op::PSelect if self.is_builder(inst.a) => return Ok(None),
+                    Op::PElem | Op::PMov | Op::PSelect | Op::Jump | Op::Branch | Op::Switch => {}
+                    Op::Build => _ = builders.begun.insert(inst.a),
                     Op::Push => _ = builders.pushed.insert(inst.a),
                     Op::IPush | Op::PPush => {}
-                    Op::Finish => {
-                        written_refs.insert(inst.a);
-                        if self.holds_reals(inst.b) {
-                            builders.finished.insert(inst.b);
-                        }
-                    }
+                    Op::Finish => _ = builders.finished.insert(inst.b),
                     op if op.is_scalar() => {}
                     _ => return Ok(None),
                 }
             }
         }
-        // Pushes to two registers could be to one builder.
-        let one = builders.outer().count() <= 1 && builders.outer().all(|builder| !builders.finished.contains(builder));
-        let known = builders.begun.iter().chain(&builders.pushed).all(|builder| !written_refs.contains(builder));
-        Ok((one && known).then_some(builders))
+        // Those of two registers could be one.
+        let outer = builders.pushed.difference(&builders.begun).count();
+        Ok((outer <= 1 && builders.finished.is_subset(&builders.begun)).then_some(builders))
+    }
+
+    fn is_builder(&self, reference: u16) -> bool {
+        let Facts { body, module, .. } = self.facts;
+        matches!(module.types[body.refs[usize::from(reference)].index()], TypeDef::Builder(_))
     }
 
     /// Whether what a register holds is an array of reals, or becomes one.
@@ -304,6 +297,12 @@ impl Finder<'_> {
         let Facts { body, module, .. } = self.facts;
         let ty = &module.types[body.refs[usize::from(reference)].index()];
         matches!(ty, TypeDef::Array(ValueType::Real) | TypeDef::Builder(ValueType::Real))
+    }
+
+    /// The blocks that a loop leads to.
+    fn blocks_after(&self, found: &Natural) -> BTreeSet<usize> {
+        let targets = found.blocks.iter().flat_map(|&block| self.facts.flow.successors(block));
+        targets.map(|&to| to as usize).filter(|to| found.blocks.binary_search(to).is_err()).collect()
     }
 
     /// Whether the builders that a loop begins are nobody's before it and after it.
@@ -319,13 +318,8 @@ impl Finder<'_> {
             self.live_refs = Some(liveness::live_out(body, Bank::Ref, flow, watch)?);
         }
         let Some(Some(live)) = &self.live_refs else { return Ok(false) };
-        let inside = |to: &u32| found.blocks.binary_search(&(*to as usize)).is_ok();
-        let mut after = BTreeSet::new();
-        for &block in &found.blocks {
-            after.extend(flow.successors(block).iter().filter(|to| !inside(to)).map(|&to| to as usize));
-        }
-        for to in after {
-            watch.tick((flow.blocks()[to].end - flow.blocks()[to].start) as usize + body.refs.len() / 16)?;
+        for to in self.blocks_after(found) {
+            watch.tick(self.code(to).len() + body.refs.len() / 16)?;
             let live = live_before(body, Bank::Ref, flow.blocks()[to], &live[to]);
             if builders.begun.iter().any(|&builder| live.contains(builder)) {
                 return Ok(false);
@@ -362,8 +356,8 @@ impl Finder<'_> {
         let mut free = self.facts.body.ints as u16..;
         let mut fresh = || free.next().expect("the function has few registers");
         let bases = arrays.into_iter().map(|array| (array, fresh())).collect();
-        let made =
-            builders.begun.iter().map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();
+        let of_reals = builders.begun.iter().filter(|&&builder| self.holds_reals(builder));
+        let made = of_reals.map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();
         Arrays { bases, made }
     }
 

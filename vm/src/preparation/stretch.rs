@@ -148,7 +148,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) arrays: Option<&'a Arrays>,
     found: Stretch,
     /// Whether an array was finished to which something was pushed in this stretch.
-    made: bool,
+    finishes_own: bool,
     /// What each register holds.
     current: HashMap<Reg, NodeId>,
     /// Elements and lengths that were loaded; arrays don't change, so a second load finds the same.
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
         arrays: Option<&'a Arrays>,
     ) -> Self {
         let (found, current, loads) = (Stretch::default(), HashMap::new(), HashMap::new());
-        Walk { body, constants, active, arrays, found, made: false, current, loads }
+        Walk { body, constants, active, arrays, found, finishes_own: false, current, loads }
     }
 
     /// What these instructions compute. `None` if one of them is none that a stretch holds.
@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
                 self.write(at, result(Bank::Int), node);
             }
             // The adjoint of the block gives elements theirs after it has taken those of what it has pushed.
-            Op::Elem if self.made => return None,
+            Op::Elem if self.finishes_own => return None,
             Op::Elem | Op::IElem => {
                 let index = self.read(Reg::int(inst.c));
                 let node = self.load(inst.op, inst.b, Some(index));
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
             if let Some(&base) = arrays.bases.get(&inst.a) {
                 self.write(at, Reg::int(base), first);
             }
-            self.made |= self.found.pushes.iter().any(|push| push.builder == inst.b);
+            self.finishes_own |= self.found.pushes.iter().any(|push| push.builder == inst.b);
             self.found.builder_steps.push(BuilderStep::Finish(Finish { builder: inst.b, first, len }));
         }
     }

@@ -174,7 +174,7 @@ pub struct RegionCode {
     pub contributions: Box<[u16]>,
     /// What it knows of the builder that was begun before the region.
     pub pushed: Option<PushedTo>,
-    /// What it knows of those that are begun in it. All first slots are 0 in the beginning.
+    /// What it knows of those that are begun in it: 0 in the beginning.
     pub made: Box<[PushedTo]>,
     /// Where the parts of a record stand that follow the trail.
     pub layout: RegionLayout,
@@ -185,8 +185,7 @@ pub struct RegionCode {
 impl RegionCode {
     /// Instructions of all blocks together.
     pub(crate) fn len(&self) -> usize {
-        let steps = |block: &BlockAdjoint| block.builders.iter().map(BuilderAdjoint::cost).sum::<usize>();
-        self.blocks.iter().map(|block| block.code.len() + block.moves.len() + block.elements.len() + steps(block)).sum()
+        self.blocks.iter().map(BlockAdjoint::len).sum()
     }
 }
 
@@ -233,7 +232,7 @@ impl BuilderAdjoint {
     }
 
     /// How many instructions it counts as.
-    pub fn cost(&self) -> usize {
+    fn cost(&self) -> usize {
         match self {
             BuilderAdjoint::Finish { .. } => 2,
             BuilderAdjoint::Push { adjoints, .. } => adjoints.len(),
@@ -266,6 +265,18 @@ pub struct BlockAdjoint {
     pub again: Box<[Edge]>,
     /// When all rounds of the loop that the block is are skipped, if ever.
     pub guard: Option<Guard>,
+}
+
+impl BlockAdjoint {
+    /// How many instructions it counts as.
+    pub(crate) fn len(&self) -> usize {
+        self.steps() + self.code.len() + self.elements.len() + self.moves.len()
+    }
+
+    /// How many instructions its steps with builders count as.
+    pub fn steps(&self) -> usize {
+        self.builders.iter().map(BuilderAdjoint::cost).sum()
+    }
 }
 
 /// When the rounds of a loop of one block are skipped: if nothing flows back into them, because it flowed another way

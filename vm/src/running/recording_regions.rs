@@ -103,7 +103,7 @@ pub(crate) unsafe fn region_finish(array: Ref, tape: &mut Tape, active: bool) ->
         let len = *array.add(LEN);
         let mut first = Slot::NONE;
         if active && tape.open_region.active && len > 0 {
-            first = tape.made_slots(len)?;
+            first = tape.reserve_made_slots(len)?;
             heap::set_owner(array, tape.owner());
         }
         *array = heap::finished(header);

@@ -234,6 +234,7 @@ impl<'a> Walk<'a> {
             }
             for made in &self.code.made {
                 *self.ints.add(usize::from(made.first)) = 0;
+                *self.ints.add(usize::from(made.left)) = 0;
             }
             if let Some(to) = self.code.pushed {
                 let (count, first) = self.pushed;
@@ -305,7 +306,7 @@ impl Sweep {
         let outputs = &adjoints[first.index()..first.index() + code.outputs.len()];
         let (count, pushed) = tail.pushed;
         let elements = if pushed.is_none() { &[] } else { &adjoints[pushed.index()..][..count as usize] };
-        let made = &adjoints[tail.made[0].index()..tail.made[1].index()];
+        let made = &adjoints[tail.made_slots[0].index()..tail.made_slots[1].index()];
         // As for segments: all zero means that nothing flows back.
         let mut start = tail.trail.start;
         let any = |list: &[f64]| list.iter().any(|&adjoint| adjoint != 0.0);

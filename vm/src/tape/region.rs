@@ -23,8 +23,8 @@ pub(crate) struct OpenRegion {
     start: *mut u8,
     /// Instructions that its sweep runs, for the loops that it has left.
     pub(crate) cost: u64,
-    /// The slots between these belong to arrays that it has made; none so far if they are zero.
-    made: [Slot; 2],
+    /// Between these are the slots of arrays that it has made, maybe with others; none so far if they are zero.
+    made_slots: [Slot; 2],
     /// Whether it has read arrays of other tasks.
     reads_foreign: bool,
     /// Those that have a place in the record.
@@ -41,7 +41,7 @@ impl Default for OpenRegion {
             active: false,
             start: std::ptr::null_mut(),
             cost: 0,
-            made: [Slot::NONE; 2],
+            made_slots: [Slot::NONE; 2],
             reads_foreign: false,
             foreign: Vec::new(),
             names: HashMap::new(),
@@ -55,7 +55,7 @@ impl OpenRegion {
     pub(super) const START: usize = std::mem::offset_of!(OpenRegion, start);
     pub(super) const ACTIVE: usize = std::mem::offset_of!(OpenRegion, active);
     pub(super) const COST: usize = std::mem::offset_of!(OpenRegion, cost);
-    pub(super) const MADE: usize = std::mem::offset_of!(OpenRegion, made);
+    pub(super) const MADE: usize = std::mem::offset_of!(OpenRegion, made_slots);
     pub(super) const READS_FOREIGN: usize = std::mem::offset_of!(OpenRegion, reads_foreign);
 }
 
@@ -74,13 +74,13 @@ impl Tape {
     pub(crate) fn begin_region(&mut self, active: bool) {
         let open = &mut self.open_region;
         (open.active, open.start, open.cost) = (active, self.slabs.top, 0);
-        open.made = [Slot::NONE; 2];
+        open.made_slots = [Slot::NONE; 2];
     }
 
     /// Slots for an array that the open region has made. Returns the first.
-    pub(crate) fn made_slots(&mut self, count: u64) -> Result<Slot, Limit> {
+    pub(crate) fn reserve_made_slots(&mut self, count: u64) -> Result<Slot, Limit> {
         let first = self.reserve_slots(count)?;
-        let made = &mut self.open_region.made;
+        let made = &mut self.open_region.made_slots;
         *made = [if made[0].is_none() { first } else { made[0] }, first.offset(count as u32)];
         Ok(first)
     }
@@ -186,7 +186,7 @@ impl Tape {
                 writer.slot(first_pushed);
             }
             if site.layout.makes {
-                self.open_region.made.iter().for_each(|&slot| writer.slot(slot));
+                self.open_region.made_slots.iter().for_each(|&slot| writer.slot(slot));
             }
             foreign.iter().for_each(|_| writer.slot(Slot::NONE));
             writer.narrow(foreign.len() as u32);

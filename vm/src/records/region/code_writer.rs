@@ -193,8 +193,9 @@ impl BlockWriter<'_> {
     fn guard(&self, number: usize, saved: Numbers) -> Option<Guard> {
         let found = &self.region.loops[self.region.loop_at(number)?];
         let alone = found.latches == [number] && found.blocks.iter().filter(|inside| **inside).count() == 1;
-        let pushes = !self.region.blocks[number].stretch.pushes.is_empty();
-        if !alone || pushes || number == self.region.head() {
+        // What is done with builders is undone even if nothing flows back.
+        let builds = !self.region.blocks[number].stretch.builder_steps.is_empty();
+        if !alone || builds || number == self.region.head() {
             return None;
         }
         // Those that contributions are made of, and those that a round would change.

@@ -65,8 +65,8 @@ pub(crate) struct RegionTail {
     pub(crate) slots: *const Slot,
     /// How many reals were pushed, and their first slot.
     pub(crate) pushed: (u64, Slot),
-    /// The slots between these belong to arrays that were made.
-    pub(crate) made: [Slot; 2],
+    /// Between these are the slots of arrays that were made, maybe with others.
+    pub(crate) made_slots: [Slot; 2],
     /// First slots of arrays of other tasks.
     pub(crate) foreign: *mut Slot,
     pub(crate) foreign_count: usize,
@@ -108,7 +108,7 @@ impl RegionTail {
             let foreign_count = trailer.sub(3).read_unaligned() as usize;
             let foreign = trailer.sub(3 + foreign_count);
             let made_at = foreign.cast::<u8>().sub(layout.made_bytes());
-            let made = if layout.makes { made_at.cast::<[Slot; 2]>().read_unaligned() } else { [Slot::NONE; 2] };
+            let made_slots = if layout.makes { made_at.cast::<[Slot; 2]>().read_unaligned() } else { [Slot::NONE; 2] };
             let pushed_at = made_at.sub(layout.pushed_bytes());
             let pushed = if layout.pushed {
                 (pushed_at.cast::<u64>().read_unaligned(), pushed_at.add(8).cast::<Slot>().read_unaligned())
@@ -117,7 +117,15 @@ impl RegionTail {
             };
             let slots = pushed_at.cast::<Slot>().sub(layout.inputs);
             let trail = Trail::before(slots.cast(), bytes);
-            RegionTail { slots, pushed, made, foreign: foreign.cast::<Slot>().cast_mut(), foreign_count, cost, trail }
+            RegionTail {
+                slots,
+                pushed,
+                made_slots,
+                foreign: foreign.cast::<Slot>().cast_mut(),
+                foreign_count,
+                cost,
+                trail,
+            }
         }
     }
 }

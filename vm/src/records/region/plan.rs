@@ -1,7 +1,7 @@
 //! From a region to its sites and its code: what each block's adjoint needs, and where the sweep has it from.
 
 use super::code_writer::{self, Homes};
-use super::{BuilderAdjoint, RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
+use super::{RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::code::Position;
 use crate::derivation::adjoint::{adjoint, contributions, seeds};
@@ -488,10 +488,7 @@ impl RegionPlan {
         let Some(code) = code_writer::write(region, self, &plans, &homes, outputs) else { return Ok(None) };
         for number in 0..region.loops.len() {
             let own = code.blocks.iter().zip(&region.blocks).filter(|(_, block)| block.inside == number);
-            let cost = |block: &super::BlockAdjoint| {
-                let builders: usize = block.builders.iter().map(BuilderAdjoint::cost).sum();
-                block.code.len() + block.elements.len() + block.moves.len() + builders + 2
-            };
+            let cost = |block: &super::BlockAdjoint| block.len() + 2;
             let round: usize = own.map(|(block, _)| cost(block)).sum();
             let once = self.left[number].iter().map(Vec::len).sum::<usize>() + 1;
             self.costs[number] = (round as u32, once as u32);
