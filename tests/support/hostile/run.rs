@@ -3,13 +3,13 @@
 use super::{ALL, sources};
 use crate::support::bytes;
 use crate::support::dice::{Dice, number};
-use crate::support::engines::{Engines, Loaded, Mode, Outcome};
+use crate::support::engines::{Clock, Engines, Loaded, Mode, Outcome};
 use dualvm_vm::engine::Limits;
 use dualvm_vm::module::ModuleDef;
 use dualvm_vm::value::Value;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How much later than its deadline a call may end, on a machine that does many other things.
+/// How much later than its deadline a call may end.
 const GRACE: Duration = Duration::from_secs(5);
 /// Texts and modules are made, compiled and verified in this time.
 const LOADING: Duration = Duration::from_secs(10);
@@ -61,12 +61,12 @@ fn choose(dice: &mut Dice) -> (String, Option<ModuleDef>) {
 /// runs alike on the same engines. Says whether it could be run.
 pub(crate) fn from_bytes(bytes: &[u8], engines: &mut Engines) -> Result<bool, String> {
     let mut dice = Dice::with_bytes(bytes);
-    let begin = Instant::now();
+    let clock = Clock::start();
     let (name, def) = choose(&mut dice);
     let Some(def) = def else { return Ok(false) };
     let loaded = engines.load(&def, number(bytes)).map_err(|errors| format!("{name}: refused: {}", errors[0]))?;
-    if begin.elapsed() > LOADING {
-        return Err(format!("{name}: loading takes {:?}", begin.elapsed()));
+    if clock.elapsed() > LOADING {
+        return Err(format!("{name}: loading takes {:?}", clock.elapsed()));
     }
     within_limits(&loaded, &mut dice).map_err(|error| format!("{name}: {error}"))?;
     let args = [Value::Real(0.75), Value::Int(dice.pick(&[0, 1, 3, 12]))];

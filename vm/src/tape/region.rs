@@ -61,11 +61,14 @@ impl OpenRegion {
 
 impl OpenRegion {
     /// Forgets a region that a trap has ended.
+    #[inline(always)]
     pub(super) fn forget(&mut self) {
-        self.reads_foreign = false;
-        self.names.clear();
-        self.foreign.clear();
-        self.whole.clear();
+        if self.reads_foreign {
+            self.reads_foreign = false;
+            self.names.clear();
+            self.foreign.clear();
+            self.whole.clear();
+        }
     }
 }
 
