@@ -140,7 +140,9 @@ impl Measure<'_> {
             Form::RegionRound { .. } => 1,
             Form::RegionSave { site } => region_save(&stream.saves[site]),
             Form::ArrayBase { .. } => 19,
-            Form::RegionFinish { .. } => 9 + CALL,
+            Form::ArrayCell { .. } => 16,
+            Form::ArrayCopy { .. } => 28 + CALL,
+            Form::RegionFinish { .. } => 26 + CALL,
             Form::RegionEnd { site } => region_end(&stream.regions[site]),
             Form::SegmentEnd { site } => segment_end(&stream.segments[site]),
             Form::Jump { .. } | Form::BackJump { .. } | Form::Branch { .. } | Form::BackBranch { .. } => CHARGE + 1,
@@ -162,7 +164,7 @@ impl Measure<'_> {
             Form::IElem { .. } | Form::PElem { .. } | Form::PrimalElem { .. } => 10,
             Form::Pack { site, .. } => recorded(37, 4) + self.object(&stream.objects[site]),
             Form::Build { .. } => 6 + CALL,
-            Form::Push { .. } | Form::IPush { .. } | Form::PPush { .. } => recorded(23, 4),
+            Form::Push { .. } | Form::PrimalPush { .. } | Form::IPush { .. } | Form::PPush { .. } => recorded(23, 4),
             Form::Finish { .. } => 5 + CALL,
         }
     }
@@ -242,6 +244,8 @@ fn word(output: OutputWord) -> u64 {
 fn pure_size(inst: Pure, lenient: bool) -> u64 {
     match inst {
         Pure::PrimalMov { .. } | Pure::PrimalConst { .. } | Pure::IMov { .. } | Pure::IConst { .. } => 1,
+        Pure::KeptObject { .. } => 1,
+        Pure::KeptElem { .. } => 3,
         Pure::Scalar(inst) => scalar(inst.op, lenient),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::shared::{scalar_symbol, signature, type_of};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Signature, Type, Value};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -106,6 +106,18 @@ impl<'a> Emit<'a> {
             FuncId::from_u32(0)
         });
         self.module.declare_func_in_func(id, self.b.func)
+    }
+
+    /// The object in a cell that a record refers to.
+    pub(crate) fn kept_object(&mut self, cell: Value) -> Value {
+        self.b.ins().load(I64, UNALIGNED, cell, 0)
+    }
+
+    /// The primal of an element of the array of reals at an address.
+    pub(crate) fn kept_element(&mut self, object: Value, index: Value) -> Value {
+        let offset = self.b.ins().ishl_imm_u(index, 3);
+        let place = self.b.ins().iadd(object, offset);
+        self.b.ins().load(F64, UNALIGNED, place, 8 * layout::ARRAY_HEADER as i32)
     }
 
     /// Calls a helper; its result, if it has one.

@@ -55,7 +55,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
 
 /// The parts of a stream of which several rounds are written out, and how many.
 pub(crate) fn counted_loops(stream: &Stream) -> Vec<(RangeInclusive<usize>, u64)> {
-    tight::loops(stream, &starts(&stream.blocks())).into_values().filter_map(|tight| tight.rounds_written()).collect()
+    let found = tight::loops(stream, &starts(&stream.blocks()), &tight::constants(stream));
+    found.into_values().filter_map(|tight| tight.rounds_written()).collect()
 }
 
 /// Where the current position is shown to a backtrace from: function and stream position go there.
@@ -82,6 +83,8 @@ struct Function<'e, 'a> {
     tags: Vec<Option<u16>>,
     /// Loops in which no reference changes and nothing allocates, by the position of their head.
     tight: BTreeMap<Position, TightLoop>,
+    /// Integer registers that hold one number throughout.
+    constants: BTreeMap<u16, i64>,
     /// The one that is being written.
     inside: Option<TightLoop>,
     /// The round of a counted loop that is written, if it is one of several that run without tests.
@@ -122,7 +125,8 @@ impl<'e, 'a> Function<'e, 'a> {
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
         let code = stream.blocks();
-        let tight = tight::loops(stream, &starts(&code));
+        let constants = tight::constants(stream);
+        let tight = tight::loops(stream, &starts(&code), &constants);
         let blocks = code.iter().map(|block| (block.start, emit.b.create_block())).collect();
         let mut exit = || {
             let block = emit.cold_block();
@@ -144,6 +148,7 @@ impl<'e, 'a> Function<'e, 'a> {
             lens: vec![None; stream.refs],
             tags: vec![None; stream.refs],
             tight,
+            constants,
             inside: None,
             group: None,
             code,
@@ -419,6 +424,8 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::RegionSave { site } => self.region_save(&stream.saves[site]),
             Form::ArrayBase { dst, array } => self.array_base(dst, array),
+            Form::ArrayCell { dst, array } => self.array_cell(dst, array),
+            Form::ArrayCopy { dst, array } => self.array_copy(dst, array),
             Form::RegionFinish { dst, builder, first, len, active } => {
                 self.region_finish((dst, builder), first, len, active);
             }
@@ -500,16 +507,17 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.set_reference(dst.0, value);
             }
             Form::Pack { dst, site } => self.pack(dst.0, &stream.objects[site]),
-            Form::Build { dst, capacity, element } => {
+            Form::Build { dst, capacity, element, words } => {
                 let capacity = self.int(capacity.0);
-                let element = self.emit.int(element as i64);
+                let [element, words] = [element as i64, i64::from(words)].map(|value| self.emit.int(value));
                 let roots = self.roots();
-                let builder = self.emit.value_of(Helper::Build, &[self.context, capacity, element, roots]);
+                let builder = self.emit.value_of(Helper::Build, &[self.context, capacity, element, words, roots]);
                 self.stop_if_null(builder);
                 self.forget_refs();
                 self.set_reference(dst.0, builder);
             }
-            Form::Push { builder, value } => self.push_real(builder, value),
+            Form::Push { builder, value } => self.push_real(builder, value, true),
+            Form::PrimalPush { builder, value } => self.push_real(builder, value, false),
             Form::IPush { builder, value } => self.push_int(builder, value),
             Form::PPush { builder, value } => self.push_reference(builder, value),
             Form::Finish { dst, builder } => {
@@ -539,6 +547,16 @@ impl<'e, 'a> Function<'e, 'a> {
                 let value = self.emit.int(value);
                 self.set_int(dst.0, value);
             }
+            Pure::KeptObject { dst, cell } => {
+                let cell = self.int(cell.0);
+                let object = self.emit.kept_object(cell);
+                self.set_int(dst.0, object);
+            }
+            Pure::KeptElem { dst, object, index } => {
+                let (object, index) = (self.int(object.0), self.int(index.0));
+                let element = self.emit.kept_element(object, index);
+                self.set_real(dst.0, element);
+            }
             Pure::Scalar(inst) => self.scalar(&inst),
         }
     }
@@ -546,7 +564,12 @@ impl<'e, 'a> Function<'e, 'a> {
     fn scalar(&mut self, inst: &ScalarInst) {
         let args: Vec<Value> = inst.args().iter().map(|reg| self.operand(reg.bank, reg.index)).collect();
         let real = inst.dst.bank == Bank::Real;
-        let result = if inst.op.info().traps {
+        let divisor = inst.args().get(1).and_then(|divisor| self.constants.get(&divisor.index)).copied();
+        let result = if matches!(inst.op, Op::IDiv | Op::IRem)
+            && let Some(divisor @ 1..) = divisor
+        {
+            self.emit.divide(inst.op, args[0], (args[1], Some(divisor)))
+        } else if inst.op.info().traps {
             self.trapping_scalar(inst.op, &args, if real { F64 } else { I64 })
         } else {
             self.emit.scalar(inst.op, &args)

@@ -13,8 +13,8 @@ use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
 use dualvm_vm::native::{
-    BlockAdjoint, BuilderAdjoint, Edge, Inst, Pure, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED, RegionCode,
-    RegionRun, Stream,
+    BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, Inst, Pure, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED,
+    RegionCode, RegionRun, Stream,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -30,7 +30,8 @@ const GROUPED_MAX: usize = 100;
 /// Whether rounds of a block are written out: it is a loop of its own.
 fn is_grouped(number: usize, block: &BlockAdjoint) -> bool {
     let alone = |edge: &Edge| edge.from == Some(number as u16) && edge.numbers().bytes() == 0;
-    block.rounds.is_some() && block.code.len() <= GROUPED_MAX && matches!(&*block.again, [edge] if alone(edge))
+    let small = block.code.len() <= GROUPED_MAX && !block.copies();
+    block.rounds.is_some() && small && matches!(&*block.again, [edge] if alone(edge))
 }
 
 /// How often a block is written out.
@@ -105,18 +106,27 @@ fn entries(code: &RegionCode) -> BTreeSet<u16> {
     code.exits.iter().chain(again).chain(skipped).filter_map(|edge| edge.from).collect()
 }
 
-/// A round of several that are written out.
-struct InGroup<'g> {
-    /// Where arrays begin that the loop doesn't change.
-    arrays: &'g BTreeMap<u16, (Value, Value)>,
+/// What the rounds of a loop don't change.
+struct Hoisted {
+    /// Where arrays begin, as in [`Writer::elements`].
+    arrays: BTreeMap<u16, (Value, Value)>,
     /// What the rounds compute from what they don't change, and which instructions do that.
-    known: &'g Registers,
-    unchanged: &'g [bool],
-    /// Where the trail ends and how many rounds are left, before all of them.
-    at: Value,
-    left: Value,
-    /// How many of them have run.
-    done: i64,
+    known: Registers,
+    unchanged: Vec<bool>,
+}
+
+/// Where a round stands in the trail.
+enum Trailing {
+    /// Where the trail ends and where its part begins, before the round.
+    Single([Value; 2]),
+    /// As one of several that are written out.
+    Group {
+        /// Where the trail ends and how many rounds are left, before all of them.
+        at: Value,
+        left: Value,
+        /// How many of them have run.
+        done: i64,
+    },
 }
 
 struct Writer<'w, 'a> {
@@ -226,6 +236,12 @@ impl Writer<'_, '_> {
 
     /// Goes back by so many bytes of the trail. Returns where they stand; the trail's end is not moved yet.
     fn back(&mut self, bytes: usize) -> Value {
+        let at = self.end_of_part();
+        self.emit.b.ins().iadd_imm_s(at, -(bytes as i64))
+    }
+
+    /// Where the trail ends: in the part before this one if this one is empty.
+    fn end_of_part(&mut self) -> Value {
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         let empty = self.emit.b.ins().icmp(IntCC::Equal, at, start);
         let (before, ready) = (self.emit.cold_block(), self.emit.b.create_block());
@@ -243,47 +259,113 @@ impl Writer<'_, '_> {
         self.emit.b.def_var(self.start, begin);
         self.emit.b.ins().jump(ready, &[]);
         self.emit.b.switch_to_block(ready);
-        let at = self.emit.b.use_var(self.at);
-        self.emit.b.ins().iadd_imm_s(at, -(bytes as i64))
+        self.emit.b.use_var(self.at)
+    }
+
+    /// Goes back over the copy of an array of this length, if there is one.
+    fn back_over_copy(&mut self, len: Value) {
+        let (copied, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let long = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, len, COPIED_MAX as i64);
+        self.emit.b.ins().brif(long, done, &[], copied, &[]);
+        self.emit.b.switch_to_block(copied);
+        let at = self.end_of_part();
+        // A cell and the elements.
+        let bytes = self.emit.b.ins().ishl_imm_u(len, 3);
+        let bytes = self.emit.b.ins().iadd_imm_s(bytes, 8);
+        let at = self.emit.b.ins().isub(at, bytes);
+        self.emit.b.def_var(self.at, at);
+        self.emit.b.ins().jump(done, &[]);
+        self.emit.b.switch_to_block(done);
     }
 
     fn block(&mut self, number: usize, block: &BlockAdjoint) {
         self.emit.b.switch_to_block(self.blocks[number]);
         if is_grouped(number, block) {
-            self.group(number, block);
-        }
-        let bytes = block.saved.bytes();
-        let from = if bytes > 0 { self.back(bytes) } else { self.emit.b.use_var(self.at) };
-        self.round(number, block, (from, 0), None);
-        match block.rounds {
-            Some(rounds) => {
-                let left = self.count_round(rounds);
-                let again = self.emit.b.create_block();
-                self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
-                self.emit.b.switch_to_block(again);
-                self.edges(&block.again, true);
+            self.loop_of_one_block(number, block);
+        } else {
+            self.single(number, block, None);
+            match block.rounds {
+                Some(rounds) => {
+                    let left = self.count_round(rounds);
+                    let again = self.emit.b.create_block();
+                    self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
+                    self.emit.b.switch_to_block(again);
+                    self.edges(&block.again, true);
+                }
+                None => _ = self.emit.b.ins().jump(self.starts[number], &[]),
             }
-            None => _ = self.emit.b.ins().jump(self.starts[number], &[]),
         }
         self.emit.b.switch_to_block(self.starts[number]);
         self.edges(&block.before, false);
     }
 
-    /// Writes rounds of a loop of one block that test nothing but for NaN. They run as long as there is one more round,
-    /// and the trail of all of them stands in this slab.
-    fn group(&mut self, number: usize, block: &BlockAdjoint) {
+    /// Writes the adjoint of a block, once.
+    fn single(&mut self, number: usize, block: &BlockAdjoint, hoisted: Option<&Hoisted>) {
+        let before = [self.at, self.start].map(|variable| self.emit.b.use_var(variable));
+        let bytes = block.saved.bytes();
+        let from = if bytes > 0 { self.back(bytes) } else { self.emit.b.use_var(self.at) };
+        self.round(number, block, (from, 0), Trailing::Single(before), hoisted);
+    }
+
+    /// Writes a loop of one block. What its rounds don't change is computed where it begins. They run in groups, which
+    /// test nothing but for NaN, as long as there are so many and their part of the trail stands in this slab, and else
+    /// one by one.
+    fn loop_of_one_block(&mut self, number: usize, block: &BlockAdjoint) {
         let rounds = block.rounds.expect("a loop counts its rounds");
-        let (group, single) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let hoisted = self.hoisted(block);
+        let (head, group, single) =
+            (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
+        self.emit.b.ins().jump(head, &[]);
+
+        self.emit.b.switch_to_block(head);
         let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
-        let enough = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, GROUP);
+        let mut room = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, GROUP);
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
-        let here = self.emit.b.ins().isub(at, start);
         let bytes = block.saved.bytes() as i64;
-        let all = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, GROUP * bytes);
-        let room = self.emit.b.ins().band(enough, all);
+        if bytes > 0 {
+            let here = self.emit.b.ins().isub(at, start);
+            let all = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, GROUP * bytes);
+            room = self.emit.b.ins().band(room, all);
+        }
         self.emit.b.ins().brif(room, group, &[], single, &[]);
+
         self.emit.b.switch_to_block(group);
-        // Where arrays begin that the loop doesn't change.
+        // How far the rounds are is written where they end only.
+        for done in 0..GROUP {
+            let trailing = Trailing::Group { at, left, done };
+            self.round(number, block, (at, -(done + 1) * bytes), trailing, Some(&hoisted));
+        }
+        let (at, left) = self.after((at, left), GROUP, bytes);
+        self.emit.b.def_var(self.at, at);
+        self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
+        self.rounds_on(number, left, (GROUP, head));
+
+        self.emit.b.switch_to_block(single);
+        self.single(number, block, Some(&hoisted));
+        let left = self.count_round(rounds);
+        self.rounds_on(number, left, (1, head));
+    }
+
+    /// Goes on with the rounds of a loop of one block, if there are any left after so many.
+    fn rounds_on(&mut self, number: usize, left: Value, (done, head): (i64, Block)) {
+        let again = self.emit.b.create_block();
+        self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
+        self.emit.b.switch_to_block(again);
+        self.spend(done, number, head);
+    }
+
+    /// Goes on at `to` after rounds of a loop, unless it is time for a look at the clock.
+    fn spend(&mut self, rounds: i64, number: usize, to: Block) {
+        let left = self.emit.b.use_var(self.budget);
+        let left = self.emit.b.ins().iadd_imm_s(left, -rounds);
+        self.emit.b.def_var(self.budget, left);
+        let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
+        let number = self.emit.int(number as i64);
+        self.emit.b.ins().brif(more, to, &[], self.paused, &[number.into()]);
+    }
+
+    /// Computes what the rounds of a loop of one block don't change.
+    fn hoisted(&mut self, block: &BlockAdjoint) -> Hoisted {
         let mut arrays = BTreeMap::new();
         let written: BTreeSet<Reg> = block.code.iter().filter_map(Inst::pure_result).collect();
         for element in &block.elements {
@@ -301,22 +383,7 @@ impl Writer<'_, '_> {
         for n in (0..block.code.len()).filter(|&n| unchanged[n]) {
             known.run(self.emit, &block.code[n], lenient[n]);
         }
-        // How far the rounds are is written where they end only.
-        let in_group = |done: i64| InGroup { arrays: &arrays, known: &known, unchanged: &unchanged, at, left, done };
-        for done in 0..GROUP {
-            self.round(number, block, (at, -(done + 1) * bytes), Some(in_group(done)));
-        }
-        let (at, left) = self.after(&in_group(GROUP), bytes);
-        self.emit.b.def_var(self.at, at);
-        self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
-        let left = self.emit.b.use_var(self.budget);
-        let left = self.emit.b.ins().iadd_imm_s(left, -GROUP);
-        self.emit.b.def_var(self.budget, left);
-        let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
-        let number_value = self.emit.int(number as i64);
-        let to = self.blocks[number];
-        self.emit.b.ins().brif(more, to, &[], self.paused, &[number_value.into()]);
-        self.emit.b.switch_to_block(single);
+        Hoisted { arrays, known, unchanged }
     }
 
     fn count_round(&mut self, rounds: u16) -> Value {
@@ -328,9 +395,9 @@ impl Writer<'_, '_> {
     }
 
     /// Where the trail ends and how many rounds are left after so many rounds of a group.
-    fn after(&mut self, group: &InGroup<'_>, bytes: i64) -> (Value, Value) {
-        let at = self.emit.b.ins().iadd_imm_s(group.at, -group.done * bytes);
-        (at, self.emit.b.ins().iadd_imm_s(group.left, -group.done))
+    fn after(&mut self, (at, left): (Value, Value), done: i64, bytes: i64) -> (Value, Value) {
+        let at = self.emit.b.ins().iadd_imm_s(at, -done * bytes);
+        (at, self.emit.b.ins().iadd_imm_s(left, -done))
     }
 
     /// For each instruction of a block, whether it computes the same in all rounds.
@@ -384,10 +451,17 @@ impl Writer<'_, '_> {
     }
 
     /// Writes what a block's adjoint computes. What the block has saved stands at so many bytes from an address.
-    fn round(&mut self, number: usize, block: &BlockAdjoint, from: (Value, i64), group: Option<InGroup<'_>>) {
-        let mut registers = match &group {
-            Some(group) => {
-                let mut registers = group.known.clone();
+    fn round(
+        &mut self,
+        number: usize,
+        block: &BlockAdjoint,
+        from: (Value, i64),
+        trailing: Trailing,
+        hoisted: Option<&Hoisted>,
+    ) {
+        let mut registers = match hoisted {
+            Some(hoisted) => {
+                let mut registers = hoisted.known.clone();
                 self.fetch_lasting(&mut registers);
                 registers
             }
@@ -404,11 +478,14 @@ impl Writer<'_, '_> {
             registers.ints[int + n] = Some(value);
         }
         let lasting = registers.clone();
+        if block.copies() {
+            self.emit.b.def_var(self.at, place);
+        }
         for step in &block.builders {
             self.builder(step, &mut registers);
         }
         let lenient = lenient_products(self.code.reals, &block.code);
-        let is_known = |n: usize| group.as_ref().is_some_and(|group| group.unchanged[n]);
+        let is_known = |n: usize| hoisted.is_some_and(|hoisted| hoisted.unchanged[n]);
         for (n, inst) in block.code.iter().enumerate().filter(|&(n, _)| !is_known(n)) {
             registers.run(self.emit, inst, lenient[n]);
         }
@@ -426,18 +503,25 @@ impl Writer<'_, '_> {
             let here = self.emit.b.current_block().expect("a block is being written");
             self.emit.b.switch_to_block(failed);
             let number = self.emit.int(number as i64);
-            if let (Some(group), Some(rounds)) = (&group, block.rounds) {
-                let (at, left) = self.after(group, block.saved.bytes() as i64);
-                self.emit.b.def_var(self.at, at);
-                self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
+            match trailing {
+                Trailing::Single([at, start]) => {
+                    self.emit.b.def_var(self.at, at);
+                    self.emit.b.def_var(self.start, start);
+                }
+                Trailing::Group { at, left, done } => {
+                    let (at, left) = self.after((at, left), done, block.saved.bytes() as i64);
+                    self.emit.b.def_var(self.at, at);
+                    let rounds = block.rounds.expect("a group is of rounds");
+                    self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
+                }
             }
             self.emit.b.ins().jump(self.undone, &[number.into()]);
             self.emit.b.switch_to_block(here);
         }
-        if group.is_none() {
+        if matches!(trailing, Trailing::Single(_)) && !block.copies() {
             self.emit.b.def_var(self.at, place);
         }
-        let arrays = group.map_or_else(BTreeMap::new, |group| group.arrays.clone());
+        let arrays = hoisted.map_or_else(BTreeMap::new, |hoisted| hoisted.arrays.clone());
         self.elements(block, &registers, arrays);
         for inst in &block.moves {
             registers.run(self.emit, inst, false);
@@ -457,7 +541,10 @@ impl Writer<'_, '_> {
     /// Goes back over what a block did with a builder.
     fn builder(&mut self, step: &BuilderAdjoint, registers: &mut Registers) {
         match step {
-            BuilderAdjoint::Finish { builder, first, len } => {
+            BuilderAdjoint::Finish { builder, first, len, copied } => {
+                if *copied {
+                    self.back_over_copy(registers.int(*len));
+                }
                 for (to, from) in [(builder.first, *first), (builder.left, *len)] {
                     registers.ints[usize::from(to)] = Some(registers.int(from));
                 }
@@ -573,6 +660,11 @@ impl Writer<'_, '_> {
         let (skip, run) = (self.emit.b.create_block(), self.emit.b.create_block());
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         let rounds = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
+        if guard.bytes == 0 {
+            self.emit.b.ins().brif(idle, self.starts[number], &[], run, &[]);
+            self.emit.b.switch_to_block(run);
+            return;
+        }
         let bytes = self.emit.b.ins().imul_imm_s(rounds, guard.bytes as i64);
         let here = self.emit.b.ins().isub(at, start);
         let all = self.emit.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, bytes, here);
@@ -608,12 +700,7 @@ impl Writer<'_, '_> {
             self.guard(usize::from(from));
         }
         if again {
-            let left = self.emit.b.use_var(self.budget);
-            let left = self.emit.b.ins().iadd_imm_s(left, -1);
-            self.emit.b.def_var(self.budget, left);
-            let number = self.emit.int(i64::from(from));
-            let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
-            self.emit.b.ins().brif(more, to, &[], self.paused, &[number.into()]);
+            self.spend(1, usize::from(from), to);
         } else {
             self.emit.b.ins().jump(to, &[]);
         }

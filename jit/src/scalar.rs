@@ -4,7 +4,7 @@
 use crate::emit::Emit;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::F64;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Value};
 use dualvm_vm::isa::Op;
 use dualvm_vm::math::TANH_SLOPE_BOUND;
 
@@ -54,6 +54,11 @@ impl Emit<'_> {
             Op::IMin => self.b.ins().smin(a, b),
             Op::IMax => self.b.ins().smax(a, b),
             Op::ToReal => self.b.ins().fcvt_from_sint(F64, a),
+            // Divisors of what can't trap are positive constants, which may have been loaded.
+            Op::IDiv | Op::IRem => {
+                let divisor = self.constant(b);
+                self.divide(op, a, (b, divisor))
+            }
             _ => self.call_scalar(op, args),
         }
     }
@@ -70,6 +75,36 @@ impl Emit<'_> {
 
     pub(crate) fn select(&mut self, condition: Value, a: Value, b: Value) -> Value {
         self.b.ins().select(condition, a, b)
+    }
+
+    /// The number that a value is, if it is a constant.
+    fn constant(&self, value: Value) -> Option<i64> {
+        let dfg = &self.b.func.dfg;
+        match dfg.insts[dfg.value_def(value).inst()?] {
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits()),
+            _ => None,
+        }
+    }
+
+    /// Integer division by a positive constant, whether it is known here or not: rounds towards zero.
+    pub(crate) fn divide(&mut self, op: Op, a: Value, (b, divisor): (Value, Option<i64>)) -> Value {
+        let Some(divisor) = divisor.filter(|&divisor| divisor > 0 && (divisor as u64).is_power_of_two()) else {
+            return if op == Op::IDiv { self.b.ins().sdiv(a, b) } else { self.b.ins().srem(a, b) };
+        };
+        let shift = i64::from(divisor.trailing_zeros());
+        if shift == 0 {
+            return if op == Op::IDiv { a } else { self.int(0) };
+        }
+        // Negative numbers are moved up by one less than the divisor.
+        let sign = self.b.ins().sshr_imm_u(a, 63);
+        let less = self.b.ins().ushr_imm_u(sign, 64 - shift);
+        let moved = self.b.ins().iadd(a, less);
+        let quotient = self.b.ins().sshr_imm_u(moved, shift);
+        if op == Op::IDiv {
+            return quotient;
+        }
+        let multiple = self.b.ins().ishl_imm_u(quotient, shift);
+        self.b.ins().isub(a, multiple)
     }
 
     /// `b` if it compares so with `a` or is NaN, else `a`: NaN if either is.

@@ -120,6 +120,13 @@ impl Registers {
             Pure::IConst { dst, value } => self.ints[dst.index()] = Some(emit.int(value)),
             Pure::PrimalMov { dst, src } => self.reals[dst.index()] = Some(self.real(src.0)),
             Pure::IMov { dst, src } => self.ints[dst.index()] = Some(self.int(src.0)),
+            Pure::KeptObject { dst, cell } => {
+                self.ints[dst.index()] = Some(emit.kept_object(self.int(cell.0)));
+            }
+            Pure::KeptElem { dst, object, index } => {
+                let element = emit.kept_element(self.int(object.0), self.int(index.0));
+                self.reals[dst.index()] = Some(element);
+            }
             Pure::Scalar(inst) => {
                 let value = |reg: &Reg| if reg.bank == Bank::Real { self.real(reg.index) } else { self.int(reg.index) };
                 let args: Vec<Value> = inst.args().iter().map(value).collect();
@@ -133,7 +140,7 @@ impl Registers {
 
 /// An instruction of derived code.
 pub(crate) fn pure(inst: &Inst) -> Pure {
-    inst.pure().expect("derived code touches registers only")
+    inst.pure().expect("derived code is pure")
 }
 
 /// For each instruction, whether it is a strong product whose NaN would show in the results, and which may be written
@@ -147,6 +154,7 @@ pub(crate) fn lenient_products(registers: usize, code: &[Inst]) -> Vec<bool> {
             Pure::PrimalMov { dst, .. } => (dst.into(), true, false),
             Pure::Scalar(inst) => (inst.dst, hands_nan_on(inst.op), inst.op == Op::StrongMul),
             Pure::IMov { .. } | Pure::PrimalConst { .. } | Pure::IConst { .. } => continue,
+            Pure::KeptObject { .. } | Pure::KeptElem { .. } => continue,
         };
         let result_shows = result.bank == Bank::Real && shows[usize::from(result.index)];
         inst.for_each_reg(&Stream::default(), |reg, def| {

@@ -35,8 +35,8 @@ pub use crate::preparation::pressure::BlockPressure;
 pub use crate::records::Numbers;
 pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopFrame, LoopLayout, LoopSite, PushSite};
 pub use crate::records::region::{
-    BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RegionLayout, RegionPush,
-    RegionSite, SaveSite,
+    BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RegionLayout,
+    RegionPush, RegionSite, SaveSite,
 };
 pub use crate::records::segment::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
 

@@ -18,11 +18,12 @@ mod tree;
 
 pub(crate) use imports::{ForeignArray, Imported, Reads};
 use region::OpenRegion;
-pub use region::STRIP_MAX;
+pub use region::{STRIP_MAX, UNCHECKED_MAX};
 pub(crate) use slabs::Written;
 pub(crate) use task::Parked;
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
 
+use crate::memory::heap::Ref;
 use crate::memory::kept::Kept;
 use crate::memory::pool::SlabPool;
 use crate::records::{Kind, TRAILER_BYTES, link, pack, strip};
@@ -101,6 +102,8 @@ impl Tape {
     pub(crate) const SWEEP_COST: usize = offset_of!(Tape, task.sweep_cost);
     pub(crate) const BYTES: usize = offset_of!(Tape, task.bytes);
     pub(crate) const OWNER: usize = offset_of!(Tape, task.owner);
+    pub(crate) const KEPT_TOP: usize = offset_of!(Tape, slabs.kept) + Kept::TOP;
+    pub(crate) const KEPT_END: usize = offset_of!(Tape, slabs.kept) + Kept::END;
     pub(crate) const LOOP_ACTIVE: usize = offset_of!(Tape, open_loop.active);
     pub(crate) const LOOP_ITERATIONS: usize = offset_of!(Tape, open_loop.iterations);
     pub(crate) const LOOP_ENTRIES: usize = offset_of!(Tape, open_loop.entries);
@@ -184,6 +187,25 @@ impl Tape {
     #[inline(always)]
     pub(crate) fn kept(&mut self) -> &mut Kept {
         &mut self.slabs.kept
+    }
+
+    /// A cell with an object, which lives as long as the tape.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, object: Ref) -> Result<*const Ref, Limit> {
+        loop {
+            if let Some(cell) = self.slabs.kept.keep(object) {
+                self.task.bytes = self.task.bytes.wrapping_add(size_of::<Ref>() as u64);
+                return Ok(cell);
+            }
+            self.make_room_to_keep()?;
+        }
+    }
+
+    /// Makes room for more cells.
+    #[cold]
+    pub(crate) fn make_room_to_keep(&mut self) -> Result<(), Limit> {
+        self.slabs.kept.make_room();
+        self.slabs.check(self.task.next_slot)
     }
 
     fn stretch_bytes(&self) -> u64 {

@@ -1,10 +1,12 @@
 //! Objects: making them in the current slab, reading fields and elements, appending to builders.
 
+use super::tight::Pushes;
 use super::{Function, cell};
 use crate::emit::TRUSTED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::helpers::{Helper, NO_WORD};
 use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
@@ -280,11 +282,13 @@ impl Function<'_, '_> {
     }
 
     /// Makes sure that a builder has room for an element.
-    fn push_room(&mut self, builder: RefReg) -> Room {
-        let builder = self.reference(builder.0);
+    fn push_room(&mut self, register: RefReg) -> Room {
+        if let Some(pushes) = self.inside.as_ref().and_then(|inside| inside.pushes_to(register.0)) {
+            return self.tight_room(pushes);
+        }
+        let builder = self.reference(register.0);
         let header = self.emit.load(I64, builder, 0);
-        let kind = self.emit.b.ins().band_imm_u(header, layout::KIND as i64);
-        let finished = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, kind, layout::BUILDER as i64);
+        let finished = self.is_finished(header);
         self.trap_if(finished, |this| {
             this.emit.call(Helper::TrapFinished, &[this.context]);
         });
@@ -294,30 +298,78 @@ impl Function<'_, '_> {
         self.trap_if(full, |this| {
             this.emit.call(Helper::TrapFull, &[this.context, capacity]);
         });
-        let offset = self.emit.b.ins().ishl_imm_u(len, 3);
-        let place = self.emit.b.ins().iadd(builder, offset);
-        Room { builder, place, len, capacity }
+        let place = self.element_of(builder, len);
+        Room { builder, place, at: cell(ARRAY_HEADER), len, capacity, pushes: None }
+    }
+
+    /// The same in a tight loop, whose builder's length is in a register.
+    fn tight_room(&mut self, pushes: Pushes) -> Room {
+        let Pushes { builder, room: capacity, len: variable, .. } = pushes;
+        if let Some(group) = &mut self.group {
+            // There is room for what all rounds push.
+            let (first, pushed) = (group.first_len, group.pushed);
+            group.pushed += 1;
+            let place = self.element_of(builder, first);
+            let len = self.emit.b.ins().iadd_imm_s(first, pushed as i64);
+            return Room { builder, place, at: cell(ARRAY_HEADER + pushed), len, capacity, pushes: Some(variable) };
+        }
+        let len = self.emit.b.use_var(variable);
+        let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
+        self.trap_if(full, |this| {
+            let header = this.emit.load(I64, builder, 0);
+            let finished = this.is_finished(header);
+            let (of_finished, of_full, done) = (this.emit.cold_block(), this.emit.cold_block(), this.emit.cold_block());
+            this.emit.b.ins().brif(finished, of_finished, &[], of_full, &[]);
+            this.emit.b.switch_to_block(of_finished);
+            this.emit.call(Helper::TrapFinished, &[this.context]);
+            this.emit.b.ins().jump(done, &[]);
+            this.emit.b.switch_to_block(of_full);
+            this.emit.call(Helper::TrapFull, &[this.context, capacity]);
+            this.emit.b.ins().jump(done, &[]);
+            this.emit.b.switch_to_block(done);
+        });
+        let place = self.element_of(builder, len);
+        Room { builder, place, at: cell(ARRAY_HEADER), len, capacity, pushes: Some(variable) }
+    }
+
+    /// Whether something with this header is no builder any more.
+    pub(super) fn is_finished(&mut self, header: Value) -> Value {
+        let kind = self.emit.b.ins().band_imm_u(header, layout::KIND as i64);
+        self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, kind, layout::BUILDER as i64)
+    }
+
+    /// Where an element stands, but for the header.
+    fn element_of(&mut self, array: Value, index: Value) -> Value {
+        let offset = self.emit.b.ins().ishl_imm_u(index, 3);
+        self.emit.b.ins().iadd(array, offset)
     }
 
     /// Puts an element into its place.
     fn append(&mut self, room: &Room, value: Value) {
-        self.emit.store(value, room.place, cell(ARRAY_HEADER));
+        self.emit.store(value, room.place, room.at);
     }
 
     fn count_element(&mut self, room: &Room) {
         let len = self.emit.b.ins().iadd_imm_s(room.len, 1);
+        match room.pushes {
+            // A group counts its elements when all have been pushed.
+            Some(_) if self.group.is_some() => return,
+            Some(variable) => self.emit.b.def_var(variable, len),
+            None => {}
+        }
         self.emit.store(len, room.builder, cell(LEN));
     }
 
-    pub(super) fn push_real(&mut self, builder: RefReg, value: RealReg) {
+    /// Pushes a real, with its word if the builder keeps words.
+    pub(super) fn push_real(&mut self, builder: RefReg, value: RealReg, with_word: bool) {
         let room = self.push_room(builder);
         let primal = self.real(value.0);
         self.append(&room, primal);
-        if self.request.mode.is_recording() {
+        if with_word {
             let word = self.word(value.0);
             let elements = self.emit.b.ins().ishl_imm_u(room.capacity, 3);
             let place = self.emit.b.ins().iadd(room.place, elements);
-            self.emit.store(word, place, cell(ARRAY_HEADER));
+            self.emit.store(word, place, room.at);
         }
         self.count_element(&room);
     }
@@ -347,8 +399,11 @@ impl Function<'_, '_> {
 /// Room for an element of a builder.
 struct Room {
     builder: Value,
-    /// Where the element goes, but for the header.
+    /// Where the element goes: an address and an offset from there.
     place: Value,
+    at: i32,
     len: Value,
     capacity: Value,
+    /// Where the builder's length is in a register, that one.
+    pushes: Option<Variable>,
 }

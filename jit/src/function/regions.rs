@@ -10,11 +10,13 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use dualvm_vm::native::helpers::Helper;
-use dualvm_vm::native::layout::{self, FIRST, LEN, OWNER, TRAIL_END_BYTES};
+use dualvm_vm::native::layout::{self, ARRAY_HEADER, FIRST, LEN, OWNER, TRAIL_END_BYTES, UNCHECKED_MAX};
 use dualvm_vm::native::{IntReg, OutputWord, RefReg, RegionSite, SaveSite, Site};
 
 /// What fills a trail up takes fewer bytes.
 const PADDING_MAX: usize = 4;
+/// Arrays of more elements are finished and copied by helpers.
+const SHORT_MAX: i64 = UNCHECKED_MAX as i64;
 
 impl Function<'_, '_> {
     /// Takes over a region that the interpreter has begun.
@@ -161,16 +163,132 @@ impl Function<'_, '_> {
         self.set_int(dst.0, result);
     }
 
-    /// Turns a builder that the region has begun into an array.
+    /// A cell with an array, for the trail.
+    pub(super) fn array_cell(&mut self, dst: IntReg, array: RefReg) {
+        let array = self.reference(array.0);
+        let (keep, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let cell = self.emit.b.append_block_param(done, I64);
+        let none = self.emit.int(0);
+        let active = self.emit.b.use_var(self.open_loop.active);
+        self.emit.b.ins().brif(active, keep, &[], done, &[none.into()]);
+        self.emit.b.switch_to_block(keep);
+        let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
+        let place = self.emit.b.append_block_param(ready, I64);
+        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
+        let end = self.emit.load(I64, self.context, layout::KEPT_END);
+        let full = self.emit.b.ins().icmp(IntCC::Equal, top, end);
+        self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
+        self.emit.b.switch_to_block(slow);
+        let status = self.emit.call_cold(Helper::KeepRoom, &[self.context]);
+        self.trap_if(status, |_| ());
+        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
+        self.emit.b.ins().jump(ready, &[top.into()]);
+        self.emit.b.switch_to_block(ready);
+        self.emit.store(array, place, 0);
+        let next = self.emit.b.ins().iadd_imm_s(place, 8);
+        self.emit.store(next, self.context, layout::KEPT_TOP);
+        self.add_to_counter(layout::TAPE_BYTES, 8);
+        self.emit.b.ins().jump(done, &[place.into()]);
+        self.emit.b.switch_to_block(done);
+        self.set_int(dst.0, cell);
+    }
+
+    /// A cell with a copy of an array in the trail. Short ones are copied here.
+    pub(super) fn array_copy(&mut self, dst: IntReg, array: RefReg) {
+        let len = self.len(array.0);
+        let array = self.reference(array.0);
+        let (copy, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let result = self.emit.b.append_block_param(done, I64);
+        let none = self.emit.int(0);
+        let active = self.emit.b.use_var(self.open_loop.active);
+        self.emit.b.ins().brif(active, copy, &[], done, &[none.into()]);
+
+        self.emit.b.switch_to_block(copy);
+        let (here, slow) = (self.emit.b.create_block(), self.emit.cold_block());
+        let (top, end) = (self.emit.b.use_var(self.open_loop.top), self.emit.b.use_var(self.open_loop.end));
+        let bytes = self.emit.b.ins().ishl_imm_u(len, 3);
+        let free = self.emit.b.ins().isub(end, top);
+        let needed = self.emit.b.ins().iadd_imm_s(bytes, (8 + TRAIL_END_BYTES) as i64);
+        let fits = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, free, needed);
+        let short = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, len, SHORT_MAX);
+        let both = self.emit.b.ins().band(fits, short);
+        self.emit.b.ins().brif(both, here, &[], slow, &[]);
+
+        self.emit.b.switch_to_block(slow);
+        self.put_top();
+        let cell_of_copy = self.emit.value_of(Helper::ArrayCopy, &[self.context, array]);
+        let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, cell_of_copy, i64::MIN);
+        self.trap_if(stopped, |_| ());
+        self.fetch_slab();
+        self.emit.b.ins().jump(done, &[cell_of_copy.into()]);
+
+        self.emit.b.switch_to_block(here);
+        let (elements, header) = (self.emit.b.ins().iadd_imm_s(top, 8), i64::from(cell(ARRAY_HEADER)));
+        let object = self.emit.b.ins().iadd_imm_s(elements, -header);
+        self.emit.b.ins().store(UNALIGNED, object, top, 0);
+        let (head, body, copied) = (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
+        let offset = self.emit.b.append_block_param(head, I64);
+        self.emit.b.ins().jump(head, &[none.into()]);
+        self.emit.b.switch_to_block(head);
+        let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, offset, bytes);
+        self.emit.b.ins().brif(more, body, &[], copied, &[]);
+        self.emit.b.switch_to_block(body);
+        let from = self.emit.b.ins().iadd(array, offset);
+        let to = self.emit.b.ins().iadd(elements, offset);
+        let element = self.emit.load(I64, from, cell(ARRAY_HEADER));
+        self.emit.b.ins().store(UNALIGNED, element, to, 0);
+        let next = self.emit.b.ins().iadd_imm_s(offset, 8);
+        self.emit.b.ins().jump(head, &[next.into()]);
+        self.emit.b.switch_to_block(copied);
+        let after = self.emit.b.ins().iadd(elements, bytes);
+        self.emit.b.def_var(self.open_loop.top, after);
+        self.emit.b.ins().jump(done, &[top.into()]);
+        self.emit.b.switch_to_block(done);
+        self.set_int(dst.0, result);
+    }
+
+    /// Turns a builder that the region has begun into an array. Slots for a short one are given out here.
     pub(super) fn region_finish(&mut self, (dst, builder): (RefReg, RefReg), first: IntReg, len: IntReg, active: bool) {
         let array = self.reference(builder.0);
+        let count = self.emit.load(I64, array, cell(LEN));
+        let done = self.emit.b.create_block();
+        let slot = self.emit.b.append_block_param(done, I64);
+        if active {
+            let (here, slow) = (self.emit.b.create_block(), self.emit.b.create_block());
+            let header = self.emit.load(I64, array, 0);
+            let finished = self.is_finished(header);
+            let recorded = self.emit.b.use_var(self.open_loop.active);
+            let less = self.emit.b.ins().iadd_imm_s(count, -1);
+            let short = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, less, SHORT_MAX);
+            let unfinished = self.emit.b.ins().bxor_imm_u(finished, 1);
+            let plain = self.emit.b.ins().band(short, unfinished);
+            let plain = self.emit.truth(plain);
+            let plain = self.emit.b.ins().band(plain, recorded);
+            self.emit.b.ins().brif(plain, here, &[], slow, &[]);
+            self.emit.b.switch_to_block(here);
+            let slot = self.emit.load(I64, self.context, layout::TAPE_NEXT_SLOT);
+            let end = self.emit.b.ins().iadd(slot, count);
+            self.emit.store(end, self.context, layout::TAPE_NEXT_SLOT);
+            let before = self.emit.b.ins().uload32(UNALIGNED, self.context, layout::REGION_MADE);
+            let from = self.emit.select(before, before, slot);
+            self.emit.b.ins().istore32(UNALIGNED, from, self.context, layout::REGION_MADE);
+            self.emit.b.ins().istore32(UNALIGNED, end, self.context, layout::REGION_MADE + 4);
+            let task = self.emit.load(I64, self.context, layout::TASK);
+            self.emit.store(task, array, cell(OWNER));
+            let header = self.emit.b.ins().iadd_imm_s(header, -(layout::BUILDER_LESS_ARRAY as i64));
+            self.emit.store(header, array, 0);
+            self.emit.store(slot, array, cell(FIRST));
+            self.emit.b.ins().jump(done, &[slot.into()]);
+            self.emit.b.switch_to_block(slow);
+        }
         self.put_top();
         let active = self.emit.int(i64::from(active));
-        let slot = self.emit.value_of(Helper::RegionFinish, &[self.context, array, active]);
-        let stopped = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, slot, 0);
+        let found = self.emit.value_of(Helper::RegionFinish, &[self.context, array, active]);
+        let stopped = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, found, 0);
         self.trap_if(stopped, |_| ());
+        self.emit.b.ins().jump(done, &[found.into()]);
+        self.emit.b.switch_to_block(done);
         self.set_int(first.0, slot);
-        let count = self.emit.load(I64, array, cell(LEN));
         self.set_int(len.0, count);
         self.set_reference(dst.0, array);
     }

@@ -5,10 +5,13 @@
 //! fuel and the slab of tape leave room for it, it runs [`GROUP`] rounds at a time that test nothing of that, and the
 //! rest as any other loop: what each round does, and in which order, is the same.
 
-use super::Function;
+use super::{Function, cell};
 use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
+use dualvm_vm::native::layout::{CAPACITY, LEN};
 use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, Site, Stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -39,11 +42,27 @@ struct Counted {
     site: Option<Site<LoopSite>>,
     /// Bytes that a round appends to the trail of the open region.
     trail: usize,
+    /// Elements that it pushes.
+    pushed: usize,
+}
+
+/// What a tight loop pushes to, if it is one builder.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pushes {
+    pub(super) builder: Value,
+    /// How many elements it has room for; 0 if it is finished.
+    pub(super) room: Value,
+    /// How many it has.
+    pub(super) len: Variable,
 }
 
 /// One of the rounds of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupRound {
+    /// The length of the builder before the group, if it pushes to one.
+    pub(super) first_len: Value,
+    /// How many elements the group has pushed so far.
+    pub(super) pushed: usize,
     /// The integer register that counts, until the round counts.
     pub(super) index: u16,
     /// Its value in the first round. All arrays that are read at the index have room for the group.
@@ -59,6 +78,9 @@ pub(super) struct TightLoop {
     end: Position,
     /// References that are read in the loop, and whether as arrays.
     refs: BTreeMap<u16, bool>,
+    /// The builder that it pushes to, if it is one, and what is known of it when the loop is written.
+    builder: Option<u16>,
+    pushes: Option<Pushes>,
     /// The block that rounds begin with, and what is known in it, when it is written.
     head: Option<Block>,
     loaded: Vec<(u16, Value, Option<Value>)>,
@@ -70,27 +92,76 @@ impl TightLoop {
     pub(super) fn rounds_written(&self) -> Option<(RangeInclusive<usize>, u64)> {
         self.counted.as_ref().map(|_| (self.start.index()..=self.end.index(), GROUP as u64 + 1))
     }
+
+    /// What is known of a builder, if it is the one that the loop pushes to.
+    pub(super) fn pushes_to(&self, register: u16) -> Option<Pushes> {
+        self.pushes.filter(|_| self.builder == Some(register))
+    }
 }
 
 /// The tight loops of a stream, by their heads.
-pub(super) fn loops(stream: &Stream, leaders: &BTreeSet<Position>) -> BTreeMap<Position, TightLoop> {
+pub(super) fn loops(
+    stream: &Stream,
+    leaders: &BTreeSet<Position>,
+    constants: &BTreeMap<u16, i64>,
+) -> BTreeMap<Position, TightLoop> {
     let mut found = BTreeMap::new();
-    let ones = ones(stream);
+    let entries = Entries::new(stream);
+    let mut inner = Position::default();
     for (end, inst) in (0..).map(Position).zip(&stream.code) {
         let mut starts = Vec::new();
         inst.for_each_target(stream, |target| starts.extend((target <= end).then_some(target)));
-        for start in starts {
+        let innermost = starts.iter().all(|&start| inner <= start);
+        if !starts.is_empty() {
+            inner = end;
+        }
+        for start in starts.into_iter().filter(|_| innermost) {
             let one_block = leaders.range(start..=end).nth(1).is_none();
-            // The path of a recorded loop has one way in.
-            if (one_block || matches!(inst, Inst::LoopStep { .. }))
+            if (one_block || entries.has_one_way_in(start, end))
                 && let Some(refs) = references(stream, start, end)
             {
-                let counted = if one_block { counted(stream, &ones, start, end) } else { None };
-                found.insert(start, TightLoop { start, end, refs, head: None, loaded: Vec::new(), counted });
+                let counted = if one_block { counted(stream, constants, start, end) } else { None };
+                let (builder, loaded) = (builder(stream, start, end), Vec::new());
+                let tight = TightLoop { start, end, refs, builder, pushes: None, head: None, loaded, counted };
+                found.insert(start, tight);
             }
         }
     }
     found
+}
+
+/// From where control comes to instructions other than from the one before.
+struct Entries(BTreeMap<Position, [Position; 2]>);
+
+impl Entries {
+    fn new(stream: &Stream) -> Entries {
+        let mut found: BTreeMap<Position, [Position; 2]> = BTreeMap::new();
+        for (at, inst) in (0..).map(Position).zip(&stream.code) {
+            inst.for_each_target(stream, |target| {
+                let [first, last] = found.entry(target).or_insert([at; 2]);
+                (*first, *last) = ((*first).min(at), (*last).max(at));
+            });
+        }
+        Entries(found)
+    }
+
+    /// Whether control comes to a stretch of code at its start only, from outside and going round.
+    fn has_one_way_in(&self, start: Position, end: Position) -> bool {
+        let mut inside = self.0.range(start..=end).filter(|&(&target, _)| target != start);
+        inside.all(|(&target, &[first, last])| start <= first && last < target)
+    }
+}
+
+/// The builder to which a stretch of code pushes, if it is one: two registers could hold the same one.
+fn builder(stream: &Stream, start: Position, end: Position) -> Option<u16> {
+    let mut builders = BTreeSet::new();
+    for inst in &stream.code[start.index()..=end.index()] {
+        if let Inst::Push { builder, .. } | Inst::PrimalPush { builder, .. } | Inst::IPush { builder, .. } = *inst {
+            builders.insert(builder.0);
+        }
+    }
+    let first = builders.pop_first();
+    first.filter(|_| builders.is_empty())
 }
 
 /// The references that a stretch of code reads, and whether as arrays; `None` if it changes any, or if objects may
@@ -106,24 +177,26 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
                 refs.insert(array.0, true);
             }
             Form::Push { builder: object, .. }
+            | Form::PrimalPush { builder: object, .. }
             | Form::IPush { builder: object, .. }
             | Form::Field { object, .. }
             | Form::IField { object, .. } => {
                 refs.entry(object.0).or_insert(false);
             }
             Form::Pure(_) | Form::Mov { .. } | Form::Const { .. } | Form::Passive { .. } => {}
-            Form::Jump { .. } | Form::BackJump { .. } | Form::BackBranch { .. } => {}
+            Form::Jump { .. } | Form::Branch { .. } | Form::BackJump { .. } | Form::BackBranch { .. } => {}
+            Form::Trap { .. } => {}
             Form::LoopStep { .. } | Form::SegmentEnd { .. } => {}
             Form::RegionRound { .. } | Form::RegionSave { .. } => {}
-            // Another way out of the block, a reference that changes, or objects that move.
-            Form::Branch { .. } | Form::Switch { .. } | Form::Ret { .. } | Form::Trap { .. } => return None,
+            // A reference that changes, or objects that move, or rare.
+            Form::Switch { .. } | Form::Ret { .. } => return None,
             Form::TailCall { .. } | Form::TailCallClosure { .. } => return None,
             Form::Call { .. } | Form::CallClosure { .. } | Form::Fork { .. } | Form::ParallelMap { .. } => return None,
             Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PElem { .. } => return None,
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
             Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
-            Form::RegionFinish { .. } => return None,
+            Form::RegionFinish { .. } | Form::ArrayCell { .. } | Form::ArrayCopy { .. } => return None,
             // Rare in loops of reals.
             Form::Payload { .. } | Form::IPayload { .. } | Form::PPayload { .. } => return None,
             Form::VariantTag { .. } | Form::PPush { .. } => return None,
@@ -133,7 +206,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
 }
 
 /// What a loop of one block counts, if it does.
-fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: Position, end: Position) -> Option<Counted> {
+fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end: Position) -> Option<Counted> {
     let code = &stream.code[start.index()..end.index()];
     let (condition, site, exit, cost) = match stream.code[end.index()] {
         Inst::LoopStep { cond, site: number } => {
@@ -156,7 +229,7 @@ fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: Position, end: Position
     let step_at = only(index)?;
     let Inst::IAdd { a, b, .. } = code[step_at] else { return None };
     let by = if a == index { b } else { a };
-    let counts_by_one = (a == index || b == index) && ones.contains(&by.0);
+    let counts_by_one = (a == index || b == index) && constants.get(&by.0) == Some(&1);
     if !counts_by_one || step_at > test_at || writes(bound).next().is_some() {
         return None;
     }
@@ -180,7 +253,12 @@ fn counted(stream: &Stream, ones: &BTreeSet<u16>, start: Position, end: Position
         _ => 0,
     });
     let trail = saves.sum();
-    (!arrays.is_empty()).then_some(Counted { index, step, bound, arrays, condition, exit, cost, site, trail })
+    let is_push = |inst: &&Inst| matches!(inst, Inst::Push { .. } | Inst::PrimalPush { .. } | Inst::IPush { .. });
+    let pushed = code.iter().filter(is_push).count();
+    if pushed > 0 && builder(stream, start, end).is_none() || arrays.is_empty() && pushed == 0 {
+        return None;
+    }
+    Some(Counted { index, step, bound, arrays, condition, exit, cost, site, trail, pushed })
 }
 
 fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
@@ -189,13 +267,15 @@ fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
     writes
 }
 
-/// The integer registers that are 1 throughout a function.
-fn ones(stream: &Stream) -> BTreeSet<u16> {
-    let (mut ones, mut others) = (BTreeSet::new(), BTreeSet::new());
-    others.extend(0..stream.int_params as u16);
+/// The integer registers that hold one number throughout a function.
+pub(super) fn constants(stream: &Stream) -> BTreeMap<u16, i64> {
+    let mut constants: BTreeMap<u16, i64> = BTreeMap::new();
+    let mut others: BTreeSet<u16> = (0..stream.int_params as u16).collect();
     for inst in &stream.code {
-        if let Inst::IConst { dst, value: 1 } = *inst {
-            ones.insert(dst.0);
+        if let Inst::IConst { dst, value } = *inst {
+            if *constants.entry(dst.0).or_insert(value) != value {
+                others.insert(dst.0);
+            }
             continue;
         }
         inst.for_each_reg(stream, |reg, def| {
@@ -204,8 +284,8 @@ fn ones(stream: &Stream) -> BTreeSet<u16> {
             }
         });
     }
-    ones.retain(|register| !others.contains(register));
-    ones
+    constants.retain(|register, _| !others.contains(register));
+    constants
 }
 
 impl Function<'_, '_> {
@@ -222,6 +302,16 @@ impl Function<'_, '_> {
                 let value = self.reference(register);
                 let len = is_array.then(|| self.len(register));
                 tight.loaded.push((register, value, len));
+            }
+            if let Some(builder) = tight.builder {
+                let builder = self.reference(builder);
+                let header = self.emit.load(I64, builder, 0);
+                let finished = self.is_finished(header);
+                let capacity = self.emit.load(I64, builder, cell(CAPACITY));
+                let none = self.emit.int(0);
+                let room = self.emit.select(finished, none, capacity);
+                let len = self.emit.load(I64, builder, cell(LEN));
+                tight.pushes = Some(Pushes { builder, room, len: self.emit.variable(len) });
             }
             let head = self.emit.b.create_block();
             tight.head = Some(head);
@@ -278,11 +368,21 @@ impl Function<'_, '_> {
         if counted.trail > 0 {
             room = self.room_for_trail(GROUP as usize * counted.trail, room);
         }
+        let mut first_len = index;
+        if let Some(pushes) = &tight.pushes {
+            first_len = self.emit.b.use_var(pushes.len);
+            let free = self.emit.b.ins().isub(pushes.room, first_len);
+            let needed = GROUP * counted.pushed as i64;
+            let fits = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, free, needed);
+            room = self.emit.b.ins().band(room, fits);
+        }
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 
         self.emit.b.switch_to_block(group);
         for round in 0..GROUP {
-            self.group = Some(GroupRound { index: counted.index, first: index, round: round as usize });
+            let pushed = round as usize * counted.pushed;
+            self.group =
+                Some(GroupRound { first_len, pushed, index: counted.index, first: index, round: round as usize });
             for at in tight.start.to(tight.end) {
                 self.at = at;
                 if at == counted.step {
@@ -300,6 +400,11 @@ impl Function<'_, '_> {
         self.group = None;
         if let Some(site) = site {
             self.count_entries(site, GROUP);
+        }
+        if let Some(pushes) = &tight.pushes {
+            let len = self.emit.b.ins().iadd_imm_s(first_len, GROUP * counted.pushed as i64);
+            self.emit.b.def_var(pushes.len, len);
+            self.emit.store(len, pushes.builder, cell(LEN));
         }
         let fuel = self.emit.b.use_var(self.fuel);
         let fuel = self.emit.b.ins().iadd_imm_s(fuel, -cost);

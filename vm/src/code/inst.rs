@@ -8,7 +8,8 @@
 //!
 //! - *Words.* A pure instruction, and one whose name begins with `Primal`, leaves words alone. The others that write a
 //!   real write its word, too, while a run records; code for primal runs has none.
-//! - *Pure* instructions, scalar ones among them, touch registers only. Derived code consists of these.
+//! - *Pure* instructions, scalar ones among them, write one register and nothing else. Derived code consists of these.
+//!   All but two read registers only; these read what a record refers to, which doesn't change.
 //! - *Operands* that don't fit stand in a [`Site`] of the code.
 
 use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, Site, SwitchSite};
@@ -72,6 +73,10 @@ macro_rules! for_each_inst {
                 IMov (src(use int)) -> int { src };
                 /// An integer constant.
                 IConst (value(int)) -> int { value };
+                /// The object in a cell that a record refers to, as an address, which holds while nothing moves.
+                KeptObject (cell(use int)) -> int { kept::object_in(cell) };
+                /// The primal of an element of an array of reals, which is told by its address.
+                KeptElem (object(use int), index(use int)) -> real { kept::element_at(object, index) };
             }
             effects {
                 /// Copies a real with its word.
@@ -140,10 +145,12 @@ macro_rules! for_each_inst {
                 IElem (dst(def int), array(use ref), index(use int)) [];
                 /// Reads an element of an array of references. Traps unless `0 ≤ index < len`.
                 PElem (dst(def ref), array(use ref), index(use int)) [];
-                /// Makes an empty builder. Traps if `capacity < 0`.
-                Build (dst(def ref), capacity(use int), element(bank)) [moves];
+                /// Makes an empty builder, with room for words or without. Traps if `capacity < 0`.
+                Build (dst(def ref), capacity(use int), element(bank), words(flag)) [moves];
                 /// Appends a real to a builder. Traps if the builder is full or finished.
                 Push (builder(use ref), value(use real)) [];
+                /// Appends a real to a builder without words. Traps if the builder is full or finished.
+                PrimalPush (builder(use ref), value(use real)) [];
                 /// Appends an integer to a builder. Traps if the builder is full or finished.
                 IPush (builder(use ref), value(use int)) [];
                 /// Appends a reference to a builder. Traps if the builder is full or finished.
@@ -167,6 +174,10 @@ macro_rules! for_each_inst {
                 RegionSave (site(site SaveSite)) [];
                 /// The first slot of an array of reals, as the trail of the open region tells it.
                 ArrayBase (dst(def int), array(use ref)) [];
+                /// A cell with an array of reals, for the trail of the open region; 0 if that gets no record.
+                ArrayCell (dst(def int), array(use ref)) [];
+                /// The same with a copy in the trail, unless the array is long.
+                ArrayCopy (dst(def int), array(use ref)) [];
                 /// Turns a builder that the open region has begun into an array. Traps if it is finished already.
                 /// `first` is the first slot of its reals, or 0: `active` says whether they depend on anything.
                 RegionFinish (dst(def ref), builder(use ref), first(def int), len(def int), active(flag)) [];
@@ -329,7 +340,7 @@ macro_rules! define_inst {
             $( $(#[doc = $doc])+ $name { $($operand: operand_type!($($role)+)),* }, )*
         }
 
-        /// An instruction that touches registers only.
+        /// An instruction that writes one register and nothing else.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[allow(missing_docs, reason = "the table says what operands are")]
         pub enum Pure {

@@ -3,6 +3,7 @@
 use super::Inst;
 use super::inst::for_each_inst;
 use crate::math;
+use crate::memory::kept;
 use crate::trap::TrapKind;
 
 /// The place of a register.
@@ -77,7 +78,7 @@ macro_rules! define_run_straight {
         /// Runs derived code.
         ///
         /// # Safety
-        /// The frames have the registers that the code names.
+        /// The frames have the registers that the code names, and cells that it reads are there.
         pub(crate) unsafe fn run_straight(code: &[Inst], reals: *mut f64, ints: *mut i64) {
             align_function();
             for inst in code {
@@ -94,7 +95,7 @@ macro_rules! define_run_straight {
                             $( let $poperand = value_of!(reals, ints, $poperand, $($prole)+); )*
                             cell!(reals, ints, $pbank, dst) = $pbody;
                         } )*
-                        $( Inst::$name { .. } => unreachable!("derived code touches registers only"), )*
+                        $( Inst::$name { .. } => unreachable!("derived code is pure"), )*
                     }
                 }
             }

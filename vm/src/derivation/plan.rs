@@ -4,19 +4,32 @@
 //! about. Results of costly instructions are saved, others are computed again when everything that they need is at
 //! hand, and saved when not.
 
-use crate::bytecode::isa::Bank;
+use crate::bytecode::isa::{Bank, Op};
 use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 
 /// Which primal nodes are saved and which nodes the derived code computes.
 pub(crate) struct Plan {
     pub(crate) saved_reals: Vec<NodeId>,
     pub(crate) saved_ints: Vec<NodeId>,
+    /// Reals that are loaded again.
+    pub(crate) loaded: Vec<NodeId>,
     pub(crate) needed: Vec<bool>,
 }
 
 impl Plan {
     /// `results` is what the derived code is for. Primal nodes that are `free` are at hand without being saved.
     pub(crate) fn new(graph: &Graph, primal_len: usize, results: &[NodeId], free: &dyn Fn(NodeId) -> bool) -> Plan {
+        Plan::with_loads(graph, primal_len, results, free, &|_| None)
+    }
+
+    /// The same, where there are reals that can be loaded again if two integers are at hand.
+    pub(crate) fn with_loads(
+        graph: &Graph,
+        primal_len: usize,
+        results: &[NodeId],
+        free: &dyn Fn(NodeId) -> bool,
+        loads: &dyn Fn(NodeId) -> Option<[NodeId; 2]>,
+    ) -> Plan {
         let mut needed = vec![false; graph.len()];
         for id in results {
             needed[id.index()] = true;
@@ -35,18 +48,23 @@ impl Plan {
                 Node::Real(_) | Node::Int(_) => true,
                 _ if free(id) => true,
                 Node::Op(op, _) => {
-                    let cheap = !op.info().costly && !op.info().traps;
+                    let cheap = !op.info().costly && !op.info().traps || divides_by_constant(graph, id);
                     cheap && graph.args(id).all(|arg| available[arg.index()])
                 }
-                _ => false,
+                _ => loads(id).is_some_and(|args| args.iter().all(|arg| available[arg.index()])),
             };
             saved[at] = needed[at] && !recomputable;
             available[at] = saved[at] || recomputable;
         }
+        let mut loaded = Vec::new();
         // What the recomputed nodes read, in turn.
         for (id, _) in graph.iter().take(primal_len).rev() {
             if needed[id.index()] && !saved[id.index()] {
                 graph.args(id).for_each(|arg| needed[arg.index()] = true);
+                if let Some(args) = loads(id).filter(|_| !free(id)) {
+                    args.iter().for_each(|arg| needed[arg.index()] = true);
+                    loaded.push(id);
+                }
             }
         }
         let (mut saved_reals, mut saved_ints) = (Vec::new(), Vec::new());
@@ -56,14 +74,21 @@ impl Plan {
                 _ => saved_ints.push(id),
             }
         }
-        Plan { saved_reals, saved_ints, needed }
+        Plan { saved_reals, saved_ints, loaded, needed }
     }
+}
+
+/// Whether a node is a division of integers that can't trap. In native code it is mostly a shift, so that computing it
+/// again is cheaper than saving a number.
+fn divides_by_constant(graph: &Graph, id: NodeId) -> bool {
+    let divisor = || graph.args(id).nth(1).map(|arg| graph.node(arg));
+    matches!(graph.node(id), Node::Op(Op::IDiv | Op::IRem, _)) && matches!(divisor(), Some(Node::Int(1..)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytecode::isa::{Op, Scalar, evaluate};
+    use crate::bytecode::isa::{Scalar, evaluate};
     use crate::derivation::components::{adjoint_with_components, with_components};
     use crate::derivation::piece::Piece;
     use crate::derivation::random_pieces::{Sample, regular, seeds};

@@ -13,11 +13,11 @@ mod evacuation;
 mod object;
 
 pub(crate) use builder::build;
-pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
 pub(crate) use object::{
-    BUILDER, Fields, KIND, Ref, fields_of, finished, first_of, has_words, is_builder, object_header, owner_of,
+    ARRAY, BUILDER, Fields, KIND, Ref, fields_of, finished, first_of, has_words, is_builder, object_header, owner_of,
     set_first, set_owner, tag_of,
 };
+pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
 
 use crate::memory::kept::Kept;
 use crate::memory::pool::{Block, SLAB_BYTES, Slab, SlabPool};
@@ -271,7 +271,7 @@ impl Heap {
             _ => (null, null),
         };
         (self.allocated, self.evacuated, self.peak) = (mark.allocated, mark.evacuated, mark.peak);
-        self.count_from_here();
+        self.count_from_here(0);
     }
 
     /// What the heap holds now, to which [`Heap::cut`] goes back.
@@ -356,12 +356,13 @@ impl Heap {
     /// Evacuates again. What was made in between counts as survivors: the host's arguments are likely to live.
     pub(crate) fn resume(&mut self) {
         self.paused = false;
-        self.count_from_here();
+        self.count_from_here(0);
     }
 
-    fn count_from_here(&mut self) {
+    /// Waits until twice as much was allocated as there is now, with `more` bytes that an evacuation visits.
+    fn count_from_here(&mut self, more: u64) {
         self.evacuated_at = self.allocated;
-        self.threshold = THRESHOLD_MIN.max(2 * self.held());
+        self.threshold = THRESHOLD_MIN.max(2 * (self.held() + more));
     }
 
     /// Bytes allocated since the run began.

@@ -5,7 +5,8 @@
 //! ([`Heap::raise_floor`](super::heap::Heap::raise_floor)), so only the cells that were made since then are visited,
 //! and an evacuation costs what the task itself has kept.
 
-use super::heap::Ref;
+use super::heap::{ARRAY_HEADER, Ref};
+use std::mem::offset_of;
 use std::ptr::NonNull;
 
 /// Cells of a chunk.
@@ -24,7 +25,7 @@ impl Chunk {
     }
 
     fn cell(&self, n: usize) -> *mut Ref {
-        debug_assert!(n < CHUNK);
+        debug_assert!(n <= CHUNK);
         self.0.as_ptr().cast::<Ref>().wrapping_add(n)
     }
 }
@@ -46,36 +47,74 @@ pub(crate) struct Place {
 }
 
 /// The references that the tapes of an execution hold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Kept {
+    /// Each with how many of its cells are in use; for the last one, `top` says that.
     chunks: Vec<(Chunk, usize)>,
+    /// Where the next cell goes, and the end of the last chunk. Native code moves the first.
+    top: *mut Ref,
+    end: *mut Ref,
     /// The cells that the running task's evacuations visit begin here.
     floor: Place,
 }
 
+// SAFETY: the pointers lead into its chunks.
+unsafe impl Send for Kept {}
+
+impl Default for Kept {
+    fn default() -> Self {
+        let null = std::ptr::null_mut();
+        Kept { chunks: Vec::new(), top: null, end: null, floor: Place::default() }
+    }
+}
+
 impl Kept {
-    /// A cell with this object, which lives as long as the tape. The object that was kept last has one already.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no kind of record refers to objects yet"))]
-    pub(crate) fn keep(&mut self, object: Ref) -> *const Ref {
-        if let Some((chunk, used)) = self.chunks.last_mut() {
-            // SAFETY: the chunk has so many cells in use, one at least.
-            if unsafe { *chunk.cell(*used - 1) } == object {
-                return chunk.cell(*used - 1);
-            }
-            if *used < CHUNK {
-                let cell = chunk.cell(*used);
-                // SAFETY: the cell is one of the chunk's.
-                unsafe { *cell = object };
-                *used += 1;
-                return cell;
-            }
+    // Where native code finds fields.
+    pub(crate) const TOP: usize = offset_of!(Kept, top);
+    pub(crate) const END: usize = offset_of!(Kept, end);
+
+    /// A cell with this object, which lives as long as the tape; `None` if there is no room for it.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, object: Ref) -> Option<*const Ref> {
+        if self.top == self.end {
+            return None;
         }
-        let chunk = Chunk::new();
-        let cell = chunk.cell(0);
-        // SAFETY: the cell is the first of the chunk, which is new.
-        unsafe { *cell = object };
-        self.chunks.push((chunk, 1));
-        cell
+        let cell = self.top;
+        // SAFETY: the cell is one of the last chunk, and nobody's.
+        unsafe {
+            *cell = object;
+            self.top = cell.add(1);
+        }
+        Some(cell)
+    }
+
+    /// Makes room for more cells.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn make_room(&mut self) {
+        self.close();
+        self.chunks.push((Chunk::new(), 0));
+        self.open();
+    }
+
+    /// Notes how much of the last chunk is in use.
+    fn close(&mut self) {
+        let used = self.used();
+        if let Some((_, last)) = self.chunks.last_mut() {
+            *last = used;
+        }
+    }
+
+    /// Goes on in the last chunk.
+    fn open(&mut self) {
+        let null = std::ptr::null_mut();
+        let place = |(chunk, used): &(Chunk, usize)| (chunk.cell(*used), chunk.cell(CHUNK));
+        (self.top, self.end) = self.chunks.last().map_or((null, null), place);
+    }
+
+    /// Cells of the last chunk in use.
+    fn used(&self) -> usize {
+        CHUNK - (self.end.addr() - self.top.addr()) / size_of::<Ref>()
     }
 
     /// Memory that cells take.
@@ -85,7 +124,7 @@ impl Kept {
 
     /// Where the next cell goes.
     pub(crate) fn place(&self) -> Place {
-        self.chunks.last().map_or(Place::default(), |(_, used)| Place { chunks: self.chunks.len() - 1, cells: *used })
+        self.chunks.len().checked_sub(1).map_or(Place::default(), |chunks| Place { chunks, cells: self.used() })
     }
 
     /// Begins a task: the objects of the cells that there are stay where they are until it ends. Returns what is to be
@@ -102,6 +141,7 @@ impl Kept {
 
     /// The cells that were made since the running task began.
     pub(crate) fn young(&mut self) -> impl Iterator<Item = &mut Ref> {
+        self.close();
         let Place { chunks, cells } = self.floor;
         self.chunks.iter_mut().enumerate().skip(chunks).flat_map(move |(n, (chunk, used))| {
             let first = if n == chunks { cells } else { 0 };
@@ -117,12 +157,39 @@ impl Kept {
         if let Some((_, used)) = self.chunks.get_mut(chunks) {
             *used = cells;
         }
+        self.open();
     }
 
     /// Takes the cells of an execution that has ended.
-    pub(crate) fn absorb(&mut self, other: Kept) {
-        self.chunks.extend(other.chunks);
+    pub(crate) fn absorb(&mut self, mut other: Kept) {
+        self.close();
+        other.close();
+        self.chunks.append(&mut other.chunks);
+        self.open();
     }
+}
+
+/// The object in a cell, as an address: both are integers where derived code handles them. Cells in a tape need not be
+/// aligned, nor need arrays.
+///
+/// # Safety
+/// The cell is there, and nothing moves as long as the address is used.
+#[inline(always)]
+pub(crate) unsafe fn object_in(cell: i64) -> i64 {
+    let cell = std::ptr::with_exposed_provenance::<Ref>(cell as usize);
+    // SAFETY: promised by the caller.
+    unsafe { cell.read_unaligned() }.expose_provenance() as i64
+}
+
+/// The primal of an element of the array of reals at an address.
+///
+/// # Safety
+/// It is there, and has the element.
+#[inline(always)]
+pub(crate) unsafe fn element_at(object: i64, index: i64) -> f64 {
+    let element = (object as usize).wrapping_add(8 * (ARRAY_HEADER + index as usize));
+    // SAFETY: promised by the caller.
+    unsafe { std::ptr::with_exposed_provenance::<f64>(element).read_unaligned() }
 }
 
 #[cfg(test)]
@@ -137,14 +204,20 @@ mod tests {
         kept.young().map(|cell| cell.addr() / 8).collect()
     }
 
+    fn keep(kept: &mut Kept, n: usize) -> *const Ref {
+        kept.keep(object(n)).unwrap_or_else(|| {
+            kept.make_room();
+            kept.keep(object(n)).expect("there is room now")
+        })
+    }
+
     #[test]
     fn cells_stay_and_tasks_see_their_own() {
         let mut kept = Kept::default();
-        let cells: Vec<_> = (1..=1000).map(|n| kept.keep(object(n))).collect();
-        assert_eq!(kept.keep(object(1000)), cells[999], "an object that is kept twice in a row has one cell");
+        let cells: Vec<_> = (1..=1000).map(|n| keep(&mut kept, n)).collect();
         assert_eq!(contents(&mut kept), (1..=1000).collect::<Vec<_>>());
         let before = kept.raise_floor();
-        (1001..1600).for_each(|n| _ = kept.keep(object(n)));
+        (1001..1600).for_each(|n| _ = keep(&mut kept, n));
         assert_eq!(contents(&mut kept), (1001..1600).collect::<Vec<_>>());
         kept.young().for_each(|cell| *cell = object(5));
         kept.restore_floor(before);
@@ -157,16 +230,16 @@ mod tests {
     fn what_is_given_up_is_forgotten() {
         for before in [0, 1, 511, 512, 513, 1024] {
             let mut kept = Kept::default();
-            (1..=before).for_each(|n| _ = kept.keep(object(n)));
+            (1..=before).for_each(|n| _ = keep(&mut kept, n));
             let place = kept.place();
-            (2000..4000).for_each(|n| _ = kept.keep(object(n)));
+            (2000..4000).for_each(|n| _ = keep(&mut kept, n));
             kept.cut(place);
             assert_eq!(contents(&mut kept), (1..=before).collect::<Vec<_>>());
-            _ = kept.keep(object(9000));
+            _ = keep(&mut kept, 9000);
             let mut other = Kept::default();
-            _ = other.keep(object(9001));
+            _ = keep(&mut other, 9001);
             kept.absorb(other);
-            _ = kept.keep(object(9002));
+            _ = keep(&mut kept, 9002);
             assert_eq!(contents(&mut kept), (1..=before).chain(9000..=9002).collect::<Vec<_>>());
         }
     }

@@ -148,6 +148,8 @@ helpers! {
     NextTrail = next_trail(context: Context) -> u64, rare;
     /// What an array of another task is called in the trail of the open region; `i64::MIN` if the run has to stop.
     ForeignBase = foreign_base(context: Context, array: Ref) -> i64, rare;
+    /// Makes room for references that records keep: a status.
+    KeepRoom = keep_room(context: Context) -> u64, rare;
     /// Completes the record of a region and gives outputs and what was pushed their words: a status.
     EndRegion = end_region(context: Context, words: *mut Word, refs: *const Ref, len_before: i64, func: FuncId,
         number: u32) -> u64, rare;
@@ -158,9 +160,12 @@ helpers! {
     /// Gives the elements of a new array their slots: a status.
     Pack = pack(context: Context, array: Ref, words: *const Word) -> u64;
     /// Makes a builder: null if the run has to stop.
-    Build = build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref;
+    Build = build(context: Context, capacity: i64, element: u64, words: u64, refs_end: *mut Ref) -> Ref;
     /// Turns a builder that the open region has begun into an array: its first slot, or -1 if the run has to stop.
     RegionFinish = region_finish(context: Context, builder: Ref, active: u64) -> i64;
+    /// A cell with a copy of an array in the trail of the open region, or with the array; `i64::MIN` if the run has to
+    /// stop.
+    ArrayCopy = array_copy(context: Context, array: Ref) -> i64;
     /// Turns a builder into an array: a status.
     Finish = finish(context: Context, builder: Ref) -> u64;
     /// Notes that calls are nested too deeply.
@@ -480,6 +485,17 @@ unsafe extern "C" fn foreign_base(context: Context, array: Ref) -> i64 {
     }
 }
 
+/// Makes room for references that records keep. Returns a status.
+///
+/// # Safety
+/// **Context**.
+unsafe extern "C" fn keep_room(context: Context) -> u64 {
+    // SAFETY: **Context**.
+    let worker = unsafe { &mut *context.cast::<Worker>() };
+    let made = worker.exec.tape.make_room_to_keep();
+    status(worker, made)
+}
+
 /// Completes the record of the region of this number in the function. The words of its inputs stand one after the other
 /// at `words`; those of its outputs will. Returns a status.
 ///
@@ -519,6 +535,25 @@ unsafe extern "C" fn region_finish(context: Context, builder: Ref, active: u64) 
             Err(kind) => {
                 stop(worker, kind);
                 -1
+            }
+        }
+    }
+}
+
+/// A cell with a copy of an array in the trail of the open region, or with the array. `i64::MIN` if the run has to
+/// stop.
+///
+/// # Safety
+/// **Context**; the tape's top stands in the context; it is a complete array of reals.
+unsafe extern "C" fn array_copy(context: Context, array: Ref) -> i64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        match recording_regions::array_copy(&mut worker.exec.tape, array) {
+            Ok(cell) => cell,
+            Err(limit) => {
+                stop(worker, limit.into());
+                i64::MIN
             }
         }
     }
@@ -573,20 +608,13 @@ unsafe extern "C" fn pack(context: Context, array: Ref, words: *const Word) -> u
 ///
 /// # Safety
 /// **Context**; the roots are initialised.
-unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, refs_end: *mut Ref) -> Ref {
+unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, words: u64, refs_end: *mut Ref) -> Ref {
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: Some(worker.exec.tape.kept()) };
         let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
-        match heap::build(
-            &mut worker.exec.heap,
-            capacity,
-            element,
-            worker.exec.mode.is_recording(),
-            worker.stacks.bytes,
-            roots,
-        ) {
+        match heap::build(&mut worker.exec.heap, capacity, element, words != 0, worker.stacks.bytes, roots) {
             Ok(builder) => builder,
             Err(kind) => {
                 stop(worker, kind);

@@ -13,6 +13,7 @@ pub use crate::records::strip::TAIL_BYTES as STRIP_BYTES;
 pub const PART_LINK: i32 = -(crate::records::link::BYTES as i32);
 
 pub use crate::tape::STRIP_MAX as TRAIL_END_BYTES;
+pub use crate::tape::UNCHECKED_MAX;
 
 /// What is left of the current slice of fuel (`i64`).
 pub const FUEL: i32 = offset_of!(Worker, exec.fuel) as i32;
@@ -44,6 +45,10 @@ pub const TAPE_RECORDS: i32 = (offset_of!(Worker, exec.tape) + Tape::RECORDS) as
 pub const TAPE_SWEEP_COST: i32 = (offset_of!(Worker, exec.tape) + Tape::SWEEP_COST) as i32;
 /// Bytes of the tape that were written before, less those that don't count (`u64`).
 pub const TAPE_BYTES: i32 = (offset_of!(Worker, exec.tape) + Tape::BYTES) as i32;
+/// Where the next reference goes that a record keeps (address).
+pub const KEPT_TOP: i32 = (offset_of!(Worker, exec.tape) + Tape::KEPT_TOP) as i32;
+/// The end of the room for such references (address).
+pub const KEPT_END: i32 = (offset_of!(Worker, exec.tape) + Tape::KEPT_END) as i32;
 
 /// Whether the loop that is being recorded gets a record (`u8`, 0 or 1).
 pub const LOOP_ACTIVE: i32 = (offset_of!(Worker, exec.tape) + Tape::LOOP_ACTIVE) as i32;
@@ -67,5 +72,7 @@ pub const REGION_READS_FOREIGN: i32 = (offset_of!(Worker, exec.tape) + Tape::REG
 pub const KIND: u64 = heap::KIND;
 /// Objects of this kind and above are builders that are not finished.
 pub const BUILDER: u64 = heap::BUILDER;
+/// So much less is word 0 of the array that a builder without words becomes.
+pub const BUILDER_LESS_ARRAY: u64 = heap::BUILDER - heap::ARRAY;
 /// The owner of objects that are not constant and that the task makes (`u64`).
 pub const TASK: i32 = (offset_of!(Worker, exec.tape) + Tape::OWNER) as i32;

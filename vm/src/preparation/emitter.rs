@@ -229,8 +229,13 @@ impl<'a> Emitter<'a> {
             Structural::Elem => Inst::PrimalElem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::IElem => Inst::IElem { dst: IntReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::PElem => Inst::PElem { dst: RefReg(a), array: RefReg(b), index: IntReg(c) },
-            Structural::Build => Inst::Build { dst: RefReg(a), capacity: IntReg(b), element: self.element(a) },
-            Structural::Push => Inst::Push { builder: RefReg(a), value: RealReg(b) },
+            Structural::Build => {
+                let element = self.element(a);
+                let words = words && element == Bank::Real;
+                Inst::Build { dst: RefReg(a), capacity: IntReg(b), element, words }
+            }
+            Structural::Push if words => Inst::Push { builder: RefReg(a), value: RealReg(b) },
+            Structural::Push => Inst::PrimalPush { builder: RefReg(a), value: RealReg(b) },
             Structural::IPush => Inst::IPush { builder: RefReg(a), value: IntReg(b) },
             Structural::PPush => Inst::PPush { builder: RefReg(a), value: RefReg(b) },
             Structural::Finish => Inst::Finish { dst: RefReg(a), builder: RefReg(b) },

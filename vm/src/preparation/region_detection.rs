@@ -28,8 +28,8 @@ const INSTRUCTIONS_MAX: usize = 1024;
 /// A region has at most so many scalar instructions with a real result.
 const REAL_OPS_MAX: usize = 512;
 /// A function with a region has at most so many registers of a bank: the region takes some more. An instruction takes
-/// at most three of them: two for a builder that it begins, or one for an array's first slot, or one for what its block
-/// copies before each register that it writes, three where it finishes a builder. Loops take their counters.
+/// at most four of them: two for a builder that it begins, two to tell where the array is that it reads, one for what
+/// its block copies before each register that it writes, four where it finishes a builder. Loops take their counters.
 const REGISTERS_MAX: usize = u16::MAX as usize - 6 * INSTRUCTIONS_MAX;
 /// Loops nest to at most this depth in a region.
 const DEPTH_MAX: usize = 8;
@@ -355,10 +355,11 @@ impl Finder<'_> {
         debug_assert!(arrays.iter().all(|&array| self.holds_reals(array)));
         let mut free = self.facts.body.ints as u16..;
         let mut fresh = || free.next().expect("the function has few registers");
+        let cells = arrays.iter().map(|&array| (array, fresh())).collect();
         let bases = arrays.into_iter().map(|array| (array, fresh())).collect();
         let of_reals = builders.begun.iter().filter(|&&builder| self.holds_reals(builder));
         let made = of_reals.map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();
-        Arrays { bases, made }
+        Arrays { bases, cells, made }
     }
 
     /// The loop and those inside of it; `None` if they nest too deeply.

@@ -60,8 +60,9 @@ pub(crate) enum BuilderStep {
 /// An array that a region makes from a builder of reals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finish {
-    /// The reference register of the builder.
+    /// The reference registers of the builder and of the array.
     pub(crate) builder: u16,
+    pub(crate) array: u16,
     /// The array's first slot.
     pub(crate) first: NodeId,
     /// Its length.
@@ -74,6 +75,8 @@ pub(crate) struct Arrays {
     /// For reference registers whose elements are read, the one that holds the array's first slot. It is written
     /// wherever the reference is.
     pub(crate) bases: BTreeMap<u16, u16>,
+    /// For the same, the one that holds the address of a cell with the array, or with a copy. It is written there, too.
+    pub(crate) cells: BTreeMap<u16, u16>,
     /// For builders that are begun, those of the array that it becomes, written where it is finished.
     pub(crate) made: BTreeMap<u16, MadeArray>,
 }
@@ -88,7 +91,7 @@ pub(crate) struct MadeArray {
 impl Arrays {
     /// How many registers it takes.
     pub(crate) fn registers(&self) -> usize {
-        self.bases.len() + 2 * self.made.len()
+        self.bases.len() + self.cells.len() + 2 * self.made.len()
     }
 }
 
@@ -101,6 +104,8 @@ pub(crate) struct Stretch {
     pub(crate) passive: Vec<bool>,
     /// For each of these that is an element, the slot of its array's first one, if the walk knows such registers.
     pub(crate) bases: Vec<Option<NodeId>>,
+    /// For each of these that can be loaded again, the cell with its array, and its index.
+    pub(crate) loads: Vec<Option<[NodeId; 2]>>,
     pub(crate) int_inputs: Vec<IntSource>,
     /// All writes in order.
     pub(crate) writes: Vec<Write>,
@@ -206,9 +211,11 @@ impl<'a> Walk<'a> {
             }
             Op::PElem | Op::PMov | Op::PSelect if let Some(arrays) = self.arrays => {
                 self.new_reference(inst.a);
-                if let Some(&base) = arrays.bases.get(&inst.a) {
-                    let node = self.int_input(IntSource::Load);
-                    self.write(at, Reg::int(base), node);
+                for told in [&arrays.bases, &arrays.cells] {
+                    if let Some(&register) = told.get(&inst.a) {
+                        let node = self.int_input(IntSource::Load);
+                        self.write(at, Reg::int(register), node);
+                    }
                 }
             }
             Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make(at, inst, arrays),
@@ -243,8 +250,12 @@ impl<'a> Walk<'a> {
             if let Some(&base) = arrays.bases.get(&inst.a) {
                 self.write(at, Reg::int(base), first);
             }
+            if let Some(&cell) = arrays.cells.get(&inst.a) {
+                let node = self.int_input(IntSource::Load);
+                self.write(at, Reg::int(cell), node);
+            }
             self.finishes_own |= self.found.pushes.iter().any(|push| push.builder == inst.b);
-            self.found.builder_steps.push(BuilderStep::Finish(Finish { builder: inst.b, first, len }));
+            self.found.builder_steps.push(BuilderStep::Finish(Finish { builder: inst.b, array: inst.a, first, len }));
         }
     }
 
@@ -275,7 +286,7 @@ impl<'a> Walk<'a> {
             (Some(&bits), _) => self.found.graph.add(Node::Int(bits as i64)),
             (None, Bank::Real) => {
                 let passive = self.active.is_some_and(|active| !active.contains(reg.index));
-                self.real_input(RealSource::Register(reg.index), passive, None)
+                self.real_input(RealSource::Register(reg.index), passive)
             }
             _ => self.int_input(IntSource::Register(reg.index)),
         };
@@ -283,11 +294,21 @@ impl<'a> Walk<'a> {
         node
     }
 
-    fn real_input(&mut self, source: RealSource, passive: bool, base: Option<NodeId>) -> NodeId {
+    fn real_input(&mut self, source: RealSource, passive: bool) -> NodeId {
+        let mut told = [None; 2];
+        if let (RealSource::Element { array, .. }, Some(arrays)) = (source, self.arrays) {
+            let registers = [&arrays.bases, &arrays.cells].map(|registers| registers.get(&array).copied());
+            told = registers.map(|register| register.map(|register| self.read(Reg::int(register))));
+        }
+        let [base, cell] = told;
         let found = &mut self.found;
         found.real_inputs.push(source);
         found.passive.push(passive);
         found.bases.push(base);
+        found.loads.push(match (source, cell) {
+            (RealSource::Element { index, .. }, Some(cell)) => Some([cell, index]),
+            _ => None,
+        });
         found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
     }
 
@@ -302,11 +323,7 @@ impl<'a> Walk<'a> {
             return node;
         }
         let node = match index {
-            Some(index) if op == Op::Elem => {
-                let base = self.arrays.and_then(|arrays| arrays.bases.get(&array)).copied();
-                let base = base.map(|base| self.read(Reg::int(base)));
-                self.real_input(RealSource::Element { array, index }, false, base)
-            }
+            Some(index) if op == Op::Elem => self.real_input(RealSource::Element { array, index }, false),
             _ => self.int_input(IntSource::Load),
         };
         self.loads.insert((op, array, index), node);

@@ -22,8 +22,8 @@ mod code_writer;
 mod layout;
 mod plan;
 
-pub use layout::RegionLayout;
-pub(crate) use layout::{FOREIGN_MAX, RegionTail, Trail, padding};
+pub use layout::{COPIED_MAX, RegionLayout};
+pub(crate) use layout::{FOREIGN_MAX, RegionTail, Trail, copy_bytes, is_copied, padding};
 pub(crate) use plan::RegionPlan;
 
 use crate::bytecode::isa::Reg;
@@ -209,6 +209,8 @@ pub enum BuilderAdjoint {
         first: u16,
         /// The integer register that holds its length.
         len: u16,
+        /// Whether a copy of it stands in the trail, if it is no longer than [`COPIED_MAX`].
+        copied: bool,
     },
     /// Reals were pushed.
     Push {
@@ -271,6 +273,11 @@ impl BlockAdjoint {
     /// How many instructions it counts as.
     pub(crate) fn len(&self) -> usize {
         self.steps() + self.code.len() + self.elements.len() + self.moves.len()
+    }
+
+    /// Whether copies of arrays may stand in its part of the trail.
+    pub fn copies(&self) -> bool {
+        self.builders.iter().any(|step| matches!(step, BuilderAdjoint::Finish { copied: true, .. }))
     }
 
     /// How many instructions its steps with builders count as.

@@ -9,7 +9,9 @@ use super::meter::Meter;
 use super::program::Program;
 use super::recording::{element_word, finish, is_active, load_word, segment_end};
 use super::recording_loops::{loop_begin, loop_end, loop_step};
-use super::recording_regions::{array_base, region_begin, region_end, region_finish, region_save};
+use super::recording_regions::{
+    array_base, array_cell, array_copy, region_begin, region_end, region_finish, region_save,
+};
 use super::registers::{
     Gathered, Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures,
     unpack_results,
@@ -22,6 +24,7 @@ use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, align_dispatch, align_function, cell, for_each_inst, value_of};
 use crate::math;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots};
+use crate::memory::kept;
 use crate::native::{Code, Status, Tier};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
@@ -571,6 +574,14 @@ macro_rules! define_execute {
                                 let array = *refs.add(array.index());
                                 *ints.add(dst.index()) = limit!(array_base(&mut self.exec.tape, array));
                             }
+                            Inst::ArrayCell { dst, array } if RECORD => {
+                                let array = *refs.add(array.index());
+                                *ints.add(dst.index()) = limit!(array_cell(&mut self.exec.tape, array));
+                            }
+                            Inst::ArrayCopy { dst, array } if RECORD => {
+                                let array = *refs.add(array.index());
+                                *ints.add(dst.index()) = limit!(array_copy(&mut self.exec.tape, array));
+                            }
                             Inst::RegionFinish { dst, builder, first, len, active } if RECORD => {
                                 let array = *refs.add(builder.index());
                                 match region_finish(array, &mut self.exec.tape, active) {
@@ -588,6 +599,8 @@ macro_rules! define_execute {
                             | Inst::RegionRound { .. }
                             | Inst::RegionSave { .. }
                             | Inst::ArrayBase { .. }
+                            | Inst::ArrayCell { .. }
+                            | Inst::ArrayCopy { .. }
                             | Inst::RegionFinish { .. }
                             | Inst::RegionEnd { .. } => unreachable!("streams for primal runs have no regions"),
 
@@ -782,22 +795,26 @@ macro_rules! define_execute {
                                     heap::set_owner(array, if active { self.exec.tape.owner() } else { Owner::NOBODY });
                                 }
                             }
-                            Inst::Build { dst, capacity, element } => {
+                            Inst::Build { dst, capacity, element, words } => {
                                 let capacity = *ints.add(capacity.index());
                                 let frames = roots(self.exec.roots, refs.add(stream.refs));
                                 let roots = Roots { frames, kept: Some(self.exec.tape.kept()) };
-                                let built = heap::build(&mut self.exec.heap, capacity, element, RECORD, self.stacks.bytes, roots);
+                                let built = heap::build(&mut self.exec.heap, capacity, element, words, self.stacks.bytes, roots);
                                 match built {
                                     Ok(builder) => *refs.add(dst.index()) = builder,
                                     Err(kind) => trap!(kind),
                                 }
                             }
+                            Inst::Push { .. } if !RECORD => unreachable!("streams for primal runs have no words"),
                             Inst::Push { builder, value } => {
                                 let (builder, to, capacity) = room!(builder);
                                 *to.cast() = *reals.add(value.index());
-                                if RECORD {
-                                    *to.add(capacity as usize).cast() = *words.add(value.index());
-                                }
+                                *to.add(capacity as usize).cast() = *words.add(value.index());
+                                *builder.add(LEN) += 1;
+                            }
+                            Inst::PrimalPush { builder, value } => {
+                                let (builder, to, _) = room!(builder);
+                                *to.cast() = *reals.add(value.index());
                                 *builder.add(LEN) += 1;
                             }
                             Inst::IPush { builder, value } => {

@@ -3,8 +3,8 @@
 
 use super::recording_loops::give_pushed_words;
 use super::registers::Registers;
-use crate::memory::heap::{self, LEN, Ref};
-use crate::records::region::{RegionSite, SaveSite};
+use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
+use crate::records::region::{RegionSite, SaveSite, copy_bytes, is_copied};
 use crate::records::segment::OutputWord;
 use crate::tape::{ForeignArray, Tape};
 use crate::trap::{Limit, TrapKind};
@@ -84,6 +84,38 @@ pub(crate) unsafe fn array_base(tape: &mut Tape, array: Ref) -> Result<i64, Limi
             return Ok(0);
         }
         tape.foreign_base(ForeignArray { owner, first: heap::first_of(array), len: *array.add(LEN) as u32 })
+    }
+}
+
+/// A cell with an array, for the trail; 0 if the region gets no record.
+#[inline(always)]
+pub(super) fn array_cell(tape: &mut Tape, array: Ref) -> Result<i64, Limit> {
+    if !tape.open_region.active {
+        return Ok(0);
+    }
+    Ok(tape.keep(array)?.expose_provenance() as i64)
+}
+
+/// A cell with a copy of an array in the trail, or with the array itself if that is long; 0 if the region gets no
+/// record.
+///
+/// # Safety
+/// `array` is a complete array of reals.
+#[inline(never)]
+pub(crate) unsafe fn array_copy(tape: &mut Tape, array: Ref) -> Result<i64, Limit> {
+    // SAFETY: promised by the caller; there is room for the copy.
+    unsafe {
+        let len = *array.add(LEN);
+        if !tape.open_region.active || !is_copied(len) {
+            return array_cell(tape, array);
+        }
+        let place = tape.trail(copy_bytes(len))?;
+        // Where it would begin if it had an array's header.
+        let elements = place.add(size_of::<Ref>());
+        let object = elements.expose_provenance().wrapping_sub(8 * ARRAY_HEADER);
+        place.cast::<usize>().write_unaligned(object);
+        elements.copy_from_nonoverlapping(array.add(ARRAY_HEADER).cast(), 8 * len as usize);
+        Ok(place.expose_provenance() as i64)
     }
 }
 

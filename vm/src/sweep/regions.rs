@@ -10,7 +10,9 @@ use super::{OpenTask, Sweep};
 use crate::code::run_straight;
 use crate::native::{REGION_DONE, REGION_END, REGION_PAUSED, RegionFn, RegionRun};
 use crate::records::import::Import;
-use crate::records::region::{BlockAdjoint, BuilderAdjoint, Edge, RegionCode, RegionTail, Trail};
+use crate::records::region::{
+    BlockAdjoint, BuilderAdjoint, Edge, RegionCode, RegionTail, Trail, copy_bytes, is_copied,
+};
 use crate::records::{Trailer, link, strip};
 use crate::trap::TrapKind;
 use crate::word::Slot;
@@ -170,14 +172,18 @@ impl<'a> Walk<'a> {
     /// # Safety
     /// The frame is that of the record's task.
     #[inline(always)]
-    unsafe fn builder(&self, task: &OpenTask<'_>, step: &BuilderAdjoint) {
+    unsafe fn builder(&mut self, task: &OpenTask<'_>, step: &BuilderAdjoint) {
         let (reals, ints) = (self.reals, self.ints);
         // SAFETY: promised by the caller; what a builder became has as many slots as elements.
         unsafe {
             let int = |register: u16| ints.add(usize::from(register));
             match step {
-                BuilderAdjoint::Finish { builder, first, len } => {
-                    (*int(builder.first), *int(builder.left)) = (*int(*first), *int(*len));
+                BuilderAdjoint::Finish { builder, first, len, copied } => {
+                    let (first, len) = (*int(*first), *int(*len));
+                    if *copied && is_copied(len as u64) {
+                        self.back(copy_bytes(len as u64));
+                    }
+                    (*int(builder.first), *int(builder.left)) = (first, len);
                 }
                 BuilderAdjoint::Push { builder, adjoints } => {
                     let first = *int(builder.first);

@@ -51,7 +51,7 @@ impl Recorder {
 
     /// Records a product with an array's element. Returns the product's slot.
     fn scale(&mut self, slot: Slot, array: Ref) -> Slot {
-        let cell = self.tape.kept().keep(array);
+        let cell = self.tape.keep(array).expect("there is room");
         let (start, product) = self.tape.record(scale::BYTES, 1, 1).expect("there is room");
         // SAFETY: there is room for the record.
         unsafe { scale::write(start, cell, slot, product) };
@@ -112,10 +112,10 @@ fn a_task_moves_its_own_references_only() {
     account.begin(&Limits::default(), None);
     let mut recorder = Recorder::new(&account);
     let outer = recorder.array(2.0);
-    recorder.tape.kept().keep(outer);
+    recorder.tape.keep(outer).expect("there is room");
     let (floor, kept) = (recorder.heap.raise_floor(), recorder.tape.raise_floor());
     let inner = recorder.array(3.0);
-    recorder.tape.kept().keep(inner);
+    recorder.tape.keep(inner).expect("there is room");
     recorder.churn();
     let young: Vec<Ref> = recorder.tape.kept().young().map(|cell| *cell).collect();
     assert!(young.len() == 1 && young[0] != inner, "the task's own object has moved");

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 /// An array of another task of which a region may read little is imported as a whole if it has no more elements than
 /// this, or than the region's sweep has instructions.
 const WHOLE_MAX: u64 = 1024;
+/// An array of no more elements gets its slots without a look at the limits: that comes with the next slab.
+pub const UNCHECKED_MAX: u64 = 64;
 /// So many arrays are looked for one after the other.
 const LISTED_MAX: usize = 8;
 
@@ -82,7 +84,13 @@ impl Tape {
 
     /// Slots for an array that the open region has made. Returns the first.
     pub(crate) fn reserve_made_slots(&mut self, count: u64) -> Result<Slot, Limit> {
-        let first = self.reserve_slots(count)?;
+        let first = if count <= UNCHECKED_MAX {
+            let first = self.task.next_slot;
+            self.task.next_slot = first + count;
+            Slot(first as u32)
+        } else {
+            self.reserve_slots(count)?
+        };
         let made = &mut self.open_region.made_slots;
         *made = [if made[0].is_none() { first } else { made[0] }, first.offset(count as u32)];
         Ok(first)

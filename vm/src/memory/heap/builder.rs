@@ -6,7 +6,7 @@ use super::{Heap, Roots};
 use crate::bytecode::isa::Bank;
 use crate::trap::TrapKind;
 
-/// A builder for elements of a bank. With `words`, one of reals keeps theirs.
+/// A builder for elements of a bank. With `words`, which are of reals, it keeps theirs.
 #[inline]
 pub(crate) fn build(
     heap: &mut Heap,
@@ -16,12 +16,12 @@ pub(crate) fn build(
     reserved: u64,
     roots: Roots<'_>,
 ) -> Result<Ref, TrapKind> {
-    let with_words = words && element == Bank::Real;
-    let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(with_words)));
+    debug_assert!(!words || element == Bank::Real);
+    let cells = u64::try_from(capacity).ok().and_then(|n| n.checked_mul(1 + u64::from(words)));
     let Some(size) = cells.filter(|&n| n < 1 << 48).map(|n| n as usize + ARRAY_HEADER) else {
         return Err(TrapKind::BadCapacity(capacity));
     };
-    let builder = heap.allocate(builder_header(element, with_words), size, reserved, roots)?;
+    let builder = heap.allocate(builder_header(element, words), size, reserved, roots)?;
     // SAFETY: the object has a header of four words.
     unsafe {
         *builder.add(LEN) = 0;

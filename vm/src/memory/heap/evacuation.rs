@@ -17,6 +17,7 @@ impl Heap {
         let filled = self.slabs.len();
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
         // Out of memory or time half-way: the run is over, its objects are freed together.
+        let cells = roots.kept.as_ref().map_or(0, |kept| kept.bytes());
         self.copy_reachable(roots, filled)?;
         self.changed(-(((filled - young) * SLAB_BYTES) as i64));
         self.pool.give_back(self.slabs.drain(young..filled).map(|one| one.slab));
@@ -41,7 +42,7 @@ impl Heap {
         self.large_bytes -= freed;
         self.changed(-(freed as i64));
         self.evacuated = true;
-        self.count_from_here();
+        self.count_from_here(cells);
         Ok(())
     }
 

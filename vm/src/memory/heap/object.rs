@@ -33,7 +33,7 @@ pub const CAPACITY: usize = 3;
 
 pub(crate) const KIND: u64 = 0x0f;
 const OBJECT: u64 = 1;
-const ARRAY: u64 = 2;
+pub(crate) const ARRAY: u64 = 2;
 pub(crate) const BUILDER: u64 = 5;
 /// A real builder that keeps the words of its elements.
 const WITH_WORDS: u64 = 0x10;

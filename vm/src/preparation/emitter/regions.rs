@@ -138,6 +138,9 @@ impl Emitter<'_> {
             for (&array, &base) in region.arrays.bases.iter().filter(|(array, _)| region.refs_before.contains(array)) {
                 self.push(start, Inst::ArrayBase { dst: IntReg(base), array: RefReg(array) });
             }
+            for (&array, &cell) in plan.cells.iter().filter(|(array, _)| region.refs_before.contains(array)) {
+                self.push(start, Inst::ArrayCell { dst: IntReg(cell), array: RefReg(array) });
+            }
             self.push(start, Inst::IConst { dst: IntReg(plan.rounds[0]), value: 0 });
         }
         let positions = vec![Position::default(); region.blocks.len()];
@@ -202,13 +205,22 @@ impl Emitter<'_> {
                 if let Some(dst) = base {
                     self.push(at, Inst::IMov { dst, src: first });
                 }
+                if let Some(&cell) = writing.plan.cells.get(&inst.a) {
+                    let (dst, array) = (IntReg(cell), dst);
+                    // What has no slots the sweep doesn't come by.
+                    self.push(at, if active { Inst::ArrayCopy { dst, array } } else { Inst::ArrayCell { dst, array } });
+                }
                 continue;
             }
             self.lower(at, false);
-            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect)
-                && let Some(dst) = base
-            {
-                self.push(at, Inst::ArrayBase { dst, array: RefReg(inst.a) });
+            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect) {
+                let array = RefReg(inst.a);
+                if let Some(dst) = base {
+                    self.push(at, Inst::ArrayBase { dst, array });
+                }
+                if let Some(&cell) = writing.plan.cells.get(&inst.a) {
+                    self.push(at, Inst::ArrayCell { dst: IntReg(cell), array });
+                }
             }
         }
         let save = writing.plan.saves[block].clone();

@@ -3,9 +3,9 @@
 use super::plan::{BlockPlan, RegionPlan};
 use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode};
 use crate::bytecode::isa::{Bank, Reg};
-use crate::code::{Inst, RealReg};
+use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
-use crate::derivation::graph::NodeId;
+use crate::derivation::graph::{Node, NodeId};
 use crate::native::Candidate;
 use crate::preparation::region_detection::Region;
 use crate::preparation::stretch::{BuilderStep, Stretch};
@@ -123,12 +123,17 @@ impl BlockWriter<'_> {
         let saved_at = [self.assembler.reals as u16, self.assembler.ints as u16];
         let saved = Numbers { reals: block.plan.saved_reals.len(), ints: block.plan.saved_ints.len() };
         block.plan.saved_reals.iter().chain(&block.plan.saved_ints).for_each(|&id| _ = self.assembler.place(id));
-        let builders = self.builders(&source.stretch);
+        let builders = self.builders(&source.stretch, &plan.cells);
 
         let mut code = Vec::new();
         self.steps_back(&mut code);
+        let mut objects = BTreeMap::new();
         for (id, _) in block.graph().iter().filter(|(id, _)| block.plan.needed[id.index()]) {
-            self.assembler.compute(id, &mut code);
+            if block.plan.loaded.contains(&id) {
+                self.load(&source.stretch, id, &mut objects, &mut code);
+            } else {
+                self.assembler.compute(id, &mut code);
+            }
         }
         let elements = block.elements.iter().map(|element| ElementAdjoint {
             base: self.assembler.register(element.base),
@@ -153,8 +158,22 @@ impl BlockWriter<'_> {
         BlockAdjoint { saved, saved_at, builders, code, elements, moves, rounds, before, again, guard }
     }
 
+    /// Loads an element again. `objects` are the registers of the arrays that the block has looked at, by their cells.
+    fn load(&mut self, stretch: &Stretch, id: NodeId, objects: &mut BTreeMap<u16, u16>, code: &mut Vec<Inst>) {
+        let Node::RealInput(n) = self.block.graph().node(id) else { unreachable!("elements are inputs") };
+        let told = stretch.loads[n as usize].expect("it can be loaded");
+        let [cell, index] = told.map(|node| self.assembler.register(node));
+        let object = *objects.entry(cell).or_insert_with(|| {
+            let object = self.assembler.fresh(Bank::Int);
+            code.push(Inst::KeptObject { dst: IntReg(object), cell: IntReg(cell) });
+            object
+        });
+        let dst = RealReg(self.assembler.place(id));
+        code.push(Inst::KeptElem { dst, object: IntReg(object), index: IntReg(index) });
+    }
+
     /// What was done with builders whose elements have slots, from the last step to the first.
-    fn builders(&mut self, stretch: &Stretch) -> Box<[BuilderAdjoint]> {
+    fn builders(&mut self, stretch: &Stretch, cells: &BTreeMap<u16, u16>) -> Box<[BuilderAdjoint]> {
         let mut steps = Vec::new();
         let mut pushes = stretch.pushes.iter().zip(&self.block.pushed).rev();
         for step in stretch.builder_steps.iter().rev() {
@@ -181,7 +200,7 @@ impl BlockWriter<'_> {
             steps.push(match step {
                 BuilderStep::Finish(finish) => {
                     let [first, len] = [finish.first, finish.len].map(|node| self.assembler.register(node));
-                    BuilderAdjoint::Finish { builder, first, len }
+                    BuilderAdjoint::Finish { builder, first, len, copied: cells.contains_key(&finish.array) }
                 }
                 _ => BuilderAdjoint::Begin(builder),
             });

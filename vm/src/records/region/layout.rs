@@ -6,6 +6,19 @@ use crate::word::Slot;
 /// So many arrays of other tasks have a place in a record. What more there are, the task imports as a whole.
 pub(crate) const FOREIGN_MAX: usize = 255;
 
+/// Arrays of more elements are not copied into the trail.
+pub const COPIED_MAX: u64 = 1024;
+
+/// Whether an array of so many elements that a region makes is copied into its trail.
+pub(crate) const fn is_copied(len: u64) -> bool {
+    len <= COPIED_MAX
+}
+
+/// The size of a copy: a cell, which holds where the array would begin if it had a header, then its elements.
+pub(crate) const fn copy_bytes(len: u64) -> usize {
+    8 + 8 * len as usize
+}
+
 /// Where the parts of a region's record stand:
 ///
 /// ```text

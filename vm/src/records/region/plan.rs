@@ -36,6 +36,8 @@ pub(crate) struct RegionPlan {
     pub(crate) left: Vec<[Vec<u16>; 2]>,
     /// For each loop, what its sweep costs per round, and once.
     pub(crate) costs: Vec<(u32, u32)>,
+    /// The reference registers whose arrays the sweep reads, with the integer registers that say where they are.
+    pub(crate) cells: BTreeMap<u16, u16>,
     /// The builders that it begins whose elements have slots.
     pub(crate) made: BTreeSet<u16>,
     /// The first real and the first integer register that nothing uses.
@@ -343,7 +345,11 @@ impl BlockPlan {
             id.index() < primal_len
                 && stretch.input_register(derived.graph.node(id)).is_some_and(|reg| wanted.home(number, reg).is_some())
         };
-        let plan = Plan::new(&derived.graph, primal_len, &results, &free);
+        let loads = |id: NodeId| match derived.graph.node(id) {
+            Node::RealInput(n) if id.index() < primal_len => stretch.loads[n as usize],
+            _ => None,
+        };
+        let plan = Plan::with_loads(&derived.graph, primal_len, &results, &free, &loads);
         BlockPlan { derived, primal_len, seeds, pushed, contributions: to_registers, cleared, elements, steps, plan }
     }
 
@@ -432,6 +438,7 @@ impl RegionPlan {
             rounds,
             left: vec![Default::default(); region.loops.len()],
             costs: vec![(0, 0); region.loops.len()],
+            cells: BTreeMap::new(),
             made,
             free: [free_real, free_int],
         };
@@ -484,6 +491,9 @@ impl RegionPlan {
             let of = |bank: Bank| left.iter().filter(move |reg| reg.bank == bank).map(|reg| reg.index);
             self.left[number] = [of(Bank::Real).collect(), of(Bank::Int).chain([self.rounds[number]]).collect()];
         }
+        let is_wanted = |cell: &u16| wanted.left.iter().any(|left| left.contains(&Reg::int(*cell)));
+        let cells = region.arrays.cells.iter().filter(|(_, cell)| is_wanted(cell));
+        self.cells = cells.map(|(&array, &cell)| (array, cell)).collect();
         let homes = Homes::new(adjoints, &wanted.left, self);
         let Some(code) = code_writer::write(region, self, &plans, &homes, outputs) else { return Ok(None) };
         for number in 0..region.loops.len() {
