@@ -291,6 +291,9 @@ pub use typed::TypedFunction;
 pub use vm::engine::{
     CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, NoSuchParameter, Stats,
 };
+pub use vm::explain::{
+    CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
+};
 pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};

@@ -2,6 +2,7 @@
 
 mod convert;
 pub mod engine;
+pub mod explain;
 pub mod flat;
 pub mod job_graph;
 pub mod typed;
