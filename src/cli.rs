@@ -15,6 +15,7 @@ mod json;
 mod limits;
 mod native;
 mod output;
+mod profile;
 mod run;
 mod tape;
 mod threads;
@@ -161,7 +162,8 @@ struct Call {
     /// How the result is written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Report what the call used: on stderr, or in JSON under the key "stats"
+    /// Report what the call used: on stderr, or in JSON under the key "stats". Of a gradient, also what each loop and
+    /// function has written to the tape, which takes another run
     #[arg(long)]
     stats: bool,
 }

@@ -297,6 +297,7 @@ pub use vm::explain::{
 pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
+pub use vm::profile::{Profile, Site, SiteUsage};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
 pub use vm::typed::{Matrix, ShapeMismatch, TypeMismatch};
 pub use vm::value::{ArgumentError, Value};

@@ -21,6 +21,7 @@ of the prelude has the place of what uses it.
   dualvm explain examples/rosenbrock.dual rosenbrock
 
 Of assembly and bytecode the places are those that the module carries, or else the numbers of instructions.
+`dualvm grad --stats` says how much each loop has written in a run.
 
 Exit codes: 0 success, 2 bad input.";
 

@@ -5,5 +5,6 @@ pub mod engine;
 pub mod explain;
 pub mod flat;
 pub mod job_graph;
+pub mod profile;
 pub mod typed;
 pub mod value;
