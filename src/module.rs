@@ -191,9 +191,9 @@ impl Module {
     /// assert_eq!(obstacle.refusal.to_string(), "it calls a function");
     /// assert_eq!(series.calls[0].reason.as_deref(), Some("may call itself"));
     ///
-    /// assert!(explanation.to_string().contains(
-    ///     "series.dual:4:3  loop: records in each round, because it calls `power` (series.dual:4:35), which may call itself"
-    /// ));
+    /// let why = "because it calls `power` (series.dual:4:35), which may call itself";
+    /// let expected = format!("series.dual:4:3  loop: records in each round, {why}");
+    /// assert!(explanation.to_string().contains(&expected));
     /// // With the source lines and carets.
     /// println!("{}", explanation.with_source(text));
     /// # Ok::<(), Error>(())

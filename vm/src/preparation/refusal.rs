@@ -10,8 +10,8 @@ use std::fmt;
 
 /// Why a loop is not recorded as one, with all that is in it.
 ///
-/// `Display` says it in the terms of programs, as what follows "because". Numbers are limits of the machine's, which say
-/// what a record may hold; `inst` is the instruction that is in the way.
+/// `Display` says it in the terms of programs, as what follows "because". Numbers are limits of the machine's, which
+/// say what a record may hold; `inst` is the instruction that is in the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
