@@ -5,6 +5,7 @@
 
 mod bench;
 mod convert;
+mod explain;
 mod failure;
 mod gradbench;
 mod input;
@@ -14,6 +15,7 @@ mod json;
 mod limits;
 mod native;
 mod output;
+mod profile;
 mod run;
 mod tape;
 mod threads;
@@ -68,6 +70,17 @@ enum Command {
     /// The value and the gradient of a function that returns one Real
     #[command(after_help = ARGUMENTS)]
     Grad(Gradient),
+    /// What is recorded as one of a function's loops and of those that it reaches, and why the rest isn't
+    #[command(after_help = explain::HELP)]
+    Explain {
+        /// Source, assembly or bytecode
+        file: PathBuf,
+        /// The function's name; may be left out if it is called like the file, or the only one
+        name: Option<String>,
+        /// How the result is written
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
     /// Record a run as for a gradient, and say what its tasks wrote to their tapes
     #[command(after_help = tape::HELP)]
     Tape(tape::Tape),
@@ -149,7 +162,8 @@ struct Call {
     /// How the result is written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Report what the call used: on stderr, or in JSON under the key "stats"
+    /// Report what the call used: on stderr, or in JSON under the key "stats". Of a gradient, also what each loop and
+    /// function has written to the tape, which takes another run
     #[arg(long)]
     stats: bool,
 }
@@ -212,6 +226,7 @@ fn execute(command: Command) -> Outcome {
         Command::Check { file } => convert::check(&file),
         Command::Run(call) => run::run(&call),
         Command::Grad(flags) => run::grad(&flags),
+        Command::Explain { file, name, format } => explain::explain(&file, name.as_deref(), format),
         Command::Tape(flags) => tape::tape(&flags),
         Command::Build { file, output } => convert::build(&file, output),
         Command::Disasm { file, name, native } => convert::disasm(&file, name.as_deref(), native),

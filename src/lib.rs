@@ -291,9 +291,13 @@ pub use typed::TypedFunction;
 pub use vm::engine::{
     CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, NoSuchParameter, Stats,
 };
+pub use vm::explain::{
+    CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
+};
 pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
+pub use vm::profile::{Profile, Site, SiteUsage};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
 pub use vm::typed::{Matrix, ShapeMismatch, TypeMismatch};
 pub use vm::value::{ArgumentError, Value};

@@ -1,8 +1,9 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend::{self, CompileOptions, Unexported};
+use crate::frontend::{self, CompileOptions, KeptCall, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
+use crate::vm::explain::Explanation;
 use crate::vm::module::{FuncId, ModuleDef};
 use crate::vm::native::{CompiledCode, Listing, Mode, Refusal};
 use crate::vm::{binary, engine, text};
@@ -33,6 +34,8 @@ pub struct Module {
     verified: engine::Module,
     /// What the program defines and hosts can't call; only source tells.
     unexported: Arc<[Unexported]>,
+    /// The calls that the compiler has left, and why; only source tells.
+    kept_calls: Arc<[KeptCall]>,
 }
 
 const _: () = {
@@ -46,7 +49,7 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::Verify`] with everything that the verifier finds wrong, up to 100 errors.
     pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Error> {
-        Module::verify(engine, Read { def, unexported: Vec::new() })
+        Module::verify(engine, Read::only(def))
     }
 
     /// Compiles a program in dualvm's language. `file` names it in messages and backtraces; nothing is opened.
@@ -154,9 +157,71 @@ impl Module {
             if let Some(unexported) = self.unexported.iter().find(|unexported| unexported.name == name) {
                 return ErrorKind::Unexported(unexported.clone()).into();
             }
-            let private = self.def().function(name).is_some();
-            ErrorKind::NoSuchFunction { name: name.to_owned(), suggestions: self.similar(name), private }.into()
+            self.no_such_function(name)
         })
+    }
+
+    fn no_such_function(&self, name: &str) -> Error {
+        let private = self.def().function(name).is_some();
+        ErrorKind::NoSuchFunction { name: name.to_owned(), suggestions: self.similar(name), private }.into()
+    }
+
+    /// What becomes of the loops and calls of a function, and of all functions that it reaches, when its derivatives
+    /// are asked for: what is recorded as one, and what isn't and why. `dualvm explain` prints it. The function need
+    /// not be exported.
+    ///
+    /// It is about the code as compiled: loops that were fused, unrolled or removed, and calls of functions that were
+    /// copied into their callers, are not there. Of a module that was not compiled from source it isn't known why a
+    /// call was left.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Recording};
+    ///
+    /// let text = "
+    /// def power (n : Int) (x : Real) : Real = if n == 0 then 1 else x * power (n - 1) x
+    /// def series (x : Real) : Real =
+    ///   loop s = 0.0 for i < 10 do s + power i x";
+    /// let module = Module::from_source(&Engine::default(), "series.dual", text)?;
+    /// let explanation = module.explain("series")?;
+    ///
+    /// let series = &explanation.functions[0];
+    /// let loops = series.loops.as_ref().expect("the function is small");
+    /// assert_eq!(loops[0].place.line_and_column, Some((4, 3)));
+    /// let Recording::Rounds(obstacle) = &loops[0].recording else { panic!("the loop has a call") };
+    /// assert_eq!(obstacle.refusal.to_string(), "it calls a function");
+    /// assert_eq!(series.calls[0].reason.as_deref(), Some("may call itself"));
+    ///
+    /// let why = "because it calls `power` (series.dual:4:35), which may call itself";
+    /// let expected = format!("series.dual:4:3  loop: records in each round, {why}");
+    /// assert!(explanation.to_string().contains(&expected));
+    /// // With the source lines and carets.
+    /// println!("{}", explanation.with_source(text));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchFunction`], with names that it may have been meant to be; [`ErrorKind::Unexported`] if the
+    /// source defines it with functions in its type: it has no code of its own.
+    pub fn explain(&self, name: &str) -> Result<Explanation, Error> {
+        let Some(mut explanation) = self.verified.explain(name) else {
+            if let Some(unexported) = self.unexported.iter().find(|unexported| unexported.name == name) {
+                return Err(ErrorKind::Unexported(unexported.clone()).into());
+            }
+            return Err(self.no_such_function(name));
+        };
+        for function in &mut explanation.functions {
+            let func = function.func;
+            for call in &mut function.calls {
+                let Some((callee, _)) = call.callee.as_ref().and_then(|callee| self.def().function(callee)) else {
+                    continue;
+                };
+                let kept = || self.kept_calls.iter().filter(|kept| kept.caller == func && kept.callee == callee);
+                // Code of the prelude has no place of its own.
+                let here = kept().find(|kept| kept.place == call.place.line_and_column).or_else(|| kept().next());
+                call.reason = here.map(|kept| kept.reason.to_string());
+            }
+        }
+        Ok(explanation)
     }
 
     /// All exported functions, in the order of the program.
@@ -207,7 +272,7 @@ impl Module {
     fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
         let verified =
             engine::Module::with_generator(engine, read.def, Some(Arc::new(Cranelift))).map_err(ErrorKind::Verify)?;
-        Ok(Module { verified, unexported: read.unexported.into() })
+        Ok(Module { verified, unexported: read.unexported.into(), kept_calls: read.kept_calls.into() })
     }
 
     /// Exported functions whose names are similar to `name`, the most similar first.
@@ -246,18 +311,27 @@ pub fn read_def_with(file: &str, bytes: &[u8], options: &CompileOptions) -> Resu
 struct Read {
     def: ModuleDef,
     unexported: Vec<Unexported>,
+    kept_calls: Vec<KeptCall>,
+}
+
+impl Read {
+    /// Of which nothing but the code is known.
+    fn only(def: ModuleDef) -> Read {
+        Read { def, unexported: Vec::new(), kept_calls: Vec::new() }
+    }
 }
 
 fn read(file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Read, Error> {
-    let only = |def| Read { def, unexported: Vec::new() };
     let kind = FileKind::detect(file, bytes);
     if kind == FileKind::Binary {
-        return binary::decode(bytes).map(only).map_err(|error| ErrorKind::Binary(error).into());
+        return binary::decode(bytes).map(Read::only).map_err(|error| ErrorKind::Binary(error).into());
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ErrorKind::NotText { file: file.to_owned(), offset: error.valid_up_to() })?;
     match kind {
-        FileKind::Assembly => text::parse(text, file).map(only).map_err(|errors| ErrorKind::Assembly(errors).into()),
+        FileKind::Assembly => {
+            text::parse(text, file).map(Read::only).map_err(|errors| ErrorKind::Assembly(errors).into())
+        }
         _ => compile(file, text, options),
     }
 }
@@ -265,5 +339,5 @@ fn read(file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Read, Erro
 /// The one place where the language's compiler is called.
 fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
     let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
-    Ok(Read { def: compiled.module, unexported: compiled.unexported })
+    Ok(Read { def: compiled.module, unexported: compiled.unexported, kept_calls: compiled.kept_calls })
 }

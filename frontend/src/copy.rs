@@ -8,6 +8,7 @@ use crate::core::{
     Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Join, Label, Labelled, Loop,
     Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
+use crate::kept::{Kept, KeptReason};
 use crate::limits::{Count, Meter};
 use crate::source::Span;
 use dualvm_vm::isa::{Op, Scalar, evaluate};
@@ -15,15 +16,22 @@ use std::collections::{HashMap, HashSet};
 
 /// Says which function takes the place of a call: its body is copied there.
 pub(crate) trait Chooser {
-    /// The function to inline for a call of `callee`; `loops` is how many loops are around it in the caller, `grown`
-    /// how many nodes the caller has so far.
-    fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Option<&Function>;
+    /// The function to inline for a call of `callee`, or why there is none; `loops` is how many loops are around it in
+    /// the caller, `grown` how many nodes the caller has so far.
+    fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Result<&Function, KeptReason>;
     /// A task's function, if all that it does is a call whose arguments take no time: the task can be that call.
     fn forwards(&self, task: FunctionId) -> Option<&Function>;
 }
 
-/// Copies a function, inlining what the chooser says. Each node of the copy is counted.
-pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut TypeLists, meter: &Meter) -> Function {
+/// Copies a function, inlining what the chooser says. The calls that stay are added to `kept`. Each node of the copy is
+/// counted.
+pub(crate) fn copy_function(
+    old: &Function,
+    chooser: &dyn Chooser,
+    lists: &mut TypeLists,
+    kept: &mut Vec<Kept>,
+    meter: &Meter,
+) -> Function {
     let mut copier = Copier {
         chooser,
         lists,
@@ -35,6 +43,8 @@ pub(crate) fn copy_function(old: &Function, chooser: &dyn Chooser, lists: &mut T
         jumped_to: HashSet::new(),
         closures: HashMap::new(),
         loops: 0,
+        caller: old.id,
+        kept,
     };
     let params = old.params.iter().map(|&var| copier.bind(var)).collect();
     let root = copier.expr(old.root);
@@ -60,6 +70,10 @@ struct Copier<'c> {
     closures: HashMap<Var, (FunctionId, Vec<Atom>)>,
     /// How many loops are around the copy.
     loops: u32,
+    /// The function that is copied.
+    caller: FunctionId,
+    /// The calls that stay.
+    kept: &'c mut Vec<Kept>,
 }
 
 impl<'c> Copier<'c> {
@@ -334,8 +348,12 @@ impl<'c> Copier<'c> {
     /// A call, or the body of the function in its place.
     fn call(&mut self, callee: FunctionId, args: Box<[ExprId]>, types: TypeList, span: Span) -> ExprId {
         let chooser: &'c dyn Chooser = self.chooser;
-        let Some(callee) = chooser.choose(callee, self.loops, self.body.exprs.len()) else {
-            return self.make(ExprKind::Call(callee, args), types, span);
+        let callee = match chooser.choose(callee, self.loops, self.body.exprs.len()) {
+            Ok(function) => function,
+            Err(reason) => {
+                self.kept.push(Kept { caller: self.caller, callee, span, reason });
+                return self.make(ExprKind::Call(callee, args), types, span);
+            }
         };
         let (mut bindings, mut values) = (Vec::new(), Vec::new());
         for &arg in &args {

@@ -15,6 +15,7 @@
 //! Whatever can trap or fail to end is evaluated where the source says, in the source's order.
 
 use crate::arena::{Table, id_types};
+use crate::kept::Kept;
 use crate::source::Span;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Op;
@@ -45,6 +46,8 @@ pub(crate) struct Program {
     pub(crate) lists: TypeLists,
     /// The module under construction; owns the heap types so far.
     pub(crate) module: ModuleBuilder,
+    /// The calls that are left after inlining, with those that have vanished since.
+    pub(crate) kept: Vec<Kept>,
 }
 
 /// A function.

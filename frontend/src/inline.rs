@@ -9,6 +9,7 @@ use crate::copy::{Chooser, copy_function};
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
 use crate::fuse::fuse;
 use crate::graph;
+use crate::kept::KeptReason;
 use crate::limits::Meter;
 use crate::optimise::pure_cost;
 use crate::tail::repeat_tail_calls;
@@ -47,11 +48,12 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
         callees.dedup();
         graph.push(callees);
     }
-    let mut sizes: Table<FunctionId, Option<usize>> = Table::filled(None, graph.len());
+    let mut sizes: Table<FunctionId, Result<usize, KeptReason>> =
+        Table::filled(Err(KeptReason::Recursive), graph.len());
     for group in graph::groups(&graph, meter) {
         for &id in &group {
             let policy = Policy { functions: &program.functions, sizes: &sizes, calls: &calls };
-            let function = copy_function(&program.functions[id], &policy, &mut program.lists, meter);
+            let function = copy_function(&program.functions[id], &policy, &mut program.lists, &mut program.kept, meter);
             if !meter.go_on() {
                 return program;
             }
@@ -69,19 +71,25 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
 /// Which calls are inlined.
 struct Policy<'p> {
     functions: &'p Table<FunctionId, Function>,
-    /// The sizes of functions that may be inlined.
-    sizes: &'p Table<FunctionId, Option<usize>>,
+    /// The sizes of functions that may be inlined; of the others, why they may not.
+    sizes: &'p Table<FunctionId, Result<usize, KeptReason>>,
     /// How many calls of a function there were at first.
     calls: &'p Table<FunctionId, u32>,
 }
 
 impl Chooser for Policy<'_> {
-    fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Option<&Function> {
+    fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Result<&Function, KeptReason> {
         let size = self.sizes[callee]?;
         let is_only = self.calls[callee] == 1 && self.functions[callee].interface.is_none();
         let limit = if size <= SMALL_NODES_MAX { GROWN_NODES_MAX } else { LOOPED_GROWN_NODES_MAX };
         let pays = size <= SMALL_NODES_MAX || loops > 0 || is_only;
-        (pays && grown < limit).then(|| &self.functions[callee])
+        if !pays {
+            return Err(KeptReason::OutsideOfLoops { nodes: size, max: SMALL_NODES_MAX });
+        }
+        if grown >= limit {
+            return Err(KeptReason::CallerTooLarge { max: limit });
+        }
+        Ok(&self.functions[callee])
     }
 
     fn forwards(&self, task: FunctionId) -> Option<&Function> {
@@ -93,17 +101,17 @@ impl Chooser for Policy<'_> {
 }
 
 /// How many nodes a function's tree has, if no more than can be inlined.
-fn size(function: &Function) -> Option<usize> {
+fn size(function: &Function) -> Result<usize, KeptReason> {
     let mut found = 0;
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
         found += 1;
-        if found > LOOPED_NODES_MAX {
-            return None;
-        }
         function.body.exprs[expr].for_each_child(|child| pending.push(child));
     }
-    Some(found)
+    if found > LOOPED_NODES_MAX {
+        return Err(KeptReason::TooLarge { nodes: found, max: LOOPED_NODES_MAX });
+    }
+    Ok(found)
 }
 
 /// All nodes of a function's tree, parents before children, each of which is a step; fewer if the compilation is
@@ -152,6 +160,10 @@ fn drop_unused(mut program: Program, meter: &Meter) -> Program {
     for id in used.ids() {
         renumbered.push(FunctionId::from_index(next));
         next += usize::from(used[id]);
+    }
+    program.kept.retain(|kept| used[kept.caller]);
+    for kept in &mut program.kept {
+        (kept.caller, kept.callee) = (renumbered[kept.caller], renumbered[kept.callee]);
     }
     let functions = std::mem::take(&mut program.functions);
     for (id, mut function) in functions.into_entries() {

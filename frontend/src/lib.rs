@@ -24,6 +24,7 @@ mod fuse;
 mod graph;
 mod infer;
 mod inline;
+mod kept;
 mod lexer;
 mod limits;
 mod literal;
@@ -46,6 +47,7 @@ mod types;
 mod unexported;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
+pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};
 pub use literal::{Literal, parse_literal};
 pub use prelude_doc::{prelude_examples, prelude_markdown};
@@ -76,6 +78,9 @@ pub struct Compiled {
     pub module: ModuleDef,
     /// The definitions that hosts can't call, in the order of the text, and why.
     pub unexported: Vec<Unexported>,
+    /// The calls that are left after functions were copied into their callers, and why. Some of them may have vanished
+    /// since.
+    pub kept_calls: Vec<KeptCall>,
     /// How long it took.
     pub times: CompileTimes,
 }
@@ -169,7 +174,8 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink, meter: &Rc<Meter>
     if !meter.enter(Stage::Lower) {
         return None;
     }
+    let kept_calls = program.kept.iter().map(|kept| kept.located(source)).collect();
     let module = lower::lower(program, source, sink, meter);
     let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
-    Some(Compiled { module, unexported, times })
+    Some(Compiled { module, unexported, kept_calls, times })
 }

@@ -37,7 +37,7 @@ const LISTED_PER_NODE: usize = 32;
 
 /// Lowers a program. If the compilation is stopped, what comes of it has no meaning.
 pub(crate) fn lower(program: Program, source: &Source, sink: &mut Sink, meter: &Meter) -> ModuleDef {
-    let Program { functions, lists, mut module } = program;
+    let Program { functions, lists, mut module, .. } = program;
     module.source(source.name());
     for (_, function) in functions.iter() {
         match lower_function(function, &lists, &mut module, source, meter) {

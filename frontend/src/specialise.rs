@@ -67,7 +67,7 @@ pub(crate) fn specialise(
     let monos = Monos::new(&mut lists);
     let mut type_args = TypeArgsTable::default();
     let no_types = type_args.intern(None, Box::default());
-    let program = Program { functions: Table::default(), lists, module: ModuleBuilder::new() };
+    let program = Program { functions: Table::default(), lists, module: ModuleBuilder::new(), kept: Vec::new() };
     let mut specialiser = Specialiser {
         ast,
         names,

@@ -78,22 +78,27 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
 
 /// The function, and the words that are left.
 fn choose_function<'w>(target: &Target, words: &'w [String], module: &Module) -> Outcome<(Function, &'w [String])> {
-    let file = shown(&target.file);
     if let Some((first, rest)) = words.split_first() {
         match module.function(first) {
             Ok(function) => return Ok((function, rest)),
-            Err(error) if is_name(first) => return Err(Failure::name(&file, module, &error)),
+            Err(error) if is_name(first) => return Err(Failure::name(&shown(&target.file), module, &error)),
             Err(_) => {}
         }
     }
-    let stem = target.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
+    Ok((default_function(&target.file, module)?, words))
+}
+
+/// The function that is meant if none is named.
+pub(crate) fn default_function(path: &Path, module: &Module) -> Outcome<Function> {
+    let file = shown(path);
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('-', "_");
     let named_like_file = match module.function(&stem) {
-        Ok(function) => return Ok((function, words)),
+        Ok(function) => return Ok(function),
         Err(error) => error,
     };
     let mut functions = module.functions();
     match (functions.next(), functions.next()) {
-        (Some(only), None) => Ok((only, words)),
+        (Some(only), None) => Ok(only),
         _ if matches!(named_like_file.kind(), ErrorKind::Unexported(_)) => {
             Err(Failure::name(&file, module, &named_like_file))
         }

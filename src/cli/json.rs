@@ -1,6 +1,7 @@
 //! Values in JSON.
 
 use super::output::{Used, work_by_span};
+use super::profile::Usage;
 use dualvm::{CompiledCode, Value};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 use std::time::Duration;
@@ -86,8 +87,8 @@ impl Serialize for Report<'_> {
 
 impl Serialize for Used<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Used { stats, busy, compiled } = self;
-        let mut used = serializer.serialize_struct("Stats", 18)?;
+        let Used { stats, busy, compiled, profile } = self;
+        let mut used = serializer.serialize_struct("Stats", 18 + usize::from(profile.is_some()))?;
         used.serialize_field("instructions", &stats.instructions)?;
         used.serialize_field("records", &stats.records)?;
         used.serialize_field("slots", &stats.slots)?;
@@ -106,6 +107,9 @@ impl Serialize for Used<'_> {
         used.serialize_field("busy_seconds", &busy.threads.iter().map(Duration::as_secs_f64).collect::<Vec<_>>())?;
         used.serialize_field("tier", tier(compiled))?;
         used.serialize_field("compiled", &compiled.iter().map(Compiled).collect::<Vec<_>>())?;
+        if let Some(profile) = profile {
+            used.serialize_field("sites", &profile.sites.iter().map(Usage).collect::<Vec<_>>())?;
+        }
         used.end()
     }
 }

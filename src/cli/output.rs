@@ -3,9 +3,9 @@
 use super::Format;
 use super::failure::{Failure, Outcome};
 use super::json::Report;
-use super::native;
 use super::threads::Busy;
-use dualvm::{CompiledCode, Function, Stats};
+use super::{native, profile};
+use dualvm::{CompiledCode, Function, Profile, Stats};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -15,6 +15,8 @@ pub(crate) struct Used<'a> {
     pub(crate) busy: Busy,
     /// What is compiled by now.
     pub(crate) compiled: Vec<CompiledCode>,
+    /// What each loop and function has written to the tape.
+    pub(crate) profile: Option<Profile>,
 }
 
 /// Writes a report to stdout.
@@ -29,7 +31,9 @@ pub(crate) fn report(function: &Function, report: &Report<'_>, format: Format) -
     if let (Some(used), Format::Text) = (&report.used, format) {
         // Where stderr can't be written there is nobody to tell.
         let mut to = io::stderr().lock();
-        _ = statistics(&mut to, used).and_then(|()| native::statistics(&mut to, &used.compiled));
+        _ = statistics(&mut to, used)
+            .and_then(|()| native::statistics(&mut to, &used.compiled))
+            .and_then(|()| used.profile.iter().try_for_each(|profile| profile::table(&mut to, profile)));
     }
     written
 }

@@ -14,7 +14,8 @@ pub(crate) fn run(call: &Call) -> Outcome {
     let clock = Clock::start(&engine);
     let (value, stats) = cancellable(|handle| function.call_with(&args, &CallOptions::default().cancelled_by(handle)))
         .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
-    let used = call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled() });
+    let used =
+        call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled(), profile: None });
     output::report(&function, &Report { value: &value, gradient: None, used }, call.format)
 }
 
@@ -22,9 +23,20 @@ pub(crate) fn grad(Gradient { call, wrt }: &Gradient) -> Outcome {
     let Prepared { engine, function, args } = prepare(&call.target)?;
     let function = wrt.of(&call.target, function)?;
     let clock = Clock::start(&engine);
-    let result = cancellable(|handle| function.grad_with(&args, &CallOptions::default().cancelled_by(handle)))
-        .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
-    let used = call.stats.then(|| Used { stats: &result.stats, busy: clock.stop(), compiled: function.compiled() });
+    let failed = |error| Failure::call(&shown(&call.target.file), &function, &error);
+    let result = cancellable(|handle| function.grad_with(&args, &CallOptions::default().cancelled_by(handle)));
+    let result = result.map_err(&failed)?;
+    let mut used = call.stats.then(|| Used {
+        stats: &result.stats,
+        busy: clock.stop(),
+        compiled: function.compiled(),
+        profile: None,
+    });
+    if let Some(used) = &mut used {
+        // A run of its own, so that the other figures are those of a usual one.
+        let profile = cancellable(|handle| function.profile(&args, &CallOptions::default().cancelled_by(handle)));
+        used.profile = Some(profile.map_err(failed)?);
+    }
     let report = Report { value: &Value::Real(result.value), gradient: Some(&result.gradient), used };
     output::report(&function, &report, call.format)
 }

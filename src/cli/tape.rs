@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const HELP: &str = "\
 Without -o, a summary is printed: records, slots and imports (reals and ranges of reals that tasks took over from other
 tasks) on all tapes; work (all instructions of the forward run) and span (those on the longest way through the forks).
-Work by span is the number of threads that the run can keep busy. None of this depends on the number of threads.
+Work by span is the number of threads that the run can keep busy. None of this depends on the number of threads. Records
+and bytes of each loop are what `dualvm grad --stats` prints.
 
   dualvm tape examples/tree_sum.dual '[1, 2, 3, 4]'
   dualvm tape --job-graph examples/tree_sum.dual '[1, 2, 3, 4]' -o graph.svg

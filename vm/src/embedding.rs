@@ -2,7 +2,9 @@
 
 mod convert;
 pub mod engine;
+pub mod explain;
 pub mod flat;
 pub mod job_graph;
+pub mod profile;
 pub mod typed;
 pub mod value;

@@ -13,6 +13,7 @@ mod liveness;
 pub(crate) mod loop_detection;
 mod nesting;
 pub(crate) mod pressure;
+pub(crate) mod refusal;
 pub(crate) mod region_detection;
 mod rename;
 pub(crate) mod segmentation;
@@ -28,6 +29,7 @@ use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use emitter::{Emitter, PlannedRegion};
 use flow::{Block, FlowGraph};
+use refusal::Notes;
 use region_detection::Facts;
 use std::collections::HashSet;
 
@@ -54,7 +56,14 @@ pub(crate) fn prepare(
     mode: Mode,
     watch: &Watch<'_>,
 ) -> Result<Prepared, TrapKind> {
-    if mode.is_recording() { recording(module, function, watch) } else { primal(module, function, watch) }
+    if mode.is_recording() { recording(module, function, None, watch) } else { primal(module, function, watch) }
+}
+
+/// Makes the stream of a function for recording runs, and says what has become of its loops.
+pub(crate) fn prepare_with_notes(module: &ModuleDef, function: &Function) -> (Prepared, Notes) {
+    let mut notes = Notes::default();
+    let prepared = recording(module, function, Some(&mut notes), &Watch::none()).expect("nobody stops it");
+    (prepared, notes)
 }
 
 fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
@@ -62,7 +71,12 @@ fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<
     Emitter::new(module, function, Mode::PRIMAL, watch).run(&flow, Vec::new(), Vec::new(), Vec::new())
 }
 
-fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
+fn recording(
+    module: &ModuleDef,
+    function: &Function,
+    mut notes: Option<&mut Notes>,
+    watch: &Watch<'_>,
+) -> Result<Prepared, TrapKind> {
     let mut function = function.clone();
     let flow = FlowGraph::of(&function.body, watch)?;
     rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
@@ -78,14 +92,22 @@ fn recording(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Resu
     let mut regions = Vec::new();
     if let (Some(live), Some(active)) = (&live, &active) {
         let facts = Facts { module, body, flow: &flow, live, active, constants: &constants_of_loops };
-        for region in region_detection::find(facts, &loops, watch)? {
+        for region in region_detection::find(facts, &loops, notes.as_deref_mut(), watch)? {
             watch.tick(REGION_WORK * region.blocks.len())?;
-            let plan = RegionPlan::new(&region, body.reals as u16, watch)?;
-            regions.extend(plan.map(|plan| PlannedRegion { region, plan }));
+            match (RegionPlan::new(&region, body.reals as u16, watch)?, &mut notes) {
+                (Ok(plan), _) => regions.push(PlannedRegion { region, plan }),
+                (Err(refusal), Some(notes)) => notes.refuse(&region, refusal),
+                (Err(_), None) => {}
+            }
         }
+    } else if let Some(notes) = &mut notes {
+        notes.refuse_all(&flow, watch)?;
     }
     let inside: HashSet<usize> = regions.iter().flat_map(PlannedRegion::blocks).collect();
     loops.retain(|found| !inside.contains(&flow.block_at(found.start)));
+    if let Some(notes) = notes {
+        notes.keep_straight(|found| region_detection::is_recorded_loop(&flow, found, &loops));
+    }
     let is_loop = |block: &Block| loops.binary_search_by_key(&block.start, |found| found.start).is_ok();
     let mut segments = Vec::new();
     for (index, &block) in flow.blocks().iter().enumerate().filter(|(n, block)| !is_loop(block) && !inside.contains(n))

@@ -15,11 +15,13 @@ mod stages;
 mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;
+pub(crate) mod usage;
 
 use debts::{Debts, Inboxes};
 pub(crate) use idle::Sweeps;
 use loops::OpenLoop;
 use tasks::SweepRun;
+use usage::Clock;
 
 use crate::code::run_straight;
 use crate::memory::stack::{self, Extent, NativeStack, Stack, stack_pointer};
@@ -134,6 +136,8 @@ pub(crate) struct Sweep {
     native: NativeStack,
     /// Whether something stands on it.
     native_in_use: bool,
+    /// Takes the time of each record, if asked for: then no other thread takes part.
+    pub(crate) clock: Option<Clock>,
 }
 
 // SAFETY: pointers to tasks are of use only while a sweep runs.
@@ -151,6 +155,7 @@ impl Sweep {
             loop_imports: Vec::new(),
             native: NativeStack::new(stacks),
             native_in_use: false,
+            clock: None,
         }
     }
 
@@ -309,7 +314,25 @@ impl Sweep {
     ///
     /// # Safety
     /// The frame is that of a task that has ended.
+    #[inline]
     unsafe fn records<'a>(&mut self, run: &SweepRun<'a>, frame: &mut OpenTask<'a>) -> Result<(), TrapKind> {
+        match self.clock {
+            // SAFETY: promised by the caller.
+            None => unsafe { self.each_record::<false>(run, frame) },
+            // SAFETY: promised by the caller.
+            Some(_) => unsafe { self.each_record::<true>(run, frame) },
+        }
+    }
+
+    /// [`Sweep::records`], whose times are taken or not.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn each_record<'a, const TIMED: bool>(
+        &mut self,
+        run: &SweepRun<'a>,
+        frame: &mut OpenTask<'a>,
+    ) -> Result<(), TrapKind> {
         let program = run.program;
         let mut open: Option<OpenLoop<'_>> = None;
         let mut at = frame.node.end;
@@ -381,6 +404,9 @@ impl Sweep {
                         import.start
                     }
                 };
+                if TIMED && let Some(clock) = &mut self.clock {
+                    clock.lap(kind);
+                }
             }
         }
         Ok(())

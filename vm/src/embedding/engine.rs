@@ -24,6 +24,7 @@ pub(crate) use state::{Lease, RunState};
 use crate::bytecode::module::{FuncId, ModuleDef};
 use crate::bytecode::verify::{VerifyError, verify};
 use crate::code::Mode;
+use crate::embedding::explain::Explanation;
 use crate::memory::idle::Idle;
 use crate::memory::stack::Extent;
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Tier};
@@ -239,6 +240,32 @@ impl Module {
     /// interpreted.
     pub fn compile_failures(&self) -> Vec<String> {
         self.program.tier.as_ref().map_or_else(Vec::new, Tier::failures)
+    }
+
+    /// What becomes of the loops and calls of a function, exported or not, and of those that it reaches. `None` if
+    /// there is no function of this name.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, explain::Recording, text};
+    /// # let def = text::parse("func \"f\" (real, int) -> (real) export (x : Real, n : Int) -> Real
+    /// #     regs 1 real, 2 int
+    /// #     { iconst i1, 1
+    /// #     again:
+    /// #     sin r0, r0
+    /// #     isub i0, i0, i1
+    /// #     branch i0, again, done
+    /// #     done:
+    /// #     ret (r0) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (n : Int) : Real = loop y = x for i < n do sin y
+    /// let explanation = module.explain("f").ok_or("no such function")?;
+    /// let loops = explanation.functions[0].loops.as_ref().ok_or("the function is small")?;
+    /// assert_eq!(loops[0].recording, Recording::Straight);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain(&self, name: &str) -> Option<Explanation> {
+        let (func, _) = self.program.def.function(name)?;
+        Some(Explanation::of(&self.program.def, func))
     }
 
     /// What the native code of a function looks like in a mode. `None` if the module has no

@@ -81,7 +81,7 @@ pub(crate) fn find(
         watch.tick(8 * PATH_MAX + instructions as usize + body.reals as usize / 16)?;
         let walk = Walk::new(body, constants, active.map(|active| &active[index]), None);
         let path = cycle.path.iter().flat_map(|block| block.start..block.end);
-        let Some(iteration) = walk.run(path).filter(qualifies) else { continue };
+        let Some(iteration) = walk.run(path).ok().filter(qualifies) else { continue };
         let live_at = |target: u32| {
             let index = flow.block_at(target);
             live.map(|live| live_before(body, Bank::Real, flow.blocks()[index], &live[index]))

@@ -14,6 +14,7 @@ use super::flow::{FlowGraph, Predecessors};
 use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
 use super::nesting::{self, Dominators, Natural};
+use super::refusal::{Decision, LoopNote, Notes, Refusal};
 use super::stretch::{Arrays, Constants, MadeArray, Stretch, Walk};
 use crate::bytecode::isa::{Bank, Inst, Op, Reg};
 use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
@@ -129,33 +130,48 @@ pub(crate) struct Facts<'a> {
 }
 
 /// The regions of a function, in the order of their heads. `loops` are those that are recorded as such if they are in
-/// no region.
+/// no region. Why the others are none is kept if there are notes.
 ///
 /// # Errors
 /// What the watch says.
-pub(crate) fn find(facts: Facts<'_>, loops: &[Loop], watch: &Watch<'_>) -> Result<Vec<Region>, TrapKind> {
+pub(crate) fn find(
+    facts: Facts<'_>,
+    loops: &[Loop],
+    notes: Option<&mut Notes>,
+    watch: &Watch<'_>,
+) -> Result<Vec<Region>, TrapKind> {
     let before = facts.flow.predecessors();
     let Some((nest, dominators)) = nesting::loops(facts.flow, &before, watch)? else { return Ok(Vec::new()) };
     let mut found: Vec<(usize, Region)> = Vec::new();
-    // Whether each loop is inside of a region, or recorded as such: outer ones come first.
-    let mut taken = vec![false; nest.len()];
+    // Outer loops come first.
+    let mut decisions: Vec<Decision> = Vec::with_capacity(nest.len());
     let mut finder = Finder { facts, before: &before, nest: &nest, dominators: &dominators, live_refs: None };
-    for number in 0..nest.len() {
-        taken[number] = nest[number].parent.is_some_and(|parent| taken[parent]);
-        if taken[number] || is_recorded_loop(facts.flow, &nest[number], loops) {
-            continue;
-        }
-        if let Some(region) = finder.region(number, watch)? {
-            taken[number] = true;
-            found.push((nest[number].head, region));
-        }
+    for (number, natural) in nest.iter().enumerate() {
+        let decision = if natural.parent.is_some_and(|parent| decisions[parent].takes_all()) {
+            Decision::Inside
+        } else if is_recorded_loop(facts.flow, natural, loops) {
+            Decision::Straight
+        } else {
+            match finder.region(number, watch)? {
+                Ok(region) => {
+                    found.push((natural.head, region));
+                    Decision::Region
+                }
+                Err(refusal) => Decision::Refused(refusal),
+            }
+        };
+        decisions.push(decision);
     }
     found.sort_by_key(|(head, _)| *head);
+    if let Some(notes) = notes {
+        let loops = nest.into_iter().zip(decisions).map(|(found, decision)| LoopNote { found, decision });
+        notes.loops = Some(loops.collect());
+    }
     Ok(found.into_iter().map(|(_, region)| region).collect())
 }
 
 /// Whether a loop is recorded as one of straight-line code.
-fn is_recorded_loop(flow: &FlowGraph, found: &Natural, loops: &[Loop]) -> bool {
+pub(super) fn is_recorded_loop(flow: &FlowGraph, found: &Natural, loops: &[Loop]) -> bool {
     found.blocks.iter().any(|&block| {
         let start = flow.blocks()[block].start;
         let recorded = loops.binary_search_by_key(&start, |recorded| recorded.start);
@@ -182,29 +198,38 @@ struct Builders {
 }
 
 impl Finder<'_> {
-    /// The region that a loop is, if it is one.
-    fn region(&mut self, number: usize, watch: &Watch<'_>) -> Result<Option<Region>, TrapKind> {
+    /// The region that a loop is, or why it is none.
+    fn region(&mut self, number: usize, watch: &Watch<'_>) -> Result<Result<Region, Refusal>, TrapKind> {
         let Facts { body, flow, live, .. } = self.facts;
         let found = &self.nest[number];
         if found.blocks.len() > BLOCKS_MAX {
-            return Ok(None);
+            return Ok(Err(Refusal::Blocks { max: BLOCKS_MAX }));
         }
-        let Some(builders) = self.builders(found, watch)? else { return Ok(None) };
-        if body.reals.max(body.ints) as usize > REGISTERS_MAX || self.is_irreducible(found) {
-            return Ok(None);
+        let builders = match self.builders(found, watch)? {
+            Ok(builders) => builders,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if body.reals.max(body.ints) as usize > REGISTERS_MAX {
+            return Ok(Err(Refusal::Registers { max: REGISTERS_MAX }));
+        }
+        if self.is_irreducible(found) {
+            return Ok(Err(Refusal::Irreducible));
         }
         watch.tick(INSTRUCTIONS_MAX + found.blocks.len() * (1 + body.reals as usize / 16))?;
         let refs_before = self.refs_before(found);
         if !builders.begun.is_empty() && !self.stay_inside(found, &builders, &refs_before, watch)? {
-            return Ok(None);
+            return Ok(Err(Refusal::BuilderInUse));
         }
         let arrays = self.arrays(found, &builders);
         let free_int = (body.ints as usize + arrays.registers()) as u16;
         let place = |block: usize| found.blocks.binary_search(&block).ok();
-        let Some(loops) = self.loops(number, &place) else { return Ok(None) };
+        let Some(loops) = self.loops(number, &place) else { return Ok(Err(Refusal::Depth { max: DEPTH_MAX })) };
         let mut blocks = Vec::new();
         for &block in &found.blocks {
-            let Some(stretch) = self.stretch(block, &arrays) else { return Ok(None) };
+            let stretch = match self.stretch(block, &arrays) {
+                Ok(stretch) => stretch,
+                Err(inst) => return Ok(Err(Refusal::ElementBehindFinish { inst })),
+            };
             let own = place(block).expect("it is one of them");
             let inside = loops.iter().rposition(|found| found.blocks[own]).expect("the region's own has all");
             let mut before: Vec<usize> =
@@ -217,15 +242,18 @@ impl Finder<'_> {
             blocks.push(RegionBlock { number: block, stretch, inside, steady, before, live: live[block].clone() });
         }
         if blocks.iter().map(|block| block.stretch.real_ops).sum::<usize>() > REAL_OPS_MAX {
-            return Ok(None);
+            return Ok(Err(Refusal::RealOps { max: REAL_OPS_MAX }));
         }
         let mut exits = Vec::new();
         for (own, &block) in found.blocks.iter().enumerate() {
             let outside = flow.successors(block).iter().filter(|&&to| place(to as usize).is_none());
             exits.extend(outside.map(|&to| (own, flow.blocks()[to as usize].start)));
         }
-        if exits.is_empty() || exits.len() > usize::from(u8::MAX) {
-            return Ok(None);
+        if exits.is_empty() {
+            return Ok(Err(Refusal::NoExit));
+        }
+        if exits.len() > usize::from(u8::MAX) {
+            return Ok(Err(Refusal::Exits { max: usize::from(u8::MAX) }));
         }
         let mut region = Region {
             blocks,
@@ -252,11 +280,11 @@ impl Finder<'_> {
         region.live_after = written.filter(|&reg| after.iter().any(|live| live.contains(reg))).collect();
         let pushes = region.blocks.iter().any(|block| !block.stretch.pushes.is_empty());
         let makes = pushes || !builders.finished.is_empty();
-        Ok((makes || !region.live_after.is_empty()).then_some(region))
+        Ok(if makes || !region.live_after.is_empty() { Ok(region) } else { Err(Refusal::NothingRead) })
     }
 
-    /// What a loop does with builders. `None` if it holds something that a region doesn't.
-    fn builders(&self, found: &Natural, watch: &Watch<'_>) -> Result<Option<Builders>, TrapKind> {
+    /// What a loop does with builders, or what it holds that a region doesn't.
+    fn builders(&self, found: &Natural, watch: &Watch<'_>) -> Result<Result<Builders, Refusal>, TrapKind> {
         let Facts { body, flow, .. } = self.facts;
         let mut instructions = 0;
         let mut builders = Builders::default();
@@ -264,27 +292,32 @@ impl Finder<'_> {
             let block = flow.blocks()[block];
             instructions += (block.end - block.start) as usize;
             if instructions > INSTRUCTIONS_MAX {
-                return Ok(None);
+                return Ok(Err(Refusal::Instructions { max: INSTRUCTIONS_MAX }));
             }
-            for inst in &body.code[block.start as usize..block.end as usize] {
+            for (at, inst) in (block.start..).zip(&body.code[block.start as usize..block.end as usize]) {
                 watch.tick(1)?;
                 match inst.op {
                     Op::Mov | Op::IMov | Op::Const | Op::IConst | Op::Len | Op::Elem | Op::IElem => {}
                     // Under another name something could be pushed that nobody knows of here.
-                    Op::PMov | Op::PSelect if self.is_builder(inst.a) => return Ok(None),
+                    Op::PMov | Op::PSelect if self.is_builder(inst.a) => {
+                        return Ok(Err(Refusal::BuilderCopied { inst: at }));
+                    }
                     Op::PElem | Op::PMov | Op::PSelect | Op::Jump | Op::Branch | Op::Switch => {}
                     Op::Build => _ = builders.begun.insert(inst.a),
                     Op::Push => _ = builders.pushed.insert(inst.a),
                     Op::IPush | Op::PPush => {}
                     Op::Finish => _ = builders.finished.insert(inst.b),
                     op if op.is_scalar() => {}
-                    _ => return Ok(None),
+                    op => return Ok(Err(Refusal::Holds { inst: at, op })),
                 }
             }
         }
         // Those of two registers could be one.
-        let outer = builders.pushed.difference(&builders.begun).count();
-        Ok((outer <= 1 && builders.finished.is_subset(&builders.begun)).then_some(builders))
+        if builders.pushed.difference(&builders.begun).count() > 1 {
+            return Ok(Err(Refusal::Builders));
+        }
+        let inside = builders.finished.is_subset(&builders.begun);
+        Ok(if inside { Ok(builders) } else { Err(Refusal::BuilderFromOutside) })
     }
 
     fn is_builder(&self, reference: u16) -> bool {
@@ -342,7 +375,8 @@ impl Finder<'_> {
         &self.facts.body.code[block.start as usize..block.end as usize]
     }
 
-    fn stretch(&self, block: usize, arrays: &Arrays) -> Option<Stretch> {
+    /// What a block computes, or the instruction that is none of a stretch.
+    fn stretch(&self, block: usize, arrays: &Arrays) -> Result<Stretch, u32> {
         let Facts { body, flow, active, constants, .. } = self.facts;
         let code = flow.blocks()[block];
         Walk::new(body, constants, Some(&active[block]), Some(arrays)).run(code.start..code.end)

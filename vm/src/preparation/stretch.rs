@@ -171,12 +171,12 @@ impl<'a> Walk<'a> {
         Walk { body, constants, active, arrays, found, finishes_own: false, current, loads }
     }
 
-    /// What these instructions compute. `None` if one of them is none that a stretch holds.
-    pub(crate) fn run(mut self, code: impl Iterator<Item = u32>) -> Option<Stretch> {
+    /// What these instructions compute, or the first one that is none that a stretch holds.
+    pub(crate) fn run(mut self, code: impl Iterator<Item = u32>) -> Result<Stretch, u32> {
         for (at, inst) in code.enumerate() {
-            self.step(at as u32, self.body.code[inst as usize])?;
+            self.step(at as u32, self.body.code[inst as usize]).ok_or(inst)?;
         }
-        Some(self.found)
+        Ok(self.found)
     }
 
     fn step(&mut self, at: u32, inst: Inst) -> Option<()> {

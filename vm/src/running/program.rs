@@ -115,6 +115,12 @@ impl Program {
         self.forks[func.index()]
     }
 
+    /// The functions that were prepared for recording runs so far, with their streams.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = (FuncId, &Stream)> {
+        let functions = (0..self.def.functions.len()).map(|index| FuncId(index as u32));
+        functions.filter_map(|func| self.place(func, Mode::RECORDING).get().map(|stream| (func, stream)))
+    }
+
     /// A segment's code by the number that its records carry.
     #[inline]
     pub(crate) fn segment(&self, id: u32) -> &SegmentCode {

@@ -13,6 +13,7 @@ use crate::running::trace::Place;
 use crate::running::worker::Execution;
 use crate::running::workers::RunInfo;
 use crate::sweep::Seed;
+use crate::sweep::usage::{self, Clock, Usages};
 use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
 use crate::word::Owner;
 use std::time::Instant;
@@ -178,6 +179,17 @@ impl<'a> Invocation<'a> {
         Ok(value)
     }
 
+    /// [`Invocation::sweep_of_scalar`], in one thread, with the time of each record taken. Returns what the records of
+    /// each site amount to.
+    pub(super) fn usage_of_scalar(&mut self) -> Result<Usages, RunError> {
+        self.state.sweep.clock = Some(Clock::start());
+        let swept = self.sweep_of_scalar();
+        let clock = self.state.sweep.clock.take().expect("nobody else takes it");
+        swept?;
+        // SAFETY: the run has ended, and its tapes are there.
+        Ok(unsafe { usage::of(self.state.worker.exec.tape.tree(), &self.function.module.program, clock) })
+    }
+
     /// Sweeps the tape from the adjoint 1 of a real of the result.
     pub(crate) fn sweep_of(&mut self, (owner, slot): ResultSlot) -> Result<(), RunError> {
         self.sweep(&[Seed { owner, slot, adjoint: 1.0 }])
@@ -188,7 +200,7 @@ impl<'a> Invocation<'a> {
         /// Instructions of a sweep that other threads are asked to help with.
         const SHARED_MIN: u64 = 50_000;
         let began = self.clock();
-        let pool = self.pool();
+        let pool = self.pool().filter(|_| self.state.sweep.clock.is_none());
         let RunState { worker, sweep, account, progress, .. } = &mut *self.state;
         let account = &*account;
         let Module { engine, program } = &self.function.module;

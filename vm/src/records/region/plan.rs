@@ -9,6 +9,7 @@ use crate::derivation::dependence::{InputSet, dependences};
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::derivation::plan::Plan;
+use crate::preparation::refusal::Refusal;
 use crate::preparation::region_detection::Region;
 use crate::preparation::stretch::{BuilderStep, EndRegisters, Push, RealSource, Stretch, StretchCopy};
 use crate::records::recorded_loop::steps_back;
@@ -361,11 +362,15 @@ impl BlockPlan {
 
 impl RegionPlan {
     /// Derives the adjoints of all blocks. Registers from `free_real` and from the region's `free_int` on are free.
-    /// `None` if the region turns out to be too large for a record.
+    /// Or says why the region is too large for a record.
     ///
     /// # Errors
     /// What the watch says.
-    pub(crate) fn new(region: &Region, free_real: u16, watch: &Watch<'_>) -> Result<Option<RegionPlan>, TrapKind> {
+    pub(crate) fn new(
+        region: &Region,
+        free_real: u16,
+        watch: &Watch<'_>,
+    ) -> Result<Result<RegionPlan, Refusal>, TrapKind> {
         let flow = |n: usize| {
             let block = &region.blocks[n];
             BlockFlow::new(&block.stretch, &|reg| block.live.contains(reg))
@@ -381,7 +386,9 @@ impl RegionPlan {
         }
         // What the region may hand on as it was before.
         adjoints.extend(region.live_after.iter().filter(|&&reg| region.live_before.contains(reg)));
-        let Some(masks) = Masks::new(region, &flows, &adjoints, watch)? else { return Ok(None) };
+        let Some(masks) = Masks::new(region, &flows, &adjoints, watch)? else {
+            return Ok(Err(Refusal::Inputs { max: MASK_BITS }));
+        };
         for (push, set) in flows.iter_mut().flat_map(|flow| &mut flow.pushes) {
             if masks.pushed(push.builder) == 0 {
                 *set = InputSet::default();
@@ -444,9 +451,9 @@ impl RegionPlan {
         };
         if slots > 0 || pushed || layout.makes {
             let derived = plan.derive(region, &flows, &adjoints, &slot_registers, watch)?;
-            return Ok(derived.map(|()| plan));
+            return Ok(derived.map(|()| plan).ok_or(Refusal::SweepRegisters));
         }
-        Ok(Some(plan))
+        Ok(Ok(plan))
     }
 
     /// Makes the code of the sweep.

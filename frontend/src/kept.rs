@@ -1,0 +1,84 @@
+//! Calls that are left when functions have been copied into their callers, and why.
+
+use crate::arena::Id;
+use crate::core::FunctionId;
+use crate::source::{Source, Span};
+use dualvm_vm::module::FuncId;
+use std::fmt;
+
+/// A call of a function that was not copied into its caller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct KeptCall {
+    /// The function that calls.
+    pub caller: FuncId,
+    /// The function that is called.
+    pub callee: FuncId,
+    /// Line and column of the call, counted from 1; `None` if it is in the prelude.
+    pub place: Option<(u32, u32)>,
+    /// Why it was not copied.
+    pub reason: KeptReason,
+}
+
+/// Why a function was not copied into its caller. `Display` says it as what follows "which".
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum KeptReason {
+    /// It may call itself, directly or through others.
+    Recursive,
+    /// It is too large.
+    TooLarge {
+        /// How many nodes its code has.
+        nodes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// It is copied into loops only, or where nobody else calls it.
+    OutsideOfLoops {
+        /// How many nodes its code has.
+        nodes: usize,
+        /// So many are copied everywhere.
+        max: usize,
+    },
+    /// The caller has become too large.
+    CallerTooLarge {
+        /// The limit of its nodes.
+        max: usize,
+    },
+}
+
+impl fmt::Display for KeptReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeptReason::Recursive => write!(f, "may call itself"),
+            KeptReason::TooLarge { nodes, max } => {
+                write!(f, "is too large to be copied here ({nodes} nodes; at most {max})")
+            }
+            KeptReason::OutsideOfLoops { nodes, max } => {
+                write!(f, "is too large to be copied where there is no loop ({nodes} nodes; at most {max})")
+            }
+            KeptReason::CallerTooLarge { max } => {
+                write!(f, "is not copied here any more: this function has reached {max} nodes")
+            }
+        }
+    }
+}
+
+/// A call that was kept, while there are spans.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) caller: FunctionId,
+    pub(crate) callee: FunctionId,
+    pub(crate) span: Span,
+    pub(crate) reason: KeptReason,
+}
+
+impl Kept {
+    /// The call in terms of the module.
+    pub(crate) fn located(&self, source: &Source) -> KeptCall {
+        let func = |id: FunctionId| FuncId(id.index() as u32);
+        let is_known = self.span != Span::default() && source.contains(self.span);
+        let place = is_known.then(|| source.line_and_column(self.span.start));
+        KeptCall { caller: func(self.caller), callee: func(self.callee), place, reason: self.reason }
+    }
+}

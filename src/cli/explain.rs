@@ -1,0 +1,121 @@
+//! `explain`: what is recorded as one of a function's loops, and why the rest isn't.
+
+use super::Format;
+use super::failure::{Failure, Outcome};
+use super::input::{default_function, read_module, shown};
+use super::interrupt::cancellable;
+use super::output;
+use dualvm::{
+    CallExplanation, CallKind, CompileOptions, Engine, Explanation, FileKind, FunctionExplanation, LoopExplanation,
+    Module, Obstacle, Place, Recording,
+};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::path::Path;
+
+pub(crate) const HELP: &str = "\
+When derivatives are asked for, a run leaves records for the sweep back. A loop that is recorded whole leaves one,
+however many rounds it has; in other loops each round leaves some. The list is of loops and calls as compiled: loops
+that were fused, unrolled or removed, and calls of functions that were copied into their callers, are not there. A loop
+of the prelude has the place of what uses it.
+
+  dualvm explain examples/rosenbrock.dual rosenbrock
+
+Of assembly and bytecode the places are those that the module carries, or else the numbers of instructions.
+`dualvm grad --stats` says how much each loop has written in a run.
+
+Exit codes: 0 success, 2 bad input.";
+
+pub(crate) fn explain(file: &Path, name: Option<&str>, format: Format) -> Outcome {
+    let (shown, bytes) = (shown(file), read_module(file)?);
+    let options = CompileOptions::default();
+    let engine = Engine::default();
+    let module = cancellable(|handle| Module::load_with(&engine, &shown, &bytes, &options.cancelled_by(handle)))
+        .map_err(|error| Failure::load(&shown, &error))?;
+    let explained = match name {
+        Some(name) => module.explain(name),
+        None => module.explain(default_function(file, &module)?.name()),
+    };
+    let explanation = explained.map_err(|error| Failure::name(&shown, &module, &error))?;
+    let text = std::str::from_utf8(&bytes).ok().filter(|_| FileKind::detect(&shown, &bytes) == FileKind::Source);
+    output::with_stdout(|out| match (format, text) {
+        (Format::Text, Some(text)) => write!(out, "{}", explanation.with_source(text)),
+        (Format::Text, None) => write!(out, "{explanation}"),
+        (Format::Json, _) => {
+            serde_json::to_writer(&mut *out, &Json(&explanation))?;
+            writeln!(out)
+        }
+    })
+}
+
+/// A part of an explanation, in JSON.
+struct Json<T>(T);
+
+/// An object with these entries; a value that isn't there is null.
+macro_rules! object {
+    ($serializer:ident, $($name:literal: $value:expr),* $(,)?) => {{
+        let mut map = $serializer.serialize_map(None)?;
+        $(map.serialize_entry($name, &$value)?;)*
+        map.end()
+    }};
+}
+
+impl Serialize for Json<&Explanation> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let functions: Vec<_> = self.0.functions.iter().map(Json).collect();
+        object!(serializer, "source": self.0.source, "functions": functions)
+    }
+}
+
+impl Serialize for Json<&FunctionExplanation> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let loops: Option<Vec<_>> = self.0.loops.as_ref().map(|loops| loops.iter().map(Json).collect());
+        let calls: Vec<_> = self.0.calls.iter().map(Json).collect();
+        object!(serializer, "name": self.0.name, "loops": loops, "calls": calls)
+    }
+}
+
+impl Serialize for Json<Place> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (line, column) = self.0.line_and_column.unzip();
+        object!(serializer, "line": line, "column": column, "instruction": self.0.inst)
+    }
+}
+
+impl Serialize for Json<&LoopExplanation> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let LoopExplanation { place, parent, recording, .. } = self.0;
+        let (kind, region, obstacle) = match recording {
+            Recording::Straight => ("straight", None, None),
+            Recording::Region => ("region", None, None),
+            Recording::InRegion(region) => ("in region", Some(region), None),
+            Recording::Nothing => ("nothing", None, None),
+            Recording::Rounds(obstacle) => ("rounds", None, Some(obstacle)),
+            // The machine's next version may know more.
+            _ => ("other", None, None),
+        };
+        let obstacle = obstacle.map(Json);
+        let place = Json(*place);
+        object!(serializer, "place": place, "parent": parent, "recording": kind, "region": region, "obstacle": obstacle)
+    }
+}
+
+impl Serialize for Json<&Obstacle> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Obstacle { refusal, place, call, .. } = self.0;
+        object!(serializer, "because": refusal.to_string(), "place": place.map(Json), "call": call)
+    }
+}
+
+impl Serialize for Json<&CallExplanation> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let CallExplanation { place, kind, callee, parent, reason, .. } = self.0;
+        let kind = match kind {
+            CallKind::Function => "function",
+            CallKind::Value => "value",
+            CallKind::Task => "task",
+            _ => "other",
+        };
+        let place = Json(*place);
+        object!(serializer, "place": place, "kind": kind, "callee": callee, "parent": parent, "reason": reason)
+    }
+}

@@ -1,0 +1,506 @@
+//! What `explain` says of loops and calls: how each loop is recorded, every reason why one isn't recorded as one, and
+//! why calls are left. And what a profile counts: it adds up to what the run reports.
+
+#[path = "support/program.rs"]
+mod program;
+
+use dualvm::{
+    CallKind, CallOptions, Config, Engine, ErrorKind, Jit, Module, Profile, Recording, Site, Value,
+    vm::explain::Refusal,
+};
+use program::Workspace;
+
+const PROGRAM: &str = "-- Loops of all kinds.
+def power (n : Int) (x : Real) : Real = if n == 0 then 1 else x * power (n - 1) x
+
+def straight (xs : Array Real) : Real =
+  loop s = 0.0 for x in xs do s + x * x
+
+def nest (rows : Array (Array Real)) : Real =
+  loop s = 0.0 for row in rows do
+    loop t = s for x in row do t + x * x
+
+def recursive (x : Real) : Real =
+  loop s = 0.0 for i < 10 do s + power i x
+
+def chosen (n : Int) (x : Real) : Real =
+  let fs = [sin, cos, \\y -> y * x] in
+  loop s = x for i < n do
+    match fs with
+    | [] -> s
+    | f :: _ -> f s
+
+def tasks (x : Real) : Real =
+  loop s = x for i < 3 do
+    let (a, b) = power i s |*| power 2 s in a * b
+
+def count (n : Int) : Int = loop k = 0 for i < n do k + i
+
+def quiet (x : Real) : Real = sin x
+";
+
+fn workspace(test: &str) -> Workspace {
+    let workspace = Workspace::new(test);
+    workspace.write("p.dual", PROGRAM);
+    workspace
+}
+
+/// What is printed of a function, without the heading.
+fn explained(w: &Workspace, name: &str) -> String {
+    let printed = w.stdout(&["explain", "p.dual", name]);
+    let (heading, rest) = printed.split_once("\n\n").unwrap();
+    let expected = format!(
+        "Loops and calls of `{name}` as compiled; what was fused, unrolled or copied into its caller is not listed."
+    );
+    assert_eq!(heading, expected);
+    rest.to_owned()
+}
+
+const POWER: &str = "
+power:
+  p.dual:2:67  call of `power`, which may call itself
+    2 | def power (n : Int) (x : Real) : Real = if n == 0 then 1 else x * power (n - 1) x
+      |                                                                   ^
+";
+
+#[test]
+fn a_loop_may_be_recorded_whole() {
+    let w = workspace("explain_whole");
+    assert_eq!(
+        explained(&w, "straight"),
+        "straight:
+  p.dual:5:3  loop: recorded whole, one record
+    5 |   loop s = 0.0 for x in xs do s + x * x
+      |   ^
+"
+    );
+    assert_eq!(
+        explained(&w, "nest"),
+        "nest:
+  p.dual:8:3  loop: recorded whole with all that is in it, one record
+    8 |   loop s = 0.0 for row in rows do
+      |   ^
+  p.dual:9:5  loop: part of the record of the loop at p.dual:8:3
+    9 |     loop t = s for x in row do t + x * x
+      |     ^
+"
+    );
+}
+
+#[test]
+fn there_may_be_nothing_to_record() {
+    let w = workspace("explain_nothing");
+    assert_eq!(explained(&w, "quiet"), "quiet:\n  no loops and no calls\n");
+    assert_eq!(
+        explained(&w, "count"),
+        "count:
+  p.dual:25:29  loop: no record, no real that it computes depends on an argument
+    25 | def count (n : Int) : Int = loop k = 0 for i < n do k + i
+       |                             ^
+"
+    );
+}
+
+#[test]
+fn a_loop_with_a_call_has_records_in_each_round() {
+    let w = workspace("explain_calls");
+    let recursive = "recursive:
+  p.dual:12:3  loop: records in each round, because it calls `power` (p.dual:12:34), which may call itself
+    12 |   loop s = 0.0 for i < 10 do s + power i x
+       |   ^
+  p.dual:12:34  call of `power`, which may call itself
+    12 |   loop s = 0.0 for i < 10 do s + power i x
+       |                                  ^
+";
+    assert_eq!(explained(&w, "recursive"), format!("{recursive}{POWER}"));
+    let chosen = "chosen:
+  p.dual:16:3  loop: records in each round, because it calls a function value (p.dual:19:17)
+    16 |   loop s = x for i < n do
+       |   ^
+  p.dual:19:17  call of a function value, which is known at run time only
+    19 |     | f :: _ -> f s
+       |                 ^
+";
+    assert!(explained(&w, "chosen").starts_with(chosen));
+    let tasks = "tasks:
+  p.dual:22:3  loop: records in each round, because it runs tasks (p.dual:23:18)
+    22 |   loop s = x for i < 3 do
+       |   ^
+  p.dual:23:18  task `power`, with a tape of its own
+    23 |     let (a, b) = power i s |*| power 2 s in a * b
+       |                  ^
+  p.dual:23:32  task `power`, with a tape of its own
+    23 |     let (a, b) = power i s |*| power 2 s in a * b
+       |                                ^
+";
+    assert_eq!(explained(&w, "tasks"), format!("{tasks}{POWER}"));
+}
+
+#[test]
+fn bytecode_has_places_or_numbers_of_instructions() {
+    let w = workspace("explain_bytecode");
+    w.stdout(&["build", "p.dual", "-o", "p.dvbc"]);
+    let expected = "recursive:
+  p.dual:12:3  loop: records in each round, because it calls `power` (p.dual:12:34)
+  p.dual:12:34  call of `power`
+";
+    assert!(w.stdout(&["explain", "p.dvbc", "recursive"]).contains(expected));
+    let code = format!(
+        "{TYPES}func \"g\" (real, int) -> (real) export (x : Real, n : Int) -> Real\n{}",
+        body("call \"g\" (r0, i0) -> (r0)")
+    );
+    w.write("g.dvs", code);
+    // The only function needn't be named.
+    let expected = "g:
+  instruction 1  call of `g`
+  instruction 4  loop: records in each round, because it calls `g` (instruction 1)
+";
+    assert!(w.stdout(&["explain", "g.dvs"]).ends_with(expected));
+    let finished = w.run_with_stdin(&["explain", "-", "power"], PROGRAM.as_bytes());
+    assert!(
+        finished.stdout.contains("<stdin>:2:67  call of `power`, which may call itself\n    2 | def power"),
+        "{finished:#?}"
+    );
+}
+
+#[test]
+fn json_says_the_same() {
+    let w = workspace("explain_json");
+    let printed = w.stdout(&["explain", "p.dual", "recursive", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let place = |line: u32, column: u32, of: &serde_json::Value| {
+        let mut of = of["place"].clone();
+        assert!(of.as_object_mut().unwrap().remove("instruction").unwrap().is_u64());
+        assert_eq!(of, serde_json::json!({ "line": line, "column": column }));
+    };
+    assert_eq!(found["source"], "p.dual");
+    let function = &found["functions"][0];
+    assert_eq!((&function["name"], &found["functions"][1]["name"]), (&"recursive".into(), &"power".into()));
+    let (repeated, call) = (&function["loops"][0], &function["calls"][0]);
+    place(12, 3, repeated);
+    assert_eq!((&repeated["recording"], &repeated["parent"]), (&"rounds".into(), &serde_json::Value::Null));
+    assert_eq!(repeated["obstacle"]["because"], "it calls a function");
+    assert_eq!(repeated["obstacle"]["call"], 0);
+    place(12, 34, &repeated["obstacle"]);
+    place(12, 34, call);
+    assert_eq!((&call["kind"], &call["callee"], &call["parent"]), (&"function".into(), &"power".into(), &0.into()));
+    assert_eq!(call["reason"], "may call itself");
+    let printed = w.stdout(&["explain", "p.dual", "nest", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let loops = &found["functions"][0]["loops"];
+    assert_eq!((&loops[0]["recording"], &loops[1]["recording"]), (&"region".into(), &"in region".into()));
+    assert_eq!((&loops[1]["region"], &loops[1]["parent"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn names_that_are_not_there_are_bad_input() {
+    let w = workspace("explain_names");
+    let finished = w.run(&["explain", "p.dual", "recursiv"]);
+    assert_eq!((finished.code, &*finished.stdout), (Some(2), ""));
+    assert!(finished.stderr.contains("there is no function `recursiv`; did you mean `recursive`"), "{finished:#?}");
+    let finished = w.run(&["explain", "p.dual"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.contains("expected the name of a function"), "{finished:#?}");
+    assert_eq!(w.run(&["explain", "nowhere.dual", "f"]).code, Some(2));
+    // What a host can't call has code all the same, unless it is called with other functions only.
+    w.write(
+        "q.dual",
+        "def twice (f : Real -> Real) (x : Real) : Real = f (f x)\ndef g (x : Real) : Real = twice sin x\n",
+    );
+    let finished = w.run(&["explain", "q.dual", "twice"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.contains("takes a function"), "{finished:#?}");
+}
+
+#[test]
+fn calls_are_left_for_reasons_of_size() {
+    let engine = Engine::default();
+    // Different constants, so that nothing is shared.
+    let terms = |count: usize| (0..count).map(|n| format!("sin ({n}.5 * x)")).collect::<Vec<_>>().join(" + ");
+    let text = format!(
+        "def large (x : Real) : Real = {}\ndef medium (x : Real) : Real = {}
+def f (x : Real) : Real = loop s = 0.0 for i < 9 do s + large (x + to_real i)
+def g (x : Real) : Real = medium x + medium (2 * x) + (loop s = 0.0 for i < 9 do s + medium (s + x))",
+        terms(120),
+        terms(20)
+    );
+    let module = Module::from_source(&engine, "sizes.dual", &text).unwrap();
+    let explained = module.explain("f").unwrap();
+    let call = &explained.functions[0].calls[0];
+    let reason = call.reason.as_deref().unwrap();
+    assert!(
+        reason.starts_with("is too large to be copied here (") && reason.ends_with(" nodes; at most 400)"),
+        "{reason}"
+    );
+    let shown = explained.to_string();
+    let expected = format!(
+        "sizes.dual:3:27  loop: records in each round, because it calls `large` (sizes.dual:3:57), which {reason}\n"
+    );
+    assert!(shown.contains(&expected), "{shown}");
+    let explained = module.explain("g").unwrap();
+    let [first, second] = &explained.functions[0].calls[..] else { panic!("{explained}") };
+    assert!(first.reason == second.reason && first.parent.is_none());
+    let reason = first.reason.as_deref().unwrap();
+    assert!(reason.starts_with("is too large to be copied where there is no loop ("), "{reason}");
+    assert_eq!(explained.functions[0].loops.as_ref().unwrap()[0].recording, Recording::Straight);
+    let error = module.explain("h").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NoSuchFunction { .. }), "{error}");
+}
+
+/// The types of the registers below.
+const TYPES: &str = "type t0 = array real\ntype t1 = builder real\ntype t2 = struct { real, real }
+type t3 = variant { Nil {}, Cons { real, t3 } }\n";
+
+/// The code of a function on (real, int) with registers to spare that runs this until the integer is 0.
+fn body(round: &str) -> String {
+    around("", round, "")
+}
+
+/// The same with code before and after it. Reals r0 to r79, p0 and p1 are builders of reals, p2 is an array.
+fn around(before: &str, round: &str, after: &str) -> String {
+    format!(
+        "regs 80 real, 4 int, t1, t1, t0, t2, t3, t3\n{{\n {before}\n iconst i1, 1\n again:\n {round}\n isub i0, i0, i1
+ ilt i2, i1, i0\n branch i2, again, done\n done:\n {after}\n ret (r0)\n}}\n"
+    )
+}
+
+/// What becomes of the loops of a function with this code.
+#[track_caller]
+fn recordings(code: &str) -> Vec<Recording> {
+    let text = format!(
+        "{TYPES}func \"f\" (real, int) -> (real) export (x : Real, n : Int) -> Real\n{code}
+func \"g\" (real) -> (real) regs 1 real {{\n ret (r0) }}\n"
+    );
+    let module = Module::from_assembly(&Engine::default(), "f.dvs", &text).unwrap_or_else(|error| panic!("{error}"));
+    let explanation = module.explain("f").unwrap();
+    explanation.functions[0].loops.as_ref().unwrap().iter().map(|found| found.recording.clone()).collect()
+}
+
+/// Why a function's first loop isn't recorded as one.
+#[track_caller]
+fn refusal(code: &str) -> (Refusal, String) {
+    match &recordings(code)[0] {
+        Recording::Rounds(obstacle) => {
+            assert_eq!(obstacle.place.map(|place| place.inst), obstacle.refusal.inst());
+            (obstacle.refusal, obstacle.refusal.to_string())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A branch, so that a loop isn't straight-line code.
+const BRANCH: &str = "lt i2, r0, r1\n branch i2, yes, no\n yes:\n sin r0, r0\n jump no\n no:";
+
+#[test]
+fn instructions_that_no_such_loop_holds_are_named() {
+    let because = |round: &str| refusal(&body(&format!("sin r0, r0\n {round}"))).1;
+    assert_eq!(because("call \"g\" (r0) -> (r0)"), "it calls a function");
+    assert_eq!(because("fork 1\n task \"g\" (r0) -> (r0)"), "it runs tasks");
+    assert_eq!(because("variant_new p4, 0 ()"), "it makes a value of a data type, such as a list");
+    let looks = around("variant_new p4, 0 ()", "sin r0, r0\n variant_tag i3, p4", "");
+    assert_eq!(refusal(&looks).1, "it looks into a value of a data type, such as a list");
+    let (found, _) = refusal(&body("sin r0, r0\n variant_new p4, 0 ()"));
+    assert_eq!(found.inst(), Some(2));
+}
+
+#[test]
+fn what_loops_do_with_builders_may_be_in_the_way() {
+    const ZERO: &str = "const r1, 0.5\n";
+    let builders = |before: &str, round: &str, after: &str| {
+        refusal(&around(&format!("{ZERO} {before}"), &format!("{BRANCH}\n {round}"), after))
+    };
+    let both = "build p0, i0\n build p1, i0";
+    let outer = builders(both, "push p0, r0\n push p1, r0", "finish p2, p0");
+    assert_eq!(outer, (Refusal::Builders, "it appends to several arrays that are begun before it".to_owned()));
+    let finish = builders(both, "finish p2, p0", "");
+    assert_eq!(finish, (Refusal::BuilderFromOutside, "it finishes an array that is begun before it".to_owned()));
+    let after = builders("", "build p0, i0\n push p0, r0", "finish p2, p0");
+    let text = "an array that it begins is under construction before it or after it";
+    assert_eq!(after, (Refusal::BuilderInUse, text.to_owned()));
+    let copied = builders(both, "pmov p1, p0\n push p1, r0", "");
+    assert!(matches!(copied.0, Refusal::BuilderCopied { .. }), "{copied:?}");
+    assert_eq!(copied.1, "an array under construction has several names in it");
+    let read = builders("iconst i3, 0", "build p0, i0\n push p0, r0\n finish p2, p0\n elem r0, p2, i3", "");
+    assert!(matches!(read.0, Refusal::ElementBehindFinish { .. }), "{read:?}");
+    assert_eq!(read.1, "it reads an array right where it finishes one");
+}
+
+#[test]
+fn there_are_limits_to_what_is_recorded_as_one() {
+    let with = |more: &str| refusal(&around("const r1, 0.5", &format!("{BRANCH}\n {more}"), ""));
+    let because =
+        |refusal: Refusal, text: &str, found: (Refusal, String)| assert_eq!(found, (refusal, text.to_owned()));
+    let instructions = with(&"iadd i3, i1, i1\n".repeat(1100));
+    because(Refusal::Instructions { max: 1024 }, "it has more than 1024 instructions", instructions);
+    let reals = with(&"sin r0, r0\n".repeat(520));
+    because(Refusal::RealOps { max: 512 }, "it has more than 512 operations on reals", reals);
+    let blocks: String = (0..210).map(|n| format!("branch i1, a{n}, a{n}\n a{n}:\n")).collect();
+    because(Refusal::Blocks { max: 200 }, "it has more than 200 basic blocks", with(&blocks));
+    // Each read in the loop and defined before it.
+    let sums: String = (2..80).map(|n| format!("add r0, r0, r{n}\n")).collect();
+    let defined: String = (1..80).map(|n| format!("add r{n}, r0, r0\n")).collect();
+    let inputs = refusal(&around(&defined, &format!("{BRANCH}\n {sums}"), ""));
+    because(Refusal::Inputs { max: 64 }, "it reads more than 64 reals and arrays from before it", inputs);
+    let forever =
+        "regs 2 real, 3 int\n{\n const r1, 0.5\n again:\n lt i2, r0, r1\n branch i2, yes, no\n yes:\n sin r0, r0
+ jump again\n no:\n cos r0, r0\n jump again\n}\n";
+    because(Refusal::NoExit, "it has no way out", refusal(forever));
+    let nothing =
+        "regs 2 real, 4 int\n{\n mov r1, r0\n iconst i1, 1\n again:\n lt i2, r0, r1\n branch i2, yes, no\n yes:
+ sin r1, r1\n jump no\n no:\n isub i0, i0, i1\n ilt i2, i1, i0\n branch i2, again, done\n done:\n ret (r0)\n}\n";
+    because(Refusal::NothingRead, "no real that it computes is read after it", refusal(nothing));
+}
+
+#[test]
+fn loops_that_nest_too_deeply_are_not_one_but_the_inner_ones_are() {
+    let mut text = "def f (x : Real) : Real =\n".to_owned();
+    for depth in 0..9 {
+        text += &format!(
+            "  loop s{depth} = {} for i{depth} < 2 do\n",
+            if depth == 0 { "x".into() } else { format!("s{}", depth - 1) }
+        );
+    }
+    text += "  sin s8 * to_real (i0 + i1 + i2 + i3 + i4 + i5 + i6 + i7 + i8)\n";
+    let module = Module::from_source(&Engine::default(), "deep.dual", &text).unwrap();
+    let explanation = module.explain("f").unwrap();
+    let loops = explanation.functions[0].loops.as_ref().unwrap();
+    let Recording::Rounds(obstacle) = &loops[0].recording else { panic!("{explanation}") };
+    assert_eq!(obstacle.refusal, Refusal::Depth { max: 8 });
+    assert_eq!(obstacle.refusal.to_string(), "loops nest in it to a depth of more than 8");
+    assert_eq!(loops[1].recording, Recording::Region);
+    assert!(loops[2..].iter().all(|inner| inner.recording == Recording::InRegion(1)), "{explanation}");
+}
+
+#[test]
+fn inside_of_what_is_too_much_for_a_record_straight_loops_are_recorded() {
+    let sums: String = (2..80).map(|n| format!("add r0, r0, r{n}\n")).collect();
+    let defined: String = (1..80).map(|n| format!("add r{n}, r0, r0\n")).collect();
+    let inner = "iconst i3, 5\n jump inner\n inner:\n sin r0, r0\n isub i3, i3, i1\n branch i3, inner, out\n out:";
+    let branchy =
+        format!("iconst i3, 5\n jump rounds\n rounds:\n {BRANCH}\n isub i3, i3, i1\n branch i3, rounds, on\n on:");
+    let found = recordings(&around(&defined, &format!("{inner}\n {branchy}\n {sums}"), ""));
+    let refusal = |recording: &Recording| match recording {
+        Recording::Rounds(obstacle) => Some(obstacle.refusal),
+        _ => None,
+    };
+    assert_eq!(refusal(&found[0]), Some(Refusal::Inputs { max: 64 }));
+    assert_eq!(found[1], Recording::Straight);
+    assert_eq!(refusal(&found[2]), Some(Refusal::Around));
+}
+
+/// A function and its profile, on one thread.
+#[track_caller]
+fn profile(jit: Jit, text: &str, name: &str, args: &[Value]) -> Profile {
+    let mut config = Config::default();
+    (config.jit, config.threads) = (jit, 1);
+    let module = Module::from_source(&Engine::new(config), "p.dual", text).unwrap_or_else(|error| panic!("{error}"));
+    let function = module.function(name).unwrap();
+    let profile = function.profile(args, &CallOptions::default()).unwrap();
+    let stats = function.grad_with(args, &CallOptions::default()).unwrap().stats;
+    assert_eq!((stats.records, stats.tape_bytes), (profile.stats.records, profile.stats.tape_bytes));
+    let sum = |of: fn(&dualvm::SiteUsage) -> u64| profile.sites.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|site| site.records), stats.records + stats.imports, "{profile:#?}");
+    assert_eq!(sum(|site| site.tape_bytes), stats.tape_bytes, "{profile:#?}");
+    assert!(profile.sites.is_sorted_by_key(|site| std::cmp::Reverse((site.tape_bytes, site.sweep))), "{profile:#?}");
+    profile
+}
+
+/// The line of a loop.
+fn line(site: &Site) -> Option<u32> {
+    match site {
+        Site::Loop { place, .. } => place.line_and_column.map(|(line, _)| line),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_profile_counts_by_loops_and_adds_up() {
+    for jit in [Jit::Off, Jit::Always] {
+        let found = profile(jit, PROGRAM, "recursive", &[2.0.into()]);
+        let [power, sum] = &found.sites[..] else { panic!("{found:#?}") };
+        assert!(matches!(&power.site, Site::Function { function, .. } if function == "power"), "{found:#?}");
+        assert_eq!((power.records, sum.records, line(&sum.site)), (45, 9, Some(12)));
+        let found = profile(jit, PROGRAM, "nest", &[Value::Array(vec![vec![1.0, 2.0].into(), vec![3.0].into()])]);
+        let [nest] = &found.sites[..] else { panic!("{found:#?}") };
+        assert_eq!((nest.records, line(&nest.site)), (1, Some(8)));
+        assert!(nest.sweep.as_nanos() > 0);
+        // A constant leaves nothing.
+        assert!(profile(jit, "def k (x : Real) : Real = 3", "k", &[1.0.into()]).sites.is_empty());
+    }
+}
+
+#[test]
+fn records_of_many_slabs_are_counted() {
+    // A loop with entries and a region with a trail of several slabs, packs and segments beside them.
+    let text = "def f (n : Int) (x : Real) : Real =
+  let a = loop s = x for i < n do sin (s * x) in
+  let b = loop s = x for i < n do
+    if s > 0.2 then cos s * x else s + x in
+  let c = loop s = x for i < n do
+    let ys = [| s, x, a |] in ys[i % 3] * b in
+  sum_array [| x, a, b, c |]";
+    for jit in [Jit::Off, Jit::Always] {
+        let found = profile(jit, text, "f", &[Value::Int(20_000), 0.7.into()]);
+        assert!(found.stats.tape_bytes > 4 * (64 << 10), "{found:#?}");
+        let records = |wanted: u32| found.sites.iter().find(|site| line(&site.site) == Some(wanted)).unwrap().records;
+        assert_eq!((records(2), records(3)), (1, 1));
+        assert_eq!(records(5), 20_000);
+        assert!(found.sites.iter().any(|site| site.site == Site::Arrays), "{found:#?}");
+    }
+}
+
+#[test]
+fn records_of_tasks_are_counted() {
+    let text = "def squares (xs : Array Real) (from : Int) (to : Int) : Real =
+  if to - from == 1 then xs[from] * xs[from]
+  else
+    let middle = (from + to) / 2 in
+    let (a, b) = squares xs from middle |*| squares xs middle to in
+    a + b
+def f (xs : Array Real) : Real = squares xs 0 (length xs)
+def g (xs : Array Real) : Real = sum_array (pmap (\\x -> loop s = x for y in xs do s + x * y) xs)";
+    let args = [vec![1.0, 2.0, 3.0, 4.0].into()];
+    for jit in [Jit::Off, Jit::Always] {
+        let found = profile(jit, text, "f", &args);
+        let imports = found.sites.iter().find(|site| site.site == Site::Imports).unwrap();
+        assert_eq!(imports.records, found.stats.imports);
+        assert!(found.stats.tasks > 1 && found.sites.iter().any(|site| site.site == Site::Forks), "{found:#?}");
+        profile(jit, text, "g", &args);
+    }
+}
+
+#[test]
+fn stats_of_a_gradient_end_with_the_profile() {
+    let w = workspace("explain_stats");
+    let finished = w.run(&["grad", "p.dual", "recursive", "2.0", "--stats", "--threads", "1"]);
+    let (_, table) =
+        finished.stderr.split_once("by loop and function; the sweep in one thread, each record timed:\n").unwrap();
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["records", "tape", "bytes", "sweep"]);
+    assert_eq!((&lines[1][..2], &lines[1][4..]), (&["45", "1440"][..], &["power,", "outside", "of", "loops"][..]));
+    assert_eq!(
+        (&lines[2][..2], &lines[2][4..]),
+        (&["9", "144"][..], &["loop", "at", "p.dual:12:3", "in", "recursive"][..])
+    );
+    assert_eq!(lines.len(), 3);
+    // A run without a gradient has no tape.
+    assert!(!w.run(&["run", "p.dual", "recursive", "2.0", "--stats"]).stderr.contains("by loop"));
+    let printed = w.stdout(&["grad", "p.dual", "recursive", "2.0", "--stats", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let site = &found["stats"]["sites"][1];
+    let name = |key: &str| site[key].clone();
+    assert_eq!([name("site"), name("function")], ["loop", "recursive"]);
+    assert_eq!([name("line"), name("column"), name("records"), name("tape_bytes")], [12, 3, 9, 144]);
+    assert!(site["sweep_seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn calls_have_kinds() {
+    let module = Module::from_source(&Engine::default(), "p.dual", PROGRAM).unwrap();
+    let kinds = |name: &str| -> Vec<CallKind> {
+        module.explain(name).unwrap().functions[0].calls.iter().map(|call| call.kind).collect()
+    };
+    assert_eq!(kinds("recursive"), [CallKind::Function]);
+    assert_eq!(kinds("chosen"), [CallKind::Value]);
+    assert_eq!(kinds("tasks"), [CallKind::Task, CallKind::Task]);
+}

@@ -1,0 +1,285 @@
+//! What becomes of the loops and the calls of a function when a run is recorded, and why.
+//!
+//! The reasons come from where the decisions are made: the function is prepared once more, as for a recording run, and
+//! what was decided of its loops is kept. Nothing of it is kept in other runs.
+
+mod display;
+
+pub use crate::preparation::refusal::Refusal;
+pub use display::WithSource;
+
+use crate::bytecode::isa::{Inst as Bytecode, Op, Operand};
+use crate::bytecode::module::{Body, FuncId, ModuleDef};
+use crate::code::{Inst, Stream};
+use crate::preparation::flow::FlowGraph;
+use crate::preparation::prepare_with_notes;
+use crate::preparation::refusal::{Decision, LoopNote};
+use crate::running::meter::Watch;
+use std::collections::VecDeque;
+
+/// The loops and calls of a function and of all functions that it reaches, as compiled: what the compiler has fused,
+/// unrolled, copied into its caller or removed is not there.
+///
+/// `Display` writes a line for each; [`Explanation::with_source`] adds the source lines.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The source file that places are in, if the module names one.
+    pub source: Option<String>,
+    /// The function, then those that it reaches.
+    pub functions: Vec<FunctionExplanation>,
+}
+
+/// What becomes of a function's loops and calls.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct FunctionExplanation {
+    /// The function.
+    pub func: FuncId,
+    /// Its name.
+    pub name: String,
+    /// Where its code begins.
+    pub place: Place,
+    /// The loops, each after those that it is a part of; `None` if there is too much code to look for them.
+    pub loops: Option<Vec<LoopExplanation>>,
+    /// The calls, in the order of the code.
+    pub calls: Vec<CallExplanation>,
+}
+
+/// A place in a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Place {
+    /// The instruction, by its number in the bytecode.
+    pub inst: u32,
+    /// Line and column in the source, counted from 1, if the module carries them.
+    pub line_and_column: Option<(u32, u32)>,
+}
+
+/// What becomes of a loop.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct LoopExplanation {
+    /// Where it goes back: of a loop with a condition, that is the condition.
+    pub place: Place,
+    /// The smallest loop around it, by its number in the function.
+    pub parent: Option<usize>,
+    /// How it is recorded.
+    pub recording: Recording,
+}
+
+/// How a loop is recorded.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Recording {
+    /// One record for all rounds of straight-line code.
+    Straight,
+    /// One record for all rounds, with the loops and branches in it: it is a region.
+    Region,
+    /// It is part of the region that the loop of this number is.
+    InRegion(usize),
+    /// It writes nothing: no real that it computes depends on an argument.
+    Nothing,
+    /// Each round writes records of its own.
+    Rounds(Obstacle),
+}
+
+/// Why a loop is not recorded as one.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Obstacle {
+    /// The reason.
+    pub refusal: Refusal,
+    /// The instruction that is in the way, if it is a single one.
+    pub place: Option<Place>,
+    /// The call that it is, by its number in the function.
+    pub call: Option<usize>,
+}
+
+/// A call that the compiled function makes.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct CallExplanation {
+    /// Where it is.
+    pub place: Place,
+    /// What kind it is.
+    pub kind: CallKind,
+    /// The function, unless it is known at run time only.
+    pub callee: Option<String>,
+    /// The smallest loop around it, by its number in the function.
+    pub parent: Option<usize>,
+    /// Why the compiler has not copied the function here, if it is known, as what follows "which": bytecode doesn't
+    /// tell.
+    pub reason: Option<String>,
+}
+
+/// A kind of call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A call of a function.
+    Function,
+    /// A call of a function value.
+    Value,
+    /// A task, or the tasks of a parallel map.
+    Task,
+}
+
+impl Place {
+    pub(crate) fn of(body: &Body, inst: u32) -> Place {
+        let line_and_column = body.location(inst).map(|location| (location.line, location.column));
+        Place { inst, line_and_column }
+    }
+}
+
+impl Explanation {
+    /// Linear in the code, but for what deriving adjoints takes.
+    pub(crate) fn of(def: &ModuleDef, func: FuncId) -> Explanation {
+        let mut functions: Vec<FunctionExplanation> = Vec::new();
+        let mut known = vec![false; def.functions.len()];
+        known[func.index()] = true;
+        let mut waiting = VecDeque::from([func]);
+        while let Some(func) = waiting.pop_front() {
+            let body = &def.functions[func.index()].body;
+            let flow = FlowGraph::of(body, &Watch::none()).expect("nobody stops it");
+            for block in flow.blocks() {
+                for inst in &body.code[block.start as usize..block.end as usize] {
+                    let named = named_function(body, inst);
+                    waiting.extend(named.filter(|named| !std::mem::replace(&mut known[named.index()], true)));
+                }
+            }
+            functions.push(FunctionExplanation::of(def, func, &flow).0);
+        }
+        Explanation { source: def.source.clone(), functions }
+    }
+}
+
+/// The function that an instruction names.
+fn named_function(body: &Body, inst: &Bytecode) -> Option<FuncId> {
+    if !inst.op.names_function() {
+        return None;
+    }
+    body.operands(inst)?.into_iter().find_map(|operand| match operand {
+        Operand::Func(func) => Some(FuncId(func)),
+        _ => None,
+    })
+}
+
+/// Where instructions are: for each loop the ranges of its blocks. Inner loops come after outer ones.
+#[derive(Debug, Default)]
+pub(crate) struct LoopRanges(Vec<Vec<(u32, u32)>>);
+
+impl LoopRanges {
+    fn new(notes: &[LoopNote], flow: &FlowGraph) -> LoopRanges {
+        let range = |&block: &usize| (flow.blocks()[block].start, flow.blocks()[block].end);
+        LoopRanges(notes.iter().map(|note| note.found.blocks.iter().map(range).collect()).collect())
+    }
+
+    /// Whether an instruction is in a loop.
+    fn contains(&self, number: usize, inst: u32) -> bool {
+        let ranges = &self.0[number];
+        let after = ranges.partition_point(|&(start, _)| start <= inst);
+        after.checked_sub(1).is_some_and(|at| inst < ranges[at].1)
+    }
+
+    /// The smallest loop around an instruction.
+    pub(crate) fn innermost(&self, inst: u32) -> Option<usize> {
+        (0..self.0.len()).rev().find(|&number| self.contains(number, inst))
+    }
+}
+
+impl FunctionExplanation {
+    /// What becomes of a function's loops and calls, and where these loops are.
+    pub(crate) fn of(def: &ModuleDef, func: FuncId, flow: &FlowGraph) -> (FunctionExplanation, LoopRanges) {
+        let function = &def.functions[func.index()];
+        let body = &function.body;
+        let (prepared, notes) = prepare_with_notes(def, function);
+        let ranges = notes.loops.as_ref().map(|notes| LoopRanges::new(notes, flow)).unwrap_or_default();
+        let calls = calls(def, body, flow, &ranges);
+        let loops = notes.loops.map(|notes| {
+            let loops = Loops { body, flow, notes: &notes, ranges: &ranges, calls: &calls };
+            let busy = loops.busy(&prepared.stream);
+            (0..notes.len()).map(|number| loops.explain(number, &busy)).collect()
+        });
+        let name = function.name.clone();
+        (FunctionExplanation { func, name, place: Place::of(body, 0), loops, calls }, ranges)
+    }
+}
+
+/// The calls that a function makes.
+fn calls(def: &ModuleDef, body: &Body, flow: &FlowGraph, ranges: &LoopRanges) -> Vec<CallExplanation> {
+    let mut calls = Vec::new();
+    for at in flow.blocks().iter().flat_map(|block| block.start..block.end) {
+        let inst = &body.code[at as usize];
+        let kind = match inst.op {
+            Op::Call | Op::TailCall => CallKind::Function,
+            Op::CallClosure | Op::TailCallClosure => CallKind::Value,
+            Op::Task | Op::ParallelMap => CallKind::Task,
+            _ => continue,
+        };
+        let callee = named_function(body, inst).map(|func| def.functions[func.index()].name.clone());
+        let (place, parent) = (Place::of(body, at), ranges.innermost(at));
+        calls.push(CallExplanation { place, kind, callee, parent, reason: None });
+    }
+    calls
+}
+
+/// What is known of a function's loops.
+struct Loops<'a> {
+    body: &'a Body,
+    flow: &'a FlowGraph,
+    notes: &'a [LoopNote],
+    ranges: &'a LoopRanges,
+    calls: &'a [CallExplanation],
+}
+
+impl Loops<'_> {
+    /// Instructions where records may be written, or that call what may write some.
+    fn busy(&self, stream: &Stream) -> Vec<u32> {
+        let records = stream.code.iter().zip(&stream.origin).filter(|(inst, _)| match **inst {
+            Inst::SegmentEnd { site } => stream.segments[site].id != u32::MAX,
+            Inst::LoopBegin { site } => stream.loops[site].id != u32::MAX,
+            Inst::RegionBegin { site } => stream.regions[site].id != u32::MAX,
+            _ => false,
+        });
+        // Loops that are recorded as one say for themselves whether they write anything.
+        let by_rounds = |at: u32| {
+            let around = self.ranges.innermost(at).map(|number| self.notes[number].decision);
+            around.is_none_or(|decision| matches!(decision, Decision::Refused(_)))
+        };
+        let others = self.flow.blocks().iter().flat_map(|block| block.start..block.end).filter(|&at| {
+            let op = self.body.code[at as usize].op;
+            (op.calls() || matches!(op, Op::Pack | Op::Push)) && by_rounds(at)
+        });
+        records.map(|(_, &origin)| origin).chain(others).collect()
+    }
+
+    fn explain(&self, number: usize, busy: &[u32]) -> LoopExplanation {
+        let LoopNote { found, decision } = &self.notes[number];
+        let latch = found.latches.iter().max().expect("a loop goes back");
+        let place = Place::of(self.body, self.flow.blocks()[*latch].end - 1);
+        let region = |mut number: usize| {
+            while self.notes[number].decision == Decision::Inside {
+                number = self.notes[number].found.parent.expect("what is inside has a loop around it");
+            }
+            number
+        };
+        let writes = |number: usize| busy.iter().any(|&at| self.ranges.contains(number, at));
+        let recording = match *decision {
+            _ if !writes(region(number)) => Recording::Nothing,
+            Decision::Straight => Recording::Straight,
+            Decision::Region => Recording::Region,
+            Decision::Inside => Recording::InRegion(region(number)),
+            Decision::Refused(refusal) => Recording::Rounds(self.obstacle(refusal)),
+        };
+        LoopExplanation { place, parent: found.parent, recording }
+    }
+
+    fn obstacle(&self, refusal: Refusal) -> Obstacle {
+        let Some(inst) = refusal.inst() else { return Obstacle { refusal, place: None, call: None } };
+        // The tasks of a fork stand behind it.
+        let at = inst + u32::from(self.body.code[inst as usize].op == Op::Fork);
+        let call = self.calls.iter().position(|call| call.place.inst == at);
+        Obstacle { refusal, place: Some(Place::of(self.body, inst)), call }
+    }
+}

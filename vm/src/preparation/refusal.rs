@@ -1,0 +1,204 @@
+//! Why a loop is not recorded as one, and what is kept of such decisions if somebody asks.
+
+use super::flow::FlowGraph;
+use super::nesting::{self, Natural};
+use super::region_detection::Region;
+use crate::bytecode::isa::Op;
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
+use std::fmt;
+
+/// Why a loop is not recorded as one, with all that is in it.
+///
+/// `Display` says it in the terms of programs, as what follows "because". Numbers are limits of the machine's, which
+/// say what a record may hold; `inst` is the instruction that is in the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It holds an instruction that no loop holds which is recorded as one.
+    Holds {
+        /// The first one.
+        inst: u32,
+        /// What it is.
+        op: Op,
+    },
+    /// An array under construction goes by several names, one of which this instruction makes.
+    BuilderCopied {
+        /// It.
+        inst: u32,
+    },
+    /// It appends to several arrays that are under construction before it begins.
+    Builders,
+    /// It finishes an array that is under construction before it begins.
+    BuilderFromOutside,
+    /// Something that is under construction in it is in use before it or after it.
+    BuilderInUse,
+    /// It reads an element where it has just finished an array, without a branch in between.
+    ElementBehindFinish {
+        /// The load.
+        inst: u32,
+    },
+    /// It has too many basic blocks.
+    Blocks {
+        /// The limit.
+        max: usize,
+    },
+    /// It has too many instructions.
+    Instructions {
+        /// The limit.
+        max: usize,
+    },
+    /// It has too many operations on reals.
+    RealOps {
+        /// The limit.
+        max: usize,
+    },
+    /// The function has too many registers.
+    Registers {
+        /// The limit, per bank.
+        max: usize,
+    },
+    /// Loops nest too deeply in it.
+    Depth {
+        /// The limit.
+        max: usize,
+    },
+    /// There are too many ways out.
+    Exits {
+        /// The limit.
+        max: usize,
+    },
+    /// There is no way out.
+    NoExit,
+    /// Control goes round in it in a way that is no loop: with two ways in.
+    Irreducible,
+    /// Nothing that it computes of reals is read after it.
+    NothingRead,
+    /// Its record would have too many inputs: reals from before it, and arrays.
+    Inputs {
+        /// The limit.
+        max: usize,
+    },
+    /// Its sweep would have too many registers.
+    SweepRegisters,
+    /// A loop around it seemed to be one that is recorded as a whole, but is not, and it was not tried on its own.
+    Around,
+    /// The function is too large for its loops to be looked at.
+    FunctionSize,
+}
+
+impl Refusal {
+    /// The instruction that is in the way, if it is a single one.
+    pub fn inst(&self) -> Option<u32> {
+        match *self {
+            Refusal::Holds { inst, .. } | Refusal::BuilderCopied { inst } | Refusal::ElementBehindFinish { inst } => {
+                Some(inst)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Holds { op, .. } => match op {
+                Op::Call | Op::TailCall => write!(f, "it calls a function"),
+                Op::CallClosure | Op::TailCallClosure => write!(f, "it calls a function value"),
+                Op::Fork | Op::Task | Op::ParallelMap => write!(f, "it runs tasks"),
+                Op::StructNew => write!(f, "it makes a pair, tuple or record that is kept in an array"),
+                Op::VariantNew => write!(f, "it makes a value of a data type, such as a list"),
+                Op::ClosureNew => write!(f, "it makes a function value"),
+                Op::Pack => write!(f, "it makes an array of single values"),
+                Op::Field | Op::IField | Op::PField => {
+                    write!(f, "it reads a pair, tuple or record that is kept in an array")
+                }
+                Op::VariantTag | Op::Payload | Op::IPayload | Op::PPayload => {
+                    write!(f, "it looks into a value of a data type, such as a list")
+                }
+                op => write!(f, "it holds the instruction `{}`", op.info().mnemonic),
+            },
+            Refusal::BuilderCopied { .. } => write!(f, "an array under construction has several names in it"),
+            Refusal::Builders => write!(f, "it appends to several arrays that are begun before it"),
+            Refusal::BuilderFromOutside => write!(f, "it finishes an array that is begun before it"),
+            Refusal::BuilderInUse => write!(f, "an array that it begins is under construction before it or after it"),
+            Refusal::ElementBehindFinish { .. } => write!(f, "it reads an array right where it finishes one"),
+            Refusal::Blocks { max } => write!(f, "it has more than {max} basic blocks"),
+            Refusal::Instructions { max } => write!(f, "it has more than {max} instructions"),
+            Refusal::RealOps { max } => write!(f, "it has more than {max} operations on reals"),
+            Refusal::Registers { max } => write!(f, "the function has more than {max} registers of a kind"),
+            Refusal::Depth { max } => write!(f, "loops nest in it to a depth of more than {max}"),
+            Refusal::Exits { max } => write!(f, "it has more than {max} ways out"),
+            Refusal::NoExit => write!(f, "it has no way out"),
+            Refusal::Irreducible => write!(f, "control goes round in it in a way that is no loop"),
+            Refusal::NothingRead => write!(f, "no real that it computes is read after it"),
+            Refusal::Inputs { max } => write!(f, "it reads more than {max} reals and arrays from before it"),
+            Refusal::SweepRegisters => write!(f, "its sweep would take too many registers"),
+            Refusal::Around => write!(f, "it is part of a loop that is too much for one record"),
+            Refusal::FunctionSize => write!(f, "the function is too large for its loops to be looked at"),
+        }
+    }
+}
+
+/// What becomes of a loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decision {
+    /// It is straight-line code, and recorded as such.
+    Straight,
+    /// It is a region.
+    Region,
+    /// It is part of one.
+    Inside,
+    /// Its rounds are recorded by segments.
+    Refused(Refusal),
+}
+
+impl Decision {
+    /// Whether it is recorded with all that is in it.
+    pub(crate) fn takes_all(self) -> bool {
+        matches!(self, Decision::Region | Decision::Inside)
+    }
+}
+
+/// A loop and what becomes of it.
+#[derive(Debug)]
+pub(crate) struct LoopNote {
+    pub(crate) found: Natural,
+    pub(crate) decision: Decision,
+}
+
+/// What is kept of the decisions on a function's loops.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// The loops, each after those that it is a part of; `None` if finding them takes too long.
+    pub(crate) loops: Option<Vec<LoopNote>>,
+}
+
+impl Notes {
+    /// Says that what was found to be a region is none after all.
+    pub(crate) fn refuse(&mut self, region: &Region, refusal: Refusal) {
+        let blocks = || region.blocks.iter().map(|block| block.number);
+        for note in self.loops.iter_mut().flatten().filter(|note| blocks().any(|block| block == note.found.head)) {
+            let refusal = if note.decision == Decision::Region { refusal } else { Refusal::Around };
+            note.decision = Decision::Refused(refusal);
+        }
+    }
+
+    /// Says that nothing could be found out about the function.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(crate) fn refuse_all(&mut self, flow: &FlowGraph, watch: &Watch<'_>) -> Result<(), TrapKind> {
+        let refused = |found| LoopNote { found, decision: Decision::Refused(Refusal::FunctionSize) };
+        let nest = nesting::loops(flow, &flow.predecessors(), watch)?;
+        self.loops = nest.map(|(nest, _)| nest.into_iter().map(refused).collect());
+        Ok(())
+    }
+
+    /// Says which loops are recorded as straight-line code in the end.
+    pub(crate) fn keep_straight(&mut self, is_recorded: impl Fn(&Natural) -> bool) {
+        for note in self.loops.iter_mut().flatten().filter(|note| is_recorded(&note.found)) {
+            note.decision = Decision::Straight;
+        }
+    }
+}
