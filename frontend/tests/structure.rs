@@ -171,6 +171,17 @@ fn a_group_without_single_calls_keeps_its_calls() {
 }
 
 #[test]
+fn an_empty_list_that_is_there_is_not_made_again() {
+    let text = "def rest (xs : List Real) : List Real = match xs with [] -> [] | _ :: rest -> rest
+    def rest_or (xs : List Real) : List Real = match xs with _ :: rest -> rest | _ -> []
+    def both (x : Real) : (List Real, List Real) = ([], [])
+    def ints (xs : List Real) : List Int = match xs with [] -> [] | _ -> [1]";
+    let made = |name| count(&function(text, name).body.code, Op::VariantNew);
+    assert_eq!(["rest", "rest_or", "both"].map(made), [0, 0, 1]);
+    assert!(made("ints") >= 2, "of another type");
+}
+
+#[test]
 fn small_recursive_functions_are_copied_into_themselves() {
     let text = "def total (xs : List Real) : Real = match xs with [] -> 0.0 | x :: rest -> x + total rest
     def fib (n : Int) : Int = if n < 2 then n else fib (n - 1) + fib (n - 2)";
