@@ -16,11 +16,21 @@ use std::collections::{HashMap, HashSet};
 
 /// Says which function takes the place of a call: its body is copied there.
 pub(crate) trait Chooser {
-    /// The function to inline for a call of `callee`, or why there is none; `loops` is how many loops are around it in
-    /// the caller, `grown` how many nodes the caller has so far.
-    fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Result<&Function, KeptReason>;
+    /// The function to inline for a call of `callee` at a place, or why there is none.
+    fn choose(&self, callee: FunctionId, place: Place) -> Result<&Function, KeptReason>;
     /// A task's function, if all that it does is a call whose arguments take no time: the task can be that call.
     fn forwards(&self, task: FunctionId) -> Option<&Function>;
+}
+
+/// Where a call stands in a copy.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// How many loops are around it.
+    pub(crate) loops: u32,
+    /// How many inlined functions are around it.
+    pub(crate) depth: u32,
+    /// How many nodes the copy has so far.
+    pub(crate) grown: usize,
 }
 
 /// Copies a function, inlining what the chooser says. The calls that stay are added to `kept`. Each node of the copy is
@@ -43,6 +53,7 @@ pub(crate) fn copy_function(
         jumped_to: HashSet::new(),
         closures: HashMap::new(),
         loops: 0,
+        depth: 0,
         caller: old.id,
         kept,
     };
@@ -70,6 +81,8 @@ struct Copier<'c> {
     closures: HashMap<Var, (FunctionId, Vec<Atom>)>,
     /// How many loops are around the copy.
     loops: u32,
+    /// How many inlined functions are around it.
+    depth: u32,
     /// The function that is copied.
     caller: FunctionId,
     /// The calls that stay.
@@ -348,7 +361,8 @@ impl<'c> Copier<'c> {
     /// A call, or the body of the function in its place.
     fn call(&mut self, callee: FunctionId, args: Box<[ExprId]>, types: TypeList, span: Span) -> ExprId {
         let chooser: &'c dyn Chooser = self.chooser;
-        let callee = match chooser.choose(callee, self.loops, self.body.exprs.len()) {
+        let place = Place { loops: self.loops, depth: self.depth, grown: self.body.exprs.len() };
+        let callee = match chooser.choose(callee, place) {
             Ok(function) => function,
             Err(reason) => {
                 self.kept.push(Kept { caller: self.caller, callee, span, reason });
@@ -374,7 +388,9 @@ impl<'c> Copier<'c> {
         let caller = std::mem::replace(&mut self.from, callee);
         let caller_atoms = std::mem::replace(&mut self.atoms, atoms);
         let caller_labels = std::mem::replace(&mut self.labels, labels);
+        self.depth += 1;
         let copied = copy(self);
+        self.depth -= 1;
         self.from = caller;
         self.atoms = caller_atoms;
         self.labels = caller_labels;

@@ -1,11 +1,16 @@
 //! Functions that don't recurse are copied into their callers where that pays: the recorder cuts its segments at calls,
 //! so that a call in a loop costs far more than its own time.
 //!
-//! Works from callees to callers, so that what is copied has been inlined into already. Functions that are not called
-//! any more, and that hosts can't call, are dropped.
+//! Works from callees to callers, so that what is copied has been inlined into already. In a group of functions that
+//! call each other, those with a single call are copied into their callers, too; the others are the *loop breakers*
+//! (Peyton Jones and Marlow 2002, section 4), which no function of the group takes in. So a recursion through helpers
+//! becomes one of a function to itself, and a loop where it was by tail calls. What is still recursive and small is
+//! copied into itself a few times. Functions that are not called any more, and that hosts can't call, are dropped.
+
+mod recursion;
 
 use crate::arena::{Id, Table};
-use crate::copy::{Chooser, copy_function};
+use crate::copy::{Chooser, Place, copy_function};
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
 use crate::fuse::fuse;
 use crate::graph;
@@ -13,6 +18,7 @@ use crate::kept::KeptReason;
 use crate::limits::Meter;
 use crate::optimise::pure_cost;
 use crate::tail::repeat_tail_calls;
+use recursion::{copying_order, unroll};
 
 /// Functions of at most this many nodes are inlined everywhere.
 const SMALL_NODES_MAX: usize = 40;
@@ -39,11 +45,14 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
         return program;
     }
     let mut graph = Table::default();
-    let mut calls = Table::filled(0u32, program.functions.len());
-    for (_, function) in program.functions.iter() {
+    let mut calls = Table::filled(Calls::default(), program.functions.len());
+    for (id, function) in program.functions.iter() {
         let (mut callees, mentions) = callees(function, meter);
-        callees.iter().for_each(|&callee| calls[callee] += 1);
-        mentions.iter().for_each(|&mention| calls[mention] += 2);
+        for &callee in &callees {
+            calls[callee].count += 1;
+            calls[callee].caller = Some(id);
+        }
+        mentions.iter().for_each(|&mention| calls[mention].count += 2);
         callees.sort_unstable();
         callees.dedup();
         graph.push(callees);
@@ -51,21 +60,45 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
     let mut sizes: Table<FunctionId, Result<usize, KeptReason>> =
         Table::filled(Err(KeptReason::Recursive), graph.len());
     for group in graph::groups(&graph, meter) {
-        for &id in &group {
+        if !meter.steps(group.len()) {
+            return program;
+        }
+        let is_mutual = group.len() > 1;
+        let into = |id: FunctionId| calls[id].caller.filter(|_| is_mutual && calls[id].count == 1);
+        for (id, is_breaker) in copying_order(&group, into) {
             let policy = Policy { functions: &program.functions, sizes: &sizes, calls: &calls };
-            let function = copy_function(&program.functions[id], &policy, &mut program.lists, &mut program.kept, meter);
+            let (lists, kept) = (&mut program.lists, &mut program.kept);
+            let mut function = copy_function(&program.functions[id], &policy, lists, kept, meter);
+            if is_mutual && is_breaker {
+                // Tail calls of helpers may be its own now.
+                calls[id].count -= repeat_tail_calls(&mut function, &mut program.lists);
+            }
             if !meter.go_on() {
                 return program;
             }
+            let mut is_recursive = graph[id].contains(&id);
+            if is_breaker && (is_recursive || is_mutual) {
+                let mut callees = callees(&function, meter).0;
+                is_recursive = callees.iter().any(|callee| group.binary_search(callee).is_ok());
+                callees.retain(|&callee| callee == id);
+                function = unroll(function, callees.len(), &mut program.lists, meter);
+            }
+            if !is_recursive {
+                sizes[id] = size(&function);
+            }
             program.functions[id] = function;
-        }
-        if let [single] = group[..]
-            && !graph[single].contains(&single)
-        {
-            sizes[single] = size(&program.functions[single]);
         }
     }
     drop_unused(program, meter)
+}
+
+/// The calls of a function, as they were at first.
+#[derive(Clone, Copy, Default)]
+struct Calls {
+    /// How many there are. What is made a closure or a task of counts as several.
+    count: u32,
+    /// Where one of them is.
+    caller: Option<FunctionId>,
 }
 
 /// Which calls are inlined.
@@ -73,14 +106,14 @@ struct Policy<'p> {
     functions: &'p Table<FunctionId, Function>,
     /// The sizes of functions that may be inlined; of the others, why they may not.
     sizes: &'p Table<FunctionId, Result<usize, KeptReason>>,
-    /// How many calls of a function there were at first.
-    calls: &'p Table<FunctionId, u32>,
+    /// The calls of each function.
+    calls: &'p Table<FunctionId, Calls>,
 }
 
 impl Chooser for Policy<'_> {
-    fn choose(&self, callee: FunctionId, loops: u32, grown: usize) -> Result<&Function, KeptReason> {
+    fn choose(&self, callee: FunctionId, Place { loops, grown, .. }: Place) -> Result<&Function, KeptReason> {
         let size = self.sizes[callee]?;
-        let is_only = self.calls[callee] == 1 && self.functions[callee].interface.is_none();
+        let is_only = self.calls[callee].count == 1 && self.functions[callee].interface.is_none();
         let limit = if size <= SMALL_NODES_MAX { GROWN_NODES_MAX } else { LOOPED_GROWN_NODES_MAX };
         let pays = size <= SMALL_NODES_MAX || loops > 0 || is_only;
         if !pays {

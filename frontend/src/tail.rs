@@ -3,12 +3,13 @@
 
 use crate::core::{Atom, Expr, ExprId, ExprKind, Function, Repeat, TypeLists, Var};
 
-/// Turns the self tail calls of a function into jumps, if it has any.
-pub(crate) fn repeat_tail_calls(function: &mut Function, lists: &mut TypeLists) {
+/// Turns the self tail calls of a function into jumps, if it has any. Returns how many there were.
+pub(crate) fn repeat_tail_calls(function: &mut Function, lists: &mut TypeLists) -> u32 {
     let calls = self_tail_calls(function);
     if calls.is_empty() {
-        return;
+        return 0;
     }
+    let count = u32::try_from(calls.len()).expect("a function has far fewer nodes");
     // Without knowing which argument is whose, nothing is handed on as it is.
     let mut changes = vec![false; function.params.len()];
     let mut flat: Vec<Option<Vec<ExprId>>> = Vec::with_capacity(calls.len());
@@ -52,6 +53,7 @@ pub(crate) fn repeat_tail_calls(function: &mut Function, lists: &mut TypeLists) 
     let repeat = Repeat { label, params: params.into(), init, body: function.root };
     let types = function.results;
     function.root = function.body.exprs.push(Expr { kind: ExprKind::Repeat(Box::new(repeat)), types, span });
+    count
 }
 
 /// The calls of a function to itself whose values are its own.

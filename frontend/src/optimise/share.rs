@@ -4,7 +4,8 @@
 //! on the same numbers. Arrays and objects never change, so loads are operations, too. Where an expression is evaluated
 //! whose number is *available*, i.e. that of one that was evaluated on every way here, it becomes a variable that holds
 //! the first one's value. So of two operations that trap alike only the first is left, which is the one that traps. The
-//! same table knows which tag an object has, and so which arm of a choice is taken.
+//! same table knows which tag an object has, and so which arm of a choice is taken. An object without payload is as
+//! good as any other of its tag: where a list was found to be empty, it is the empty list that is asked for.
 //!
 //! A shared value has to be kept from its first use to its last, and there is a point where that costs more than to
 //! compute it again. Across calls, registers go to memory and come back: cheap operations and loads don't cross them.
@@ -14,8 +15,8 @@
 use super::scalar_cost;
 use crate::arena::Table;
 use crate::core::{
-    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Switch, TypeLists,
-    Var,
+    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Switch, TypeList,
+    TypeLists, Var,
 };
 use crate::limits::{Count, Meter};
 use crate::source::Span;
@@ -61,6 +62,8 @@ enum Operation {
     Length(Number),
     Element([Number; 2]),
     Payload(Field, Number),
+    /// An object of a type with a tag and no payload.
+    Empty(u16, TypeList),
     /// One of the values of an operation that has several.
     Part(u32, Number),
 }
@@ -254,6 +257,9 @@ impl Sharer<'_> {
                 }
                 Some(Operation::Payload(*field, object))
             }
+            ExprKind::Construct(tag, parts) if parts.is_empty() => {
+                Some(Operation::Empty(*tag, self.body.exprs[expr].types))
+            }
             _ => None,
         };
         match operation {
@@ -261,6 +267,9 @@ impl Sharer<'_> {
                 self.body.exprs[expr].kind = kind;
                 let number = self.number(operation);
                 self.computed(expr, number, mark);
+                if let Operation::Empty(tag, _) = operation {
+                    self.note_shape(number, Shape { tag, fields: Box::default() });
+                }
                 number
             }
             None => self.compound(expr, kind),
@@ -335,6 +344,7 @@ impl Sharer<'_> {
         let node = &self.body.exprs[expr];
         match &node.kind {
             ExprKind::Scalar(op, _) if scalar_cost(*op) > 1 => Reach::Everywhere,
+            ExprKind::Construct(..) => Reach::Everywhere,
             ExprKind::Scalar(..) if self.lists.get(node.types) == [ValueType::Real] => Reach::Line,
             _ => Reach::Call,
         }
@@ -517,18 +527,37 @@ impl Sharer<'_> {
             return number;
         }
         for &(tag, arm) in &switch.arms {
-            self.new_line();
-            self.scoped(|sharer| {
-                sharer.note_shape(object, Shape { tag, fields: Box::default() });
-                sharer.expr(arm);
-            });
+            self.arm(arm, switch.object, object, Some(tag));
         }
         if let Some(default) = switch.default {
-            self.branch(default);
+            // The one that no arm is for, if it is only one.
+            let named: u32 = switch.arms.iter().map(|arm| u32::from(arm.0)).sum();
+            let only = (switch.arms.len() + 1 == usize::from(switch.tags))
+                .then(|| ((0..u32::from(switch.tags)).sum::<u32>() - named) as u16);
+            self.arm(default, switch.object, object, only);
         }
         self.new_line();
         self.body.exprs[expr].kind = ExprKind::Switch(Box::new(switch));
         self.new_number()
+    }
+
+    /// What is evaluated for an object that has a tag, if only one leads here.
+    fn arm(&mut self, arm: ExprId, switched: ExprId, object: Number, tag: Option<u16>) {
+        self.new_line();
+        self.scoped(|sharer| {
+            if let Some(tag) = tag {
+                sharer.note_shape(object, Shape { tag, fields: Box::default() });
+                let Expr { ref kind, types, .. } = sharer.body.exprs[switched];
+                if let ExprKind::Var(var) = *kind {
+                    let since = sharer.changes.len();
+                    let (line, calls) = (sharer.line, sharer.calls);
+                    let place = Place { site: switched, vars: Some(Box::new([var])), line, calls, since };
+                    let empty = sharer.number(Operation::Empty(tag, types));
+                    sharer.make_available(empty, place);
+                }
+            }
+            sharer.expr(arm);
+        });
     }
 
     /// A join without the bodies that nobody jumps to any more: they may read what is not bound any more.
