@@ -191,7 +191,7 @@ impl Module {
     /// assert_eq!(obstacle.refusal.to_string(), "it calls a function");
     /// assert_eq!(series.calls[0].reason.as_deref(), Some("may call itself"));
     ///
-    /// let why = "because it calls `power` (series.dual:4:35), which may call itself";
+    /// let why = "because it calls `power` (series.dual:4:34), which may call itself";
     /// let expected = format!("series.dual:4:3  loop: records in each round, {why}");
     /// assert!(explanation.to_string().contains(&expected));
     /// // With the source lines and carets.

@@ -235,7 +235,7 @@ fn a_run_that_is_refused_stops_alone_and_its_engine_goes_on() {
         let module = module(&engine(jit, threads));
         let (squares, deep, tree) = (squares(&module), recursion(&module, "deep"), recursion(&module, "tree"));
         for _ in 0..3 {
-            let error = deep.value_and_grad((1_900_000, 0.5)).expect_err("there is not so much");
+            let error = deep.value_and_grad((7_600_000, 0.5)).expect_err("there is not so much");
             let trap = error.trap().unwrap_or_else(|| panic!("{error}"));
             assert_eq!(trap.kind, TrapKind::Limit(Limit::AddressSpace), "{error}");
             assert_eq!(trap.innermost[0].function, "deep");

@@ -194,7 +194,6 @@ impl Tape {
     pub(crate) fn keep(&mut self, object: Ref) -> Result<*const Ref, Limit> {
         loop {
             if let Some(cell) = self.slabs.kept.keep(object) {
-                self.task.bytes = self.task.bytes.wrapping_add(size_of::<Ref>() as u64);
                 return Ok(cell);
             }
             self.make_room_to_keep()?;
@@ -376,7 +375,7 @@ impl Tape {
     fn open_slab(&mut self) -> Result<(), Limit> {
         let opened = self.slabs.open_slab(self.task.next_slot);
         self.task.stretch = self.slabs.top;
-        opened
+        if self.task.next_slot > SLOTS_MAX { Err(Limit::TapeBytes) } else { opened }
     }
 
     /// Gives consecutive slots to `words`. Returns the first; none if all are constants. No record is written if the

@@ -187,7 +187,6 @@ impl Function<'_, '_> {
         self.emit.store(array, place, 0);
         let next = self.emit.b.ins().iadd_imm_s(place, 8);
         self.emit.store(next, self.context, layout::KEPT_TOP);
-        self.add_to_counter(layout::TAPE_BYTES, 8);
         self.emit.b.ins().jump(done, &[place.into()]);
         self.emit.b.switch_to_block(done);
         self.set_int(dst.0, cell);

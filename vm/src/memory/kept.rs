@@ -11,6 +11,8 @@ use std::ptr::NonNull;
 
 /// Cells of a chunk.
 const CHUNK: usize = 512;
+/// So many chunks, 256 KiB, are kept for the next run.
+const SPARE_MAX: usize = 64;
 
 /// A chunk of cells, from a box. Records keep pointers to cells, which a box that moves would make invalid.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ pub(crate) struct Kept {
     end: *mut Ref,
     /// The cells that the running task's evacuations visit begin here.
     floor: Place,
+    /// Chunks of earlier runs.
+    spare: Vec<Chunk>,
 }
 
 // SAFETY: the pointers lead into its chunks.
@@ -64,7 +68,7 @@ unsafe impl Send for Kept {}
 impl Default for Kept {
     fn default() -> Self {
         let null = std::ptr::null_mut();
-        Kept { chunks: Vec::new(), top: null, end: null, floor: Place::default() }
+        Kept { chunks: Vec::new(), top: null, end: null, floor: Place::default(), spare: Vec::new() }
     }
 }
 
@@ -93,7 +97,17 @@ impl Kept {
     #[inline(never)]
     pub(crate) fn make_room(&mut self) {
         self.close();
-        self.chunks.push((Chunk::new(), 0));
+        let chunk = self.spare.pop().unwrap_or_else(Chunk::new);
+        self.chunks.push((chunk, 0));
+        self.open();
+    }
+
+    /// Forgets all cells. Some memory is kept for the next run.
+    pub(crate) fn clear(&mut self) {
+        let room = SPARE_MAX.saturating_sub(self.spare.len());
+        self.chunks.truncate(room);
+        self.spare.extend(self.chunks.drain(..).map(|(chunk, _)| chunk));
+        self.floor = Place::default();
         self.open();
     }
 
@@ -120,6 +134,13 @@ impl Kept {
     /// Memory that cells take.
     pub(crate) fn bytes(&self) -> u64 {
         (self.chunks.len() * size_of::<[Ref; CHUNK]>()) as u64
+    }
+
+    /// Memory that cells take which were made since the running task began.
+    pub(crate) fn young_bytes(&self) -> u64 {
+        let Place { chunks, cells } = self.place();
+        let made = (chunks * CHUNK + cells).saturating_sub(self.floor.chunks * CHUNK + self.floor.cells);
+        (made * size_of::<Ref>()) as u64
     }
 
     /// Where the next cell goes.
@@ -241,6 +262,10 @@ mod tests {
             kept.absorb(other);
             _ = keep(&mut kept, 9002);
             assert_eq!(contents(&mut kept), (1..=before).chain(9000..=9002).collect::<Vec<_>>());
+            kept.clear();
+            assert_eq!((contents(&mut kept), kept.bytes(), kept.place()), (Vec::new(), 0, Place::default()));
+            _ = keep(&mut kept, 9003);
+            assert_eq!(contents(&mut kept), [9003]);
         }
     }
 }

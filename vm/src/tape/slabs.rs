@@ -87,7 +87,7 @@ impl SlabWriter {
             }
         }
         self.lists.clear();
-        self.kept = Kept::default();
+        self.kept.clear();
         self.close();
         (self.ended_bytes, self.published) = (0, 0);
         (self.account, self.shared) = (std::ptr::null(), false);

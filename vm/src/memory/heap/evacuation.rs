@@ -17,7 +17,7 @@ impl Heap {
         let filled = self.slabs.len();
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
         // Out of memory or time half-way: the run is over, its objects are freed together.
-        let cells = roots.kept.as_ref().map_or(0, |kept| kept.bytes());
+        let cells = roots.kept.as_ref().map_or(0, |kept| kept.young_bytes());
         self.copy_reachable(roots, filled)?;
         self.changed(-(((filled - young) * SLAB_BYTES) as i64));
         self.pool.give_back(self.slabs.drain(young..filled).map(|one| one.slab));

@@ -289,6 +289,48 @@ fn unchanged_in(region: &Region, number: usize, stretch: &Stretch) -> Vec<bool> 
     unchanged
 }
 
+/// Which elements that a block reads are read one after the other by a loop that doesn't change the array. What is
+/// loaded again keeps the whole array alive, or has it copied: that is worth it if many of its elements are read.
+struct Scans<'a> {
+    region: &'a Region,
+    number: usize,
+    wanted: &'a Wanted<'a>,
+    /// For each node that is made of integers which are at hand, how many of the loops around the block change one of
+    /// them.
+    changing: Vec<Option<usize>>,
+}
+
+impl<'a> Scans<'a> {
+    fn new(region: &'a Region, number: usize, wanted: &'a Wanted<'a>) -> Self {
+        let Stretch { graph, .. } = &region.blocks[number].stretch;
+        let around = region.loops_around(number);
+        let mut changing: Vec<Option<usize>> = Vec::with_capacity(graph.len());
+        for (id, node) in graph.iter() {
+            changing.push(match node {
+                Node::Int(_) => Some(0),
+                Node::Op(..) => {
+                    graph.args(id).try_fold(0, |most, arg| changing[arg.index()].map(|count| most.max(count)))
+                }
+                _ => region.blocks[number].stretch.input_register(node).and_then(|reg| {
+                    wanted.home(number, reg)?;
+                    // What an inner loop changes, those around it do as well.
+                    Some(around.iter().take_while(|&&at| region.loops[at].writes.contains(&reg)).count())
+                }),
+            });
+        }
+        Scans { region, number, wanted, changing }
+    }
+
+    /// Whether the loop that an array lasts for changes the index.
+    fn holds(&self, cell: NodeId, index: NodeId) -> bool {
+        let stretch = &self.region.blocks[self.number].stretch;
+        let home = stretch.input_register(stretch.graph.node(cell)).and_then(|reg| self.wanted.home(self.number, reg));
+        let (Some(home), Some(changing)) = (home, self.changing[index.index()]) else { return false };
+        let outside = self.region.loops_around(self.number).iter().take_while(|&&at| at != home).count();
+        changing > outside
+    }
+}
+
 impl BlockPlan {
     fn new(
         region: &Region,
@@ -346,8 +388,11 @@ impl BlockPlan {
             id.index() < primal_len
                 && stretch.input_register(derived.graph.node(id)).is_some_and(|reg| wanted.home(number, reg).is_some())
         };
+        let scans = Scans::new(region, number, wanted);
         let loads = |id: NodeId| match derived.graph.node(id) {
-            Node::RealInput(n) if id.index() < primal_len => stretch.loads[n as usize],
+            Node::RealInput(n) if id.index() < primal_len => {
+                stretch.loads[n as usize].filter(|&[cell, index]| scans.holds(cell, index))
+            }
             _ => None,
         };
         let plan = Plan::with_loads(&derived.graph, primal_len, &results, &free, &loads);
