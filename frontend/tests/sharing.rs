@@ -56,10 +56,13 @@ fn equal_loads_are_one() {
     let text = "def f (a : Array Real) (b : Array Real) : Real =
       loop sum = 0.0 for i < length a do sum + (a[i] - b[i]) * (a[i] - b[i])";
     assert_eq!(counts(text, [Op::Elem, Op::Sub]), [2, 1]);
-    // Elements that are structs, and the arrays that they are in.
+    // Elements that are rows or structs, and the arrays that they are in.
     let text = "def f (a : Array (Array (Real, Real))) (i : Int) : Real =
       let (x, _) = a[i][1] in let (_, y) = a[i][1] in x * y + snd a[i][1]";
-    assert_eq!(counts(text, [Op::PElem, Op::Field]), [2, 2]);
+    assert_eq!(counts(text, [Op::PElem, Op::Row, Op::Elem]), [1, 1, 2]);
+    let text = "def f (a : Array (Array (Real, Int))) (i : Int) : Real =
+      let (x, _) = a[i][1] in let (_, y) = a[i][1] in x * to_real (y + snd a[i][1])";
+    assert_eq!(counts(text, [Op::PElem, Op::Field, Op::IField]), [2, 1, 1]);
     let text = "type Pair = Pair Real Real
     def first (Pair x _) = x
     def f (p : Pair) : Real = let Pair x y = p in x * y + first p";
@@ -113,4 +116,18 @@ fn the_first_of_equal_traps_is_the_one_that_happens() {
     assert_eq!(run(text, &args(0, 7)), Ok(Value::Real(6.0)));
     assert!(run(text, &args(1, 7)).unwrap_err().contains("index"), "{:?}", run(text, &args(1, 7)));
     assert!(run(text, &args(1, 0)).unwrap_err().contains("no"));
+}
+
+#[test]
+fn what_an_expression_binds_stays_when_its_value_is_known() {
+    // The product is computed once; what stands in the second one still traps.
+    let text = "def f (x : Real) (a : Array Real) (i : Int) : Real =
+      let p = a[0] * x in let q = a[0] * (let _ = a[i] in x) in p + q";
+    assert_eq!(counts(text, [Op::Mul]), [1]);
+    assert_eq!(run(text, &[2.0.into(), reals(&[3.0]), 0.into()]), Ok(12.0.into()));
+    assert!(run(text, &[2.0.into(), reals(&[3.0]), 5.into()]).unwrap_err().contains("index 5 is out of bounds"));
+    // The copies of the loop that the small recursion becomes compare the array's length and then count up to it.
+    let text = "def f (xs : List Real) : Real =
+      mean (map (\\x -> (let v = build 3 (\\_ -> 0.25) in x * dot v v)) xs)";
+    assert_eq!(run(text, &[reals(&[1.0, 2.0, 3.0])]), Ok(0.375.into()));
 }

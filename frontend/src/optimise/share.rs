@@ -245,15 +245,18 @@ impl Sharer<'_> {
             ExprKind::Compare(comparison, pair) => {
                 Some(Operation::Compare(*comparison, pair.map(|part| self.expr(part))))
             }
-            ExprKind::Length(array) => Some(Operation::Length(self.expr(*array))),
+            ExprKind::Length(_, array) => Some(Operation::Length(self.expr(*array))),
             ExprKind::Element(_, pair) => Some(Operation::Element(pair.map(|part| self.expr(part)))),
             ExprKind::Payload(field, object) => {
-                let object = self.expr(*object);
+                let dropped = *object;
+                let object = self.expr(dropped);
                 let known = self.shapes.get(&object).and_then(|shape| shape.fields.get(usize::from(field.index)));
                 if let Some(&known) = known {
                     // A variable or a constant.
                     self.body.exprs[expr].kind = self.body.exprs[known].kind.clone();
-                    return self.expr_here(expr);
+                    let number = self.expr_here(expr);
+                    self.keep_bindings(dropped, expr);
+                    return number;
                 }
                 Some(Operation::Payload(*field, object))
             }
@@ -298,10 +301,36 @@ impl Sharer<'_> {
         let Expr { types, span, .. } = self.body.exprs[expr];
         let vars = self.name(number);
         let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, span)).collect();
-        self.body.exprs[expr] = match uses[..] {
+        let value = match uses[..] {
             [only] => self.body.exprs[only].clone(),
             _ => Expr { kind: ExprKind::Values(uses), types, span },
         };
+        let dropped = std::mem::replace(&mut self.body.exprs[expr], value);
+        let dropped = self.body.exprs.push(dropped);
+        self.keep_bindings(dropped, expr);
+    }
+
+    /// Puts the bindings of an expression that is dropped before what stands in its place: what is bound in a part of
+    /// an expression may be read after it.
+    fn keep_bindings(&mut self, dropped: ExprId, expr: ExprId) {
+        let mut kept = Vec::new();
+        self.take_bindings(dropped, &mut kept);
+        if !kept.is_empty() {
+            let value = self.body.exprs[expr].clone();
+            let value = self.body.exprs.push(value);
+            self.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
+        }
+    }
+
+    /// Takes the bindings out of an expression that has a number which others have, in the order of evaluation. So it is
+    /// made of operations, of atoms, and of blocks.
+    fn take_bindings(&mut self, expr: ExprId, kept: &mut Vec<Binding>) {
+        if let ExprKind::Block(bindings, _) = &mut self.body.exprs[expr].kind {
+            kept.extend(std::mem::take(bindings));
+        }
+        let mut children = Vec::new();
+        self.body.exprs[expr].for_each_child(|child| children.push(child));
+        crate::stack::grown(|| children.into_iter().for_each(|child| self.take_bindings(child, kept)));
     }
 
     /// The variables that hold an available value.
