@@ -347,11 +347,8 @@ impl<N: Number> Inputs<'_, N> {
                 types.iter().zip(parts).flat_map(|((_, ty), (_, part))| self.flat(ty, part)).collect()
             }
             (HostType::Array { element, .. }, value) => {
-                let mut elements = Vec::new();
-                for mut item in self.items(element, value) {
-                    elements.push(if item.len() == 1 { item.remove(0) } else { Self::fields(0, item) });
-                }
-                vec![Val::Ref(Rc::new(Object::Array(elements)))]
+                let elements = self.items(element, value).into_iter().flat_map(Val::element);
+                vec![Val::array_of(elements.collect::<Vec<_>>())]
             }
             (HostType::List { element, .. }, value) => {
                 let mut list = Self::fields(0, Vec::new());

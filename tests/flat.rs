@@ -169,13 +169,13 @@ fn the_signature_says_what_a_call_takes_and_gives() {
 fn what_is_not_flat_is_refused_with_its_place() {
     let text = "type Shape = Dot | Circle Real
         def rows (m : Array (Array Real)) : Int = length m
-        def pairs (k : Real) (p : (Int, { at : Array (Real, Real) })) : Real = k
+        def pairs (k : Real) (p : (Int, { at : Array (Real, Int) })) : Real = k
         def shapes (n : Int) (s : Shape) : Real = 1
         def nested (x : Real) = (x, [[x]])";
     let module = module(&Engine::default(), text);
     for (name, place, found) in [
         ("rows", "parameter m", "Array (Array Real)"),
-        ("pairs", "parameter p.1.at", "Array (Real, Real)"),
+        ("pairs", "parameter p.1.at", "Array (Real, Int)"),
         ("shapes", "parameter s", "Shape"),
         ("nested", "result.1", "List (List Real)"),
     ] {
@@ -183,8 +183,8 @@ fn what_is_not_flat_is_refused_with_its_place() {
         let ErrorKind::NotFlat(not) = error.kind() else { panic!("{error}") };
         assert_eq!((not.function(), not.place(), not.found().to_string().as_str()), (name, place, found));
         let expected = format!(
-            "{place} of `{name}` is not flat: expected Real, Int, Bool, an array or a list of one of these, or a tuple \
-             or a record of such, found {found}"
+            "{place} of `{name}` is not flat: expected Real, Int, Bool, an array or a list of one of these, an array \
+             of tuples of one of these, or a tuple or a record of such, found {found}"
         );
         assert_eq!(error.to_string(), expected);
     }

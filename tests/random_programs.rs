@@ -80,6 +80,7 @@ fn loops_agree_with_the_reference() {
     let seldom = ["load in a loop that may trap", "division in a loop that may trap", "call in a loop of one block"];
     assert_common(&counts, 100, &seldom);
     assert_common(&counts, 20, &["loop of thousands of rounds", "load at twice the index"]);
+    assert_common(&counts, 40, &["row in a loop"]);
 }
 
 #[test]
@@ -98,6 +99,7 @@ fn programs_on_data_agree_with_the_reference() {
     assert_common(&counts, 10, &objects);
     let usual = ["switch on a tag", "payload", "list made in a loop", "walk along a list", "array of arrays"];
     assert_common(&counts, 10, &usual);
+    assert_common(&counts, 20, &["row"]);
 }
 
 #[test]

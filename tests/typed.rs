@@ -274,8 +274,7 @@ fn large_arguments_reach_the_limits_and_not_beyond() {
     let points = function(&Engine::default(), "points").typed::<(&[[f64; 3]], f64), f64>().unwrap();
     let ps = vec![[1.0, 2.0, 3.0]; 50_000];
     let with = |limits| points.call_with((&ps, 1.0), &CallOptions::with_limits(limits));
-    // An array of references, and an object of eight words for each.
-    let bytes = 8 * (4 + 9 * ps.len() as u64);
+    let bytes = 8 * (4 + 3 * ps.len() as u64);
     assert_eq!(with(Limits::default()).unwrap().1.allocated_bytes, bytes);
     assert!(with(Limits { allocated_bytes: bytes, ..Limits::default() }).is_ok());
     let error = with(Limits { allocated_bytes: bytes - 1, ..Limits::default() }).unwrap_err();

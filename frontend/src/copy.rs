@@ -176,7 +176,7 @@ impl<'c> Copier<'c> {
             ExprKind::Or(pair) => ExprKind::Or(pair.map(|part| self.expr(part))),
             ExprKind::Element(array, pair) => ExprKind::Element(*array, pair.map(|part| self.expr(part))),
             ExprKind::Not(operand) => ExprKind::Not(self.expr(*operand)),
-            ExprKind::Length(array) => ExprKind::Length(self.expr(*array)),
+            ExprKind::Length(ty, array) => ExprKind::Length(*ty, self.expr(*array)),
             ExprKind::Payload(field, object) => ExprKind::Payload(*field, self.expr(*object)),
             ExprKind::If([cond, then, other]) => {
                 let cond = self.expr(*cond);

@@ -144,8 +144,8 @@ pub(crate) enum ExprKind {
     /// An array built in parallel: the function gives the array for a part of the indices below the first argument,
     /// from the part's first index, the index after its last, and the values of the other arguments.
     ParallelMap(FunctionId, Box<[ExprId]>),
-    /// The length of an array.
-    Length(ExprId),
+    /// The length of an array, counted in elements.
+    Length(ArrayType, ExprId),
     /// The values of an array's element: array, index.
     Element(ArrayType, [ExprId; 2]),
     /// An array of elements.
@@ -305,9 +305,33 @@ pub(crate) struct ArrayType {
     /// The array's heap type.
     pub(crate) array: TypeId,
     /// What the array holds.
-    pub(crate) element: ValueType,
-    /// The struct that elements are kept in, if they are not exactly one value.
-    pub(crate) boxed: Option<TypeId>,
+    pub(crate) holds: ValueType,
+    /// What an element is there.
+    pub(crate) layout: Layout,
+}
+
+/// How an array holds its elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// So many values in a row, at least one: elements whose values are one, or all reals, or all integers.
+    Row(u16),
+    /// A struct of the element's values.
+    Struct,
+}
+
+impl ArrayType {
+    /// How much of the array an element takes.
+    pub(crate) fn width(self) -> u16 {
+        match self.layout {
+            Layout::Row(width) => width,
+            Layout::Struct => 1,
+        }
+    }
+
+    /// Whether an element is what the array holds.
+    pub(crate) fn is_plain(self) -> bool {
+        self.layout == Layout::Row(1)
+    }
 }
 
 impl Expr {
@@ -331,7 +355,7 @@ impl Expr {
             ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
                 pair.iter().copied().for_each(visit);
             }
-            ExprKind::Not(operand) | ExprKind::Length(operand) | ExprKind::Payload(_, operand) => visit(*operand),
+            ExprKind::Not(operand) | ExprKind::Length(_, operand) | ExprKind::Payload(_, operand) => visit(*operand),
             ExprKind::If(parts) => parts.iter().copied().for_each(visit),
             ExprKind::Block(bindings, value) => {
                 bindings.iter().for_each(|binding| visit(binding.value));

@@ -209,16 +209,14 @@ impl<'l> Lowerer<'l> {
             }
             ExprKind::Scalar(..)
             | ExprKind::Compare(..)
-            | ExprKind::Length(_)
+            | ExprKind::Length(..)
             | ExprKind::Pack(..)
             | ExprKind::Construct(..)
             | ExprKind::Payload(..)
             | ExprKind::Closure(..)
             | ExprKind::ParallelMap(..)
             | ExprKind::Collect(..) => Held::Temp(self.compute(expr, None), self.type_of(expr)),
-            ExprKind::Element(array, _) if array.boxed.is_none() => {
-                Held::Temp(self.compute(expr, None), self.type_of(expr))
-            }
+            ExprKind::Element(array, _) if array.is_plain() => Held::Temp(self.compute(expr, None), self.type_of(expr)),
             _ => {
                 let target = self.fresh_target(self.type_of(expr));
                 self.write(expr, &[target]);
@@ -283,8 +281,9 @@ impl<'l> Lowerer<'l> {
                 self.emit(expr, Op::Call, &[Operand::Func(func.0), Operand::Uses(args), Operand::Defs(results)]);
             }
             ExprKind::Fork(tasks) => self.fork(expr, tasks, targets),
-            ExprKind::Element(array, pair) if array.boxed.is_some() => {
-                self.element_fields(expr, *array, *pair, targets)
+            ExprKind::Element(array, pair) if !array.is_plain() => {
+                let targets: Vec<_> = targets.iter().copied().map(Some).collect();
+                self.element_parts(expr, *array, *pair, &targets);
             }
             ExprKind::CallClosure(callee, args) => {
                 let (callee, args) = self.closure_operands(*callee, args);
@@ -329,6 +328,9 @@ impl<'l> Lowerer<'l> {
 
     fn bindings(&mut self, bindings: &[crate::core::Binding]) {
         for binding in bindings {
+            if self.bind_element(binding) {
+                continue;
+            }
             let held = self.values(binding.value);
             for (&var, held) in binding.vars.iter().zip(held) {
                 self.adopt(var, held, binding.value);
@@ -358,7 +360,10 @@ impl<'l> Lowerer<'l> {
     fn compute(&mut self, expr: ExprId, dst: Option<Reg>) -> Reg {
         let (op, args) = match self.kind(expr) {
             ExprKind::Scalar(op, args) => (*op, self.arguments(args)),
-            ExprKind::Length(array) => (Op::Len, self.arguments(&[*array])),
+            ExprKind::Length(array, operand) if array.width() > 1 => {
+                return self.length_in_rows(expr, array.width(), *operand, dst);
+            }
+            ExprKind::Length(_, array) => (Op::Len, self.arguments(&[*array])),
             ExprKind::Compare(comparison, pair) => {
                 let (op, swapped) = comparison_op(*comparison, self.type_of(pair[0]).bank());
                 let mut args = self.arguments(pair);
@@ -367,14 +372,7 @@ impl<'l> Lowerer<'l> {
                 }
                 (op, args)
             }
-            ExprKind::Element(array, pair) => {
-                let op = match array.element.bank() {
-                    Bank::Real => Op::Elem,
-                    Bank::Int => Op::IElem,
-                    Bank::Ref => Op::PElem,
-                };
-                (op, self.arguments(pair))
-            }
+            ExprKind::Element(array, pair) => (arrays::load(array.holds.bank()), self.arguments(pair)),
             ExprKind::Payload(field, object) => {
                 let object = self.arguments(&[*object])[0];
                 let dst = self.destination(expr, dst);

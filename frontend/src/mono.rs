@@ -2,9 +2,10 @@
 
 use crate::arena::{Table, id_types};
 use crate::ast::DataId;
-use crate::core::{ArrayType, TypeList, TypeLists};
+use crate::core::{ArrayType, Layout, TypeList, TypeLists};
 use crate::types::Shape;
 use dualvm_vm::builder::ModuleBuilder;
+use dualvm_vm::isa::Bank;
 use dualvm_vm::module::{TypeDef, TypeId, ValueType};
 use std::collections::HashMap;
 
@@ -177,16 +178,17 @@ impl Monos {
             return Ok(id);
         }
         let fields = lists.get(self.entries[element].flat);
-        let (value, boxed) = match *fields {
-            [single] => (single, None),
-            _ => {
-                let boxed = module.intern_type(TypeDef::Struct(fields.to_vec()));
-                (ValueType::Ref(boxed), Some(boxed))
+        let (holds, layout) = match *fields {
+            [single] => (single, Layout::Row(1)),
+            [first, ..] if fields.iter().all(|&ty| ty == first) && first.bank() != Bank::Ref => {
+                let width = u16::try_from(fields.len()).map_err(|_| TooLarge)?;
+                (first, Layout::Row(width))
             }
+            _ => (ValueType::Ref(module.intern_type(TypeDef::Struct(fields.to_vec()))), Layout::Struct),
         };
-        let array = module.intern_type(TypeDef::Array(value));
+        let array = module.intern_type(TypeDef::Array(holds));
         let flat = lists.intern(&[ValueType::Ref(array)]);
-        let array = Some(ArrayType { array, element: value, boxed });
+        let array = Some(ArrayType { array, holds, layout });
         let Entry { depth, chars, .. } = self.entries[element];
         let firsts = Box::default();
         self.add(Entry { node, flat, depth: depth + 1, array, open: false, chars: chars + 8, firsts })

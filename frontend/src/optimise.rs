@@ -49,7 +49,7 @@ fn is_pure_node(kind: &ExprKind) -> bool {
         ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Values(_) | ExprKind::Block(..) => true,
         ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::If(_) => true,
         ExprKind::Scalar(op, _) => !op.info().traps,
-        ExprKind::Length(_) => true,
+        ExprKind::Length(..) => true,
         _ => false,
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
         let kind = &body.exprs[expr].kind;
         cost += match kind {
             ExprKind::Scalar(op, _) => scalar_cost(*op),
-            ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::Length(_) => 1,
+            ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::Length(..) => 1,
             ExprKind::If(_) => 4,
             _ => 0,
         };

@@ -51,7 +51,7 @@ pub(crate) trait Renumber {
             ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
                 self.exprs(pair);
             }
-            ExprKind::Not(operand) | ExprKind::Length(operand) | ExprKind::Payload(_, operand) => {
+            ExprKind::Not(operand) | ExprKind::Length(_, operand) | ExprKind::Payload(_, operand) => {
                 *operand = self.expr(*operand);
             }
             ExprKind::If(parts) => self.exprs(parts),

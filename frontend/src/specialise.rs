@@ -30,7 +30,7 @@ mod ty;
 
 use crate::arena::Table;
 use crate::ast::{Ast, DefId};
-use crate::core::{ArrayType, Atom, Body, Expr, ExprId, ExprKind, FunctionId, Program, TypeLists, Var};
+use crate::core::{ArrayType, Atom, Body, Expr, ExprId, ExprKind, FunctionId, Layout, Program, TypeLists, Var};
 use crate::diagnostics::Sink;
 use crate::infer::Inferred;
 use crate::limits::Meter;
@@ -199,7 +199,7 @@ impl Elaborator<'_, '_> {
     /// How an array type is represented. After a type was reported as too large, what should be an array may not be
     /// one.
     fn array_type(&self, ty: Mono) -> ArrayType {
-        let nothing = ArrayType { array: module::TypeId(0), element: ValueType::Real, boxed: None };
+        let nothing = ArrayType { array: module::TypeId(0), holds: ValueType::Real, layout: Layout::Row(1) };
         self.program.monos.array_type(ty).unwrap_or(nothing)
     }
 

@@ -162,6 +162,7 @@ impl Measure<'_> {
             Form::Field { .. } | Form::Payload { .. } => recorded(1, 15),
             Form::Elem { .. } => recorded(9, 16),
             Form::IElem { .. } | Form::PElem { .. } | Form::PrimalElem { .. } => 10,
+            Form::Row { .. } => 9,
             Form::Pack { site, .. } => recorded(37, 4) + self.object(&stream.objects[site]),
             Form::Build { .. } => 6 + CALL,
             Form::Push { .. } | Form::PrimalPush { .. } | Form::IPush { .. } | Form::PPush { .. } => recorded(23, 4),

@@ -12,9 +12,11 @@ mod heap;
 mod loops;
 mod records;
 mod regions;
+mod rows;
 mod tight;
 
 use loops::OpenLoop;
+use rows::Rows;
 use tight::{GroupRound, TightLoop};
 
 use crate::emit::{Emit, TRUSTED};
@@ -81,6 +83,8 @@ struct Function<'e, 'a> {
     lens: Vec<Option<Value>>,
     /// The tags that objects are known to have, by reference register.
     tags: Vec<Option<u16>>,
+    /// The integer registers that are places in rows of arrays.
+    rows: Rows,
     /// Loops in which no reference changes and nothing allocates, by the position of their head.
     tight: BTreeMap<Position, TightLoop>,
     /// Integer registers that hold one number throughout.
@@ -147,6 +151,7 @@ impl<'e, 'a> Function<'e, 'a> {
             refs: vec![None; stream.refs],
             lens: vec![None; stream.refs],
             tags: vec![None; stream.refs],
+            rows: Rows::default(),
             tight,
             constants,
             inside: None,
@@ -385,6 +390,7 @@ impl<'e, 'a> Function<'e, 'a> {
 
     fn inst(&mut self, inst: &Inst) {
         let stream = self.stream;
+        self.follow_rows(inst);
         match inst.form() {
             Form::Pure(pure) => self.pure(pure),
             Form::Mov { dst, src } => {
@@ -506,6 +512,7 @@ impl<'e, 'a> Function<'e, 'a> {
                 let value = self.plain_element(array, index);
                 self.set_reference(dst.0, value);
             }
+            Form::Row { dst, array, index, width } => self.row(dst, array, index, width),
             Form::Pack { dst, site } => self.pack(dst.0, &stream.objects[site]),
             Form::Build { dst, capacity, element, words } => {
                 let capacity = self.int(capacity.0);

@@ -1,17 +1,23 @@
 //! Bundle adjustment: arguments from the suite's shortened inputs, and the sparse Jacobian.
 //!
-//! An error of an observation depends on one camera, one point and one weight. So a row of the Jacobian is the gradient
-//! of that error alone: two sweeps per observation, and one for its weight's own error.
+//! An error of an observation depends on one camera, one point and one weight, so that the Jacobian is sparse. It is
+//! compressed: each observation is given a camera and a point of its own, and then errors of different observations can
+//! be differentiated in one sweep, as many at a time as there are observations (Griewank and Walther, Evaluating
+//! Derivatives, 2008, chapter 8).
 
 use super::input::{Effort, fields};
 use super::prepared::{Prepared, Tape, reals};
 use super::{NoAnswer, Ready};
-use dualvm::{CallFrame, Error, FlatFunction, FlatValue, Function, HostType, Module, Value};
+use dualvm::{CallFrame, Error, FlatFunction, FlatValue, HostType, Module, Value};
+use std::ops::Range;
 
 const CAMERA: usize = 11;
 const POINT: usize = 3;
 /// Reals that the error of an observation depends on: camera, point and weight.
 const COLUMNS: usize = CAMERA + POINT + 1;
+
+/// So many observations are differentiated together: enough for a call to cost nothing, and few enough for the cache.
+const CHUNK: usize = 1 << 10;
 
 /// The most cameras, points and observations, so that no message takes all memory. The suite's largest has 29 million.
 const COUNT_MAX: i64 = 1 << 26;
@@ -53,45 +59,37 @@ impl Input {
     }
 }
 
-fn tuple(parts: &[f64]) -> Value {
-    Value::Tuple(parts.iter().copied().map(Value::Real).collect())
-}
-
-/// A camera as the program has it.
-fn camera(&[r1, r2, r3, c1, c2, c3, f, u, v, k1, k2]: &[f64; CAMERA]) -> Value {
-    Value::Tuple(vec![tuple(&[r1, r2, r3]), tuple(&[c1, c2, c3]), f.into(), tuple(&[u, v]), tuple(&[k1, k2])])
-}
-
 /// The errors of all observations, in one call.
 pub(super) fn objective(module: &Module, text: &str) -> Ready {
-    let (Input { cams, x, w, obs, feats }, effort) = Input::read(text)?;
-    let observation = |&(cam, point): &(usize, usize)| Value::Tuple(vec![(cam as i64).into(), (point as i64).into()]);
-    let args = vec![
-        Value::Array(cams.iter().map(camera).collect()),
-        Value::Array(x.iter().map(|x| tuple(x)).collect()),
-        w.into(),
-        Value::Array(obs.iter().map(observation).collect()),
-        Value::Array(feats.iter().map(|feat| tuple(feat)).collect()),
-    ];
-    Ok((Box::new(Objective { function: module.function("objective")?, args, value: Value::Null }), effort))
+    let (input, effort) = Input::read(text)?;
+    let obs = input.obs.iter().flat_map(|&(cam, point)| [cam as i64, point as i64]).collect();
+    Ok((
+        Box::new(Objective { input, obs, function: module.function("objective")?.flat()?, frame: CallFrame::new() }),
+        effort,
+    ))
 }
 
 struct Objective {
-    function: Function,
-    args: Vec<Value>,
-    value: Value,
+    input: Input,
+    /// The observations as the program has them.
+    obs: Vec<i64>,
+    function: FlatFunction,
+    frame: CallFrame,
 }
 
 impl Prepared for Objective {
     fn run(&mut self) -> Result<(), Error> {
-        self.value = self.function.call(&self.args)?;
+        let Objective { input: Input { cams, x, w, feats, .. }, obs, function, frame } = self;
+        let args = [cams.as_flattened().into(), x.as_flattened().into(), (&*w).into(), (&*obs).into()];
+        let [cams, x, w, obs] = args;
+        function.call(frame, &[cams, x, w, obs, feats.as_flattened().into()])?;
         Ok(())
     }
 
     /// The first errors, and how many there are: the suite's inputs have the same observation again and again.
     fn output(&self) -> Value {
-        let Value::Tuple(parts) = &self.value else { return Value::Null };
-        let (reproj_error, w_error) = (reals([&parts[0]]), reals([&parts[1]]));
+        let leaf = |n| self.frame.results().and_then(|results| results.get(n)).and_then(FlatValue::as_reals);
+        let (Some(reproj_error), Some(w_error)) = (leaf(0), leaf(1)) else { return Value::Null };
         let repeated = || ("repeated".to_owned(), Value::Int(w_error.len() as i64));
         let reproj_error = vec![("elements".to_owned(), Value::from(&reproj_error[..2])), repeated()];
         let w_err = vec![("element".to_owned(), Value::Real(w_error[0])), repeated()];
@@ -109,17 +107,28 @@ impl Prepared for Objective {
 /// The sparse Jacobian, row by row.
 pub(super) fn jacobian(module: &Module, text: &str) -> Ready {
     let (input, effort) = Input::read(text)?;
-    let frame = CallFrame::new;
-    let reproj_error = (module.function("reproj_error")?.wrt(&["cam", "x", "w"])?.flat()?, frame());
-    let w_error = (module.function("w_error")?.flat()?, frame());
-    Ok((Box::new(Jacobian { input, reproj_error, w_error, matrix: SparseMatrix::default() }), effort))
+    let reproj_errors = (module.function("reproj_errors")?.wrt(&["cams", "x", "w"])?.flat()?, CallFrame::new());
+    let w_errors = (module.function("w_errors")?.flat()?, CallFrame::new());
+    let (gathered, matrix, tape) = Default::default();
+    Ok((Box::new(Jacobian { input, reproj_errors, w_errors, gathered, matrix, tape }), effort))
 }
 
 struct Jacobian {
     input: Input,
-    reproj_error: (FlatFunction, CallFrame),
-    w_error: (FlatFunction, CallFrame),
+    reproj_errors: (FlatFunction, CallFrame),
+    w_errors: (FlatFunction, CallFrame),
+    gathered: Gathered,
     matrix: SparseMatrix,
+    tape: Tape,
+}
+
+/// Cameras and points of a chunk's observations, and cotangents of their errors.
+#[derive(Default)]
+struct Gathered {
+    cams: Vec<[f64; CAMERA]>,
+    x: Vec<[f64; POINT]>,
+    cotangents: Vec<[f64; 2]>,
+    weights: Vec<f64>,
 }
 
 /// Rows one after the other.
@@ -139,37 +148,80 @@ impl SparseMatrix {
         self.rows.push(0);
     }
 
-    fn push_row(&mut self, cols: impl IntoIterator<Item = usize>, vals: &[f64]) {
+    /// Adds the columns of a row; its values are added later.
+    fn begin_row(&mut self, cols: impl IntoIterator<Item = usize>) {
         self.cols.extend(cols);
-        self.vals.extend_from_slice(vals);
-        self.rows.push(self.vals.len());
+        self.rows.push(self.cols.len());
+    }
+}
+
+impl Jacobian {
+    /// Adds the rows of a chunk's reprojection errors.
+    fn add_reproj_errors(&mut self, chunk: Range<usize>) -> Result<(), Error> {
+        let Jacobian { input, reproj_errors: (function, frame), gathered, matrix, .. } = self;
+        let Input { cams, x, w, obs, feats } = input;
+        let (first_point, first_weight) = (CAMERA * cams.len(), CAMERA * cams.len() + POINT * x.len());
+        let obs = &obs[chunk.clone()];
+        gathered.cams.clear();
+        gathered.cams.extend(obs.iter().map(|&(cam, _)| cams[cam]));
+        gathered.x.clear();
+        gathered.x.extend(obs.iter().map(|&(_, point)| x[point]));
+        let (cams, x) = (gathered.cams.as_flattened().into(), gathered.x.as_flattened().into());
+        let (w, feats) = (w[chunk.clone()].into(), feats[chunk.clone()].as_flattened().into());
+        let mut recorded = function.record(frame, &[cams, x, w, feats])?;
+        let start = matrix.vals.len();
+        matrix.vals.resize(start + 2 * COLUMNS * obs.len(), 0.0);
+        for (which, cotangent) in [[1.0, 0.0], [0.0, 1.0]].into_iter().enumerate() {
+            gathered.cotangents.clear();
+            gathered.cotangents.resize(obs.len(), cotangent);
+            let gradient = recorded.pullback(&[gathered.cotangents.as_flattened().into()])?;
+            let leaf = |n| gradient.get(n).and_then(FlatValue::as_reals).expect("the first three are reals");
+            let (by_cams, _) = leaf(0).as_chunks::<CAMERA>();
+            let (by_points, _) = leaf(1).as_chunks::<POINT>();
+            let (rows, _) = matrix.vals[start..].as_chunks_mut::<COLUMNS>();
+            let parts = by_cams.iter().zip(by_points).zip(leaf(2));
+            for (row, ((by_cam, by_point), by_weight)) in rows.iter_mut().skip(which).step_by(2).zip(parts) {
+                row[..CAMERA].copy_from_slice(by_cam);
+                row[CAMERA..CAMERA + POINT].copy_from_slice(by_point);
+                row[CAMERA + POINT] = *by_weight;
+            }
+        }
+        for (i, &(cam, point)) in chunk.zip(obs) {
+            for _ in 0..2 {
+                let cams = CAMERA * cam..CAMERA * (cam + 1);
+                let points = first_point + POINT * point..first_point + POINT * (point + 1);
+                matrix.begin_row(cams.chain(points).chain([first_weight + i]));
+            }
+        }
+        self.tape.add(self.reproj_errors.1.stats());
+        Ok(())
+    }
+
+    /// Adds the rows of a chunk's weights.
+    fn add_w_errors(&mut self, chunk: Range<usize>) -> Result<(), Error> {
+        let Jacobian { input: Input { cams, x, w, .. }, w_errors: (function, frame), gathered, matrix, tape, .. } =
+            self;
+        let first_weight = CAMERA * cams.len() + POINT * x.len();
+        gathered.weights.clear();
+        gathered.weights.resize(chunk.len(), 1.0);
+        let (_, gradient) = function.vjp(frame, &[w[chunk.clone()].into()], &[(&gathered.weights).into()])?;
+        matrix.vals.extend_from_slice(gradient.reals());
+        chunk.for_each(|i| matrix.begin_row([first_weight + i]));
+        tape.add(frame.stats());
+        Ok(())
     }
 }
 
 impl Prepared for Jacobian {
+    /// Observations that are given cameras and points of their own share nothing. So all first errors are pulled back
+    /// at once, and all second ones: what each observation's arguments get is a row.
     fn run(&mut self) -> Result<(), Error> {
-        let Jacobian { input: Input { cams, x, w, obs, feats }, reproj_error, w_error, matrix } = self;
-        let (first_point, first_weight) = (CAMERA * cams.len(), CAMERA * cams.len() + POINT * x.len());
-        matrix.clear();
-        for (i, &(cam, point)) in obs.iter().enumerate() {
-            let mut args = [FlatValue::Null; COLUMNS + 2];
-            let reals = cams[cam].iter().chain(&x[point]).chain([&w[i]]).chain(&feats[i]);
-            args.iter_mut().zip(reals).for_each(|(arg, &x)| *arg = x.into());
-            let (function, frame) = &mut *reproj_error;
-            let mut recorded = function.record(frame, &args)?;
-            for cotangents in [[1.0, 0.0], [0.0, 1.0]] {
-                let gradient = recorded.pullback(&cotangents.map(FlatValue::Real))?;
-                let cams = CAMERA * cam..CAMERA * (cam + 1);
-                let points = first_point + POINT * point..first_point + POINT * (point + 1);
-                matrix.push_row(cams.chain(points).chain([first_weight + i]), &gradient.reals()[..COLUMNS]);
-            }
-        }
-        for (i, &w) in w.iter().enumerate() {
-            let (function, frame) = &mut *w_error;
-            let (_, gradient) = function.value_and_grad(frame, &[w.into()])?;
-            matrix.push_row([first_weight + i], gradient.reals());
-        }
-        Ok(())
+        self.matrix.clear();
+        self.tape = Tape::default();
+        let count = self.input.obs.len();
+        let chunks = || (0..count).step_by(CHUNK).map(|start| start..count.min(start + CHUNK));
+        chunks().try_for_each(|chunk| self.add_reproj_errors(chunk))?;
+        chunks().try_for_each(|chunk| self.add_w_errors(chunk))
     }
 
     /// The suite looks at the first two rows and at the last, and at as many of the rows' beginnings.
@@ -188,13 +240,7 @@ impl Prepared for Jacobian {
         ])
     }
 
-    /// All observations write as much as the last.
     fn tape(&self) -> Tape {
-        let stats = [&self.reproj_error, &self.w_error].into_iter().filter_map(|(_, frame)| frame.stats());
-        let times = self.input.obs.len() as u64;
-        stats.fold(Tape::default(), |sum, stats| Tape {
-            records: sum.records + times * stats.records,
-            bytes: sum.bytes + times * stats.tape_bytes,
-        })
+        self.tape
     }
 }

@@ -26,6 +26,15 @@ pub(crate) struct Tape {
     pub(crate) bytes: u64,
 }
 
+impl Tape {
+    /// Adds what another run has written.
+    pub(super) fn add(&mut self, stats: Option<Stats>) {
+        let Some(stats) = stats else { return };
+        self.records += stats.records;
+        self.bytes += stats.tape_bytes;
+    }
+}
+
 impl From<&Stats> for Tape {
     fn from(stats: &Stats) -> Self {
         Tape { records: stats.records, bytes: stats.tape_bytes }

@@ -58,7 +58,7 @@ pub(crate) fn leaves(ty: &HostType, value: &Value, out: &mut Vec<Owned>) {
             types.iter().zip(parts).for_each(|((_, ty), (_, part))| leaves(ty, part, out));
         }
         (HostType::Array { element, .. } | HostType::List { element, .. }, value) => {
-            out.push(elements(element.is_real(), value));
+            out.push(elements(is_real(element), value));
         }
         (_, Value::Real(x)) => out.push(Owned::Real(*x)),
         (_, Value::Int(n)) => out.push(Owned::Int(*n)),
@@ -67,22 +67,37 @@ pub(crate) fn leaves(ty: &HostType, value: &Value, out: &mut Vec<Owned>) {
     }
 }
 
+/// The numbers of an array or a list, of which an element may be several.
 pub(crate) fn elements(real: bool, value: &Value) -> Owned {
-    let items = match value {
-        Value::Reals(xs) if real => return Owned::Reals(xs.clone()),
-        Value::Reals(_) => &[],
-        Value::Array(items) => &items[..],
-        other => panic!("{other} is no array"),
-    };
-    if items.contains(&Value::Null) || (items.is_empty() && real) {
-        return if real { Owned::Reals(Vec::new()) } else { Owned::Null };
+    fn collect(value: &Value, reals: &mut Vec<f64>, ints: &mut Vec<i64>) {
+        match value {
+            Value::Null => {}
+            Value::Real(x) => reals.push(*x),
+            Value::Reals(xs) => reals.extend(xs),
+            Value::Int(n) => ints.push(*n),
+            Value::Bool(b) => ints.push(i64::from(*b)),
+            Value::Tuple(parts) | Value::Array(parts) => parts.iter().for_each(|part| collect(part, reals, ints)),
+            Value::Record(parts) => parts.iter().for_each(|(_, part)| collect(part, reals, ints)),
+            other => panic!("{other} is no number"),
+        }
     }
-    let int = |item: &Value| match item {
-        Value::Int(n) => *n,
-        Value::Bool(b) => i64::from(*b),
-        other => panic!("{other} is no integer"),
-    };
-    Owned::Ints(items.iter().map(int).collect())
+    let (mut reals, mut ints) = (Vec::new(), Vec::new());
+    collect(value, &mut reals, &mut ints);
+    let is_derivative = |value: &Value| matches!(value, Value::Array(items) if !items.is_empty()) && ints.is_empty();
+    match real {
+        true => Owned::Reals(reals),
+        false if is_derivative(value) => Owned::Null,
+        false => Owned::Ints(ints),
+    }
+}
+
+/// Whether the numbers of an element are reals.
+fn is_real(element: &HostType) -> bool {
+    match element {
+        HostType::Tuple(parts) => parts.iter().any(is_real),
+        HostType::Record(parts) => parts.iter().any(|(_, part)| is_real(part)),
+        other => other.is_real(),
+    }
 }
 
 pub(crate) fn arguments(function: &Function, args: &[Value]) -> Vec<Owned> {

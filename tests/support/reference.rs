@@ -93,6 +93,15 @@ impl<N: Number> Val<N> {
     pub(crate) fn array_of(elements: impl IntoIterator<Item = Self>) -> Self {
         Val::Ref(Rc::new(Object::Array(elements.into_iter().collect())))
     }
+    /// What a host's element is in an array, from its registers: these, if there is one or if they are numbers of one
+    /// bank, or else a struct.
+    pub(crate) fn element(registers: Vec<Self>) -> Vec<Self> {
+        let all = |is: fn(&Self) -> bool| !registers.is_empty() && registers.iter().all(is);
+        if registers.len() == 1 || all(|val| matches!(val, Val::Real(_))) || all(|val| matches!(val, Val::Int(_))) {
+            return registers;
+        }
+        vec![Val::Ref(Rc::new(Object::Fields(0, registers)))]
+    }
     /// An array of reals.
     pub(crate) fn reals(elements: impl IntoIterator<Item = N>) -> Self {
         Val::Ref(Rc::new(Object::Array(elements.into_iter().map(Val::Real).collect())))
@@ -368,6 +377,14 @@ impl Machine<'_> {
                 let element = usize::try_from(index).ok().and_then(|n| elements.get(n)).cloned();
                 let len = elements.len() as u64;
                 frame.set(*dst, element.ok_or(TrapKind::IndexOutOfBounds { index, len })?);
+            }
+            (Op::Row, [Def(dst), Use(src), Use(index), Operand::Int(width)]) => {
+                let (len, index) = (frame.get(*src).array().len() as i64, frame.get(*index).int());
+                let rows = len / width;
+                if !(0..rows).contains(&index) {
+                    return Err(TrapKind::IndexOutOfBounds { index, len: rows as u64 }.into());
+                }
+                frame.set(*dst, Val::Int(index * width));
             }
             (Op::Pack, [Def(dst), Uses(elements)]) => frame.set(*dst, object(Object::Array(frame.list(elements)))),
             (Op::Build, [Def(dst), Use(capacity)]) => {

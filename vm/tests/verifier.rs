@@ -110,6 +110,8 @@ const CODE_CASES: &[Case] = &[
     (Rule::Parts, "pack p7 (r0, i0)\nret (r0)", "expected real at position 1, found int in i0"),
     (Rule::TagBounds, "variant_new p10, 2 ()\nret (r0)", "expected a tag below 2, found 2"),
     (Rule::TagBounds, "payload r1, p4, 2, 0\nret (r0)", "expected a tag below 2, found 2"),
+    (Rule::RowWidth, "row i1, p2, i0, 0\nret (r0)", "expected 1 to 65535 elements in a row, found 0"),
+    (Rule::RowWidth, "row i1, p2, i0, 65536\nret (r0)", "expected 1 to 65535 elements in a row, found 65536"),
     (Rule::FieldBounds, "field r1, p0, 2\nret (r0)", "expected a field below 2, found 2"),
     (Rule::FieldBounds, "payload r1, p4, 0, 0\nret (r0)", "expected a field below 0, found 0"),
     (Rule::FieldBounds, "ppayload p7, p4, 1, 2\nret (r0)", "expected a field below 2, found 2"),
@@ -313,6 +315,11 @@ const MODULE_CASES: &[Case] = &[
         Rule::InterfaceArray,
         "func \"a\" (t1) -> ()\nexport (x : Array Int @t1) -> ()\nregs t1\n{ ret ()\n}",
         "expected elements of type int, found t1, an array of real",
+    ),
+    (
+        Rule::InterfaceArray,
+        "func \"a\" (t2) -> ()\nexport (x : Array (Real, Real) @t2) -> ()\nregs t2\n{ ret ()\n}",
+        "expected rows of 2 elements of type real, found t2, an array of t0",
     ),
     (
         Rule::InterfaceArray,

@@ -304,7 +304,7 @@ fn evaluated(
             | ExprKind::Construct(..)
             | ExprKind::Jump(..)
             | ExprKind::Payload(..)
-            | ExprKind::Length(_)
+            | ExprKind::Length(..)
     );
     if is_straight {
         let mut children = Vec::new();
@@ -424,7 +424,7 @@ fn first_effect(function: &Function, expr: ExprId, steps: &mut usize) -> Effect 
         | ExprKind::Values(_)
         | ExprKind::Scalar(..)
         | ExprKind::Compare(..)
-        | ExprKind::Length(_)
+        | ExprKind::Length(..)
         | ExprKind::Construct(..)
         | ExprKind::Payload(..)
         | ExprKind::Block(..) => Effect::None,

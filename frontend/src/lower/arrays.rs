@@ -4,52 +4,138 @@ use super::Lowerer;
 use super::assign::Target;
 use super::constants::Constant;
 use super::registers::Held;
-use crate::core::{ArrayType, Collect, ExprId, ExprKind};
+use crate::core::{ArrayType, Binding, Collect, ExprId, ExprKind, Layout, Range, Var};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{TypeDef, ValueType};
 
 /// Longer literals are built piece by piece.
 const PACKED_MAX: usize = 1_000;
 
+/// So many elements no array has. A number of rows is taken down to it, and then the product with their width can't
+/// wrap.
+const BEYOND: i64 = 1 << 40;
+
+/// The instruction that reads what an array holds.
+pub(super) fn load(bank: Bank) -> Op {
+    match bank {
+        Bank::Real => Op::Elem,
+        Bank::Int => Op::IElem,
+        Bank::Ref => Op::PElem,
+    }
+}
+
 impl Lowerer<'_> {
-    /// The values of an element that is kept in a struct.
-    pub(super) fn element_fields(&mut self, expr: ExprId, array: ArrayType, pair: [ExprId; 2], targets: &[Target]) {
-        let args = self.arguments(&pair);
-        let object = self.registers.allocate(array.element, &mut self.out);
-        self.emit_regs(expr, Op::PElem, object, &args);
-        for (field, target) in (0u16..).zip(targets) {
-            let op = match target.ty.bank() {
-                Bank::Real => Op::Field,
-                Bank::Int => Op::IField,
-                Bank::Ref => Op::PField,
-            };
-            self.emit(expr, op, &[Operand::Def(target.reg), Operand::Use(object), Operand::Field(field)]);
+    /// The values of an element that takes several, or a struct. There is a target for each that is wanted.
+    pub(super) fn element_parts(
+        &mut self,
+        expr: ExprId,
+        array: ArrayType,
+        [object, index]: [ExprId; 2],
+        targets: &[Option<Target>],
+    ) {
+        let object = self.value(object);
+        let index = self.value(index);
+        let args = [object, index].map(|held| self.registers.reg(held));
+        match array.layout {
+            Layout::Row(width) => {
+                let place = self.registers.allocate(ValueType::Int, &mut self.out);
+                let [array_reg, index_reg] = args.map(Operand::Use);
+                let operands = [Operand::Def(place), array_reg, index_reg, Operand::Int(i64::from(width))];
+                self.emit(expr, Op::Row, &operands);
+                let at = self.registers.allocate(ValueType::Int, &mut self.out);
+                for (part, target) in (0..).zip(targets) {
+                    let Some(target) = target else { continue };
+                    let from = if part == 0 { place } else { at };
+                    if part > 0 {
+                        let part = self.constant(expr, Constant::int(part));
+                        let step = self.registers.reg(part);
+                        self.emit_regs(expr, Op::IAdd, at, &[place, step]);
+                        self.registers.release(part);
+                    }
+                    self.emit_regs(expr, load(target.ty.bank()), target.reg, &[args[0], from]);
+                }
+                [place, at].into_iter().for_each(|reg| self.registers.free(reg, ValueType::Int));
+            }
+            Layout::Struct => {
+                let object = self.registers.allocate(array.holds, &mut self.out);
+                self.emit_regs(expr, Op::PElem, object, &args);
+                for (field, target) in (0u16..).zip(targets) {
+                    let Some(target) = target else { continue };
+                    let op = match target.ty.bank() {
+                        Bank::Real => Op::Field,
+                        Bank::Int => Op::IField,
+                        Bank::Ref => Op::PField,
+                    };
+                    self.emit(expr, op, &[Operand::Def(target.reg), Operand::Use(object), Operand::Field(field)]);
+                }
+                self.registers.free(object, array.holds);
+            }
         }
-        self.registers.free(object, array.element);
+        [object, index].into_iter().for_each(|held| self.registers.release(held));
+    }
+
+    /// Binds variables to the values of an element that has several, and reads only those that are used. Says whether
+    /// the binding is such a one.
+    pub(super) fn bind_element(&mut self, binding: &Binding) -> bool {
+        let (array, pair) = match self.kind(binding.value) {
+            ExprKind::Element(array, pair) if !array.is_plain() => (*array, *pair),
+            _ => return false,
+        };
+        if !self.step(binding.value) {
+            return false;
+        }
+        let types = self.types(binding.value);
+        let wanted = |lowerer: &mut Self, (&var, &ty): (&Var, &ValueType)| {
+            (!lowerer.live.is_unused(var)).then(|| lowerer.fresh_target(ty))
+        };
+        let targets: Vec<Option<Target>> = binding.vars.iter().zip(types).map(|pair| wanted(self, pair)).collect();
+        self.element_parts(binding.value, array, pair, &targets);
+        for (&var, target) in binding.vars.iter().zip(targets) {
+            if let Some(target) = target {
+                self.adopt(var, Held::Temp(target.reg, target.ty), binding.value);
+            }
+        }
+        true
+    }
+
+    /// The length of an array of rows.
+    pub(super) fn length_in_rows(&mut self, expr: ExprId, width: u16, array: ExprId, dst: Option<Reg>) -> Reg {
+        let args = self.arguments(&[array]);
+        let dst = self.destination(expr, dst);
+        self.emit_regs(expr, Op::Len, dst, &args);
+        let width = self.constant(expr, Constant::int(width.into()));
+        let by = self.registers.reg(width);
+        self.emit_regs(expr, Op::IDiv, dst, &[dst, by]);
+        self.registers.release(width);
+        dst
     }
 
     /// An element as the array holds it.
-    fn element(&mut self, array: ArrayType, expr: ExprId) -> Held {
-        if array.boxed.is_none() {
-            return self.value(expr);
+    fn element(&mut self, array: ArrayType, expr: ExprId) -> Vec<Held> {
+        if array.is_plain() {
+            return vec![self.value(expr)];
         }
         let fields = self.values(expr);
+        if array.layout != Layout::Struct {
+            return fields;
+        }
         let fields = self.consume(fields);
-        let object = self.registers.allocate(array.element, &mut self.out);
+        let object = self.registers.allocate(array.holds, &mut self.out);
         self.emit(expr, Op::StructNew, &[Operand::Def(object), Operand::Uses(fields)]);
-        Held::Temp(object, array.element)
+        vec![Held::Temp(object, array.holds)]
     }
 
     pub(super) fn pack(&mut self, expr: ExprId, array: ArrayType, parts: &[ExprId], dst: Option<Reg>) -> Reg {
-        if parts.len() > PACKED_MAX {
-            let room = self.constant(expr, Constant::int(parts.len() as i64));
+        let len = parts.len() * usize::from(array.width());
+        if len > PACKED_MAX {
+            let room = self.constant(expr, Constant::int(len as i64));
             let builder = self.build(expr, array, room);
             for &part in parts {
                 self.push(array, builder, part);
             }
             return self.finish(expr, builder, dst);
         }
-        let elements = parts.iter().map(|&part| self.element(array, part)).collect();
+        let elements = parts.iter().flat_map(|&part| self.element(array, part)).collect();
         let elements = self.consume(elements);
         let dst = self.destination(expr, dst);
         self.emit(expr, Op::Pack, &[Operand::Def(dst), Operand::Uses(elements)]);
@@ -64,6 +150,7 @@ impl Lowerer<'_> {
         let from = self.value(range.from);
         let to = self.value(range.to);
         let room = self.room(expr, range.from, range.to, [from, to]);
+        let room = self.cells(expr, range, room, array.width());
         let builder = self.build(expr, array, room);
         self.repeat_between(expr, range.index, [from, to], |lowerer| lowerer.push(array, builder, collect.body));
         self.end_loop(expr);
@@ -74,7 +161,7 @@ impl Lowerer<'_> {
     fn room(&mut self, place: ExprId, from: ExprId, to: ExprId, ends: [Held; 2]) -> Held {
         let [first, last] = ends.map(|end| self.registers.reg(end));
         let from_zero = matches!(self.kind(from), ExprKind::Int(0));
-        let is_length = matches!(self.kind(to), ExprKind::Length(_));
+        let is_length = matches!(self.kind(to), ExprKind::Length(..));
         let room = self.registers.allocate(ValueType::Int, &mut self.out);
         if !from_zero {
             self.emit_regs(place, Op::ISub, room, &[last, first]);
@@ -91,8 +178,34 @@ impl Lowerer<'_> {
         Held::Temp(room, ValueType::Int)
     }
 
+    /// How much of an array so many elements take.
+    fn cells(&mut self, place: ExprId, range: Range, count: Held, width: u16) -> Held {
+        if width == 1 {
+            return count;
+        }
+        let cells = self.registers.allocate(ValueType::Int, &mut self.out);
+        let mut count_reg = self.registers.reg(count);
+        // Of an array of at most so wide elements there is the length already.
+        let from_zero = matches!(self.kind(range.from), ExprKind::Int(0));
+        let is_length =
+            from_zero && matches!(self.kind(range.to), ExprKind::Length(array, _) if array.width() >= width);
+        if !is_length {
+            let beyond = self.constant(place, Constant::int(BEYOND));
+            let args = [count_reg, self.registers.reg(beyond)];
+            self.emit_regs(place, Op::IMin, cells, &args);
+            self.registers.release(beyond);
+            count_reg = cells;
+        }
+        let width = self.constant(place, Constant::int(width.into()));
+        let args = [count_reg, self.registers.reg(width)];
+        self.emit_regs(place, Op::IMul, cells, &args);
+        self.registers.release(width);
+        self.registers.release(count);
+        Held::Temp(cells, ValueType::Int)
+    }
+
     fn build(&mut self, place: ExprId, array: ArrayType, room: Held) -> Held {
-        let ty = ValueType::Ref(self.module.intern_type(TypeDef::Builder(array.element)));
+        let ty = ValueType::Ref(self.module.intern_type(TypeDef::Builder(array.holds)));
         let room = self.consume(vec![room]);
         let builder = self.registers.allocate(ty, &mut self.out);
         self.emit_regs(place, Op::Build, builder, &room);
@@ -101,14 +214,16 @@ impl Lowerer<'_> {
 
     fn push(&mut self, array: ArrayType, builder: Held, part: ExprId) {
         let element = self.element(array, part);
-        let op = match array.element.bank() {
+        let op = match array.holds.bank() {
             Bank::Real => Op::Push,
             Bank::Int => Op::IPush,
             Bank::Ref => Op::PPush,
         };
-        let operands = [Operand::Use(self.registers.reg(builder)), Operand::Use(self.registers.reg(element))];
-        self.emit(part, op, &operands);
-        self.registers.release(element);
+        for &value in &element {
+            let operands = [Operand::Use(self.registers.reg(builder)), Operand::Use(self.registers.reg(value))];
+            self.emit(part, op, &operands);
+        }
+        element.into_iter().for_each(|value| self.registers.release(value));
     }
 
     fn finish(&mut self, expr: ExprId, builder: Held, dst: Option<Reg>) -> Reg {

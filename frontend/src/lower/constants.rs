@@ -5,7 +5,7 @@
 
 use super::Lowerer;
 use super::registers::Held;
-use crate::core::{ExprId, ExprKind, Iteration};
+use crate::core::{ExprId, ExprKind, Iteration, Layout};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::ValueType;
 use std::collections::HashMap;
@@ -115,9 +115,15 @@ impl Lowerer<'_> {
                         self.hoist(expr, Constant::int(1));
                     }
                 }
-                ExprKind::Collect(_, collect) => {
+                ExprKind::Collect(array, collect) => {
                     operands.push(collect.range.to);
                     self.hoist(expr, Constant::int(1));
+                    if array.width() > 1 {
+                        self.hoist(expr, Constant::int(array.width().into()));
+                    }
+                }
+                ExprKind::Length(array, _) if array.width() > 1 => {
+                    self.hoist(expr, Constant::int(array.width().into()));
                 }
                 _ => {}
             }
@@ -127,6 +133,11 @@ impl Lowerer<'_> {
                     ExprKind::Int(value) => self.hoist(operand, Constant::int(*value)),
                     _ => {}
                 }
+            }
+            if let ExprKind::Element(array, _) = self.kind(expr)
+                && let Layout::Row(width) = array.layout
+            {
+                (1..width).for_each(|part| self.hoist(expr, Constant::int(part.into())));
             }
             let first = pending.len();
             self.function.body.exprs[expr].for_each_child(|child| pending.push(child));

@@ -267,6 +267,11 @@ impl Elaborator<'_, '_> {
                 let count = inputs.pop().expect("it takes two");
                 self.parallel_build(count, f, result, span)
             }
+            Code::Builtin(Builtin::Length, _) => {
+                let array = inputs.pop().expect("it takes one");
+                let ty = self.array_type(self.program.forms.mono(array.form));
+                self.make_plain(ExprKind::Length(ty, array.expr), result, span)
+            }
             Code::Builtin(builtin, _) => {
                 let values = inputs.into_iter().map(|input| input.expr).collect();
                 let expr = self.builtin(builtin, values, result, span);

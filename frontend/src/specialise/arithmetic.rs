@@ -43,8 +43,9 @@ impl Elaborator<'_, '_> {
         let real = self.is_real(ty);
         match builtin {
             Builtin::Scalar(op) => self.scalar(op, values, ty, span),
-            Builtin::Length => self.make(ExprKind::Length(values[0]), ty, span),
-            Builtin::ParallelBuild => unreachable!("the caller handles what takes a function"),
+            Builtin::Length | Builtin::ParallelBuild => {
+                unreachable!("the caller handles what asks for more than values")
+            }
             Builtin::Not => self.make(ExprKind::Not(values[0]), ty, span),
             Builtin::Pi => self.atom(Atom::Real(std::f64::consts::PI), span),
             Builtin::Min => self.scalar(if real { Op::Min } else { Op::IMin }, values, ty, span),

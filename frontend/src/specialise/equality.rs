@@ -152,15 +152,15 @@ impl Builder<'_, '_> {
 
     fn same_arrays(&mut self, ty: Mono, element: Mono, left: Var, right: Var) -> ExprId {
         let array = self.program.monos.array_type(ty).expect("array types have a representation");
-        let lengths = [left, right].map(|array| {
-            let array = self.var(array);
-            self.bool(ExprKind::Length(array))
+        let lengths = [left, right].map(|side| {
+            let side = self.var(side);
+            self.bool(ExprKind::Length(array, side))
         });
         let same_length = self.bool(ExprKind::Compare(Comparison::Equal, lengths));
         let (index, same) = (self.body.vars.push(ValueType::Int), self.body.vars.push(ValueType::Int));
         // while same && index < length left
         let bound = self.var(left);
-        let bound = self.bool(ExprKind::Length(bound));
+        let bound = self.bool(ExprKind::Length(array, bound));
         let at = self.var(index);
         let inside = self.bool(ExprKind::Compare(Comparison::Less, [at, bound]));
         let going = self.var(same);

@@ -104,7 +104,7 @@ impl Elaborator<'_, '_> {
                 let from = self.atom(Atom::Int(0), span);
                 let (counted, indexed) = (self.atom(named, array_span), self.atom(named, array_span));
                 let int = self.program.monos.int;
-                let to = self.make(ExprKind::Length(counted), int, array_span);
+                let to = self.make(ExprKind::Length(self.array_type(array_type), counted), int, array_span);
                 let index = self.index_var();
                 if !matches!(self.program.ast.patterns[element].kind, PatternKind::Wildcard) {
                     let at = self.atom(Atom::Var(index), span);

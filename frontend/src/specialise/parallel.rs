@@ -48,7 +48,7 @@ impl Elaborator<'_, '_> {
         let zero = self.atom(Atom::Int(0), span);
         let kind = ExprKind::Scalar(Op::IMax, Box::new([count.expr, zero]));
         let count = match self.body.exprs[count.expr].kind {
-            ExprKind::Length(_) => count.expr,
+            ExprKind::Length(..) => count.expr,
             _ => self.make(kind, self.program.monos.int, span),
         };
         self.make_form(ExprKind::ParallelMap(function, Box::new([count, f.expr])), form, span)

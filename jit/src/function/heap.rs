@@ -232,6 +232,9 @@ impl Function<'_, '_> {
 
     /// Where an element stands: address and offset. Stops if the array doesn't have it.
     fn element_place(&mut self, array: RefReg, index: IntReg) -> (Value, i32) {
+        if let Some(place) = self.place_in_row(array, index) {
+            return place;
+        }
         let object = self.reference(array.0);
         // In the rounds of a group the index is inside, and addresses are counted from that of the first round.
         let group = self.group.filter(|group| group.index == index.0);

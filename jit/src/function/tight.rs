@@ -30,8 +30,8 @@ struct Counted {
     step: Position,
     /// The integer register that it counts to.
     bound: u16,
-    /// The arrays that are read at the index.
-    arrays: Vec<u16>,
+    /// The arrays that are read at the index, and how many elements are a row.
+    arrays: Vec<(u16, u32)>,
     /// The integer register that says whether there is another round.
     condition: u16,
     /// Where the loop leads to.
@@ -173,7 +173,8 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::Len { array, .. }
             | Form::Elem { array, .. }
             | Form::PrimalElem { array, .. }
-            | Form::IElem { array, .. } => {
+            | Form::IElem { array, .. }
+            | Form::Row { array, .. } => {
                 refs.insert(array.0, true);
             }
             Form::Push { builder: object, .. }
@@ -235,15 +236,18 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
     }
     let mut arrays = Vec::new();
     for (at, inst) in code.iter().enumerate() {
-        if let Inst::Elem { array, index: read_at, .. }
-        | Inst::PrimalElem { array, index: read_at, .. }
-        | Inst::IElem { array, index: read_at, .. } = *inst
-            && read_at == index
-        {
+        let (array, read_at, width) = match *inst {
+            Inst::Elem { array, index, .. }
+            | Inst::PrimalElem { array, index, .. }
+            | Inst::IElem { array, index, .. } => (array, index, 1),
+            Inst::Row { array, index, width, .. } => (array, index, width),
+            _ => continue,
+        };
+        if read_at == index {
             if at > step_at {
                 return None;
             }
-            arrays.push(array.0);
+            arrays.push((array.0, width));
         }
     }
     let step = Position(start.0 + step_at as u32);
@@ -294,6 +298,7 @@ impl Function<'_, '_> {
         self.forget_refs();
         self.lens.fill(None);
         self.tags.fill(None);
+        self.rows.forget();
         if self.inside.as_ref().is_some_and(|inside| self.at > inside.end) {
             self.inside = None;
         }
@@ -342,7 +347,11 @@ impl Function<'_, '_> {
     fn groups(&mut self, tight: &TightLoop, counted: &Counted, head: Block) {
         // The index stays below this minus a group's length; it counts up, so only its first value can be negative.
         let bound = self.int(counted.bound);
-        let lens: Vec<Value> = counted.arrays.iter().map(|&array| self.len(array)).collect();
+        let rows = |this: &mut Self, &(array, width): &(u16, u32)| {
+            let len = this.len(array);
+            if width == 1 { len } else { this.emit.b.ins().udiv_imm_u(len, i64::from(width)) }
+        };
+        let lens: Vec<Value> = counted.arrays.iter().map(|read| rows(self, read)).collect();
         let limit = lens.into_iter().fold(bound, |limit, len| self.emit.b.ins().smin(limit, len));
         let zero = self.emit.int(0);
         let limit = self.emit.b.ins().smax(limit, zero);
@@ -414,6 +423,7 @@ impl Function<'_, '_> {
         self.emit.b.ins().brif(again, head, &[], exit, &[]);
 
         self.at = tight.start;
+        self.rows.forget();
         self.emit.b.switch_to_block(single);
     }
 

@@ -166,7 +166,7 @@ impl<N: Number> Writer<'_, N> {
                 }
             }
             (HostType::Array { element, .. }, _) => {
-                let elements: Vec<Val<N>> = self.elements(element, value).into_iter().map(one).collect();
+                let elements: Vec<Val<N>> = self.elements(element, value).into_iter().flat_map(Val::element).collect();
                 out.push(Val::array_of(elements));
             }
             (HostType::List { element, .. }, _) => {
@@ -201,11 +201,6 @@ impl<N: Number> Writer<'_, N> {
         };
         items.iter().map(one).collect()
     }
-}
-
-/// An element of an array: one register as it is, several as an object.
-fn one<N>(mut registers: Vec<Val<N>>) -> Val<N> {
-    if registers.len() == 1 { registers.remove(0) } else { Val::Ref(Rc::new(Object::Fields(0, registers))) }
 }
 
 /// The reals in a result, in the order in which a host sees them.

@@ -246,6 +246,12 @@ impl Writer<'_> {
         let wanted = self.from(Int);
         let end = self.out.new_label();
         let before = self.assigned.clone();
+        // Of a row some element.
+        let width = if self.one_in(3) { self.dice.i64(1..4) } else { 1 };
+        if width > 1 {
+            let by = self.out.int_const(width);
+            self.out.emit_regs(Op::IDiv, &[len.into(), len.into(), by.into()]);
+        }
         if self.traps && self.one_in(10) {
             self.out.mov(index, wanted);
         } else {
@@ -255,6 +261,13 @@ impl Writer<'_> {
             self.out.bind(some);
             self.out.emit_regs(Op::IAnd, &[index.into(), wanted, mask.into()]);
             self.out.emit_regs(Op::IRem, &[index.into(), index.into(), len.into()]);
+        }
+        if width > 1 {
+            self.note("row");
+            let row = [Operand::Def(index.into()), Operand::Use(src), Operand::Use(index.into()), Operand::Int(width)];
+            self.out.emit(Op::Row, &row);
+            let part = self.out.int_const(self.dice.i64(0..width));
+            self.out.emit_regs(Op::IAdd, &[index.into(), index.into(), part.into()]);
         }
         let dst = self.to(element);
         self.out.emit_regs(op, &[dst, src, index.into()]);

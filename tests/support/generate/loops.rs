@@ -263,7 +263,14 @@ impl Writer<'_> {
             }
             Some((_, 2)) => {
                 self.note("load at twice the index");
-                self.out.emit_regs(Op::IAdd, &[index.into(), i, i]);
+                if self.one_in(2) {
+                    self.note("row in a loop");
+                    let row =
+                        [Operand::Def(index.into()), Operand::Use(source.array), Operand::Use(i), Operand::Int(2)];
+                    self.out.emit(Op::Row, &row);
+                } else {
+                    self.out.emit_regs(Op::IAdd, &[index.into(), i, i]);
+                }
                 if self.one_in(2) {
                     let one = self.constant(this, 1);
                     self.out.emit_regs(Op::IAdd, &[index.into(), index.into(), one.into()]);

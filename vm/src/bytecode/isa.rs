@@ -181,6 +181,9 @@ macro_rules! has_flag {
     (v2, [v2 $($more:ident)*]) => {
         true
     };
+    (v3, [v3 $($more:ident)*]) => {
+        true
+    };
     ($wanted:ident, [ends $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -193,6 +196,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v2 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v3 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
 }
 pub(crate) use has_flag;
 
@@ -203,8 +209,8 @@ pub(crate) use has_flag;
 /// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
-/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2`, modules that have
-/// it are of format version 2.
+/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2` and `v3`, modules
+/// that have it are of this format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
     ($consumer:ident $($more:tt)*) => { $consumer! {
@@ -441,6 +447,9 @@ macro_rules! for_each_instruction {
             0x92 IElem ielem (dst(def int), arr(use ref), index(use int)) [];
             /// Reads an element of an array of references. Traps unless `0 ≤ index < len`.
             0x93 PElem pelem (dst(def ref), arr(use ref), index(use int)) [];
+            /// The place of a row's first element in an array of rows, each of them `width` elements: `index · width`.
+            /// Traps unless `0 ≤ index < len / width`. The width is at least 1 and at most 65535.
+            0x9a Row row (dst(def int), arr(use ref), index(use int), width(int)) [v3];
             /// Makes an array of `dst`'s type from registers.
             0x94 Pack pack (dst(def ref), elems(uses)) [];
             /// Makes an empty builder of `dst`'s type with room for `capacity` elements. Traps if `capacity < 0`.
@@ -594,7 +603,13 @@ macro_rules! define_ops {
                         derivative: "",
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
-                        since: if has_flag!(v2, [$($flag)*]) { 2 } else { 1 },
+                        since: if has_flag!(v3, [$($flag)*]) {
+                            3
+                        } else if has_flag!(v2, [$($flag)*]) {
+                            2
+                        } else {
+                            1
+                        },
                     } }, )*
                 }
             }

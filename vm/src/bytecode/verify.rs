@@ -158,6 +158,8 @@ define_rules! {
     Parts "the parts don't fit the object's type";
     /// Tags are below the number of variants.
     TagBounds "there is no such variant";
+    /// Rows of an array have 1 to [`limits::ROW_WIDTH_MAX`] elements.
+    RowWidth "a row is too wide, or has no elements";
     /// Field numbers are below the number of fields.
     FieldBounds "there is no such field";
     /// Registers that take or give a field or an element have its type.

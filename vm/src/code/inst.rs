@@ -145,6 +145,8 @@ macro_rules! for_each_inst {
                 IElem (dst(def int), array(use ref), index(use int)) [];
                 /// Reads an element of an array of references. Traps unless `0 ≤ index < len`.
                 PElem (dst(def ref), array(use ref), index(use int)) [];
+                /// The place of a row's first element: `index · width`. Traps unless `0 ≤ index < len / width`.
+                Row (dst(def int), array(use ref), index(use int), width(cost)) [];
                 /// Makes an empty builder, with room for words or without. Traps if `capacity < 0`.
                 Build (dst(def ref), capacity(use int), element(bank), words(flag)) [moves];
                 /// Appends a real to a builder. Traps if the builder is full or finished.

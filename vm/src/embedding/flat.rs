@@ -1,8 +1,9 @@
 //! Flat calls: numbers and slices in, numbers and slices out, with value, gradient and the product of any cotangent
 //! with the Jacobian. Nothing is allocated from the second call on, and only lists are copied on the way out.
 //!
-//! A parameter or a result is flat if it is a real, an integer or a boolean, an array or a list of one of these, or a
-//! tuple or a record of such. It is taken apart into its *leaves*, which stand in a row: `(p : (Real, { n : Int, xs :
+//! A parameter or a result is flat if it is a real, an integer or a boolean, an array or a list of one of these, an
+//! array of tuples or records of one of these, whose parts follow each other in one slice, or a tuple or a record of
+//! such. It is taken apart into its *leaves*, which stand in a row: `(p : (Real, { n : Int, xs :
 //! Array Real }))` has three, `p.0`, `p.1.n` and `p.1.xs`. Tuples and records are not seen any more. So all that
 //! crosses the border is [`FlatValue`]s, each a tag and a number or a slice: what other languages have, too.
 //!
@@ -211,6 +212,9 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
                     return Err(value::no_bool(signature, leaf, None, n).into());
                 }
                 to.int(n);
+            }
+            (LeafKind::Reals | LeafKind::Ints | LeafKind::Bools, arg) if !value::is_whole(leaf, arg) => {
+                return Err(value::incomplete(signature, leaf, arg).into());
             }
             (LeafKind::Reals, FlatValue::Reals(xs)) => {
                 if leaf.list.is_some() { to.real_list(xs) } else { to.real_array(xs) }?;

@@ -229,6 +229,7 @@ impl<'a> Emitter<'a> {
             Structural::Elem => Inst::PrimalElem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::IElem => Inst::IElem { dst: IntReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::PElem => Inst::PElem { dst: RefReg(a), array: RefReg(b), index: IntReg(c) },
+            Structural::Row => Inst::Row { dst: IntReg(a), array: RefReg(b), index: IntReg(c), width: inst.imm as u32 },
             Structural::Build => {
                 let element = self.element(a);
                 let words = words && element == Bank::Real;

@@ -297,7 +297,8 @@ impl Finder<'_> {
             for (at, inst) in (block.start..).zip(&body.code[block.start as usize..block.end as usize]) {
                 watch.tick(1)?;
                 match inst.op {
-                    Op::Mov | Op::IMov | Op::Const | Op::IConst | Op::Len | Op::Elem | Op::IElem => {}
+                    Op::Mov | Op::IMov | Op::Const | Op::IConst => {}
+                    Op::Len | Op::Elem | Op::IElem | Op::Row => {}
                     // Under another name something could be pushed that nobody knows of here.
                     Op::PMov | Op::PSelect if self.is_builder(inst.a) => {
                         return Ok(Err(Refusal::BuilderCopied { inst: at }));

@@ -209,6 +209,13 @@ impl<'a> Walk<'a> {
                 let node = self.load(inst.op, inst.b, Some(index));
                 self.write(at, result(if inst.op == Op::Elem { Bank::Real } else { Bank::Int }), node);
             }
+            // Where it hasn't trapped it is a product.
+            Op::Row => {
+                let width = self.found.graph.add(Node::Int(inst.imm as i64));
+                let index = self.read(Reg::int(inst.c));
+                let node = self.found.graph.op(Op::IMul, &[index, width]);
+                self.write(at, result(Bank::Int), node);
+            }
             Op::PElem | Op::PMov | Op::PSelect if let Some(arrays) = self.arrays => {
                 self.new_reference(inst.a);
                 for told in [&arrays.bases, &arrays.cells] {

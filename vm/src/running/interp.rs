@@ -765,6 +765,15 @@ macro_rules! define_execute {
                                 let (array, index) = element!(array, index);
                                 *refs.add(dst.index()) = *array.add(ARRAY_HEADER + index).cast();
                             }
+                            Inst::Row { dst, array, index, width } => {
+                                let array = *refs.add(array.index());
+                                let (index, len) = (*ints.add(index.index()), *array.add(LEN));
+                                let rows = len / u64::from(width);
+                                if index as u64 >= rows {
+                                    trap!(TrapKind::IndexOutOfBounds { index, len: rows });
+                                }
+                                *ints.add(dst.index()) = index * i64::from(width);
+                            }
                             Inst::Pack { dst, site } => {
                                 let site = stream.objects.at(site);
                                 let len = site.uses.reals.len() + site.uses.ints.len() + site.uses.refs.len();

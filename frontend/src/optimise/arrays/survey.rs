@@ -301,7 +301,7 @@ impl Walker<'_> {
                 self.expr(*first);
                 self.branch(None, |walker| walker.expr(*second));
             }
-            ExprKind::Length(array) => {
+            ExprKind::Length(_, array) => {
                 let is_end = self.end_of_range == Some(expr);
                 match self.made_in(*array) {
                     Some(made) => {
@@ -463,7 +463,7 @@ impl Walker<'_> {
         match &self.body.exprs[unwrapped(self.body, expr)].kind {
             ExprKind::Int(value) => Some(self.facts.constant(*value)),
             ExprKind::Var(var) if self.body.vars[*var] == ValueType::Int => Some(self.facts.of_var(*var)),
-            ExprKind::Length(array) => self.var(*array).map(|array| self.facts.of_var(array)),
+            ExprKind::Length(_, array) => self.var(*array).map(|array| self.facts.of_var(array)),
             _ => None,
         }
     }
@@ -473,7 +473,7 @@ impl Walker<'_> {
         match &self.body.exprs[unwrapped(self.body, expr)].kind {
             ExprKind::Int(value) => *value >= 0,
             ExprKind::Var(var) => self.is_length[*var],
-            ExprKind::Length(_) => true,
+            ExprKind::Length(..) => true,
             _ => false,
         }
     }

@@ -25,8 +25,10 @@ pub enum HostType {
     Tuple(Vec<HostType>),
     /// Like a tuple, with a name for each part.
     Record(Vec<(String, HostType)>),
-    /// One reference to an object of type `array`, whose elements are of type `element`. An element that doesn't
-    /// flatten to exactly one register is a reference to a struct of its registers.
+    /// One reference to an object of type `array`, whose elements are of type `element`. What flattens to some real
+    /// registers, or to some integer registers, and nothing else, stands in the array itself, register after register:
+    /// an array of n pairs of reals has 2 n elements (`Row` finds its way there). Other elements, if they don't flatten
+    /// to one register, are references to structs of their registers.
     Array {
         /// The element's type as the host sees it.
         element: Box<HostType>,

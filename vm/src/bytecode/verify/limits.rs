@@ -7,6 +7,8 @@
 pub const REGISTERS_MAX: u32 = 65_000;
 /// Fields of a struct or of one variant, and captures of a closure: an object's header counts them in bytes.
 pub const FIELDS_MAX: usize = 255;
+/// Elements of a row of an array.
+pub const ROW_WIDTH_MAX: usize = 65_535;
 /// Variants of a type: tags have 16 bits.
 pub const VARIANTS_MAX: usize = (1 << 16) - 1;
 

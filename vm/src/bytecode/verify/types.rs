@@ -2,6 +2,7 @@
 
 use super::{Report, Rule, limits, name};
 use crate::bytecode::module::{DataDef, DataId, Function, HostType, Interface, TypeDef, TypeId, ValueType, VariantDef};
+use crate::memory::heap::Fields;
 use std::collections::HashSet;
 
 /// Checks every type of the module.
@@ -207,7 +208,11 @@ fn check_host_array(element: &HostType, array: TypeId, report: &mut Report) {
         }
     };
     let (fits, expected) = match flat[..] {
-        [only] => (found == only, format!("elements of type {}", name(only))),
+        [first, ..] if Fields::of(&flat).row().is_some() => {
+            let narrow = flat.len() <= limits::ROW_WIDTH_MAX;
+            let rows = if flat.len() == 1 { String::new() } else { format!("rows of {} ", flat.len()) };
+            (narrow && found == first, format!("{rows}elements of type {}", name(first)))
+        }
         _ => {
             let fields = match found {
                 ValueType::Ref(id) => report.type_def(id),

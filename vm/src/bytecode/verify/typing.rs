@@ -54,6 +54,7 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
 
         Structural::Len => view.array(1).map(|_| ()),
         Structural::Elem | Structural::IElem | Structural::PElem => view.has_type(0, view.array(1)?),
+        Structural::Row => view.array(1).and_then(|_| view.width(3)),
         Structural::Pack => {
             let element = view.array(0)?;
             let elements = view.regs(1);
@@ -98,6 +99,18 @@ impl<'a> View<'a> {
         match self.operands[at] {
             Operand::Field(number) | Operand::Tag(number) => usize::from(number),
             _ => unreachable!("the table says that operand {at} is a field or a tag"),
+        }
+    }
+
+    /// Checks how many elements a row has.
+    fn width(&self, at: usize) -> Result<(), Fault> {
+        match self.operands[at] {
+            Operand::Int(width) if (1..=limits::ROW_WIDTH_MAX as i64).contains(&width) => Ok(()),
+            Operand::Int(width) => {
+                let expected = format!("1 to {} elements in a row", limits::ROW_WIDTH_MAX);
+                Err(Fault::new(Rule::RowWidth, expected, width.to_string()))
+            }
+            _ => unreachable!("the table says that operand {at} is an integer"),
         }
     }
 

@@ -29,8 +29,11 @@ impl From<Limit> for ReadError {
 /// The registers, fields or elements that are still to be read.
 pub struct Cursor<'a> {
     reals: &'a [f64],
-    /// The words of the reals, in a recording run; empty in a primal one, where objects have none.
+    /// The words of the reals, in a recording run; empty in a primal one, where objects have none, and for elements of
+    /// arrays of reals.
     words: &'a [Word],
+    /// The slot of the next real that has no word: elements' follow each other.
+    next: Slot,
     ints: &'a [i64],
     refs: &'a [Ref],
     /// The task whose slots the words are; nobody: the run's own.
@@ -49,6 +52,7 @@ impl<'a> Cursor<'a> {
             Cursor {
                 reals: std::slice::from_raw_parts(registers.reals, reals),
                 words: std::slice::from_raw_parts(registers.words, if recorded { reals } else { 0 }),
+                next: Slot::NONE,
                 ints: std::slice::from_raw_parts(registers.ints, ints),
                 refs: std::slice::from_raw_parts(registers.refs, refs),
                 owner: Owner::NOBODY,
@@ -71,6 +75,7 @@ impl<'a> Cursor<'a> {
                     object.add(fields.word_at(0)).cast(),
                     if has_words { fields.reals } else { 0 },
                 ),
+                next: Slot::NONE,
                 ints: std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints),
                 refs: std::slice::from_raw_parts(object.add(fields.ref_at(0)).cast(), fields.refs),
                 owner,
@@ -96,12 +101,10 @@ struct Elements {
     elements: *const u64,
     /// The registers of an element.
     fields: Fields,
-    /// Whether elements are the registers themselves, and no references to structs of them.
-    bare: bool,
+    /// How many cells an element takes, if these are the registers themselves and no reference to a struct of them.
+    width: Option<usize>,
     owner: Owner,
     first: Slot,
-    /// That of a bare real, which has none in memory.
-    word: Word,
 }
 
 impl Elements {
@@ -109,10 +112,19 @@ impl Elements {
     /// `array` is a complete array of elements of this type, which outlives the result.
     unsafe fn of(array: Ref, element: &HostType) -> Self {
         let fields = registers(element);
-        let bare = fields.only_bank().is_some();
+        let width = fields.row().map(|(_, width)| width);
         // SAFETY: promised by the caller.
         let (owner, first) = unsafe { (heap::owner_of(array), heap::first_of(array)) };
-        Elements { elements: array.wrapping_add(ARRAY_HEADER), fields, bare, owner, first, word: Word::CONSTANT }
+        Elements { elements: array.wrapping_add(ARRAY_HEADER), fields, width, owner, first }
+    }
+
+    /// How many there are.
+    ///
+    /// # Safety
+    /// `array` is theirs.
+    unsafe fn len(&self, array: Ref) -> usize {
+        // SAFETY: promised by the caller; the length counts cells.
+        unsafe { *array.add(LEN) as usize / self.width.unwrap_or(1) }
     }
 
     /// The n-th one.
@@ -120,18 +132,18 @@ impl Elements {
     /// # Safety
     /// There are so many, in a recording run if so said.
     #[inline]
-    unsafe fn at(&mut self, n: usize, recorded: bool) -> Cursor<'_> {
+    unsafe fn at(&self, n: usize, recorded: bool) -> Cursor<'_> {
         // SAFETY: promised by the caller; elements are stored as `HostType::Array` says.
         unsafe {
-            let cell = self.elements.add(n);
-            if !self.bare {
-                return Cursor::of(*cell.cast(), recorded);
-            }
-            self.word = self.first.element(n).into();
+            let Some(width) = self.width else {
+                return Cursor::of(*self.elements.add(n).cast(), recorded);
+            };
+            let cell = self.elements.add(n * width);
             let Fields { reals, ints, refs } = self.fields;
             Cursor {
                 reals: std::slice::from_raw_parts(cell.cast(), reals),
-                words: std::slice::from_ref(&self.word),
+                words: &[],
+                next: self.first.element(n * width),
                 ints: std::slice::from_raw_parts(cell.cast(), ints),
                 refs: std::slice::from_raw_parts(cell.cast(), refs),
                 owner: self.owner,
@@ -199,10 +211,18 @@ impl<'m> Reader<'m> {
         let x = from.reals[0];
         from.reals = &from.reals[1..];
         if self.slots.is_some() {
-            let (word, rest) =
-                from.words.split_first().map_or((Word::CONSTANT, from.words), |(&word, rest)| (word, rest));
-            from.words = rest;
-            self.take_slots(from.owner, word.slot(), 1)?;
+            let slot = match from.words.split_first() {
+                Some((word, rest)) => {
+                    from.words = rest;
+                    word.slot()
+                }
+                None => {
+                    let slot = from.next;
+                    from.next = slot.element(1);
+                    slot
+                }
+            };
+            self.take_slots(from.owner, slot, 1)?;
         }
         Ok(x)
     }
@@ -378,9 +398,9 @@ impl<'m> Reader<'m> {
     ) -> Result<Vec<T>, ReadError> {
         // SAFETY: promised by the caller.
         unsafe {
-            let len = *array.add(LEN) as usize;
+            let elements = Elements::of(array, element);
+            let len = elements.len(array);
             self.take_bytes(len, size_of::<T>())?;
-            let mut elements = Elements::of(array, element);
             let mut items = Vec::with_capacity(len);
             for n in 0..len {
                 // Elements may be of no bytes, and an array may be read again and again.
@@ -423,9 +443,9 @@ impl<'m> Reader<'m> {
             if element.is_real() {
                 return Ok(Value::Reals(self.real_array(array)?));
             }
-            let len = *array.add(LEN) as usize;
+            let elements = Elements::of(array, element);
+            let len = elements.len(array);
             self.take_bytes(len, size_of::<Value>())?;
-            let mut elements = Elements::of(array, element);
             let mut items = Vec::with_capacity(len);
             for n in 0..len {
                 let mut from = elements.at(n, self.slots.is_some());

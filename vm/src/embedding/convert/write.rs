@@ -158,16 +158,17 @@ impl Writer<'_, '_> {
 
     fn array(&mut self, element: &HostType, items: &[Value]) -> Result<(), WriteError> {
         let fields = registers(element);
-        let bank = fields.only_bank();
+        let row = fields.row();
         for (n, item) in items.iter().enumerate() {
             // Numbers take no memory of the heap's, which would look at the clock.
             self.store.tick()?;
             self.part(Step::Item(n), element, item)?;
-            if bank.is_none() {
+            if row.is_none() {
                 self.store.object(0, fields)?;
             }
         }
-        Ok(self.store.elements(bank.unwrap_or(Bank::Ref), items.len())?)
+        let (bank, width) = row.unwrap_or((Bank::Ref, 1));
+        Ok(self.store.elements(bank, items.len() * width)?)
     }
 
     /// Writes a value that has no parts, or only reals.

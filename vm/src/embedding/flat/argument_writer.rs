@@ -109,24 +109,24 @@ impl<'a> ArgumentWriter<'a> {
     ) -> Result<(), Limit> {
         let fields = convert::registers(element);
         let outer = (self.next, self.recording);
-        let array = match fields.only_bank() {
-            Some(Bank::Real) => {
-                let (array, elements) = self.maker.reals(len)?;
+        let array = match fields.row() {
+            Some((Bank::Real, width)) => {
+                let (array, elements) = self.maker.reals(len * width)?;
                 // The array has the slots of all of them, and no words.
                 (self.next.reals, self.recording) = (elements, false);
                 self.numbers(len, write)?;
                 array
             }
-            Some(Bank::Int) => {
-                let array = self.maker.array(Bank::Int, len)?;
+            Some((Bank::Int, width)) => {
+                let array = self.maker.array(Bank::Int, len * width)?;
                 self.next.ints = array.wrapping_add(ARRAY_HEADER).cast();
                 self.numbers(len, write)?;
                 array
             }
-            Some(Bank::Ref) | None => {
+            Some((Bank::Ref, _)) | None => {
                 let array = self.maker.array(Bank::Ref, len)?;
                 let elements = array.wrapping_add(ARRAY_HEADER).cast::<Ref>();
-                if fields.only_bank().is_some() {
+                if fields.row().is_some() {
                     self.next.refs = elements;
                     (0..len).try_for_each(|n| write(n, self))?;
                 } else {

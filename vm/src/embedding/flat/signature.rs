@@ -1,6 +1,7 @@
 //! What a flat call takes and gives: the leaves of parameters and result, in order.
 
 use crate::bytecode::module::{HostType, Interface};
+use crate::embedding::convert::registers;
 use crate::embedding::engine::Function;
 use crate::memory::heap::Fields;
 use std::fmt;
@@ -34,11 +35,14 @@ impl LeafKind {
     }
 }
 
-/// A part of a parameter or of the result that is one number, or an array or a list of numbers.
+/// A part of a parameter or of the result that is one number, an array or a list of numbers, or an array of tuples of
+/// numbers.
 /// [`FlatFunction::place`](super::FlatFunction::place) says where it is.
 #[derive(Clone, Debug)]
 pub struct Leaf {
     kind: LeafKind,
+    /// How many numbers an element is.
+    width: usize,
     ty: HostType,
     /// The parameter that it is a part of; `None`: of the result.
     parameter: Option<usize>,
@@ -62,6 +66,12 @@ impl Leaf {
     /// What it is.
     pub fn kind(&self) -> LeafKind {
         self.kind
+    }
+
+    /// How many numbers make an element, one after the other: 3 for an `Array (Real, Real, Real)`, of which there are
+    /// as many numbers as 3 divides. 1 for all else.
+    pub fn width(&self) -> usize {
+        self.width
     }
 
     /// The number of the parameter that it is a part of; `None` if it is a part of the result.
@@ -168,8 +178,8 @@ impl Leaves {
             HostType::Tuple(parts) => parts.iter().enumerate().try_for_each(|(n, part)| add_part(n, part)),
             HostType::Record(parts) => parts.iter().enumerate().try_for_each(|(n, (_, part))| add_part(n, part)),
             ty => match kind_of(ty) {
-                Some(kind) => {
-                    self.leaf(kind, ty, parameter, path);
+                Some((kind, width)) => {
+                    self.leaf(kind, width, ty, parameter, path);
                     Ok(())
                 }
                 None => Err(Misfit { parameter, path: std::mem::take(path), found: ty.clone() }),
@@ -177,7 +187,7 @@ impl Leaves {
         }
     }
 
-    fn leaf(&mut self, kind: LeafKind, ty: &HostType, parameter: Option<usize>, path: &[usize]) {
+    fn leaf(&mut self, kind: LeafKind, width: usize, ty: &HostType, parameter: Option<usize>, path: &[usize]) {
         let next = match kind {
             LeafKind::Real => &mut self.registers.reals,
             LeafKind::Int | LeafKind::Bool => &mut self.registers.ints,
@@ -187,23 +197,46 @@ impl Leaves {
         *next += 1;
         let list = matches!(ty, HostType::List { .. }).then_some(self.lists);
         self.lists += usize::from(list.is_some());
-        self.leaves.push(Leaf { kind, ty: ty.clone(), parameter, path: path.into(), register, list, active: true });
+        let (ty, path) = (ty.clone(), path.into());
+        self.leaves.push(Leaf { kind, width, ty, parameter, path, register, list, active: true });
     }
 }
 
-/// What a type is as a leaf, if it is one.
-fn kind_of(ty: &HostType) -> Option<LeafKind> {
-    match ty {
-        HostType::Real => Some(LeafKind::Real),
-        HostType::Int => Some(LeafKind::Int),
-        HostType::Bool => Some(LeafKind::Bool),
-        HostType::Array { element, .. } | HostType::List { element, .. } => match **element {
-            HostType::Real => Some(LeafKind::Reals),
-            HostType::Int => Some(LeafKind::Ints),
-            HostType::Bool => Some(LeafKind::Bools),
-            _ => None,
+/// What a type is as a leaf, if it is one, and how many numbers an element is.
+fn kind_of(ty: &HostType) -> Option<(LeafKind, usize)> {
+    let kind = match ty {
+        HostType::Real => LeafKind::Real,
+        HostType::Int => LeafKind::Int,
+        HostType::Bool => LeafKind::Bool,
+        HostType::Array { element, .. } => {
+            let (_, width) = registers(element).row()?;
+            return Some((elements(element)?, width));
+        }
+        HostType::List { element, .. } => match **element {
+            HostType::Real => LeafKind::Reals,
+            HostType::Int => LeafKind::Ints,
+            HostType::Bool => LeafKind::Bools,
+            _ => return None,
         },
-        HostType::Tuple(_) | HostType::Record(_) | HostType::Data { .. } => None,
+        HostType::Tuple(_) | HostType::Record(_) | HostType::Data { .. } => return None,
+    };
+    Some((kind, 1))
+}
+
+/// What numbers of one kind an element is, or a part of it that isn't empty.
+fn elements(element: &HostType) -> Option<LeafKind> {
+    let all = |parts: &mut dyn Iterator<Item = &HostType>| {
+        let mut kinds = parts.filter(|part| registers(part) != Fields::default()).map(elements);
+        let first = kinds.next()??;
+        kinds.all(|kind| kind == Some(first)).then_some(first)
+    };
+    match element {
+        HostType::Real => Some(LeafKind::Reals),
+        HostType::Int => Some(LeafKind::Ints),
+        HostType::Bool => Some(LeafKind::Bools),
+        HostType::Tuple(parts) => all(&mut parts.iter()),
+        HostType::Record(parts) => all(&mut parts.iter().map(|(_, part)| part)),
+        HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => None,
     }
 }
 
@@ -254,8 +287,8 @@ impl fmt::Display for NotFlat {
         let NotFlat { function, place, found } = self;
         write!(
             f,
-            "{place} of `{function}` is not flat: expected Real, Int, Bool, an array or a list of one of these, or a \
-             tuple or a record of such, found {found}"
+            "{place} of `{function}` is not flat: expected Real, Int, Bool, an array or a list of one of these, an \
+             array of tuples of one of these, or a tuple or a record of such, found {found}"
         )
     }
 }

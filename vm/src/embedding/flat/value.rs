@@ -131,6 +131,22 @@ pub(super) fn wrong_kind(signature: &FlatSignature, leaf: &Leaf, found: FlatValu
     ArgumentError::Shape { place, expected, found: found.found() }
 }
 
+/// Whether there are as many numbers as elements need, if it is any number of them.
+pub(super) fn is_whole(leaf: &Leaf, value: FlatValue<'_>) -> bool {
+    match value {
+        FlatValue::Reals(xs) => xs.len().is_multiple_of(leaf.width()),
+        FlatValue::Ints(ns) => ns.len().is_multiple_of(leaf.width()),
+        FlatValue::Null | FlatValue::Real(_) | FlatValue::Int(_) => true,
+    }
+}
+
+/// The last element has too few numbers.
+#[cold]
+pub(super) fn incomplete(signature: &FlatSignature, leaf: &Leaf, found: FlatValue<'_>) -> ArgumentError {
+    let (place, expected) = (signature.place(leaf), leaf.ty().clone());
+    ArgumentError::Shape { place, expected, found: format!("{}, {} to an element", found.found(), leaf.width()) }
+}
+
 /// An integer in the place of a boolean is neither 0 nor 1; `index` says which of several.
 #[cold]
 pub(super) fn no_bool(signature: &FlatSignature, leaf: &Leaf, index: Option<usize>, found: i64) -> ArgumentError {

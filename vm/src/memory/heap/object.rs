@@ -63,12 +63,13 @@ impl Fields {
         Fields { reals: byte(1), ints: byte(2), refs: byte(3) }
     }
 
-    /// The bank of the only field, if there is one field.
-    pub(crate) fn only_bank(&self) -> Option<Bank> {
+    /// How an array holds elements with these registers: the bank of its elements and how many of them one takes, if
+    /// no structs are needed ([`HostType::Array`](crate::module::HostType::Array)).
+    pub(crate) fn row(&self) -> Option<(Bank, usize)> {
         match (self.reals, self.ints, self.refs) {
-            (1, 0, 0) => Some(Bank::Real),
-            (0, 1, 0) => Some(Bank::Int),
-            (0, 0, 1) => Some(Bank::Ref),
+            (1.., 0, 0) => Some((Bank::Real, self.reals)),
+            (0, 1.., 0) => Some((Bank::Int, self.ints)),
+            (0, 0, 1) => Some((Bank::Ref, 1)),
             _ => None,
         }
     }

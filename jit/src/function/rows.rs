@@ -1,0 +1,115 @@
+//! Rows of arrays: once an index is checked, all elements of its row are inside.
+//!
+//! Within a block, [`Rows`] knows which integer registers are places in a row that was checked, and how much of the row
+//! lies behind them; an element that is read there isn't tested again, and its address is the row's plus a constant.
+
+use super::{Function, cell};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use dualvm_vm::isa::Bank;
+use dualvm_vm::native::helpers::Helper;
+use dualvm_vm::native::layout::ARRAY_HEADER;
+use dualvm_vm::native::{Inst, IntReg, RefReg};
+
+/// So many elements no array has: what is taken down to this is outside of each, and a product with a width can't wrap.
+const BEYOND: i64 = 1 << 40;
+
+/// A place in a row.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The integer register that holds it.
+    register: u16,
+    array: u16,
+    /// It is this, and so many elements more.
+    from: Value,
+    offset: usize,
+    /// How many elements of the row there are from here on.
+    left: usize,
+}
+
+/// The places that are known.
+#[derive(Default, Debug)]
+pub(super) struct Rows(Vec<Place>);
+
+impl Rows {
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    fn of(&self, register: u16, array: u16) -> Option<Place> {
+        self.0.iter().copied().find(|place| place.register == register && place.array == array)
+    }
+}
+
+impl Function<'_, '_> {
+    /// The place of a row's first element. Stops if the array doesn't have the row.
+    pub(super) fn row(&mut self, dst: IntReg, array: RefReg, index: IntReg, width: u32) {
+        let width = i64::from(width);
+        // In the rounds of a group the index is inside, and places are counted from that of the first round.
+        let group = self.group.filter(|group| group.index == index.0);
+        let (from, offset) = match group {
+            Some(group) => (self.emit.b.ins().imul_imm_s(group.first, width), group.round as i64 * width),
+            None => {
+                let (index, len) = (self.int(index.0), self.len(array.0));
+                let beyond = self.emit.int(BEYOND);
+                let low = self.emit.b.ins().umin(index, beyond);
+                let from = self.emit.b.ins().imul_imm_s(low, width);
+                let end = self.emit.b.ins().iadd_imm_s(from, width);
+                let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, end, len);
+                self.trap_if(outside, |this| {
+                    let rows = this.emit.b.ins().udiv_imm_u(len, width);
+                    this.emit.call(Helper::TrapIndex, &[this.context, index, rows]);
+                });
+                (from, 0)
+            }
+        };
+        let place = self.emit.b.ins().iadd_imm_s(from, offset);
+        self.set_int(dst.0, place);
+        let (offset, left) = (offset as usize, width as usize);
+        self.rows.0.push(Place { register: dst.0, array: array.0, from, offset, left });
+    }
+
+    /// Where an element stands that is known to be inside: address and offset.
+    pub(super) fn place_in_row(&mut self, array: RefReg, index: IntReg) -> Option<(Value, i32)> {
+        let place = self.rows.of(index.0, array.0)?;
+        let object = self.reference(array.0);
+        let bytes = self.emit.b.ins().ishl_imm_u(place.from, 3);
+        Some((self.emit.b.ins().iadd(object, bytes), cell(ARRAY_HEADER + place.offset)))
+    }
+
+    /// Notes what an instruction does to the places that are known, before it is written.
+    pub(super) fn follow_rows(&mut self, inst: &Inst) {
+        if self.rows.0.is_empty() {
+            return;
+        }
+        let next: Vec<Place> = match *inst {
+            Inst::IAdd { dst, a, b } => {
+                let constants = &self.constants;
+                let step = |from: IntReg, by: IntReg| {
+                    let by = usize::try_from(*constants.get(&by.0)?).ok()?;
+                    Some((from, by))
+                };
+                let moved = step(a, b).or_else(|| step(b, a));
+                let places = self.rows.0.iter().filter_map(|place| {
+                    let (from, by) = moved?;
+                    let inside = place.register == from.0 && by < place.left;
+                    let (offset, left) = (place.offset + by, place.left.wrapping_sub(by));
+                    inside.then_some(Place { register: dst.0, offset, left, ..*place })
+                });
+                places.collect()
+            }
+            _ => Vec::new(),
+        };
+        let rows = &mut self.rows.0;
+        inst.for_each_reg(self.stream, |reg, def| {
+            if def {
+                rows.retain(|place| match reg.bank {
+                    Bank::Int => place.register != reg.index,
+                    Bank::Ref => place.array != reg.index,
+                    Bank::Real => true,
+                });
+            }
+        });
+        rows.extend(next);
+    }
+}
