@@ -53,7 +53,7 @@ fn the_rest_of_the_rounds_tests_nothing() {
     for (body, branches, pushes) in [
         ("[| if i == 0 then a[0] else a[i] * a[i - 1] for i < length a |]", 3, 2),
         ("[| if i > 0 then a[i] * a[i - 1] else a[0] for i < length a |]", 3, 2),
-        ("[| if i - 1 < 0 then a[0] else a[i] * a[i - 1] for i < length a |]", 3, 2),
+        ("[| if i - 1 < 0 then a[0] else a[i] * a[k] for i < length a |]", 3, 2),
         ("[| if i > 0 then (if 1 <= i then a[i] * a[i - 1] else a[k]) else a[0] for i < length a |]", 3, 2),
         ("[| (if i == 0 then a[0] else a[i - 1]) * (if i != 0 then a[i - 1] else a[k]) for i < length a |]", 3, 2),
         ("[| if i == k then a[k] else a[i] * a[i - 1] for i in k .. length a |]", 3, 2),

@@ -6,8 +6,8 @@
 //! stays the same.
 //!
 //! A test compares the index, or the one next to it, with where the range begins: `i > 0`, `i - 1 < 0`, `i != from`.
-//! So its outcome is known in the first round, and in all others. A test with one outcome in all rounds vanishes
-//! without a copy.
+//! So its outcome is known in the first round, and in all others, unless something is bound in the condition. A test
+//! with one outcome in all rounds vanishes without a copy.
 
 use super::copies;
 use crate::arena::Table;
