@@ -199,10 +199,11 @@ impl<'c> Copier<'c> {
             ExprKind::Loop(repeat) => ExprKind::Loop(Box::new(self.repeat(repeat))),
             ExprKind::Collect(array, collect) => {
                 let range = self.range(collect.range);
+                let first = collect.first.map(|first| self.expr(first));
                 self.loops += 1;
                 let body = self.expr(collect.body);
                 self.loops -= 1;
-                ExprKind::Collect(*array, Box::new(Collect { range, body }))
+                ExprKind::Collect(*array, Box::new(Collect { range, first, body }))
             }
             ExprKind::Join(join) => {
                 let labels: Vec<Label> = join.bodies.iter().map(|labelled| self.bind_label(labelled.label)).collect();

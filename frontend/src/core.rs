@@ -109,6 +109,17 @@ pub(crate) enum Atom {
     Int(i64),
 }
 
+impl Atom {
+    /// The expression that it is.
+    pub(crate) fn kind(self) -> ExprKind {
+        match self {
+            Atom::Var(var) => ExprKind::Var(var),
+            Atom::Real(value) => ExprKind::Real(value),
+            Atom::Int(value) => ExprKind::Int(value),
+        }
+    }
+}
+
 /// What an expression is.
 #[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
@@ -295,6 +306,9 @@ pub(crate) struct Range {
 pub(crate) struct Collect {
     /// The index's range.
     pub(crate) range: Range,
+    /// The values of the first element, if `body` gives only those after it. The index isn't known in here, and the
+    /// range's start is an atom, less than the greatest integer.
+    pub(crate) first: Option<ExprId>,
     /// The element's values.
     pub(crate) body: ExprId,
 }
@@ -370,7 +384,8 @@ impl Expr {
                 visit(repeat.body);
             }
             ExprKind::Collect(_, collect) => {
-                [collect.range.from, collect.range.to, collect.body].into_iter().for_each(visit);
+                let Collect { range, first, body } = **collect;
+                [range.from, range.to].into_iter().chain(first).chain([body]).for_each(visit);
             }
             ExprKind::Switch(switch) => {
                 visit(switch.object);
@@ -385,12 +400,12 @@ impl Expr {
 impl Body {
     /// Adds an expression that is an atom.
     pub(crate) fn atom(&mut self, atom: Atom, span: Span, lists: &mut TypeLists) -> ExprId {
-        let (kind, ty) = match atom {
-            Atom::Var(var) => (ExprKind::Var(var), self.vars[var]),
-            Atom::Real(value) => (ExprKind::Real(value), ValueType::Real),
-            Atom::Int(value) => (ExprKind::Int(value), ValueType::Int),
+        let ty = match atom {
+            Atom::Var(var) => self.vars[var],
+            Atom::Real(_) => ValueType::Real,
+            Atom::Int(_) => ValueType::Int,
         };
-        self.exprs.push(Expr { kind, types: lists.intern(&[ty]), span })
+        self.exprs.push(Expr { kind: atom.kind(), types: lists.intern(&[ty]), span })
     }
 
     /// Turns an expression into bindings and atoms, one for each of its values. The expression is used up.

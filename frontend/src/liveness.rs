@@ -144,6 +144,7 @@ impl Walker<'_> {
             ExprKind::Collect(_, collect) => {
                 self.expr(collect.range.from);
                 self.expr(collect.range.to);
+                collect.first.into_iter().for_each(|first| self.expr(first));
                 self.enter(expr);
                 self.define(&[collect.range.index]);
                 self.expr(collect.body);

@@ -1,15 +1,17 @@
 //! Improves functions after inlining, each by itself: equal expressions are computed once, arrays that are read at once
-//! are not made, branches in loops become selections, what doesn't change leaves loops, and what nobody reads is
-//! dropped. At last tasks lose the parameters that they don't read.
+//! are not made, branches in loops become selections, first rounds that differ are done before the others, what doesn't
+//! change leaves loops, and what nobody reads is dropped. At last tasks lose the parameters that they don't read.
 //!
 //! But for the elements of arrays (`arrays.rs`), all of them move or remove only what is *pure*: it has no effect,
 //! always ends, and can't trap. So nothing that a program does is moved, and the zero rule of derivatives makes a
 //! value that is computed but not chosen harmless.
 
 mod arrays;
+mod copies;
 mod dead;
 mod hoist;
 mod params;
+mod peel;
 mod select;
 mod share;
 
@@ -29,6 +31,12 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         // What is read twice has been read once since equal loads are shared. In the loops that take them in, elements
         // may have parts that don't change, or that were there before.
         if arrays::fuse(function, lists, meter) {
+            hoist::hoist(function, lists, meter);
+            share::share(function, lists, meter);
+        }
+        // A loop whose first round is done alone reads some arrays twice, and others along with its index at last.
+        if peel::peel(function, lists, meter) {
+            arrays::fuse(function, lists, meter);
             hoist::hoist(function, lists, meter);
             share::share(function, lists, meter);
         }

@@ -73,6 +73,7 @@ pub(crate) trait Renumber {
             }
             ExprKind::Collect(_, collect) => {
                 self.range(&mut collect.range);
+                collect.first = collect.first.map(|first| self.expr(first));
                 collect.body = self.expr(collect.body);
             }
             ExprKind::Switch(switch) => {

@@ -257,3 +257,74 @@ fn elements_of_several_values_need_no_object() {
     assert_eq!(built(text), 0);
     assert_eq!(run(text, &[reals(&[1.0, 3.0])]), Ok(Value::Real(12.0)));
 }
+
+#[test]
+fn elements_are_read_before_and_after_the_index() {
+    let with =
+        |body: &str| format!("def f (a : Array Real) (n : Int) : Array Real = let b = map_array exp a in {body}");
+    for body in [
+        "[| if i == 0 then 2.5 else b[i - 1] for i < length b |]",
+        "[| if i < 1 then 2 else b[i - 1] * to_real i for i < length a |]",
+        "[| b[i - 1] for i in 1 .. length b |]",
+        "[| b[i - 3] for i in 3 .. length b |]",
+        "[| b[i + 1] for i < length b - 1 |]",
+        "[| b[i + 1] for i < length b - 2 |]",
+        "[| b[i] for i < length b - 1 |]",
+        "[| if i == 0 then b[0] else b[i] * to_real i for i < length b |]",
+    ] {
+        let text = with(body);
+        assert_eq!(built(&text), 1, "{body}");
+        for values in [&[][..], &[0.5], &[0.5, 2.0], &[0.5, 2.0, -1.0, 0.25, 3.0]] {
+            // The same with the array, which is read once more.
+            let made = with(&format!("if n > 0 && b[n] > 0 then b else {body}"));
+            let args = [reals(values), Value::Int(0)];
+            assert_eq!(run(&text, &args), run(&made, &args), "{body}");
+        }
+    }
+    for body in [
+        // Not all of the elements are there, or nobody knows.
+        "[| b[i - 2] for i in 1 .. length b |]",
+        "[| b[i + 1] for i < length b |]",
+        "[| b[i + 2] for i < length b - 1 |]",
+        "[| b[i + 1] for i < n - 1 |]",
+        "[| b[i + n] for i < length b |]",
+        // Some are computed twice.
+        "[| b[i - 1] + b[i] for i in 1 .. length b |]",
+    ] {
+        assert_eq!(built(&with(body)), 2, "{body}");
+    }
+    // What may trap is computed, as far as it goes.
+    let text = "def f (a : Array Real) : Array Real =
+        let b = map_array (\\x -> if x > 5 then error \"map\" else x) a in
+        [| if i == 0 then a[0] else b[i - 1] for i < length b |]";
+    assert_eq!(built(text), 2);
+    traps_with(text, &[reals(&[1.0, 6.0])], "map");
+    // Contributions to an element of `a` would come in another order.
+    let text = "def f (a : Array Real) : Array Real =
+        let b = map_array exp a in [| if i == 0 then 1 else a[i] * b[i - 1] for i < length b |]";
+    assert_eq!(built(text), 2);
+    let text = "def f (a : Array Real) : Array Real =
+        let b = map_array exp a in [| if i == 0 then a[0] else b[i - 1] for i < length b |]";
+    assert_eq!(built(text), 2);
+    let text = "def f (a : Array Real) : Array Real =
+        let b = map_array exp a in [| if i == 0 then 1 else a[i - 1] * b[i - 1] for i < length b |]";
+    assert_eq!(built(text), 1);
+}
+
+#[test]
+fn arrays_with_a_first_element_of_their_own_are_fused() {
+    let differences = "let b = [| if i == 0 then a[0] else a[i] - a[i - 1] for i < length a |] in";
+    for (body, arrays) in [
+        ("loop s = 0.0 for i < length b do if i == 0 then b[0] * 2 else s * s + b[i]", 0),
+        ("loop s = 0.0 for i in 1 .. length b do s * s + b[i]", 0),
+        ("loop s = 0.0 for i in 2 .. length b do s * s + b[i - 1]", 0),
+        ("loop s = 0.0 for i in 1 .. length b do s * s + b[i - 1]", 1),
+    ] {
+        let text = format!("def f (a : Array Real) : Real = {differences} {body}");
+        assert_eq!(built(&text), arrays, "{body}");
+        for values in [&[][..], &[3.0], &[3.0, 5.0], &[3.0, 5.0, 4.0, -1.0]] {
+            let made = format!("def f (a : Array Real) : Real = {differences} {body} + 0 * sum_array b");
+            assert_eq!(run(&text, &[reals(values)]), run(&made, &[reals(values)]), "{body}");
+        }
+    }
+}

@@ -545,7 +545,19 @@ impl Writer {
         let inner = if long { 1 } else { depth };
         let init = self.expr(ty, inner);
         let annotation = format!(" : {}", show(ty));
-        match self.dice.u8(..5) {
+        match self.dice.u8(..6) {
+            5 => {
+                let from = self.dice.i64(-1..2);
+                let mark = self.scope.len();
+                let (acc, i) = (self.bind(ty.clone()), self.bind(Int));
+                let condition = self.of_first_round(&i, from);
+                let (then, other) = (self.expr(ty, inner), self.expr(ty, inner));
+                self.scope.truncate(mark);
+                format!(
+                    "(loop {acc}{annotation} = {init} for {i} in {from} .. {count} do \
+                     if {condition} then {then} else {other})"
+                )
+            }
             0 => {
                 let other = self.expr(&Real, inner);
                 let mark = self.scope.len();

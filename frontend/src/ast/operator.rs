@@ -1,5 +1,7 @@
 //! Operators.
 
+use std::cmp::Ordering;
+
 /// A binary operator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BinaryOp {
@@ -87,6 +89,18 @@ impl Comparison {
             Comparison::LessEqual => "<=",
             Comparison::Greater => ">",
             Comparison::GreaterEqual => ">=",
+        }
+    }
+
+    /// Whether it holds between operands of which the left one is less than, equal to or greater than the right one.
+    pub(crate) fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Comparison::Equal => ordering.is_eq(),
+            Comparison::NotEqual => ordering.is_ne(),
+            Comparison::Less => ordering.is_lt(),
+            Comparison::LessEqual => ordering.is_le(),
+            Comparison::Greater => ordering.is_gt(),
+            Comparison::GreaterEqual => ordering.is_ge(),
         }
     }
 }

@@ -152,8 +152,26 @@ impl Lowerer<'_> {
         let room = self.room(expr, range.from, range.to, [from, to]);
         let room = self.cells(expr, range, room, array.width());
         let builder = self.build(expr, array, room);
-        self.repeat_between(expr, range.index, [from, to], |lowerer| lowerer.push(array, builder, collect.body));
-        self.end_loop(expr);
+        let rest = |lowerer: &mut Self, from| {
+            lowerer.repeat_between(expr, range.index, [from, to], |lowerer| {
+                lowerer.push(array, builder, collect.body);
+            });
+            lowerer.end_loop(expr);
+        };
+        match collect.first {
+            None => rest(self, from),
+            Some(first) => {
+                let (any, none) = (self.out.new_label(), self.out.new_label());
+                let ends = [from, to].map(|end| self.registers.reg(end));
+                self.branch_less(expr, ends, any, none);
+                self.in_branch(any, |lowerer| {
+                    lowerer.push(array, builder, first);
+                    let second = lowerer.next_index(range.from, from);
+                    rest(lowerer, second);
+                });
+                self.bind(none);
+            }
+        }
         self.finish(expr, builder, dst)
     }
 
@@ -202,6 +220,20 @@ impl Lowerer<'_> {
         self.registers.release(width);
         self.registers.release(count);
         Held::Temp(cells, ValueType::Int)
+    }
+
+    /// The index after one that isn't the greatest integer.
+    fn next_index(&mut self, index: ExprId, held: Held) -> Held {
+        if let &ExprKind::Int(index_value) = self.kind(index) {
+            return self.constant(index, Constant::int(index_value + 1));
+        }
+        let one = self.constant(index, Constant::int(1));
+        let args = [held, one].map(|operand| self.registers.reg(operand));
+        let next = self.registers.allocate(ValueType::Int, &mut self.out);
+        self.emit_regs(index, Op::IAdd, next, &args);
+        self.registers.release(one);
+        self.registers.release(held);
+        Held::Temp(next, ValueType::Int)
     }
 
     fn build(&mut self, place: ExprId, array: ArrayType, room: Held) -> Held {

@@ -117,6 +117,9 @@ impl Lowerer<'_> {
                 }
                 ExprKind::Collect(array, collect) => {
                     operands.push(collect.range.to);
+                    if let (Some(_), &ExprKind::Int(from)) = (collect.first, self.kind(collect.range.from)) {
+                        self.hoist(expr, Constant::int(from + 1));
+                    }
                     self.hoist(expr, Constant::int(1));
                     if array.width() > 1 {
                         self.hoist(expr, Constant::int(array.width().into()));

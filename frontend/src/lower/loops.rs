@@ -112,12 +112,12 @@ impl Lowerer<'_> {
         let one = self.constant(place, Constant::int(1));
         let step = self.registers.reg(one);
         let (head, exit) = (self.out.new_label(), self.out.new_label());
-        self.branch_less(place, index, bound, head, exit);
+        self.branch_less(place, [index, bound], head, exit);
         self.registers.define(var, index, true);
         self.in_loop(head, |lowerer| {
             body(lowerer);
             lowerer.emit_regs(place, Op::IAdd, index, &[index, step]);
-            lowerer.branch_less(place, index, bound, head, exit);
+            lowerer.branch_less(place, [index, bound], head, exit);
         });
         self.bind(exit);
         self.registers.detach(var);
@@ -126,10 +126,11 @@ impl Lowerer<'_> {
         self.registers.release(to);
     }
 
-    fn branch_less(&mut self, place: ExprId, index: Reg, bound: Reg, head: Label, exit: Label) {
+    /// Continues at one label if the first integer is less than the second one, or else at the other.
+    pub(super) fn branch_less(&mut self, place: ExprId, operands: [Reg; 2], less: Label, other: Label) {
         let cond = self.registers.allocate(ValueType::Int, &mut self.out);
-        self.emit_regs(place, Op::ILt, cond, &[index, bound]);
-        self.branch(place, cond, head, exit);
+        self.emit_regs(place, Op::ILt, cond, &operands);
+        self.branch(place, cond, less, other);
         self.registers.free(cond, ValueType::Int);
     }
 

@@ -3,7 +3,10 @@
 //! `sum_array (zip_array (*) xs ys)` is, once it was inlined, a builder that counts from 0 and a loop that counts up to
 //! the array's length and reads one element per iteration. The expression for the element takes the place of the read,
 //! and the builder's count that of the length. A loop that begins with the first element and counts from 1, as that of
-//! `minimum_array` does, gets a copy of a small expression before it.
+//! `minimum_array` does, gets a copy of a small expression before it. A builder of which the first round was taken out
+//! (`peel.rs`) has an expression for the first element, which goes there instead. A loop may also read at a constant
+//! distance from its index, if that is always inside of the array: there, the builder's index is bound to the loop's
+//! with the distance added.
 //!
 //! The elements are computed and combined in the order in which they were before. What changes is when: the expression
 //! for an element comes after what stands between builder and loop, and after what the loop did with the elements
@@ -21,10 +24,10 @@
 //! Chains are fused in rounds: in one round a builder either takes elements in or is taken in, so that each round
 //! halves them.
 
-mod copies;
 mod facts;
 mod survey;
 
+use super::copies;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, TypeLists, Var};
 use crate::limits::{Count, Meter};
 use crate::source::Span;
@@ -104,23 +107,26 @@ fn choose<'s>(survey: &'s Survey, body: &Body, meter: &Meter) -> Vec<Fusion<'s>>
 /// How an array can be fused, if nobody can tell.
 fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) -> Option<Fusion<'s>> {
     let ExprKind::Collect(_, collect) = &body.exprs[made.collect].kind else { return None };
-    let element = collect.body;
-    let size = survey.size(element);
+    let elements = || collect.first.into_iter().chain([collect.body]);
+    let size = elements().map(|element| survey.size(element)).sum();
     if made.escapes || size > NODES_MAX || !meter.steps(size) {
         return None;
     }
-    let is_harmless = !survey.may_trap(element);
+    let is_harmless = !elements().any(|element| survey.may_trap(element));
+    // A first element that has an expression of its own isn't copied.
     let (first, each) = match &made.reads[..] {
         [] => (None, None),
         [each] => (None, Some(each)),
-        [first, each] if size <= COPIED_NODES_MAX => (Some(first), Some(each)),
+        [first, each] if collect.first.is_some() || size <= COPIED_NODES_MAX => (Some(first), Some(each)),
         _ => return None,
     };
     let Some(each) = each else { return is_harmless.then_some(Fusion { made, first: None, each: None }) };
-    let Which::Each { repeat, index, from } = each.which else { return None };
+    let Which::Each { repeat, index, shift, from, is_to_end } = each.which else { return None };
     let is_whole = match first {
-        None => from == 0,
-        Some(first) if first.which == Which::First && from == 1 => true,
+        // The expression that is left isn't that of the first element.
+        None if from == 0 && collect.first.is_some() => return None,
+        None => from == 0 && is_to_end,
+        Some(first) if first.which == Which::First && from == 1 => is_to_end,
         Some(_) => return None,
     };
     let after = survey.extents[made.value].1;
@@ -134,8 +140,10 @@ fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) ->
             return None;
         }
     }
-    let moved = Moved { survey, body, element, at: collect.range.index, array: made.array, made: after, index, meter };
-    moved.keeps_sums(to).then_some(Fusion { made, first, each: Some((each, repeat, index)) })
+    let (at, array) = (collect.range.index, made.array);
+    let mut moved =
+        elements().map(|element| Moved { survey, body, element, at, array, made: after, index, shift, meter });
+    moved.all(|moved| moved.keeps_sums(to)).then_some(Fusion { made, first, each: Some((each, repeat, index)) })
 }
 
 /// An element that is to be moved into a loop.
@@ -148,8 +156,9 @@ struct Moved<'m> {
     /// The array, and where it is there.
     array: Var,
     made: Place,
-    /// The loop's index.
+    /// The loop's index, and what is added to it where the array is read.
     index: Var,
+    shift: i64,
     meter: &'m Meter,
 }
 
@@ -188,7 +197,9 @@ impl Moved<'_> {
         match (own, other) {
             (Load::Cell(..), Load::Field) | (Load::Field, Load::Cell(..)) => true,
             (Load::Cell(a, i), Load::Cell(b, j)) => {
-                let is_same_place = i == Some(self.at) && j == Some(self.index);
+                let is_same_place = i.zip(j).is_some_and(|((i, by), (j, other_by))| {
+                    i == self.at && j == self.index && by.checked_add(self.shift) == Some(other_by)
+                });
                 is_same_place || a.zip(b).is_some_and(|(a, b)| self.are_different(a, b))
             }
             // What nothing but the array has is of no concern.
@@ -211,7 +222,8 @@ impl Moved<'_> {
         }
         match (own_origin, other_origin) {
             _ if own == other => false,
-            (Origin::Fresh, Origin::Fresh | Origin::Param) | (Origin::Param, Origin::Fresh) => true,
+            (Origin::Fresh, Origin::Fresh) => true,
+            (Origin::Fresh | Origin::Local, Origin::Param) | (Origin::Param, Origin::Fresh | Origin::Local) => true,
             // What was there before an array was made is another one.
             (Origin::Fresh, _) => other_place < own_place,
             (_, Origin::Fresh) => own_place < other_place,
@@ -271,11 +283,7 @@ impl Fuser<'_> {
             }
         };
         for &(length, _) in &made.lengths {
-            self.body.exprs[length].kind = match atom {
-                Atom::Var(var) => ExprKind::Var(var),
-                Atom::Int(count) => ExprKind::Int(count),
-                Atom::Real(_) => unreachable!("counts are integers"),
-            };
+            self.body.exprs[length].kind = atom.kind();
         }
         binding
     }
@@ -284,18 +292,28 @@ impl Fuser<'_> {
     fn element(&mut self, fusion: &Fusion) {
         let Some((each, _, index)) = fusion.each else { return };
         let ExprKind::Collect(_, collect) = &self.body.exprs[fusion.made.collect].kind else { return };
-        let (element, at) = (collect.body, collect.range.index);
+        let (own_first, element, at) = (collect.first, collect.body, collect.range.index);
         if let Some(first) = fusion.first {
-            let (from, to) = self.survey.extents[element];
-            let nodes = &self.survey.order[from..=to];
-            self.meter.nodes(Count::Code, nodes.len());
-            let copy = copies::copy(self.body, nodes, at, 0);
+            let copy = own_first.unwrap_or_else(|| {
+                let (from, to) = self.survey.extents[element];
+                let nodes = &self.survey.order[from..=to];
+                self.meter.nodes(Count::Code, nodes.len());
+                let copies = copies::copy(self.body, nodes, &HashMap::from([(at, Atom::Int(0))]));
+                *copies.last().expect("an expression has nodes")
+            });
             self.body.exprs[first.expr].kind = ExprKind::Block(Box::default(), copy);
         }
-        for &place in &self.survey.uses[at] {
-            self.body.exprs[self.survey.order[place]].kind = ExprKind::Var(index);
+        let ExprKind::Element(_, [_, read_at]) = self.body.exprs[each.expr].kind else { return };
+        let is_plain = matches!(self.body.exprs[read_at].kind, ExprKind::Var(var) if var == index);
+        let mut bindings = Vec::new();
+        if is_plain {
+            for &place in &self.survey.uses[at] {
+                self.body.exprs[self.survey.order[place]].kind = ExprKind::Var(index);
+            }
+        } else {
+            bindings.push(Binding { vars: Box::new([at]), value: read_at });
         }
-        self.body.exprs[each.expr].kind = ExprKind::Block(Box::default(), element);
+        self.body.exprs[each.expr].kind = ExprKind::Block(bindings.into(), element);
     }
 
     /// Takes builders that were fused out of a block; the tests that were around them stay.

@@ -150,6 +150,7 @@ impl Hoister<'_> {
             ExprKind::Collect(_, collect) => {
                 self.visit(collect.range.from);
                 self.visit(collect.range.to);
+                collect.first.into_iter().for_each(|first| self.visit(first));
                 self.before.push(Vec::new());
                 self.define(&[collect.range.index]);
                 self.visit(collect.body);

@@ -522,6 +522,7 @@ impl Sharer<'_> {
             }
             ExprKind::Collect(_, collect) => {
                 self.exprs(&[collect.range.from, collect.range.to]);
+                collect.first.into_iter().for_each(|first| self.branch(first));
                 self.define(&[collect.range.index]);
                 self.branch(collect.body);
             }

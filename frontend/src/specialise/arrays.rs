@@ -17,7 +17,7 @@ impl Elaborator<'_, '_> {
         let range = self.range(generator, &mut before, &mut inside, span);
         let body = self.expr(element);
         let body = self.block(inside, body);
-        let collect = Box::new(Collect { range, body });
+        let collect = Box::new(Collect { range, first: None, body });
         let value = self.make(ExprKind::Collect(self.array_type(ty), collect), ty, span);
         self.block(before, value)
     }

@@ -65,7 +65,7 @@ impl Elaborator<'_, '_> {
         let body = self.apply(f, vec![at], element, span);
         let body = self.materialised(body).expr;
         let range = Range { index, from: from.expr, to: to.expr };
-        let collect = Box::new(Collect { range, body });
+        let collect = Box::new(Collect { range, first: None, body });
         self.make_plain(ExprKind::Collect(self.array_type(array), collect), array, span)
     }
 }

@@ -237,12 +237,9 @@ impl Function<'_, '_> {
         }
         let object = self.reference(array.0);
         // In the rounds of a group the index is inside, and addresses are counted from that of the first round.
-        let group = self.group.filter(|group| group.index == index.0);
-        let (index, round) = match group {
-            Some(group) => (group.first, group.round),
-            None => (self.int(index.0), 0),
-        };
-        if group.is_none() {
+        let near = self.near_first(index.0);
+        let (index, by) = near.unwrap_or_else(|| (self.int(index.0), 0));
+        if near.is_none() {
             let len = self.len(array.0);
             let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
             self.trap_if(outside, |this| {
@@ -251,7 +248,7 @@ impl Function<'_, '_> {
         }
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
         let place = self.emit.b.ins().iadd(object, offset);
-        (place, cell(ARRAY_HEADER + round))
+        (place, cell(ARRAY_HEADER) + 8 * by as i32)
     }
 
     /// Reads the primal of an element of an array of reals.

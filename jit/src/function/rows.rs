@@ -22,9 +22,9 @@ struct Place {
     array: u16,
     /// It is this, and so many elements more.
     from: Value,
-    offset: usize,
+    offset: i64,
     /// How many elements of the row there are from here on.
-    left: usize,
+    left: i64,
 }
 
 /// The places that are known.
@@ -46,9 +46,8 @@ impl Function<'_, '_> {
     pub(super) fn row(&mut self, dst: IntReg, array: RefReg, index: IntReg, width: u32) {
         let width = i64::from(width);
         // In the rounds of a group the index is inside, and places are counted from that of the first round.
-        let group = self.group.filter(|group| group.index == index.0);
-        let (from, offset) = match group {
-            Some(group) => (self.emit.b.ins().imul_imm_s(group.first, width), group.round as i64 * width),
+        let (from, offset) = match self.near_first(index.0) {
+            Some((first, by)) => (self.emit.b.ins().imul_imm_s(first, width), by * width),
             None => {
                 let (index, len) = (self.int(index.0), self.len(array.0));
                 let beyond = self.emit.int(BEYOND);
@@ -65,8 +64,7 @@ impl Function<'_, '_> {
         };
         let place = self.emit.b.ins().iadd_imm_s(from, offset);
         self.set_int(dst.0, place);
-        let (offset, left) = (offset as usize, width as usize);
-        self.rows.0.push(Place { register: dst.0, array: array.0, from, offset, left });
+        self.rows.0.push(Place { register: dst.0, array: array.0, from, offset, left: width });
     }
 
     /// Where an element stands that is known to be inside: address and offset.
@@ -74,7 +72,7 @@ impl Function<'_, '_> {
         let place = self.rows.of(index.0, array.0)?;
         let object = self.reference(array.0);
         let bytes = self.emit.b.ins().ishl_imm_u(place.from, 3);
-        Some((self.emit.b.ins().iadd(object, bytes), cell(ARRAY_HEADER + place.offset)))
+        Some((self.emit.b.ins().iadd(object, bytes), cell(ARRAY_HEADER) + 8 * place.offset as i32))
     }
 
     /// Notes what an instruction does to the places that are known, before it is written.
@@ -86,15 +84,19 @@ impl Function<'_, '_> {
             Inst::IAdd { dst, a, b } => {
                 let constants = &self.constants;
                 let step = |from: IntReg, by: IntReg| {
-                    let by = usize::try_from(*constants.get(&by.0)?).ok()?;
-                    Some((from, by))
+                    let by = *constants.get(&by.0)?;
+                    (by >= 0).then_some((from, by))
                 };
                 let moved = step(a, b).or_else(|| step(b, a));
                 let places = self.rows.0.iter().filter_map(|place| {
                     let (from, by) = moved?;
                     let inside = place.register == from.0 && by < place.left;
-                    let (offset, left) = (place.offset + by, place.left.wrapping_sub(by));
-                    inside.then_some(Place { register: dst.0, offset, left, ..*place })
+                    inside.then(|| Place {
+                        register: dst.0,
+                        offset: place.offset + by,
+                        left: place.left - by,
+                        ..*place
+                    })
                 });
                 places.collect()
             }

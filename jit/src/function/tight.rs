@@ -1,9 +1,9 @@
 //! Tight loops: no reference changes in them and nothing allocates, so that arrays, their lengths and builders are
 //! loaded once, in a block of its own before the loop's head.
 //!
-//! A *counted* one reads elements at an index that counts up by one to a bound. Where the bound, the arrays' lengths,
-//! fuel and the slab of tape leave room for it, it runs [`GROUP`] rounds at a time that test nothing of that, and the
-//! rest as any other loop: what each round does, and in which order, is the same.
+//! A *counted* one reads elements at an index that counts up by one to a bound, or near it. Where the bound, the
+//! arrays' lengths, fuel and the slab of tape leave room for it, it runs [`GROUP`] rounds at a time that test nothing
+//! of that, and the rest as any other loop: what each round does, and in which order, is the same.
 
 use super::{Function, cell};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -18,6 +18,8 @@ use std::ops::RangeInclusive;
 
 /// Rounds of a counted loop that run together.
 const GROUP: i64 = 4;
+/// Elements are so near to the index at most.
+const NEAR_MAX: i64 = 1 << 10;
 /// A round of a counted loop has at most so many instructions.
 const COUNTED_MAX: u32 = 40;
 
@@ -30,8 +32,10 @@ struct Counted {
     step: Position,
     /// The integer register that it counts to.
     bound: u16,
-    /// The arrays that are read at the index, and how many elements are a row.
-    arrays: Vec<(u16, u32)>,
+    /// The arrays that are read at the index or so far from it, and how many elements are a row.
+    arrays: Vec<(u16, i64, u32)>,
+    /// The integer registers that hold the index, with what is added to it, until the next round.
+    near: BTreeMap<u16, i64>,
     /// The integer register that says whether there is another round.
     condition: u16,
     /// Where the loop leads to.
@@ -63,11 +67,9 @@ pub(super) struct GroupRound {
     pub(super) first_len: Value,
     /// How many elements the group has pushed so far.
     pub(super) pushed: usize,
-    /// The integer register that counts, until the round counts.
-    pub(super) index: u16,
-    /// Its value in the first round. All arrays that are read at the index have room for the group.
+    /// The index in the first round. All arrays that are read at the index have room for the group.
     pub(super) first: Value,
-    /// The number of the round: in it, the register is so much more.
+    /// The number of the round: in it, the index is so much more.
     pub(super) round: usize,
 }
 
@@ -234,8 +236,24 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
     if !counts_by_one || step_at > test_at || writes(bound).next().is_some() {
         return None;
     }
-    let mut arrays = Vec::new();
+    let (mut arrays, mut near) = (Vec::new(), BTreeMap::from([(index.0, 0)]));
+    // Indices of other elements; that of one may be set later in the round.
+    let mut others = BTreeSet::new();
     for (at, inst) in code.iter().enumerate() {
+        let shift = match *inst {
+            Inst::IAdd { dst, a, b } if a == index => constants.get(&b.0).map(|&by| (dst, by)),
+            Inst::IAdd { dst, a, b } if b == index => constants.get(&a.0).map(|&by| (dst, by)),
+            Inst::ISub { dst, a, b } if a == index => constants.get(&b.0).map(|&by| (dst, by.saturating_neg())),
+            _ => None,
+        };
+        if let Some((register, by)) = shift
+            && at < step_at
+            && (-NEAR_MAX..=NEAR_MAX).contains(&by)
+            && only(register).is_some()
+            && !others.contains(&register.0)
+        {
+            near.insert(register.0, by);
+        }
         let (array, read_at, width) = match *inst {
             Inst::Elem { array, index, .. }
             | Inst::PrimalElem { array, index, .. }
@@ -243,11 +261,10 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
             Inst::Row { array, index, width, .. } => (array, index, width),
             _ => continue,
         };
-        if read_at == index {
-            if at > step_at {
-                return None;
-            }
-            arrays.push((array.0, width));
+        match near.get(&read_at.0) {
+            Some(_) if at > step_at && read_at == index => return None,
+            Some(&by) => arrays.push((array.0, by, width)),
+            None => _ = others.insert(read_at.0),
         }
     }
     let step = Position(start.0 + step_at as u32);
@@ -262,7 +279,7 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
     if pushed > 0 && builder(stream, start, end).is_none() || arrays.is_empty() && pushed == 0 {
         return None;
     }
-    Some(Counted { index, step, bound, arrays, condition, exit, cost, site, trail, pushed })
+    Some(Counted { index, step, bound, arrays, near, condition, exit, cost, site, trail, pushed })
 }
 
 fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
@@ -345,21 +362,24 @@ impl Function<'_, '_> {
     /// Writes the part of a counted loop that runs rounds in groups, from the block before the loop. `head` decides
     /// before each round whether there is room for a group. The current block then is the one of single rounds.
     fn groups(&mut self, tight: &TightLoop, counted: &Counted, head: Block) {
-        // The index stays below this minus a group's length; it counts up, so only its first value can be negative.
+        // The index stays below this minus a group's length; it counts up, so only its first value can be
+        // less than that of the first elements.
         let bound = self.int(counted.bound);
-        let rows = |this: &mut Self, &(array, width): &(u16, u32)| {
-            let len = this.len(array);
-            if width == 1 { len } else { this.emit.b.ins().udiv_imm_u(len, i64::from(width)) }
-        };
-        let lens: Vec<Value> = counted.arrays.iter().map(|read| rows(self, read)).collect();
-        let limit = lens.into_iter().fold(bound, |limit, len| self.emit.b.ins().smin(limit, len));
+        let mut limit = bound;
+        for &(array, by, width) in &counted.arrays {
+            let len = self.len(array);
+            let rows = if width == 1 { len } else { self.emit.b.ins().udiv_imm_u(len, i64::from(width)) };
+            let end = if by == 0 { rows } else { self.emit.b.ins().iadd_imm_s(rows, -by) };
+            limit = self.emit.b.ins().smin(limit, end);
+        }
         let zero = self.emit.int(0);
         let limit = self.emit.b.ins().smax(limit, zero);
         let limit = self.emit.b.ins().iadd_imm_s(limit, 1 - GROUP);
         let first = self.int(counted.index);
-        let negative = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, first, 0);
+        let least = counted.arrays.iter().map(|&(_, by, _)| -by).fold(0, i64::max);
+        let before = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, first, least);
         let never = self.emit.int(i64::MIN);
-        let limit = self.emit.select(negative, never, limit);
+        let limit = self.emit.select(before, never, limit);
         self.emit.b.ins().jump(head, &[]);
 
         let (group, single) = (self.emit.b.create_block(), self.emit.b.create_block());
@@ -390,8 +410,7 @@ impl Function<'_, '_> {
         self.emit.b.switch_to_block(group);
         for round in 0..GROUP {
             let pushed = round as usize * counted.pushed;
-            self.group =
-                Some(GroupRound { first_len, pushed, index: counted.index, first: index, round: round as usize });
+            self.group = Some(GroupRound { first_len, pushed, first: index, round: round as usize });
             for at in tight.start.to(tight.end) {
                 self.at = at;
                 if at == counted.step {
@@ -425,6 +444,14 @@ impl Function<'_, '_> {
         self.at = tight.start;
         self.rows.forget();
         self.emit.b.switch_to_block(single);
+    }
+
+    /// How far from the group's first index the element is that a register is the index of, in the rounds of a group.
+    pub(super) fn near_first(&self, index: u16) -> Option<(Value, i64)> {
+        let group = self.group?;
+        let counted = self.inside.as_ref()?.counted.as_ref()?;
+        let by = counted.near.get(&index)?;
+        Some((group.first, by + group.round as i64))
     }
 
     /// The block that a jump from here goes to: the next round of a tight loop loads nothing again.

@@ -87,10 +87,19 @@ impl Writer {
 
     pub(super) fn array(&mut self, element: &Ty, depth: u32) -> String {
         let f = |from: Ty| function(&[from], element.clone());
-        match self.dice.u8(..9) {
+        match self.dice.u8(..10) {
             0 => {
                 let parts: Vec<String> = (0..self.dice.usize(1..4)).map(|_| self.expr(element, depth)).collect();
                 format!("[| {} |]", parts.join(", "))
+            }
+            9 => {
+                let (from, count) = (self.dice.i64(-1..2), self.count(depth));
+                let body = self.with(&Int, |writer, i| {
+                    let condition = writer.of_first_round(i, from);
+                    let (then, other) = (writer.expr(element, depth), writer.expr(element, depth));
+                    format!("if {condition} then {then} else {other} for {i} in {from} .. {count}")
+                });
+                format!("[| {body} |]")
             }
             1 => {
                 let count = self.count(depth);
@@ -136,11 +145,46 @@ impl Writer {
         array
     }
 
+    /// A condition that mostly has another outcome in a loop's first round than in all others.
+    pub(super) fn of_first_round(&mut self, index: &str, from: i64) -> String {
+        let (bound, index) = match self.dice.u8(..6) {
+            0 => (from + 1, index.to_owned()),
+            1 => (from - 1, format!("{index} - 1")),
+            2 => (from - 1, index.to_owned()),
+            _ => (from, index.to_owned()),
+        };
+        // Behind the veil nobody knows the bound.
+        let bound = if self.veil.is_some() { format!("({bound} * one)") } else { format!("({bound})") };
+        let comparison = self.dice.pick(&["==", "!=", "<", "<=", ">", ">="]);
+        let test = match self.dice.bool() {
+            true => format!("{index} {comparison} {bound}"),
+            false => format!("{bound} {comparison} {index}"),
+        };
+        match self.dice.u8(..5) {
+            0 => format!("({test} && {})", self.expr(&Bool, 1)),
+            1 => format!("({test} || {})", self.expr(&Bool, 1)),
+            2 => format!("not ({test})"),
+            _ => test,
+        }
+    }
+
     /// A real that is made of an array that nothing else reads: the compiler may leave the array out.
     pub(super) fn taken_at_once(&mut self, depth: u32) -> String {
         let (array, a) = (self.made_at_once(depth), self.fresh());
-        match self.dice.u8(..8) {
+        match self.dice.u8(..9) {
             0 => format!("(tanh (sum_array {array}))"),
+            8 => {
+                // What reads the elements before or after those of its own index.
+                let (shift, end) = self.dice.pick(&[("- 1", ""), ("+ 1", " - 1"), ("+ 1", " - 2")]);
+                let condition = self.dice.pick(&["== 0", "< 1", "- 1 < 0"]);
+                let body = self.with(&Int, |writer, i| {
+                    let (first, factor) = (writer.expr(&Real, depth), writer.expr(&Real, depth));
+                    format!(
+                        "if {i} {condition} then {first} else {a}[{i} {shift}] * {factor} for {i} < length {a}{end}"
+                    )
+                });
+                format!("(let {a} = {array} in tanh (sum_array [| {body} |]))")
+            }
             1 => {
                 let (f, g) = (self.dice.pick(&["minimum_array", "maximum_array"]), self.expr(&Real, depth));
                 format!("(let {a} = {array} in if length {a} == 0 then {g} else {f} {a})")

@@ -1,14 +1,15 @@
 //! What array fusion has to know of a function: the order of evaluation, what may trap, what derivatives flow to, and
 //! the arrays that are made and read.
 
+mod indices;
+
 use super::facts::{Count, Facts};
 use crate::arena::Table;
-use crate::core::{Body, Comparison, ExprId, ExprKind, Function, Iteration, Range, TypeLists, Var};
+use crate::core::{Body, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
 use crate::limits::Meter;
 use dualvm_vm::module::ValueType;
+use indices::{Elements, Indices};
 
-/// So many conditions joined by `&&` are looked at.
-const CONDITIONS_MAX: usize = 16;
 /// So many branches around a place are looked at.
 const BRANCHES_MAX: usize = 8;
 /// A value is looked for behind at most so many blocks and tests.
@@ -45,8 +46,8 @@ pub(super) struct Survey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Load {
     /// A load from an array whose elements have reals, in objects that no other array has: the array and the index,
-    /// where they are variables.
-    Cell(Option<Var>, Option<Var>),
+    /// where they are variables, and what is added to the index.
+    Cell(Option<Var>, Option<(Var, i64)>),
     /// A load from another object.
     Field,
     /// Something that may load anything.
@@ -58,6 +59,8 @@ pub(super) enum Load {
 pub(super) enum Origin {
     /// It was made where the variable is bound.
     Fresh,
+    /// It was made since the function was called.
+    Local,
     /// It was there when the function was called.
     Param,
     Unknown,
@@ -102,8 +105,8 @@ pub(super) struct Read {
 pub(super) enum Which {
     /// The first one.
     First,
-    /// One in each iteration of a loop, in order, from an index.
-    Each { repeat: ExprId, index: Var, from: i64 },
+    /// One in each iteration of a loop, in order, from one of them: that at the loop's index with something added.
+    Each { repeat: ExprId, index: Var, shift: i64, from: i64, is_to_end: bool },
 }
 
 impl Survey {
@@ -130,6 +133,8 @@ impl Survey {
             facts: Facts::new(vars),
             made: Table::filled(None, vars),
             ranges: Table::filled(None, vars),
+            shifts: Table::filled(None, vars),
+            values: values(function, meter),
             is_length: Table::filled(false, vars),
             loops: Vec::new(),
             branches: Vec::new(),
@@ -190,6 +195,30 @@ fn unwrapped(body: &Body, expr: ExprId) -> ExprId {
     expr
 }
 
+/// One of the values of an expression, where it has a node of its own.
+fn part_of(body: &Body, expr: ExprId, at: usize, count: usize) -> Option<ExprId> {
+    match &body.exprs[unwrapped(body, expr)].kind {
+        _ if count == 1 => Some(expr),
+        ExprKind::Values(parts) if parts.len() == count => Some(parts[at]),
+        _ => None,
+    }
+}
+
+/// What variables are bound to, one by one.
+fn values(function: &Function, meter: &Meter) -> Table<Var, Option<ExprId>> {
+    let mut values = Table::filled(None, function.body.vars.len());
+    for expr in crate::inline::all_nodes(function, meter) {
+        if let ExprKind::Block(bindings, _) = &function.body.exprs[expr].kind {
+            for binding in bindings {
+                if let [var] = *binding.vars {
+                    values[var] = Some(binding.value);
+                }
+            }
+        }
+    }
+    values
+}
+
 pub(super) fn is_trap(body: &Body, expr: ExprId) -> bool {
     matches!(body.exprs[expr].kind, ExprKind::Trap(_))
 }
@@ -213,14 +242,6 @@ struct Nonempty {
     traps: u32,
 }
 
-/// A range that an index runs through.
-#[derive(Clone, Copy)]
-struct Indices {
-    /// The first one, if that is known.
-    from: Option<i64>,
-    to: Option<Count>,
-}
-
 struct Walker<'w> {
     body: &'w Body,
     lists: &'w TypeLists,
@@ -231,6 +252,10 @@ struct Walker<'w> {
     made: Table<Var, Option<usize>>,
     /// The ranges of indices.
     ranges: Table<Var, Option<Indices>>,
+    /// The integers that are another one with a constant added.
+    shifts: Table<Var, Option<(Var, i64)>>,
+    /// What variables are bound to, one by one.
+    values: Table<Var, Option<ExprId>>,
     /// The integers that are lengths.
     is_length: Table<Var, bool>,
     /// What is around the current place, the outermost first.
@@ -343,6 +368,15 @@ impl Walker<'_> {
                     self.range(range);
                 }
                 self.define(&repeat.vars);
+                for (at, &var) in repeat.vars.iter().enumerate() {
+                    let (count, parts) = (repeat.vars.len(), [repeat.init, repeat.body]);
+                    let is_made_here = |&part: &ExprId| {
+                        part_of(body, part, at, count).is_some_and(|part| self.is_made_here(part, var))
+                    };
+                    if parts.iter().all(is_made_here) {
+                        self.survey.origins[var] = Origin::Local;
+                    }
+                }
                 self.loops.push(expr);
                 if let Iteration::While(cond) = repeat.iteration {
                     self.scoped(|walker| walker.expr(cond));
@@ -353,6 +387,9 @@ impl Walker<'_> {
             }
             ExprKind::Collect(_, collect) => {
                 self.range(collect.range);
+                if let Some(first) = collect.first {
+                    self.first(first, collect.range);
+                }
                 self.loops.push(expr);
                 self.scoped(|walker| walker.expr(collect.body));
                 self.loops.pop();
@@ -417,6 +454,7 @@ impl Walker<'_> {
         let own = self.facts.of_var(var);
         if self.body.vars[var] == ValueType::Int {
             self.is_length[var] = self.counts(value);
+            self.shifts[var] = self.shifted(value);
             if let Some(count) = self.count(value) {
                 self.facts.join(own, count);
             }
@@ -453,45 +491,11 @@ impl Walker<'_> {
         let ExprKind::Element(_, [array, _]) = self.body.exprs[value].kind else { return None };
         let made = &self.survey.made[self.made_in(array)?];
         let ExprKind::Collect(_, collect) = &self.body.exprs[made.collect].kind else { return None };
-        let element = unwrapped(self.body, collect.body);
-        let is_new = matches!(self.body.exprs[element].kind, ExprKind::Collect(..) | ExprKind::Pack(..));
-        is_new.then_some(made.array)
-    }
-
-    /// The count that an integer is, once it was walked.
-    fn count(&mut self, expr: ExprId) -> Option<Count> {
-        match &self.body.exprs[unwrapped(self.body, expr)].kind {
-            ExprKind::Int(value) => Some(self.facts.constant(*value)),
-            ExprKind::Var(var) if self.body.vars[*var] == ValueType::Int => Some(self.facts.of_var(*var)),
-            ExprKind::Length(_, array) => self.var(*array).map(|array| self.facts.of_var(array)),
-            _ => None,
-        }
-    }
-
-    /// Whether an integer can't be below 0.
-    fn counts(&self, expr: ExprId) -> bool {
-        match &self.body.exprs[unwrapped(self.body, expr)].kind {
-            ExprKind::Int(value) => *value >= 0,
-            ExprKind::Var(var) => self.is_length[*var],
-            ExprKind::Length(..) => true,
-            _ => false,
-        }
-    }
-
-    /// Walks the ends of a range, and notes what its index is.
-    fn range(&mut self, range: Range) {
-        self.expr(range.from);
-        let from = match self.body.exprs[range.from].kind {
-            ExprKind::Int(from) => Some(from),
-            _ => None,
+        let is_new = |element: ExprId| {
+            let element = &self.body.exprs[unwrapped(self.body, element)];
+            matches!(element.kind, ExprKind::Collect(..) | ExprKind::Pack(..))
         };
-        let end = from.filter(|&from| from >= 0).map(|_| range.to);
-        let outer = std::mem::replace(&mut self.end_of_range, end);
-        self.expr(range.to);
-        self.end_of_range = outer;
-        self.define(&[range.index]);
-        let to = self.count(range.to);
-        self.ranges[range.index] = Some(Indices { from, to });
+        collect.first.into_iter().chain([collect.body]).all(is_new).then_some(made.array)
     }
 
     /// Runs something, and forgets what was known only in there.
@@ -508,47 +512,6 @@ impl Walker<'_> {
         let result = self.scoped(walk);
         self.branches.pop();
         result
-    }
-
-    /// Notes what follows from a condition's being true, or being false.
-    fn assume(&mut self, cond: ExprId, holds: bool) {
-        let mut pending = vec![(cond, holds)];
-        for _ in 0..CONDITIONS_MAX {
-            let Some((cond, holds)) = pending.pop() else { return };
-            match (&self.body.exprs[cond].kind, holds) {
-                (ExprKind::Not(operand), _) => pending.push((*operand, !holds)),
-                (ExprKind::Block(_, value), _) => pending.push((*value, holds)),
-                (ExprKind::And(pair), true) | (ExprKind::Or(pair), false) => {
-                    pending.extend(pair.iter().map(|&part| (part, holds)));
-                }
-                (ExprKind::Compare(Comparison::Equal, [a, b]), true)
-                | (ExprKind::Compare(Comparison::NotEqual, [a, b]), false) => {
-                    let (a, b) = (self.count(*a), self.count(*b));
-                    if let (Some(a), Some(b)) = (a, b) {
-                        self.facts.join(a, b);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// The count whose being 0 a condition tells, whether that count can't be below 0, and what the condition is then.
-    fn emptiness(&mut self, cond: ExprId) -> Option<(Count, bool, bool)> {
-        let (mut cond, mut if_empty) = (cond, true);
-        for _ in 0..CONDITIONS_MAX {
-            match &self.body.exprs[cond].kind {
-                ExprKind::Not(operand) => (cond, if_empty) = (*operand, !if_empty),
-                ExprKind::Block(_, value) => cond = *value,
-                ExprKind::Compare(comparison @ (Comparison::Equal | Comparison::NotEqual), [count, zero]) => {
-                    let is_zero = matches!(self.body.exprs[*zero].kind, ExprKind::Int(0));
-                    let known = self.count(*count).filter(|_| is_zero)?;
-                    return Some((known, self.counts(*count), if_empty == (*comparison == Comparison::Equal)));
-                }
-                _ => return None,
-            }
-        }
-        None
     }
 
     fn choice(&mut self, [cond, then, other]: [ExprId; 3]) -> bool {
@@ -586,7 +549,7 @@ impl Walker<'_> {
             None => _ = self.expr(array),
         }
         self.expr(index);
-        let (var, index_var) = (self.var(array), self.var(index));
+        let (var, index_var) = (self.var(array), self.shifted(index));
         let is_within = var.is_some_and(|var| self.is_within(index, self.facts.of_var(var)));
         self.traps += u32::from(!is_within);
         let types = self.lists.get(self.body.exprs[expr].types);
@@ -600,17 +563,25 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether an index is at least 0 and less than a count.
-    fn is_within(&self, index: ExprId, count: Count) -> bool {
-        match &self.body.exprs[index].kind {
-            ExprKind::Var(index) => self.ranges[*index].is_some_and(|range| {
-                range.from.is_some_and(|from| from >= 0) && range.to.is_some_and(|to| self.facts.are_equal(to, count))
-            }),
-            ExprKind::Int(0) => self.branches.iter().rev().take(BRANCHES_MAX).any(|branch| {
-                branch.nonempty.is_some_and(|nonempty| nonempty.is_above && self.facts.are_equal(nonempty.count, count))
-            }),
-            _ => false,
+    /// Whether all arrays that an expression may be were made since the function was called, if that is so of those
+    /// that a variable holds.
+    fn is_made_here(&self, expr: ExprId, assumed: Var) -> bool {
+        let mut pending = vec![expr];
+        for _ in 0..WRAPPERS_MAX {
+            let Some(expr) = pending.pop() else { return true };
+            match self.body.exprs[unwrapped(self.body, expr)].kind {
+                ExprKind::Collect(..) | ExprKind::Pack(..) | ExprKind::ParallelMap(..) | ExprKind::Trap(_) => {}
+                ExprKind::If([_, then, other]) => pending.extend([then, other]),
+                ExprKind::Var(var) if var == assumed => {}
+                ExprKind::Var(var) if matches!(self.survey.origins[var], Origin::Fresh | Origin::Local) => {}
+                ExprKind::Var(var) => match self.values[var] {
+                    Some(value) => pending.push(value),
+                    None => return false,
+                },
+                _ => return false,
+            }
         }
+        pending.is_empty()
     }
 
     /// What a read of an array's elements is, if it is of one of the known kinds.
@@ -628,7 +599,8 @@ impl Walker<'_> {
         }
         let which = match (&self.loops[depth..], &self.body.exprs[index].kind) {
             ([], ExprKind::Int(0)) => Which::First,
-            (&[repeat], &ExprKind::Var(index)) => {
+            (&[repeat], _) => {
+                let Elements { index, shift, from, is_to_end } = self.elements(index, count)?;
                 let of_loop = match &self.body.exprs[repeat].kind {
                     ExprKind::Loop(repeat) => match repeat.iteration {
                         Iteration::Range(range) => range.index,
@@ -637,8 +609,10 @@ impl Walker<'_> {
                     ExprKind::Collect(_, collect) => collect.range.index,
                     _ => return None,
                 };
-                let from = self.ranges[index].and_then(|range| range.from).filter(|_| of_loop == index)?;
-                Which::Each { repeat, index, from }
+                if of_loop != index {
+                    return None;
+                }
+                Which::Each { repeat, index, shift, from, is_to_end }
             }
             _ => return None,
         };

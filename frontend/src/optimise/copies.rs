@@ -1,6 +1,6 @@
 //! Copies of expressions within a function.
 
-use crate::core::{Body, ExprId, ExprKind, Label, Var};
+use crate::core::{Atom, Body, ExprId, ExprKind, Label, Var};
 use crate::renumber::Renumber;
 use std::collections::HashMap;
 
@@ -26,8 +26,9 @@ impl Renumber for Copies {
     }
 }
 
-/// Copies an expression with a constant in the place of a variable. Its nodes are given in the order of evaluation.
-pub(super) fn copy(body: &mut Body, nodes: &[ExprId], var: Var, constant: i64) -> ExprId {
+/// Copies an expression with atoms in the place of variables that are bound outside of it. Its nodes are given in the
+/// order of evaluation; so are the copies.
+pub(super) fn copy(body: &mut Body, nodes: &[ExprId], atoms: &HashMap<Var, Atom>) -> Vec<ExprId> {
     let mut copies = Copies::default();
     for &node in nodes {
         match &body.exprs[node].kind {
@@ -60,17 +61,18 @@ pub(super) fn copy(body: &mut Body, nodes: &[ExprId], var: Var, constant: i64) -
             _ => {}
         }
     }
-    let mut last = nodes[0];
+    let mut made = Vec::with_capacity(nodes.len());
     for &node in nodes {
         let mut expr = body.exprs[node].clone();
         match expr.kind {
-            ExprKind::Var(read) if read == var => expr.kind = ExprKind::Int(constant),
+            ExprKind::Var(var) if let Some(&atom) = atoms.get(&var) => expr.kind = atom.kind(),
             _ => copies.kind(&mut expr.kind),
         }
-        last = body.exprs.push(expr);
-        copies.exprs.insert(node, last);
+        let copy = body.exprs.push(expr);
+        copies.exprs.insert(node, copy);
+        made.push(copy);
     }
-    last
+    made
 }
 
 impl Copies {
