@@ -181,6 +181,9 @@ macro_rules! has_flag {
     (v2, [v2 $($more:ident)*]) => {
         true
     };
+    (v3, [v3 $($more:ident)*]) => {
+        true
+    };
     ($wanted:ident, [ends $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -193,6 +196,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v2 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v3 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
 }
 pub(crate) use has_flag;
 
@@ -203,8 +209,8 @@ pub(crate) use has_flag;
 /// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
-/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2`, modules that have
-/// it are of format version 2.
+/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2` and `v3`, modules
+/// that have it are of format version 2 or 3.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
     ($consumer:ident $($more:tt)*) => { $consumer! {
@@ -454,6 +460,16 @@ macro_rules! for_each_instruction {
             /// Turns a builder into an array of the elements pushed so far. Traps if it is finished already.
             0x99 Finish finish (dst(def ref), builder(use ref)) [];
 
+            /// The empty chain of `dst`'s type: no object yet of its variant type.
+            0xa8 ChainNew chain_new (dst(def ref)) [v3];
+            /// Appends an object of variant `tag` to a chain. Its fields are `fields` and then the object that will be
+            /// appended after it. `dst` is the chain with it: the same object as `chain`, unless that was empty. Traps
+            /// if the chain is finished.
+            0xa9 ChainPush chain_push (dst(def ref), chain(use ref), tag(tag), fields(uses)) [v3];
+            /// Ends a chain with `tail`, which becomes the last field of its last object. `dst` is its first object, or
+            /// `tail` if the chain is empty. Traps if it is finished already.
+            0xaa ChainFinish chain_finish (dst(def ref), chain(use ref), tail(use ref)) [v3];
+
             /// Runs the calls of the following `task` instructions, `count` of them, as tasks that may run at the same
             /// time. All arguments are read before any task begins, and results are there when all have ended. The
             /// outcome is that of running them one after the other: if several trap, the first one's trap counts.
@@ -594,7 +610,13 @@ macro_rules! define_ops {
                         derivative: "",
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
-                        since: if has_flag!(v2, [$($flag)*]) { 2 } else { 1 },
+                        since: if has_flag!(v3, [$($flag)*]) {
+                            3
+                        } else if has_flag!(v2, [$($flag)*]) {
+                            2
+                        } else {
+                            1
+                        },
                     } }, )*
                 }
             }
