@@ -5,8 +5,8 @@
 
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Join, Label, Labelled, Loop,
-    Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Cell, Collect, Expr, ExprId, ExprKind, Extend, Function, FunctionId, Iteration, Join, Label,
+    Labelled, Loop, Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
 use crate::kept::{Kept, KeptReason};
 use crate::limits::{Count, Meter};
@@ -171,6 +171,12 @@ impl<'c> Copier<'c> {
                 self.jumped_to.insert(label);
                 ExprKind::Jump(label, self.list(args))
             }
+            ExprKind::Extend(extend) => {
+                let label = self.labels[extend.label.index()].expect("labels are bound before they are jumped to");
+                let cells = extend.cells.iter().map(|cell| Cell { tag: cell.tag, fields: self.list(&cell.fields) });
+                let cells = cells.collect();
+                ExprKind::Extend(Box::new(Extend { label, cells, args: self.list(&extend.args) }))
+            }
             ExprKind::Compare(comparison, pair) => ExprKind::Compare(*comparison, pair.map(|part| self.expr(part))),
             ExprKind::And(pair) => ExprKind::And(pair.map(|part| self.expr(part))),
             ExprKind::Or(pair) => ExprKind::Or(pair.map(|part| self.expr(part))),
@@ -228,7 +234,7 @@ impl<'c> Copier<'c> {
                 self.loops += 1;
                 let body = self.expr(repeat.body);
                 self.loops -= 1;
-                ExprKind::Repeat(Box::new(Repeat { label, params, init, body }))
+                ExprKind::Repeat(Box::new(Repeat { label, params, init, body, builds: repeat.builds }))
             }
         };
         self.make(kind, node.types, node.span)

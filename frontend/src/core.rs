@@ -179,6 +179,8 @@ pub(crate) enum ExprKind {
     Repeat(Box<Repeat>),
     /// Goes to a label; the values of the arguments, one after the other, are its parameters.
     Jump(Label, Box<[ExprId]>),
+    /// An object of a data type whose last field is what a jump back would give.
+    Extend(Box<Extend>),
     /// Stops the program.
     Trap(Box<str>),
 }
@@ -246,6 +248,34 @@ impl Join {
     }
 }
 
+/// Objects, each the last field of the one before, and what the last field of the last one is: the value of a
+/// repetition that builds, in whose place this stands, with other parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Extend {
+    /// The repetition's label.
+    pub(crate) label: Label,
+    /// The objects, at least one. All are of the repetition's type.
+    pub(crate) cells: Box<[Cell]>,
+    /// The values of these, one after the other, are the parameters. They are evaluated after all fields.
+    pub(crate) args: Box<[ExprId]>,
+}
+
+/// An object but for its last field.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    /// The object's tag.
+    pub(crate) tag: u16,
+    /// The values of these, one after the other, are the other fields.
+    pub(crate) fields: Box<[ExprId]>,
+}
+
+impl Extend {
+    /// The expressions in the order of evaluation.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ExprId> {
+        self.cells.iter().flat_map(|cell| &cell.fields).chain(&self.args).copied()
+    }
+}
+
 /// A repetition.
 #[derive(Clone, Debug)]
 pub(crate) struct Repeat {
@@ -257,6 +287,9 @@ pub(crate) struct Repeat {
     pub(crate) init: ExprId,
     /// What is repeated.
     pub(crate) body: ExprId,
+    /// Whether the body's value may be the last field of objects so far ([`ExprKind::Extend`]). Then the body jumps to
+    /// no label outside: that would forget them.
+    pub(crate) builds: bool,
 }
 
 /// A binding of a block: one variable for each value.
@@ -361,6 +394,7 @@ impl Expr {
             | ExprKind::Construct(_, list)
             | ExprKind::Closure(_, list)
             | ExprKind::Jump(_, list) => list.iter().copied().for_each(visit),
+            ExprKind::Extend(extend) => extend.parts().for_each(visit),
             ExprKind::Fork(tasks) => tasks.iter().flat_map(|task| &task.args).copied().for_each(visit),
             ExprKind::CallClosure(callee, list) => {
                 visit(*callee);

@@ -10,6 +10,7 @@
 mod recursion;
 
 use crate::arena::{Id, Table};
+use crate::chain::repeat_calls_in_cells;
 use crate::copy::{Chooser, Place, copy_function};
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
 use crate::fuse::fuse;
@@ -67,6 +68,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
         let into = |id: FunctionId| calls[id].caller.filter(|_| is_mutual && calls[id].count == 1);
         for (id, is_breaker) in copying_order(&group, into) {
             let policy = Policy { functions: &program.functions, sizes: &sizes, calls: &calls };
+            let known = program.kept.len();
             let (lists, kept) = (&mut program.lists, &mut program.kept);
             let mut function = copy_function(&program.functions[id], &policy, lists, kept, meter);
             if is_mutual && is_breaker {
@@ -78,9 +80,14 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             }
             let mut is_recursive = graph[id].contains(&id);
             if is_breaker && (is_recursive || is_mutual) {
+                calls[id].count -= repeat_calls_in_cells(&mut function, &group, &mut program.lists);
                 let mut callees = callees(&function, meter).0;
                 is_recursive = callees.iter().any(|callee| group.binary_search(callee).is_ok());
                 callees.retain(|&callee| callee == id);
+                if callees.is_empty() {
+                    let own = program.kept.split_off(known);
+                    program.kept.extend(own.into_iter().filter(|kept| kept.callee != id));
+                }
                 function = unroll(function, callees.len(), &mut program.lists, meter);
             }
             if !is_recursive {

@@ -16,6 +16,7 @@
 mod arena;
 mod ast;
 mod builtins;
+mod chain;
 mod copy;
 mod core;
 mod diagnostics;

@@ -301,8 +301,10 @@ impl<'l> Lowerer<'l> {
                 });
                 self.bind(end);
             }
+            ExprKind::Repeat(repeat) if repeat.builds => self.repeat_building(expr, repeat, targets[0]),
             ExprKind::Repeat(repeat) => self.repeat_label(expr, repeat, |lowerer| lowerer.write(repeat.body, targets)),
             ExprKind::Jump(label, args) => self.jump_to(*label, args),
+            ExprKind::Extend(extend) => self.extend(expr, extend),
             ExprKind::Trap(message) => {
                 let message = self.module.message(message);
                 self.emit(expr, Op::Trap, &[Operand::Message(message)]);

@@ -43,6 +43,11 @@ pub(crate) trait Renumber {
                 *label = self.label(*label);
                 self.exprs(list);
             }
+            ExprKind::Extend(extend) => {
+                extend.label = self.label(extend.label);
+                extend.cells.iter_mut().for_each(|cell| self.exprs(&mut cell.fields));
+                self.exprs(&mut extend.args);
+            }
             ExprKind::Fork(tasks) => tasks.iter_mut().for_each(|task| self.exprs(&mut task.args)),
             ExprKind::CallClosure(callee, list) => {
                 *callee = self.expr(*callee);

@@ -167,6 +167,9 @@ impl Measure<'_> {
             Form::Build { .. } => 6 + CALL,
             Form::Push { .. } | Form::PrimalPush { .. } | Form::IPush { .. } | Form::PPush { .. } => recorded(23, 4),
             Form::Finish { .. } => 5 + CALL,
+            Form::ChainNew { .. } => 2,
+            Form::ChainPush { site, .. } => recorded(58, 2) + self.object(&stream.objects[site]),
+            Form::ChainFinish { .. } => 14,
         }
     }
 

@@ -8,6 +8,7 @@
 //! own bases, because nothing of the caller stands there, for references they are above the caller's frame.
 
 mod calls;
+mod chains;
 mod heap;
 mod loops;
 mod records;
@@ -533,6 +534,12 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.trap_if(status, |_| ());
                 self.set_reference(dst.0, array);
             }
+            Form::ChainNew { dst } => {
+                let empty = self.emit.int(0);
+                self.set_reference(dst.0, empty);
+            }
+            Form::ChainPush { dst, chain, site } => self.chain_push(dst, chain, &stream.objects[site]),
+            Form::ChainFinish { dst, chain, tail } => self.chain_finish(dst, chain, tail),
         }
     }
 

@@ -42,7 +42,11 @@ pub(crate) enum Object<N> {
     Closure(u32, Vec<Val<N>>),
     Array(Vec<Val<N>>),
     Builder(RefCell<Builder<N>>),
+    Chain(RefCell<Chain<N>>),
 }
+
+/// Objects that will be each other's last fields: tags and other fields, the first object first. `None` when finished.
+pub(crate) type Chain<N> = Option<Vec<(u16, Vec<Val<N>>)>>;
 
 /// An array under construction.
 pub(crate) struct Builder<N> {
@@ -74,6 +78,12 @@ impl<N: Number> Val<N> {
         match &**self.object() {
             Object::Builder(builder) => builder,
             _ => panic!("a builder was expected"),
+        }
+    }
+    fn chain(&self) -> &RefCell<Chain<N>> {
+        match &**self.object() {
+            Object::Chain(chain) => chain,
+            _ => panic!("a chain was expected"),
         }
     }
     fn array(&self) -> &[Val<N>] {
@@ -413,6 +423,35 @@ impl Machine<'_> {
                 }
                 let elements = std::mem::take(&mut builder.elements);
                 frame.set(*dst, object(Object::Array(elements)));
+            }
+            (Op::ChainNew, [Def(dst)]) => {
+                assert!(matches!(type_of(*dst), TypeDef::Chain(_)));
+                frame.set(*dst, object(Object::Chain(RefCell::new(Some(Vec::new())))));
+            }
+            (Op::ChainPush, [Def(dst), Use(chain), Tag(tag), Uses(fields)]) => {
+                let (chain, cell) = (frame.get(*chain), (*tag, frame.list(fields)));
+                let mut cells = chain.chain().borrow_mut();
+                let cells = cells.as_mut().ok_or(TrapKind::BuilderFinished)?;
+                if cells.is_empty() {
+                    // An empty chain stays as it is.
+                    frame.set(*dst, object(Object::Chain(RefCell::new(Some(vec![cell])))));
+                } else {
+                    cells.push(cell);
+                    frame.set(*dst, chain.clone());
+                }
+            }
+            (Op::ChainFinish, [Def(dst), Use(chain), Use(tail)]) => {
+                let (chain, tail) = (frame.get(*chain), frame.get(*tail));
+                let mut cells = chain.chain().borrow_mut();
+                let made = match &*cells {
+                    Some(cells) if cells.is_empty() => tail,
+                    Some(_) => cells.take().into_iter().flatten().rev().fold(tail, |tail, (tag, mut fields)| {
+                        fields.push(tail);
+                        object(Object::Fields(tag, fields))
+                    }),
+                    None => return Err(TrapKind::BuilderFinished.into()),
+                };
+                frame.set(*dst, made);
             }
             (op, operands) => panic!("no meaning is given for {op:?} {operands:?}"),
         }

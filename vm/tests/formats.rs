@@ -197,6 +197,18 @@ fn the_parallel_example_in_the_documentation_is_accepted() {
     assert_survives(&module);
 }
 
+#[test]
+fn the_chain_in_the_documentation_is_accepted() {
+    let page = include_str!("../../docs/bytecode.md");
+    let example = page.split("\n## Chains\n").nth(1).expect("the page has the example");
+    let lines = example.lines().skip_while(|line| !line.starts_with("    "));
+    let module =
+        read(&lines.take_while(|line| line.is_empty() || line.starts_with("    ")).collect::<Vec<_>>().join("\n"));
+    assert_eq!(module.functions[0].name, "squares");
+    assert_eq!(verify(&module), Ok(()));
+    assert_survives(&module);
+}
+
 /// The message, line and column, and help of each error.
 fn errors(text: &str) -> Vec<(String, u32, u32, Option<String>)> {
     let errors = parse(text, "test.dvs").expect_err("the text has errors");
@@ -253,7 +265,11 @@ fn errors_in_items_say_what_was_expected_and_where() {
     let cases = [
         ("tpye t0 = array real", 1, "expected `module`, `type`, `data`, `message` or `func`, found `tpye`"),
         ("type t1 = array real", 6, "expected `t0`, found `t1`"),
-        ("type t0 = list real", 11, "expected `struct`, `variant`, `array`, `builder` or `closure`, found `list`"),
+        (
+            "type t0 = list real",
+            11,
+            "expected `struct`, `variant`, `array`, `builder`, `chain` or `closure`, found `list`",
+        ),
         ("type t0 = array bool", 17, "expected `real`, `int` or a type, such as `t0`, found `bool`"),
         ("type t0 = struct { real", 24, "expected `,` or `}`, found the end of the text"),
         ("data d0 Shape t0", 9, "expected a string, found `Shape`"),
@@ -302,7 +318,7 @@ func \"g\" () -> ()
 #[test]
 fn carets_point_at_the_place_in_long_lines_and_after_tabs() {
     let error = &parse("\ttype t0 = λλ real", "a.dvs").unwrap_err()[0];
-    let expected = "error: expected `struct`, `variant`, `array`, `builder` or `closure`, found `λ`
+    let expected = "error: expected `struct`, `variant`, `array`, `builder`, `chain` or `closure`, found `λ`
  --> a.dvs:1:12
   |
 1 |  type t0 = λλ real

@@ -23,6 +23,12 @@ type t7 = builder int
 message m0 \"m\"
 ";
 
+/// A type whose variants but one lead to an object of the same type by their last field, and its chains.
+const CHAIN: &str = "
+type t8 = chain t9
+type t9 = variant { Nil {}, Cons { real, t9 }, Last { t9, real } }
+";
+
 /// Functions that the cases below call; the function under test is `f2`.
 const CALLEES: &str = "
 func f0 \"callee\" (real, t0) -> (real, int)
@@ -43,11 +49,11 @@ func f1 \"body\" (t1, real) -> (int)
 type Case = (Rule, &'static str, &'static str);
 
 /// Lines of code for a function `(real, int, t0, t1, t2, t3, t4, t5) -> (real)` with parameters in `r0`, `i0` and `p0`
-/// to `p5`, and registers `r1`, `i1`, and `p6` to `p11` of the types of `p0` to `p5`.
+/// to `p5`, and registers `r1`, `i1`, `p6` to `p11` of the types of `p0` to `p5`, and `p12` and `p13` of `t8` and `t9`.
 const CODE_CASES: &[Case] = &[
     (Rule::RegisterBounds, "mov r2, r0\nret (r0)", "expected one of r0 to r1, found r2"),
     (Rule::RegisterBounds, "imov i0, i2\nret (r0)", "expected one of i0 to i1, found i2"),
-    (Rule::RegisterBounds, "pmov p99, p0\nret (r0)", "expected one of p0 to p11, found p99"),
+    (Rule::RegisterBounds, "pmov p99, p0\nret (r0)", "expected one of p0 to p13, found p99"),
     (Rule::RegisterBounds, "ret (r7)", "(`ret (r7)`): there is no such register: expected one of r0 to r1, found r7"),
     (Rule::RegisterBounds, "call f0 (r0, p0) -> (r1, i9)\nret (r0)", "expected one of i0 to i1, found i9"),
     (Rule::TargetBounds, "jump 1", "expected an instruction below 1, found 1"),
@@ -103,6 +109,32 @@ const CODE_CASES: &[Case] = &[
     (Rule::ObjectKind, "push p1, r0\nret (r0)", "expected a builder in p1, found an array (t1)"),
     (Rule::ObjectKind, "finish p7, p1\nret (r0)", "expected a builder in p1, found an array (t1)"),
     (Rule::ObjectKind, "finish p9, p3\nret (r0)", "expected an array in p9, found a builder (t3)"),
+    (Rule::ObjectKind, "chain_new p9\nret (r0)", "expected a chain in p9, found a builder (t3)"),
+    (Rule::ObjectKind, "chain_push p9, p3, 1 (r0)\nret (r0)", "expected a chain in p3, found a builder (t3)"),
+    (Rule::ObjectKind, "chain_finish p10, p4, p4\nret (r0)", "expected a chain in p4, found a variant (t4)"),
+    (Rule::ObjectKind, "len i1, p12\nret (r0)", "expected an array in p12, found a chain (t8)"),
+    (Rule::Parts, "chain_new p12\nchain_push p12, p12, 1 ()\nret (r0)", "expected 1 registers, found 0"),
+    (Rule::Parts, "chain_new p12\nchain_push p12, p12, 1 (r0, p13)\nret (r0)", "expected 1 registers, found 2"),
+    (
+        Rule::ChainLink,
+        "chain_new p12\nchain_push p12, p12, 0 ()\nret (r0)",
+        "expected a variant whose last field is t9, found one without fields",
+    ),
+    (
+        Rule::ChainLink,
+        "chain_new p12\nchain_push p12, p12, 2 (p13)\nret (r0)",
+        "expected a variant whose last field is t9, found real",
+    ),
+    (Rule::TagBounds, "chain_new p12\nchain_push p12, p12, 3 (r0)\nret (r0)", "expected a tag below 3, found 3"),
+    (Rule::SameType, "chain_new p12\nchain_push p9, p12, 1 (r0)\nret (r0)", "expected t3 as in p9, found t8 in p12"),
+    (Rule::PartType, "chain_new p12\nchain_finish p10, p12, p13\nret (r0)", "expected t9, found t4 in p10"),
+    (Rule::PartType, "chain_new p12\nchain_finish p13, p12, p4\nret (r0)", "expected t9, found t4 in p4"),
+    (Rule::Assignment, "chain_push p12, p12, 1 (r0)\nret (r0)", "expected a write to p12 on every path"),
+    (
+        Rule::BuilderPlace,
+        "chain_new p12\nclosure_new p11, f1 (p12)\nret (r0)",
+        "expected no builder among the captures, found p12 of type t8, a builder",
+    ),
     (Rule::Parts, "struct_new p6 (r0)\nret (r0)", "expected 2 registers, found 1"),
     (Rule::Parts, "struct_new p6 (i0, r0)\nret (r0)", "expected real at position 0, found int in i0"),
     (Rule::Parts, "variant_new p10, 0 (r0)\nret (r0)", "expected 0 registers, found 1"),
@@ -277,6 +309,16 @@ const MODULE_CASES: &[Case] = &[
     (Rule::BuilderPlace, "type t8 = variant { A {}, B { t7 } }", "expected no builder in t8, found t7, a builder"),
     (Rule::BuilderPlace, "type t8 = array t3", "expected no builder in t8, found t3, a builder"),
     (Rule::BuilderPlace, "type t8 = builder t3", "expected no builder in t8, found t3, a builder"),
+    (Rule::BuilderPlace, "type t8 = chain t4\ntype t9 = array t8", "expected no builder in t9, found t8, a builder"),
+    (Rule::ChainType, "type t8 = chain t0", "expected a variant in t8, found t0, another kind of type"),
+    (Rule::UnknownType, "type t8 = chain t9", "expected one of 9 types in t8, found t9"),
+    (
+        Rule::TaskBuilder,
+        "type t8 = variant { A { t8 } }\ntype t9 = chain t8
+         func \"g\" (t9) -> ()\nregs t9\n{ ret ()\n}
+         func \"f\" (t9) -> ()\nregs t9\n{\nfork 1\ntask \"g\" (p0) -> ()\nret ()\n}",
+        "expected no builder among parameters and results, found t9, a builder",
+    ),
     (Rule::BuilderPlace, "type t8 = closure (t3) -> ()", "expected no builder in t8, found t3, a builder"),
     (Rule::BuilderPlace, "type t8 = closure () -> (t3)", "expected no builder in t8, found t3, a builder"),
     (
@@ -463,8 +505,8 @@ const MODULE_CASES: &[Case] = &[
 fn with_code(code: &str) -> ModuleDef {
     let refs = "t0, t1, t2, t3, t4, t5";
     read(&format!(
-        "{TYPES}{CALLEES}func f2 \"f\" (real, int, {refs}) -> (real)
-           regs 2 real, 2 int, {refs}, {refs}
+        "{TYPES}{CHAIN}{CALLEES}func f2 \"f\" (real, int, {refs}) -> (real)
+           regs 2 real, 2 int, {refs}, {refs}, t8, t9
          {{\n{code}\n}}"
     ))
 }

@@ -128,7 +128,7 @@ impl Grafter<'_> {
         self.head = Some(Head { label, carried, list });
         self.results(makes);
         let init = self.variables(&init, span);
-        let repeat = Repeat { label, params: inner.into(), init, body: root };
+        let repeat = Repeat { label, params: inner.into(), init, body: root, builds: false };
         self.make(ExprKind::Repeat(Box::new(repeat)), self.consumer.results, span)
     }
 

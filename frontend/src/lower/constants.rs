@@ -108,6 +108,7 @@ impl Lowerer<'_> {
                 | ExprKind::CallClosure(_, args)
                 | ExprKind::Closure(_, args)
                 | ExprKind::Construct(_, args) => operands.extend(args),
+                ExprKind::Extend(extend) => operands.extend(extend.cells.iter().flat_map(|cell| &cell.fields)),
                 ExprKind::Compare(_, pair) | ExprKind::Element(_, pair) => operands.extend(pair),
                 ExprKind::Loop(repeat) => {
                     if let Iteration::Range(range) = repeat.iteration {

@@ -19,11 +19,14 @@ pub(super) struct Flow {
     jumped_to: HashSet<Label>,
     /// Where the labels of the core are.
     pub(super) places: HashMap<core::Label, (Label, Vec<Target>)>,
+    /// The chains of the repetitions that build.
+    pub(super) chains: HashMap<core::Label, Reg>,
 }
 
 impl Default for Flow {
     fn default() -> Self {
-        Flow { reachable: true, loop_depth: 0, jumped_to: HashSet::new(), places: HashMap::new() }
+        let (places, chains) = (HashMap::new(), HashMap::new());
+        Flow { reachable: true, loop_depth: 0, jumped_to: HashSet::new(), places, chains }
     }
 }
 
@@ -168,7 +171,9 @@ impl Lowerer<'_> {
             }
             ExprKind::Switch(switch) => self.switch(expr, switch, false, |lowerer, arm| lowerer.tail(arm)),
             ExprKind::Join(join) => self.join(join, |lowerer, part| lowerer.tail(part)),
-            ExprKind::Repeat(repeat) => self.repeat_label(expr, repeat, |lowerer| lowerer.tail(repeat.body)),
+            ExprKind::Repeat(repeat) if !repeat.builds => {
+                self.repeat_label(expr, repeat, |lowerer| lowerer.tail(repeat.body));
+            }
             ExprKind::Jump(label, args) => self.jump_to(*label, args),
             ExprKind::Trap(_) => self.write(expr, &[]),
             _ => {

@@ -6,8 +6,10 @@
 use super::Lowerer;
 use super::assign::Target;
 use super::registers::Held;
-use crate::core::{ExprId, Join, Label, Repeat};
+use crate::core::{ExprId, Extend, Join, Label, Repeat};
 use dualvm_vm::builder;
+use dualvm_vm::isa::{Op, Operand};
+use dualvm_vm::module::{TypeDef, ValueType};
 
 impl Lowerer<'_> {
     /// Goes to the parameters' registers of a label, then to the label.
@@ -78,5 +80,31 @@ impl Lowerer<'_> {
             self.registers.free(target.reg, target.ty);
         }
         self.end_loop(expr);
+    }
+
+    /// Lowers a repetition that appends objects to a chain as it goes along.
+    pub(super) fn repeat_building(&mut self, expr: ExprId, repeat: &Repeat, target: Target) {
+        let ValueType::Ref(variant) = target.ty else { unreachable!("what is built is an object") };
+        let ty = ValueType::Ref(self.module.intern_type(TypeDef::Chain(variant)));
+        let chain = self.registers.allocate(ty, &mut self.out);
+        self.emit_regs(expr, Op::ChainNew, chain, &[]);
+        self.flow.chains.insert(repeat.label, chain);
+        // What is in the target now may be read until the end.
+        let tail = self.fresh_target(target.ty);
+        self.repeat_label(expr, repeat, |lowerer| lowerer.write(repeat.body, &[tail]));
+        self.emit_regs(expr, Op::ChainFinish, target.reg, &[chain, tail.reg]);
+        self.registers.free(tail.reg, tail.ty);
+        self.registers.free(chain, ty);
+    }
+
+    /// Appends objects to the chain of a repetition, and goes back to it.
+    pub(super) fn extend(&mut self, expr: ExprId, extend: &Extend) {
+        let chain = self.flow.chains[&extend.label];
+        for cell in &extend.cells {
+            let fields = self.arguments(&cell.fields);
+            let operands = [Operand::Def(chain), Operand::Use(chain), Operand::Tag(cell.tag), Operand::Uses(fields)];
+            self.emit(expr, Op::ChainPush, &operands);
+        }
+        self.jump_to(extend.label, &extend.args);
     }
 }

@@ -424,6 +424,11 @@ impl Sharer<'_> {
                 self.exprs(&args);
                 ExprKind::Jump(label, args)
             }
+            ExprKind::Extend(extend) => {
+                extend.cells.iter().for_each(|cell| self.exprs(&cell.fields));
+                self.exprs(&extend.args);
+                ExprKind::Extend(extend)
+            }
             ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_) => {
                 self.repetition(&kind);
                 kind

@@ -12,6 +12,11 @@ use dualvm_vm::native::helpers::{Helper, NO_WORD};
 use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
 use dualvm_vm::native::{IntReg, ObjectSite, RealReg, RefReg, RegList};
 
+/// How many words an object of these registers has.
+pub(super) fn words_of(uses: &RegList) -> usize {
+    layout::OBJECT_HEADER + 2 * uses.reals.len() + uses.ints.len() + uses.refs.len()
+}
+
 impl Function<'_, '_> {
     /// The end of the frame's references, and of all that are in use.
     pub(super) fn roots(&mut self) -> Value {
@@ -25,41 +30,53 @@ impl Function<'_, '_> {
 
     /// Memory for an object: from the current slab, or else by the heap itself.
     pub(super) fn allocate(&mut self, header: u64, words: usize) -> Value {
-        let bytes = 8 * words as i64;
-        let header = self.emit.int(header as i64);
+        let bytes = self.emit.int(8 * words as i64);
+        if words <= layout::LARGE_WORDS {
+            return self.allocate_small(header, bytes);
+        }
+        let made = self.allocate_by_heap(header, bytes);
+        self.forget_refs();
+        made
+    }
+
+    /// Memory for an object of so many bytes that it has none of its own.
+    pub(super) fn allocate_small(&mut self, header: u64, bytes: Value) -> Value {
         let done = self.emit.b.create_block();
         let object = self.emit.b.append_block_param(done, I64);
-        let slow = if words > layout::LARGE_WORDS { self.emit.b.create_block() } else { self.emit.cold_block() };
-        if words > layout::LARGE_WORDS {
-            self.emit.b.ins().jump(slow, &[]);
-        } else {
-            let top = self.emit.load(I64, self.context, layout::HEAP_TOP);
-            let end = self.emit.load(I64, self.context, layout::HEAP_END);
-            let free = self.emit.b.ins().isub(end, top);
-            let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
-            let allocated = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED);
-            let allocated = self.emit.b.ins().iadd_imm_s(allocated, bytes);
-            let most = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED_MAX);
-            let beyond = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, allocated, most);
-            let either = self.emit.b.ins().bor(full, beyond);
-            self.emit.branch_away(either, slow);
-            self.emit.store(allocated, self.context, layout::HEAP_ALLOCATED);
-            let new_top = self.emit.b.ins().iadd_imm_s(top, bytes);
-            self.emit.store(new_top, self.context, layout::HEAP_TOP);
-            self.emit.store(header, top, 0);
-            let constant = self.emit.int(0);
-            self.emit.store(constant, top, cell(OWNER));
-            self.emit.b.ins().jump(done, &[top.into()]);
-        }
+        let slow = self.emit.cold_block();
+        let top = self.emit.load(I64, self.context, layout::HEAP_TOP);
+        let end = self.emit.load(I64, self.context, layout::HEAP_END);
+        let free = self.emit.b.ins().isub(end, top);
+        let full = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, free, bytes);
+        let allocated = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED);
+        let allocated = self.emit.b.ins().iadd(allocated, bytes);
+        let most = self.emit.load(I64, self.context, layout::HEAP_ALLOCATED_MAX);
+        let beyond = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, allocated, most);
+        let either = self.emit.b.ins().bor(full, beyond);
+        self.emit.branch_away(either, slow);
+        self.emit.store(allocated, self.context, layout::HEAP_ALLOCATED);
+        let new_top = self.emit.b.ins().iadd(top, bytes);
+        self.emit.store(new_top, self.context, layout::HEAP_TOP);
+        let word = self.emit.int(header as i64);
+        self.emit.store(word, top, 0);
+        let constant = self.emit.int(0);
+        self.emit.store(constant, top, cell(OWNER));
+        self.emit.b.ins().jump(done, &[top.into()]);
         self.emit.b.switch_to_block(slow);
-        let size = self.emit.int(words as i64);
-        let roots = self.roots();
-        let made = self.emit.call_cold(Helper::Allocate, &[self.context, header, size, roots]);
-        self.stop_if_null(made);
+        let made = self.allocate_by_heap(header, bytes);
         self.emit.b.ins().jump(done, &[made.into()]);
         self.emit.b.switch_to_block(done);
         self.forget_refs();
         object
+    }
+
+    fn allocate_by_heap(&mut self, header: u64, bytes: Value) -> Value {
+        let header = self.emit.int(header as i64);
+        let words = self.emit.b.ins().ushr_imm_u(bytes, 3);
+        let roots = self.roots();
+        let made = self.emit.call_cold(Helper::Allocate, &[self.context, header, words, roots]);
+        self.stop_if_null(made);
+        made
     }
 
     /// Makes the task the owner of an object that it has made if the value is not 0.
@@ -117,22 +134,29 @@ impl Function<'_, '_> {
     }
 
     pub(super) fn object(&mut self, result: u16, site: &ObjectSite) {
-        let RegList { reals, ints, refs } = &site.uses;
-        // Reals, their words, integers, references.
-        let words = layout::OBJECT_HEADER + 2 * reals.len() + ints.len() + refs.len();
-        let object = self.allocate(site.header, words);
+        let object = self.allocate(site.header, words_of(&site.uses));
+        self.fill(object, &site.uses);
+        if self.request.mode.is_recording()
+            && let Some(activity) = self.activity(&site.uses)
+        {
+            self.set_owner(object, activity);
+        }
+        self.set_reference(result, object);
+    }
+
+    /// Writes the fields of a new object: reals, their words, integers, references.
+    pub(super) fn fill(&mut self, object: Value, uses: &RegList) {
+        let RegList { reals, ints, refs } = uses;
         let mut at = layout::OBJECT_HEADER;
         for &register in reals {
             let value = self.real(register);
             self.emit.store(value, object, cell(at));
             at += 1;
         }
-        let mut activity = None;
         if self.request.mode.is_recording() {
             for &register in reals {
                 let word = self.word(register);
                 self.emit.store(word, object, cell(at));
-                activity = Some(self.either(activity, word));
                 at += 1;
             }
         } else {
@@ -148,13 +172,16 @@ impl Function<'_, '_> {
             self.emit.store(value, object, cell(at));
             at += 1;
         }
-        if self.request.mode.is_recording() {
-            activity = self.owners(refs, activity);
-            if let Some(activity) = activity {
-                self.set_owner(object, activity);
-            }
+    }
+
+    /// What is not 0 if an object of these registers is not constant.
+    fn activity(&mut self, uses: &RegList) -> Option<Value> {
+        let mut activity = None;
+        for &register in &uses.reals {
+            let word = self.word(register);
+            activity = Some(self.either(activity, word));
         }
-        self.set_reference(result, object);
+        self.owners(&uses.refs, activity)
     }
 
     pub(super) fn pack(&mut self, result: u16, site: &ObjectSite) {

@@ -197,6 +197,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::Call { .. } | Form::CallClosure { .. } | Form::Fork { .. } | Form::ParallelMap { .. } => return None,
             Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PElem { .. } => return None,
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
+            Form::ChainNew { .. } | Form::ChainPush { .. } | Form::ChainFinish { .. } => return None,
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
             Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
             Form::RegionFinish { .. } | Form::ArrayCell { .. } | Form::ArrayCopy { .. } => return None,

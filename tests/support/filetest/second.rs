@@ -210,7 +210,7 @@ fn read<N: Number>(value: &Val<N>, out: &mut Vec<N>) {
         Val::Int(_) => {}
         Val::Ref(object) => match &**object {
             Object::Fields(_, parts) | Object::Array(parts) => parts.iter().for_each(|part| read(part, out)),
-            Object::Closure(..) | Object::Builder(_) => panic!("no host is given a closure or a builder"),
+            Object::Closure(..) | Object::Builder(_) | Object::Chain(_) => panic!("no host is given such an object"),
         },
     }
 }

@@ -5,7 +5,7 @@
 //! one way to write each module, and the decoder accepts no other, so that equal modules have equal bytes.
 //! `docs/bytecode.md` describes the format for other implementations.
 
-use crate::bytecode::module::ModuleDef;
+use crate::bytecode::module::{ModuleDef, TypeDef};
 
 mod decode;
 mod encode;
@@ -20,10 +20,11 @@ pub const MAGIC: [u8; 4] = *b"DVBC";
 /// The last format version: [`encode()`] writes, and [`decode()`] reads, each from 1 to this.
 pub const VERSION: u16 = 3;
 
-/// The version of a module's file: the first one that has all of its instructions.
+/// The version of a module's file: the first one that has all of its instructions and types.
 fn version_of(module: &ModuleDef) -> u16 {
     let code = module.functions.iter().flat_map(|function| &function.body.code);
-    code.map(|inst| inst.op.info().since).max().unwrap_or(1)
+    let types = module.types.iter().map(|def| if matches!(def, TypeDef::Chain(_)) { 3 } else { 1 });
+    code.map(|inst| inst.op.info().since).chain(types).max().unwrap_or(1)
 }
 
 /// Stands after the last section, so that a file that was cut short is found out.
@@ -75,6 +76,7 @@ mod tag {
     pub(super) const ARRAY: u8 = 2;
     pub(super) const BUILDER: u8 = 3;
     pub(super) const CLOSURE: u8 = 4;
+    pub(super) const CHAIN: u8 = 5;
 
     /// Host types.
     pub(super) const HOST_REAL: u8 = 0;

@@ -463,6 +463,16 @@ macro_rules! for_each_instruction {
             /// Turns a builder into an array of the elements pushed so far. Traps if it is finished already.
             0x99 Finish finish (dst(def ref), builder(use ref)) [];
 
+            /// The empty chain of `dst`'s type: no object yet of its variant type.
+            0xa8 ChainNew chain_new (dst(def ref)) [v3];
+            /// Appends an object of variant `tag` to a chain. Its fields are `fields` and then the object that will be
+            /// appended after it. `dst` is the chain with it: the same object as `chain`, unless that was empty. Traps
+            /// if the chain is finished.
+            0xa9 ChainPush chain_push (dst(def ref), chain(use ref), tag(tag), fields(uses)) [v3];
+            /// Ends a chain with `tail`, which becomes the last field of its last object. `dst` is its first object, or
+            /// `tail` if the chain is empty. Traps if it is finished already.
+            0xaa ChainFinish chain_finish (dst(def ref), chain(use ref), tail(use ref)) [v3];
+
             /// Runs the calls of the following `task` instructions, `count` of them, as tasks that may run at the same
             /// time. All arguments are read before any task begins, and results are there when all have ended. The
             /// outcome is that of running them one after the other: if several trap, the first one's trap counts.

@@ -81,6 +81,9 @@ pub enum TypeDef {
     /// An array under construction. Lives in registers, parameters and results only, never in another object: this is
     /// what keeps the heap acyclic.
     Builder(ValueType),
+    /// A chain of objects of a variant type under construction: each is the last field of the one before. Lives where
+    /// array builders do.
+    Chain(TypeId),
     /// A function value: code and captures. The captures are the closure's own business.
     Closure {
         /// Parameter types, without the captures.

@@ -92,6 +92,8 @@ define_rules! {
     UnknownType "there is no such type";
     /// Builders are in registers, parameters and results only.
     BuilderPlace "a builder is kept outside of registers";
+    /// A chain is one of a variant type.
+    ChainType "a chain is not one of a variant type";
 
     /// The heap type of a data type is a variant whose fields are what the payloads flatten to.
     DataShape "a data type doesn't fit its heap type";
@@ -156,6 +158,8 @@ define_rules! {
     ObjectKind "a reference of the wrong kind";
     /// Parts of a new object have the types that its type declares.
     Parts "the parts don't fit the object's type";
+    /// The last field of what is appended to a chain is a reference to its variant type.
+    ChainLink "what is appended to a chain has no last field to go on with";
     /// Tags are below the number of variants.
     TagBounds "there is no such variant";
     /// Rows of an array have 1 to [`limits::ROW_WIDTH_MAX`] elements.
@@ -377,8 +381,10 @@ impl<'m> Report<'m> {
         self.module.types.get(id.index())
     }
 
+    /// Whether values of a type are under construction: builders of arrays, and chains.
     fn is_builder(&self, ty: ValueType) -> bool {
-        matches!(ty, ValueType::Ref(id) if matches!(self.type_def(id), Some(TypeDef::Builder(_))))
+        let ValueType::Ref(id) = ty else { return false };
+        matches!(self.type_def(id), Some(TypeDef::Builder(_) | TypeDef::Chain(_)))
     }
 }
 

@@ -160,6 +160,13 @@ macro_rules! for_each_inst {
                 /// Turns a builder into an array. Traps if it is finished already.
                 Finish (dst(def ref), builder(use ref)) [];
 
+                /// The empty chain.
+                ChainNew (dst(def ref)) [];
+                /// Appends an object to a chain; its last field stays open. Traps if the chain is finished.
+                ChainPush (dst(def ref), chain(use ref), site(site ObjectSite)) [moves];
+                /// Ends a chain with the last object's last field. Traps if it is finished already.
+                ChainFinish (dst(def ref), chain(use ref), tail(use ref)) [];
+
                 /// Ends a segment: appends its record and gives its outputs their words.
                 SegmentEnd (site(site SegmentSite)) [];
                 /// Begins a loop that is recorded as one: opens its record if anything that it depends on is active.

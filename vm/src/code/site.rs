@@ -294,7 +294,7 @@ impl Leads for SwitchSite {
 /// An instruction that makes an object from registers.
 #[derive(Debug)]
 pub struct ObjectSite {
-    /// The object's first header word.
+    /// The object's first header word. What a chain goes on with has a reference more than `uses`: its last field.
     pub header: u64,
     /// What goes into it.
     pub uses: RegList,

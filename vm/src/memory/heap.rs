@@ -9,6 +9,7 @@
 //! object says which heap it belongs to and when that got it.
 
 mod builder;
+pub(crate) mod chain;
 mod evacuation;
 mod object;
 

@@ -5,6 +5,7 @@ use crate::running::worker::Worker;
 use crate::tape::Tape;
 use std::mem::offset_of;
 
+pub use crate::memory::heap::chain::{CHAIN_FIRST, CHAIN_LAST, CHAIN_OPEN, CHAIN_WORDS, chain_header};
 pub use crate::memory::heap::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
 pub use crate::records::TRAILER_BYTES;
 pub use crate::records::strip::TAIL_BYTES as STRIP_BYTES;

@@ -240,6 +240,11 @@ impl<'a> Emitter<'a> {
             Structural::IPush => Inst::IPush { builder: RefReg(a), value: IntReg(b) },
             Structural::PPush => Inst::PPush { builder: RefReg(a), value: RefReg(b) },
             Structural::Finish => Inst::Finish { dst: RefReg(a), builder: RefReg(b) },
+            Structural::ChainNew => Inst::ChainNew { dst: RefReg(a) },
+            Structural::ChainPush => {
+                Inst::ChainPush { dst: RefReg(a), chain: RefReg(b), site: self.cell_site(inst, u32::from(c)) }
+            }
+            Structural::ChainFinish => Inst::ChainFinish { dst: RefReg(a), chain: RefReg(b), tail: RefReg(c) },
         };
         self.push(at, lowered);
     }
@@ -287,9 +292,19 @@ impl<'a> Emitter<'a> {
 
     /// The site of an object of fields, with a tag or the number of a function.
     fn object_site(&mut self, inst: &isa::Inst, tag: u32) -> Site<ObjectSite> {
+        self.site_with_open_fields(inst, tag, 0)
+    }
+
+    /// The site of an object that a chain goes on with.
+    fn cell_site(&mut self, inst: &isa::Inst, tag: u32) -> Site<ObjectSite> {
+        self.site_with_open_fields(inst, tag, 1)
+    }
+
+    /// The site of an object that has so many references behind those that the instruction gives it.
+    fn site_with_open_fields(&mut self, inst: &isa::Inst, tag: u32, open: usize) -> Site<ObjectSite> {
         let (uses, _) = self.body.reg_lists(inst);
         let uses = RegList::new(uses);
-        let counts = Fields { reals: uses.reals.len(), ints: uses.ints.len(), refs: uses.refs.len() };
+        let counts = Fields { reals: uses.reals.len(), ints: uses.ints.len(), refs: uses.refs.len() + open };
         let header = heap::object_header(counts, tag);
         self.stream.objects.push(ObjectSite { header, uses, element: Bank::Ref })
     }

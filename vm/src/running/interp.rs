@@ -23,7 +23,7 @@ use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, align_dispatch, align_function, cell, for_each_inst, value_of};
 use crate::math;
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots, chain};
 use crate::memory::kept;
 use crate::native::{Code, Status, Tier};
 use crate::trap::{Limit, TrapKind};
@@ -708,13 +708,8 @@ macro_rules! define_execute {
                                 let site = stream.objects.at(site);
                                 let fields = heap::fields_of(site.header);
                                 let object = allocate!(site.header, fields.size());
-                                let to = Registers {
-                                    reals: object.add(fields.real_at(0)).cast(),
-                                    words: object.add(fields.word_at(0)).cast(),
-                                    ints: object.add(fields.int_at(0)).cast(),
-                                    refs: object.add(fields.ref_at(0)).cast(),
-                                };
-                                copy_registers::<RECORD>(&site.uses, Registers { reals, words, ints, refs }, to);
+                                let from = Registers { reals, words, ints, refs };
+                                copy_registers::<RECORD>(&site.uses, from, Registers::in_object(object, fields));
                                 if RECORD && is_active(object, fields) {
                                     heap::set_owner(object, self.exec.tape.owner());
                                 }
@@ -846,6 +841,31 @@ macro_rules! define_execute {
                                     trap!(kind);
                                 }
                                 *refs.add(dst.index()) = array;
+                            }
+                            Inst::ChainNew { dst } => *refs.add(dst.index()) = std::ptr::null_mut(),
+                            Inst::ChainPush { dst, chain, site } => {
+                                let site = stream.objects.at(site);
+                                let before = *refs.add(chain.index());
+                                if chain::is_finished(before) {
+                                    trap!(TrapKind::BuilderFinished);
+                                }
+                                let fields = heap::fields_of(site.header);
+                                let cell = allocate!(site.header, chain::words_to_push(before, fields.size()));
+                                let from = Registers { reals, words, ints, refs };
+                                copy_registers::<RECORD>(&site.uses, from, Registers::in_object(cell, fields));
+                                if RECORD {
+                                    // What will be appended is not known yet.
+                                    heap::set_owner(cell, self.exec.tape.owner());
+                                }
+                                // The chain may have moved.
+                                *refs.add(dst.index()) = chain::push(*refs.add(chain.index()), cell, fields.size());
+                            }
+                            Inst::ChainFinish { dst, chain, tail } => {
+                                let chain = *refs.add(chain.index());
+                                if chain::is_finished(chain) {
+                                    trap!(TrapKind::BuilderFinished);
+                                }
+                                *refs.add(dst.index()) = chain::finish(chain, *refs.add(tail.index()));
                             }
                         }
                         pc = pc.add(1);

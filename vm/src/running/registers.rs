@@ -25,6 +25,23 @@ impl Registers {
         refs: std::ptr::null_mut(),
     };
 
+    /// The fields of an object.
+    ///
+    /// # Safety
+    /// `object` has room for these fields.
+    #[inline(always)]
+    pub(super) unsafe fn in_object(object: Ref, fields: heap::Fields) -> Registers {
+        // SAFETY: promised by the caller.
+        unsafe {
+            Registers {
+                reals: object.add(fields.real_at(0)).cast(),
+                words: object.add(fields.word_at(0)).cast(),
+                ints: object.add(fields.int_at(0)).cast(),
+                refs: object.add(fields.ref_at(0)).cast(),
+            }
+        }
+    }
+
     /// The places after so many registers.
     pub(crate) fn after(&self, counts: &Counts) -> Registers {
         Registers {

@@ -407,7 +407,8 @@ impl Walker<'_> {
             | ExprKind::Pack(..)
             | ExprKind::Construct(..)
             | ExprKind::Closure(..)
-            | ExprKind::Jump(..) => self.children(expr),
+            | ExprKind::Jump(..)
+            | ExprKind::Extend(_) => self.children(expr),
         }
         false
     }

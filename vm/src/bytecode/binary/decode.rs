@@ -198,6 +198,7 @@ impl Reader<'_> {
                 params: self.value_types("closure parameters")?,
                 results: self.value_types("closure results")?,
             },
+            tag::CHAIN => TypeDef::Chain(TypeId(self.u32("type of a chain's objects")?)),
             code => return self.unknown(at, "type definition", code),
         })
     }

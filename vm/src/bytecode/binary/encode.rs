@@ -160,6 +160,10 @@ impl Writer {
                 self.list(params, Self::value_type);
                 self.list(results, Self::value_type);
             }
+            TypeDef::Chain(variant) => {
+                self.byte(tag::CHAIN);
+                self.unsigned(variant.0.into());
+            }
         }
     }
 

@@ -195,6 +195,7 @@ impl Display for TypeText<'_> {
             }
             TypeDef::Array(element) => write!(f, "array {}", ValueText(*element)),
             TypeDef::Builder(element) => write!(f, "builder {}", ValueText(*element)),
+            TypeDef::Chain(variant) => write!(f, "chain {}", ValueText(ValueType::Ref(*variant))),
             TypeDef::Closure { params, results } => {
                 write!(f, "closure {} -> {}", ValueList(params), ValueList(results))
             }

@@ -18,6 +18,11 @@ pub(super) fn check(report: &mut Report) {
             let expected = format!("no builder in t{index}");
             report.fail(Rule::BuilderPlace, expected, format!("{}, a builder", name(builder)));
         }
+        if let TypeDef::Chain(of) = def
+            && report.type_def(*of).is_some_and(|of| !matches!(of, TypeDef::Variant(_)))
+        {
+            report.fail(Rule::ChainType, format!("a variant in t{index}"), format!("t{}, another kind of type", of.0));
+        }
     }
 }
 
@@ -27,6 +32,7 @@ fn parts(def: &TypeDef) -> Box<dyn Iterator<Item = ValueType> + '_> {
         TypeDef::Struct(fields) => Box::new(fields.iter().copied()),
         TypeDef::Variant(variants) => Box::new(variants.iter().flat_map(|variant| variant.fields.iter().copied())),
         TypeDef::Array(element) | TypeDef::Builder(element) => Box::new(std::iter::once(*element)),
+        TypeDef::Chain(variant) => Box::new(std::iter::once(ValueType::Ref(*variant))),
         TypeDef::Closure { params, results } => Box::new(params.iter().chain(results).copied()),
     }
 }
@@ -45,7 +51,7 @@ fn check_counts(index: usize, def: &TypeDef, report: &mut Report) {
                 check(Rule::FieldCount, "fields of a variant", variant.fields.len(), limits::FIELDS_MAX);
             }
         }
-        TypeDef::Array(_) | TypeDef::Builder(_) => {}
+        TypeDef::Array(_) | TypeDef::Builder(_) | TypeDef::Chain(_) => {}
         TypeDef::Closure { params, results } => {
             check(Rule::ParamCount, "parameters", params.len(), limits::PARAMS_MAX);
             check(Rule::ParamCount, "results", results.len(), limits::PARAMS_MAX);

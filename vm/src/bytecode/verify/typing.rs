@@ -70,6 +70,17 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
             let expected = format!("an array of {}", name(builder));
             Err(Fault::new(Rule::SameType, expected, format!("an array of {}", name(array))))
         }
+        Structural::ChainNew => view.chain(0).map(|_| ()),
+        Structural::ChainPush => {
+            let variant = view.chain(1)?;
+            view.same_type(0, 1)?;
+            view.list(Rule::Parts, 3, view.open_fields(variant, 2)?)
+        }
+        Structural::ChainFinish => {
+            let variant = ValueType::Ref(view.chain(1)?);
+            view.has_type(0, variant)?;
+            view.has_type(2, variant)
+        }
     }
 }
 
@@ -140,6 +151,7 @@ impl<'a> View<'a> {
             TypeDef::Variant(_) => "a variant",
             TypeDef::Array(_) => "an array",
             TypeDef::Builder(_) => "a builder",
+            TypeDef::Chain(_) => "a chain",
             TypeDef::Closure { .. } => "a closure",
         };
         let found = format!("{kind} (t{})", id.0);
@@ -162,7 +174,11 @@ impl<'a> View<'a> {
 
     /// The fields of a variant of the object in operand `at`; operand `tag` says which.
     fn payload(&self, at: usize, tag: usize) -> Result<&'a [ValueType], Fault> {
-        let (variants, tag) = (self.variants(at)?, self.number(tag));
+        self.fields_of_tag(self.variants(at)?, tag)
+    }
+
+    fn fields_of_tag(&self, variants: &'a [VariantDef], tag: usize) -> Result<&'a [ValueType], Fault> {
+        let tag = self.number(tag);
         match variants.get(tag) {
             Some(variant) => Ok(&variant.fields),
             None => Err(Fault::new(Rule::TagBounds, format!("a tag below {}", variants.len()), tag.to_string())),
@@ -180,6 +196,31 @@ impl<'a> View<'a> {
         match self.heap_type(at).1 {
             TypeDef::Builder(element) => Ok(*element),
             _ => self.wrong_kind(at, "a builder"),
+        }
+    }
+
+    /// The variant type that a chain is of.
+    fn chain(&self, at: usize) -> Result<TypeId, Fault> {
+        match self.heap_type(at).1 {
+            TypeDef::Chain(variant) => Ok(*variant),
+            _ => self.wrong_kind(at, "a chain"),
+        }
+    }
+
+    /// The fields of an object that a chain is continued by, without the last one, which leads to the next object;
+    /// operand `tag` says which variant it is.
+    fn open_fields(&self, variant: TypeId, tag: usize) -> Result<&'a [ValueType], Fault> {
+        let Some(TypeDef::Variant(variants)) = self.report.type_def(variant) else {
+            return Err(Fault::new(Rule::ChainType, "a chain of a variant type", format!("one of t{}", variant.0)));
+        };
+        let link = ValueType::Ref(variant);
+        match self.fields_of_tag(variants, tag)? {
+            [fields @ .., last] if *last == link => Ok(fields),
+            fields => {
+                let expected = format!("a variant whose last field is {}", name(link));
+                let found = fields.last().map_or("one without fields".into(), |&last| name(last));
+                Err(Fault::new(Rule::ChainLink, expected, found))
+            }
         }
     }
 

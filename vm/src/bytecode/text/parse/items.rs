@@ -103,6 +103,7 @@ impl<'t> Parser<'t> {
             })?),
             "array" => TypeDef::Array(self.value_type()?),
             "builder" => TypeDef::Builder(self.value_type()?),
+            "chain" => TypeDef::Chain(TypeId(self.numbered('t', "the type of a chain's objects")?)),
             "closure" => {
                 let params = self.list("(", ")", Self::value_type)?;
                 self.mark("->")?;
@@ -110,7 +111,7 @@ impl<'t> Parser<'t> {
             }
             _ => {
                 self.next -= 1;
-                return self.expected("`struct`, `variant`, `array`, `builder` or `closure`");
+                return self.expected("`struct`, `variant`, `array`, `builder`, `chain` or `closure`");
             }
         })
     }
