@@ -115,6 +115,16 @@ const LEFT: &[(&str, &str)] = &[
          def h (n : Int) : List Int = g (if n > 3 then Step (\\k -> [k]) else Step (\\k -> [k, k])) n",
     ),
     (
+        "a tail call may come back by way of a function value that another function calls",
+        "type Step = Step (Int -> Step -> List Int) | Stop
+         def pick (s : Step) (n : Int) (k : Int) : List Int =
+           if k < 0 then (match pick s n (k + 1) with | [] -> [] | x :: r -> pick s (n - x) 1)
+           else match s with | Stop -> [] | Step go -> go n s
+         def f (n : Int) (s : Step) : List Int =
+           if n < 0 then [n] else if n == 5 then n :: f (n - 1) s else pick s (n - 1) 2
+         def main (n : Int) : Int = len (f n (Step f))",
+    ),
+    (
         "the call is not the last field",
         "def f (t : Tree) : Tree = match t with | Leaf -> Leaf | Node x l r -> Node x (f l) r",
     ),

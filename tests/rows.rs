@@ -112,10 +112,12 @@ fn indices_count_rows() {
         assert_eq!(found, expected, "{k}");
     }
     // More than there can be, also where the product with the width wraps.
-    for n in ["4611686018427387904", "9223372036854775807"] {
-        let found = call(&modules, "filled", &format!("[{n}, 0]")).unwrap_err();
-        assert!(found.contains("can't be built") || found.starts_with("the limit on"), "{n}: {found}");
+    for n in ["4611686018427387904", "9223372036854775807", "281474976710656"] {
+        let expected = format!("an array of length {n} can't be built");
+        assert_eq!(call(&modules, "filled", &format!("[{n}, 0]")), Err(expected));
     }
+    let found = call(&modules, "filled", "[281474976710655, 0]");
+    assert_eq!(found, Err("the limit on live memory was reached".to_owned()));
 }
 
 #[test]

@@ -13,15 +13,19 @@ use crate::tail::{ResultPlace, SelfCall, flat, is_self_call, repeat_calls, resul
 use std::collections::HashSet;
 
 /// Turns the self calls of a function that are last fields of its value into jumps, if it has any, and with them its
-/// tail calls. Returns how many calls became jumps. `group` are the functions that may call each other, in order.
-pub(crate) fn repeat_calls_in_cells(function: &mut Function, group: &[FunctionId], lists: &mut TypeLists) -> u32 {
+/// tail calls. Returns how many calls became jumps. `comes_back` says of a function whether it may call this one.
+pub(crate) fn repeat_calls_in_cells(
+    function: &mut Function,
+    comes_back: impl Fn(FunctionId) -> bool,
+    lists: &mut TypeLists,
+) -> u32 {
     let mut calls = Vec::new();
     // Blocks, and how many of their bindings are left.
     let mut shortened = Vec::new();
     for place in results(function) {
         if is_self_call(function, place.value) {
             calls.push(SelfCall::last(place.value));
-        } else if may_come_back(function, place.value, group) {
+        } else if may_come_back(function, place.value, &comes_back) {
             return 0;
         } else if let Some((call, left)) = call_in_cells(function, place) {
             shortened.extend(place.block.map(|block| (block, left)));
@@ -41,9 +45,9 @@ pub(crate) fn repeat_calls_in_cells(function: &mut Function, group: &[FunctionId
 }
 
 /// Whether a value is that of a call that may lead back to the function.
-fn may_come_back(function: &Function, value: ExprId, group: &[FunctionId]) -> bool {
-    match &function.body.exprs[value].kind {
-        ExprKind::Call(callee, _) => group.binary_search(callee).is_ok(),
+fn may_come_back(function: &Function, value: ExprId, comes_back: impl Fn(FunctionId) -> bool) -> bool {
+    match function.body.exprs[value].kind {
+        ExprKind::Call(callee, _) => comes_back(callee),
         ExprKind::CallClosure(..) => true,
         _ => false,
     }

@@ -47,8 +47,12 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
     }
     let mut graph = Table::default();
     let mut calls = Table::filled(Calls::default(), program.functions.len());
+    // Whether a function calls function values, which may be any function, or what does.
+    let mut calls_any = Table::default();
     for (id, function) in program.functions.iter() {
         let (mut callees, mentions) = callees(function, meter);
+        let is_any = |&expr: &ExprId| matches!(function.body.exprs[expr].kind, ExprKind::CallClosure(..));
+        calls_any.push(all_nodes(function, meter).iter().any(is_any));
         for &callee in &callees {
             calls[callee].count += 1;
             calls[callee].caller = Some(id);
@@ -64,6 +68,9 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
         if !meter.steps(group.len()) {
             return program;
         }
+        let any = group.iter().any(|&id| calls_any[id] || graph[id].iter().any(|&callee| calls_any[callee]));
+        group.iter().for_each(|&id| calls_any[id] = any);
+        let may_come_back = |callee: FunctionId| calls_any[callee] || group.binary_search(&callee).is_ok();
         let is_mutual = group.len() > 1;
         let into = |id: FunctionId| calls[id].caller.filter(|_| is_mutual && calls[id].count == 1);
         for (id, is_breaker) in copying_order(&group, into) {
@@ -80,7 +87,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             }
             let mut is_recursive = graph[id].contains(&id);
             if is_breaker && (is_recursive || is_mutual) {
-                calls[id].count -= repeat_calls_in_cells(&mut function, &group, &mut program.lists);
+                calls[id].count -= repeat_calls_in_cells(&mut function, may_come_back, &mut program.lists);
                 let mut callees = callees(&function, meter).0;
                 is_recursive = callees.iter().any(|callee| group.binary_search(callee).is_ok());
                 callees.retain(|&callee| callee == id);

@@ -81,7 +81,7 @@ impl fmt::Display for TrapKind {
             }
             TrapKind::BadCapacity(n) => write!(f, "an array of length {n} can't be built"),
             TrapKind::BuilderFull { capacity } => write!(f, "more than {capacity} elements were pushed to a builder"),
-            TrapKind::BuilderFinished => write!(f, "a finished builder was used"),
+            TrapKind::BuilderFinished => write!(f, "a finished builder or chain was used"),
             TrapKind::WrongTag { expected, found } => {
                 write!(f, "a payload of variant {expected} was read from a value of variant {found}")
             }

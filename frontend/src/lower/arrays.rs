@@ -11,9 +11,8 @@ use dualvm_vm::module::{TypeDef, ValueType};
 /// Longer literals are built piece by piece.
 const PACKED_MAX: usize = 1_000;
 
-/// So many elements no array has. A number of rows is taken down to it, and then the product with their width can't
-/// wrap.
-const BEYOND: i64 = 1 << 40;
+/// A builder with room for so many elements traps, and one for less than half as many reaches the limits on memory.
+const BEYOND: i64 = 1 << 48;
 
 /// The instruction that reads what an array holds.
 pub(super) fn load(bank: Bank) -> Op {
@@ -196,29 +195,29 @@ impl Lowerer<'_> {
         Held::Temp(room, ValueType::Int)
     }
 
-    /// How much of an array so many elements take.
+    /// How much of an array so many elements take. More than there can be stay as many, so that the trap tells them.
     fn cells(&mut self, place: ExprId, range: Range, count: Held, width: u16) -> Held {
         if width == 1 {
             return count;
         }
+        let elements = self.registers.reg(count);
+        let [by, most, beyond] =
+            [width.into(), BEYOND / 2 - 1, BEYOND].map(|value| self.constant(place, Constant::int(value)));
+        let [by_reg, most_reg, beyond_reg] = [by, most, beyond].map(|held| self.registers.reg(held));
         let cells = self.registers.allocate(ValueType::Int, &mut self.out);
-        let mut count_reg = self.registers.reg(count);
+        self.emit_regs(place, Op::IMul, cells, &[elements, by_reg]);
         // Of an array of at most so wide elements there is the length already.
         let from_zero = matches!(self.kind(range.from), ExprKind::Int(0));
         let is_length =
             from_zero && matches!(self.kind(range.to), ExprKind::Length(array, _) if array.width() >= width);
         if !is_length {
-            let beyond = self.constant(place, Constant::int(BEYOND));
-            let args = [count_reg, self.registers.reg(beyond)];
-            self.emit_regs(place, Op::IMin, cells, &args);
-            self.registers.release(beyond);
-            count_reg = cells;
+            let possible = self.registers.allocate(ValueType::Int, &mut self.out);
+            self.emit_regs(place, Op::IMin, cells, &[cells, most_reg]);
+            self.emit_regs(place, Op::ILt, possible, &[elements, beyond_reg]);
+            self.emit_regs(place, Op::ISelect, cells, &[possible, cells, elements]);
+            self.registers.free(possible, ValueType::Int);
         }
-        let width = self.constant(place, Constant::int(width.into()));
-        let args = [count_reg, self.registers.reg(width)];
-        self.emit_regs(place, Op::IMul, cells, &args);
-        self.registers.release(width);
-        self.registers.release(count);
+        [by, most, beyond, count].into_iter().for_each(|held| self.registers.release(held));
         Held::Temp(cells, ValueType::Int)
     }
 

@@ -8,7 +8,7 @@ use super::registers::Held;
 use crate::core::{ExprId, ExprKind, Iteration, Layout};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::ValueType;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// No more registers than this are spent on constants; the rest are loaded again at every use.
 const REGISTERS_MAX: usize = 1_024;
@@ -100,6 +100,7 @@ impl Lowerer<'_> {
     /// Defines the constants that instructions in some subtrees, which are about to be repeated, read from registers.
     pub(super) fn hoist_constants(&mut self, subtrees: &[ExprId]) {
         let mut pending: Vec<ExprId> = subtrees.iter().rev().copied().collect();
+        let mut bound: HashSet<ExprId> = HashSet::new();
         while let Some(expr) = pending.pop() {
             let mut operands: Vec<ExprId> = Vec::new();
             match self.kind(expr) {
@@ -138,14 +139,40 @@ impl Lowerer<'_> {
                     _ => {}
                 }
             }
-            if let ExprKind::Element(array, _) = self.kind(expr)
-                && let Layout::Row(width) = array.layout
-            {
-                (1..width).for_each(|part| self.hoist(expr, Constant::int(part.into())));
+            match self.kind(expr) {
+                // Of what is bound only the parts that are read.
+                ExprKind::Block(bindings, _) => {
+                    for binding in bindings {
+                        if self.row_width(binding.value).is_none() {
+                            continue;
+                        }
+                        bound.insert(binding.value);
+                        for (part, &var) in (0..).zip(&binding.vars).skip(1) {
+                            if !self.live.is_unused(var) {
+                                self.hoist(expr, Constant::int(part));
+                            }
+                        }
+                    }
+                }
+                ExprKind::Element(..) if !bound.contains(&expr) => {
+                    (1..self.row_width(expr).unwrap_or(1)).for_each(|part| self.hoist(expr, Constant::int(part)));
+                }
+                _ => {}
             }
             let first = pending.len();
             self.function.body.exprs[expr].for_each_child(|child| pending.push(child));
             pending[first..].reverse();
+        }
+    }
+
+    /// How many values are in a row, if an expression reads one.
+    fn row_width(&self, expr: ExprId) -> Option<i64> {
+        match self.kind(expr) {
+            ExprKind::Element(array, _) => match array.layout {
+                Layout::Row(width) => Some(width.into()),
+                Layout::Struct => None,
+            },
+            _ => None,
         }
     }
 

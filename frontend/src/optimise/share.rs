@@ -59,8 +59,9 @@ enum Operation {
     Int(i64),
     Scalar(Op, [Option<Number>; 3]),
     Compare(crate::core::Comparison, [Number; 2]),
-    Length(Number),
-    Element([Number; 2]),
+    /// Of an array whose elements take so much of it.
+    Length(u16, Number),
+    Element(u16, [Number; 2]),
     Payload(Field, Number),
     /// An object of a type with a tag and no payload.
     Empty(u16, TypeList),
@@ -245,8 +246,8 @@ impl Sharer<'_> {
             ExprKind::Compare(comparison, pair) => {
                 Some(Operation::Compare(*comparison, pair.map(|part| self.expr(part))))
             }
-            ExprKind::Length(_, array) => Some(Operation::Length(self.expr(*array))),
-            ExprKind::Element(_, pair) => Some(Operation::Element(pair.map(|part| self.expr(part)))),
+            ExprKind::Length(ty, array) => Some(Operation::Length(ty.width(), self.expr(*array))),
+            ExprKind::Element(ty, pair) => Some(Operation::Element(ty.width(), pair.map(|part| self.expr(part)))),
             ExprKind::Payload(field, object) => {
                 let dropped = *object;
                 let object = self.expr(dropped);
@@ -322,8 +323,8 @@ impl Sharer<'_> {
         }
     }
 
-    /// Takes the bindings out of an expression that has a number which others have, in the order of evaluation. So it is
-    /// made of operations, of atoms, and of blocks.
+    /// Takes the bindings out of an expression that has a number which others have, in the order of evaluation. So it
+    /// is made of operations, of atoms, and of blocks.
     fn take_bindings(&mut self, expr: ExprId, kept: &mut Vec<Binding>) {
         if let ExprKind::Block(bindings, _) = &mut self.body.exprs[expr].kind {
             kept.extend(std::mem::take(bindings));

@@ -67,9 +67,9 @@ impl Function<'_, '_> {
         self.emit.b.switch_to_block(known);
         let last = self.last_cell(chain);
         self.fill_open_field(chain, last, tail);
-        let finished = self.emit.int(0);
-        self.emit.store(finished, chain, cell(CHAIN_LAST));
         let first_cell = self.emit.load(I64, chain, cell(CHAIN_FIRST));
+        let null = self.emit.int(0);
+        [CHAIN_FIRST, CHAIN_LAST].into_iter().for_each(|at| self.emit.store(null, chain, cell(at)));
         self.emit.b.ins().jump(done, &[first_cell.into()]);
         self.emit.b.switch_to_block(done);
         self.set_reference(dst.0, first);

@@ -22,9 +22,14 @@ pub const VERSION: u16 = 3;
 
 /// The version of a module's file: the first one that has all of its instructions and types.
 fn version_of(module: &ModuleDef) -> u16 {
-    let code = module.functions.iter().flat_map(|function| &function.body.code);
-    let types = module.types.iter().map(|def| if matches!(def, TypeDef::Chain(_)) { 3 } else { 1 });
-    code.map(|inst| inst.op.info().since).chain(types).max().unwrap_or(1)
+    let third = |is_new: bool| if is_new { 3 } else { 1 };
+    let code = module.functions.iter().flat_map(|function| &function.body.code).map(|inst| inst.op.info().since);
+    let types = module.types.iter().map(|def| third(matches!(def, TypeDef::Chain(_))));
+    let interfaces = module.functions.iter().filter_map(|function| function.interface.as_ref());
+    let seen = interfaces.flat_map(|interface| interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]));
+    let kept = module.data.iter().flat_map(|data| &data.variants).map(|(_, payload)| payload);
+    let seen = seen.chain(kept).map(|ty| third(ty.has_rows()));
+    code.chain(types).chain(seen).max().unwrap_or(1)
 }
 
 /// Stands after the last section, so that a file that was cut short is found out.

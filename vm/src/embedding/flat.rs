@@ -213,7 +213,7 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
                 }
                 to.int(n);
             }
-            (LeafKind::Reals | LeafKind::Ints | LeafKind::Bools, arg) if !value::is_whole(leaf, arg) => {
+            (_, arg) if !value::is_whole(leaf, arg) => {
                 return Err(value::incomplete(signature, leaf, arg).into());
             }
             (LeafKind::Reals, FlatValue::Reals(xs)) => {

@@ -107,7 +107,9 @@ impl fmt::Display for Refusal {
                 Op::CallClosure | Op::TailCallClosure => write!(f, "it calls a function value"),
                 Op::Fork | Op::Task | Op::ParallelMap => write!(f, "it runs tasks"),
                 Op::StructNew => write!(f, "it makes a pair, tuple or record that is kept in an array"),
-                Op::VariantNew => write!(f, "it makes a value of a data type, such as a list"),
+                Op::VariantNew | Op::ChainNew | Op::ChainPush | Op::ChainFinish => {
+                    write!(f, "it makes a value of a data type, such as a list")
+                }
                 Op::ClosureNew => write!(f, "it makes a function value"),
                 Op::Pack => write!(f, "it makes an array of single values"),
                 Op::Field | Op::IField | Op::PField => {

@@ -79,6 +79,38 @@ impl HostType {
         out
     }
 
+    /// Whether an array in the type holds rows: several numbers to an element.
+    pub(crate) fn has_rows(&self) -> bool {
+        let mut left = vec![self];
+        while let Some(ty) = left.pop() {
+            match ty {
+                HostType::Tuple(parts) => left.extend(parts),
+                HostType::Record(parts) => left.extend(parts.iter().map(|(_, part)| part)),
+                HostType::List { element, .. } => left.push(element),
+                HostType::Array { element, .. } if element.is_row() => return true,
+                HostType::Array { element, .. } => left.push(element),
+                HostType::Real | HostType::Int | HostType::Bool | HostType::Data { .. } => {}
+            }
+        }
+        false
+    }
+
+    /// Whether a value of the type is several reals, or several integers, and nothing else.
+    fn is_row(&self) -> bool {
+        let mut left = vec![self];
+        let [mut reals, mut ints] = [0, 0];
+        while let Some(ty) = left.pop() {
+            match ty {
+                HostType::Real => reals += 1,
+                HostType::Int | HostType::Bool => ints += 1,
+                HostType::Tuple(parts) => left.extend(parts),
+                HostType::Record(parts) => left.extend(parts.iter().map(|(_, part)| part)),
+                HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => return false,
+            }
+        }
+        matches!((reals, ints), (2.., 0) | (0, 2..))
+    }
+
     /// Whether the type's name has several words, and so takes parentheses as an argument of another type.
     fn is_applied(&self) -> bool {
         match self {

@@ -133,10 +133,10 @@ pub(super) fn wrong_kind(signature: &FlatSignature, leaf: &Leaf, found: FlatValu
 
 /// Whether there are as many numbers as elements need, if it is any number of them.
 pub(super) fn is_whole(leaf: &Leaf, value: FlatValue<'_>) -> bool {
-    match value {
-        FlatValue::Reals(xs) => xs.len().is_multiple_of(leaf.width()),
-        FlatValue::Ints(ns) => ns.len().is_multiple_of(leaf.width()),
-        FlatValue::Null | FlatValue::Real(_) | FlatValue::Int(_) => true,
+    match (leaf.kind(), value) {
+        (LeafKind::Reals, FlatValue::Reals(xs)) => xs.len().is_multiple_of(leaf.width()),
+        (LeafKind::Ints | LeafKind::Bools, FlatValue::Ints(ns)) => ns.len().is_multiple_of(leaf.width()),
+        _ => true,
     }
 }
 

@@ -78,8 +78,11 @@ pub(crate) unsafe fn finish(chain: Ref, tail: Ref) -> Ref {
     // SAFETY: promised by the caller.
     unsafe {
         *open_field(chain) = tail;
+        let first = *chain.add(CHAIN_FIRST).cast::<Ref>();
+        // Whoever still holds the chain must not keep its objects alive.
+        *chain.add(CHAIN_FIRST).cast::<Ref>() = std::ptr::null_mut();
         *chain.add(CHAIN_LAST).cast::<Ref>() = std::ptr::null_mut();
-        *chain.add(CHAIN_FIRST).cast::<Ref>()
+        first
     }
 }
 
