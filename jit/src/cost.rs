@@ -157,6 +157,10 @@ impl Measure<'_> {
                 CHARGE + 24 + tasks.map(|task| 12 + self.list(&task.uses) + self.list(&task.defs)).sum::<u64>()
             }
             Form::ParallelMap { site, .. } => CHARGE + 20 + self.list(&stream.maps[site].uses),
+            Form::Operate { site } => {
+                let site = &stream.operators[site];
+                CHARGE + 24 + self.list(&site.uses) + self.list(&site.defs)
+            }
             Form::Trap { .. } => 4 + CALL,
             Form::New { site, .. } => 33 + self.object(&stream.objects[site]),
             Form::Field { .. } | Form::Payload { .. } => recorded(1, 15),

@@ -464,6 +464,7 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::Fork { site } => self.fork(site),
             Form::ParallelMap { dst, count, site } => self.parallel_map(dst, count, site),
+            Form::Operate { site } => self.operate(site),
             Form::Trap { message } => {
                 let number = self.emit.int(i64::from(message));
                 self.emit.call(Helper::TrapMessage, &[self.context, number]);

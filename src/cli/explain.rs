@@ -113,6 +113,7 @@ impl Serialize for Json<&CallExplanation> {
             CallKind::Function => "function",
             CallKind::Value => "value",
             CallKind::Task => "task",
+            CallKind::Derivative => "derivative",
             _ => "other",
         };
         let place = Json(*place);

@@ -17,7 +17,9 @@ pub(crate) use inst::for_each_inst;
 pub use inst::{Form, Inst, IntReg, Pure, RealReg, RefReg, ScalarInst};
 pub use mode::Mode;
 pub use position::Position;
-pub use site::{CallSite, Counts, ForkSite, MapSite, ObjectSite, RegList, Site, Sites, SwitchSite, TaskSite};
+pub use site::{
+    CallSite, Counts, ForkSite, MapSite, ObjectSite, Operator, OperatorSite, RegList, Site, Sites, SwitchSite, TaskSite,
+};
 pub(crate) use site::{InSite, Leads};
 pub(crate) use straight::{align_dispatch, align_function, cell, run_straight, value_of};
 
@@ -38,6 +40,8 @@ pub struct Stream {
     pub forks: Sites<ForkSite>,
     /// Parallel maps.
     pub maps: Sites<MapSite>,
+    /// Derivatives of calls.
+    pub operators: Sites<OperatorSite>,
     /// Jumps by index.
     pub switches: Sites<SwitchSite>,
     /// Instructions that make objects of registers.

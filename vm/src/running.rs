@@ -3,12 +3,13 @@
 //! - `program`: verified code with its streams;
 //! - `worker`, `workers`: stacks, and the state of what runs on them; `stacks`, `registers`, `trace`: parts of it;
 //! - `interp`: the dispatch loop; `recording`, `recording_loops`: what it does besides computing while a run records;
-//! - `tasks`: forks and parallel maps;
+//! - `tasks`: forks and parallel maps; `operators`: derivatives of calls;
 //! - `limits`, `meter`: what a run may use, and what it has used.
 
 pub(crate) mod interp;
 pub(crate) mod limits;
 pub(crate) mod meter;
+mod operators;
 pub(crate) mod program;
 pub(crate) mod recording;
 pub(crate) mod recording_loops;

@@ -337,8 +337,8 @@ fn decode_errors_say_where_and_what() {
     let cases: [(Vec<u8>, &str); 10] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
-        (b"DVBC\x04\0".to_vec(), "byte 4 (format version): expected version 1 to 3, found version 4"),
-        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 3, found version 0"),
+        (b"DVBC\x05\0".to_vec(), "byte 4 (format version): expected version 1 to 4, found version 5"),
+        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 4, found version 0"),
         (
             b"DVBC\x02\0\0".to_vec(),
             "byte 4 (format version): expected version 1, the first with all instructions of the module, \
@@ -346,7 +346,7 @@ fn decode_errors_say_where_and_what() {
         ),
         (
             [b"DVBC\x01\0", &bytes[6..]].concat(),
-            "byte 4 (format version): expected version 3, the first with all instructions of the module, \
+            "byte 4 (format version): expected version 4, the first with all instructions of the module, \
              found version 1",
         ),
         (

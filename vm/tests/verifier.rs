@@ -251,6 +251,41 @@ const CODE_CASES: &[Case] = &[
         "(`pmap p7, f1, i0 (r0)`): the function doesn't fit the parallel map: \
          expected parameters that begin with int, int, found (t1, real)",
     ),
+    (Rule::CaptureCount, "jvp f0, 3 (r0, p0) -> (r1, i1)\nret (r0)", "expected at most 2 captures, found 3"),
+    (Rule::CaptureCount, "vjp f0, 65535 (r0, p0) -> (r1, i1)\nret (r0)", "expected at most 2 captures, found 65535"),
+    // Two arguments, and a tangent of each; two results, and a tangent of the real one.
+    (Rule::Arguments, "jvp f0, 0 (r0, p0, r0) -> (r1, i1, r0)\nret (r0)", "expected 4 registers, found 3"),
+    (
+        Rule::Arguments,
+        "jvp f0, 0 (r0, p0, p0, r0) -> (r1, i1, r0)\nret (r0)",
+        "expected real at position 2, found t0 in p0",
+    ),
+    (
+        Rule::Arguments,
+        "jvp f0, 1 (r0, p0, r0) -> (r1, i1, r0)\nret (r0)",
+        "expected t0 at position 2, found real in r0",
+    ),
+    (Rule::Arguments, "jvp f0, 2 (r0, p0, p0) -> (r1, i1, r0)\nret (r0)", "expected 2 registers, found 3"),
+    (Rule::Results, "jvp f0, 2 (r0, p0) -> (r1, i1)\nret (r0)", "expected 3 registers, found 2"),
+    (Rule::Results, "jvp f0, 2 (r0, p0) -> (r1, i1, i0)\nret (r0)", "expected real at position 2, found int in i0"),
+    (Rule::DuplicateResult, "jvp f0, 2 (r0, p0) -> (r1, i1, r1)\nret (r0)", "found r1 twice"),
+    // The other way round: a cotangent of the real result comes in, and one of each argument goes out.
+    (Rule::Arguments, "vjp f0, 0 (r0, p0) -> (r1, i1, r0, p6)\nret (r0)", "expected 3 registers, found 2"),
+    (
+        Rule::Arguments,
+        "vjp f0, 0 (r0, p0, i0) -> (r1, i1, r0, p6)\nret (r0)",
+        "expected real at position 2, found int in i0",
+    ),
+    (Rule::Results, "vjp f0, 0 (r0, p0, r0) -> (r1, i1, r0)\nret (r0)", "expected 4 registers, found 3"),
+    (Rule::Results, "vjp f0, 1 (r0, p0, r0) -> (r1, i1, p7)\nret (r0)", "expected t0 at position 2, found t1 in p7"),
+    (Rule::FunctionBounds, "jvp f3, 0 () -> ()\nret (r0)", "expected one of f0 to f2, found f3"),
+    (Rule::Assignment, "jvp f0, 2 (r1, p0) -> (r1, i1, r0)\nret (r0)", "expected a write to r1 on every path"),
+    (
+        Rule::OperatorBuilder,
+        "jvp f2, 8 (r0, i0, p0, p1, p2, p3, p4, p5) -> (r1, r0)\nret (r0)",
+        "a builder goes to an operator or comes from one: expected no builder among parameters and results, \
+         found t3, a builder",
+    ),
     (
         Rule::Assignment,
         "ret (r1)",
@@ -487,6 +522,28 @@ const MODULE_CASES: &[Case] = &[
         "func \"g\" () -> (t3)\n{ trap m0\n}
          func \"f\" () -> ()\nregs t3\n{\nfork 1\ntask \"g\" () -> (p0)\nret ()\n}",
         "expected no builder among parameters and results, found t3, a builder",
+    ),
+    (
+        Rule::OperatorFunction,
+        "func \"g\" (t5) -> ()\nregs t5\n{ ret ()\n}
+         func \"f\" (t5) -> ()\nregs t5, t5\n{\nvjp \"g\", 0 (p0) -> (p1)\nret ()\n}",
+        "a derivative of or with respect to a function: expected no functions among parameters behind the captures, \
+         found t5, which is or leads to one",
+    ),
+    (
+        // By way of a recursive type, an array and a struct.
+        Rule::OperatorFunction,
+        "type t8 = variant { Nil {}, Cons { t10, t8 } }\ntype t9 = struct { real, t5 }\ntype t10 = array t9
+         func \"g\" (real) -> (t8)\nregs 1 real, t8\n{ trap m0\n}
+         func \"f\" (real) -> ()\nregs 1 real, t8, t8\n{\njvp \"g\", 0 (r0, r0) -> (p0, p1)\nret ()\n}",
+        "expected no functions among results, found t8, which is or leads to one",
+    ),
+    (
+        Rule::OperatorBuilder,
+        "type t8 = variant { A { t8 } }\ntype t9 = chain t8
+         func \"g\" () -> (t9)\n{ trap m0\n}
+         func \"f\" () -> ()\nregs t9, t9\n{\nvjp \"g\", 0 (p0) -> (p1)\nret ()\n}",
+        "expected no builder among parameters and results, found t9, a builder",
     ),
     (
         Rule::Assignment,

@@ -5,7 +5,7 @@ use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout;
-use dualvm_vm::native::{CallSite, Counts, ForkSite, IntReg, MapSite, RefReg, RegList, Site};
+use dualvm_vm::native::{CallSite, Counts, ForkSite, IntReg, MapSite, OperatorSite, RefReg, RegList, Site};
 
 impl Function<'_, '_> {
     /// Stores registers to consecutive cells.
@@ -163,7 +163,21 @@ impl Function<'_, '_> {
         self.set_reference(dst.0, array);
     }
 
-    /// The parameters of a helper that runs tasks; puts fuel back.
+    /// Takes the derivative of a call.
+    pub(super) fn operate(&mut self, number: Site<OperatorSite>) {
+        let site = &self.stream.operators[number];
+        let remaining = self.begin_call(site.cost);
+        let args = self.above();
+        self.hand_over(&site.uses, args);
+        let mut params = self.helper_params(args, remaining);
+        params.extend(self.numbers(number.index()));
+        let status = self.emit.value_of(Helper::Operate, &params);
+        self.returned(status);
+        let results = self.after(args, site.uses_count);
+        self.take_over(&site.defs, results);
+    }
+
+    /// The parameters of a helper that runs functions; puts fuel back.
     fn helper_params(&mut self, args: Bases, remaining: Value) -> Vec<Value> {
         self.put_fuel();
         vec![self.context, args.reals, args.words, args.ints, args.refs, remaining]

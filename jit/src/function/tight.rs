@@ -194,7 +194,8 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             // A reference that changes, or objects that move, or rare.
             Form::Switch { .. } | Form::Ret { .. } => return None,
             Form::TailCall { .. } | Form::TailCallClosure { .. } => return None,
-            Form::Call { .. } | Form::CallClosure { .. } | Form::Fork { .. } | Form::ParallelMap { .. } => return None,
+            Form::Call { .. } | Form::CallClosure { .. } | Form::Operate { .. } => return None,
+            Form::Fork { .. } | Form::ParallelMap { .. } => return None,
             Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PElem { .. } => return None,
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
             Form::ChainNew { .. } | Form::ChainPush { .. } | Form::ChainFinish { .. } => return None,

@@ -195,9 +195,10 @@ pub(super) fn any_opcode(this: &mut Mutator<'_>) -> Option<()> {
     Some(())
 }
 
-/// A constant, a field, a tag or the number of a message becomes another one.
+/// A constant, a field, a tag, a count or the number of a message becomes another one.
 pub(super) fn another_immediate(this: &mut Mutator<'_>) -> Option<()> {
-    let is_immediate = |role| matches!(role, Role::Real | Role::Int | Role::Field | Role::Tag | Role::Message);
+    let is_immediate =
+        |role| matches!(role, Role::Real | Role::Int | Role::Field | Role::Tag | Role::Count | Role::Message);
     let has_one = |op: Op| op.info().operands.iter().any(|operand| is_immediate(operand.role));
     let (function, at) = this.place_of(|_, inst| has_one(inst.op))?;
     let body = &mut this.def.functions[function].body;
@@ -211,7 +212,7 @@ pub(super) fn another_immediate(this: &mut Mutator<'_>) -> Option<()> {
     edit(body, at, |operands| {
         for operand in operands {
             match operand {
-                Operand::Field(n) | Operand::Tag(n) => *n = near(dice, *n),
+                Operand::Field(n) | Operand::Tag(n) | Operand::Count(n) => *n = near(dice, *n),
                 Operand::Message(n) => *n = near(dice, *n as u16).into(),
                 Operand::Real(x) => *x = f64::from_bits(dice.pick(&REALS)),
                 Operand::Int(n) if dice.bool() => *n = n.wrapping_add(dice.i64(-2..=2)),

@@ -484,6 +484,25 @@ impl FunctionBuilder {
         );
     }
 
+    /// Takes the forward derivative of a call: `args` are those of the call, the first `captures` of which count as
+    /// constants, and then a tangent for each other one that is a real or a reference; `results` are the registers for
+    /// the call's results, and then for a tangent of each that is a real or a reference.
+    pub fn jvp(&mut self, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
+        self.operator(Op::Jvp, func, captures, args, results);
+    }
+
+    /// Takes the reverse derivative of a call: `args` are those of the call, the first `captures` of which count as
+    /// constants, and then a cotangent for each result that is a real or a reference; `results` are the registers for
+    /// the call's results, and then for a cotangent of each argument but the captures that is a real or a reference.
+    pub fn vjp(&mut self, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
+        self.operator(Op::Vjp, func, captures, args, results);
+    }
+
+    fn operator(&mut self, op: Op, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
+        let (args, results) = (Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec()));
+        self.emit(op, &[Operand::Func(func.0), Operand::Count(captures), args, results]);
+    }
+
     /// Calls a function and returns its results.
     pub fn tail_call(&mut self, func: FuncId, args: &[Reg]) {
         self.emit(Op::TailCall, &[Operand::Func(func.0), Operand::Uses(args.to_vec())]);

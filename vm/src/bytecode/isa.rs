@@ -88,6 +88,8 @@ pub enum Role {
     Field,
     /// A variant's tag.
     Tag,
+    /// How many of the registers that are read count as something else than the rest.
+    Count,
     /// The number of an instruction of the same function.
     Target,
     /// A list of instruction numbers.
@@ -133,6 +135,9 @@ macro_rules! role {
     };
     (tag) => {
         Role::Tag
+    };
+    (count) => {
+        Role::Count
     };
     (target) => {
         Role::Target
@@ -184,6 +189,9 @@ macro_rules! has_flag {
     (v3, [v3 $($more:ident)*]) => {
         true
     };
+    (v4, [v4 $($more:ident)*]) => {
+        true
+    };
     ($wanted:ident, [ends $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -199,6 +207,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v3 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v4 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
 }
 pub(crate) use has_flag;
 
@@ -209,7 +220,7 @@ pub(crate) use has_flag;
 /// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
-/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2` and `v3`, modules
+/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2` to `v4`, modules
 /// that have it are of this format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
@@ -484,6 +495,19 @@ macro_rules! for_each_instruction {
             /// end (which is not part of it) and the arguments; joins the arrays that the calls return to one. Traps
             /// if `count` is negative.
             0xa2 ParallelMap pmap (dst(def ref), func(func), count(use int), args(uses)) [calls v2];
+
+            /// Forward derivative: calls a function and pushes tangents forward through the call. The arguments are
+            /// those of the call, the first `captures` of which are constants for this derivative, and then a tangent
+            /// for each other one that is a real or a reference; the results are those of the call, and then a tangent
+            /// for each that is a real or a reference. A tangent has the type and the shape of its value. Its integers
+            /// say nothing: those of tangents that are given are not looked at, those of tangents that come out are 0.
+            0xb0 Jvp jvp (func(func), captures(count), args(uses), results(defs)) [calls v4];
+            /// Reverse derivative: calls a function and pulls cotangents back through the call. The arguments are those
+            /// of the call, the first `captures` of which are constants for this derivative, and then a cotangent for
+            /// each result that is a real or a reference; the results are those of the call, and then a cotangent for
+            /// each argument but the captures that is a real or a reference. Cotangents have types, shapes and
+            /// integers as tangents do.
+            0xb1 Vjp vjp (func(func), captures(count), args(uses), results(defs)) [calls v4];
         }
         $($more)*
     } };
@@ -613,7 +637,9 @@ macro_rules! define_ops {
                         derivative: "",
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
-                        since: if has_flag!(v3, [$($flag)*]) {
+                        since: if has_flag!(v4, [$($flag)*]) {
+                            4
+                        } else if has_flag!(v3, [$($flag)*]) {
                             3
                         } else if has_flag!(v2, [$($flag)*]) {
                             2
@@ -678,7 +704,7 @@ impl Op {
 }
 
 /// One instruction. Operands are packed by role, in the order in which the table declares them:
-/// - registers, fields and tags take the next of `a`, `b`, `c`, and after these the low half of `imm`;
+/// - registers, fields, tags and counts take the next of `a`, `b`, `c`, and after these the low half of `imm`;
 /// - a list puts its length there and its offset in the function's pool into the next half of `imm`; the second list
 ///   of an instruction follows the first in the pool;
 /// - targets, functions and messages take the next half of `imm`, low half first;
@@ -708,7 +734,7 @@ impl Inst {
     pub const fn high(&self) -> u32 {
         (self.imm >> 32) as u32
     }
-    /// The operands that stand one after the other where registers, fields and tags do.
+    /// The operands that stand one after the other where registers, fields, tags and counts do.
     pub(crate) const fn narrow(&self) -> [u16; 4] {
         [self.a, self.b, self.c, self.imm as u16]
     }
@@ -729,6 +755,8 @@ pub enum Operand {
     Field(u16),
     /// A variant's tag.
     Tag(u16),
+    /// How many of the registers that are read count as something else than the rest.
+    Count(u16),
     /// An instruction number.
     Target(u32),
     /// Instruction numbers.

@@ -258,7 +258,9 @@ impl Body {
                 (Role::Def(bank), Operand::Def(reg)) | (Role::Use(bank), Operand::Use(reg)) if reg.bank == bank => {
                     at.put_narrow(&mut inst, reg.index);
                 }
-                (Role::Field, Operand::Field(n)) | (Role::Tag, Operand::Tag(n)) => at.put_narrow(&mut inst, *n),
+                (Role::Field, Operand::Field(n)) | (Role::Tag, Operand::Tag(n)) | (Role::Count, Operand::Count(n)) => {
+                    at.put_narrow(&mut inst, *n);
+                }
                 (Role::Real, Operand::Real(x)) => inst.imm = x.to_bits(),
                 (Role::Int, Operand::Int(n)) => inst.imm = *n as u64,
                 (Role::Target, Operand::Target(n))
@@ -292,6 +294,7 @@ impl Body {
                 Role::Use(bank) => Operand::Use(Reg { bank, index: at.narrow(inst) }),
                 Role::Field => Operand::Field(at.narrow(inst)),
                 Role::Tag => Operand::Tag(at.narrow(inst)),
+                Role::Count => Operand::Count(at.narrow(inst)),
                 Role::Real => Operand::Real(f64::from_bits(inst.imm)),
                 Role::Int => Operand::Int(inst.imm as i64),
                 Role::Target => Operand::Target(at.half(inst)),
@@ -313,7 +316,7 @@ impl Body {
             match info.role {
                 Role::Def(bank) => visit(Reg { bank, index: at.narrow(inst) }, true),
                 Role::Use(bank) => visit(Reg { bank, index: at.narrow(inst) }, false),
-                Role::Field | Role::Tag => _ = at.narrow(inst),
+                Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
                 Role::Target | Role::Func | Role::Message => _ = at.half(inst),
                 Role::Real | Role::Int => {}
                 Role::Targets => _ = at.list(inst, &self.targets),
@@ -335,7 +338,7 @@ impl Body {
                     let index = rename(Reg { bank, index }, matches!(info.role, Role::Def(_)));
                     at.replace_narrow(inst, index);
                 }
-                Role::Field | Role::Tag => _ = at.narrow(inst),
+                Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
                 Role::Target | Role::Func | Role::Message => _ = at.half(inst),
                 Role::Real | Role::Int | Role::Targets | Role::Uses | Role::Defs => {}
             }
@@ -363,7 +366,9 @@ impl Body {
         let mut at = Fields::default();
         for info in op.info().operands {
             match info.role {
-                Role::Def(_) | Role::Use(_) | Role::Field | Role::Tag => at.put_narrow(&mut bits, u16::MAX),
+                Role::Def(_) | Role::Use(_) | Role::Field | Role::Tag | Role::Count => {
+                    at.put_narrow(&mut bits, u16::MAX);
+                }
                 Role::Real | Role::Int => bits.imm = u64::MAX,
                 Role::Target | Role::Func | Role::Message => at.put_half(&mut bits, u32::MAX),
                 Role::Targets | Role::Uses | Role::Defs => {

@@ -81,6 +81,7 @@ fn operand(operand: &OperandInfo) -> String {
         Role::Int => "int constant".into(),
         Role::Field => "field number".into(),
         Role::Tag => "tag".into(),
+        Role::Count => "number of registers".into(),
         Role::Target => "target".into(),
         Role::Targets => "targets".into(),
         Role::Func => "function".into(),

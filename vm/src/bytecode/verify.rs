@@ -32,6 +32,11 @@
 //! one of them, so that looking at them one after the other shows what they do together. Their functions, and those of
 //! `pmap`, neither take nor return builders: an object that changes is in one task only.
 //!
+//! **Operators.** A `jvp` takes the arguments of a function, the captures among them first, and then tangents of the
+//! others; it returns the results and their tangents. A `vjp` takes cotangents of the results and returns those of the
+//! arguments. What is differentiated, and what comes out, is data: no functions, and nothing that leads to one.
+//! Captures may be functions. Builders neither go in nor come out.
+//!
 //! **Assignment.** On every path from the start of a function to a read of a register, a write to it comes first, or it
 //! holds a parameter. Instructions that no path reaches obey all other rules, and for this one they count as
 //! having everything assigned.
@@ -49,12 +54,14 @@ mod assignment;
 mod forks;
 mod function;
 pub mod limits;
+mod operators;
 mod types;
 mod typing;
 
 use crate::bytecode::isa::{Bank, Reg};
 use crate::bytecode::module::{FuncId, Function, ModuleDef, TypeDef, TypeId, ValueType};
 use crate::bytecode::text::print_inst;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -177,6 +184,13 @@ define_rules! {
     /// The functions of tasks and of `pmap` neither take nor return builders.
     TaskBuilder "a builder goes to a task or comes from one";
 
+    /// The function of a `jvp` or a `vjp` has a parameter for each capture.
+    CaptureCount "an operator has more captures than its function has parameters";
+    /// What a `jvp` or a `vjp` differentiates, and the results, are no functions and lead to none.
+    OperatorFunction "a derivative of or with respect to a function";
+    /// The functions of `jvp` and `vjp` neither take nor return builders.
+    OperatorBuilder "a builder goes to an operator or comes from one";
+
     /// A `fork` has 1 to [`limits::FORK_TASKS_MAX`] tasks.
     ForkCount "the number of tasks is out of range";
     /// As many `task` instructions as a `fork` says follow it.
@@ -254,7 +268,8 @@ impl std::error::Error for VerifyError {}
 /// The broken rules in the order of functions and instructions, [`limits::ERRORS_MAX`] at most. A rule that could
 /// only be checked if an earlier one held is not reported.
 pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
-    let mut report = Report { module, function: None, errors: Vec::new(), flow_steps: 0 };
+    let mut report =
+        Report { module, function: None, errors: Vec::new(), flow_steps: 0, leads_to_function: OnceCell::new() };
     if check_size(&mut report) {
         check_names(&mut report);
         types::check(&mut report);
@@ -324,6 +339,8 @@ struct Report<'m> {
     function: Option<FuncId>,
     errors: Vec<VerifyError>,
     flow_steps: u64,
+    /// For each type whether it is one of functions, or leads to one; known when it is first asked for.
+    leads_to_function: OnceCell<Vec<bool>>,
 }
 
 impl<'m> Report<'m> {
@@ -379,6 +396,12 @@ impl<'m> Report<'m> {
 
     fn type_def(&self, id: TypeId) -> Option<&'m TypeDef> {
         self.module.types.get(id.index())
+    }
+
+    /// Whether values of a type are functions, or lead to one.
+    fn leads_to_function(&self, ty: ValueType) -> bool {
+        let ValueType::Ref(id) = ty else { return false };
+        self.leads_to_function.get_or_init(|| types::leading_to_functions(self.module)).get(id.index()) == Some(&true)
     }
 
     /// Whether values of a type are under construction: builders of arrays, and chains.

@@ -12,7 +12,7 @@
 //!   All but two read registers only; these read what a record refers to, which doesn't change.
 //! - *Operands* that don't fit stand in a [`Site`] of the code.
 
-use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, Site, SwitchSite};
+use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, OperatorSite, Site, SwitchSite};
 use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Op, Reg, has_flag};
 use crate::records::recorded_loop::LoopSite;
@@ -116,6 +116,8 @@ macro_rules! for_each_inst {
                 Fork (site(site ForkSite)) [calls moves];
                 /// Builds an array from ranges of the numbers below `count`, which tasks make.
                 ParallelMap (dst(def ref), count(use int), site(site MapSite)) [calls moves];
+                /// Takes the derivative of a call.
+                Operate (site(site OperatorSite)) [calls moves];
 
                 /// Makes a struct, a variant or a closure.
                 New (dst(def ref), site(site ObjectSite)) [moves];

@@ -3,7 +3,7 @@
 
 use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Reg};
-use crate::bytecode::module::FuncId;
+use crate::bytecode::module::{FuncId, ValueType};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -174,6 +174,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The numbers of values of some types.
+    pub(crate) fn of(types: &[ValueType]) -> Counts {
+        let count = |bank| types.iter().filter(|ty| ty.bank() == bank).count();
+        Counts { reals: count(Bank::Real), ints: count(Bank::Int), refs: count(Bank::Ref) }
+    }
+
     pub(crate) fn add(&mut self, other: Counts) {
         self.reals += other.reals;
         self.ints += other.ints;
@@ -263,6 +269,51 @@ impl InSite for MapSite {
     }
     fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
         self.uses.for_each(false, visit);
+    }
+}
+
+/// What a derivative operator does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operator {
+    /// Pushes tangents forward through a call.
+    Jvp,
+    /// Pulls cotangents back through a call.
+    Vjp,
+}
+
+/// A derivative of a call. What it takes stands side by side by bank, and behind it what it gives: captures, arguments
+/// and tangents of the arguments, or cotangents of the results; then results and their tangents, or cotangents of the
+/// arguments. Banks keep their order, so the n-th real tangent is that of the n-th real argument, and integers have
+/// none.
+#[derive(Debug)]
+pub struct OperatorSite {
+    /// Which derivative.
+    pub operator: Operator,
+    /// The function that is called.
+    pub func: FuncId,
+    /// Arguments that are constants for the derivative; they come first.
+    pub captures: Counts,
+    /// The other arguments.
+    pub args: Counts,
+    /// The function's results.
+    pub results: Counts,
+    /// What the operator takes.
+    pub uses: RegList,
+    /// How many registers that is.
+    pub uses_count: Counts,
+    /// The registers that take what it gives.
+    pub defs: RegList,
+    /// Fuel of the stretch of code that ends here.
+    pub cost: u32,
+}
+
+impl InSite for OperatorSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.operators
+    }
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.uses.for_each(false, visit);
+        self.defs.for_each(true, visit);
     }
 }
 

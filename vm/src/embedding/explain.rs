@@ -123,6 +123,8 @@ pub enum CallKind {
     Value,
     /// A task, or the tasks of a parallel map.
     Task,
+    /// A call of which a derivative is taken in the program.
+    Derivative,
 }
 
 impl Place {
@@ -215,6 +217,7 @@ fn calls(def: &ModuleDef, body: &Body, flow: &FlowGraph, ranges: &LoopRanges) ->
             Op::Call | Op::TailCall => CallKind::Function,
             Op::CallClosure | Op::TailCallClosure => CallKind::Value,
             Op::Task | Op::ParallelMap => CallKind::Task,
+            Op::Jvp | Op::Vjp => CallKind::Derivative,
             _ => continue,
         };
         let callee = named_function(body, inst).map(|func| def.functions[func.index()].name.clone());

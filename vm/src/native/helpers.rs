@@ -140,6 +140,9 @@ helpers! {
     /// Runs a parallel map: null if the run has to stop.
     ParallelMap = parallel_map(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
         remaining: usize, func: FuncId, number: u32, count: i64) -> Ref;
+    /// Takes the derivative of a call: a status.
+    Operate = operate(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
+        remaining: usize, func: FuncId, number: u32) -> u64;
     /// Begins a new slab of tape: a status.
     OpenChunk = open_chunk(context: Context) -> u64, rare;
     /// Ends a strip of the open loop and begins a new slab of tape: a status.
@@ -431,6 +434,30 @@ unsafe extern "C" fn parallel_map(
                 std::ptr::null_mut()
             }
         }
+    }
+}
+
+/// Runs the derivative operator of this number in the function. What it takes stands at the given places; what it gives
+/// will stand behind that. Returns a status.
+///
+/// # Safety
+/// As [`fork`]; references below the arguments are roots.
+unsafe extern "C" fn operate(
+    context: Context,
+    reals: *mut f64,
+    words: *mut Word,
+    ints: *mut i64,
+    refs: *mut Ref,
+    remaining: usize,
+    func: FuncId,
+    number: u32,
+) -> u64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        let site = &(*worker.exec.program).stream(func, worker.exec.mode).operators[Site::new(number)];
+        let outcome = worker.operate(site, Registers { reals, words, ints, refs }, remaining);
+        status(worker, outcome)
     }
 }
 

@@ -11,8 +11,8 @@ use super::segmentation::Segment;
 use crate::bytecode::isa::{self, Bank, Op, Structural};
 use crate::bytecode::module::{Body, FuncId, Function, ModuleDef, TypeDef};
 use crate::code::{
-    CallSite, Counts, ForkSite, Inst, IntReg, MapSite, Mode, ObjectSite, Position, RealReg, RefReg, RegList, Site,
-    Stream, SwitchSite, TaskSite,
+    CallSite, Counts, ForkSite, Inst, IntReg, MapSite, Mode, ObjectSite, Operator, OperatorSite, Position, RealReg,
+    RefReg, RegList, Site, Stream, SwitchSite, TaskSite,
 };
 use crate::memory::heap::{self, Fields};
 use crate::records::recorded_loop::{LoopCode, LoopPlan, LoopSite};
@@ -202,6 +202,8 @@ impl<'a> Emitter<'a> {
             Structural::ParallelMap => {
                 Inst::ParallelMap { dst: RefReg(a), count: IntReg(b), site: self.map_site(inst) }
             }
+            Structural::Jvp => Inst::Operate { site: self.operator_site(inst, Operator::Jvp) },
+            Structural::Vjp => Inst::Operate { site: self.operator_site(inst, Operator::Vjp) },
 
             Structural::StructNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, 0) },
             Structural::VariantNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, u32::from(b)) },
@@ -288,6 +290,25 @@ impl<'a> Emitter<'a> {
         let (args, element) = (uses.counts(), self.element(inst.a));
         let cost = std::mem::take(&mut self.cost);
         self.stream.maps.push(MapSite { func: FuncId(inst.low()), uses, args, element, cost })
+    }
+
+    fn operator_site(&mut self, inst: &isa::Inst, operator: Operator) -> Site<OperatorSite> {
+        let (uses, defs) = self.body.reg_lists(inst);
+        let (uses, defs) = (RegList::new(uses), RegList::new(defs));
+        let func = FuncId(inst.low());
+        let callee = &self.module.functions[func.index()];
+        let (captures, args) = callee.params.split_at(usize::from(inst.a));
+        self.stream.operators.push(OperatorSite {
+            operator,
+            func,
+            captures: Counts::of(captures),
+            args: Counts::of(args),
+            results: Counts::of(&callee.results),
+            uses_count: uses.counts(),
+            uses,
+            defs,
+            cost: std::mem::take(&mut self.cost),
+        })
     }
 
     /// The site of an object of fields, with a tag or the number of a function.

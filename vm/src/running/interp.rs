@@ -103,7 +103,7 @@ impl Worker {
     /// **Running**; there is room for the frame, and the arguments are of the parameters' types.
     unsafe fn run_at(&mut self, program: &Program, func: FuncId, base: Registers) -> Result<(), TrapKind> {
         let remaining = self.exec.depth_max.saturating_sub(1);
-        if program.tier.is_none() && !program.forks(func) {
+        if program.tier.is_none() && !program.nests(func) {
             // SAFETY: promised by the caller.
             return unsafe { self.activate(func, base, remaining) }.map(|_| ());
         }
@@ -701,6 +701,23 @@ macro_rules! define_execute {
                                     Ok(array) => *refs.add(dst.index()) = array,
                                     Err(kind) => trap!(kind),
                                 }
+                            }
+                            Inst::Operate { site } => {
+                                let site = stream.operators.at(site);
+                                charge!(site.cost);
+                                if remaining == 0 {
+                                    trap!(TrapKind::Limit(Limit::Depth));
+                                }
+                                let args = window!();
+                                // What is handed over fits in the margin above the room.
+                                copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                self.exec.fuel = fuel;
+                                let outcome = self.operate(site, args, remaining - 1);
+                                fuel = self.exec.fuel;
+                                if let Err(kind) = outcome {
+                                    trap!(kind);
+                                }
+                                unpack_results::<RECORD>(args.after(&site.uses_count), &site.defs, frame.base);
                             }
                             Inst::Trap { message } => trap!(TrapKind::Message(program.message(message).to_owned())),
 

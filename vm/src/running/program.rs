@@ -26,6 +26,8 @@ pub(crate) struct Program {
     registering: Mutex<()>,
     /// For each function, whether it or one that it may call runs tasks.
     forks: Box<[bool]>,
+    /// For each function, whether it or one that it may call runs functions inside of an instruction.
+    nests: Box<[bool]>,
     /// Native code; `None` if everything is interpreted.
     pub(crate) tier: Option<Tier>,
 }
@@ -40,7 +42,8 @@ impl Program {
             loops: boxcar::Vec::new(),
             regions: boxcar::Vec::new(),
             registering: Mutex::new(()),
-            forks: forking_functions(&def),
+            forks: functions_with(&def, |op| matches!(op, Op::Fork | Op::ParallelMap)),
+            nests: functions_with(&def, |op| matches!(op, Op::Fork | Op::ParallelMap | Op::Jvp | Op::Vjp)),
             tier,
             def,
         }
@@ -115,6 +118,11 @@ impl Program {
         self.forks[func.index()]
     }
 
+    /// Whether a run of a function may run others inside of an instruction: tasks, or what a derivative is taken of.
+    pub(crate) fn nests(&self, func: FuncId) -> bool {
+        self.nests[func.index()]
+    }
+
     /// The functions that were prepared for recording runs so far, with their streams.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (FuncId, &Stream)> {
         let functions = (0..self.def.functions.len()).map(|index| FuncId(index as u32));
@@ -145,16 +153,16 @@ impl Program {
     }
 }
 
-/// For each function, whether it has a fork or names a function that has: a closure is called by code that was called
-/// by who made it, or by its maker's callers.
-fn forking_functions(def: &ModuleDef) -> Box<[bool]> {
-    let mut forks = vec![false; def.functions.len()];
+/// For each function, whether it has such an instruction or names a function that has: a closure is called by code that
+/// was called by who made it, or by its maker's callers.
+fn functions_with(def: &ModuleDef, wanted: impl Fn(Op) -> bool) -> Box<[bool]> {
+    let mut have = vec![false; def.functions.len()];
     let mut named_by = vec![Vec::new(); def.functions.len()];
     let mut found = Vec::new();
     for (index, function) in def.functions.iter().enumerate() {
         for inst in &function.body.code {
-            if matches!(inst.op, Op::Fork | Op::ParallelMap) && !forks[index] {
-                forks[index] = true;
+            if wanted(inst.op) && !have[index] {
+                have[index] = true;
                 found.push(index);
             }
             if inst.op.names_function() {
@@ -169,10 +177,10 @@ fn forking_functions(def: &ModuleDef) -> Box<[bool]> {
     }
     while let Some(func) = found.pop() {
         for caller in std::mem::take(&mut named_by[func]) {
-            if !std::mem::replace(&mut forks[caller], true) {
+            if !std::mem::replace(&mut have[caller], true) {
                 found.push(caller);
             }
         }
     }
-    forks.into()
+    have.into()
 }

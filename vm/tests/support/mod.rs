@@ -50,6 +50,7 @@ fn operand(role: Role, edge: bool) -> Operand {
         Role::Int => Operand::Int(if edge { i64::MIN } else { 1 }),
         Role::Field => Operand::Field(index),
         Role::Tag => Operand::Tag(index),
+        Role::Count => Operand::Count(index),
         Role::Target => Operand::Target(wide),
         Role::Targets => Operand::Targets(if edge { vec![wide; 3] } else { vec![0, 9, 5] }),
         Role::Func => Operand::Func(wide),

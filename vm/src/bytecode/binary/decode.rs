@@ -38,7 +38,7 @@ impl std::error::Error for DecodeError {}
 ///
 /// ```
 /// let error = dualvm_vm::binary::decode(b"DVBC\x63\x00").unwrap_err();
-/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 3, found version 99");
+/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 4, found version 99");
 /// ```
 ///
 /// # Errors
@@ -247,6 +247,7 @@ impl Reader<'_> {
             Role::Int => Operand::Int(self.signed("integer")?),
             Role::Field => Operand::Field(self.u16("field number")?),
             Role::Tag => Operand::Tag(self.u16("tag")?),
+            Role::Count => Operand::Count(self.u16("number of registers")?),
             Role::Target => Operand::Target(self.u32("target")?),
             Role::Targets => Operand::Targets(self.list("targets", |reader| reader.u32("target"))?),
             Role::Func => Operand::Func(self.u32("function number")?),

@@ -190,7 +190,7 @@ impl Writer {
             Operand::Def(reg) | Operand::Use(reg) => self.unsigned(reg.index.into()),
             Operand::Real(value) => self.bits(value.to_bits()),
             Operand::Int(value) => self.signed(*value),
-            Operand::Field(number) | Operand::Tag(number) => self.unsigned((*number).into()),
+            Operand::Field(number) | Operand::Tag(number) | Operand::Count(number) => self.unsigned((*number).into()),
             Operand::Target(number) | Operand::Func(number) | Operand::Message(number) => {
                 self.unsigned((*number).into());
             }

@@ -256,6 +256,7 @@ impl<'t> Parser<'t> {
             Role::Int => Operand::Int(self.int()?),
             Role::Field => Operand::Field(number(self, "a field number")?),
             Role::Tag => Operand::Tag(number(self, "a tag")?),
+            Role::Count => Operand::Count(number(self, "a number of registers")?),
             Role::Target => Operand::Target(self.target(names)?),
             Role::Targets => Operand::Targets(self.list("[", "]", |parser| parser.target(names))?),
             Role::Func => Operand::Func(self.func(names)?),

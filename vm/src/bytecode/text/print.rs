@@ -158,7 +158,7 @@ fn print_operand(operand: &Operand, body: &Body, f: &mut Formatter<'_>) -> fmt::
         Operand::Def(reg) | Operand::Use(reg) => write!(f, "{reg}"),
         Operand::Real(value) => RealText(*value).fmt(f),
         Operand::Int(value) => write!(f, "{value}"),
-        Operand::Field(number) | Operand::Tag(number) => write!(f, "{number}"),
+        Operand::Field(number) | Operand::Tag(number) | Operand::Count(number) => write!(f, "{number}"),
         Operand::Target(n) => write!(f, "{}", target(n)),
         Operand::Targets(list) => write!(f, "[{}]", Joined(list.iter().map(target))),
         Operand::Func(number) => write!(f, "f{number}"),

@@ -148,7 +148,7 @@ impl Scan<'_> {
                 let count = report.module.messages.len();
                 check_below(Rule::MessageBounds, 'm', *message, count)
             }
-            Operand::Real(_) | Operand::Int(_) | Operand::Field(_) | Operand::Tag(_) => Ok(()),
+            Operand::Real(_) | Operand::Int(_) | Operand::Field(_) | Operand::Tag(_) | Operand::Count(_) => Ok(()),
         }
     }
 

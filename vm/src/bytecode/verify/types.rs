@@ -1,7 +1,9 @@
 //! Rules on the tables of types and data types and on host interfaces.
 
 use super::{Report, Rule, limits, name};
-use crate::bytecode::module::{DataDef, DataId, Function, HostType, Interface, TypeDef, TypeId, ValueType, VariantDef};
+use crate::bytecode::module::{
+    DataDef, DataId, Function, HostType, Interface, ModuleDef, TypeDef, TypeId, ValueType, VariantDef,
+};
 use crate::memory::heap::Fields;
 use std::collections::HashSet;
 
@@ -24,6 +26,38 @@ pub(super) fn check(report: &mut Report) {
             report.fail(Rule::ChainType, format!("a variant in t{index}"), format!("t{}, another kind of type", of.0));
         }
     }
+}
+
+/// For each type of a module whether its values are functions, or lead to one by their fields and elements. Linear in
+/// the size of the types.
+pub(super) fn leading_to_functions(module: &ModuleDef) -> Vec<bool> {
+    let types = &module.types;
+    let mut leads = vec![false; types.len()];
+    let mut part_of: Vec<Vec<u32>> = vec![Vec::new(); types.len()];
+    let mut found = Vec::new();
+    for (index, def) in types.iter().enumerate() {
+        if matches!(def, TypeDef::Closure { .. }) {
+            leads[index] = true;
+            found.push(index);
+            continue;
+        }
+        for part in parts(def) {
+            // What is no type of the module is reported where the types are checked.
+            if let ValueType::Ref(part) = part
+                && let Some(wholes) = part_of.get_mut(part.index())
+            {
+                wholes.push(index as u32);
+            }
+        }
+    }
+    while let Some(index) = found.pop() {
+        for whole in std::mem::take(&mut part_of[index]) {
+            if !std::mem::replace(&mut leads[whole as usize], true) {
+                found.push(whole as usize);
+            }
+        }
+    }
+    leads
 }
 
 /// All types that a type's definition names.

@@ -3,7 +3,7 @@
 //! By the time an instruction comes here, its registers are in range and the functions that it names exist. Whoever
 //! adds a structural instruction to the table is led here by the compiler: the `match` has no wildcard.
 
-use super::{Fault, Report, Rule, limits, name, type_of};
+use super::{Fault, Report, Rule, limits, name, operators, type_of};
 use crate::bytecode::isa::{Op, Operand, Reg, Structural};
 use crate::bytecode::module::{Function, TypeDef, TypeId, ValueType, VariantDef};
 
@@ -28,6 +28,7 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
             if op == Op::Task { view.no_builder(callee) } else { Ok(()) }
         }
         Structural::ParallelMap => view.parallel_map(),
+        Structural::Jvp | Structural::Vjp => view.operator(op),
         Structural::TailCall => {
             let callee = view.callee(0);
             view.list(Rule::Arguments, 1, &callee.params)?;
@@ -108,8 +109,8 @@ impl<'a> View<'a> {
 
     fn number(&self, at: usize) -> usize {
         match self.operands[at] {
-            Operand::Field(number) | Operand::Tag(number) => usize::from(number),
-            _ => unreachable!("the table says that operand {at} is a field or a tag"),
+            Operand::Field(number) | Operand::Tag(number) | Operand::Count(number) => usize::from(number),
+            _ => unreachable!("the table says that operand {at} is a field, a tag or a count"),
         }
     }
 
@@ -316,6 +317,14 @@ impl<'a> View<'a> {
                 Err(Fault::new(Rule::TaskBuilder, "no builder among parameters and results", found))
             }
         }
+    }
+
+    /// A derivative of a call.
+    fn operator(&self, op: Op) -> Result<(), Fault> {
+        let callee = self.callee(0);
+        let signature = operators::signature(op, callee, self.number(1), self.report)?;
+        self.list(Rule::Arguments, 2, &signature.uses)?;
+        self.list(Rule::Results, 3, &signature.defs)
     }
 
     fn closure_new(&self) -> Result<(), Fault> {

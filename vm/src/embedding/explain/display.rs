@@ -137,6 +137,7 @@ impl WithSource<'_> {
         match (call.kind, &call.callee) {
             (CallKind::Function, Some(callee)) => write!(f, "call of `{callee}`")?,
             (CallKind::Task, Some(callee)) => write!(f, "task `{callee}`, with a tape of its own")?,
+            (CallKind::Derivative, Some(callee)) => write!(f, "derivative of `{callee}`")?,
             _ => write!(f, "call of a function value, which is known at run time only")?,
         }
         match &call.reason {

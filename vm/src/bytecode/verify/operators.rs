@@ -1,0 +1,44 @@
+//! Rules on derivative operators: what a `jvp` and a `vjp` of a function take and give.
+
+use super::{Fault, Report, Rule, name};
+use crate::bytecode::isa::Op;
+use crate::bytecode::module::{Function, ValueType};
+
+/// The types of an operator's registers.
+pub(super) struct Signature {
+    pub(super) uses: Vec<ValueType>,
+    pub(super) defs: Vec<ValueType>,
+}
+
+/// What an operator takes and gives whose function is `callee`, with so many captures.
+pub(super) fn signature(op: Op, callee: &Function, captures: usize, report: &Report) -> Result<Signature, Fault> {
+    let Some((captures, args)) = callee.params.split_at_checked(captures) else {
+        let expected = format!("at most {} captures", callee.params.len());
+        return Err(Fault::new(Rule::CaptureCount, expected, captures.to_string()));
+    };
+    let all = || captures.iter().chain(args).chain(&callee.results);
+    if let Some(&builder) = all().find(|&&ty| report.is_builder(ty)) {
+        let found = format!("{}, a builder", name(builder));
+        return Err(Fault::new(Rule::OperatorBuilder, "no builder among parameters and results", found));
+    }
+    for (what, types) in [("parameters behind the captures", args), ("results", &callee.results)] {
+        if let Some(&found) = types.iter().find(|&&ty| report.leads_to_function(ty)) {
+            let found = format!("{}, which is or leads to one", name(found));
+            return Err(Fault::new(Rule::OperatorFunction, format!("no functions among {what}"), found));
+        }
+    }
+    let (mut uses, mut defs) = (callee.params.clone(), callee.results.clone());
+    if op == Op::Jvp {
+        uses.extend(differentiable(args));
+        defs.extend(differentiable(&callee.results));
+    } else {
+        uses.extend(differentiable(&callee.results));
+        defs.extend(differentiable(args));
+    }
+    Ok(Signature { uses, defs })
+}
+
+/// The types of tangents and cotangents: integers have none.
+fn differentiable(types: &[ValueType]) -> impl Iterator<Item = ValueType> + '_ {
+    types.iter().copied().filter(|&ty| ty != ValueType::Int)
+}
