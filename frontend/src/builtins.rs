@@ -62,6 +62,7 @@ const SPELT_OTHERWISE: &[Op] = &[
     Op::StrongMul,
     Op::TanhSlope,
     Op::Select,
+    Op::Detach,
     Op::Eq,
     Op::Ne,
     Op::Lt,

@@ -169,6 +169,7 @@ impl Measure<'_> {
             Form::Row { .. } => 9,
             Form::Pack { site, .. } => recorded(37, 4) + self.object(&stream.objects[site]),
             Form::Build { .. } => 6 + CALL,
+            Form::PDetach { .. } => 7 + CALL,
             Form::Push { .. } | Form::PrimalPush { .. } | Form::IPush { .. } | Form::PPush { .. } => recorded(23, 4),
             Form::Finish { .. } => 5 + CALL,
             Form::ChainNew { .. } => 2,
@@ -261,6 +262,7 @@ fn pure_size(inst: Pure, lenient: bool) -> u64 {
 fn scalar(op: Op, lenient: bool) -> u64 {
     match op {
         Op::Neg | Op::Abs | Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Sqrt => 1,
+        Op::Detach => 0,
         Op::Floor | Op::Ceil | Op::Round | Op::Trunc | Op::Select | Op::ISelect | Op::ToReal => 1,
         Op::Min | Op::Max => 4,
         Op::StrongMul => {

@@ -464,6 +464,14 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::Fork { site } => self.fork(site),
             Form::ParallelMap { dst, count, site } => self.parallel_map(dst, count, site),
+            Form::PDetach { dst, src } => {
+                let register = self.emit.b.ins().iadd_imm_s(self.bases.refs, 8 * i64::from(src.0));
+                let roots = self.roots();
+                let object = self.emit.value_of(Helper::Detach, &[self.context, register, roots]);
+                self.stop_if_null(object);
+                self.forget_refs();
+                self.set_reference(dst.0, object);
+            }
             Form::Operate { site } => self.operate(site),
             Form::Trap { message } => {
                 let number = self.emit.int(i64::from(message));

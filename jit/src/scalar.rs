@@ -15,6 +15,7 @@ impl Emit<'_> {
         let b = args.get(1).copied().unwrap_or(a);
         let c = args.get(2).copied().unwrap_or(a);
         match op {
+            Op::Detach => a,
             Op::Neg => self.b.ins().fneg(a),
             Op::Abs => self.b.ins().fabs(a),
             Op::Add => self.b.ins().fadd(a, b),

@@ -11,6 +11,7 @@ use dualvm_vm::math;
 use dualvm_vm::module::{ModuleDef, TypeDef};
 use dualvm_vm::trap::TrapKind;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
 use std::ops::Range;
 use std::rc::Rc;
@@ -98,6 +99,26 @@ impl<N: Number> Val<N> {
             Object::Fields(tag, fields) => (*tag, fields),
             _ => panic!("a struct or a variant was expected"),
         }
+    }
+    /// The same value with constants for reals; what is shared stays so, by what is known of objects.
+    fn detached(&self, known: &mut HashMap<*const Object<N>, Self>) -> Self {
+        let object = match self {
+            Val::Real(x) => return Val::Real(N::constant(x.primal())),
+            Val::Int(n) => return Val::Int(*n),
+            Val::Ref(object) => object,
+        };
+        if let Some(known) = known.get(&Rc::as_ptr(object)) {
+            return known.clone();
+        }
+        let mut all = |parts: &[Self]| parts.iter().map(|part| part.detached(known)).collect();
+        let detached = Val::Ref(Rc::new(match &**object {
+            Object::Fields(tag, fields) => Object::Fields(*tag, all(fields)),
+            Object::Closure(func, captures) => Object::Closure(*func, all(captures)),
+            Object::Array(elements) => Object::Array(all(elements)),
+            Object::Builder(_) | Object::Chain(_) => panic!("a complete object was expected"),
+        }));
+        known.insert(Rc::as_ptr(object), detached.clone());
+        detached
     }
     /// An array of anything.
     pub(crate) fn array_of(elements: impl IntoIterator<Item = Self>) -> Self {
@@ -314,6 +335,7 @@ impl Machine<'_> {
         let object = |object| Val::Ref(Rc::new(object));
         match (op, operands) {
             (Op::Mov | Op::IMov | Op::PMov, [Def(dst), Use(src)]) => frame.set(*dst, frame.get(*src)),
+            (Op::PDetach, [Def(dst), Use(src)]) => frame.set(*dst, frame.get(*src).detached(&mut HashMap::new())),
             (Op::Const, [Def(dst), Real(x)]) => frame.set(*dst, Val::Real(N::constant(*x))),
             (Op::IConst, [Def(dst), Int(n)]) => frame.set(*dst, Val::Int(*n)),
             (Op::PSelect, [Def(dst), Use(c), Use(a), Use(b)]) => {
@@ -539,6 +561,7 @@ pub(crate) fn real_value(op: Op, reals: &[f64], ints: &[i64]) -> f64 {
         Op::Ceil => a.ceil(),
         Op::Round => a.round_ties_even(),
         Op::Trunc => a.trunc(),
+        Op::Detach => a,
         Op::Select => [b, a][usize::from(ints[0] != 0)],
         Op::ToReal => ints[0] as f64,
         op => panic!("the reference has no value for {op:?}: add it to `real_value`"),

@@ -251,6 +251,13 @@ const CODE_CASES: &[Case] = &[
         "(`pmap p7, f1, i0 (r0)`): the function doesn't fit the parallel map: \
          expected parameters that begin with int, int, found (t1, real)",
     ),
+    (Rule::SameType, "pdetach p6, p1\nret (r0)", "expected t0 as in p6, found t1 in p1"),
+    (
+        Rule::DetachedBuilder,
+        "pdetach p9, p3\nret (r0)",
+        "a builder is made a constant: expected an object that is complete, found t3, a builder, in p3",
+    ),
+    (Rule::DetachedBuilder, "chain_new p12\npdetach p12, p12\nret (r0)", "found t8, a builder, in p12"),
     (Rule::CaptureCount, "jvp f0, 3 (r0, p0) -> (r1, i1)\nret (r0)", "expected at most 2 captures, found 3"),
     (Rule::CaptureCount, "vjp f0, 65535 (r0, p0) -> (r1, i1)\nret (r0)", "expected at most 2 captures, found 65535"),
     // Two arguments, and a tangent of each; two results, and a tangent of the real one.

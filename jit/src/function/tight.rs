@@ -196,6 +196,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::TailCall { .. } | Form::TailCallClosure { .. } => return None,
             Form::Call { .. } | Form::CallClosure { .. } | Form::Operate { .. } => return None,
             Form::Fork { .. } | Form::ParallelMap { .. } => return None,
+            Form::PDetach { .. } => return None,
             Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PElem { .. } => return None,
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
             Form::ChainNew { .. } | Form::ChainPush { .. } | Form::ChainFinish { .. } => return None,

@@ -192,6 +192,9 @@ macro_rules! has_flag {
     (v4, [v4 $($more:ident)*]) => {
         true
     };
+    (costly, [costly $($more:ident)*]) => {
+        true
+    };
     ($wanted:ident, [ends $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -210,6 +213,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v4 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [costly $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
 }
 pub(crate) use has_flag;
 
@@ -217,7 +223,8 @@ pub(crate) use has_flag;
 ///
 /// Scalar entries: `CODE Variant mnemonic (operand: bank, …) -> bank { primal } derivative;` where `derivative` is
 /// `passive`, or `diff |r| [partial, …]`. An entry whose primal can trap says `try` before the braces, and its
-/// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition.
+/// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition, `@v4` what
+/// modules have of this format version or later.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
 /// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2` to `v4`, modules
@@ -395,6 +402,8 @@ macro_rules! for_each_instruction {
             0x50 ToReal to_real (a: int) -> real { a as f64 } passive;
             /// The integer part of a real, towards zero. Traps on NaN and outside of `[-2⁶³, 2⁶³)`.
             0x51 ToInt to_int (a: real) -> int try { math::to_int(a) } passive;
+            /// The same real as a constant: `r = a`, and the derivative is 0.
+            0x52 Detach detach (a: real) -> real { a } passive @v4;
         }
         structural {
             /// Copies a real with its derivative.
@@ -409,6 +418,8 @@ macro_rules! for_each_instruction {
             0x64 IConst iconst (dst(def int), value(int)) [];
             /// Selection of references of one type: `dst = a` if `c ≠ 0`, else `b`.
             0x65 PSelect pselect (dst(def ref), c(use int), a(use ref), b(use ref)) [];
+            /// The same object as a constant, with all that it refers to: no real in it has a derivative.
+            0x66 PDetach pdetach (dst(def ref), src(use ref)) [v4];
 
             /// Continues at `target`.
             0x70 Jump jump (target(target)) [ends];
@@ -566,17 +577,17 @@ macro_rules! define_ops {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)? ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) [$($flag:ident)*] ; )* }
     ) => { define_ops!{ @roles
         scalar { $( $(#[doc = $sdoc])+ $scode $sname $smnem ($($arg : $bank),+) -> $rbank
-            ($(stringify!($try))?) ($($(stringify!($partial)),+)?) ($(stringify!($costly))?) ; )* }
+            ($(stringify!($try))?) ($($(stringify!($partial)),+)?) [$($mark)?] ; )* }
         structural { $( $(#[doc = $tdoc])+ $tcode $tname $tmnem ($($oname ($($role)+)),*) [$($flag)*] ; )* }
     } };
     (@roles
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
-            ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) ($($costly:expr)?) ; )* }
+            ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) [$($mark:ident)?] ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) [$($flag:ident)*] ; )* }
     ) => {
@@ -619,11 +630,11 @@ macro_rules! define_ops {
                         ],
                         differentiable: matches!(&[$($partial),*] as &[&str], [_, ..]),
                         traps: matches!(&[$($try),*] as &[&str], [_, ..]),
-                        costly: matches!(&[$($costly),*] as &[&str], [_, ..]),
+                        costly: has_flag!(costly, [$($mark)?]),
                         derivative: concat!("" $(, $partial, "; ")*),
                         ends_block: false,
                         calls: false,
-                        since: 1,
+                        since: if has_flag!(v4, [$($mark)?]) { 4 } else { 1 },
                     } }, )*
                     $( Op::$tname => const { &OpInfo {
                         op: Op::$tname,

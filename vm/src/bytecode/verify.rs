@@ -35,7 +35,7 @@
 //! **Operators.** A `jvp` takes the arguments of a function, the captures among them first, and then tangents of the
 //! others; it returns the results and their tangents. A `vjp` takes cotangents of the results and returns those of the
 //! arguments. What is differentiated, and what comes out, is data: no functions, and nothing that leads to one.
-//! Captures may be functions. Builders neither go in nor come out.
+//! Captures may be functions. Builders neither go in nor come out, and are not what `pdetach` makes a constant.
 //!
 //! **Assignment.** On every path from the start of a function to a read of a register, a write to it comes first, or it
 //! holds a parameter. Instructions that no path reaches obey all other rules, and for this one they count as
@@ -190,6 +190,8 @@ define_rules! {
     OperatorFunction "a derivative of or with respect to a function";
     /// The functions of `jvp` and `vjp` neither take nor return builders.
     OperatorBuilder "a builder goes to an operator or comes from one";
+    /// What is cut off from derivatives is no builder.
+    DetachedBuilder "a builder is made a constant";
 
     /// A `fork` has 1 to [`limits::FORK_TASKS_MAX`] tasks.
     ForkCount "the number of tasks is out of range";

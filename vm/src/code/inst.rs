@@ -83,6 +83,8 @@ macro_rules! for_each_inst {
                 Mov (dst(def real), src(use real)) [];
                 /// Copies a reference.
                 PMov (dst(def ref), src(use ref)) [];
+                /// The same object as a constant.
+                PDetach (dst(def ref), src(use ref)) [moves];
                 /// A real constant.
                 Const (dst(def real), value(bits)) [];
                 /// Gives a real that was just written the word of a constant.

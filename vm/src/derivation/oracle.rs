@@ -110,7 +110,7 @@ fn slope(op: Op, n: Option<i64>, x: &[f64], r: &[f64]) -> Tree {
         Op::Digamma => unary(Op::Polygamma, Some(1), x),
         Op::Polygamma => unary(Op::Polygamma, n.map(|n| n + 1), x),
         // The derivative is 0 everywhere.
-        Op::Sign | Op::Floor | Op::Ceil | Op::Round | Op::Trunc => real(0.0),
+        Op::Sign | Op::Floor | Op::Ceil | Op::Round | Op::Trunc | Op::Detach => real(0.0),
         _ => panic!("the oracle doesn't know the derivative of {op:?}"),
     }
 }

@@ -10,6 +10,7 @@
 
 mod builder;
 pub(crate) mod chain;
+mod detach;
 mod evacuation;
 mod object;
 

@@ -143,6 +143,8 @@ helpers! {
     /// Takes the derivative of a call: a status.
     Operate = operate(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
         remaining: usize, func: FuncId, number: u32) -> u64;
+    /// The object in a reference register as a constant: null if the run has to stop.
+    Detach = detach(context: Context, register: *const Ref, refs_end: *mut Ref) -> Ref;
     /// Begins a new slab of tape: a status.
     OpenChunk = open_chunk(context: Context) -> u64, rare;
     /// Ends a strip of the open loop and begins a new slab of tape: a status.
@@ -458,6 +460,24 @@ unsafe extern "C" fn operate(
         let site = &(*worker.exec.program).stream(func, worker.exec.mode).operators[Site::new(number)];
         let outcome = worker.operate(site, Registers { reals, words, ints, refs }, remaining);
         status(worker, outcome)
+    }
+}
+
+/// The object in a reference register as a constant, with all that it refers to. Returns null if the run has to stop.
+///
+/// # Safety
+/// **Context**; the roots are initialised, and the register is one of them.
+unsafe extern "C" fn detach(context: Context, register: *const Ref, refs_end: *mut Ref) -> Ref {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        match worker.detach(register, refs_end) {
+            Ok(object) => object,
+            Err(kind) => {
+                stop(worker, kind);
+                std::ptr::null_mut()
+            }
+        }
     }
 }
 

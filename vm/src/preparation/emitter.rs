@@ -177,6 +177,9 @@ impl<'a> Emitter<'a> {
             Structural::Mov => Inst::PrimalMov { dst: RealReg(a), src: RealReg(b) },
             Structural::IMov => Inst::IMov { dst: IntReg(a), src: IntReg(b) },
             Structural::PMov => Inst::PMov { dst: RefReg(a), src: RefReg(b) },
+            // Nothing that a primal run meets has derivatives.
+            Structural::PDetach if self.mode == Mode::PRIMAL => Inst::PMov { dst: RefReg(a), src: RefReg(b) },
+            Structural::PDetach => Inst::PDetach { dst: RefReg(a), src: RefReg(b) },
             Structural::Const if words => Inst::Const { dst: RealReg(a), value: inst.imm },
             Structural::Const => Inst::PrimalConst { dst: RealReg(a), value: inst.imm },
             Structural::IConst => Inst::IConst { dst: IntReg(a), value: inst.imm as i64 },

@@ -106,6 +106,7 @@ impl fmt::Display for Refusal {
                 Op::Call | Op::TailCall => write!(f, "it calls a function"),
                 Op::CallClosure | Op::TailCallClosure => write!(f, "it calls a function value"),
                 Op::Fork | Op::Task | Op::ParallelMap => write!(f, "it runs tasks"),
+                Op::PDetach => write!(f, "it cuts a value off from derivatives"),
                 Op::Jvp | Op::Vjp => write!(f, "it takes the derivative of a function"),
                 Op::StructNew => write!(f, "it makes a pair, tuple or record that is kept in an array"),
                 Op::VariantNew | Op::ChainNew | Op::ChainPush | Op::ChainFinish => {

@@ -525,6 +525,12 @@ macro_rules! define_execute {
                                 }
                             }
                             Inst::PMov { dst, src } => *refs.add(dst.index()) = *refs.add(src.index()),
+                            Inst::PDetach { dst, src } => {
+                                match self.detach(refs.add(src.index()), refs.add(stream.refs)) {
+                                    Ok(object) => *refs.add(dst.index()) = object,
+                                    Err(kind) => trap!(kind),
+                                }
+                            }
                             Inst::Const { dst, value } => {
                                 *reals.add(dst.index()) = f64::from_bits(value);
                                 if RECORD {

@@ -19,6 +19,7 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
         Structural::Jump | Structural::Branch | Structural::Switch | Structural::Trap => Ok(()),
 
         Structural::PMov => view.same_type(0, 1),
+        Structural::PDetach => view.detached(),
         Structural::PSelect => view.same_type(0, 2).and_then(|()| view.same_type(0, 3)),
 
         Structural::Call | Structural::Task => {
@@ -317,6 +318,16 @@ impl<'a> View<'a> {
                 Err(Fault::new(Rule::TaskBuilder, "no builder among parameters and results", found))
             }
         }
+    }
+
+    /// What is under construction can't be cut off from what it is going to be.
+    fn detached(&self) -> Result<(), Fault> {
+        self.same_type(0, 1)?;
+        if self.report.is_builder(self.ty(1)) {
+            let found = format!("{}, a builder, in {}", name(self.ty(1)), self.reg(1));
+            return Err(Fault::new(Rule::DetachedBuilder, "an object that is complete", found));
+        }
+        Ok(())
     }
 
     /// A derivative of a call.

@@ -32,7 +32,7 @@ pub const FIRST: usize = 3;
 pub const CAPACITY: usize = 3;
 
 pub(crate) const KIND: u64 = 0x0f;
-const OBJECT: u64 = 1;
+pub(super) const OBJECT: u64 = 1;
 pub(crate) const ARRAY: u64 = 2;
 pub(crate) const BUILDER: u64 = 5;
 /// A real builder that keeps the words of its elements.
