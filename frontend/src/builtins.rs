@@ -22,6 +22,12 @@ pub(crate) enum Builtin {
     Length,
     /// An array of a function's values, built in parallel.
     ParallelBuild,
+    /// The value of a function, and its derivative in a direction.
+    Jvp,
+    /// The value of a function that gives a Real, and its gradient.
+    ValueAndGrad,
+    /// The same value, as a constant for derivatives.
+    Detach,
     /// Negation of a Bool.
     Not,
     /// The constant π.
@@ -43,6 +49,16 @@ pub(crate) enum SignatureType {
     AnyArray,
     /// A function from an index to an element of that array.
     ElementAt,
+    /// Anything without functions in it, the same wherever it occurs in the signature.
+    Data,
+    /// A function from that to another type without functions in it.
+    DataFunction,
+    /// Two values of that other type.
+    TwoResults,
+    /// A function from data to a `Real`.
+    RealFunction,
+    /// A `Real` and data.
+    RealAndData,
 }
 
 /// Parameter types and result type.
@@ -76,6 +92,9 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("max", Builtin::Max),
     ("length", Builtin::Length),
     ("pbuild", Builtin::ParallelBuild),
+    ("jvp", Builtin::Jvp),
+    ("value_and_grad", Builtin::ValueAndGrad),
+    ("detach", Builtin::Detach),
     ("not", Builtin::Not),
     ("bit_and", Builtin::Scalar(Op::IAnd)),
     ("bit_or", Builtin::Scalar(Op::IOr)),
@@ -102,7 +121,9 @@ impl Builtin {
 
     /// The type.
     pub(crate) fn signature(self) -> Signature {
-        use SignatureType::{AnyArray, Bool, ElementAt, Int, Number, Real};
+        use SignatureType::{
+            AnyArray, Bool, Data, DataFunction, ElementAt, Int, Number, Real, RealAndData, RealFunction, TwoResults,
+        };
         match self {
             Builtin::Scalar(op) => {
                 let mut types = op.info().operands.iter().map(|operand| match bank(operand.role) {
@@ -116,6 +137,9 @@ impl Builtin {
             Builtin::Min | Builtin::Max => (vec![Number, Number], Number),
             Builtin::Length => (vec![AnyArray], Int),
             Builtin::ParallelBuild => (vec![Int, ElementAt], AnyArray),
+            Builtin::Jvp => (vec![DataFunction, Data, Data], TwoResults),
+            Builtin::ValueAndGrad => (vec![RealFunction, Data], RealAndData),
+            Builtin::Detach => (vec![Data], Data),
             Builtin::Not => (vec![Bool], Bool),
             Builtin::Pi => (vec![], Real),
         }

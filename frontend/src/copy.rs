@@ -5,8 +5,8 @@
 
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Cell, Collect, Expr, ExprId, ExprKind, Extend, Function, FunctionId, Iteration, Join, Label,
-    Labelled, Loop, Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Cell, Collect, Derivative, Expr, ExprId, ExprKind, Extend, Function, FunctionId, Iteration,
+    Join, Label, Labelled, Loop, Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
 use crate::kept::{Kept, KeptReason};
 use crate::limits::{Count, Meter};
@@ -148,6 +148,14 @@ impl<'c> Copier<'c> {
                 ExprKind::CallClosure(callee, args)
             }
             ExprKind::Fork(tasks) => return self.fork(tasks, node.types, node.span),
+            ExprKind::Derivative(derivative) => {
+                let [captures, args, directions] =
+                    [&derivative.captures, &derivative.args, &derivative.directions].map(|list| self.list(list));
+                let function = self.forwarded(derivative.function);
+                let copied = Derivative { function, captures, args, directions, ..**derivative };
+                ExprKind::Derivative(Box::new(copied))
+            }
+            ExprKind::Detach(operand) => ExprKind::Detach(self.expr(*operand)),
             ExprKind::ParallelMap(function, args) => {
                 let args = self.list(args);
                 ExprKind::ParallelMap(*function, self.flat(&args))
@@ -330,6 +338,16 @@ impl<'c> Copier<'c> {
         self.block(bindings, fork)
     }
 
+    /// The function that a function calls with its own parameters, if it does nothing else.
+    fn forwarded(&self, function: FunctionId) -> FunctionId {
+        let chooser: &'c dyn Chooser = self.chooser;
+        let Some(found) = chooser.forwards(function) else { return function };
+        match &found.body.exprs[found.root].kind {
+            ExprKind::Call(callee, args) if is_handed_on(found, args) => *callee,
+            _ => function,
+        }
+    }
+
     /// Expressions with what stands side by side in them one by one.
     fn flat(&self, exprs: &[ExprId]) -> Box<[ExprId]> {
         let mut flat = Vec::with_capacity(exprs.len());
@@ -403,4 +421,18 @@ impl<'c> Copier<'c> {
         self.labels = caller_labels;
         copied
     }
+}
+
+/// Whether arguments of a function's only call are its own parameters.
+fn is_handed_on(function: &Function, args: &[ExprId]) -> bool {
+    let mut params = function.params.iter();
+    let mut pending: Vec<ExprId> = args.iter().rev().copied().collect();
+    while let Some(arg) = pending.pop() {
+        match &function.body.exprs[arg].kind {
+            ExprKind::Values(parts) => pending.extend(parts.iter().rev()),
+            ExprKind::Var(var) if params.next() == Some(var) => {}
+            _ => return false,
+        }
+    }
+    params.next().is_none()
 }

@@ -155,6 +155,11 @@ pub(crate) enum ExprKind {
     /// An array built in parallel: the function gives the array for a part of the indices below the first argument,
     /// from the part's first index, the index after its last, and the values of the other arguments.
     ParallelMap(FunctionId, Box<[ExprId]>),
+    /// A call and its derivative: its results, and then tangents of those that are not integers; or cotangents of the
+    /// arguments that are not.
+    Derivative(Box<Derivative>),
+    /// The same object as a constant for derivatives, with all that it leads to.
+    Detach(ExprId),
     /// The length of an array, counted in elements.
     Length(ArrayType, ExprId),
     /// The values of an array's element: array, index.
@@ -196,6 +201,42 @@ pub(crate) struct Task {
     pub(crate) results: TypeList,
     /// Where it comes from.
     pub(crate) span: Span,
+}
+
+/// A call with a derivative operator. Each expression in it has one value.
+#[derive(Clone, Debug)]
+pub(crate) struct Derivative {
+    /// Which way.
+    pub(crate) operator: Operator,
+    /// What is called.
+    pub(crate) function: FunctionId,
+    /// The function's first arguments, which are constants for this derivative.
+    pub(crate) captures: Box<[ExprId]>,
+    /// The other arguments.
+    pub(crate) args: Box<[ExprId]>,
+    /// Tangents of the arguments that are not integers; or cotangents of the results that are not.
+    pub(crate) directions: Box<[ExprId]>,
+}
+
+/// Which way derivatives go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operator {
+    /// Forward: from tangents of the arguments to tangents of the results.
+    Jvp,
+    /// In reverse: from cotangents of the results to cotangents of the arguments.
+    Vjp,
+}
+
+impl Derivative {
+    /// The expressions in the order of evaluation.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ExprId> {
+        self.captures.iter().chain(&self.args).chain(&self.directions).copied()
+    }
+
+    /// The expressions in the order of evaluation, to be replaced.
+    pub(crate) fn parts_mut(&mut self) -> impl Iterator<Item = &mut ExprId> {
+        self.captures.iter_mut().chain(&mut self.args).chain(&mut self.directions)
+    }
 }
 
 /// A field of a payload.
@@ -395,6 +436,7 @@ impl Expr {
             | ExprKind::Closure(_, list)
             | ExprKind::Jump(_, list) => list.iter().copied().for_each(visit),
             ExprKind::Extend(extend) => extend.parts().for_each(visit),
+            ExprKind::Derivative(derivative) => derivative.parts().for_each(visit),
             ExprKind::Fork(tasks) => tasks.iter().flat_map(|task| &task.args).copied().for_each(visit),
             ExprKind::CallClosure(callee, list) => {
                 visit(*callee);
@@ -403,7 +445,8 @@ impl Expr {
             ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
                 pair.iter().copied().for_each(visit);
             }
-            ExprKind::Not(operand) | ExprKind::Length(_, operand) | ExprKind::Payload(_, operand) => visit(*operand),
+            ExprKind::Not(operand) | ExprKind::Length(_, operand) => visit(*operand),
+            ExprKind::Payload(_, operand) | ExprKind::Detach(operand) => visit(*operand),
             ExprKind::If(parts) => parts.iter().copied().for_each(visit),
             ExprKind::Block(bindings, value) => {
                 bindings.iter().for_each(|binding| visit(binding.value));

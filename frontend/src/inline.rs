@@ -185,6 +185,7 @@ fn callees(function: &Function, meter: &Meter) -> (Vec<FunctionId>, Vec<Function
             ExprKind::Call(callee, _) => callees.push(callee),
             ExprKind::Closure(mentioned, _) | ExprKind::ParallelMap(mentioned, _) => mentions.push(mentioned),
             ExprKind::Fork(ref tasks) => mentions.extend(tasks.iter().map(|task| task.function)),
+            ExprKind::Derivative(ref derivative) => mentions.push(derivative.function),
             _ => {}
         }
     }
@@ -226,6 +227,7 @@ fn drop_unused(mut program: Program, meter: &Meter) -> Program {
                 ExprKind::Fork(tasks) => {
                     tasks.iter_mut().for_each(|task| task.function = renumbered[task.function]);
                 }
+                ExprKind::Derivative(derivative) => derivative.function = renumbered[derivative.function],
                 _ => {}
             }
         }

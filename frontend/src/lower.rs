@@ -12,6 +12,7 @@ mod assign;
 mod constants;
 mod control;
 mod data;
+mod derivative;
 mod labels;
 mod loops;
 mod parallel;
@@ -215,6 +216,7 @@ impl<'l> Lowerer<'l> {
             | ExprKind::Payload(..)
             | ExprKind::Closure(..)
             | ExprKind::ParallelMap(..)
+            | ExprKind::Detach(_)
             | ExprKind::Collect(..) => Held::Temp(self.compute(expr, None), self.type_of(expr)),
             ExprKind::Element(array, _) if array.is_plain() => Held::Temp(self.compute(expr, None), self.type_of(expr)),
             _ => {
@@ -281,6 +283,7 @@ impl<'l> Lowerer<'l> {
                 self.emit(expr, Op::Call, &[Operand::Func(func.0), Operand::Uses(args), Operand::Defs(results)]);
             }
             ExprKind::Fork(tasks) => self.fork(expr, tasks, targets),
+            ExprKind::Derivative(derivative) => self.derivative(expr, derivative, targets),
             ExprKind::Element(array, pair) if !array.is_plain() => {
                 let targets: Vec<_> = targets.iter().copied().map(Some).collect();
                 self.element_parts(expr, *array, *pair, &targets);
@@ -366,6 +369,7 @@ impl<'l> Lowerer<'l> {
                 return self.length_in_rows(expr, array.width(), *operand, dst);
             }
             ExprKind::Length(_, array) => (Op::Len, self.arguments(&[*array])),
+            ExprKind::Detach(object) => (Op::PDetach, self.arguments(&[*object])),
             ExprKind::Compare(comparison, pair) => {
                 let (op, swapped) = comparison_op(*comparison, self.type_of(pair[0]).bank());
                 let mut args = self.arguments(pair);

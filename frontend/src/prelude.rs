@@ -12,10 +12,11 @@ use crate::source::Span;
 use crate::token::{Token, TokenKind};
 
 /// The files, in the order of the documentation.
-pub(crate) const FILES: [&str; 6] = [
+pub(crate) const FILES: [&str; 7] = [
     include_str!("../prelude/lists.dual"),
     include_str!("../prelude/arrays.dual"),
     include_str!("../prelude/parallel.dual"),
+    include_str!("../prelude/derivatives.dual"),
     include_str!("../prelude/maths.dual"),
     include_str!("../prelude/functions.dual"),
     include_str!("../prelude/maybe.dual"),
@@ -26,6 +27,9 @@ pub(crate) const APPEND: &str = "append";
 
 /// The definitions for lists, and those for arrays that have the same name in a program.
 pub(crate) const OVERLOADS: [(&str, &str); 2] = [("pmap", "pmap_array"), ("preduce", "preduce_array")];
+
+/// The definitions that take derivatives.
+pub(crate) const DERIVATIVES: [&str; 2] = ["derivative", "grad"];
 
 /// Functions of lists, and those that do the same for arrays.
 pub(crate) const FOR_ARRAYS: [(&str, &str); 12] = [

@@ -56,8 +56,12 @@ pub(crate) trait Renumber {
             ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
                 self.exprs(pair);
             }
-            ExprKind::Not(operand) | ExprKind::Length(_, operand) | ExprKind::Payload(_, operand) => {
-                *operand = self.expr(*operand);
+            ExprKind::Not(operand)
+            | ExprKind::Length(_, operand)
+            | ExprKind::Payload(_, operand)
+            | ExprKind::Detach(operand) => *operand = self.expr(*operand),
+            ExprKind::Derivative(derivative) => {
+                derivative.parts_mut().for_each(|part| *part = self.expr(*part));
             }
             ExprKind::If(parts) => self.exprs(parts),
             ExprKind::Block(bindings, value) => {

@@ -6,7 +6,7 @@
 //! other at the group's own types, and forms have a bounded size, so that there are finitely many.
 //!
 //! `specialise/` holds forms, instances, what functions capture, types, what hosts see, expressions, chains of them,
-//! branches, calls, patterns and matching, operators, equality, arrays, tasks.
+//! branches, calls, patterns and matching, operators, equality, arrays, tasks, derivatives.
 
 mod apply;
 mod arithmetic;
@@ -16,6 +16,7 @@ mod capture;
 mod chain;
 mod data;
 mod decision;
+mod derivative;
 mod equality;
 mod expr;
 mod form;

@@ -36,6 +36,8 @@ id_types! {
 pub(crate) enum Class {
     /// Anything.
     Any,
+    /// Has derivatives: everything without functions in it.
+    Data,
     /// Has equality: everything without functions in it.
     Equal,
     /// Has an order: `Int`, `Real`.

@@ -368,6 +368,7 @@ impl Fuser<'_> {
                 | ExprKind::CallClosure(..)
                 | ExprKind::Fork(_)
                 | ExprKind::ParallelMap(..)
+                | ExprKind::Derivative(_)
                 | ExprKind::Trap(_) => return true,
                 _ => {}
             }

@@ -4,10 +4,17 @@ use super::{DefType, Infer, Why};
 use crate::ast::{ConstructorId, ExprId, ExprKind};
 use crate::builtins::{Builtin, SignatureType};
 use crate::diagnostics::Diagnostic;
+use crate::prelude::DERIVATIVES;
 use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::{Class, Con, Ty};
 use std::collections::HashMap;
+
+/// What is said where a function stands for what a derivative is taken of, or by.
+const ONLY_DATA: &str = "derivatives are of data and with respect to data: types without functions in them";
+const CAPTURES: &str = "what a function has captured is no argument of it: pass what you want to differentiate by";
+const CAPTURED: &str = "make constants of what the functions capture, where they capture it";
+const RESULT: &str = "a function of several arguments takes them as a tuple: `\\(x, y) -> x * y`";
 
 impl Infer<'_> {
     /// The type of a name at one use.
@@ -128,7 +135,9 @@ impl Infer<'_> {
             let error = Diagnostic::error(node.span, "only functions can be applied to arguments");
             let error = error.label(format!("this is {found}"));
             let is_index = matches!(self.ast.exprs[args[0]].kind, ExprKind::List(_));
+            let is_data = self.out.types.class_of(ty) == Class::Data;
             self.sink.push(match node.kind {
+                _ if is_data => error.note(ONLY_DATA).help(CAPTURES),
                 ExprKind::Int(_) | ExprKind::Real(_) => error.help("a product is written with `*`: `2 * x`"),
                 _ if is_index => error.help("an index directly follows its array: `a[i]`"),
                 _ => error,
@@ -213,6 +222,7 @@ impl Infer<'_> {
         let types = &mut self.out.types;
         let number = types.var(Class::Number);
         let element = types.var(Class::Any);
+        let [data, other] = [types.var(Class::Data), types.var(Class::Data)];
         let mut to_type = |ty: &SignatureType| match ty {
             SignatureType::Real => types.real,
             SignatureType::Int => types.int,
@@ -220,10 +230,62 @@ impl Infer<'_> {
             SignatureType::Number => number,
             SignatureType::AnyArray => types.con(Con::Array, vec![element]),
             SignatureType::ElementAt => types.function(types.int, element),
+            SignatureType::Data => data,
+            SignatureType::DataFunction => types.function(data, other),
+            SignatureType::TwoResults => types.tuple(vec![other, other]),
+            SignatureType::RealFunction => types.function(data, types.real),
+            SignatureType::RealAndData => types.tuple(vec![types.real, data]),
         };
         let params: Vec<Ty> = params.iter().map(&mut to_type).collect();
         let result = to_type(&result);
         self.out.types.functions(&params, result)
+    }
+
+    /// Adds why a derivative operator doesn't take something with functions in it.
+    pub(super) fn with_only_data(&mut self, error: Diagnostic, why: Why, found: Ty) -> Diagnostic {
+        let (callee, of_result) = match why {
+            Why::Argument(callee, _) => (callee, false),
+            Why::ResultOf(callee, _) => (callee, true),
+            _ => return error,
+        };
+        if !self.is_derivative(callee) {
+            return error;
+        }
+        // The function that is differentiated is one; what it takes and gives is not.
+        let is_first = matches!(why, Why::Argument(_, 0)) && !self.is_detach(callee);
+        let (params, results) = match self.out.types.function_parts(found) {
+            Some((param, result)) if is_first => (vec![param], vec![result]),
+            _ if of_result => (vec![], vec![found]),
+            _ => (vec![found], vec![]),
+        };
+        let is_function = |ty: &Ty| self.out.types.con_of(*ty) == Some(Con::Function);
+        let takes_several = results.iter().any(is_function);
+        if self.has_functions(&params) {
+            error.note(ONLY_DATA).help(if self.is_detach(callee) { CAPTURED } else { CAPTURES })
+        } else if takes_several {
+            error.note(ONLY_DATA).help(RESULT)
+        } else if self.has_functions(&results) {
+            error.note(ONLY_DATA)
+        } else {
+            error
+        }
+    }
+
+    fn has_functions(&mut self, types: &[Ty]) -> bool {
+        self.out.types.cons_in(types).contains(&Con::Function)
+    }
+
+    /// Whether a name is that of a function that takes derivatives.
+    fn is_derivative(&self, callee: ExprId) -> bool {
+        match self.resolved.meanings[callee] {
+            Some(Meaning::Builtin(Builtin::Jvp | Builtin::ValueAndGrad | Builtin::Detach)) => true,
+            Some(Meaning::Def(def)) => !self.ast.is_own(def) && DERIVATIVES.contains(&self.callee_name(callee)),
+            _ => false,
+        }
+    }
+
+    fn is_detach(&self, callee: ExprId) -> bool {
+        matches!(self.resolved.meanings[callee], Some(Meaning::Builtin(Builtin::Detach)))
     }
 
     /// The definition that `++` is.

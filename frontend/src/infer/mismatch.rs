@@ -92,6 +92,7 @@ impl Infer<'_> {
         if let Err(mismatch) = self.out.types.unify(expected, found) {
             let place = self.innermost(expr);
             let error = self.mismatch(self.ast.exprs[place].span, expected, found, why, mismatch);
+            let error = self.with_only_data(error, why, found);
             let error = match self.counterpart(why, expected, found) {
                 Some(help) => error.help(help),
                 None => self.with_conversion(error, place, expected, found),

@@ -129,5 +129,5 @@ impl Infer<'_> {
 }
 
 fn is_open(types: &Types, ty: Ty) -> bool {
-    matches!(types.node(ty), Node::Var { class: Class::Any, .. })
+    matches!(types.node(ty), Node::Var { class: Class::Any | Class::Data | Class::Equal, .. })
 }

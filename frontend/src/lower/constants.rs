@@ -110,6 +110,7 @@ impl Lowerer<'_> {
                 | ExprKind::Closure(_, args)
                 | ExprKind::Construct(_, args) => operands.extend(args),
                 ExprKind::Extend(extend) => operands.extend(extend.cells.iter().flat_map(|cell| &cell.fields)),
+                ExprKind::Derivative(derivative) => operands.extend(derivative.parts()),
                 ExprKind::Compare(_, pair) | ExprKind::Element(_, pair) => operands.extend(pair),
                 ExprKind::Loop(repeat) => {
                     if let Iteration::Range(range) = repeat.iteration {

@@ -90,6 +90,7 @@ impl Extent {
 fn only_computes_node(kind: &ExprKind) -> bool {
     let makes =
         matches!(kind, ExprKind::Construct(..) | ExprKind::Closure(..) | ExprKind::Pack(..) | ExprKind::Payload(..));
+    let makes = makes || matches!(kind, ExprKind::Detach(_));
     makes || is_pure_node(kind)
 }
 

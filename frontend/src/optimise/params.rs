@@ -1,5 +1,6 @@
 //! Drops the parameters that a task's function never reads. A task is handed all registers of what its text mentions,
-//! and may need a few of them: a field of a record, or what is left after inlining.
+//! and may need a few of them: a field of a record, or what is left after inlining. The same goes for what the function
+//! of a derivative captures; its other parameters stay, because their tangents or cotangents do.
 
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program, Var};
@@ -7,8 +8,8 @@ use crate::inline::all_nodes;
 use crate::limits::Meter;
 use std::collections::HashMap;
 
-/// Drops unread parameters of functions that are nothing but tasks; whether there are tasks. Arguments of tasks are
-/// pure, so that they go too.
+/// Drops unread parameters of functions that are nothing but tasks and operands of derivative operators; whether there
+/// are any. Arguments of tasks and captures are pure, so that they go too.
 pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
     if !program.functions.iter().any(|(_, function)| has_tasks(function, meter)) {
         return false;
@@ -33,6 +34,11 @@ pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
                         *args = kept(args, &read[1..]).collect();
                     }
                 }
+                ExprKind::Derivative(derivative) => {
+                    if let Some(read) = &read[derivative.function] {
+                        derivative.captures = kept(&derivative.captures, read).collect();
+                    }
+                }
                 _ => {}
             }
         }
@@ -41,9 +47,11 @@ pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
 }
 
 fn has_tasks(function: &Function, meter: &Meter) -> bool {
-    let is_fork =
-        |&expr: &ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Fork(_) | ExprKind::ParallelMap(..));
-    all_nodes(function, meter).iter().any(is_fork)
+    let is_task = |&expr: &ExprId| {
+        let kind = &function.body.exprs[expr].kind;
+        matches!(kind, ExprKind::Fork(_) | ExprKind::ParallelMap(..) | ExprKind::Derivative(_))
+    };
+    all_nodes(function, meter).iter().any(is_task)
 }
 
 fn kept<'a, T: Copy>(all: &'a [T], read: &'a [bool]) -> impl Iterator<Item = T> + 'a {
@@ -111,6 +119,10 @@ fn keep_what_is_called(
                 read[*callee].take_if(|read| !fits(read.len() - 1, args));
                 read[*callee].iter_mut().for_each(|read| read[..2].fill(true));
             }
+            ExprKind::Derivative(derivative) => {
+                let captures = derivative.captures.len();
+                read[derivative.function].iter_mut().for_each(|read| read[captures..].fill(true));
+            }
             _ => {}
         }
     }
@@ -130,6 +142,10 @@ fn uses(id: FunctionId, function: &Function, meter: &Meter) -> Vec<(Param, Optio
             }
             ExprKind::ParallelMap(callee, args) => {
                 handed.extend(args.iter().enumerate().map(|(at, &arg)| (arg, (*callee, at + 1))));
+            }
+            ExprKind::Derivative(derivative) => {
+                let captures = derivative.captures.iter().enumerate();
+                handed.extend(captures.map(|(at, &arg)| (arg, (derivative.function, at))));
             }
             _ => {}
         }

@@ -434,7 +434,7 @@ impl Sharer<'_> {
                 self.repetition(&kind);
                 kind
             }
-            ExprKind::Fork(_) | ExprKind::ParallelMap(..) => {
+            ExprKind::Fork(_) | ExprKind::ParallelMap(..) | ExprKind::Derivative(_) => {
                 // An argument that the task doesn't read is dropped later, with all that is named in it.
                 self.body.exprs[expr].kind = kind;
                 let mut args = Vec::new();

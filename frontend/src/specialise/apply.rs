@@ -170,7 +170,9 @@ impl Elaborator<'_, '_> {
             Code::Operator(ast::BinaryOp::ComposeLeft | ast::BinaryOp::ComposeRight, _) | Code::Flip(_) => 3,
             Code::Operator(..) => 2,
             Code::Closure(ty) => 1 + self.program.monos.uncurried(ty).0.len(),
-            Code::Entry | Code::Branch(_) | Code::Part(_) => unreachable!("no value is this code"),
+            Code::Entry | Code::Differentiated | Code::Branch(_) | Code::Part(_) => {
+                unreachable!("no value is this code")
+            }
         }
     }
 
@@ -267,6 +269,18 @@ impl Elaborator<'_, '_> {
                 let count = inputs.pop().expect("it takes two");
                 self.parallel_build(count, f, result, span)
             }
+            Code::Builtin(Builtin::Jvp, _) => {
+                let given = inputs.try_into().expect("it takes three");
+                self.jvp(given, result, span)
+            }
+            Code::Builtin(Builtin::ValueAndGrad, _) => {
+                let given = inputs.try_into().expect("it takes two");
+                self.value_and_grad(given, result, span)
+            }
+            Code::Builtin(Builtin::Detach, _) => {
+                let value = inputs.pop().expect("it takes one");
+                self.detach(value, result, span)
+            }
             Code::Builtin(Builtin::Length, _) => {
                 let array = inputs.pop().expect("it takes one");
                 let ty = self.array_type(self.program.forms.mono(array.form));
@@ -289,9 +303,8 @@ impl Elaborator<'_, '_> {
                 let callee = inputs.remove(0);
                 self.apply(callee, inputs, result, span)
             }
-            Code::Def(_) | Code::Local(_) | Code::Lambda(_) | Code::Branch(_) | Code::Part(_) | Code::Entry => {
-                unreachable!("these are called")
-            }
+            Code::Def(_) | Code::Local(_) | Code::Lambda(_) => unreachable!("these are called"),
+            Code::Branch(_) | Code::Part(_) | Code::Entry | Code::Differentiated => unreachable!("these are called"),
         }
     }
 

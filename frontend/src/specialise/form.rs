@@ -47,6 +47,8 @@ pub(super) enum Code {
     Part(Mono),
     /// `\f a … -> f a …` with plain arguments and a plain result: the code of the closure object of `f`.
     Entry,
+    /// `\f x -> f x` with a plain argument and a plain result: what a derivative of `f` is taken of.
+    Differentiated,
 }
 
 /// What a form is.

@@ -82,7 +82,8 @@ impl Specialiser<'_> {
         };
         let function = self.program.functions.push(empty);
         // Where they are nested too deeply, results are plain.
-        let is_open = self.monos.is_open(ty) && key.code != Code::Entry && self.elaborating < ELABORATING_MAX;
+        let is_plain = matches!(key.code, Code::Entry | Code::Differentiated);
+        let is_open = self.monos.is_open(ty) && !is_plain && self.elaborating < ELABORATING_MAX;
         let result = if is_open { None } else { Some(self.plain(ty)) };
         self.instances.insert(key.clone(), Instance { function, result, ty });
         if is_open {
@@ -185,7 +186,7 @@ impl Specialiser<'_> {
         }
         let Instance { function, ty, .. } = self.instances[key];
         let name = match key.code {
-            Code::Entry => self.program.functions[function].name.clone(),
+            Code::Entry | Code::Differentiated => self.program.functions[function].name.clone(),
             code => self.code_name(code),
         };
         let env = self.type_env(key.types);

@@ -36,7 +36,7 @@ impl Specialiser<'_> {
     pub(super) fn default_of(&self, class: Class) -> Mono {
         match class {
             Class::Any => self.monos.unit,
-            Class::Equal | Class::Ordered | Class::Number => self.monos.real,
+            Class::Data | Class::Equal | Class::Ordered | Class::Number => self.monos.real,
         }
     }
 

@@ -37,6 +37,7 @@ impl Types {
     pub(crate) fn describe(&self, ty: Ty) -> String {
         match self.node(ty) {
             Node::Var { class: Class::Any, .. } => "any type".to_owned(),
+            Node::Var { class: Class::Data, .. } => "a type without functions".to_owned(),
             Node::Var { class: Class::Equal, .. } => "a type with equality".to_owned(),
             Node::Var { .. } => "a number".to_owned(),
             _ => format!("`{}`", self.show(ty)),

@@ -145,7 +145,8 @@ impl Types {
         let admitted = match class {
             Class::Any => return Ok(()),
             Class::Ordered | Class::Number => is_number,
-            Class::Equal => match con {
+            // Both are all types without functions.
+            Class::Data | Class::Equal => match con {
                 Con::Real | Con::Int | Con::Bool => return Ok(()),
                 Con::Function => false,
                 Con::Data(data) => self.has_equality(data),

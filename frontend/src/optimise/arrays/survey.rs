@@ -337,13 +337,18 @@ impl Walker<'_> {
                 }
             }
             ExprKind::Element(_, [array, index]) => self.element(expr, *array, *index),
+            ExprKind::Detach(object) => _ = self.expr(*object),
             ExprKind::Payload(_, object) => {
                 self.expr(*object);
                 if self.lists.get(node.types).contains(&ValueType::Real) {
                     self.load(Load::Field);
                 }
             }
-            ExprKind::Call(..) | ExprKind::CallClosure(..) | ExprKind::Fork(_) | ExprKind::ParallelMap(..) => {
+            ExprKind::Call(..)
+            | ExprKind::CallClosure(..)
+            | ExprKind::Fork(_)
+            | ExprKind::ParallelMap(..)
+            | ExprKind::Derivative(_) => {
                 self.children(expr);
                 self.traps += 1;
                 self.load(Load::Anything);

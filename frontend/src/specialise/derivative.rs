@@ -1,0 +1,144 @@
+//! Derivative operators. What a derivative is taken of is an instance of its own, as a task is: it has the registers of
+//! what the function captures as its first parameters, and those of the argument behind them. Only the argument's are
+//! differentiated. Integers and booleans have no derivatives: where a tangent or a gradient has room for one, it is 0.
+
+use super::Elaborator;
+use super::form::{Code, FormNode, Shaped, Value};
+use super::instance::Key;
+use crate::core::{Atom, Binding, Derivative, Expr, ExprId, ExprKind, FunctionId, Operator, Var};
+use crate::mono::Mono;
+use crate::source::Span;
+use dualvm_vm::isa::Op;
+use dualvm_vm::module::ValueType;
+
+/// A call that is differentiated: its function, and the registers of captures and argument.
+struct Call {
+    function: FunctionId,
+    captures: Box<[Atom]>,
+    args: Box<[Atom]>,
+}
+
+impl Elaborator<'_, '_> {
+    /// `jvp f x t`, a pair of this type.
+    pub(super) fn jvp(&mut self, [f, x, tangent]: [Shaped; 3], pair: Mono, span: Span) -> Shaped {
+        let result = self.program.monos.parts(pair).first().copied().unwrap_or(pair);
+        let mut bindings = Vec::new();
+        let call = self.differentiated([f, x], result, &mut bindings);
+        let tangent = self.materialised(tangent);
+        let tangent = self.name_shaped(tangent, &mut bindings);
+        let types = self.types_of(&call.args);
+        let directions = differentiable(&types, &tangent.atoms);
+        let (results, tangents) = self.operate(Operator::Jvp, &call, directions, result, &mut bindings, span);
+        self.pair(results, tangents, pair, bindings, span)
+    }
+
+    /// `value_and_grad f x`, a pair of this type.
+    pub(super) fn value_and_grad(&mut self, [f, x]: [Shaped; 2], pair: Mono, span: Span) -> Shaped {
+        let real = self.program.monos.real;
+        let mut bindings = Vec::new();
+        let call = self.differentiated([f, x], real, &mut bindings);
+        let (value, gradient) = self.operate(Operator::Vjp, &call, vec![Atom::Real(1.0)], real, &mut bindings, span);
+        self.pair(value, gradient, pair, bindings, span)
+    }
+
+    /// `detach x`, of this type.
+    pub(super) fn detach(&mut self, value: Shaped, ty: Mono, span: Span) -> Shaped {
+        let mut bindings = Vec::new();
+        let value = self.materialised(value);
+        let named = self.name_shaped(value, &mut bindings);
+        let types = self.types_of(&named.atoms);
+        let parts: Box<[ExprId]> = named
+            .atoms
+            .iter()
+            .zip(types)
+            .map(|(&atom, ty)| {
+                let part = self.atom(atom, span);
+                match ty {
+                    ValueType::Real => self.make_typed(ExprKind::Scalar(Op::Detach, Box::new([part])), &[ty], span),
+                    ValueType::Int => part,
+                    ValueType::Ref(_) => self.make_typed(ExprKind::Detach(part), &[ty], span),
+                }
+            })
+            .collect();
+        let made = match *parts {
+            [single] => Shaped { expr: single, form: named.form },
+            _ => self.make_plain(ExprKind::Values(parts), ty, span),
+        };
+        self.block_shaped(bindings, made)
+    }
+
+    /// Names function and argument, and makes the function of their registers, which gives a plain value of a type.
+    fn differentiated(&mut self, [f, x]: [Shaped; 2], result: Mono, bindings: &mut Vec<Binding>) -> Call {
+        let f = self.limited(f);
+        let x = self.materialised(x);
+        let name = match self.program.forms.node(f.form) {
+            FormNode::Function { code, .. } => format!("{}.differentiated", self.program.code_name(*code)),
+            _ => format!("{}.differentiated", self.name),
+        };
+        let key = Key { code: Code::Differentiated, types: self.program.no_types, inputs: Box::new([f.form, x.form]) };
+        let (function, _) = self.program.named_instance(key, result, Some(name));
+        let [f, x] = [f, x].map(|value| self.name_shaped(value, bindings));
+        Call { function, captures: f.atoms, args: x.atoms }
+    }
+
+    /// Applies an operator to a call that gives a value of a type. Returns the value's registers, and the derivatives:
+    /// tangents of them, or cotangents of the arguments, with 0 where there is none.
+    fn operate(
+        &mut self,
+        operator: Operator,
+        call: &Call,
+        directions: Vec<Atom>,
+        result: Mono,
+        bindings: &mut Vec<Binding>,
+        span: Span,
+    ) -> (Vec<Atom>, Vec<Atom>) {
+        let results = self.program.program.lists.get(self.program.monos.flat(result)).to_vec();
+        let of = match operator {
+            Operator::Jvp => results.clone(),
+            Operator::Vjp => self.types_of(&call.args),
+        };
+        let given = results.iter().chain(of.iter().filter(|&&ty| ty != ValueType::Int));
+        let types: Vec<ValueType> = given.copied().collect();
+        let [captures, args, directions] = [&call.captures, &call.args, &directions[..]]
+            .map(|atoms| atoms.iter().map(|&atom| self.atom(atom, span)).collect());
+        let derivative = Derivative { operator, function: call.function, captures, args, directions };
+        let value = self.make_typed(ExprKind::Derivative(Box::new(derivative)), &types, span);
+        let vars: Box<[Var]> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let mut given = vars.iter().map(|&var| Atom::Var(var));
+        let values = given.by_ref().take(results.len()).collect();
+        let derivatives = of.iter().map(|&ty| match ty {
+            ValueType::Int => Atom::Int(0),
+            _ => given.next().expect("there is one for each"),
+        });
+        let derivatives = derivatives.collect();
+        bindings.push(Binding { vars, value });
+        (values, derivatives)
+    }
+
+    /// A pair of values whose registers these are.
+    fn pair(&mut self, first: Vec<Atom>, second: Vec<Atom>, ty: Mono, bindings: Vec<Binding>, span: Span) -> Shaped {
+        let form = self.plain(ty);
+        let pair = self.of_value(&Value { form, atoms: first.into_iter().chain(second).collect() }, span);
+        self.block_shaped(bindings, pair)
+    }
+
+    fn types_of(&self, atoms: &[Atom]) -> Vec<ValueType> {
+        let ty = |&atom: &Atom| match atom {
+            Atom::Var(var) => self.body.vars[var],
+            Atom::Real(_) => ValueType::Real,
+            Atom::Int(_) => ValueType::Int,
+        };
+        atoms.iter().map(ty).collect()
+    }
+
+    fn make_typed(&mut self, kind: ExprKind, types: &[ValueType], span: Span) -> ExprId {
+        let types = self.program.program.lists.intern(types);
+        self.body.exprs.push(Expr { kind, types, span })
+    }
+}
+
+/// The registers that are no integers.
+fn differentiable(types: &[ValueType], atoms: &[Atom]) -> Vec<Atom> {
+    let pairs = types.iter().zip(atoms).filter(|(ty, _)| **ty != ValueType::Int);
+    pairs.map(|(_, &atom)| atom).collect()
+}
