@@ -142,12 +142,17 @@ impl Writer<'_> {
             Op::Lt,
             Op::Fma,
         ];
-        let scalars: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.is_scalar()).collect();
+        // What is detached has no derivative, so there should be little of it.
+        let is_usual = |op: &Op| op.is_scalar() && *op != Op::Detach;
+        let scalars: Vec<Op> = Op::ALL.iter().copied().filter(is_usual).collect();
         let mut op = if self.one_in(2) {
             COMMON[self.dice.usize(..COMMON.len())]
         } else {
             scalars[self.dice.usize(..scalars.len())]
         };
+        if op == Op::Abs && self.out.position().is_multiple_of(8) {
+            op = Op::Detach;
+        }
         if self.traps && self.one_in(50) {
             op = self.dice.pick(&[Op::IDiv, Op::IRem, Op::ToInt]);
         } else if op.info().traps && !(self.traps && self.one_in(3)) {
