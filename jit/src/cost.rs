@@ -164,6 +164,12 @@ impl Measure<'_> {
             Form::Trap { .. } => 4 + CALL,
             Form::New { site, .. } => 33 + self.object(&stream.objects[site]),
             Form::Field { .. } | Form::Payload { .. } => recorded(1, 15),
+            Form::FieldPart { .. } => recorded(14, 15),
+            Form::ElemPart { .. } => recorded(22, 8 + CALL),
+            Form::PushPart { .. } => recorded(12, 4),
+            Form::NewDeep { site, .. } | Form::PackDeep { site, .. } | Form::ChainPushDeep { site, .. } => {
+                16 + CALL + self.list(&stream.objects[site].uses)
+            }
             Form::Elem { .. } => recorded(9, 16),
             Form::IElem { .. } | Form::PElem { .. } | Form::PrimalElem { .. } => 10,
             Form::Row { .. } => 9,

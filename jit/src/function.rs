@@ -9,6 +9,7 @@
 
 mod calls;
 mod chains;
+mod deep;
 mod heap;
 mod loops;
 mod records;
@@ -465,12 +466,8 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::Fork { site } => self.fork(site),
             Form::ParallelMap { dst, count, site } => self.parallel_map(dst, count, site),
             Form::PDetach { dst, src } => {
-                let register = self.emit.b.ins().iadd_imm_s(self.bases.refs, 8 * i64::from(src.0));
-                let roots = self.roots();
-                let object = self.emit.value_of(Helper::Detach, &[self.context, register, roots]);
-                self.stop_if_null(object);
-                self.forget_refs();
-                self.set_reference(dst.0, object);
+                let object = self.reference(src.0);
+                self.detach(dst, object);
             }
             Form::Operate { site } => self.operate(site),
             Form::Trap { message } => {
@@ -480,6 +477,12 @@ impl<'e, 'a> Function<'e, 'a> {
             }
 
             Form::New { dst, site } => self.object(dst.0, &stream.objects[site]),
+            Form::NewDeep { dst, site } => self.new_deep(dst, &stream.objects[site]),
+            Form::PackDeep { dst, site } => self.pack_deep(dst, &stream.objects[site]),
+            Form::ChainPushDeep { dst, chain, site } => self.chain_push_deep(dst, chain, &stream.objects[site]),
+            Form::FieldPart { dst, object, depth, primal, word } => self.field_part(dst, object, depth, primal, word),
+            Form::ElemPart { dst, array, index, part } => self.element_part(dst, array, index, part),
+            Form::PushPart { builder, value, part } => self.push_part(builder, value, part),
             Form::Field { dst, object, primal, word } => self.real_field(dst, object, primal, word),
             Form::IField { dst, object, at } => {
                 let value = self.plain_field(object, at);
@@ -524,11 +527,13 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::Row { dst, array, index, width } => self.row(dst, array, index, width),
             Form::Pack { dst, site } => self.pack(dst.0, &stream.objects[site]),
-            Form::Build { dst, capacity, element, words } => {
+            Form::Build { dst, capacity, element, words, depth } => {
                 let capacity = self.int(capacity.0);
-                let [element, words] = [element as i64, i64::from(words)].map(|value| self.emit.int(value));
+                let constants = [element as i64, i64::from(words), i64::from(depth)];
+                let [element, words, depth] = constants.map(|value| self.emit.int(value));
                 let roots = self.roots();
-                let builder = self.emit.value_of(Helper::Build, &[self.context, capacity, element, words, roots]);
+                let params = [self.context, capacity, element, words, depth, roots];
+                let builder = self.emit.value_of(Helper::Build, &params);
                 self.stop_if_null(builder);
                 self.forget_refs();
                 self.set_reference(dst.0, builder);

@@ -15,7 +15,8 @@ mod straight;
 
 pub(crate) use inst::for_each_inst;
 pub use inst::{Form, Inst, IntReg, Pure, RealReg, RefReg, ScalarInst};
-pub use mode::Mode;
+pub(crate) use mode::ByMode;
+pub use mode::{DEPTH_MAX, Mode};
 pub use position::Position;
 pub use site::{
     CallSite, Counts, ForkSite, MapSite, ObjectSite, Operator, OperatorSite, RegList, Site, Sites, SwitchSite, TaskSite,

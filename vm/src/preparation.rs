@@ -56,7 +56,11 @@ pub(crate) fn prepare(
     mode: Mode,
     watch: &Watch<'_>,
 ) -> Result<Prepared, TrapKind> {
-    if mode.is_recording() { recording(module, function, None, watch) } else { primal(module, function, watch) }
+    match (mode.depth(), mode.is_recording()) {
+        (0, false) => primal(module, function, watch),
+        (0, true) => recording(module, function, None, watch),
+        _ => at_depth(module, function, mode, watch),
+    }
 }
 
 /// Makes the stream of a function for recording runs, and says what has become of its loops.
@@ -69,6 +73,23 @@ pub(crate) fn prepare_with_notes(module: &ModuleDef, function: &Function) -> (Pr
 fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
     let flow = FlowGraph::of(&function.body, watch)?;
     Emitter::new(module, function, Mode::PRIMAL, watch).run(&flow, Vec::new(), Vec::new(), Vec::new())
+}
+
+/// Code with components is cut as that of recording runs is, so that a component is computed alike in both.
+fn at_depth(module: &ModuleDef, function: &Function, mode: Mode, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
+    let mut function = function.clone();
+    let flow = FlowGraph::of(&function.body, watch)?;
+    rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
+    let body = &function.body;
+    let params = function.params.iter().filter(|ty| ty.bank() == Bank::Real).count();
+    let constants = segmentation::constant_registers(body, &flow, Bank::Real, params, watch)?;
+    let live = liveness::live_out(body, Bank::Real, &flow, watch)?;
+    let mut segments = Vec::new();
+    for (index, &block) in flow.blocks().iter().enumerate() {
+        let live = live.as_ref().map(|live| &live[index]);
+        segments.extend(segmentation::cut(body, block, live, &constants, watch)?);
+    }
+    Emitter::new(module, &function, mode, watch).run(&flow, segments, Vec::new(), Vec::new())
 }
 
 fn recording(

@@ -3,9 +3,11 @@
 //! - `program`: verified code with its streams;
 //! - `worker`, `workers`: stacks, and the state of what runs on them; `stacks`, `registers`, `trace`: parts of it;
 //! - `interp`: the dispatch loop; `recording`, `recording_loops`: what it does besides computing while a run records;
-//! - `tasks`: forks and parallel maps; `operators`: derivatives of calls;
+//! - `tasks`: forks and parallel maps; `operators`, `reverse`: derivatives of calls;
+//! - `deep`, `structures`: objects with components, and copies of them;
 //! - `limits`, `meter`: what a run may use, and what it has used.
 
+pub(crate) mod deep;
 pub(crate) mod interp;
 pub(crate) mod limits;
 pub(crate) mod meter;
@@ -15,7 +17,9 @@ pub(crate) mod recording;
 pub(crate) mod recording_loops;
 pub(crate) mod recording_regions;
 pub(crate) mod registers;
+mod reverse;
 pub(crate) mod stacks;
+mod structures;
 pub(crate) mod tasks;
 pub(crate) mod trace;
 pub(crate) mod worker;

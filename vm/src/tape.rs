@@ -19,7 +19,7 @@ mod tree;
 pub(crate) use imports::{ForeignArray, Imported, Reads};
 use region::OpenRegion;
 pub use region::{STRIP_MAX, UNCHECKED_MAX};
-pub(crate) use slabs::Written;
+use slabs::Written;
 pub(crate) use task::Parked;
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
 
@@ -86,6 +86,10 @@ pub(crate) struct Tape {
     task: TaskState,
     pub(crate) open_loop: OpenLoop,
     pub(crate) open_region: OpenRegion,
+    /// The levels around the running one that something was read of.
+    marks: Vec<Owner>,
+    /// Whether the tape is that of a derivative operator, or of a task inside of one.
+    inner: bool,
     /// The run's own task, from a box. Others keep pointers to it, which a box that moves would make invalid.
     root: NonNull<TaskNode>,
 }
@@ -119,7 +123,9 @@ impl Tape {
             task: TaskState::new(std::ptr::null_mut()),
             open_loop: OpenLoop::default(),
             open_region: OpenRegion::default(),
-            root: NonNull::from(Box::leak(Box::new(TaskNode::new(std::ptr::null())))),
+            marks: Vec::new(),
+            inner: false,
+            root: NonNull::from(Box::leak(Box::new(TaskNode::new(std::ptr::null(), std::ptr::null())))),
         }
     }
 
@@ -129,17 +135,21 @@ impl Tape {
     pub(crate) fn begin(&mut self, bytes_max: u64, account: &Account) {
         self.release();
         self.open_region.forget();
+        self.marks.clear();
+        self.inner = false;
         self.slabs.begin(bytes_max, account, false);
         let root = self.root.as_ptr();
         // SAFETY: the node is this tape's, and nobody uses it between two runs.
-        unsafe { root.write(TaskNode::new(std::ptr::null())) };
+        unsafe { root.write(TaskNode::new(std::ptr::null(), root)) };
         self.task = TaskState::new(root);
     }
 
     /// Begins an execution, in the rest of a slab of one that has ended, if there is one.
-    pub(crate) fn begin_part(&mut self, account: &Account, bytes_max: u64) {
+    pub(crate) fn begin_part(&mut self, account: &Account, bytes_max: u64, inner: bool) {
         self.release();
         self.open_region.forget();
+        self.marks.clear();
+        self.inner = inner;
         self.slabs.begin(bytes_max, account, false);
         self.share(true);
         self.take_rest(account);
@@ -248,18 +258,83 @@ impl Tape {
 
     /// Leaves the rest of the slab to another execution of the same run.
     pub(crate) fn leave_rest(&mut self, account: &Account) {
-        self.slabs.leave_rest(account);
+        // Slabs of an operator's tape go before the run ends.
+        self.slabs.leave_rest(Some(account).filter(|_| !self.inner));
         self.task.stretch = self.slabs.top;
     }
 
     /// Ends an execution: what it has written is for the one that forked it.
-    pub(crate) fn leave(&mut self, account: &Account) -> Written {
-        self.slabs.leave(account)
+    pub(crate) fn leave(&mut self, account: &Account) -> Left {
+        let written = self.slabs.leave(Some(account).filter(|_| !self.inner));
+        Left { written, marks: std::mem::take(&mut self.marks) }
     }
 
     /// Takes over what an execution that has ended has written.
-    pub(crate) fn absorb(&mut self, written: Written) {
-        self.slabs.absorb(written);
+    pub(crate) fn absorb(&mut self, left: Left) {
+        self.slabs.absorb(left.written);
+        left.marks.into_iter().for_each(|level| self.mark_level(level));
+    }
+
+    /// Makes this the tape of a derivative operator, which has just begun.
+    pub(crate) fn open_level(&mut self, shared: bool) {
+        self.inner = true;
+        self.share(shared);
+    }
+
+    /// Whether the tape is that of a derivative operator, or of a task inside of one.
+    pub(crate) fn is_inner(&self) -> bool {
+        self.inner
+    }
+
+    /// Frees the tape of a derivative operator, which has been swept.
+    pub(crate) fn close_level(&mut self) {
+        self.slabs.take_back();
+        self.release();
+    }
+
+    /// The level of the task that runs; nobody's before one has begun.
+    fn level(&self) -> Owner {
+        // SAFETY: if there is a node, it is that of the task that runs.
+        unsafe { self.task.node.as_ref() }.map_or(Owner::NOBODY, |node| Owner::of(node.level))
+    }
+
+    /// Whether an owner belongs to a level around this one, whose words are constants here. That level is marked then.
+    ///
+    /// # Safety
+    /// It is the owner of an object.
+    unsafe fn is_outside(&mut self, owner: Owner) -> bool {
+        // SAFETY: promised by the caller: owners outlive objects.
+        let level = unsafe { owner.level() };
+        let outside = level != self.level();
+        if outside {
+            self.mark_level(level);
+        }
+        outside
+    }
+
+    fn mark_level(&mut self, level: Owner) {
+        if !self.marks.contains(&level) {
+            self.marks.push(level);
+        }
+    }
+
+    /// Notes that what the operator around this level has been given is recorded outside.
+    pub(crate) fn mark_outer(&mut self) {
+        self.mark_level(Owner::NOBODY);
+    }
+
+    /// Takes over the marks of a level inside of this one, which has ended. Says whether this one's is among them.
+    pub(crate) fn take_marks(&mut self, inner: &Tape) -> bool {
+        let own = self.level();
+        let mut active = false;
+        for &level in &inner.marks {
+            if level == own || level.is_nobody() {
+                active = true;
+            } else {
+                self.mark_level(level);
+            }
+        }
+        active
     }
 
     /// The state of the memory and of the task that runs, to which [`Tape::cut`] goes back.
@@ -397,6 +472,13 @@ impl Tape {
         }
         Ok(first)
     }
+}
+
+/// What an execution that has ended leaves.
+#[derive(Debug)]
+pub(crate) struct Left {
+    written: Written,
+    marks: Vec<Owner>,
 }
 
 impl Drop for Tape {

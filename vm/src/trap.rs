@@ -1,6 +1,6 @@
 //! Why a run stopped before its end, and where.
 
-use crate::code::Mode;
+use crate::code::{DEPTH_MAX, Mode};
 use std::fmt;
 
 /// A limit of a run.
@@ -61,6 +61,22 @@ pub enum TrapKind {
         /// The tag of the object.
         found: u16,
     },
+    /// Forward derivatives were nested more than [`DEPTH_MAX`](crate::native::DEPTH_MAX) deep.
+    OrderTooHigh,
+    /// A function has too many registers, or too long a piece of arithmetic, to be differentiated so many times.
+    TooLargeToDerive {
+        /// How many times.
+        order: u32,
+    },
+    /// A tangent or a cotangent is not of the shape of what it belongs to.
+    OtherShape {
+        /// What it belongs to.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A derivative in reverse mode depends on what another one around it records.
+    ReverseOverReverse,
     /// The program stopped itself, with this message.
     Message(String),
     /// A limit was reached.
@@ -84,6 +100,16 @@ impl fmt::Display for TrapKind {
             TrapKind::BuilderFinished => write!(f, "a finished builder or chain was used"),
             TrapKind::WrongTag { expected, found } => {
                 write!(f, "a payload of variant {expected} was read from a value of variant {found}")
+            }
+            TrapKind::OrderTooHigh => write!(f, "more than {DEPTH_MAX} forward derivatives are nested"),
+            TrapKind::TooLargeToDerive { order } => {
+                write!(f, "a function is too large to be differentiated {order} times in forward mode")
+            }
+            TrapKind::OtherShape { expected, found } => {
+                write!(f, "a tangent must have the shape of its argument: it is {found}, the argument {expected}")
+            }
+            TrapKind::ReverseOverReverse => {
+                write!(f, "a gradient depends on what a gradient around it is taken of: take one of the two forward")
             }
             TrapKind::Message(text) => write!(f, "{text}"),
             TrapKind::Limit(limit) => match limit {

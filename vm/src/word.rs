@@ -113,6 +113,16 @@ impl Owner {
         self.0 == 0
     }
 
+    /// The level that it belongs to: the first task of it, as an owner. It isn't nobody.
+    ///
+    /// # Safety
+    /// The task is there.
+    #[inline]
+    pub(crate) unsafe fn level(self) -> Owner {
+        // SAFETY: promised by the caller.
+        Owner::of(unsafe { (*self.task()).level })
+    }
+
     /// The task; null for nobody.
     #[inline(always)]
     pub(crate) fn task(self) -> *const TaskNode {

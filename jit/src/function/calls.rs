@@ -66,13 +66,19 @@ impl Function<'_, '_> {
                     let count = this.emit.b.ins().ushr_imm_u(header, shift);
                     let count = this.emit.b.ins().band_imm_u(count, 0xff);
                     let bytes = this.emit.b.ins().ishl_imm_u(count, 3);
+                    (this.emit.b.ins().iadd(base, bytes), bytes)
+                };
+                // Each real has its components.
+                let reals = |this: &mut Self, base: Value| {
+                    let bytes = count(this, base, 8).1;
+                    let bytes = this.emit.b.ins().ishl_imm_u(bytes, i64::from(this.request.mode.depth()));
                     this.emit.b.ins().iadd(base, bytes)
                 };
                 let after = Bases {
-                    reals: count(self, callee.reals, 8),
-                    words: count(self, callee.words, 8),
-                    ints: count(self, callee.ints, 16),
-                    refs: count(self, callee.refs, 24),
+                    reals: reals(self, callee.reals),
+                    words: reals(self, callee.words),
+                    ints: count(self, callee.ints, 16).0,
+                    refs: count(self, callee.refs, 24).0,
                 };
                 self.hand_over(&site.uses, after);
                 let captures = self.emit.b.ins().band_imm_u(header, 0xffff_ff00);
@@ -106,7 +112,7 @@ impl Function<'_, '_> {
     }
 
     /// The first cells above the frame.
-    fn above(&mut self) -> Bases {
+    pub(super) fn above(&mut self) -> Bases {
         Bases { refs: self.roots(), ..self.bases }
     }
 

@@ -90,7 +90,7 @@ impl Function<'_, '_> {
     /// A word of an object: what the object says if the task owns it, a constant if nobody does, and else what
     /// `foreign` imports. The owner is asked first: an object without one may hold no words. Most active objects are
     /// the task's own.
-    fn owned_word(
+    pub(super) fn owned_word(
         &mut self,
         object: Value,
         own: impl FnOnce(&mut Self) -> Value,
@@ -366,7 +366,7 @@ impl Function<'_, '_> {
     }
 
     /// Where an element stands, but for the header.
-    fn element_of(&mut self, array: Value, index: Value) -> Value {
+    pub(super) fn element_of(&mut self, array: Value, index: Value) -> Value {
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
         self.emit.b.ins().iadd(array, offset)
     }

@@ -47,11 +47,17 @@ impl Function<'_, '_> {
 
         self.emit.b.switch_to_block(record);
         let first = self.append_record(site, &inputs);
+        // Components of one real have one bit.
+        let mut reals = Vec::new();
+        for components in inputs.chunks(1 << site.depth) {
+            let activity = components.iter().fold(None, |activity, &word| Some(self.either(activity, word)));
+            reals.extend(activity);
+        }
         let words: Vec<_> = slots
             .iter()
             .map(|&(_, offset, mask)| {
                 let slot = self.emit.b.ins().iadd_imm_s(first, i64::from(offset));
-                self.word_if_active(&inputs, mask, slot).into()
+                self.word_if_active(&reals, mask, slot).into()
             })
             .collect();
         self.emit.b.ins().jump(done, &words);

@@ -175,6 +175,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::Len { array, .. }
             | Form::Elem { array, .. }
             | Form::PrimalElem { array, .. }
+            | Form::ElemPart { array, .. }
             | Form::IElem { array, .. }
             | Form::Row { array, .. } => {
                 refs.insert(array.0, true);
@@ -183,6 +184,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             | Form::PrimalPush { builder: object, .. }
             | Form::IPush { builder: object, .. }
             | Form::Field { object, .. }
+            | Form::FieldPart { object, .. }
             | Form::IField { object, .. } => {
                 refs.entry(object.0).or_insert(false);
             }
@@ -198,6 +200,9 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::Fork { .. } | Form::ParallelMap { .. } => return None,
             Form::PDetach { .. } => return None,
             Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PElem { .. } => return None,
+            Form::NewDeep { .. } | Form::PackDeep { .. } | Form::ChainPushDeep { .. } => return None,
+            // The number of elements is in memory.
+            Form::PushPart { .. } => return None,
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
             Form::ChainNew { .. } | Form::ChainPush { .. } | Form::ChainFinish { .. } => return None,
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,

@@ -56,8 +56,8 @@ register!(RefReg, Bank::Ref);
 /// register, `dst`: `Name (operand(role), …) -> bank { value };`. The others: `Name (operand(role), …) [flag …];`.
 ///
 /// Roles are those of the bytecode's operands, and: `cost`, fuel of the stretch of code that ends here; `offset`, words
-/// from an object's start; `bits`, a real as bits; `bank`, that of elements; `site T`, the place of further operands;
-/// `leads T`, one that says where control goes on.
+/// from an object's start; `part`, a number of 16 bits, mostly that of a component; `bits`, a real as bits; `bank`,
+/// that of elements; `site T`, the place of further operands; `leads T`, one that says where control goes on.
 ///
 /// Flags: `ends`, control never reaches the next instruction; `calls`, runs other
 /// functions; `moves`, may evacuate the heap, so that objects move.
@@ -123,8 +123,12 @@ macro_rules! for_each_inst {
 
                 /// Makes a struct, a variant or a closure.
                 New (dst(def ref), site(site ObjectSite)) [moves];
+                /// The same at a depth: the site has the registers component by component.
+                NewDeep (dst(def ref), site(site ObjectSite)) [moves];
                 /// Makes an array.
                 Pack (dst(def ref), site(site ObjectSite)) [moves];
+                /// The same at a depth: the site has the registers component by component.
+                PackDeep (dst(def ref), site(site ObjectSite)) [moves];
                 /// Reads a real field.
                 Field (dst(def real), object(use ref), primal(offset), word(offset)) [];
                 /// Reads an integer field.
@@ -133,6 +137,9 @@ macro_rules! for_each_inst {
                 PField (dst(def ref), object(use ref), at(offset)) [];
                 /// Reads a real field of a variant. Traps if the object has another tag.
                 Payload (dst(def real), object(use ref), tag(tag), primal(offset), word(offset)) [];
+                /// Reads a component of a real field, or of a variant's payload whose tag is known. It is 0 if the
+                /// object hasn't got it. `depth` is where the depth word would stand.
+                FieldPart (dst(def real), object(use ref), depth(part), primal(offset), word(offset)) [];
                 /// Reads an integer field of a variant. Traps if the object has another tag.
                 IPayload (dst(def int), object(use ref), tag(tag), at(offset)) [];
                 /// Reads a reference field of a variant. Traps if the object has another tag.
@@ -143,6 +150,8 @@ macro_rules! for_each_inst {
                 Len (dst(def int), array(use ref)) [];
                 /// Reads an element of an array of reals. Traps unless `0 ≤ index < len`.
                 Elem (dst(def real), array(use ref), index(use int)) [];
+                /// Reads a component of an element that the array is known to have. It is 0 if the array hasn't got it.
+                ElemPart (dst(def real), array(use ref), index(use int), part(part)) [];
                 /// Reads an element's primal. Traps unless `0 ≤ index < len`.
                 PrimalElem (dst(def real), array(use ref), index(use int)) [];
                 /// Reads an element of an array of integers. Traps unless `0 ≤ index < len`.
@@ -151,12 +160,14 @@ macro_rules! for_each_inst {
                 PElem (dst(def ref), array(use ref), index(use int)) [];
                 /// The place of a row's first element: `index · width`. Traps unless `0 ≤ index < len / width`.
                 Row (dst(def int), array(use ref), index(use int), width(cost)) [];
-                /// Makes an empty builder, with room for words or without. Traps if `capacity < 0`.
-                Build (dst(def ref), capacity(use int), element(bank), words(flag)) [moves];
+                /// Makes an empty builder for a depth, with room for words or without. Traps if `capacity < 0`.
+                Build (dst(def ref), capacity(use int), element(bank), words(flag), depth(part)) [moves];
                 /// Appends a real to a builder. Traps if the builder is full or finished.
                 Push (builder(use ref), value(use real)) [];
                 /// Appends a real to a builder without words. Traps if the builder is full or finished.
                 PrimalPush (builder(use ref), value(use real)) [];
+                /// Gives the last element of a builder a component above the lowest.
+                PushPart (builder(use ref), value(use real), part(part)) [];
                 /// Appends an integer to a builder. Traps if the builder is full or finished.
                 IPush (builder(use ref), value(use int)) [];
                 /// Appends a reference to a builder. Traps if the builder is full or finished.
@@ -168,6 +179,8 @@ macro_rules! for_each_inst {
                 ChainNew (dst(def ref)) [];
                 /// Appends an object to a chain; its last field stays open. Traps if the chain is finished.
                 ChainPush (dst(def ref), chain(use ref), site(site ObjectSite)) [moves];
+                /// The same at a depth: the site has the registers component by component.
+                ChainPushDeep (dst(def ref), chain(use ref), site(site ObjectSite)) [moves];
                 /// Ends a chain with the last object's last field. Traps if it is finished already.
                 ChainFinish (dst(def ref), chain(use ref), tail(use ref)) [];
 
@@ -241,6 +254,9 @@ macro_rules! operand_type {
         i64
     };
     (tag) => {
+        u16
+    };
+    (part) => {
         u16
     };
     (bank) => {

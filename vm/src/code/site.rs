@@ -150,6 +150,20 @@ impl RegList {
         RegList { reals: of(Bank::Real), ints: of(Bank::Int), refs: of(Bank::Ref) }
     }
 
+    /// Registers of bytecode with all components of reals: those of one real follow each other, or, by planes, those of
+    /// one component.
+    pub(crate) fn at_depth(regs: &[Reg], depth: u32, by_planes: bool) -> Self {
+        let mut list = RegList::new(regs);
+        let parts = 0..1u16 << depth;
+        let reals = &list.reals;
+        list.reals = if by_planes {
+            parts.flat_map(|part| reals.iter().map(move |reg| (reg << depth) + part)).collect()
+        } else {
+            reals.iter().flat_map(|reg| parts.clone().map(move |part| (reg << depth) + part)).collect()
+        };
+        list
+    }
+
     /// How many registers there are.
     pub fn counts(&self) -> Counts {
         Counts { reals: self.reals.len(), ints: self.ints.len(), refs: self.refs.len() }

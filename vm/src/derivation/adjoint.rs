@@ -62,6 +62,17 @@ pub(crate) fn seeds(primal: &Piece, adjoint: &Piece) -> Vec<NodeId> {
     derived.filter(|(_, node)| matches!(node, Node::RealInput(_))).map(|(id, _)| id).collect()
 }
 
+/// For each output of a piece, the node of its adjoint in the adjoint of the piece, if anything comes from there.
+pub(crate) fn seeds_by_output(primal: &Piece, adjoint: &Piece) -> Vec<Option<NodeId>> {
+    let mut seeds = vec![None; primal.outputs.len()];
+    for (id, node) in adjoint.graph.iter().skip(primal.graph.len()) {
+        if let Node::RealInput(n) = node {
+            seeds[(n - primal.reals) as usize] = Some(id);
+        }
+    }
+    seeds
+}
+
 /// The real inputs of a piece that have a contribution in its adjoint, each with its own, in the order of their nodes.
 /// The others have the constant 0, and a contribution is never a constant, because the output adjoints are none.
 pub(crate) fn contributions(primal: &Piece, adjoint: &Piece) -> Vec<(u32, NodeId)> {

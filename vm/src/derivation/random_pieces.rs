@@ -148,6 +148,8 @@ fn is_regular(op: Op, args: &[Scalar], result: Scalar) -> bool {
     let from_half_integers = |x: f64| (2.0 * x - (2.0 * x).round()).abs() > 0.1;
     moderate
         && match op {
+            // Its derivative isn't that of its value.
+            Op::Detach => false,
             Op::Sqrt | Op::Log | Op::Log2 | Op::Log10 | Op::Lgamma | Op::Digamma => real(0) > 0.4,
             Op::Polygamma => real(0) > 0.4 && (0.0..=3.0).contains(&real(1)),
             Op::Abs | Op::Sign | Op::Cbrt => real(0).abs() > 0.3,

@@ -10,14 +10,14 @@
 
 mod builder;
 pub(crate) mod chain;
-mod detach;
 mod evacuation;
 mod object;
+pub(crate) mod planes;
 
 pub(crate) use builder::build;
 pub(crate) use object::{
-    ARRAY, BUILDER, Fields, KIND, Ref, fields_of, finished, first_of, has_words, is_builder, object_header, owner_of,
-    set_first, set_owner, tag_of,
+    ARRAY, BUILDER, Fields, KIND, Ref, are_alike, bare, element_bank, fields_of, finished, first_of, has_words,
+    holds_reals, is_builder, object_header, owner_of, references, set_first, set_owner, tag_of,
 };
 pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
 
@@ -155,6 +155,10 @@ pub(crate) struct Heap {
     peak: u64,
     /// Whether there was an evacuation in this run.
     evacuated: bool,
+    /// Evacuations since the heap was made: objects stay where they are while this does.
+    moves: u64,
+    /// What was allocated when [`Heap::prepare_level`] evacuated last.
+    level_evacuated_at: u64,
     /// While the host's arguments are built, nothing names their parts yet: no evacuation.
     paused: bool,
 }
@@ -190,6 +194,8 @@ impl Heap {
             threshold: THRESHOLD_MIN,
             peak: 0,
             evacuated: false,
+            moves: 0,
+            level_evacuated_at: 0,
             paused: false,
         }
     }
@@ -201,7 +207,17 @@ impl Heap {
         self.limits = limits;
         self.attach(account);
         (self.allocated, self.evacuated_at, self.threshold, self.peak) = (0, 0, THRESHOLD_MIN, 0);
-        self.evacuated = false;
+        (self.evacuated, self.level_evacuated_at) = (false, 0);
+    }
+
+    /// Evacuates before a derivative operator raises the floor, if that is due: what is below can't be freed inside,
+    /// and a program may allocate nearly everything inside of operators.
+    pub(crate) fn prepare_level(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
+        if self.allocated - self.level_evacuated_at > THRESHOLD_MIN.max(2 * self.held()) {
+            self.evacuate(roots)?;
+            self.level_evacuated_at = self.allocated;
+        }
+        Ok(())
     }
 
     /// Says where the run's account is.
@@ -365,6 +381,11 @@ impl Heap {
     fn count_from_here(&mut self, more: u64) {
         self.evacuated_at = self.allocated;
         self.threshold = THRESHOLD_MIN.max(2 * (self.held() + more));
+    }
+
+    /// How often objects have moved.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
     }
 
     /// Bytes allocated since the run began.

@@ -10,6 +10,8 @@
 //! with, on this thread. Neither that code nor anybody else touches the state until the helper returns, so the one
 //! reference that a helper makes to it is the only one.
 
+mod deep;
+
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Mode, Position, Site};
@@ -24,6 +26,7 @@ use crate::running::trace::Place;
 use crate::running::worker::Worker;
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
+use deep::{chain_push_deep, component_word_of, new_deep, pack_deep};
 
 pub(super) const OK: u64 = 0;
 const STOP: u64 = 1;
@@ -144,7 +147,8 @@ helpers! {
     Operate = operate(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
         remaining: usize, func: FuncId, number: u32) -> u64;
     /// The object in a reference register as a constant: null if the run has to stop.
-    Detach = detach(context: Context, register: *const Ref, refs_end: *mut Ref) -> Ref;
+    Detach = detach(context: Context, object: Ref, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref)
+        -> Ref;
     /// Begins a new slab of tape: a status.
     OpenChunk = open_chunk(context: Context) -> u64, rare;
     /// Ends a strip of the open loop and begins a new slab of tape: a status.
@@ -165,7 +169,19 @@ helpers! {
     /// Gives the elements of a new array their slots: a status.
     Pack = pack(context: Context, array: Ref, words: *const Word) -> u64;
     /// Makes a builder: null if the run has to stop.
-    Build = build(context: Context, capacity: i64, element: u64, words: u64, refs_end: *mut Ref) -> Ref;
+    Build = build(context: Context, capacity: i64, element: u64, words: u64, depth: u64, refs_end: *mut Ref) -> Ref;
+    /// Makes a struct, a variant or a closure at a depth: null if the run has to stop.
+    NewDeep = new_deep(context: Context, header: u64, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref)
+        -> Ref;
+    /// Makes an array at a depth: null if the run has to stop.
+    PackDeep = pack_deep(context: Context, element: u64, len: usize, reals: *mut f64, words: *mut Word, ints: *mut i64,
+        refs: *mut Ref) -> Ref;
+    /// Appends a cell to a chain at a depth, whose reference stands behind those of the fields. The chain, or null if
+    /// the run has to stop.
+    ChainPushDeep = chain_push_deep(context: Context, header: u64, reals: *mut f64, words: *mut Word, ints: *mut i64,
+        refs: *mut Ref) -> Ref;
+    /// The word here of a component of an element: [`NO_WORD`] if the run has to stop.
+    ComponentWord = component_word_of(context: Context, array: Ref, part: u64, index: u64) -> u64, rare;
     /// Turns a builder that the open region has begun into an array: its first slot, or -1 if the run has to stop.
     RegionFinish = region_finish(context: Context, builder: Ref, active: u64) -> i64;
     /// A cell with a copy of an array in the trail of the open region, or with the array; `i64::MIN` if the run has to
@@ -320,10 +336,11 @@ unsafe extern "C" fn unpack(
     unsafe {
         let to = Registers { reals, words, ints, refs };
         let worker = &mut *context.cast::<Worker>();
+        let depth = worker.exec.mode.depth();
         let unpacked = if worker.exec.mode.is_recording() {
-            unpack_captures::<true>(closure, to, &mut worker.exec.tape)
+            unpack_captures::<true>(closure, depth, to, &mut worker.exec.tape)
         } else {
-            unpack_captures::<false>(closure, to, &mut worker.exec.tape)
+            unpack_captures::<false>(closure, depth, to, &mut worker.exec.tape)
         };
         status(worker, unpacked.map(|_| ()))
     }
@@ -463,15 +480,22 @@ unsafe extern "C" fn operate(
     }
 }
 
-/// The object in a reference register as a constant, with all that it refers to. Returns null if the run has to stop.
+/// An object as a constant, with all that it refers to. Returns null if the run has to stop.
 ///
 /// # Safety
-/// **Context**; the roots are initialised, and the register is one of them.
-unsafe extern "C" fn detach(context: Context, register: *const Ref, refs_end: *mut Ref) -> Ref {
+/// **Context**; nothing at the given places is in use, and references below are roots.
+unsafe extern "C" fn detach(
+    context: Context,
+    object: Ref,
+    reals: *mut f64,
+    words: *mut Word,
+    ints: *mut i64,
+    refs: *mut Ref,
+) -> Ref {
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        match worker.detach(register, refs_end) {
+        match worker.detach(object, Registers { reals, words, ints, refs }) {
             Ok(object) => object,
             Err(kind) => {
                 stop(worker, kind);
@@ -655,13 +679,21 @@ unsafe extern "C" fn pack(context: Context, array: Ref, words: *const Word) -> u
 ///
 /// # Safety
 /// **Context**; the roots are initialised.
-unsafe extern "C" fn build(context: Context, capacity: i64, element: u64, words: u64, refs_end: *mut Ref) -> Ref {
+unsafe extern "C" fn build(
+    context: Context,
+    capacity: i64,
+    element: u64,
+    words: u64,
+    depth: u64,
+    refs_end: *mut Ref,
+) -> Ref {
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: Some(worker.exec.tape.kept()) };
         let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
-        match heap::build(&mut worker.exec.heap, capacity, element, words != 0, worker.stacks.bytes, roots) {
+        let kind = (element, words != 0, depth as u32);
+        match heap::build(&mut worker.exec.heap, capacity, kind, worker.stacks.bytes, roots) {
             Ok(builder) => builder,
             Err(kind) => {
                 stop(worker, kind);

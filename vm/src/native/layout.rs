@@ -1,6 +1,6 @@
 //! Where native code finds things: offsets in bytes from the context, and inside of objects.
 
-use crate::memory::heap::{self, Heap};
+use crate::memory::heap::{self, Heap, planes};
 use crate::running::worker::Worker;
 use crate::tape::Tape;
 use std::mem::offset_of;
@@ -69,6 +69,8 @@ pub const REGION_MADE: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_MADE)
 /// Whether that region has read arrays of other tasks (`u8`, 0 or 1).
 pub const REGION_READS_FOREIGN: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_READS_FOREIGN) as i32;
 
+/// The bit of word 0 that says that an object is deep.
+pub const DEEP: u64 = planes::deep(0);
 /// The bits of word 0 that say what an object is.
 pub const KIND: u64 = heap::KIND;
 /// Objects of this kind and above are builders that are not finished.

@@ -4,7 +4,7 @@ use super::{
     Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, RegionFn, Request, SegmentFn, SharedCode, Unit,
 };
 use crate::bytecode::module::{Body, FuncId};
-use crate::code::{Mode, Position};
+use crate::code::{ByMode, Mode, Position};
 use crate::preparation::flow::ControlFlow;
 use crate::running::meter::Account;
 use crate::running::program::Program;
@@ -170,8 +170,10 @@ impl Candidate {
 #[derive(Debug)]
 struct Table {
     functions: Box<[Candidate]>,
-    /// What native code calls, from the first compilation on: native code, or what calls the interpreter.
+    /// What native code calls, from the first compilation in this mode on: native code, or what calls the interpreter.
     entries: Box<[AtomicPtr<u8>]>,
+    /// Whether there is something in all of them.
+    opened: AtomicBool,
     /// Rounds of loops in the interpreter, by function; instructions if they are weighed.
     back_edges: Box<[AtomicU32]>,
     /// Whether there is code that begins at a loop of the function.
@@ -183,8 +185,18 @@ impl Table {
         Table {
             functions: (0..functions).map(|_| Candidate::default()).collect(),
             entries: (0..functions).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            opened: AtomicBool::new(false),
             back_edges: (0..functions).map(|_| AtomicU32::new(0)).collect(),
             entered: (0..functions).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// Makes the entries something to call, before there is code that does. Only who may compile comes here.
+    fn open(&self, shared: &SharedCode) {
+        if !self.opened.swap(true, Ordering::Relaxed) {
+            for entry in &self.entries {
+                entry.store(shared.interpret.cast_mut(), Ordering::Relaxed);
+            }
         }
     }
 }
@@ -245,8 +257,7 @@ pub(crate) struct Tier {
     generator: Arc<dyn Generator>,
     /// What the generator shares between functions; set with the first compilation.
     shared: OnceLock<SharedCode>,
-    /// By mode.
-    tables: [Table; Mode::ALL.len()],
+    tables: ByMode<Table>,
     /// Code that begins at loops, by function, mode and stream position.
     loops: Mutex<HashMap<(FuncId, Mode, Position), Arc<LoopEntry>>>,
     compiling: Mutex<Compiling>,
@@ -284,10 +295,15 @@ impl Tier {
             waiting: AtomicU64::new(0),
             generator,
             shared: OnceLock::new(),
-            tables: Mode::ALL.map(|_| Table::new(functions)),
+            tables: ByMode::new(|| Table::new(functions)),
             loops: Mutex::default(),
             compiling: Mutex::default(),
         }
+    }
+
+    #[inline(always)]
+    fn table(&self, mode: Mode) -> &Table {
+        self.tables.get(mode, || Table::new(self.weights.len()))
     }
 
     /// How many rounds of loops an activation of the interpreter counts before it asks [`Tier::looped`].
@@ -301,13 +317,13 @@ impl Tier {
     /// Whether native code may begin at a loop of this function.
     #[inline(always)]
     pub(crate) fn is_entered(&self, func: FuncId, mode: Mode) -> bool {
-        self.tables[mode.index()].entered[func.index()].load(Ordering::Relaxed)
+        self.table(mode).entered[func.index()].load(Ordering::Relaxed)
     }
 
     /// Counts a call that the interpreter is about to make. Returns the function's code, if there is any by now.
     #[inline(always)]
     pub(crate) fn called(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
-        let candidate = &self.tables[mode.index()].functions[func.index()];
+        let candidate = &self.table(mode).functions[func.index()];
         candidate.code().or_else(|| {
             let weight = match self.weights[func.index()].load(Ordering::Relaxed) {
                 0 => self.weigh(program, func),
@@ -330,7 +346,7 @@ impl Tier {
     #[cold]
     #[inline(never)]
     fn compile_function(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
-        let table = &self.tables[mode.index()];
+        let table = self.table(mode);
         let subject = Subject::Function { func, mode, entry: None };
         let code = self.compile(program, &table.functions[func.index()], subject, account)?;
         table.entries[func.index()].store(code.0.as_ptr(), Ordering::Release);
@@ -349,7 +365,7 @@ impl Tier {
         rounds: u32,
         account: &Account,
     ) -> Option<Code> {
-        let table = &self.tables[mode.index()];
+        let table = self.table(mode);
         let whole = &table.functions[func.index()];
         if !account.compiles() || whole.heat.load(Ordering::Relaxed) == REFUSED {
             return None;
@@ -472,7 +488,7 @@ impl Tier {
         let request = self.request(program, subject);
         // Code that begins at a loop is about as long as that of the whole function.
         let whole = match subject {
-            Subject::Function { func, mode, .. } => &self.tables[mode.index()].functions[func.index()],
+            Subject::Function { func, mode, .. } => &self.table(mode).functions[func.index()],
             Subject::Segment(_) | Subject::Loop(_) | Subject::Region(_) => candidate,
         };
         let estimate = self.estimate(whole, &request);
@@ -501,6 +517,9 @@ impl Tier {
         }
         let began = Instant::now();
         self.open(&mut compiling);
+        if let (Subject::Function { mode, .. }, Some(shared)) = (subject, self.shared.get()) {
+            self.table(mode).open(shared);
+        }
         let result = compiling.with_unit(|unit| unit.compile(&request));
         let time = began.elapsed();
         account.spent_compiling(time);
@@ -583,10 +602,7 @@ impl Tier {
             let opened = stacker::grow(COMPILER_STACK, || guarded(open));
             match opened.unwrap_or_else(|| Err(PANICKED.to_owned())) {
                 Ok((unit, shared)) => {
-                    let shared = *self.shared.get_or_init(|| shared);
-                    for entry in self.tables.iter().flat_map(|table| &table.entries) {
-                        entry.store(shared.interpret.cast_mut(), Ordering::Relaxed);
-                    }
+                    _ = self.shared.set(shared);
                     compiling.unit = Some(unit);
                 }
                 Err(cause) => compiling.fail(cause),
@@ -619,7 +635,7 @@ impl Tier {
             mode,
             entry,
             stream: program.stream(func, mode),
-            entries: self.tables[mode.index()].entries.as_ptr().cast(),
+            entries: self.table(mode).entries.as_ptr().cast(),
             body: &function.body,
         }
     }

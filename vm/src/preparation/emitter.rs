@@ -1,5 +1,6 @@
 //! Writing a stream: bytecode with its operands resolved, segments with their ends, recorded loops as their paths.
 
+mod deep;
 mod regions;
 
 pub(super) use regions::PlannedRegion;
@@ -8,7 +9,7 @@ use super::Prepared;
 use super::flow::{Block, FlowGraph};
 use super::loop_detection::Loop;
 use super::segmentation::Segment;
-use crate::bytecode::isa::{self, Bank, Op, Structural};
+use crate::bytecode::isa::{self, Bank, Op, Reg, Structural};
 use crate::bytecode::module::{Body, FuncId, Function, ModuleDef, TypeDef};
 use crate::code::{
     CallSite, Counts, ForkSite, Inst, IntReg, MapSite, Mode, ObjectSite, Operator, OperatorSite, Position, RealReg,
@@ -40,6 +41,10 @@ pub(super) struct Emitter<'a> {
     position: Vec<Position>,
     /// Instructions since fuel was last charged for.
     cost: u32,
+    /// The most registers that are handed on at once.
+    widest: usize,
+    /// Bytes of the largest record of a segment at a depth.
+    largest_record: usize,
     /// Where instructions stand whose targets are numbers of bytecode instructions as yet ([`unresolved`]).
     unresolved: Vec<Position>,
     /// Switches whose targets are.
@@ -56,10 +61,10 @@ impl<'a> Emitter<'a> {
         let body = &function.body;
         let params = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
         let stream = Stream {
-            reals: body.reals as usize,
+            reals: (body.reals as usize) << mode.depth(),
             ints: body.ints as usize,
             refs: body.refs.len(),
-            real_params: params(Bank::Real),
+            real_params: params(Bank::Real) << mode.depth(),
             int_params: params(Bank::Int),
             ref_params: params(Bank::Ref),
             ..Stream::default()
@@ -75,6 +80,8 @@ impl<'a> Emitter<'a> {
             regions: Vec::new(),
             position: vec![Position::default(); body.code.len()],
             cost: 0,
+            widest: 0,
+            largest_record: 0,
             unresolved: Vec::new(),
             unresolved_switches: Vec::new(),
         }
@@ -112,7 +119,7 @@ impl<'a> Emitter<'a> {
                     Some(segment) => {
                         self.watch.tick(SEGMENT_WORK * (segment.end - at) as usize)?;
                         at = segment.end;
-                        self.segment(segment);
+                        if self.mode.depth() > 0 { self.deep_segment(segment) } else { self.segment(segment) }
                     }
                     None => {
                         self.watch.tick(8)?;
@@ -127,6 +134,7 @@ impl<'a> Emitter<'a> {
             }
         }
         self.resolve_targets()?;
+        self.check_size()?;
         let Emitter { stream, segments, loops, regions, .. } = self;
         Ok(Prepared { stream, segments, loops, regions })
     }
@@ -149,7 +157,14 @@ impl<'a> Emitter<'a> {
     /// Emits one instruction where control may come to. `words`: reals have words, which move with them.
     fn inst(&mut self, at: u32, words: bool) {
         self.position[at as usize] = self.here();
-        self.lower(at, words);
+        if self.mode.depth() > 0 { self.lower_deep(at) } else { self.lower(at, words) }
+    }
+
+    /// Registers that are handed on, with their components.
+    fn list(&mut self, regs: &[Reg]) -> RegList {
+        let list = RegList::at_depth(regs, self.mode.depth(), false);
+        self.widest = self.widest.max(list.reals.len());
+        list
     }
 
     /// Every instruction of the bytecode in prepared code.
@@ -238,7 +253,8 @@ impl<'a> Emitter<'a> {
             Structural::Build => {
                 let element = self.element(a);
                 let words = words && element == Bank::Real;
-                Inst::Build { dst: RefReg(a), capacity: IntReg(b), element, words }
+                let depth = self.mode.depth() as u16;
+                Inst::Build { dst: RefReg(a), capacity: IntReg(b), element, words, depth }
             }
             Structural::Push if words => Inst::Push { builder: RefReg(a), value: RealReg(b) },
             Structural::Push => Inst::PrimalPush { builder: RefReg(a), value: RealReg(b) },
@@ -265,7 +281,7 @@ impl<'a> Emitter<'a> {
 
     fn call_site(&mut self, inst: &isa::Inst) -> Site<CallSite> {
         let (uses, defs) = self.body.reg_lists(inst);
-        let (uses, defs) = (RegList::new(uses), RegList::new(defs));
+        let (uses, defs) = (self.list(uses), self.list(defs));
         let cost = std::mem::take(&mut self.cost);
         self.stream.calls.push(CallSite { func: FuncId(inst.low()), uses, defs, cost })
     }
@@ -276,20 +292,21 @@ impl<'a> Emitter<'a> {
         let (mut args, mut results) = (Counts::default(), Counts::default());
         let task = |inst: &isa::Inst| {
             let (uses, defs) = body.reg_lists(inst);
-            let (uses, defs) = (RegList::new(uses), RegList::new(defs));
+            let (uses, defs) = (self.list(uses), self.list(defs));
             let site = TaskSite { func: FuncId(inst.low()), uses, defs, args_at: args, results_at: results };
             args.add(site.uses.counts());
             results.add(site.defs.counts());
             site
         };
         let tasks: Box<[TaskSite]> = body.code[at as usize + 1..][..count as usize].iter().map(task).collect();
+        self.widest = self.widest.max(args.reals + results.reals);
         let cost = std::mem::take(&mut self.cost) + count;
         self.stream.forks.push(ForkSite { tasks, args, results, cost })
     }
 
     fn map_site(&mut self, inst: &isa::Inst) -> Site<MapSite> {
         let (uses, _) = self.body.reg_lists(inst);
-        let uses = RegList::new(uses);
+        let uses = self.list(uses);
         let (args, element) = (uses.counts(), self.element(inst.a));
         let cost = std::mem::take(&mut self.cost);
         self.stream.maps.push(MapSite { func: FuncId(inst.low()), uses, args, element, cost })
@@ -297,7 +314,8 @@ impl<'a> Emitter<'a> {
 
     fn operator_site(&mut self, inst: &isa::Inst, operator: Operator) -> Site<OperatorSite> {
         let (uses, defs) = self.body.reg_lists(inst);
-        let (uses, defs) = (RegList::new(uses), RegList::new(defs));
+        let (uses, defs) = (self.list(uses), self.list(defs));
+        self.widest = self.widest.max(2 * (uses.reals.len() + defs.reals.len()));
         let func = FuncId(inst.low());
         let callee = &self.module.functions[func.index()];
         let (captures, args) = callee.params.split_at(usize::from(inst.a));

@@ -6,7 +6,8 @@
 mod adjoint;
 mod plan;
 
-pub(crate) use plan::RecordPlan;
+pub(crate) use adjoint::SegmentAdjoint;
+pub(crate) use plan::{EndRegisters, RecordPlan, computed_outputs, slot_words};
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Sites, Stream};
@@ -22,7 +23,7 @@ pub enum OutputWord {
     Slot {
         /// Counted from the record's first slot.
         offset: u32,
-        /// Bits of the site's inputs.
+        /// Bits of the reals that the site's inputs are.
         mask: u64,
     },
     /// The word that this register had before the segment.
@@ -68,6 +69,8 @@ pub struct SegmentSite {
     pub id: u32,
     /// Registers whose words say what the segment depends on.
     pub inputs: Box<[u16]>,
+    /// There are 2^`depth` of these for each real that the code reads, side by side: its components.
+    pub depth: u32,
     /// Registers whose primals go into the record.
     pub saved_reals: Box<[u16]>,
     /// Integer registers that go into the record.

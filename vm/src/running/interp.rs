@@ -5,6 +5,7 @@
 //! register, target, field and function of the code, and each call makes room for the callee's frame. The two modes are
 //! two instances of one function; the recording one also moves words and writes records.
 
+use super::deep::component_word;
 use super::meter::Meter;
 use super::program::Program;
 use super::recording::{element_word, finish, is_active, load_word, segment_end};
@@ -23,7 +24,7 @@ use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
 use crate::code::{Inst, Mode, Position, align_dispatch, align_function, cell, for_each_inst, value_of};
 use crate::math;
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots, chain};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots, chain, planes};
 use crate::memory::kept;
 use crate::native::{Code, Status, Tier};
 use crate::trap::{Limit, TrapKind};
@@ -226,7 +227,9 @@ macro_rules! define_execute {
             ) -> Result<Option<Code>, TrapKind> {
                 // SAFETY: **Running**.
                 let (program, account) = unsafe { (&*self.exec.program, self.exec.account()) };
-                let mode = if RECORD { Mode::RECORDING } else { Mode::PRIMAL };
+                let mode = self.exec.mode;
+                debug_assert_eq!(mode.is_recording(), RECORD);
+                let depth = mode.depth();
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);
                 let mut countdown = period;
@@ -390,7 +393,7 @@ macro_rules! define_execute {
                         }
                         let window = window!();
                         // What is handed on fits in the margin above the room.
-                        let to = limit!(unpack_captures::<RECORD>(closure, window, &mut self.exec.tape));
+                        let to = limit!(unpack_captures::<RECORD>(closure, depth, window, &mut self.exec.tape));
                         copy_registers::<RECORD>(&$site.uses, frame.base, to);
                         if let Some(tier) = tier
                             && let Some(code) = tier.called(program, func, mode, account)
@@ -433,7 +436,7 @@ macro_rules! define_execute {
                         gather::<RECORD>(&$site.uses, frame.base, &mut self.scratch);
                         let callee = prepare!(func);
                         limit!(self.reserve::<RECORD>(&frame.base, callee));
-                        let to = limit!(unpack_captures::<RECORD>(closure, frame.base, &mut self.exec.tape));
+                        let to = limit!(unpack_captures::<RECORD>(closure, depth, frame.base, &mut self.exec.tape));
                         scatter::<RECORD>(&self.scratch, to);
                         if let Some(tier) = tier
                             && let Some(code) = tier.called(program, func, mode, account)
@@ -526,7 +529,7 @@ macro_rules! define_execute {
                             }
                             Inst::PMov { dst, src } => *refs.add(dst.index()) = *refs.add(src.index()),
                             Inst::PDetach { dst, src } => {
-                                match self.detach(refs.add(src.index()), refs.add(stream.refs)) {
+                                match self.detach(*refs.add(src.index()), window!()) {
                                     Ok(object) => *refs.add(dst.index()) = object,
                                     Err(kind) => trap!(kind),
                                 }
@@ -738,6 +741,24 @@ macro_rules! define_execute {
                                 }
                                 *refs.add(dst.index()) = object;
                             }
+                            Inst::NewDeep { dst, site } => {
+                                let site = stream.objects.at(site);
+                                let args = window!();
+                                copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                *refs.add(dst.index()) = limit!(self.new_deep(site.header, args));
+                            }
+                            Inst::FieldPart { dst, object, depth, primal, word } => {
+                                let object = *refs.add(object.index());
+                                let there = planes::has(object, depth as usize, primal as usize);
+                                *reals.add(dst.index()) = if there { *object.add(primal as usize).cast() } else { 0.0 };
+                                if RECORD {
+                                    *words.add(dst.index()) = if there {
+                                        limit!(load_word(&mut self.exec.tape, object, word as usize))
+                                    } else {
+                                        Word::CONSTANT
+                                    };
+                                }
+                            }
                             Inst::Field { dst, object, primal, word } => {
                                 let object = *refs.add(object.index());
                                 real_field!(dst, object, primal, word);
@@ -769,6 +790,17 @@ macro_rules! define_execute {
                                 if RECORD {
                                     *words.add(dst.index()) =
                                         limit!(element_word(&mut self.exec.tape, array, index as u64));
+                                }
+                            }
+                            Inst::ElemPart { dst, array, index, part } => {
+                                let array = *refs.add(array.index());
+                                let (index, part) = (*ints.add(index.index()) as usize, usize::from(part));
+                                if part > 0 {
+                                    *reals.add(dst.index()) = planes::element(array, part, index);
+                                }
+                                if RECORD {
+                                    let word = component_word(&mut self.exec.tape, array, part, index);
+                                    *words.add(dst.index()) = limit!(word);
                                 }
                             }
                             Inst::PrimalElem { dst, array, index } => {
@@ -822,11 +854,25 @@ macro_rules! define_execute {
                                     heap::set_owner(array, if active { self.exec.tape.owner() } else { Owner::NOBODY });
                                 }
                             }
-                            Inst::Build { dst, capacity, element, words } => {
+                            Inst::PackDeep { dst, site } => {
+                                let site = stream.objects.at(site);
+                                let args = window!();
+                                copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                let uses = &site.uses;
+                                let len = (uses.reals.len() >> depth) + uses.ints.len() + uses.refs.len();
+                                *refs.add(dst.index()) = limit!(self.pack_deep(site.element, len, args));
+                            }
+                            Inst::Build { dst, capacity, element, words, depth } => {
                                 let capacity = *ints.add(capacity.index());
                                 let frames = roots(self.exec.roots, refs.add(stream.refs));
                                 let roots = Roots { frames, kept: Some(self.exec.tape.kept()) };
-                                let built = heap::build(&mut self.exec.heap, capacity, element, words, self.stacks.bytes, roots);
+                                let built = heap::build(
+                                    &mut self.exec.heap,
+                                    capacity,
+                                    (element, words, u32::from(depth)),
+                                    self.stacks.bytes,
+                                    roots,
+                                );
                                 match built {
                                     Ok(builder) => *refs.add(dst.index()) = builder,
                                     Err(kind) => trap!(kind),
@@ -843,6 +889,15 @@ macro_rules! define_execute {
                                 let (builder, to, _) = room!(builder);
                                 *to.cast() = *reals.add(value.index());
                                 *builder.add(LEN) += 1;
+                            }
+                            Inst::PushPart { builder, value, part } => {
+                                let builder = *refs.add(builder.index());
+                                let index = *builder.add(LEN) as usize - 1;
+                                let to = builder.add(planes::element_at(planes::unit(builder), usize::from(part), index));
+                                *to.cast() = *reals.add(value.index()) + 0.0;
+                                if RECORD {
+                                    *to.add(*builder.add(CAPACITY) as usize).cast() = *words.add(value.index());
+                                }
                             }
                             Inst::IPush { builder, value } => {
                                 let (builder, to, _) = room!(builder);
@@ -882,6 +937,16 @@ macro_rules! define_execute {
                                 }
                                 // The chain may have moved.
                                 *refs.add(dst.index()) = chain::push(*refs.add(chain.index()), cell, fields.size());
+                            }
+                            Inst::ChainPushDeep { dst, chain, site } => {
+                                let site = stream.objects.at(site);
+                                let args = window!();
+                                copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                *args.refs.add(site.uses.refs.len()) = *refs.add(chain.index());
+                                match self.chain_push_deep(site.header, args) {
+                                    Ok(chain) => *refs.add(dst.index()) = chain,
+                                    Err(kind) => trap!(kind),
+                                }
                             }
                             Inst::ChainFinish { dst, chain, tail } => {
                                 let chain = *refs.add(chain.index());

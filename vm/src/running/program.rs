@@ -2,7 +2,7 @@
 
 use crate::bytecode::isa::{Op, Operand};
 use crate::bytecode::module::{FuncId, ModuleDef};
-use crate::code::{Mode, Position, Stream};
+use crate::code::{ByMode, Mode, Position, Stream};
 use crate::native::Tier;
 use crate::preparation::{self, Prepared};
 use crate::records::recorded_loop::LoopCode;
@@ -17,8 +17,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) def: ModuleDef,
-    /// By mode and function.
-    streams: [Box<[OnceLock<Stream>]>; Mode::ALL.len()],
+    streams: ByMode<Box<[OnceLock<Stream>]>>,
     segments: boxcar::Vec<SegmentCode>,
     loops: boxcar::Vec<LoopCode>,
     regions: boxcar::Vec<RegionCode>,
@@ -35,9 +34,8 @@ pub(crate) struct Program {
 impl Program {
     /// `def` must have passed the verifier.
     pub(crate) fn new(def: ModuleDef, tier: Option<Tier>) -> Self {
-        let empty = || -> Box<[_]> { def.functions.iter().map(|_| OnceLock::new()).collect() };
         Program {
-            streams: Mode::ALL.map(|_| empty()),
+            streams: ByMode::new(|| no_streams(&def)),
             segments: boxcar::Vec::new(),
             loops: boxcar::Vec::new(),
             regions: boxcar::Vec::new(),
@@ -62,7 +60,7 @@ impl Program {
 
     #[inline]
     fn place(&self, func: FuncId, mode: Mode) -> &OnceLock<Stream> {
-        &self.streams[mode.index()][func.index()]
+        &self.streams.get(mode, || no_streams(&self.def))[func.index()]
     }
 
     /// A function's stream, which is made if this is the first time that it is asked for.
@@ -151,6 +149,10 @@ impl Program {
     pub(crate) fn message(&self, number: u32) -> &str {
         &self.def.messages[number as usize]
     }
+}
+
+fn no_streams(def: &ModuleDef) -> Box<[OnceLock<Stream>]> {
+    def.functions.iter().map(|_| OnceLock::new()).collect()
 }
 
 /// For each function, whether it has such an instruction or names a function that has: a closure is called by code that

@@ -1,7 +1,7 @@
 //! What a recording run does besides computing: records at the ends of segments, owners of objects, slots of finished
 //! arrays, imports.
 
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, planes};
 use crate::records::segment::{OutputWord, SegmentSite};
 use crate::tape::{ForeignArray, Tape};
 use crate::trap::{Limit, TrapKind};
@@ -78,7 +78,7 @@ pub(super) unsafe fn segment_end(
     unsafe {
         let mut active = 0u64;
         for (n, &reg) in site.inputs.iter().enumerate() {
-            active |= u64::from(!(*words.add(usize::from(reg))).is_constant()) << n;
+            active |= u64::from(!(*words.add(usize::from(reg))).is_constant()) << (n >> site.depth);
         }
         let mut base = Slot::NONE;
         if active != 0 {
@@ -118,6 +118,9 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
         if !heap::is_builder(header) {
             return Err(TrapKind::BuilderFinished);
         }
+        if planes::is_deep(header) {
+            return finish_deep(array, tape);
+        }
         let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
         let mut first = Slot::NONE;
         if heap::has_words(header) {
@@ -127,6 +130,39 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
         }
         *array = heap::finished(header);
         heap::set_first(array, first);
+    }
+    Ok(())
+}
+
+/// The same of a deep builder.
+///
+/// # Safety
+/// `array` is a deep builder.
+#[cold]
+unsafe fn finish_deep(array: Ref, tape: &mut Tape) -> Result<(), TrapKind> {
+    // SAFETY: promised by the caller; each component has its words behind its elements.
+    unsafe {
+        let header = *array;
+        if !heap::holds_reals(header) {
+            planes::finish_references(array);
+            heap::set_first(array, Slot::NONE);
+        } else if heap::has_words(header) {
+            let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
+            let (unit, parts) = (planes::unit(array), 1usize << planes::depth_of(array).planes());
+            let mut firsts = Vec::with_capacity(parts);
+            for part in 0..parts {
+                let elements = if part == 0 { ARRAY_HEADER } else { planes::element_at(unit, part, 0) };
+                let words = std::slice::from_raw_parts(array.add(elements + capacity).cast(), len);
+                firsts.push(tape.pack(words)?);
+            }
+            let active = firsts.iter().any(|first| !first.is_none());
+            heap::set_owner(array, if active { tape.owner() } else { Owner::NOBODY });
+            planes::finish_reals(array, Some(&firsts));
+        } else {
+            planes::finish_reals(array, None);
+        }
+        // What says that it is deep may be gone.
+        *array = heap::finished(*array);
     }
     Ok(())
 }

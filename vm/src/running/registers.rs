@@ -1,5 +1,6 @@
 //! Moving values between frames, objects and lists of registers.
 
+use super::deep::unpack_components;
 use super::recording::load_word;
 use crate::code::{Counts, RegList};
 use crate::memory::heap::{self, Ref};
@@ -224,13 +225,14 @@ pub(super) unsafe fn scatter<const RECORD: bool>(values: &Gathered, to: Register
 }
 
 /// Copies a closure's captures to consecutive registers. Returns where the arguments go. Null is not a closure.
-/// Captured reals of other tasks are imported.
+/// Captured reals of other tasks are imported. At a depth, each real has its components.
 ///
 /// # Safety
 /// `to` has room for the captures.
 #[inline(always)]
 pub(crate) unsafe fn unpack_captures<const RECORD: bool>(
     closure: Ref,
+    depth: u32,
     to: Registers,
     tape: &mut Tape,
 ) -> Result<Registers, Limit> {
@@ -240,17 +242,21 @@ pub(crate) unsafe fn unpack_captures<const RECORD: bool>(
     // SAFETY: a closure's header counts its captures.
     unsafe {
         let fields = heap::fields_of(*closure);
-        to.reals.copy_from_nonoverlapping(closure.add(fields.real_at(0)).cast(), fields.reals);
-        if RECORD {
-            for n in 0..fields.reals {
-                *to.words.add(n) = load_word(tape, closure, fields.word_at(n))?;
+        if depth > 0 {
+            unpack_components::<RECORD>(closure, depth, to, tape)?;
+        } else {
+            to.reals.copy_from_nonoverlapping(closure.add(fields.real_at(0)).cast(), fields.reals);
+            if RECORD {
+                for n in 0..fields.reals {
+                    *to.words.add(n) = load_word(tape, closure, fields.word_at(n))?;
+                }
             }
         }
         to.ints.copy_from_nonoverlapping(closure.add(fields.int_at(0)).cast(), fields.ints);
         to.refs.copy_from_nonoverlapping(closure.add(fields.ref_at(0)).cast(), fields.refs);
         Ok(Registers {
-            reals: to.reals.add(fields.reals),
-            words: if RECORD { to.words.add(fields.reals) } else { to.words },
+            reals: to.reals.add(fields.reals << depth),
+            words: if RECORD { to.words.add(fields.reals << depth) } else { to.words },
             ints: to.ints.add(fields.ints),
             refs: to.refs.add(fields.refs),
         })

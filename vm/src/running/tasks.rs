@@ -67,6 +67,8 @@ struct Fork<'a> {
     /// The tasks' tapes, if they are recorded.
     nodes: *mut TaskNode,
     mode: Mode,
+    /// Whether it belongs to a derivative operator, whose tapes go before the run ends.
+    inner: bool,
 }
 
 // SAFETY: tasks read arguments that nobody writes, and write their own results and nodes.
@@ -168,6 +170,9 @@ impl Worker {
         // SAFETY: the tasks have left arrays there, and everything below is initialised.
         unsafe {
             let arrays = args.after(&site.args).refs;
+            if self.exec.mode.depth() > 0 {
+                return Ok(self.join_deep(site.element, arrays, tasks as usize)?);
+            }
             let len = (0..tasks as usize).map(|n| *(*arrays.add(n)).add(LEN) as usize).sum::<usize>();
             let frames = roots(self.exec.roots, arrays.add(tasks as usize));
             let roots = Roots { frames, kept: Some(self.exec.tape.kept()) };
@@ -221,7 +226,8 @@ impl Worker {
         if here < self.stacks.native_limit {
             self.grow_native(here)?;
         }
-        let fork = Fork { tasks, args, results, above, remaining, nodes: std::ptr::null_mut(), mode: self.exec.mode };
+        let (nodes, mode, inner) = (std::ptr::null_mut(), self.exec.mode, self.exec.tape.is_inner());
+        let fork = Fork { tasks, args, results, above, remaining, nodes, mode, inner };
         // SAFETY: promised by the caller.
         unsafe {
             if self.exec.forked || !self.exec.info().is_parallel() {
@@ -362,6 +368,8 @@ impl Worker {
                         self.exec.tape.take_results(fork.nodes.add(n), words, task.defs.reals.len())?;
                     }
                 }
+                // Their elements are imported, component by component.
+                Tasks::Map { .. } if fork.mode.depth() > 0 => {}
                 Tasks::Map { site, tasks, .. } if site.element == Bank::Real => {
                     let ranges = (0..tasks as usize).map(|n| &mut (*fork.nodes.add(n)).range);
                     if ranges.clone().all(|range| range.child.is_none()) {
@@ -537,7 +545,9 @@ impl Worker {
     unsafe fn end_task(&mut self, fork: &Fork<'_>, node: *mut TaskNode, base: Registers) -> Result<(), Limit> {
         // SAFETY: promised by the caller.
         unsafe {
-            if let Tasks::Map { site: MapSite { element: Bank::Real, .. }, .. } = fork.tasks {
+            if let Tasks::Map { site: MapSite { element: Bank::Real, .. }, .. } = fork.tasks
+                && fork.mode.depth() == 0
+            {
                 let array = *base.refs;
                 let (owner, first, len) = (heap::owner_of(array), heap::first_of(array), *array.add(LEN));
                 let local = if first.is_none() || owner == self.exec.tape.owner() || len == 0 {

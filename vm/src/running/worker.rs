@@ -17,6 +17,7 @@ use crate::code::Mode;
 use crate::memory::heap::{Heap, Ref};
 use crate::memory::pool::SlabPool;
 use crate::memory::stack::Extent;
+use crate::sweep::Sweep;
 use crate::tape::Tape;
 use crate::trap::TrapKind;
 use std::sync::Arc;
@@ -31,6 +32,9 @@ pub(crate) struct Worker {
     pub(super) callers: Vec<Caller>,
     /// Arguments of a tail call, results, new words of a segment.
     pub(crate) scratch: Gathered,
+    /// Tapes of derivative operators that have ended, and the memory of their sweeps.
+    pub(super) tapes: Vec<Tape>,
+    pub(super) sweep: Option<Box<Sweep>>,
     /// What stands above these places is free for executions that run while this one waits.
     pub(super) free: Registers,
     /// Executions on the stacks, one waiting for the next, without the first one.
@@ -158,6 +162,8 @@ impl Worker {
             exec: Execution::new(slabs),
             callers: Vec::new(),
             scratch: Gathered::default(),
+            tapes: Vec::new(),
+            sweep: None,
             free: Registers::NOWHERE,
             nested: 0,
         }
@@ -182,6 +188,7 @@ impl Worker {
     /// Gives back what the stacks have grown by. No run stands on them.
     pub(crate) fn shrink(&mut self) {
         self.stacks.shrink();
+        (self.tapes, self.sweep) = (Vec::new(), None);
         self.callers = Vec::new();
     }
 

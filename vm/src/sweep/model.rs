@@ -101,14 +101,14 @@ unsafe impl Sync for Model {}
 
 impl Model {
     fn new(steps: Vec<Vec<Step>>, buffers: &'static Buffers) -> Model {
-        let mut root = Box::new(TaskNode::new(ptr::null()));
+        let mut root = Box::new(TaskNode::new(ptr::null(), ptr::null()));
         let mut nodes = vec![ptr::null_mut::<TaskNode>(); steps.len()];
         nodes[0] = &raw mut *root;
         let mut forks = Vec::new();
         for (task, steps) in steps.iter().enumerate() {
             for step in steps {
                 let Step::Fork { tasks } = step else { continue };
-                let mut list: Box<[TaskNode]> = tasks.iter().map(|_| TaskNode::new(nodes[task])).collect();
+                let mut list: Box<[TaskNode]> = tasks.iter().map(|_| TaskNode::new(nodes[task], nodes[0])).collect();
                 for (child, node) in tasks.iter().zip(list.iter_mut()) {
                     nodes[*child] = node;
                 }

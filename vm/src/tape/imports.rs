@@ -107,10 +107,17 @@ impl Tape {
         self.task.imports.get_or_insert_with(Default::default)
     }
 
-    /// The local slot of another task's slot.
+    /// The local slot of another task's slot; none if that is a task of another level.
+    ///
+    /// # Safety
+    /// It is the owner of an object, here and below.
     #[cold]
     #[inline(never)]
-    pub(crate) fn import(&mut self, owner: Owner, slot: Slot) -> Result<Slot, Limit> {
+    pub(crate) unsafe fn import(&mut self, owner: Owner, slot: Slot) -> Result<Slot, Limit> {
+        // SAFETY: promised by the caller.
+        if unsafe { self.is_outside(owner) } {
+            return Ok(Slot::NONE);
+        }
         let known = self.imports().singles[slot.index() % REMEMBERED];
         if known.owner == owner && known.slot == slot {
             return Ok(known.local);
@@ -124,9 +131,16 @@ impl Tape {
     }
 
     /// The local slot of an element of another task's array.
+    ///
+    /// # Safety
+    /// As [`Tape::import`].
     #[cold]
     #[inline(never)]
-    pub(crate) fn import_element(&mut self, array: ForeignArray, index: u32) -> Result<Slot, Limit> {
+    pub(crate) unsafe fn import_element(&mut self, array: ForeignArray, index: u32) -> Result<Slot, Limit> {
+        // SAFETY: promised by the caller.
+        if unsafe { self.is_outside(array.owner) } {
+            return Ok(Slot::NONE);
+        }
         let known = self.imports().find(array);
         if !known.whole.is_none() {
             return Ok(known.whole.offset(index));
@@ -137,7 +151,8 @@ impl Tape {
         }
         known.read += SCATTERED_COST;
         if known.read < u64::from(array.len) {
-            return self.import(array.owner, array.first.offset(index));
+            // SAFETY: promised by the caller.
+            return unsafe { self.import(array.owner, array.first.offset(index)) };
         }
         let whole = self.reserve_slots(u64::from(array.len))?;
         self.imports().find(array).whole = whole;
@@ -146,7 +161,14 @@ impl Tape {
     }
 
     /// All of another task's array. Returns the local slot of its first element.
-    pub(crate) fn import_array(&mut self, array: ForeignArray) -> Result<Slot, Limit> {
+    ///
+    /// # Safety
+    /// As [`Tape::import`].
+    pub(crate) unsafe fn import_array(&mut self, array: ForeignArray) -> Result<Slot, Limit> {
+        // SAFETY: promised by the caller.
+        if unsafe { self.is_outside(array.owner) } {
+            return Ok(Slot::NONE);
+        }
         let known = self.imports().find(array);
         if !known.whole.is_none() {
             return Ok(known.whole);
@@ -170,7 +192,14 @@ impl Tape {
     }
 
     /// What a loop reads of another task's array. Writes no record: the loop's own comes first.
-    pub(crate) fn import_for_loop(&mut self, array: ForeignArray, reads: Reads) -> Result<Imported, Limit> {
+    ///
+    /// # Safety
+    /// As [`Tape::import`].
+    pub(crate) unsafe fn import_for_loop(&mut self, array: ForeignArray, reads: Reads) -> Result<Imported, Limit> {
+        // SAFETY: promised by the caller.
+        if unsafe { self.is_outside(array.owner) } {
+            return Ok(Imported::Based { base: Slot::NONE, new: None });
+        }
         let known = self.imports().find(array);
         let all = u64::from(array.len);
         if !known.whole.is_none() {

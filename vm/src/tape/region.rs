@@ -141,10 +141,17 @@ impl Tape {
         opened
     }
 
-    /// What an array of another task is called in the trail.
+    /// What an array of another task is called in the trail. One of another level is constant.
+    ///
+    /// # Safety
+    /// It is the owner of an object.
     #[cold]
     #[inline(never)]
-    pub(crate) fn foreign_base(&mut self, array: ForeignArray) -> Result<i64, Limit> {
+    pub(crate) unsafe fn foreign_base(&mut self, array: ForeignArray) -> Result<i64, Limit> {
+        // SAFETY: promised by the caller.
+        if unsafe { self.is_outside(array.owner) } {
+            return Ok(0);
+        }
         let open = &mut self.open_region;
         open.reads_foreign = true;
         if let Some(number) = open.foreign.iter().take(LISTED_MAX).position(|listed| *listed == array) {

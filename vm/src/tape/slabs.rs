@@ -181,16 +181,26 @@ impl SlabWriter {
         }
     }
 
-    /// Leaves the rest of the slab to another execution of the same run.
-    pub(super) fn leave_rest(&mut self, account: &Account) {
-        if self.room() >= REST_BYTES_MIN {
+    /// Leaves the rest of the slab to another execution of the same run, if there is an account to leave it with.
+    pub(super) fn leave_rest(&mut self, account: Option<&Account>) {
+        if let Some(account) = account
+            && self.room() >= REST_BYTES_MIN
+        {
             account.leave_rest(self.top, self.end);
         }
         self.close();
     }
 
+    /// Tells other executions that what this one has written is gone.
+    pub(super) fn take_back(&mut self) {
+        // SAFETY: the account lives as long as the run.
+        if let Some(account) = unsafe { self.account.as_ref() }.filter(|_| self.shared) {
+            account.tape_bytes.fetch_sub(self.published, Ordering::Relaxed);
+        }
+    }
+
     /// Ends an execution: what it has written is for the one that forked it.
-    pub(super) fn leave(&mut self, account: &Account) -> Written {
+    pub(super) fn leave(&mut self, account: Option<&Account>) -> Written {
         self.leave_rest(account);
         Written {
             slabs: std::mem::take(&mut self.slabs),

@@ -105,7 +105,7 @@ impl Tape {
             let (previous, count) = ((*node).last_fork, count as u32);
             fork.write(ForkNode { before, previous, tasks, count, records_before: self.task.records });
             for n in 0..count as usize {
-                tasks.add(n).write(TaskNode::new(node));
+                tasks.add(n).write(TaskNode::new(node, (*node).level));
             }
         }
         self.slabs.ended_bytes += 8 * self.task.next_slot;

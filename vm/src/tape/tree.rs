@@ -72,6 +72,8 @@ pub(crate) struct TaskNode {
 
     /// The task that forked this one; null for the run itself.
     pub(crate) parent: *const TaskNode,
+    /// The first task of the level that this one belongs to: a run, or a derivative operator that was opened in one.
+    pub(crate) level: *const TaskNode,
     /// The last fork of this task.
     pub(crate) last_fork: *const ForkNode,
     /// A proper ancestor, or the node itself if it has none: jumps of skew-binary lengths. Set by [`number`].
@@ -87,7 +89,7 @@ pub(crate) struct TaskNode {
 }
 
 impl TaskNode {
-    pub(crate) fn new(parent: *const TaskNode) -> Self {
+    pub(crate) fn new(parent: *const TaskNode, level: *const TaskNode) -> Self {
         TaskNode {
             end: ptr::null(),
             captures: ptr::null(),
@@ -99,6 +101,7 @@ impl TaskNode {
             range: ResultRange::default(),
             weight: 0,
             parent,
+            level,
             last_fork: ptr::null(),
             jump: ptr::null(),
             below: 0,
@@ -233,7 +236,7 @@ mod tests {
     /// Nodes by the numbers of their parents, numbered. Every task is the only one of its fork.
     #[expect(clippy::vec_box, reason = "nodes point to forks, which must stay where they are")]
     fn tree(parents: &[usize], forks: &mut Vec<Box<ForkNode>>) -> Vec<TaskNode> {
-        let mut nodes: Vec<TaskNode> = parents.iter().map(|_| TaskNode::new(ptr::null())).collect();
+        let mut nodes: Vec<TaskNode> = parents.iter().map(|_| TaskNode::new(ptr::null(), ptr::null())).collect();
         let base = nodes.as_mut_ptr();
         for n in (0..parents.len()).rev() {
             // SAFETY: all of them are nodes of the vector, which isn't used otherwise meanwhile.

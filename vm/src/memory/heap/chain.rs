@@ -47,23 +47,48 @@ pub(crate) unsafe fn is_finished(chain: Ref) -> bool {
 /// `chain` is a chain that is not finished. `cell` is an object of `words` words but for its last field, which is the
 /// last word; as much memory was allocated with it as [`words_to_push`] says.
 pub(crate) unsafe fn push(chain: Ref, cell: Ref, words: usize) -> Ref {
-    // SAFETY: promised by the caller. A chain that is not finished has a last cell with an open field.
+    // SAFETY: promised by the caller.
     unsafe {
-        let open = words - 1;
+        if !chain.is_null() {
+            link(chain, cell, words - 1, false);
+            return chain;
+        }
+        let new = cell.add(words);
+        *new = chain_header();
+        *new.add(OWNER) = 0;
+        link(new, cell, words - 1, true);
+        new
+    }
+}
+
+/// A chain's object that has no cell yet, while its first one is made.
+///
+/// # Safety
+/// There is room for it, with its header.
+pub(crate) unsafe fn prepare(new: Ref) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        *new.add(CHAIN_FIRST).cast::<Ref>() = std::ptr::null_mut();
+        *new.add(CHAIN_LAST).cast::<Ref>() = std::ptr::null_mut();
+    }
+}
+
+/// Appends a cell to a chain's object, or makes it the first one. Its last field, at the index `open`, becomes the open
+/// one.
+///
+/// # Safety
+/// `chain` has an open field, or no cell yet. `cell` is complete but for its last field.
+pub(crate) unsafe fn link(chain: Ref, cell: Ref, open: usize, is_first: bool) {
+    // SAFETY: promised by the caller.
+    unsafe {
         *cell.add(open).cast::<Ref>() = std::ptr::null_mut();
-        let chain = if chain.is_null() {
-            let new = cell.add(words);
-            *new = chain_header();
-            *new.add(OWNER) = 0;
-            *new.add(CHAIN_FIRST).cast::<Ref>() = cell;
-            new
+        if is_first {
+            *chain.add(CHAIN_FIRST).cast::<Ref>() = cell;
         } else {
             *open_field(chain) = cell;
-            chain
-        };
+        }
         *chain.add(CHAIN_OPEN) = 8 * open as u64;
         *chain.add(CHAIN_LAST).cast::<Ref>() = cell;
-        chain
     }
 }
 

@@ -13,6 +13,7 @@ impl Heap {
     /// Copies the young objects that `roots` reach to new slabs and frees the other young ones.
     pub(super) fn evacuate(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
         self.peak = self.peak();
+        self.moves += 1;
         let young = self.slabs.partition_point(|one| one.serial <= self.floor.slab);
         let filled = self.slabs.len();
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());

@@ -5,10 +5,12 @@
 //! - word 1: the owner, the context that made it; 0: it and all that it refers to are constant;
 //! - fields: primals of reals, words of reals, integers, references;
 //! - arrays and builders: word 2 is the length, word 3 an array's first slot or a builder's capacity, then elements.
-//!   The words of a real builder follow its elements.
+//!   The words of a real builder follow its elements;
+//! - of what reaches components of reals above the lowest: a word that says so, and the components ([`super::planes`]).
 //!
 //! The layout is the same in all modes. Who makes objects, and who moves them, goes by this file.
 
+use super::planes;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::ValueType;
 use crate::memory::pool::SLAB_BYTES;
@@ -31,10 +33,12 @@ pub const FIRST: usize = 3;
 /// Index of a builder's capacity.
 pub const CAPACITY: usize = 3;
 
-pub(crate) const KIND: u64 = 0x0f;
-pub(super) const OBJECT: u64 = 1;
+pub(crate) const KIND: u64 = 0x07;
+const OBJECT: u64 = 1;
 pub(crate) const ARRAY: u64 = 2;
 pub(crate) const BUILDER: u64 = 5;
+/// An object that reaches components of reals above the lowest: a depth word and planes follow it ([`super::planes`]).
+pub(super) const DEEP: u64 = 0x08;
 /// A real builder that keeps the words of its elements.
 const WITH_WORDS: u64 = 0x10;
 pub(super) const MARKED: u64 = 0x20;
@@ -91,7 +95,7 @@ impl Fields {
         OBJECT_HEADER + 2 * self.reals + self.ints + n
     }
     /// The object's size in words.
-    pub(crate) fn size(&self) -> usize {
+    pub(crate) const fn size(&self) -> usize {
         OBJECT_HEADER + 2 * self.reals + self.ints + self.refs
     }
 }
@@ -118,14 +122,42 @@ pub(crate) fn tag_of(header: u64) -> u32 {
     (header >> 32) as u32
 }
 
+/// The bank of the elements of an array or a builder.
+pub(crate) fn element_bank(header: u64) -> Option<Bank> {
+    let banks = [Bank::Real, Bank::Int, Bank::Ref];
+    match header & KIND {
+        OBJECT => None,
+        kind => Some(banks[(kind - ARRAY) as usize % banks.len()]),
+    }
+}
+
+/// Word 0 without what differs between objects of the same kind, fields and tag.
+pub(crate) fn bare(header: u64) -> u64 {
+    header & !(0xff & !KIND)
+}
+
+/// Whether two objects are of the same kind, with the same fields and tag, or arrays of the same length.
+///
+/// # Safety
+/// Both are complete objects.
+pub(crate) unsafe fn are_alike(a: Ref, b: Ref) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { bare(*a) == bare(*b) && (*a & KIND == OBJECT || *a.add(LEN) == *b.add(LEN)) }
+}
+
 /// Whether word 0 is that of a builder that is not finished.
-pub(crate) fn is_builder(header: u64) -> bool {
+pub(crate) const fn is_builder(header: u64) -> bool {
     header & KIND >= BUILDER
 }
 
 /// Whether a builder keeps words.
-pub(crate) fn has_words(header: u64) -> bool {
+pub(crate) const fn has_words(header: u64) -> bool {
     header & WITH_WORDS != 0
+}
+
+/// Whether an array or a builder is one of reals.
+pub(crate) const fn holds_reals(header: u64) -> bool {
+    matches!(header & KIND, ARRAY | BUILDER)
 }
 
 /// Word 0 of the array that a builder becomes.
@@ -146,6 +178,19 @@ pub(crate) fn fields_of(header: u64) -> Fields {
 pub(super) unsafe fn size_of_object(object: Ref) -> usize {
     // SAFETY: the header tells which words there are.
     unsafe {
+        let shallow = shallow_size(object);
+        if *object & DEEP == 0 { shallow } else { planes::size(object, shallow) }
+    }
+}
+
+/// An object's size in words without what follows it if it is deep.
+///
+/// # Safety
+/// As [`size_of_object`].
+#[inline]
+pub(super) unsafe fn shallow_size(object: Ref) -> usize {
+    // SAFETY: the header tells which words there are.
+    unsafe {
         let header = *object;
         match header & KIND {
             OBJECT => Fields::of_header(header).size(),
@@ -163,7 +208,7 @@ pub(super) unsafe fn size_of_object(object: Ref) -> usize {
 /// # Safety
 /// `object` must be an object that has not moved.
 #[inline]
-pub(super) unsafe fn references(object: Ref) -> (usize, usize) {
+pub(crate) unsafe fn references(object: Ref) -> (usize, usize) {
     // SAFETY: the header tells which words there are.
     unsafe {
         let header = *object;

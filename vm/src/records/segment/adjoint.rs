@@ -3,7 +3,8 @@
 //! What is computed is the derivation's: the adjoint of a straight-line piece. What is saved is the plan's. Here both
 //! get registers.
 
-use crate::derivation::adjoint::{adjoint, contributions, seeds};
+use crate::bytecode::isa::Bank;
+use crate::derivation::adjoint::{adjoint, contributions, seeds_by_output};
 use crate::derivation::assembler::{Assembler, StraightCode};
 use crate::derivation::dependence::{InputSet, dependences};
 use crate::derivation::graph::NodeId;
@@ -33,30 +34,52 @@ pub(crate) struct SegmentAdjoint {
 impl SegmentAdjoint {
     /// Derives the adjoint of a piece, of which the segment's body consists.
     pub(crate) fn new(piece: &Piece) -> Self {
-        let derived = adjoint(piece);
+        SegmentAdjoint::of(piece, &adjoint(piece), piece.reals)
+    }
+
+    /// Takes registers for the adjoint of a piece with components of `real_inputs` reals, whose outputs are computed.
+    /// If a real has a contribution, all of its components are inputs of the record, side by side.
+    pub(crate) fn of(piece: &Piece, derived: &Piece, real_inputs: u32) -> Self {
         // Only inputs with a contribution are part of a record.
-        let (inputs, contributions): (Vec<u32>, Vec<NodeId>) = contributions(piece, &derived).into_iter().unzip();
-        let mut numbers = vec![None; piece.reals as usize];
-        inputs.iter().enumerate().for_each(|(number, &input)| numbers[input as usize] = Some(number));
+        let (mut with_contribution, mut seen) = (Vec::new(), vec![None; real_inputs as usize]);
+        for (input, _) in contributions(piece, derived) {
+            let number = &mut seen[(input % real_inputs) as usize];
+            if number.is_none() {
+                *number = Some(with_contribution.len());
+                with_contribution.push(input % real_inputs);
+            }
+        }
+        let components_of = |input: u32| (input..piece.reals).step_by(real_inputs as usize);
+        let inputs: Vec<u32> = with_contribution.iter().flat_map(|&input| components_of(input)).collect();
+        let contributions: Vec<NodeId> = inputs.iter().map(|&input| derived.outputs[input as usize]).collect();
         let dependence = dependences(&piece.graph);
         let renumbered = |output: &NodeId| {
             let set = &dependence[output.index()];
-            (!set.is_empty()).then(|| set.iter().filter_map(|input| numbers[input]).collect())
+            let numbers = set.iter().filter_map(|input| seen[input % real_inputs as usize]);
+            (!set.is_empty()).then(|| numbers.collect())
         };
-        let sets = piece.outputs.iter().map(renumbered).collect();
+        let sets: Vec<Option<InputSet>> = piece.outputs.iter().map(renumbered).collect();
 
         let plan = Plan::new(&derived.graph, piece.graph.len(), &contributions, &|_| false);
-        let seeds = seeds(piece, &derived);
         let mut assembler = Assembler::new(&derived.graph, 0, 0);
-        let given = plan.saved_reals.iter().chain(&seeds).chain(&plan.saved_ints);
-        given.for_each(|&id| _ = assembler.place(id));
+        plan.saved_reals.iter().for_each(|&id| _ = assembler.place(id));
+        // A slot that no contribution comes from has its register all the same.
+        let seeds = seeds_by_output(piece, derived);
+        for (seed, _) in seeds.iter().zip(&sets).filter(|(_, set)| set.is_some()) {
+            match seed {
+                Some(id) => _ = assembler.place(*id),
+                None => _ = assembler.fresh(Bank::Real),
+            }
+        }
+        plan.saved_ints.iter().for_each(|&id| _ = assembler.place(id));
         let mut code = Vec::new();
         for (id, _) in derived.graph.iter().filter(|(id, _)| plan.needed[id.index()]) {
             assembler.compute(id, &mut code);
         }
         let contributions = contributions.iter().map(|&id| assembler.register(id)).collect();
         let code = StraightCode { code, reals: assembler.reals, ints: assembler.ints };
-        let (saved_reals, saved_ints, slots) = (plan.saved_reals, plan.saved_ints, seeds.len() as u32);
+        let slots = sets.iter().flatten().count() as u32;
+        let Plan { saved_reals, saved_ints, .. } = plan;
         SegmentAdjoint { inputs, saved_reals, saved_ints, sets, slots, code, contributions }
     }
 }

@@ -21,6 +21,35 @@ pub(crate) struct Copy {
     pub(crate) to: u16,
 }
 
+/// Finds the registers in which a segment's real values are when it ends.
+pub(crate) struct EndRegisters<'a> {
+    graph: &'a Graph,
+    real_inputs: &'a [u16],
+    /// Where the segment writes registers: instruction, register, node.
+    writes: &'a [(u32, u16, NodeId)],
+}
+
+impl<'a> EndRegisters<'a> {
+    pub(crate) fn new(graph: &'a Graph, real_inputs: &'a [u16], writes: &'a [(u32, u16, NodeId)]) -> Self {
+        EndRegisters { graph, real_inputs, writes }
+    }
+
+    /// The register that a value is in; if the segment overwrites it, the instruction before which it is to be copied.
+    pub(crate) fn of(&self, id: NodeId) -> (u16, Option<u32>) {
+        let (register, born) = match self.graph.node(id) {
+            Node::RealInput(n) => (self.real_inputs[n as usize], None),
+            _ => {
+                let write = self.writes.iter().find(|write| write.2 == id).expect("the value was computed");
+                (write.1, Some(write.0))
+            }
+        };
+        let overwrites = |write: &&(u32, u16, NodeId)| {
+            write.1 == register && write.2 != id && born.is_none_or(|born| write.0 > born)
+        };
+        (register, self.writes.iter().find(overwrites).map(|write| write.0))
+    }
+}
+
 /// Everything about the recording of a segment but its number.
 #[derive(Debug)]
 pub(crate) struct RecordPlan {
@@ -40,21 +69,14 @@ impl RecordPlan {
         let adjoint = SegmentAdjoint::new(&piece);
 
         let mut copies = Vec::new();
-        let mut register_of = |&id: &NodeId| {
-            let (from, born) = match piece.graph.node(id) {
-                Node::RealInput(n) => (real_inputs[n as usize], None),
-                _ => {
-                    let write = writes.iter().find(|write| write.2 == id).expect("a saved node was computed");
-                    (write.1, Some(write.0))
-                }
-            };
-            let overwritten =
-                writes.iter().find(|write| write.1 == from && write.2 != id && born.is_none_or(|born| write.0 > born));
-            overwritten.map_or(from, |&(before, ..)| {
+        let ends = EndRegisters::new(&piece.graph, &real_inputs, &writes);
+        let mut register_of = |&id: &NodeId| match ends.of(id) {
+            (register, None) => register,
+            (from, Some(before)) => {
                 let to = free + copies.len() as u16;
                 copies.push(Copy { before, from, to });
                 to
-            })
+            }
         };
         let saved_reals: Box<[u16]> = adjoint.saved_reals.iter().map(&mut register_of).collect();
         let int_register = |id: &NodeId| match piece.graph.node(*id) {
@@ -78,6 +100,7 @@ impl RecordPlan {
         let site = SegmentSite {
             id: u32::MAX,
             inputs: adjoint.inputs.iter().map(|&n| real_inputs[n as usize]).collect(),
+            depth: 0,
             layout: SegmentLayout {
                 numbers: Numbers { reals: saved_reals.len(), ints: saved_ints.len() },
                 inputs: adjoint.inputs.len(),
@@ -101,7 +124,7 @@ impl RecordPlan {
 }
 
 /// The outputs that the segment computes, each once: several registers may hold one node.
-fn computed_outputs(graph: &Graph, outputs: &[(u16, NodeId)]) -> Vec<NodeId> {
+pub(crate) fn computed_outputs(graph: &Graph, outputs: &[(u16, NodeId)]) -> Vec<NodeId> {
     let mut computed: Vec<NodeId> =
         outputs.iter().map(|&(_, id)| id).filter(|&id| matches!(graph.node(id), Node::Op(..))).collect();
     computed.sort_unstable();
@@ -110,7 +133,7 @@ fn computed_outputs(graph: &Graph, outputs: &[(u16, NodeId)]) -> Vec<NodeId> {
 }
 
 /// The word of each computed output: slots are given out in order to those that depend on an input.
-fn slot_words(adjoint: &SegmentAdjoint) -> Vec<OutputWord> {
+pub(crate) fn slot_words(adjoint: &SegmentAdjoint) -> Vec<OutputWord> {
     let mut offset = 0;
     let word = |set: &Option<InputSet>| match set {
         Some(set) => {

@@ -15,7 +15,7 @@ use std::cell::Cell;
 #[derive(Debug)]
 pub(super) struct Ended {
     heap: heap::EndedHeap,
-    tape: tape::Written,
+    tape: tape::Left,
     tasks: u64,
     trace: Trace,
 }
@@ -39,7 +39,7 @@ impl Worker {
         (self.exec.live_bytes_max, self.exec.depth_max) = (limits.live_bytes, limits.depth);
         self.exec.heap.begin(HeapLimits { allocated_bytes: 0, live_bytes: limits.live_bytes }, account);
         self.exec.heap.share(true);
-        self.exec.tape.begin_part(account, limits.tape_bytes);
+        self.exec.tape.begin_part(account, limits.tape_bytes, fork.inner);
         let mut meter = Meter::new(account, Some(halt));
         (self.exec.program, self.exec.info, self.exec.mode) = (info.program, info, fork.mode);
         (self.exec.meter, self.exec.fuel) = ((&raw mut meter).cast(), 0);

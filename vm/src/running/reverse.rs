@@ -1,0 +1,322 @@
+//! Reverse mode as an operator: a `vjp` records its function on a tape of its own, sweeps that, and gives the tape
+//! back.
+//!
+//! The tape opens a *level*. Words belong to the level of the task that owns them: a real of an outer level is a
+//! constant for this one, and reading it *marks* that level, so that the operator knows, when it has ended, whether its
+//! outcome depends on what is recorded outside. No tape refers to another level's.
+//!
+//! At depth d' all numbers have components, and so have the adjoints of slots: component S of a cotangent belongs to
+//! component D∖S of its real, because transposing with respect to the pairing that reads off the coefficient of the
+//! product of all infinitesimals commutes with multiplication (`derivation::components` has the same for code).
+
+use super::registers::{Registers, roots};
+use super::structures::Copied;
+use super::worker::Worker;
+use crate::bytecode::isa::Bank;
+use crate::code::{Counts, Mode, OperatorSite};
+use crate::memory::heap::{self, LEN, Ref, Roots, planes};
+use crate::running::meter::Watch;
+use crate::sweep::{Seed, Sweep};
+use crate::tape::Tape;
+use crate::trap::TrapKind;
+use crate::word::{Owner, Slot, Word};
+
+/// Where an operator has what it works on.
+struct Places {
+    /// What it takes.
+    args: Registers,
+    /// What it gives.
+    results: Registers,
+    /// Its arguments as the function gets them, with slots.
+    opened: Registers,
+    /// The function's frame.
+    base: Registers,
+    /// The mode of the code around the operator.
+    outer: Mode,
+    /// The depth that the function runs at.
+    depth: u32,
+    /// The first slot of each real argument, in order.
+    slots: Vec<Slot>,
+}
+
+impl Worker {
+    /// Runs a function and pulls cotangents back through it.
+    ///
+    /// # Safety
+    /// As [`Worker::operate`]; the caller restores the mode.
+    pub(super) unsafe fn pull_back(
+        &mut self,
+        site: &OperatorSite,
+        args: Registers,
+        remaining: usize,
+    ) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let depth = self.reach_of_registers(args, &site.uses_count);
+            let results = args.after(&site.uses_count);
+            let given = site.defs.counts();
+            let opened = results.after(&given);
+            let base = opened.after(&Counts { refs: site.args.refs, ..Counts::default() });
+            self.room_above(base, true)?;
+            for n in 0..given.refs + site.args.refs {
+                *results.refs.add(n) = std::ptr::null_mut();
+            }
+            let outer = self.exec.mode;
+            let mut places = Places { args, results, opened, base, outer, depth, slots: Vec::new() };
+
+            let frames = roots(self.exec.roots, opened.refs);
+            self.exec.heap.prepare_level(Roots { frames, kept: Some(self.exec.tape.kept()) })?;
+            let tape = self.open_level();
+            let floor = self.exec.heap.raise_floor();
+            let outer_roots = std::mem::replace(&mut self.exec.roots, opened.refs);
+            let outcome = self.record_and_sweep(site, &mut places, remaining);
+            self.exec.roots = outer_roots;
+            self.exec.heap.restore_floor(floor);
+            let (inner, active) = self.close_level(tape);
+            let finished = outcome.and_then(|sweep| {
+                if active {
+                    return Err(TrapKind::ReverseOverReverse);
+                }
+                self.exec.mode = outer;
+                let finished = self.take_outcome(site, &places, &inner, sweep.adjoints());
+                self.sweep = Some(sweep);
+                finished
+            });
+            self.put_tape(inner);
+            finished
+        }
+    }
+
+    /// Begins a level: from here on, an own tape is recorded. Returns the one that was.
+    ///
+    /// # Safety
+    /// As what calls it.
+    unsafe fn open_level(&mut self) -> Tape {
+        // SAFETY: **Running**.
+        let (info, account) = unsafe { (self.exec.info(), self.exec.account()) };
+        let mut inner = self.tapes.pop().unwrap_or_else(|| Tape::new(info.workers.slabs().clone()));
+        let left = info.limits.tape_bytes.saturating_sub(self.exec.tape.held());
+        inner.begin(left, account);
+        inner.open_level(self.exec.forked);
+        std::mem::replace(&mut self.exec.tape, inner)
+    }
+
+    /// Ends it. Returns its tape, and whether anything was read that the tape outside has recorded.
+    fn close_level(&mut self, outer: Tape) -> (Tape, bool) {
+        let inner = std::mem::replace(&mut self.exec.tape, outer);
+        let active = self.exec.tape.take_marks(&inner);
+        (inner, active)
+    }
+
+    /// Keeps the memory of a tape whose level is closed.
+    fn put_tape(&mut self, mut tape: Tape) {
+        tape.close_level();
+        self.tapes.push(tape);
+    }
+
+    /// Runs the function on the new tape, and sweeps that from the cotangents.
+    ///
+    /// # Safety
+    /// As [`Worker::pull_back`], with the level open.
+    unsafe fn record_and_sweep(
+        &mut self,
+        site: &OperatorSite,
+        places: &mut Places,
+        remaining: usize,
+    ) -> Result<Box<Sweep>, TrapKind> {
+        let (depth, parts) = (places.depth, 1usize << places.depth);
+        let Places { args, opened, base, outer, .. } = *places;
+        // SAFETY: promised by the caller.
+        unsafe {
+            let Counts { reals: captured, refs: captured_refs, .. } = site.captures;
+            for n in 0..captured + site.args.reals {
+                let slot = match n.checked_sub(captured) {
+                    None => Slot::NONE,
+                    Some(_) => {
+                        let slot = self.exec.tape.reserve_slots(parts as u64)?;
+                        places.slots.push(slot);
+                        slot
+                    }
+                };
+                for part in 0..parts {
+                    let (from, to) = ((n << outer.depth()) + part, (n << depth) + part);
+                    *base.reals.add(to) = *args.reals.add(from);
+                    *base.words.add(to) = Word::from(slot.element(part));
+                    if outer.is_recording() && !(*args.words.add(from)).is_constant() {
+                        self.exec.tape.mark_outer();
+                    }
+                }
+            }
+            let ints = site.captures.ints + site.args.ints;
+            base.ints.copy_from_nonoverlapping(args.ints, ints);
+            self.exec.mode = Mode::RECORDING.at_depth(depth);
+            let copy_above = base.after(&Counts { reals: (captured + site.args.reals) << depth, ints, refs: 0 });
+            for n in 0..site.args.refs {
+                let object = *args.refs.add(captured_refs + n);
+                let copy = self.copy_structure(Copied::Opened { depth }, [object; 2], copy_above)?;
+                *opened.refs.add(n) = copy;
+            }
+            base.refs.copy_from_nonoverlapping(args.refs, captured_refs);
+            base.refs.add(captured_refs).copy_from_nonoverlapping(opened.refs, site.args.refs);
+
+            self.run_callee(site.func, base, remaining)?;
+
+            let tree: *const _ = self.exec.tape.finish();
+            let seeds = self.seeds(site, places, Owner::of(tree))?;
+            let account = self.exec.account();
+            let work = (*tree).totals.sweep_work;
+            self.exec.fuel = self.exec.fuel.saturating_sub_unsigned(work);
+            if self.exec.fuel < 0 {
+                self.exec.fuel = self.refill(self.exec.fuel)?;
+            }
+            let extent = self.stacks.reals.extent();
+            let mut sweep = self.sweep.take().unwrap_or_else(|| Box::new(Sweep::new(extent)));
+            let root = self.exec.tape.root();
+            sweep.run(root, &seeds, &*self.exec.program, account, None)?;
+            Ok(sweep)
+        }
+    }
+
+    /// The adjoints that the sweep begins with: the cotangents of the results.
+    ///
+    /// # Safety
+    /// As what calls it.
+    unsafe fn seeds(&mut self, site: &OperatorSite, places: &Places, level: Owner) -> Result<Vec<Seed>, TrapKind> {
+        let all = (1usize << places.depth) - 1;
+        let mut seeds = Vec::new();
+        // SAFETY: promised by the caller; cotangents stand behind the arguments.
+        unsafe {
+            let given = site.captures.reals + site.args.reals;
+            for n in 0..site.results.reals {
+                for part in 0..=all {
+                    let slot = (*places.base.words.add((n << places.depth) + part)).slot();
+                    if !slot.is_none() {
+                        let adjoint = *places.args.reals.add(((given + n) << places.outer.depth()) + (all ^ part));
+                        seeds.push(Seed { owner: Owner::NOBODY, slot, adjoint });
+                    }
+                }
+            }
+            let given = site.captures.refs + site.args.refs;
+            let watch = Watch::later(self.exec.account());
+            for n in 0..site.results.refs {
+                let pair = [*places.base.refs.add(n), *places.args.refs.add(given + n)];
+                seeds_of_structure(pair, (places.depth, level), &watch, &mut seeds)?;
+            }
+        }
+        Ok(seeds)
+    }
+
+    /// Writes the function's results, cut off from its tape, and the cotangents of the arguments.
+    ///
+    /// # Safety
+    /// As what calls it.
+    unsafe fn take_outcome(
+        &mut self,
+        site: &OperatorSite,
+        places: &Places,
+        inner: &Tape,
+        adjoints: &[f64],
+    ) -> Result<(), TrapKind> {
+        let Places { results, opened, base, depth: inner_depth, ref slots, .. } = *places;
+        let depth = self.exec.mode.depth();
+        let (recording, all) = (self.exec.mode.is_recording(), (1usize << inner_depth) - 1);
+        // SAFETY: promised by the caller.
+        unsafe {
+            for n in 0..site.results.reals + site.args.reals {
+                for part in 0..1usize << depth {
+                    let value = match n.checked_sub(site.results.reals) {
+                        _ if part > all => 0.0,
+                        None => *base.reals.add((n << inner_depth) + part),
+                        Some(n) => adjoints[slots[n].element(all ^ part).index()],
+                    };
+                    let to = (n << depth) + part;
+                    *results.reals.add(to) = if part == 0 { value } else { value + 0.0 };
+                    if recording {
+                        *results.words.add(to) = Word::CONSTANT;
+                    }
+                }
+            }
+            results.ints.copy_from_nonoverlapping(base.ints, site.results.ints);
+            let left = Counts { reals: site.results.reals << inner_depth, ..site.results };
+            let above = base.after(&left);
+            let level = Owner::of(inner.tree());
+            for n in 0..site.results.refs {
+                let object = *base.refs.add(n);
+                let closed = Copied::Closed { depth: inner_depth, level };
+                *results.refs.add(n) = self.copy_structure(closed, [object; 2], above)?;
+            }
+            for n in 0..site.args.refs {
+                let object = *opened.refs.add(n);
+                let adjoint = Copied::Adjoint { depth: inner_depth, adjoints: adjoints.as_ptr() };
+                *results.refs.add(site.results.refs + n) = self.copy_structure(adjoint, [object; 2], above)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds the cotangents of a structure, position by position.
+///
+/// # Safety
+/// As what calls it.
+unsafe fn seeds_of_structure(
+    pair: [Ref; 2],
+    (depth, level): (u32, Owner),
+    watch: &Watch<'_>,
+    seeds: &mut Vec<Seed>,
+) -> Result<(), TrapKind> {
+    let all = (1usize << depth) - 1;
+    let mut waiting = vec![pair];
+    // SAFETY: promised by the caller; nothing moves meanwhile.
+    unsafe {
+        while let Some([value, cotangent]) = waiting.pop() {
+            watch.tick(8)?;
+            if !heap::are_alike(value, cotangent) {
+                return Err(super::structures::other_shape([value, cotangent]));
+            }
+            let owner = heap::owner_of(value);
+            // What this level hasn't made depends on nothing here, and neither does what it refers to.
+            if owner.is_nobody() || owner.level() != level {
+                continue;
+            }
+            let mut seed = |slot: Slot, adjoint: f64| {
+                if !slot.is_none() {
+                    seeds.push(Seed { owner, slot, adjoint });
+                }
+            };
+            match heap::element_bank(*value) {
+                None => {
+                    let fields = heap::fields_of(*value);
+                    for n in 0..fields.reals {
+                        for part in 0..=all {
+                            let at = match part {
+                                0 => fields.real_at(n),
+                                _ => planes::field_at(fields, part, n),
+                            };
+                            if part == 0 || planes::has(value, fields.size(), at) {
+                                let word = *value.add(at + fields.reals).cast::<Word>();
+                                seed(word.slot(), planes::field(cotangent, fields, all ^ part, n));
+                            }
+                        }
+                    }
+                }
+                Some(Bank::Real) => {
+                    let len = *value.add(LEN) as usize;
+                    watch.tick(len)?;
+                    for part in 0..=all {
+                        let first = planes::first_of(value, part);
+                        for index in 0..if first.is_none() { 0 } else { len } {
+                            seed(first.offset(index as u32), planes::element(cotangent, all ^ part, index));
+                        }
+                    }
+                }
+                Some(_) => {}
+            }
+            let (first, count) = heap::references(value);
+            for at in (first..first + count).rev() {
+                waiting.push([*value.add(at).cast(), *cotangent.add(at).cast()]);
+            }
+        }
+    }
+    Ok(())
+}
