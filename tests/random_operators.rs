@@ -1,0 +1,361 @@
+//! Derivative operators on random programs: forward against reverse, operators against the border, nested in both
+//! orders, on all engines.
+//!
+//! Every program's `main` gets companions that apply operators to it. What reverse mode gives inside of a program is to
+//! have the same bits as the gradient at the border, because it records the same tape; forward mode is to agree with it
+//! to rounding; and so are forward over reverse and reverse over forward, for second derivatives. `DUALVM_SEEDS` and
+//! `DUALVM_FIRST_SEED` as for random programs.
+
+mod support;
+
+use dualvm_vm::engine::Limits;
+use dualvm_vm::isa::{Bank, Op, Operand, Reg};
+use dualvm_vm::module::{Body, Function, HostType, Interface, ModuleDef, ValueType};
+use dualvm_vm::trap::TrapKind;
+use dualvm_vm::value::Value;
+use support::engines::{Engines, Loaded, Mode, Outcome};
+use support::generate::{Program, Style, program};
+use support::{flatten, from_environment};
+
+/// Names of the companions.
+const PUSHED: &str = "pushed";
+const PULLED: &str = "pulled";
+const TANGENT: &str = "tangent";
+const CURVED: &str = "curved";
+const TWICE: &str = "twice";
+
+/// Registers by bank, given out one after the other.
+#[derive(Default)]
+struct Registers {
+    body: Body,
+}
+
+impl Registers {
+    fn one(&mut self, ty: ValueType) -> Reg {
+        match ty {
+            ValueType::Real => {
+                self.body.reals += 1;
+                Reg::real(self.body.reals as u16 - 1)
+            }
+            ValueType::Int => {
+                self.body.ints += 1;
+                Reg::int(self.body.ints as u16 - 1)
+            }
+            ValueType::Ref(id) => {
+                self.body.refs.push(id);
+                Reg::reference(self.body.refs.len() as u16 - 1)
+            }
+        }
+    }
+
+    fn all(&mut self, types: &[ValueType]) -> Vec<Reg> {
+        types.iter().map(|&ty| self.one(ty)).collect()
+    }
+}
+
+fn has_tangent(ty: &ValueType) -> bool {
+    ty.bank() != Bank::Int
+}
+
+/// A function that applies an operator to the n-th one: `given` are its own parameters.
+fn companion(
+    module: &mut ModuleDef,
+    name: &str,
+    (op, func): (Op, usize),
+    kept: impl Fn(usize, usize) -> bool,
+) -> usize {
+    let Function { params, results, interface, .. } = module.functions[func].clone();
+    let interface = interface.expect("what has companions is exported");
+    let with_tangents = |types: &[ValueType]| types.iter().copied().filter(has_tangent).collect::<Vec<_>>();
+    let mut registers = Registers::default();
+    let args = registers.all(&params);
+    let (more, given_back) = match op {
+        Op::Jvp => (with_tangents(&params), with_tangents(&results)),
+        _ => (Vec::new(), with_tangents(&params)),
+    };
+    let mut uses = [args, registers.all(&more)].concat();
+    if op == Op::Vjp {
+        for ty in with_tangents(&results) {
+            let cotangent = registers.one(ty);
+            let one = [Operand::Def(cotangent), Operand::Real(1.0)];
+            registers.body.push(Op::Const, &one).expect("the operands fit");
+            uses.push(cotangent);
+        }
+    }
+    let defs = [registers.all(&results), registers.all(&given_back)].concat();
+    let operands = [Operand::Func(func as u32), Operand::Count(0), Operand::Uses(uses), Operand::Defs(defs.clone())];
+    let mut body = registers.body;
+    body.push(op, &operands).expect("the operands fit");
+    let types = [results.clone(), given_back].concat();
+    let kept: Vec<usize> = (0..types.len()).filter(|&n| kept(n, results.len())).collect();
+    let returned = kept.iter().map(|&n| defs[n]).collect();
+    body.push(Op::Ret, &[Operand::Uses(returned)]).expect("the operands fit");
+    // The parameters of each interface are single registers.
+    let hosts: Vec<HostType> = interface.params.iter().map(|(_, ty)| ty.clone()).collect();
+    let derivatives = || hosts.iter().zip(&params).filter(|(_, ty)| has_tangent(ty)).map(|(host, _)| host.clone());
+    let own: Vec<HostType> = match &interface.result {
+        HostType::Tuple(parts) => parts.clone(),
+        single => vec![single.clone()],
+    };
+    let all: Vec<HostType> = match op {
+        Op::Jvp => [own.clone(), own].concat(),
+        _ => own.into_iter().chain(derivatives()).collect(),
+    };
+    let result = match kept.len() {
+        1 => all[kept[0]].clone(),
+        _ => HostType::Tuple(kept.iter().map(|&n| all[n].clone()).collect()),
+    };
+    let mut taken: Vec<(String, HostType)> = interface.params;
+    if op == Op::Jvp {
+        taken.extend(derivatives().enumerate().map(|(n, host)| (format!("{name}{n}"), host)).collect::<Vec<_>>());
+    }
+    module.functions.push(Function {
+        name: name.to_owned(),
+        params: [params, more].concat(),
+        results: kept.iter().map(|&n| types[n]).collect(),
+        interface: Some(Interface { params: taken, result }),
+        body,
+    });
+    module.functions.len() - 1
+}
+
+/// The module with companions of `main`.
+fn with_companions(module: &ModuleDef) -> ModuleDef {
+    let mut module = module.clone();
+    let main = module.function("main").expect("there is one").0.index();
+    companion(&mut module, PUSHED, (Op::Jvp, main), |_, _| true);
+    let pulled = companion(&mut module, PULLED, (Op::Vjp, main), |_, _| true);
+    let tangent = companion(&mut module, TANGENT, (Op::Jvp, main), |n, results| n >= results);
+    // Cotangents and their tangents; the tangent of the tangent.
+    companion(&mut module, CURVED, (Op::Jvp, pulled), |_, _| true);
+    companion(&mut module, TWICE, (Op::Jvp, tangent), |n, results| n >= results);
+    module
+}
+
+/// A tangent for each argument that has one: moderate numbers in the same shape.
+fn directions(args: &[Value], seed: u64) -> Vec<Value> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut real = || rng.f64() * 2.0 - 1.0;
+    let direction = |arg: &Value| match arg {
+        Value::Real(_) => Some(Value::Real(real())),
+        Value::Int(_) => None,
+        Value::Reals(xs) => Some(Value::Reals(xs.iter().map(|_| real()).collect())),
+        // Integers have none, but keep their place.
+        other => Some(other.clone()),
+    };
+    args.iter().filter_map(direction).collect()
+}
+
+fn parts(value: &Value) -> &[Value] {
+    match value {
+        Value::Tuple(parts) => parts,
+        single => std::slice::from_ref(single),
+    }
+}
+
+/// The reals in a value, in order.
+fn reals(values: &[Value]) -> Vec<f64> {
+    flatten(values)
+}
+
+#[derive(Default, Debug)]
+struct Counts {
+    programs: u64,
+    trapped: u64,
+    first: u64,
+    nonzero: u64,
+    second: u64,
+    different: u64,
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|x| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }).collect()
+}
+
+/// Whether two sums of products agree, if neither has met an infinity or NaN.
+fn agree(found: &[f64], expected: &[f64], scale: f64) -> bool {
+    found.len() == expected.len()
+        && found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-7 * (scale + a.abs().max(b.abs())))
+}
+
+fn check(seed: u64, program: &Program, engines: &mut Engines, counts: &mut Counts) -> Result<(), String> {
+    counts.programs += 1;
+    let module = with_companions(&program.module);
+    let loaded = engines.load(&module, seed).map_err(|errors| format!("the verifier refuses: {}", errors[0]))?;
+    let limits = Limits { fuel: 2_000_000, live_bytes: 1 << 28, ..Limits::default() };
+    let run = |name: &str, args: &[Value], mode| loaded.run(name, args, mode, &limits);
+    let (args, tangents) = (&program.args, directions(&program.args, seed));
+    let both = [args.clone(), tangents.clone()].concat();
+
+    let border = run("main", args, Mode::Gradient)?;
+    let (value, gradient) = match &border {
+        Outcome::Done { value, gradients, .. } => (reals(parts(value)), reals(&gradients[0])),
+        Outcome::Trap(trap) if matches!(trap.kind, TrapKind::Limit(_)) => return Ok(()),
+        Outcome::Trap(trap) => {
+            counts.trapped += 1;
+            // What traps, traps within operators, too, for the same reason.
+            for (name, args) in [(PUSHED, &both), (PULLED, args), (CURVED, &both)] {
+                match run(name, args, Mode::Call)? {
+                    Outcome::Trap(found) if found.kind == trap.kind || is_limit(&found.kind) => {}
+                    other => return Err(format!("{name}: expected {trap:?}, found {other:?}")),
+                }
+            }
+            return Ok(());
+        }
+        other => return Err(format!("{other:?}")),
+    };
+    let Some(pulled) = done(run(PULLED, args, Mode::Call)?)? else { return Ok(()) };
+    let found = reals(&pulled[1..]);
+    if (bits(&reals(&pulled[..1])), bits(&found)) != (bits(&value), bits(&gradient)) {
+        return Err(format!("reverse: expected {value:?}, {gradient:?}\nfound {pulled:?}"));
+    }
+    let Some(pushed) = done(run(PUSHED, &both, Mode::Call)?)? else { return Ok(()) };
+    let pushed = reals(&pushed);
+    if bits(&pushed[..1]) != bits(&value) {
+        return Err(format!("the value at depth 1: expected {value:?}, found {pushed:?}"));
+    }
+    let direction = reals(&tangents);
+    let terms: Vec<f64> = gradient.iter().zip(&direction).map(|(g, t)| g * t).collect();
+    let scale: f64 = terms.iter().map(|term| term.abs()).sum();
+    if program.tame && scale.is_finite() {
+        counts.first += 1;
+        counts.nonzero += u64::from(scale > 0.0);
+        if !agree(&pushed[1..], &[terms.iter().sum()], scale) {
+            return Err(format!("forward: {pushed:?}, by the gradient {}", terms.iter().sum::<f64>()));
+        }
+    }
+    second_order(program, &loaded, (&both, &limits), (&value, &gradient), counts)
+}
+
+/// Forward over reverse against reverse over forward and forward over forward.
+fn second_order(
+    program: &Program,
+    loaded: &Loaded,
+    (both, limits): (&[Value], &Limits),
+    (value, gradient): (&[f64], &[f64]),
+    counts: &mut Counts,
+) -> Result<(), String> {
+    let run = |name: &str, args: &[Value], mode| loaded.run(name, args, mode, limits);
+    let Some(curved) = done(run(CURVED, both, Mode::Call)?)? else { return Ok(()) };
+    let half = curved.len() / 2;
+    let (lower, upper) = (reals(&curved[..half]), reals(&curved[half..]));
+    if bits(&lower) != bits(&[value, gradient].concat()) && program.tame && lower.iter().all(|x| x.is_finite()) {
+        // Loops are recorded as one at depth 0 only: sums are the same but for their order.
+        counts.different += 1;
+        let size = gradient.iter().fold(1.0, |size: f64, x| size.max(x.abs()));
+        if !agree(&lower, &[value, gradient].concat(), size) {
+            return Err(format!("the gradient at depth 1: expected {gradient:?}, found {lower:?}"));
+        }
+    }
+    let Outcome::Done { gradients, .. } = run(TANGENT, both, Mode::Gradient)? else { return Ok(()) };
+    let steep = reals(&gradients[0]);
+    let twice = [both, &both[program.args.len()..], &both[program.args.len()..]].concat();
+    let Some(twice) = done(run(TWICE, &twice, Mode::Call)?)? else { return Ok(()) };
+    let product = &upper[1..];
+    let size = product.iter().fold(1.0, |size: f64, x| size.max(x.abs()));
+    if !program.tame || !size.is_finite() || steep.iter().any(|x| !x.is_finite()) {
+        return Ok(());
+    }
+    counts.second += 1;
+    if !agree(product, &steep[..product.len()], size) {
+        return Err(format!("forward over reverse {product:?}\nreverse over forward {steep:?}"));
+    }
+    // The tangent of the tangent along itself: t' H t, and the tangent along the tangents, the directions again.
+    let direction = &reals(&both[program.args.len()..]);
+    let bilinear: f64 = product.iter().zip(direction).map(|(h, t)| h * t).sum::<f64>();
+    let along: f64 = gradient.iter().zip(direction).map(|(g, t)| g * t).sum();
+    let scale: f64 = product.iter().zip(direction).map(|(h, t)| (h * t).abs()).sum::<f64>() + along.abs();
+    let found = reals(&twice);
+    if scale.is_finite() && !agree(&found, &[bilinear + along], scale) {
+        return Err(format!("forward over forward {found:?}, by the product {}", bilinear + along));
+    }
+    Ok(())
+}
+
+fn is_limit(kind: &TrapKind) -> bool {
+    matches!(kind, TrapKind::Limit(_) | TrapKind::TooLargeToDerive { .. })
+}
+
+/// The parts of a result; `None` if a limit was reached.
+fn done(outcome: Outcome) -> Result<Option<Vec<Value>>, String> {
+    match outcome {
+        Outcome::Done { value, .. } => Ok(Some(parts(&value).to_vec())),
+        Outcome::Trap(trap) if is_limit(&trap.kind) => Ok(None),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+fn check_style(style: Style, seeds: u64) -> Counts {
+    let first = from_environment("DUALVM_FIRST_SEED").unwrap_or(0);
+    let seeds = from_environment("DUALVM_SEEDS").unwrap_or(seeds);
+    let mut counts = Counts::default();
+    let mut engines = Engines::new();
+    for seed in first..first + seeds {
+        let program = program(seed, style);
+        let check = || check(seed, &program, &mut engines, &mut counts);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
+        if let Err(error) = outcome.unwrap_or_else(|_| Err("a panic".into())) {
+            if std::env::var_os("SMALLEST").is_some() {
+                let args: Vec<String> = program.args.iter().map(ToString::to_string).collect();
+                let text = dualvm_vm::text::print(&with_companions(&program.module));
+                std::fs::write(
+                    format!("/tmp/fw/fail-{:06}-{style:?}-{seed}.dvs", text.len()),
+                    format!("; {error}\n; {}\n{text}", args.join(" ; ")),
+                )
+                .unwrap();
+                continue;
+            }
+            let args: Vec<String> = program.args.iter().map(ToString::to_string).collect();
+            panic!(
+                "seed {seed}, {style:?}: {error}\narguments: {}\n{}",
+                args.join(", "),
+                dualvm_vm::text::print(&with_companions(&program.module))
+            );
+        }
+    }
+    println!("{style:?}, seeds {first}..{}: {counts:?}", first + seeds);
+    counts
+}
+
+#[test]
+fn operators_agree_on_tame_programs() {
+    let counts = check_style(Style::Tame, 60);
+    assert!(counts.nonzero * 4 > counts.programs && counts.second * 4 > counts.programs, "{counts:?}");
+}
+
+#[test]
+fn operators_agree_on_programs_that_trap() {
+    let counts = check_style(Style::Wild, 40);
+    assert!(counts.trapped * 10 > counts.programs, "{counts:?}");
+}
+
+#[test]
+fn operators_agree_on_loops() {
+    check_style(Style::Loops, 40);
+}
+
+#[test]
+fn operators_agree_on_recursive_programs() {
+    check_style(Style::Recursive, 20);
+}
+
+#[test]
+fn operators_agree_on_data() {
+    let counts = check_style(Style::Data, 40);
+    assert!(counts.second * 4 > counts.programs, "{counts:?}");
+}
+
+#[test]
+fn operators_agree_where_the_heap_is_evacuated() {
+    check_style(Style::Wasteful, 20);
+}
+
+#[test]
+fn operators_agree_on_parallel_programs() {
+    check_style(Style::Parallel, 40);
+}
+
+#[test]
+fn operators_agree_on_long_programs() {
+    check_style(Style::Long, 10);
+}
