@@ -64,6 +64,7 @@ fn wild_programs_agree_with_the_reference() {
     assert!(counts.trapped * 10 > counts.programs, "too few programs trap: {counts:?}");
     assert!(counts.singular_different * 20 <= counts.singular + 20, "{counts:?}");
     assert_common(&counts, 10, &["scalar that may trap"]);
+    assert_common(&counts, 200, &["chain used after its end"]);
 }
 
 #[test]
@@ -75,6 +76,7 @@ fn loops_agree_with_the_reference() {
     assert_common(&counts, 4, &usual);
     let usual = ["shift register", "selection in a loop", "builder in a loop", "object made in a loop"];
     assert_common(&counts, 4, &usual);
+    assert_common(&counts, 4, &["chain in a loop of one block"]);
     let ends = ["loop until data say so", "loop of a computed number of rounds", "nested loop of one block"];
     assert_common(&counts, 8, &ends);
     let seldom = ["load in a loop that may trap", "division in a loop that may trap", "call in a loop of one block"];
@@ -88,6 +90,7 @@ fn recursive_programs_agree_with_the_reference() {
     let counts = check_style(Style::Recursive, 100);
     let calls = ["tail call", "tail call of itself", "tail call of a closure", "call", "call of a closure"];
     assert_common(&counts, 10, &calls);
+    assert_common(&counts, 20, &["push to any chain"]);
     // About one in fifty has.
     assert_common(&counts, 100, &["many parameters"]);
 }
@@ -100,6 +103,10 @@ fn programs_on_data_agree_with_the_reference() {
     let usual = ["switch on a tag", "payload", "list made in a loop", "walk along a list", "array of arrays"];
     assert_common(&counts, 10, &usual);
     assert_common(&counts, 20, &["row"]);
+    assert_common(&counts, 10, &["chain in a line", "chain in a loop", "walk along links", "push to any chain"]);
+    let seldom = ["push in a branch", "push by another name", "empty chain", "chain without an end"];
+    assert_common(&counts, 20, &seldom);
+    assert_common(&counts, 40, &["end of any chain", "call between pushes"]);
 }
 
 #[test]
@@ -110,6 +117,7 @@ fn parallel_programs_agree_with_the_reference() {
     assert_common(&counts, 20, &["fork after a fork", "lopsided fork", "parallel map along an array"]);
     let reads = ["range that reads an array of others in a loop", "range that reads at places of a table"];
     assert_common(&counts, 20, &reads);
+    assert_common(&counts, 100, &["chain in a line", "chain in a loop", "tasks between pushes"]);
     let seldom = ["fork in a parallel map", "parallel map of many elements", "range that returns any array"];
     assert_common(&counts, 50, &seldom);
     assert_common(&counts, 400, &["parallel map of fewer elements than none"]);

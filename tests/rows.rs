@@ -34,6 +34,8 @@ const PROGRAM: &str = "
     def count (xs : Array (Real, (Real, Real))) : Int = length xs
     def same (xs : Array Vec2) (ys : Array Vec2) : Bool = xs == ys
     def filled (n : Int) (from : Int) : Array Vec2 = [| (to_real i, 2) for i in from .. n |]
+    def recorded (n : Int) (x : Real) : Real =
+      let xs = [| (x, x * to_real i) for i < n |] in loop s = 0.0 for (a, b) in xs do s + a * b * fst xs[0]
     def literal (x : Real) : Array (Real, { y : Real, z : Real }) =
       [| (x, { y = 1, z = x }), (3, { y = x * x, z = 4 }) |]
     def in_parallel (n : Int) (x : Real) : Array Vec2 = pbuild n (\\i -> (x * to_real i, x + to_real i))
@@ -116,8 +118,40 @@ fn indices_count_rows() {
         let expected = format!("an array of length {n} can't be built");
         assert_eq!(call(&modules, "filled", &format!("[{n}, 0]")), Err(expected));
     }
-    let found = call(&modules, "filled", "[281474976710655, 0]");
-    assert_eq!(found, Err("the limit on live memory was reached".to_owned()));
+    for n in ["281474976710655", "140737488355328", "140737488355327", "70368744177664"] {
+        let found = call(&modules, "filled", &format!("[{n}, 0]"));
+        assert_eq!(found, Err("the limit on live memory was reached".to_owned()));
+    }
+    // While recording, elements may take twice the room.
+    for module in &modules {
+        for (n, message) in [
+            ("140737488355328", "an array of length 140737488355328 can't be built"),
+            ("140737488355327", "the limit on live memory was reached"),
+        ] {
+            let function = module.function("recorded").unwrap();
+            let failed = function.grad_with(&json(&format!("[{n}, 2]"), &function), &CallOptions::default());
+            let failed = failed.unwrap_err();
+            let ErrorKind::Trap(trap) = failed.kind() else { panic!("{n}: {failed}") };
+            assert_eq!(trap.kind.to_string(), message);
+        }
+    }
+}
+
+#[test]
+fn room_that_can_not_be_is_looked_for_where_there_may_be_too_many() {
+    let text = "
+        alias Vec2 = (Real, Real)
+        def halves (xs : Array Vec2) : Array Vec2 = [| (a / 2, b / 2) for (a, b) in xs |]
+        def tables (n : Int) (x : Real) : Array (Array Vec2) = [| [| (x, to_real j) for j < i |] for i < n |]
+        def wide (xs : Array Vec2) : Array (Real, Vec2) = [| (1, x) for x in xs |]
+    ";
+    let module = &modules(text)[0];
+    let assembly = module.to_assembly();
+    let functions: Vec<&str> = assembly.split("\nfunc ").skip(1).collect();
+    let bounds = functions.iter().map(|text| text.matches(", 140737488355327").count());
+    let before_loops = |text: &&str| text.find("140737488355327") < text.find("\nL");
+    assert_eq!(bounds.collect::<Vec<_>>(), [0, 1, 1], "{assembly}");
+    assert!(functions.iter().all(before_loops), "{assembly}");
 }
 
 #[test]

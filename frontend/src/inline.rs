@@ -80,14 +80,14 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             let mut function = copy_function(&program.functions[id], &policy, lists, kept, meter);
             if is_mutual && is_breaker {
                 // Tail calls of helpers may be its own now.
-                calls[id].count -= repeat_tail_calls(&mut function, &mut program.lists);
+                calls[id].became_jumps(repeat_tail_calls(&mut function, &mut program.lists));
             }
             if !meter.go_on() {
                 return program;
             }
             let mut is_recursive = graph[id].contains(&id);
             if is_breaker && (is_recursive || is_mutual) {
-                calls[id].count -= repeat_calls_in_cells(&mut function, may_come_back, &mut program.lists);
+                calls[id].became_jumps(repeat_calls_in_cells(&mut function, may_come_back, &mut program.lists));
                 let mut callees = callees(&function, meter).0;
                 is_recursive = callees.iter().any(|callee| group.binary_search(callee).is_ok());
                 callees.retain(|&callee| callee == id);
@@ -113,6 +113,15 @@ struct Calls {
     count: u32,
     /// Where one of them is.
     caller: Option<FunctionId>,
+}
+
+impl Calls {
+    /// So many of them are calls no more. Each was counted, in this function or in one that was copied into it and is
+    /// called nowhere else. Only how much is inlined depends on the count.
+    fn became_jumps(&mut self, gone: u32) {
+        debug_assert!(gone <= self.count, "{gone} calls of {} became jumps", self.count);
+        self.count = self.count.saturating_sub(gone);
+    }
 }
 
 /// Which calls are inlined.

@@ -15,7 +15,7 @@ mod peel;
 mod select;
 mod share;
 
-use crate::core::{Body, ExprId, ExprKind, Program};
+use crate::core::{Binding, Body, ExprId, ExprKind, Program};
 use crate::limits::Meter;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
@@ -80,6 +80,28 @@ pub(crate) fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
         body.exprs[expr].for_each_child(|child| pending.push(child));
     }
     Some(cost)
+}
+
+/// Puts the bindings of an expression that is dropped before what stands in its place: what is bound in a part of an
+/// expression may be read after it. All of the expression's parts are evaluated, but for those of bindings.
+fn keep_bindings(body: &mut Body, dropped: ExprId, place: ExprId) {
+    let mut kept = Vec::new();
+    take_bindings(body, dropped, &mut kept);
+    if !kept.is_empty() {
+        let value = body.exprs[place].clone();
+        let value = body.exprs.push(value);
+        body.exprs[place].kind = ExprKind::Block(kept.into(), value);
+    }
+}
+
+/// Takes the bindings out of an expression, in the order of evaluation.
+fn take_bindings(body: &mut Body, expr: ExprId, kept: &mut Vec<Binding>) {
+    if let ExprKind::Block(bindings, _) = &mut body.exprs[expr].kind {
+        kept.extend(std::mem::take(bindings));
+    }
+    let mut children = Vec::new();
+    body.exprs[expr].for_each_child(|child| children.push(child));
+    crate::stack::grown(|| children.into_iter().for_each(|child| take_bindings(body, child, kept)));
 }
 
 fn scalar_cost(op: Op) -> u32 {

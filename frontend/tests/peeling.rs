@@ -57,6 +57,15 @@ fn the_rest_of_the_rounds_tests_nothing() {
         ("[| if i > 0 then (if 1 <= i then a[i] * a[i - 1] else a[k]) else a[0] for i < length a |]", 3, 2),
         ("[| (if i == 0 then a[0] else a[i - 1]) * (if i != 0 then a[i - 1] else a[k]) for i < length a |]", 3, 2),
         ("[| if i == k then a[k] else a[i] * a[i - 1] for i in k .. length a |]", 3, 2),
+        // What is bound in a condition, by the program or since it is computed once, is read in what it chooses.
+        ("[| if i - 1 < 0 then a[0] else a[i] * a[i - 1] for i < length a |]", 3, 2),
+        ("[| if i - 1 >= 0 && a[i - 1] > 0 then a[i] else a[0] for i < length a |]", 4, 2),
+        ("[| if not (let j = i + 1 in j == 1) then a[i] * a[i - 1] else a[0] for i < length a |]", 3, 2),
+        (
+            "[| let x = a[i] in let b = (let y = x * x in i == 0) in if b then x else x * a[i - 1] for i < length a |]",
+            3,
+            2,
+        ),
         // One outcome in all rounds.
         ("[| if i < 0 then a[k] else a[i] for i < length a |]", 2, 1),
         // Nobody knows in which round: a test before the loop, one in each round and one at its end.
@@ -132,6 +141,33 @@ fn rounds_trap_in_their_order() {
     traps_with(text, &[ints(&[1, -4, 8]), Value::Int(5)], "negative");
     traps_with(text, &[ints(&[1, 4, 8]), Value::Int(4)], "index");
     traps_with(text, &[ints(&[]), Value::Int(1)], "index");
+}
+
+#[test]
+fn what_conditions_bind_stays() {
+    // What traps in a condition traps, though the outcome is known and nobody reads what is bound.
+    let text = "def f (a : Array Int) (k : Int) : Array Int =
+        [| if (let y = 12 / a[i] in i == 0) then 1 else a[i - 1] for i < k |]";
+    assert_eq!(count(text, Op::IPush), 2);
+    assert_eq!(run(text, &[ints(&[2, 3, 4]), Value::Int(3)]), Ok(ints(&[1, 2, 3])));
+    traps_with(text, &[ints(&[0, 3, 4]), Value::Int(3)], "zero");
+    traps_with(text, &[ints(&[1, 3, 0]), Value::Int(3)], "zero");
+    // And what is computed in both is there for both.
+    for (condition, elements) in [
+        ("let y = 12 / a[i] in i < 1", [6, 6, 6]),
+        ("let y = 12 / a[i] in not (i >= 1)", [6, 6, 6]),
+        ("(let y = 12 / a[i] in i - 1 < 0) || 12 / a[i] > 3", [6, 4, 6]),
+        ("(let y = 12 / a[i] in i <= 0) && (let z = 12 / a[i] in 1 > i)", [6, 6, 6]),
+        ("(let y = 12 / a[i] in i < 0) || i == 0", [6, 6, 6]),
+    ] {
+        let text = format!(
+            "def f (a : Array Int) (k : Int) : Array Int =
+                [| if {condition} then 12 / a[i] else 12 / a[i] + a[i - 1] for i < k |]"
+        );
+        assert_eq!(count(&text, Op::IPush), 2, "{condition}");
+        assert_eq!(run(&text, &[ints(&[2, 3, 4]), Value::Int(3)]), Ok(ints(&elements)), "{condition}");
+        traps_with(&text, &[ints(&[2, 0, 4]), Value::Int(3)], "zero");
+    }
 }
 
 #[test]

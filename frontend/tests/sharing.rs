@@ -131,3 +131,19 @@ fn what_an_expression_binds_stays_when_its_value_is_known() {
       mean (map (\\x -> (let v = build 3 (\\_ -> 0.25) in x * dot v v)) xs)";
     assert_eq!(run(text, &[reals(&[1.0, 2.0, 3.0])]), Ok(0.375.into()));
 }
+
+#[test]
+fn what_leaves_a_loop_reads_what_its_range_has_computed() {
+    let text = "def f (x : Real) (n : Int) : Array Real =
+      [| if i == 1 then
+           (loop s = x for z in zip_array
+             (let g (k : Int) (h : Real -> Real -> Real) : Real -> Real -> Real =
+                if k <= 0 then h else g2 (k - 1) (loop v : Real -> Real -> Real = h for _ in [| x |] do v)
+              and g2 (k : Int) (h : Real -> Real -> Real) : Real -> Real -> Real =
+                if k <= 0 then h else g (k - 1) h
+              in g ((n + n) % 5) (\\a b -> a * b + 0.25)) [| x |] [| 2.0 |]
+            do s + z)
+         else x for i < (n + n) % 5 |]";
+    assert_eq!(run(text, &[Value::Real(3.0), Value::Int(4)]), Ok(Value::Reals(vec![3.0, 9.25, 3.0])));
+    assert_eq!(run(text, &[Value::Real(3.0), Value::Int(0)]), Ok(Value::Reals(vec![])));
+}

@@ -8,6 +8,7 @@
 //! What a program is made of is noted with its place, so that tests can tell how often each construct was executed.
 
 mod calls;
+mod chains;
 mod data;
 mod forks;
 mod loops;
@@ -90,6 +91,8 @@ struct Types {
     pairs: TypeId,
     rows: TypeId,
     list: TypeId,
+    /// Objects that are linked by their last fields, in three ways.
+    links: TypeId,
     closures: [TypeId; 2],
     /// Types that hold closures: a struct, a variant and an array.
     closure_box: TypeId,
@@ -97,6 +100,7 @@ struct Types {
     handlers: TypeId,
     /// Builders by their elements.
     builders: Vec<(ValueType, TypeId)>,
+    chains: [chains::Kind; 2],
 }
 
 struct Signature {
@@ -210,6 +214,14 @@ fn declare_types(builder: &mut ModuleBuilder) -> Types {
     let variant = builder.intern_type(variant_def(VARIANT.map(|case| case.fields(pair, reals)).to_vec()));
     let list = builder.declare_type(variant_def(vec![]));
     builder.set_type(list, variant_def(vec![vec![], vec![Real, Int, Ref(list)]]));
+    let links = builder.declare_type(variant_def(vec![]));
+    let linked = |mut fields: Vec<ValueType>| {
+        fields.push(Ref(links));
+        fields
+    };
+    let cells = chains::cells_of_links(pair, reals, links).map(linked);
+    builder.set_type(links, variant_def([vec![]].into_iter().chain(cells).collect()));
+    let chains = [list, links].map(|of| chains::Kind::new(builder.intern_type(TypeDef::Chain(of)), of));
     let closures = CLOSURES.map(|(params, results)| {
         builder.intern_type(TypeDef::Closure { params: params.to_vec(), results: results.to_vec() })
     });
@@ -219,7 +231,23 @@ fn declare_types(builder: &mut ModuleBuilder) -> Types {
     let handlers = builder.intern_type(TypeDef::Array(Ref(closures[0])));
     let elements = [Real, Int, Ref(pair), Ref(reals), Ref(closures[0])];
     let builders = elements.map(|element| (element, builder.intern_type(TypeDef::Builder(element)))).to_vec();
-    Types { pair, outer, variant, reals, ints, pairs, rows, list, closures, closure_box, holder, handlers, builders }
+    Types {
+        pair,
+        outer,
+        variant,
+        reals,
+        ints,
+        pairs,
+        rows,
+        list,
+        links,
+        closures,
+        closure_box,
+        holder,
+        handlers,
+        builders,
+        chains,
+    }
 }
 
 /// A case of the variant type.
@@ -291,6 +319,10 @@ fn signatures(types: &Types, style: Style, dice: &mut Dice) -> Vec<Signature> {
     };
     for _ in 0..dice.usize(more) {
         let count = if dice.one_in(10) { dice.usize(50..90) } else { dice.usize(0..6) };
+        // Closures don't hold chains, and tasks don't take them.
+        let chain = types.chains[dice.usize(..2)].ty();
+        let mut any = any.to_vec();
+        any.extend(dice.one_in(3).then_some([chain; 4]).into_iter().flatten());
         let mut params: Vec<ValueType> = (0..count).map(|_| dice.pick(&any)).collect();
         params.push(Int);
         let count = if dice.one_in(10) { dice.usize(8..20) } else { dice.usize(0..4) };

@@ -11,8 +11,11 @@ use dualvm_vm::module::{TypeDef, ValueType};
 /// Longer literals are built piece by piece.
 const PACKED_MAX: usize = 1_000;
 
-/// A builder with room for so many elements traps, and one for less than half as many reaches the limits on memory.
-const BEYOND: i64 = 1 << 48;
+/// The most room that `build` never refuses: while recording, elements may take twice their room, and 2⁴⁸ is refused.
+/// No memory is that large, so it reaches a limit.
+pub(super) const ROOM_MAX: i64 = (1 << 47) - 1;
+// So many elements can be multiplied by what each of them takes.
+const _: () = assert!(ROOM_MAX.checked_mul(u16::MAX as i64).is_some());
 
 /// The instruction that reads what an array holds.
 pub(super) fn load(bank: Bank) -> Op {
@@ -195,30 +198,36 @@ impl Lowerer<'_> {
         Held::Temp(room, ValueType::Int)
     }
 
-    /// How much of an array so many elements take. More than there can be stay as many, so that the trap tells them.
+    /// How much room so many elements take. More than there can be stay as many, so that the trap tells them.
     fn cells(&mut self, place: ExprId, range: Range, count: Held, width: u16) -> Held {
         if width == 1 {
             return count;
         }
         let elements = self.registers.reg(count);
-        let [by, most, beyond] =
-            [width.into(), BEYOND / 2 - 1, BEYOND].map(|value| self.constant(place, Constant::int(value)));
-        let [by_reg, most_reg, beyond_reg] = [by, most, beyond].map(|held| self.registers.reg(held));
+        let by = self.constant(place, Constant::int(width.into()));
+        let by_reg = self.registers.reg(by);
         let cells = self.registers.allocate(ValueType::Int, &mut self.out);
         self.emit_regs(place, Op::IMul, cells, &[elements, by_reg]);
-        // Of an array of at most so wide elements there is the length already.
-        let from_zero = matches!(self.kind(range.from), ExprKind::Int(0));
-        let is_length =
-            from_zero && matches!(self.kind(range.to), ExprKind::Length(array, _) if array.width() >= width);
-        if !is_length {
-            let possible = self.registers.allocate(ValueType::Int, &mut self.out);
+        if self.may_have_no_room(range, width) {
+            let most = self.constant(place, Constant::int(ROOM_MAX));
+            let most_reg = self.registers.reg(most);
+            let beyond = self.registers.allocate(ValueType::Int, &mut self.out);
             self.emit_regs(place, Op::IMin, cells, &[cells, most_reg]);
-            self.emit_regs(place, Op::ILt, possible, &[elements, beyond_reg]);
-            self.emit_regs(place, Op::ISelect, cells, &[possible, cells, elements]);
-            self.registers.free(possible, ValueType::Int);
+            self.emit_regs(place, Op::ILt, beyond, &[most_reg, elements]);
+            self.emit_regs(place, Op::ISelect, cells, &[beyond, elements, cells]);
+            self.registers.free(beyond, ValueType::Int);
+            self.registers.release(most);
         }
-        [by, most, beyond, count].into_iter().for_each(|held| self.registers.release(held));
+        [by, count].into_iter().for_each(|held| self.registers.release(held));
         Held::Temp(cells, ValueType::Int)
+    }
+
+    /// Whether a range may have more elements of a width than any array has room for. Where it ends at the length of an
+    /// array with elements at least as wide, it can't.
+    pub(super) fn may_have_no_room(&self, range: Range, width: u16) -> bool {
+        let from_zero = matches!(self.kind(range.from), ExprKind::Int(0));
+        let is_length = matches!(self.kind(range.to), ExprKind::Length(array, _) if array.width() >= width);
+        width > 1 && !(from_zero && is_length)
     }
 
     /// The index after one that isn't the greatest integer.

@@ -4,6 +4,7 @@
 //! defined before the outermost one.
 
 use super::Lowerer;
+use super::arrays::ROOM_MAX;
 use super::registers::Held;
 use crate::core::{ExprId, ExprKind, Iteration, Layout};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
@@ -126,6 +127,9 @@ impl Lowerer<'_> {
                     self.hoist(expr, Constant::int(1));
                     if array.width() > 1 {
                         self.hoist(expr, Constant::int(array.width().into()));
+                    }
+                    if self.may_have_no_room(collect.range, array.width()) {
+                        self.hoist(expr, Constant::int(ROOM_MAX));
                     }
                 }
                 ExprKind::Length(array, _) if array.width() > 1 => {

@@ -2,24 +2,26 @@
 
 use super::{is_pure_node, scalar_cost};
 use crate::arena::Table;
-use crate::core::{Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
 use crate::limits::Meter;
 
 /// Moves invariant expressions out of a function's loops.
-pub(super) fn hoist(function: &mut Function, lists: &TypeLists, meter: &Meter) {
+pub(super) fn hoist(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
     let levels = Table::filled(0, function.body.vars.len());
-    let mut hoister = Hoister { body: &mut function.body, lists, meter, levels, before: Vec::new() };
+    let mut hoister = Hoister { body: &mut function.body, lists, meter, levels, before: Vec::new(), defined: 0 };
     hoister.expr(function.root);
 }
 
 struct Hoister<'h> {
     body: &'h mut Body,
-    lists: &'h TypeLists,
+    lists: &'h mut TypeLists,
     meter: &'h Meter,
     /// How many loops are around a variable's binding.
     levels: Table<Var, usize>,
     /// What is computed before each of the loops around.
     before: Vec<Vec<Binding>>,
+    /// How many variables were found to be bound so far that stay where they are.
+    defined: usize,
 }
 
 /// What is known of an expression: the loops that it is inside of by its variables, and whether it may be moved.
@@ -51,7 +53,7 @@ impl Hoister<'_> {
                 return Found { level: depth, pure: false, cost: 0 };
             }
             ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_) => {
-                self.repeat(expr, &kind);
+                self.repeat(expr, kind);
                 return Found { level: depth, pure: false, cost: 0 };
             }
             ExprKind::Join(join) => {
@@ -108,6 +110,7 @@ impl Hoister<'_> {
     fn define(&mut self, vars: &[Var]) {
         let depth = self.before.len();
         vars.iter().for_each(|&var| self.levels[var] = depth);
+        self.defined += vars.len();
     }
 
     /// Bindings that don't change move as they are.
@@ -131,14 +134,12 @@ impl Hoister<'_> {
         self.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
     }
 
-    fn repeat(&mut self, expr: ExprId, kind: &ExprKind) {
-        match kind {
+    fn repeat(&mut self, expr: ExprId, mut kind: ExprKind) {
+        let defined = self.defined;
+        evaluated_once(&mut kind).into_iter().for_each(|part| self.visit(*part));
+        let once_binds = self.defined > defined;
+        match &kind {
             ExprKind::Loop(repeat) => {
-                self.visit(repeat.init);
-                if let Iteration::Range(range) = repeat.iteration {
-                    self.visit(range.from);
-                    self.visit(range.to);
-                }
                 self.before.push(Vec::new());
                 self.define(&repeat.vars);
                 match repeat.iteration {
@@ -148,15 +149,12 @@ impl Hoister<'_> {
                 self.visit(repeat.body);
             }
             ExprKind::Collect(_, collect) => {
-                self.visit(collect.range.from);
-                self.visit(collect.range.to);
                 collect.first.into_iter().for_each(|first| self.visit(first));
                 self.before.push(Vec::new());
                 self.define(&[collect.range.index]);
                 self.visit(collect.body);
             }
             ExprKind::Repeat(repeat) => {
-                self.visit(repeat.init);
                 self.before.push(Vec::new());
                 self.define(&repeat.params);
                 self.visit(repeat.body);
@@ -167,8 +165,42 @@ impl Hoister<'_> {
         if before.is_empty() {
             return;
         }
-        let Expr { kind, types, span } = self.body.exprs[expr].clone();
+        let Expr { types, span, .. } = self.body.exprs[expr];
+        let mut bindings = Vec::new();
+        if once_binds {
+            // What has left the loop may read what is bound there.
+            evaluated_once(&mut kind).into_iter().for_each(|part| *part = self.named(*part, &mut bindings));
+        }
+        bindings.extend(before);
         let repeat = self.body.exprs.push(Expr { kind, types, span });
-        self.body.exprs[expr].kind = ExprKind::Block(before.into(), repeat);
+        self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), repeat);
+    }
+
+    /// An expression of the variables that an expression's values are bound to, and of those that are atoms.
+    fn named(&mut self, part: ExprId, bindings: &mut Vec<Binding>) -> ExprId {
+        let Expr { types, span, .. } = self.body.exprs[part];
+        let mut atoms: Vec<Atom> = Vec::new();
+        self.body.name_values(part, self.lists, bindings, &mut atoms);
+        while self.levels.len() < self.body.vars.len() {
+            self.levels.push(self.before.len());
+        }
+        let parts: Box<[ExprId]> = atoms.into_iter().map(|atom| self.body.atom(atom, span, self.lists)).collect();
+        match parts[..] {
+            [only] => only,
+            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(parts), types, span }),
+        }
+    }
+}
+
+/// The parts of a loop that are evaluated once, before the first iteration, in their order.
+fn evaluated_once(kind: &mut ExprKind) -> Vec<&mut ExprId> {
+    match kind {
+        ExprKind::Loop(repeat) => match &mut repeat.iteration {
+            Iteration::While(_) => vec![&mut repeat.init],
+            Iteration::Range(range) => vec![&mut repeat.init, &mut range.from, &mut range.to],
+        },
+        ExprKind::Collect(_, collect) => vec![&mut collect.range.from, &mut collect.range.to],
+        ExprKind::Repeat(repeat) => vec![&mut repeat.init],
+        _ => unreachable!("only loops repeat"),
     }
 }

@@ -6,10 +6,10 @@
 //! stays the same.
 //!
 //! A test compares the index, or the one next to it, with where the range begins: `i > 0`, `i - 1 < 0`, `i != from`.
-//! So its outcome is known in the first round, and in all others, unless something is bound in the condition. A test
-//! with one outcome in all rounds vanishes without a copy.
+//! So its outcome is known in the first round, and in all others. A test with one outcome in all rounds vanishes
+//! without a copy. What is bound in a test is bound where it was, because what the test chooses may read it.
 
-use super::copies;
+use super::{copies, keep_bindings};
 use crate::arena::Table;
 use crate::core::{Atom, Body, Comparison, Expr, ExprId, ExprKind, Function, Iteration, Loop, Range, TypeLists, Var};
 use crate::limits::{Count, Meter};
@@ -107,7 +107,7 @@ impl Outcomes {
                 ExprKind::Compare(comparison, pair) => rounds.compare(*comparison, *pair).unwrap_or_default(),
                 ExprKind::Var(var) => rounds.values.get(var).map(of).unwrap_or_default(),
                 ExprKind::Not(operand) => of(operand).map(|outcome| outcome.map(|holds| !holds)),
-                ExprKind::Block(bindings, value) if bindings.is_empty() => of(value),
+                ExprKind::Block(_, value) => of(value),
                 ExprKind::And([first, second]) => chosen(of(first), of(second), [Some(false); 2]),
                 ExprKind::Or([first, second]) => chosen(of(first), [Some(true); 2], of(second)),
                 ExprKind::If([cond, then, other]) => chosen(of(cond), of(then), of(other)),
@@ -166,6 +166,17 @@ impl Rounds<'_> {
         Some([Some(holds(first.cmp(&bound))), later])
     }
 
+    /// Where an expression's value is computed: past bindings, and what a variable of the body is bound to.
+    fn evaluated(&self, mut expr: ExprId) -> ExprId {
+        loop {
+            expr = match &self.body.exprs[expr].kind {
+                ExprKind::Block(_, value) => *value,
+                ExprKind::Var(var) if let Some(&value) = self.values.get(var) => value,
+                _ => return expr,
+            };
+        }
+    }
+
     /// What an expression adds to the index: at most 1, so that it can't overflow where there is a round.
     fn shift(&self, expr: ExprId) -> Option<i64> {
         let is_index = |expr: ExprId| matches!(self.body.exprs[expr].kind, ExprKind::Var(var) if var == self.index);
@@ -173,13 +184,8 @@ impl Rounds<'_> {
             ExprKind::Int(value) => Some(value),
             _ => None,
         };
-        match &self.body.exprs[expr].kind {
-            ExprKind::Var(var) if *var == self.index => Some(0),
-            ExprKind::Var(var) => {
-                let value = *self.values.get(var)?;
-                let is_sum = matches!(self.body.exprs[value].kind, ExprKind::Scalar(..));
-                if is_sum { self.shift(value) } else { None }
-            }
+        match &self.body.exprs[self.evaluated(expr)].kind {
+            ExprKind::Var(var) => (*var == self.index).then_some(0),
             ExprKind::Scalar(Op::IAdd, args) if is_index(args[0]) => constant(args[1]).filter(|&shift| shift <= 1),
             ExprKind::Scalar(Op::IAdd, args) if is_index(args[1]) => constant(args[0]).filter(|&shift| shift <= 1),
             ExprKind::Scalar(Op::ISub, args) if is_index(args[0]) => {
@@ -264,34 +270,35 @@ impl Peeler<'_> {
         *copies.last().expect("an expression has nodes")
     }
 
-    /// Puts what is known of the conditions into a copy of the body, and drops what is not evaluated.
+    /// Puts what is known of the conditions into a copy of the body, and drops what is not evaluated. What conditions
+    /// bind stays.
     fn decide(&mut self, copies: &[ExprId], side: impl Fn(Outcome) -> Option<bool>) {
         for (node, &copy) in self.nodes.iter().zip(copies) {
-            let of = |old: ExprId| self.outcomes.known.get(&old).and_then(|&outcome| side(outcome));
-            let value = of(*node);
             // Conditions are told by the nodes that they were copied from.
-            let cond = match self.body.exprs[*node].kind {
+            let of = |old: ExprId| self.outcomes.known.get(&old).and_then(|&outcome| side(outcome));
+            let choice = match self.body.exprs[*node].kind {
                 ExprKind::If([cond, ..]) | ExprKind::And([cond, _]) | ExprKind::Or([cond, _]) => of(cond),
                 _ => None,
             };
-            let kind = &mut self.body.exprs[copy].kind;
-            if let (Some(holds), true) = (value, !matches!(kind, ExprKind::If(_))) {
-                *kind = ExprKind::Int(holds.into());
-                continue;
-            }
-            let Some(holds) = cond else { continue };
-            let chosen = match *kind {
-                ExprKind::If([_, then, other]) => {
-                    if holds {
-                        then
-                    } else {
-                        other
-                    }
+            let Expr { ref kind, types, span } = self.body.exprs[copy];
+            let outcome = |holds: bool| Expr { kind: ExprKind::Int(holds.into()), types, span };
+            let (dropped, value) = match (kind, choice, of(*node)) {
+                (&ExprKind::If([cond, then, _]), Some(true), _) => (cond, then),
+                (&ExprKind::If([cond, _, other]), Some(false), _) => (cond, other),
+                (&ExprKind::And([cond, second]), Some(true), _) => (cond, second),
+                (&ExprKind::Or([cond, second]), Some(false), _) => (cond, second),
+                (&ExprKind::And([cond, _]) | &ExprKind::Or([cond, _]), Some(holds), _) => {
+                    (cond, self.body.exprs.push(outcome(holds)))
                 }
-                ExprKind::And([_, second]) | ExprKind::Or([_, second]) => second,
+                (ExprKind::Compare(..) | ExprKind::Var(_) | ExprKind::Not(_), _, Some(holds)) => {
+                    let known = self.body.exprs.push(outcome(holds));
+                    let condition = self.body.exprs[copy].clone();
+                    (self.body.exprs.push(condition), known)
+                }
                 _ => continue,
             };
-            *kind = ExprKind::Block(Box::default(), chosen);
+            self.body.exprs[copy].kind = ExprKind::Block(Box::default(), value);
+            keep_bindings(self.body, dropped, copy);
         }
     }
 }

@@ -12,7 +12,7 @@
 //! Across control flow, a real that is kept gets a slot and a record of its own: cheap operations on reals don't leave
 //! their straight line.
 
-use super::scalar_cost;
+use super::{keep_bindings, scalar_cost};
 use crate::arena::Table;
 use crate::core::{
     Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Switch, TypeList,
@@ -256,7 +256,7 @@ impl Sharer<'_> {
                     // A variable or a constant.
                     self.body.exprs[expr].kind = self.body.exprs[known].kind.clone();
                     let number = self.expr_here(expr);
-                    self.keep_bindings(dropped, expr);
+                    keep_bindings(self.body, dropped, expr);
                     return number;
                 }
                 Some(Operation::Payload(*field, object))
@@ -308,30 +308,7 @@ impl Sharer<'_> {
         };
         let dropped = std::mem::replace(&mut self.body.exprs[expr], value);
         let dropped = self.body.exprs.push(dropped);
-        self.keep_bindings(dropped, expr);
-    }
-
-    /// Puts the bindings of an expression that is dropped before what stands in its place: what is bound in a part of
-    /// an expression may be read after it.
-    fn keep_bindings(&mut self, dropped: ExprId, expr: ExprId) {
-        let mut kept = Vec::new();
-        self.take_bindings(dropped, &mut kept);
-        if !kept.is_empty() {
-            let value = self.body.exprs[expr].clone();
-            let value = self.body.exprs.push(value);
-            self.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
-        }
-    }
-
-    /// Takes the bindings out of an expression that has a number which others have, in the order of evaluation. So it
-    /// is made of operations, of atoms, and of blocks.
-    fn take_bindings(&mut self, expr: ExprId, kept: &mut Vec<Binding>) {
-        if let ExprKind::Block(bindings, _) = &mut self.body.exprs[expr].kind {
-            kept.extend(std::mem::take(bindings));
-        }
-        let mut children = Vec::new();
-        self.body.exprs[expr].for_each_child(|child| children.push(child));
-        crate::stack::grown(|| children.into_iter().for_each(|child| self.take_bindings(child, kept)));
+        keep_bindings(self.body, dropped, expr);
     }
 
     /// The variables that hold an available value.

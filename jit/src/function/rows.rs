@@ -11,8 +11,10 @@ use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::ARRAY_HEADER;
 use dualvm_vm::native::{Inst, IntReg, RefReg};
 
-/// So many elements no array has: what is taken down to this is outside of each, and a product with a width can't wrap.
-const BEYOND: i64 = 1 << 40;
+/// Rows whose index is at least this are outside of every array: the heap makes no object of so many words. An index is
+/// taken down to it, unsigned, so that where the row would end can be computed without wrapping: a row has fewer than
+/// 2¹⁶ elements.
+const INDEX_OUTSIDE: i64 = 1 << 46;
 
 /// A place in a row.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +52,8 @@ impl Function<'_, '_> {
             Some((first, by)) => (self.emit.b.ins().imul_imm_s(first, width), by * width),
             None => {
                 let (index, len) = (self.int(index.0), self.len(array.0));
-                let beyond = self.emit.int(BEYOND);
-                let low = self.emit.b.ins().umin(index, beyond);
+                let outside = self.emit.int(INDEX_OUTSIDE);
+                let low = self.emit.b.ins().umin(index, outside);
                 let from = self.emit.b.ins().imul_imm_s(low, width);
                 let end = self.emit.b.ins().iadd_imm_s(from, width);
                 let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, end, len);

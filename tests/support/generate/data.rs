@@ -8,7 +8,7 @@ use dualvm_vm::module::ValueType;
 impl Writer<'_> {
     /// A statement about objects; says whether control reaches its end.
     pub(super) fn objects(&mut self, depth: u32) -> bool {
-        match self.dice.u32(..12) {
+        match self.dice.u32(..15) {
             0 | 1 => self.load_from_struct(),
             2 => self.load_from_variant(),
             3 | 4 if depth < 3 => return self.match_variant(depth),
@@ -17,9 +17,11 @@ impl Writer<'_> {
             8 if depth < 3 => self.build_list(),
             9 if depth < 3 => self.walk_list(),
             10 => self.rows(),
+            11..14 => self.chains(depth),
             _ => {
                 let types = self.types;
-                let ids = [types.outer, types.variant, types.list, types.rows, types.handlers, types.holder];
+                let ids =
+                    [types.outer, types.variant, types.list, types.links, types.rows, types.handlers, types.holder];
                 let id = self.dice.pick(&ids);
                 self.make(ValueType::Ref(id));
             }
@@ -125,7 +127,7 @@ impl Writer<'_> {
     }
 
     /// Goes along a list: a loop whose end depends on data.
-    fn walk_list(&mut self) {
+    pub(super) fn walk_list(&mut self) {
         use ValueType::{Int, Real, Ref};
         let ty = Ref(self.types.list);
         let list: Reg = self.out.new_ref(self.types.list).into();

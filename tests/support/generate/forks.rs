@@ -79,7 +79,12 @@ impl Writer<'_> {
 
     fn task(&mut self, recent: &[Reg], counter: Reg) -> Call {
         let signatures = self.signatures;
-        let func = self.dice.usize(..signatures.len());
+        let chains = self.types.chains;
+        let takes_chains = |signature: &Signature| {
+            signature.params.iter().chain(&signature.results).any(|&ty| chains.iter().any(|kind| kind.ty() == ty))
+        };
+        let able: Vec<usize> = (0..signatures.len()).filter(|&func| !takes_chains(&signatures[func])).collect();
+        let func = self.dice.pick(&able);
         let params = &signatures[func].params;
         let mut args = Vec::new();
         for &ty in &params[..params.len() - 1] {

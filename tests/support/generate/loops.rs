@@ -1,5 +1,6 @@
 //! Loops: of several blocks, and of one block as the frontend makes them.
 
+use super::chains::Kind;
 use super::{Style, Writer};
 use dualvm_vm::builder::IntReg;
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
@@ -36,6 +37,8 @@ struct Loop {
     sources: Vec<Source>,
     /// A builder with its elements.
     builder: Option<(Reg, ValueType)>,
+    /// A chain that every round appends to.
+    chain: Option<(Reg, Kind)>,
     rounds_are_few: bool,
     /// Integer constants that were made before the loop.
     constants: Vec<(i64, IntReg)>,
@@ -97,6 +100,10 @@ impl Writer<'_> {
             self.out.emit(Op::Build, &[Operand::Def(reg), Operand::Use(capacity.into())]);
             (reg, element)
         });
+        let chain = self.one_in(5).then(|| {
+            let kind = self.dice.pick(&types.chains);
+            (self.own_chain(kind), kind)
+        });
         // As the frontend does; else each round makes them again.
         let hoisted: &[i64] = if self.one_in(4) { &[] } else { &[0, 1, 2, 3, 0xff] };
         let constants = hoisted.iter().map(|&n| (n, self.out.int_const(n))).collect();
@@ -123,7 +130,7 @@ impl Writer<'_> {
         self.protected.insert(index.into());
         self.assigned.insert(index.into());
         let rounds_are_few = matches!(end, End::Constant(..4)) && depth == 0;
-        let this = Loop { index, sources, builder, rounds_are_few, constants };
+        let this = Loop { index, sources, builder, chain, rounds_are_few, constants };
         let size = if long { self.dice.usize(2..8) } else { self.dice.usize(1..14) };
         for _ in 0..self.granted(size) {
             self.in_loop(&this);
@@ -133,6 +140,10 @@ impl Writer<'_> {
             let push = [Op::Push, Op::IPush, Op::PPush][element.bank() as usize];
             self.note("builder in a loop");
             self.out.emit(push, &[Operand::Use(reg), Operand::Use(value)]);
+        }
+        if let Some((chain, kind)) = this.chain {
+            self.note("chain in a loop of one block");
+            self.push_to_chain(kind, chain, chain);
         }
         self.foot(&this, end, limit, step, cond);
         self.out.branch(cond, head, exit);
@@ -155,6 +166,9 @@ impl Writer<'_> {
             let dst = self.to(Ref(array));
             self.out.emit(Op::Finish, &[Operand::Def(dst), Operand::Use(reg)]);
             self.wrote(dst);
+        }
+        if let Some((chain, kind)) = this.chain {
+            self.end_of_chain(kind, chain);
         }
     }
 
@@ -223,8 +237,10 @@ impl Writer<'_> {
             74..82 => self.selection(),
             82..88 => {
                 self.note("object made in a loop");
-                let id = self.dice.pick(&[self.types.pair, self.types.outer, self.types.reals, self.types.list]);
-                self.make(ValueType::Ref(id));
+                let types = self.types;
+                let ids = [types.pair, types.outer, types.reals, types.list].map(ValueType::Ref);
+                let ty = if self.one_in(8) { self.dice.pick(&types.chains).ty() } else { self.dice.pick(&ids) };
+                self.make(ty);
             }
             88..92 => {
                 self.make(ValueType::Real);

@@ -16,7 +16,11 @@ impl Writer<'_> {
 
     /// A statement that stays in its block.
     pub(super) fn straight(&mut self) {
-        match self.dice.u32(..100) {
+        match self.dice.u32(..102) {
+            100.. => {
+                let kind = self.dice.pick(&self.types.chains);
+                self.push_to_any_chain(kind);
+            }
             0..60 => self.scalar(),
             60..80 => self.mov(),
             80..85 => self.swap(),

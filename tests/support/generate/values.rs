@@ -1,5 +1,6 @@
 //! Registers of a function that is being written, and values to put in them.
 
+use super::chains::cells_of_links;
 use super::{CLOSURES, VARIANT, Writer, number};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{TypeId, ValueType};
@@ -89,6 +90,15 @@ impl Writer<'_> {
                 let (tag, fields): (u16, &[ValueType]) = if self.one_in(2) { (0, &[]) } else { (1, &[Real, Int, ty]) };
                 self.object(id, Op::VariantNew, Some(Operand::Tag(tag)), fields)
             }
+            Ref(id) if id == types.links => {
+                let tag = if self.one_in(2) { 0 } else { self.dice.usize(1..4) };
+                let mut fields = Vec::new();
+                if tag > 0 {
+                    fields.extend(cells_of_links(types.pair, types.reals, id)[tag - 1].iter().copied().chain([ty]));
+                }
+                self.object(id, Op::VariantNew, Some(Operand::Tag(tag as u16)), &fields)
+            }
+            _ if let Some(&kind) = types.chains.iter().find(|kind| kind.ty() == ty) => self.make_chain(kind),
             Ref(id) if id == types.closure_box => {
                 self.object(id, Op::StructNew, None, &[Int, Ref(types.closures[0]), Real])
             }

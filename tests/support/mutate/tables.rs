@@ -55,7 +55,7 @@ impl Mutator<'_> {
     }
 
     fn type_def(&mut self) -> TypeDef {
-        match self.dice.u8(..5) {
+        match self.dice.u8(..6) {
             0 => TypeDef::Struct(self.value_types()),
             1 => TypeDef::Variant(
                 (0..self.dice.usize(..4))
@@ -64,6 +64,7 @@ impl Mutator<'_> {
             ),
             2 => TypeDef::Array(self.value_type()),
             3 => TypeDef::Builder(self.value_type()),
+            4 => TypeDef::Chain(self.type_id()),
             _ => TypeDef::Closure { params: self.value_types(), results: self.value_types() },
         }
     }
@@ -75,7 +76,7 @@ pub(super) fn type_changed(this: &mut Mutator<'_>) -> Option<()> {
         return None;
     }
     let which = this.dice.usize(..this.def.types.len());
-    let (part, whole) = (this.value_type(), this.type_def());
+    let (part, id, whole) = (this.value_type(), this.type_id(), this.type_def());
     let replace = this.dice.one_in(4);
     let name = this.name();
     let change = |dice: &mut Dice, list: &mut Vec<ValueType>| match dice.u8(..4) {
@@ -95,6 +96,7 @@ pub(super) fn type_changed(this: &mut Mutator<'_>) -> Option<()> {
             change(this.dice, results);
         }
         TypeDef::Array(element) | TypeDef::Builder(element) => *element = part,
+        TypeDef::Chain(of) => *of = id,
         TypeDef::Variant(variants) => match this.dice.u8(..4) {
             0 => drop(variants.pop()),
             1 => variants.push(VariantDef { name, fields: vec![part] }),

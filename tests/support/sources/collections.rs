@@ -160,7 +160,12 @@ impl Writer {
             true => format!("{index} {comparison} {bound}"),
             false => format!("{bound} {comparison} {index}"),
         };
-        match self.dice.u8(..5) {
+        match self.dice.u8(..7) {
+            5 => format!("(let {} = {} in {test})", self.fresh(), self.expr(&Real, 1)),
+            6 => {
+                let shifted = self.fresh();
+                format!("(let {shifted} = {index} in {shifted} {comparison} {bound})")
+            }
             0 => format!("({test} && {})", self.expr(&Bool, 1)),
             1 => format!("({test} || {})", self.expr(&Bool, 1)),
             2 => format!("not ({test})"),

@@ -8,7 +8,8 @@
 //! What is written to a cell is younger than the cell. That needs no care: all references of what moves are followed,
 //! and a chain stays in the task that has begun it, so that its cells are above the task's floor.
 
-use super::object::{Fields, OBJECT_HEADER, OWNER, Ref, object_header};
+use super::object::{Fields, LARGE_WORDS, OBJECT_HEADER, OWNER, Ref, object_header};
+use crate::bytecode::verify::limits::FIELDS_MAX;
 
 /// Words of a chain's object.
 pub const CHAIN_WORDS: usize = OBJECT_HEADER + 3;
@@ -18,6 +19,10 @@ pub const CHAIN_OPEN: usize = OBJECT_HEADER;
 pub const CHAIN_FIRST: usize = OBJECT_HEADER + 1;
 /// Index of the last cell; null if the chain is finished.
 pub const CHAIN_LAST: usize = OBJECT_HEADER + 2;
+
+// A cell and a chain that are allocated at once are two small objects, which can move apart: an object with memory of
+// its own would be followed by one that nobody finds. No field takes more than two words.
+const _: () = assert!(OBJECT_HEADER + 2 * FIELDS_MAX + CHAIN_WORDS <= LARGE_WORDS);
 
 /// Word 0 of a chain's object.
 pub fn chain_header() -> u64 {
@@ -118,4 +123,187 @@ pub(crate) unsafe fn finish(chain: Ref, tail: Ref) -> Ref {
 unsafe fn open_field(chain: Ref) -> *mut Ref {
     // SAFETY: promised by the caller.
     unsafe { (*chain.add(CHAIN_LAST).cast::<Ref>()).byte_add(*chain.add(CHAIN_OPEN) as usize).cast() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Heap, Roots, fields_of};
+    use super::*;
+    use crate::memory::pool::SlabPool;
+    use std::sync::Arc;
+
+    /// A cell of a number and the next cell.
+    const CELL: Fields = Fields { reals: 0, ints: 1, refs: 1 };
+    const NULL: Ref = std::ptr::null_mut();
+
+    fn heap() -> Heap {
+        Heap::new(Arc::new(SlabPool::default()))
+    }
+
+    /// Allocates without an evacuation, as native code and the interpreter do as long as there is room.
+    fn cell(heap: &mut Heap, fields: Fields, words: usize) -> Ref {
+        heap.allocate(object_header(fields, 1), words, 0, Roots::none()).expect("there is room")
+    }
+
+    /// Appends a number to a chain.
+    fn push_number(heap: &mut Heap, chain: Ref, number: u64) -> Ref {
+        // SAFETY: it is a chain of this heap, and `words_to_push` says how much a cell needs.
+        unsafe {
+            assert!(!is_finished(chain));
+            let cell = cell(heap, CELL, words_to_push(chain, CELL.size()));
+            *cell.add(CELL.int_at(0)) = number;
+            push(chain, cell, CELL.size())
+        }
+    }
+
+    /// The numbers of cells up to a null reference.
+    fn numbers(mut cell: Ref) -> Vec<u64> {
+        let mut found = Vec::new();
+        while !cell.is_null() {
+            // SAFETY: it is a cell that is finished.
+            unsafe {
+                found.push(*cell.add(CELL.int_at(0)));
+                cell = *cell.add(CELL.ref_at(0)).cast();
+            }
+        }
+        found
+    }
+
+    fn evacuate(heap: &mut Heap, frames: &mut [Ref]) {
+        heap.evacuate(Roots { frames, kept: None }).expect("there is room");
+    }
+
+    /// Words that objects take in the heap's last slab.
+    fn used(heap: &Heap) -> usize {
+        let slab = heap.slabs.last().expect("there are objects");
+        (heap.top.addr() - slab.objects().addr()) / 8
+    }
+
+    #[test]
+    fn cells_follow_each_other_in_the_order_of_pushes() {
+        let mut heap = heap();
+        let mut chain = NULL;
+        for number in 0..20 {
+            let before = chain;
+            chain = push_number(&mut heap, chain, number);
+            assert!(before.is_null() || before == chain);
+        }
+        // SAFETY: it is a chain.
+        let list = unsafe { finish(chain, NULL) };
+        assert_eq!(numbers(list), (0..20).collect::<Vec<_>>());
+        // SAFETY: it is a chain.
+        assert!(unsafe { is_finished(chain) });
+        let other = push_number(&mut heap, NULL, 20);
+        // SAFETY: it is a chain that is not finished.
+        assert_eq!(numbers(unsafe { finish(other, list) })[..3], [20, 0, 1]);
+    }
+
+    #[test]
+    fn an_empty_chain_is_its_tail() {
+        let mut heap = heap();
+        // SAFETY: the null reference is the empty chain.
+        unsafe {
+            assert!(!is_finished(NULL));
+            assert_eq!(finish(NULL, NULL), NULL);
+            let tail = finish(push_number(&mut heap, NULL, 7), NULL);
+            assert_eq!(finish(NULL, tail), tail);
+        }
+    }
+
+    #[test]
+    fn chains_move_between_pushes() {
+        let mut heap = heap();
+        // The chain by two names, a cell in the middle, and another chain, which nobody finishes.
+        let mut frames = [NULL; 4];
+        for number in 0..if cfg!(miri) { 12 } else { 300 } {
+            frames[0] = push_number(&mut heap, frames[0], number);
+            frames[1] = frames[0];
+            if number % 5 == 1 {
+                frames[3] = push_number(&mut heap, frames[3], number);
+            }
+            if number == 4 {
+                // SAFETY: the chain has cells.
+                frames[2] = unsafe { *frames[0].add(CHAIN_LAST).cast::<Ref>() };
+            }
+            push_number(&mut heap, NULL, 1_000);
+            if number % 3 == 0 {
+                evacuate(&mut heap, &mut frames);
+                assert_eq!(frames[0], frames[1]);
+            }
+        }
+        // SAFETY: it is a chain that is not finished.
+        let list = unsafe { finish(frames[1], NULL) };
+        let expected: Vec<u64> = (0..if cfg!(miri) { 12 } else { 300 }).collect();
+        assert_eq!(numbers(list), expected);
+        assert_eq!(numbers(frames[2]), expected[4..]);
+        // What is finished can be moved, too.
+        let mut frames = [list, frames[0]];
+        evacuate(&mut heap, &mut frames);
+        assert_eq!(numbers(frames[0]), expected);
+        // SAFETY: it is a chain.
+        assert!(unsafe { is_finished(frames[1]) });
+    }
+
+    #[test]
+    fn a_finished_chain_keeps_nothing_alive() {
+        let mut heap = heap();
+        let chain = (0..50).fold(NULL, |chain, number| push_number(&mut heap, chain, number));
+        let mut frames = [chain];
+        evacuate(&mut heap, &mut frames);
+        assert_eq!(used(&heap), 50 * CELL.size() + CHAIN_WORDS);
+        // SAFETY: it is a chain that is not finished.
+        unsafe { finish(frames[0], NULL) };
+        evacuate(&mut heap, &mut frames);
+        assert_eq!(used(&heap), CHAIN_WORDS);
+    }
+
+    #[test]
+    fn open_fields_are_where_their_cells_have_them() {
+        let mut heap = heap();
+        // Cells of several sizes, the largest of which an object can be: references first, then the open one.
+        let sizes = [(0, 0, 1), (3, 1, 1), (0, 0, 2), (254, 0, 1), (0, 254, 1), (1, 0, 254)];
+        let fields = sizes.map(|(reals, ints, refs)| Fields { reals, ints, refs });
+        let mut frames = [NULL];
+        for fields in fields {
+            // SAFETY: it is a chain of this heap; the cell's references are null but for the open one.
+            unsafe {
+                let words = words_to_push(frames[0], fields.size());
+                let cell = cell(&mut heap, fields, words);
+                (OBJECT_HEADER..fields.size() - 1).for_each(|at| *cell.add(at) = 0);
+                frames[0] = push(frames[0], cell, fields.size());
+            }
+            evacuate(&mut heap, &mut frames);
+        }
+        // SAFETY: it is a chain that is not finished.
+        let mut at = unsafe { finish(frames[0], NULL) };
+        for fields in fields {
+            // SAFETY: it is a cell with these fields.
+            unsafe {
+                assert_eq!(fields_of(*at), fields);
+                at = *at.add(fields.ref_at(fields.refs - 1)).cast();
+            }
+        }
+        assert!(at.is_null());
+    }
+
+    #[test]
+    fn a_task_appends_to_its_own_chain_only() {
+        let mut heap = heap();
+        let outer = push_number(&mut heap, NULL, 1);
+        let floor = heap.raise_floor();
+        let mut frames = [outer, push_number(&mut heap, NULL, 2)];
+        evacuate(&mut heap, &mut frames);
+        assert_eq!(frames[0], outer);
+        frames[1] = push_number(&mut heap, frames[1], 3);
+        evacuate(&mut heap, &mut frames);
+        // SAFETY: it is a chain that is not finished.
+        frames[1] = unsafe { finish(frames[1], NULL) };
+        heap.restore_floor(floor);
+        // The task's list is a part of what it was called for.
+        frames[0] = push_number(&mut heap, frames[0], 4);
+        // SAFETY: it is a chain that is not finished.
+        frames[0] = unsafe { finish(frames[0], frames[1]) };
+        evacuate(&mut heap, &mut frames);
+        assert_eq!(numbers(frames[0]), [1, 4, 2, 3]);
+    }
 }
