@@ -61,7 +61,7 @@ pub enum TrapKind {
         /// The tag of the object.
         found: u16,
     },
-    /// Forward derivatives were nested more than [`DEPTH_MAX`](crate::native::DEPTH_MAX) deep.
+    /// Forward derivatives were nested more than [`DEPTH_MAX`] deep.
     OrderTooHigh,
     /// A function has too many registers, or too long a piece of arithmetic, to be differentiated so many times.
     TooLargeToDerive {

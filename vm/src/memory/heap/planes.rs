@@ -282,6 +282,9 @@ mod tests {
     }
 
     /// A builder for depth 2 with room for `capacity` elements, to which `elements` were pushed.
+    ///
+    /// # Safety
+    /// There is room for them.
     unsafe fn pushed(heap: &mut Heap, capacity: i64, elements: &[[f64; 4]]) -> Ref {
         // SAFETY: there is room for the elements.
         unsafe {
@@ -298,6 +301,9 @@ mod tests {
     }
 
     /// The components of the elements of the array that a builder becomes, its planes, and its size.
+    ///
+    /// # Safety
+    /// It is a builder for depth 2, which nobody else uses.
     unsafe fn array_of(builder: Ref) -> (Vec<[f64; 4]>, u32, usize) {
         // SAFETY: it is a builder, then an array.
         unsafe {
