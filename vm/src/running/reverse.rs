@@ -142,10 +142,10 @@ impl Worker {
                     let (from, to) = ((n << outer.depth()) + part, (n << depth) + part);
                     *base.reals.add(to) = *args.reals.add(from);
                     *base.words.add(to) = Word::from(slot.element(part));
-                    if outer.is_recording() && !(*args.words.add(from)).is_constant() {
-                        self.exec.tape.mark_outer();
-                    }
                 }
+            }
+            if outer.is_recording() {
+                self.mark_given(site, args);
             }
             let ints = site.captures.ints + site.args.ints;
             base.ints.copy_from_nonoverlapping(args.ints, ints);
@@ -174,6 +174,22 @@ impl Worker {
             let root = self.exec.tape.root();
             sweep.run(root, &seeds, &*self.exec.program, account, None)?;
             Ok(sweep)
+        }
+    }
+
+    /// Marks the level outside if anything that the operator is given is active there. What captured objects hold isn't
+    /// asked: the function marks what it reads of it.
+    ///
+    /// # Safety
+    /// As what calls it; the code around the operator records.
+    unsafe fn mark_given(&mut self, site: &OperatorSite, args: Registers) {
+        // SAFETY: promised by the caller.
+        let active = unsafe {
+            (0..site.uses_count.reals).any(|n| !(*args.words.add(n)).is_constant())
+                || (site.captures.refs..site.uses_count.refs).any(|n| !heap::owner_of(*args.refs.add(n)).is_nobody())
+        };
+        if active {
+            self.exec.tape.mark_outer();
         }
     }
 
