@@ -72,3 +72,47 @@ fn operators_work_on_all_kinds_of_data() {
 fn what_is_detached_is_constant() {
     assert!(check("detached.dual", 2) > 8);
 }
+
+/// Asserts that a call ends with this trap on all engines, soon.
+#[track_caller]
+fn assert_trap(source: &str, kind: &TrapKind) {
+    let def = dualvm_frontend::compile("orders.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = Engines::all().load(&def, 3).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    match loaded.run("main", &[], Mode::Call, &Limits::default()).unwrap_or_else(|error| panic!("{error}")) {
+        Outcome::Trap(trap) => assert_eq!(&trap.kind, kind),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn more_than_eight_derivatives_are_a_trap() {
+    let nested = |order: usize| {
+        let mut source = "def d0 (x : Real) : Real = x ^ 9\n".to_owned();
+        for n in 1..=order {
+            source += &format!("def d{n} (x : Real) : Real = derivative d{} x\n", n - 1);
+        }
+        source + &format!("def main = d{order} 2.0 == 725760.0\n")
+    };
+    // 9! · 2 for the eighth.
+    let def = dualvm_frontend::compile("orders.dual", &nested(8)).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = Engines::all().load(&def, 4).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let found = loaded.run("main", &[], Mode::Call, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(matches!(found, Outcome::Done { value: Value::Bool(true), .. }), "{found:?}");
+    assert_trap(&nested(9), &TrapKind::OrderTooHigh);
+}
+
+#[test]
+fn code_that_would_grow_without_bound_is_a_trap() {
+    // 200 products in a row, 3^8 times as many.
+    let mut source = "def f (x : Real) : Real =\n  let y0 = x in\n".to_owned();
+    for n in 1..200 {
+        source += &format!("  let y{n} = sin (y{} * x) * y{} in\n", n - 1, n - 1);
+    }
+    source += "  y199\n";
+    for n in 1..=8 {
+        let inner = if n == 1 { "f".to_owned() } else { format!("d{}", n - 1) };
+        source += &format!("def d{n} (x : Real) : Real = derivative {inner} x\n");
+    }
+    source += "def main = d8 0.5 == 0.0\n";
+    assert_trap(&source, &TrapKind::TooLargeToDerive { order: 8 });
+}

@@ -23,6 +23,9 @@ const NOWHERE: u16 = u16::MAX;
 pub(crate) struct Assembler<'a> {
     graph: &'a Graph,
     registers: Vec<u16>,
+    /// Registers that nothing needs any more.
+    free_reals: Vec<u16>,
+    free_ints: Vec<u16>,
     /// How many registers there are of each bank.
     pub(crate) reals: usize,
     pub(crate) ints: usize,
@@ -31,12 +34,19 @@ pub(crate) struct Assembler<'a> {
 impl<'a> Assembler<'a> {
     /// A frame whose first registers are the caller's.
     pub(crate) fn new(graph: &'a Graph, reals: usize, ints: usize) -> Self {
-        Assembler { graph, registers: vec![NOWHERE; graph.len()], reals, ints }
+        let registers = vec![NOWHERE; graph.len()];
+        Assembler { graph, registers, free_reals: Vec::new(), free_ints: Vec::new(), reals, ints }
     }
 
     /// A register that nothing else uses.
     pub(crate) fn fresh(&mut self, bank: Bank) -> u16 {
-        let count = if bank == Bank::Real { &mut self.reals } else { &mut self.ints };
+        let (free, count) = match bank {
+            Bank::Real => (&mut self.free_reals, &mut self.reals),
+            _ => (&mut self.free_ints, &mut self.ints),
+        };
+        if let Some(register) = free.pop() {
+            return register;
+        }
         *count += 1;
         (*count - 1) as u16
     }
@@ -56,6 +66,30 @@ impl<'a> Assembler<'a> {
     /// The register of a node that has been placed or computed.
     pub(crate) fn register(&self, id: NodeId) -> u16 {
         self.registers[id.index()]
+    }
+
+    /// Computes the nodes that are `needed`, whose arguments are, and that have no registers yet. Registers of nodes
+    /// that are for others only, and not `kept`, are used again after the last of these.
+    pub(crate) fn compute_all(&mut self, needed: &[bool], kept: &[bool], code: &mut Vec<Inst>) {
+        let graph = self.graph;
+        let mut last_use: Vec<Option<NodeId>> = vec![None; graph.len()];
+        for (id, _) in graph.iter().filter(|(id, _)| needed[id.index()]) {
+            graph.args(id).for_each(|arg| last_use[arg.index()] = Some(id));
+        }
+        let placed: Vec<bool> = self.registers.iter().map(|&register| register != NOWHERE).collect();
+        for (id, _) in graph.iter().filter(|(id, _)| needed[id.index()] && !placed[id.index()]) {
+            self.compute(id, code);
+            for arg in graph.args(id) {
+                let at = arg.index();
+                if last_use[at] == Some(id) && !placed[at] && !kept[at] {
+                    last_use[at] = None;
+                    match bank_of(graph.node(arg)) {
+                        Bank::Real => self.free_reals.push(self.registers[at]),
+                        _ => self.free_ints.push(self.registers[at]),
+                    }
+                }
+            }
+        }
     }
 
     /// Computes a node, whose arguments have registers, unless it is in one.

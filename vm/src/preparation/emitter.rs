@@ -119,7 +119,7 @@ impl<'a> Emitter<'a> {
                     Some(segment) => {
                         self.watch.tick(SEGMENT_WORK * (segment.end - at) as usize)?;
                         at = segment.end;
-                        if self.mode.depth() > 0 { self.deep_segment(segment) } else { self.segment(segment) }
+                        if self.mode.depth() > 0 { self.deep_segment(segment)? } else { self.segment(segment) }
                     }
                     None => {
                         self.watch.tick(8)?;

@@ -10,7 +10,7 @@ use super::Emitter;
 use crate::bytecode::isa::{self, Bank, Op, Reg, Role, Structural};
 use crate::code::{Inst, IntReg, ObjectSite, RealReg, RefReg, RegList, Site};
 use crate::derivation::assembler::Assembler;
-use crate::derivation::components::{adjoint_with_components, with_components};
+use crate::derivation::components::{adjoint_with_components_within, with_components_within};
 use crate::derivation::graph::{Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::memory::heap::{self, planes};
@@ -25,6 +25,11 @@ use std::collections::{HashMap, HashSet};
 
 /// Registers of a bank that a function may have at a depth, and that may be handed on at once.
 const REGISTERS_MAX: usize = 65_000;
+/// Nodes of what a segment becomes, and instructions of a function. Both grow with 3^d.
+const NODES_MAX: usize = 1 << 17;
+const INSTRUCTIONS_MAX: usize = 1 << 21;
+/// What deriving takes per node, in the units of [`Watch::tick`](crate::running::meter::Watch::tick).
+const NODE_WORK: usize = 32;
 /// Bytes of a record, at most: it stands in one slab.
 const RECORD_BYTES_MAX: usize = 16 << 10;
 
@@ -187,23 +192,33 @@ impl Emitter<'_> {
     }
 
     /// Emits a segment: its instructions as they stand, then the components of its outputs, then its end.
-    pub(super) fn deep_segment(&mut self, segment: Segment) {
+    ///
+    /// # Errors
+    /// What the watch says, and if there would be too much code.
+    pub(super) fn deep_segment(&mut self, segment: Segment) -> Result<(), TrapKind> {
         let (start, end, depth) = (segment.start, segment.end, self.depth());
         let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
         let computed = computed_outputs(&graph, &outputs);
         let count = computed.len();
         let (reals, ints) = (real_inputs.len() as u32, int_inputs.len() as u32);
         let piece = Piece { graph, reals, ints, outputs: computed };
-        let derived = with_components(&piece, depth);
-        let record = self
-            .mode
-            .is_recording()
-            .then(|| SegmentAdjoint::of(&derived, &adjoint_with_components(&piece, depth), reals));
+        let too_large = TrapKind::TooLargeToDerive { order: depth };
+        let derived = with_components_within(&piece, depth, NODES_MAX).ok_or(too_large.clone())?;
+        self.watch.tick(NODE_WORK * derived.graph.len())?;
+        let record = if self.mode.is_recording() {
+            let adjoint = adjoint_with_components_within(&piece, &derived, depth, NODES_MAX);
+            let adjoint = adjoint.ok_or(too_large.clone())?;
+            self.watch.tick(NODE_WORK * adjoint.graph.len())?;
+            Some(SegmentAdjoint::of(&derived, &adjoint, reals))
+        } else {
+            None
+        };
 
         // What the other components need, and what a record saves.
         let mut needed = vec![false; derived.graph.len()];
         let saved = record.iter().flat_map(|record| record.saved_reals.iter().chain(&record.saved_ints));
         derived.outputs[count..].iter().chain(saved).for_each(|id| needed[id.index()] = true);
+        let kept = needed.clone();
         for (id, _) in derived.graph.iter().rev().take(derived.graph.len() - piece.graph.len()) {
             if needed[id.index()] {
                 derived.graph.args(id).for_each(|arg| needed[arg.index()] = true);
@@ -255,9 +270,7 @@ impl Emitter<'_> {
         }
 
         let mut code = Vec::new();
-        for (id, _) in derived.graph.iter().filter(|(id, _)| needed[id.index()]) {
-            assembler.compute(id, &mut code);
-        }
+        assembler.compute_all(&needed, &kept, &mut code);
         // Outputs are written when all of them are known: what one of them overwrites, another one may be, or a record
         // may save.
         let parts_of = |&(reg, _): &(u16, NodeId)| self.parts().skip(1).map(move |part| (reg << depth) + part as u16);
@@ -337,6 +350,7 @@ impl Emitter<'_> {
         if let (Some(site), Some(record)) = (site, record) {
             self.segment_record(at, site, record);
         }
+        if self.stream.code.len() > INSTRUCTIONS_MAX { Err(too_large) } else { Ok(()) }
     }
 
     /// The register of a component of a segment's input.
