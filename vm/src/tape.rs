@@ -252,7 +252,10 @@ impl Tape {
 
     /// Goes on in the rest of a slab that an execution of the same run has left, if there is one.
     pub(crate) fn take_rest(&mut self, account: &Account) {
-        self.slabs.take_rest(account);
+        // An operator's tape leaves none, and what it took would be lost.
+        if !self.inner {
+            self.slabs.take_rest(account);
+        }
         self.task.stretch = self.slabs.top;
     }
 
@@ -278,7 +281,13 @@ impl Tape {
     /// Makes this the tape of a derivative operator, which has just begun.
     pub(crate) fn open_level(&mut self, shared: bool) {
         self.inner = true;
-        self.share(shared);
+        self.slabs.begin_shared(shared);
+    }
+
+    /// Bytes that a level inside of this one may take. Where other executions draw on the account, that knows what is
+    /// taken outside.
+    pub(crate) fn left(&self, limit: u64, shared: bool) -> u64 {
+        if shared { limit } else { self.slabs.left(self.task.next_slot, limit) }
     }
 
     /// Whether the tape is that of a derivative operator, or of a task inside of one.

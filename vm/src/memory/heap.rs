@@ -159,6 +159,8 @@ pub(crate) struct Heap {
     moves: u64,
     /// What was allocated when [`Heap::prepare_level`] evacuated last.
     level_evacuated_at: u64,
+    /// What the heap held after that.
+    level_held: u64,
     /// While the host's arguments are built, nothing names their parts yet: no evacuation.
     paused: bool,
 }
@@ -196,6 +198,7 @@ impl Heap {
             evacuated: false,
             moves: 0,
             level_evacuated_at: 0,
+            level_held: 0,
             paused: false,
         }
     }
@@ -207,15 +210,18 @@ impl Heap {
         self.limits = limits;
         self.attach(account);
         (self.allocated, self.evacuated_at, self.threshold, self.peak) = (0, 0, THRESHOLD_MIN, 0);
-        (self.evacuated, self.level_evacuated_at) = (false, 0);
+        (self.evacuated, self.level_evacuated_at, self.level_held) = (false, 0, 0);
     }
 
     /// Evacuates before a derivative operator raises the floor, if that is due: what is below can't be freed inside,
     /// and a program may allocate nearly everything inside of operators.
     pub(crate) fn prepare_level(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
-        if self.allocated - self.level_evacuated_at > THRESHOLD_MIN.max(2 * self.held()) {
+        // Where memory is short, a quarter of what is left.
+        let short = (self.limits.live_bytes.saturating_sub(self.level_held) / 4).max(SLAB_BYTES as u64);
+        let due = THRESHOLD_MIN.max(2 * self.level_held).min(short);
+        if self.allocated - self.level_evacuated_at > due && !self.paused {
             self.evacuate(roots)?;
-            self.level_evacuated_at = self.allocated;
+            (self.level_evacuated_at, self.level_held) = (self.allocated, self.held());
         }
         Ok(())
     }

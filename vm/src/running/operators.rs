@@ -57,7 +57,8 @@ impl Worker {
             let results = args.after(&site.uses_count);
             let given = site.defs.counts();
             let base = results.after(&given);
-            self.room_above(base, mode.is_recording())?;
+            let most = (site.captures.reals + site.args.reals).max(site.results.reals);
+            self.room_above(base, (most, inner), mode.is_recording())?;
             for n in 0..given.refs {
                 *results.refs.add(n) = std::ptr::null_mut();
             }
@@ -146,8 +147,16 @@ impl Worker {
         }
     }
 
-    /// Makes room for what is handed over at `base`, on all stacks, with words or without.
-    pub(super) fn room_above(&mut self, base: Registers, recording: bool) -> Result<(), TrapKind> {
+    /// Makes room for what is handed over at `base`, on all stacks, with words or without: for so many reals at a
+    /// depth, and above them for the fields of an object.
+    pub(super) fn room_above(
+        &mut self,
+        base: Registers,
+        (reals, depth): (usize, u32),
+        recording: bool,
+    ) -> Result<(), TrapKind> {
+        const FIELDS: usize = 256;
+        let base = base.after(&Counts { reals: (reals + FIELDS) << depth, ..Counts::default() });
         if base.reals > self.stacks.reals.end()
             || base.ints > self.stacks.ints.end()
             || base.refs > self.stacks.refs.end()

@@ -57,7 +57,8 @@ impl Worker {
             let given = site.defs.counts();
             let opened = results.after(&given);
             let base = opened.after(&Counts { refs: site.args.refs, ..Counts::default() });
-            self.room_above(base, true)?;
+            let most = (site.captures.reals + site.args.reals).max(site.results.reals);
+            self.room_above(base, (most, depth), true)?;
             for n in 0..given.refs + site.args.refs {
                 *results.refs.add(n) = std::ptr::null_mut();
             }
@@ -95,7 +96,7 @@ impl Worker {
         // SAFETY: **Running**.
         let (info, account) = unsafe { (self.exec.info(), self.exec.account()) };
         let mut inner = self.tapes.pop().unwrap_or_else(|| Tape::new(info.workers.slabs().clone()));
-        let left = info.limits.tape_bytes.saturating_sub(self.exec.tape.held());
+        let left = self.exec.tape.left(info.limits.tape_bytes, self.exec.forked);
         inner.begin(left, account);
         inner.open_level(self.exec.forked);
         std::mem::replace(&mut self.exec.tape, inner)

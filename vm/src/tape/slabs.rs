@@ -174,6 +174,16 @@ impl SlabWriter {
         self.published = self.held(slots);
     }
 
+    /// Begins in such a stretch, or outside of one: nothing of this execution's is known yet.
+    pub(super) fn begin_shared(&mut self, shared: bool) {
+        (self.shared, self.published) = (shared, 0);
+    }
+
+    /// Bytes that may still be written, if a run has begun here; else as many as `limit`.
+    pub(super) fn left(&self, slots: u64, limit: u64) -> u64 {
+        if self.is_in_use() { self.bytes_max.saturating_sub(self.held(slots)) } else { limit }
+    }
+
     /// Goes on in the rest of a slab that an execution of the same run has left, if there is one.
     pub(super) fn take_rest(&mut self, account: &Account) {
         if let Some((top, end)) = account.take_rest() {
