@@ -295,16 +295,6 @@ fn check_style(style: Style, seeds: u64) -> Counts {
         let check = || check(seed, &program, &mut engines, &mut counts);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
         if let Err(error) = outcome.unwrap_or_else(|_| Err("a panic".into())) {
-            if std::env::var_os("SMALLEST").is_some() {
-                let args: Vec<String> = program.args.iter().map(ToString::to_string).collect();
-                let text = dualvm_vm::text::print(&with_companions(&program.module));
-                std::fs::write(
-                    format!("/tmp/fw/fail-{:06}-{style:?}-{seed}.dvs", text.len()),
-                    format!("; {error}\n; {}\n{text}", args.join(" ; ")),
-                )
-                .unwrap();
-                continue;
-            }
             let args: Vec<String> = program.args.iter().map(ToString::to_string).collect();
             panic!(
                 "seed {seed}, {style:?}: {error}\narguments: {}\n{}",

@@ -44,9 +44,8 @@ impl Types {
 
     fn run(&mut self, work: Work) -> Result<(), Mismatch> {
         self.trail.clear();
-        let mut has_error = false;
-        let result = self.run_all(vec![work], &mut has_error);
-        let result = if has_error { result.and_then(|()| self.check_finite()) } else { result };
+        let mut oldest = u32::MAX;
+        let result = self.run_all(vec![work], &mut oldest).and_then(|()| self.check_finite(oldest));
         if result.is_err() {
             while let Some(undo) = self.trail.pop() {
                 match undo {
@@ -58,9 +57,12 @@ impl Types {
         result
     }
 
-    /// Whether the types that were just joined are finite. Binding a variable looks for it in its type, but a type
-    /// that was joined with a part of itself has no variable left to find if an unknown type takes its place.
-    fn check_finite(&mut self) -> Result<(), Mismatch> {
+    /// Whether the types that were just joined are finite. Binding a variable looks for it in its type, but it does not
+    /// find it where a link has led around it: in a type that was joined with a part of itself.
+    ///
+    /// Only types with a variable that was just bound, `oldest` or younger, can be infinite now. What equals a type
+    /// without one has the finite parts of that type. An unknown type equals anything: with one, `oldest` is 0.
+    fn check_finite(&mut self, oldest: u32) -> Result<(), Mismatch> {
         let joined = self.trail.iter().filter_map(|undo| match undo {
             Undo::Node(ty, Node::Con { .. }) => Some((self.root(*ty), false)),
             _ => None,
@@ -76,7 +78,8 @@ impl Types {
                 path.remove(&ty);
             } else if path.contains(&ty) {
                 return Err(Mismatch::Infinite);
-            } else if self.visit(ty)
+            } else if self.newest(ty) >= oldest
+                && self.visit(ty)
                 && let Node::Con { args, .. } = &self.nodes[ty]
                 && !args.is_empty()
             {
@@ -88,7 +91,9 @@ impl Types {
         Ok(())
     }
 
-    fn run_all(&mut self, mut pending: Vec<Work>, has_error: &mut bool) -> Result<(), Mismatch> {
+    /// Lowers `oldest` to the birth of the oldest variable that is bound to a constructor's type, and to 0 if an unknown
+    /// type stands for one.
+    fn run_all(&mut self, mut pending: Vec<Work>, oldest: &mut u32) -> Result<(), Mismatch> {
         while let Some(work) = pending.pop() {
             if !self.walk_on() {
                 break;
@@ -111,7 +116,7 @@ impl Types {
             match (&self.nodes[a], &self.nodes[b]) {
                 (Node::Var { .. }, Node::Error) => self.set(a, Node::Link(b)),
                 (Node::Error, Node::Var { .. }) => self.set(b, Node::Link(a)),
-                (Node::Error, _) | (_, Node::Error) => *has_error = true,
+                (Node::Error, _) | (_, Node::Error) => *oldest = 0,
                 (&Node::Var { class: x, birth: i }, &Node::Var { class: y, birth: j }) => {
                     self.set(a, Node::Var { class: x.max(y), birth: i.min(j) });
                     self.set(b, Node::Link(a));
@@ -119,10 +124,12 @@ impl Types {
                 (&Node::Var { class, birth }, &Node::Con { con, .. }) => {
                     self.admit(class, b, con, &mut pending)?;
                     self.bind(a, birth, b)?;
+                    *oldest = birth.min(*oldest);
                 }
                 (&Node::Con { con, .. }, &Node::Var { class, birth }) => {
                     self.admit(class, a, con, &mut pending)?;
                     self.bind(b, birth, a)?;
+                    *oldest = birth.min(*oldest);
                 }
                 (Node::Con { con: c, args: xs, .. }, Node::Con { con: d, args: ys, .. }) => {
                     if c != d || xs.len() != ys.len() {
@@ -276,6 +283,35 @@ mod tests {
         });
         // Which of two types stands for both is open.
         assert!(joined.contains(&Err(Mismatch::Infinite)), "{joined:?}");
+    }
+
+    #[test]
+    fn a_type_is_no_part_of_itself_though_a_link_leads_around_its_variable() {
+        for swapped in [false, true] {
+            let mut types = Types::new(Rc::new(Meter::unlimited()));
+            let var = types.var(Class::Any);
+            let inner = types.con(Con::Array, vec![var]);
+            let around = types.con(Con::Array, vec![inner]);
+            let (a, b) = if swapped { (around, inner) } else { (inner, around) };
+            assert_eq!(types.unify(a, b), Err(Mismatch::Infinite));
+            assert_eq!(types.show(around), "Array (Array a)");
+        }
+    }
+
+    #[test]
+    fn equalities_that_go_round_in_a_circle_are_infinite() {
+        let mut types = Types::new(Rc::new(Meter::unlimited()));
+        let [p, q] = [types.var(Class::Any), types.var(Class::Any)];
+        let [of_p, of_q] = [p, q].map(|var| types.con(Con::Array, vec![var]));
+        let [around_p, around_q] = [of_p, of_q].map(|ty| types.con(Con::Array, vec![ty]));
+        // One equality after the other: p is an array of q, and then q is p.
+        let left = types.tuple(vec![of_p, around_q]);
+        let right = types.tuple(vec![around_q, around_p]);
+        assert_eq!(types.unify(left, right), Err(Mismatch::Infinite));
+        assert_eq!(types.unify(right, left), Err(Mismatch::Infinite));
+        assert_eq!(types.show(left), "(Array a, Array (Array b))");
+        assert_eq!(types.unify(of_p, around_q), Ok(()));
+        assert_eq!(types.show(left), "(Array (Array a), Array (Array a))");
     }
 
     #[test]
