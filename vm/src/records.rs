@@ -19,8 +19,6 @@ pub(crate) mod pack;
 pub(crate) mod recorded_loop;
 pub(crate) mod region;
 #[cfg(all(test, not(loom)))]
-pub(crate) mod rerun;
-#[cfg(all(test, not(loom)))]
 pub(crate) mod scale;
 pub(crate) mod segment;
 pub(crate) mod strip;
@@ -103,12 +101,11 @@ kinds! {
     LoopImport = 6;
     /// The loop before reads an array here and there.
     LoopScatter = 7;
+    /// The way to the stretch before, and to a derivative operator that ran in between.
+    Rerun = 8;
     /// A product with an element of an array.
     #[cfg(all(test, not(loom)))]
     Scale = 15;
-    /// A run of its own.
-    #[cfg(all(test, not(loom)))]
-    Rerun = 14;
 }
 
 impl Kind {
@@ -277,8 +274,8 @@ mod tests {
             Kind::ImportRange,
             Kind::LoopImport,
             Kind::LoopScatter,
-            Kind::Scale,
             Kind::Rerun,
+            Kind::Scale,
         ];
         for kind in plain
             .into_iter()

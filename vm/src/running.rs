@@ -17,6 +17,7 @@ pub(crate) mod recording;
 pub(crate) mod recording_loops;
 pub(crate) mod recording_regions;
 pub(crate) mod registers;
+pub(crate) mod reruns;
 mod reverse;
 pub(crate) mod stacks;
 mod structures;

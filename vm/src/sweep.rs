@@ -11,13 +11,14 @@ mod loops;
 #[cfg(all(test, loom))]
 mod model;
 pub(crate) mod regions;
+mod reruns;
 mod stages;
 mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub(crate) mod usage;
 
-use debts::{Debts, Inboxes};
+use debts::{Debts, Inboxes, Pending};
 pub(crate) use idle::Sweeps;
 use loops::OpenLoop;
 use tasks::SweepRun;
@@ -30,16 +31,15 @@ use crate::records::pack::Pack;
 use crate::records::segment::SegmentCode;
 use crate::records::{Kind, Trailer, link};
 use crate::running::meter::Account;
-use crate::running::program::Program;
-use crate::tape::{ForkNode, TaskNode, number};
+use crate::running::trace::Trace;
+use crate::running::workers::RunInfo;
+use crate::tape::{ForkNode, RerunNode, TaskNode, number};
 use crate::trap::TrapKind;
 use crate::word::{Owner, Slot};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// What it takes to number a task and to make its inbox, which happens in one go.
-const NUMBERING_NS: u64 = 50;
 
 /// Adjoints and debts of ranges that were in memory at one time, in bytes. Small arrays don't count.
 #[derive(Debug, Default)]
@@ -136,6 +136,8 @@ pub(crate) struct Sweep {
     native: NativeStack,
     /// Whether something stands on it.
     native_in_use: bool,
+    /// The frames of a rerun that has stopped the last sweep.
+    pub(crate) trace: Trace,
     /// Takes the time of each record, if asked for: then no other thread takes part.
     pub(crate) clock: Option<Clock>,
 }
@@ -155,6 +157,7 @@ impl Sweep {
             loop_imports: Vec::new(),
             native: NativeStack::new(stacks),
             native_in_use: false,
+            trace: Trace::default(),
             clock: None,
         }
     }
@@ -246,67 +249,98 @@ impl Sweep {
     }
 
     /// Sweeps a run that has ended, from the adjoints of reals of its result. Those of a slot are added in the order of
-    /// the seeds. The fuel was charged for before; the account is asked for deadline and cancellation now and then.
-    /// With `sweeps`, memory for other threads comes from there: it runs in their pool then. It may be called in the
-    /// middle of another sweep, with the same memory.
+    /// the seeds. The fuel was charged for before, but for that of reruns; the account is asked for deadline and
+    /// cancellation now and then. With `sweeps`, memory for other threads comes from there: it runs in their pool then.
+    /// It may be called in the middle of another sweep, with the same memory. Returns the most bytes of adjoints.
     ///
     /// # Safety
-    /// `root` is the tree of tapes of the run; the seeds are slots of tasks of it.
+    /// `root` is the tree of tapes of the run; the seeds are slots of tasks of it. If it has reruns, executions share
+    /// the account ([`crate::running::reruns`]).
     pub(crate) unsafe fn run(
         &mut self,
         root: *mut TaskNode,
         seeds: &[Seed],
-        program: &Program,
-        account: &Account,
+        info: &RunInfo<'_>,
         sweeps: Option<&Sweeps>,
     ) -> Result<u64, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
             let own = Owner::of(root);
-            let is_own = |seed: &Seed| seed.owner.is_nobody() || seed.owner == own;
-            let active = || seeds.iter().filter(|seed| !seed.slot.is_none());
+            let is_own = |seed: &Seed| seed.slot.is_none() || seed.owner.is_nobody() || seed.owner == own;
             let totals = (*root).totals;
-            let imported = totals.imports > 0 || !active().all(is_own);
-            if imported || (cfg!(debug_assertions) && totals.tasks > 1) {
-                account.poll_ahead(Duration::from_nanos(NUMBERING_NS).saturating_mul(totals.tasks as u32))?;
-                number(root);
-            }
+            let imported = totals.imports > 0 || totals.rerun_work > 0 || !seeds.iter().all(is_own);
             let tasks = totals.tasks as usize;
-            let inboxes = if imported { Inboxes::new(tasks) } else { Inboxes::none(tasks) };
-            let buffers = Buffers::default();
-            let run = SweepRun { program, account, inboxes, buffers: &buffers, sweeps };
-            let node = &*root;
-            let mut frame = self.open_frame(&run, node)?;
+            if imported || (cfg!(debug_assertions) && tasks > 1) {
+                time_to_number(info.account, tasks)?;
+                number(root, 0);
+            }
+            let (buffers, trace) = (Buffers::default(), Mutex::default());
+            let inboxes = if imported { Inboxes::new(0, tasks) } else { Inboxes::none(tasks) };
+            let run = SweepRun {
+                program: info.program,
+                account: info.account,
+                info,
+                inboxes,
+                buffers: &buffers,
+                trace: &trace,
+                sweeps,
+            };
+            let swept = self.tree(&run, &*root, seeds);
+            self.trace = std::mem::take(&mut *trace.lock().unwrap_or_else(PoisonError::into_inner));
+            let pending = swept?;
+            debug_assert!(pending.is_empty(), "nobody is above the run");
+            if !imported {
+                // Nobody owes anything: there is nothing to drop, which the compiler doesn't know.
+                std::mem::forget(pending);
+            }
+            Ok(buffers.peak())
+        }
+    }
+
+    /// Sweeps a tree of tapes, from the adjoints of reals. Returns what it owes to tasks that aren't part of it.
+    ///
+    /// # Safety
+    /// As [`Sweep::run`], for the tree of this run; its tasks are numbered if any of them owes anything.
+    unsafe fn tree<'a>(
+        &mut self,
+        run: &SweepRun<'a>,
+        root: &'a TaskNode,
+        seeds: &[Seed],
+    ) -> Result<Pending<'a>, TrapKind> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let own = Owner::of(root);
+            let mut frame = self.open_frame(run, root)?;
             let cells = self.used - frame.len..self.used;
-            run.inboxes.stages.begin(node);
+            run.inboxes.stages.begin(root);
             let mut constant = true;
-            for seed in active() {
+            for seed in seeds.iter().filter(|seed| !seed.slot.is_none()) {
                 constant = false;
-                if is_own(seed) {
+                if seed.owner.is_nobody() || seed.owner == own {
                     frame.add(seed.slot, seed.adjoint);
+                    continue;
+                }
+                let task = seed.owner.task();
+                if run.inboxes.has((*task).index) {
+                    run.inboxes.leave((*task).index, seed.slot, seed.adjoint);
                 } else {
-                    run.inboxes.leave((*seed.owner.task()).index, seed.slot, seed.adjoint);
+                    frame.debts.owe(root, task, seed.slot, seed.adjoint, &run.inboxes);
                 }
             }
             let swept = if constant {
                 Ok(())
-            } else if totals.tasks == 1 && cells.start == 0 {
+            } else if root.totals.tasks == 1 && cells.start == 0 && root.totals.rerun_work == 0 {
                 // Nothing nests: it needs no stack of its own.
-                self.records(&run, &mut frame)
+                self.records(run, &mut frame)
             } else {
-                self.on_native_stack(|sweep| sweep.records(&run, &mut frame))
+                self.on_native_stack(|sweep| sweep.records(run, &mut frame))
             };
             if swept.is_ok() {
-                run.inboxes.stages.end(node);
+                run.inboxes.stages.end(root);
             }
-            self.close(&frame, &buffers);
+            let debts = self.close_frame(frame, run.buffers);
             self.root = cells;
-            debug_assert!(swept.is_err() || frame.debts.pending.is_empty(), "nobody is above the run");
-            if !imported {
-                // Nobody owes anything: there is nothing to drop, which the compiler doesn't know.
-                std::mem::forget(frame);
-            }
-            swept.map(|()| buffers.peak())
+            swept.map(|()| debts.pending)
         }
     }
 
@@ -381,15 +415,10 @@ impl Sweep {
                         self.loop_imports.push((import, first));
                         import.start
                     }
-                    #[cfg(all(test, not(loom)))]
                     Kind::Rerun => {
-                        let crate::records::rerun::Rerun { inner, slot, start } =
-                            crate::records::rerun::Rerun::read(trailer);
-                        let adjoint = *frame.adjoints.add(first.index());
-                        let seed = Seed { owner: Owner::NOBODY, slot: inner.output, adjoint };
-                        self.run(inner.tree, &[seed], run.program, run.account, run.sweeps)?;
-                        frame.add(slot, self.adjoints()[inner.input.index()]);
-                        start
+                        let node = &*link::read::<RerunNode>(trailer);
+                        self.rerun(run, frame, node)?;
+                        node.before
                     }
                     #[cfg(all(test, not(loom)))]
                     Kind::Scale => {
@@ -469,6 +498,12 @@ impl Sweep {
         }
         start
     }
+}
+
+/// Asks for the time that it takes to number so many tasks, and to make their inboxes, which happens in one go.
+fn time_to_number(account: &Account, tasks: usize) -> Result<(), TrapKind> {
+    const NUMBERING_NS: u64 = 50;
+    account.poll_ahead(Duration::from_nanos(NUMBERING_NS).saturating_mul(tasks as u32))
 }
 
 /// Owes the adjoints of a range, unless they are zero.

@@ -5,6 +5,7 @@
 //! - `task`: the tape of a task, which is parked while other tasks run;
 //! - `tree`: how the tapes of a run hang together;
 //! - `region`: the record of a region while it is open;
+//! - `rerun`: the record of a derivative operator;
 //! - `imports`: what a task uses of other tasks' tapes.
 //!
 //! The records of a task stand in stretches, in one slab or several. A stretch begins with a record that leads to the
@@ -12,6 +13,7 @@
 
 mod imports;
 mod region;
+mod rerun;
 mod slabs;
 mod task;
 mod tree;
@@ -19,6 +21,7 @@ mod tree;
 pub(crate) use imports::{ForeignArray, Imported, Reads};
 use region::OpenRegion;
 pub use region::{STRIP_MAX, UNCHECKED_MAX};
+pub(crate) use rerun::RerunNode;
 use slabs::Written;
 pub(crate) use task::Parked;
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};
@@ -63,6 +66,8 @@ struct TaskState {
     import_count: u64,
     /// Instructions that a sweep of the task runs.
     sweep_cost: u64,
+    /// About how many instructions the reruns in it take.
+    rerun_work: u64,
     /// Bytes of the task's records in earlier stretches, less those in this one that don't count; modulo 2⁶⁴.
     bytes: u64,
     /// Where the current stretch begins.
@@ -153,6 +158,18 @@ impl Tape {
         self.slabs.begin(bytes_max, account, false);
         self.share(true);
         self.take_rest(account);
+    }
+
+    /// Begins the tape of a rerun in the sweep of a task: it belongs to the level of that task, as one that the task
+    /// forks would. Ends with [`Tape::close_level`].
+    ///
+    /// # Safety
+    /// The task has ended, and outlives the tape's use.
+    pub(crate) unsafe fn begin_rerun(&mut self, bytes_max: u64, account: &Account, task: *const TaskNode) {
+        self.begin(bytes_max, account);
+        self.open_level(true);
+        // SAFETY: promised by the caller; the root is this tape's, and nobody uses it yet.
+        unsafe { self.root.as_ptr().write(TaskNode::new(task, (*task).level)) };
     }
 
     /// Says where the run's account is.

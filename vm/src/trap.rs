@@ -75,8 +75,6 @@ pub enum TrapKind {
         /// What it is.
         found: String,
     },
-    /// A derivative in reverse mode depends on what another one around it records.
-    ReverseOverReverse,
     /// The program stopped itself, with this message.
     Message(String),
     /// A limit was reached.
@@ -107,9 +105,6 @@ impl fmt::Display for TrapKind {
             }
             TrapKind::OtherShape { expected, found } => {
                 write!(f, "a tangent must have the shape of its argument: it is {found}, the argument {expected}")
-            }
-            TrapKind::ReverseOverReverse => {
-                write!(f, "a gradient depends on what a gradient around it is taken of: take one of the two forward")
             }
             TrapKind::Message(text) => write!(f, "{text}"),
             TrapKind::Limit(limit) => match limit {

@@ -3,7 +3,8 @@
 //!
 //! The tape opens a *level*. Words belong to the level of the task that owns them: a real of an outer level is a
 //! constant for this one, and reading it *marks* that level, so that the operator knows, when it has ended, whether its
-//! outcome depends on what is recorded outside. No tape refers to another level's.
+//! outcome depends on what is recorded outside. No tape refers to another level's. If it does depend on that, it is
+//! recorded there as a whole, to run again in the sweep ([`super::reruns`]).
 //!
 //! At depth d' all numbers have components, and so have the adjoints of slots: component S of a cotangent belongs to
 //! component D∖S of its real, because transposing with respect to the pairing that reads off the coefficient of the
@@ -22,19 +23,19 @@ use crate::trap::TrapKind;
 use crate::word::{Owner, Slot, Word};
 
 /// Where an operator has what it works on.
-struct Places {
+pub(super) struct Places {
     /// What it takes.
-    args: Registers,
+    pub(super) args: Registers,
     /// What it gives.
-    results: Registers,
+    pub(super) results: Registers,
     /// Its arguments as the function gets them, with slots.
     opened: Registers,
     /// The function's frame.
     base: Registers,
     /// The mode of the code around the operator.
-    outer: Mode,
+    pub(super) outer: Mode,
     /// The depth that the function runs at.
-    depth: u32,
+    pub(super) depth: u32,
     /// The first slot of each real argument, in order.
     slots: Vec<Slot>,
 }
@@ -75,11 +76,9 @@ impl Worker {
             self.exec.heap.restore_floor(floor);
             let (inner, active) = self.close_level(tape);
             let finished = outcome.and_then(|sweep| {
-                if active {
-                    return Err(TrapKind::ReverseOverReverse);
-                }
                 self.exec.mode = outer;
-                let finished = self.take_outcome(site, &places, &inner, sweep.adjoints());
+                let recorded = active.then_some(remaining);
+                let finished = self.take_outcome(site, &places, &inner, sweep.adjoints(), recorded);
                 self.sweep = Some(sweep);
                 finished
             });
@@ -164,7 +163,6 @@ impl Worker {
 
             let tree: *const _ = self.exec.tape.finish();
             let seeds = self.seeds(site, places, Owner::of(tree))?;
-            let account = self.exec.account();
             let work = (*tree).totals.sweep_work;
             self.exec.fuel = self.exec.fuel.saturating_sub_unsigned(work);
             if self.exec.fuel < 0 {
@@ -173,7 +171,7 @@ impl Worker {
             let extent = self.stacks.reals.extent();
             let mut sweep = self.sweep.take().unwrap_or_else(|| Box::new(Sweep::new(extent)));
             let root = self.exec.tape.root();
-            sweep.run(root, &seeds, &*self.exec.program, account, None)?;
+            self.sweep_tape(&mut sweep, root, &seeds, None)?;
             Ok(sweep)
         }
     }
@@ -217,13 +215,14 @@ impl Worker {
             let watch = Watch::later(self.exec.account());
             for n in 0..site.results.refs {
                 let pair = [*places.base.refs.add(n), *places.args.refs.add(given + n)];
-                seeds_of_structure(pair, (places.depth, level), &watch, &mut seeds)?;
+                pair_adjoints(pair, (places.depth, level, all), &watch, &mut seeds)?;
             }
         }
         Ok(seeds)
     }
 
-    /// Writes the function's results, cut off from its tape, and the cotangents of the arguments.
+    /// Writes the function's results, cut off from its tape, and the cotangents of the arguments. If the operator is to
+    /// be recorded, `recorded` is how many frames may nest above it.
     ///
     /// # Safety
     /// As what calls it.
@@ -233,13 +232,19 @@ impl Worker {
         places: &Places,
         inner: &Tape,
         adjoints: &[f64],
+        recorded: Option<usize>,
     ) -> Result<(), TrapKind> {
         let Places { results, opened, base, depth: inner_depth, ref slots, .. } = *places;
         let depth = self.exec.mode.depth();
         let (recording, all) = (self.exec.mode.is_recording(), (1usize << inner_depth) - 1);
+        let given = site.results.reals + site.args.reals;
+        let outcome = match recorded {
+            None => Slot::NONE,
+            Some(_) => self.exec.tape.reserve_slots((given as u64) << inner_depth)?,
+        };
         // SAFETY: promised by the caller.
         unsafe {
-            for n in 0..site.results.reals + site.args.reals {
+            for n in 0..given {
                 for part in 0..1usize << depth {
                     let value = match n.checked_sub(site.results.reals) {
                         _ if part > all => 0.0,
@@ -249,7 +254,8 @@ impl Worker {
                     let to = (n << depth) + part;
                     *results.reals.add(to) = if part == 0 { value } else { value + 0.0 };
                     if recording {
-                        *results.words.add(to) = Word::CONSTANT;
+                        let slot = if part > all { Slot::NONE } else { outcome.element((n << inner_depth) + part) };
+                        *results.words.add(to) = slot.into();
                     }
                 }
             }
@@ -259,37 +265,53 @@ impl Worker {
             let level = Owner::of(inner.tree());
             for n in 0..site.results.refs {
                 let object = *base.refs.add(n);
-                let closed = Copied::Closed { depth: inner_depth, level };
-                *results.refs.add(n) = self.copy_structure(closed, [object; 2], above)?;
+                let copied = match recorded {
+                    None => Copied::Closed { depth: inner_depth, level },
+                    Some(_) => Copied::Opened { depth: inner_depth },
+                };
+                *results.refs.add(n) = self.copy_structure(copied, [object; 2], above)?;
             }
             for n in 0..site.args.refs {
                 let object = *opened.refs.add(n);
                 let adjoint = Copied::Adjoint { depth: inner_depth, adjoints: adjoints.as_ptr() };
-                *results.refs.add(site.results.refs + n) = self.copy_structure(adjoint, [object; 2], above)?;
+                let mut cotangent = self.copy_structure(adjoint, [object; 2], above)?;
+                if recorded.is_some() {
+                    let opened = Copied::Opened { depth: inner_depth };
+                    cotangent = self.copy_structure(opened, [cotangent; 2], above)?;
+                }
+                *results.refs.add(site.results.refs + n) = cotangent;
+            }
+            match recorded {
+                None => Ok(()),
+                Some(remaining) => {
+                    // A rerun runs the function with twice as many components, and sweeps what it records.
+                    let work = inner.tree().totals.sweep_work.saturating_mul(4);
+                    self.record_rerun(site, places, outcome, (remaining, work))
+                }
             }
         }
-        Ok(())
     }
 }
 
-/// Adds the cotangents of a structure, position by position.
+/// Adds the adjoints of the slots of a structure, which are the numbers of another one, position by position. Component
+/// S of the first, at a depth, belongs to component `whole`∖S of the other.
 ///
 /// # Safety
-/// As what calls it.
-unsafe fn seeds_of_structure(
+/// Both are complete; owners below the level's are there.
+pub(super) unsafe fn pair_adjoints(
     pair: [Ref; 2],
-    (depth, level): (u32, Owner),
+    (depth, level, whole): (u32, Owner, usize),
     watch: &Watch<'_>,
     seeds: &mut Vec<Seed>,
 ) -> Result<(), TrapKind> {
-    let all = (1usize << depth) - 1;
+    let parts = 1usize << depth;
     let mut waiting = vec![pair];
     // SAFETY: promised by the caller; nothing moves meanwhile.
     unsafe {
-        while let Some([value, cotangent]) = waiting.pop() {
+        while let Some([value, other]) = waiting.pop() {
             watch.tick(8)?;
-            if !heap::are_alike(value, cotangent) {
-                return Err(super::structures::other_shape([value, cotangent]));
+            if !heap::are_alike(value, other) {
+                return Err(super::structures::other_shape([value, other]));
             }
             let owner = heap::owner_of(value);
             // What this level hasn't made depends on nothing here, and neither does what it refers to.
@@ -305,14 +327,14 @@ unsafe fn seeds_of_structure(
                 None => {
                     let fields = heap::fields_of(*value);
                     for n in 0..fields.reals {
-                        for part in 0..=all {
+                        for part in 0..parts {
                             let at = match part {
                                 0 => fields.real_at(n),
                                 _ => planes::field_at(fields, part, n),
                             };
                             if part == 0 || planes::has(value, fields.size(), at) {
                                 let word = *value.add(at + fields.reals).cast::<Word>();
-                                seed(word.slot(), planes::field(cotangent, fields, all ^ part, n));
+                                seed(word.slot(), planes::field(other, fields, whole ^ part, n));
                             }
                         }
                     }
@@ -320,10 +342,10 @@ unsafe fn seeds_of_structure(
                 Some(Bank::Real) => {
                     let len = *value.add(LEN) as usize;
                     watch.tick(len)?;
-                    for part in 0..=all {
+                    for part in 0..parts {
                         let first = planes::first_of(value, part);
                         for index in 0..if first.is_none() { 0 } else { len } {
-                            seed(first.offset(index as u32), planes::element(cotangent, all ^ part, index));
+                            seed(first.offset(index as u32), planes::element(other, whole ^ part, index));
                         }
                     }
                 }
@@ -331,7 +353,7 @@ unsafe fn seeds_of_structure(
             }
             let (first, count) = heap::references(value);
             for at in (first..first + count).rev() {
-                waiting.push([*value.add(at).cast(), *cotangent.add(at).cast()]);
+                waiting.push([*value.add(at).cast(), *other.add(at).cast()]);
             }
         }
     }

@@ -125,7 +125,7 @@ impl Here {
 }
 
 /// An execution's state before its first fork, to which a run goes back that starts over.
-struct Before {
+pub(super) struct Before {
     /// Fuel of the run and of the execution.
     used: u64,
     used_here: u64,
@@ -272,7 +272,7 @@ impl Worker {
     ///
     /// # Safety
     /// **Running**.
-    unsafe fn open(&mut self) -> Before {
+    pub(super) unsafe fn open(&mut self) -> Before {
         // SAFETY: promised by the caller.
         let (account, used_here) = unsafe { (self.exec.account(), self.exec.meter().used(self.exec.fuel)) };
         let allocated = self.exec.heap.allocated();
@@ -293,7 +293,7 @@ impl Worker {
     }
 
     /// Ends a stretch with several executions.
-    fn close(&mut self, before: &Before) {
+    pub(super) fn close(&mut self, before: &Before) {
         self.exec.forked = false;
         self.exec.heap.share(false);
         self.exec.tape.share(false);
@@ -305,7 +305,7 @@ impl Worker {
     /// # Safety
     /// **Running**.
     #[cold]
-    unsafe fn start_over(&mut self, before: &Before) {
+    pub(super) unsafe fn start_over(&mut self, before: &Before) {
         // SAFETY: promised by the caller; no other reference to the meter lives.
         let info = unsafe {
             (*self.exec.meter).rewind(before.used_here);

@@ -95,9 +95,11 @@ impl<'a> Inbox<'a> {
     }
 }
 
-/// The inboxes of all tasks, by their numbers in preorder. None if nothing was imported.
+/// The inboxes of all tasks of a tree, by their numbers in preorder. None if nothing was imported.
 #[derive(Debug, Default)]
 pub(super) struct Inboxes<'a> {
+    /// The number of the tree's own task.
+    first: u32,
     boxes: Box<[UnsafeCell<Option<Box<Inbox<'a>>>>]>,
     pub(super) stages: Stages,
 }
@@ -108,14 +110,28 @@ unsafe impl Sync for Inboxes<'_> {}
 unsafe impl Send for Inboxes<'_> {}
 
 impl<'a> Inboxes<'a> {
-    pub(super) fn new(tasks: usize) -> Self {
+    pub(super) fn new(first: u32, tasks: usize) -> Self {
         let boxes = (0..tasks).map(|_| UnsafeCell::default()).collect();
-        Inboxes { boxes, stages: Stages::new(tasks) }
+        Inboxes { first, boxes, stages: Stages::new(first, tasks) }
     }
 
     /// For a run in which nothing was imported.
     pub(super) fn none(tasks: usize) -> Self {
-        Inboxes { boxes: Box::default(), stages: Stages::new(tasks) }
+        Inboxes { first: 0, boxes: Box::default(), stages: Stages::new(0, tasks) }
+    }
+
+    /// The first number that no task of the tree has.
+    pub(super) fn end(&self) -> u32 {
+        self.first + self.boxes.len() as u32
+    }
+
+    /// Whether they are those of a tree with a task of this number.
+    pub(super) fn has(&self, task: u32) -> bool {
+        (self.first..self.end()).contains(&task)
+    }
+
+    fn inbox(&self, task: u32) -> &UnsafeCell<Option<Box<Inbox<'a>>>> {
+        &self.boxes[(task - self.first) as usize]
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -128,7 +144,7 @@ impl<'a> Inboxes<'a> {
     /// The caller is the task itself, whose sweep begins.
     pub(super) unsafe fn take(&self, task: u32) -> Option<Box<Inbox<'a>>> {
         // SAFETY: promised by the caller.
-        self.boxes[task as usize].with_mut(|inbox| unsafe { (*inbox).take() })
+        self.inbox(task).with_mut(|inbox| unsafe { (*inbox).take() })
     }
 
     /// Lets `body` use the inbox of a task.
@@ -138,7 +154,7 @@ impl<'a> Inboxes<'a> {
     #[inline]
     pub(super) unsafe fn with<R>(&self, task: u32, body: impl FnOnce(&mut Inbox<'a>) -> R) -> R {
         // SAFETY: promised by the caller.
-        self.boxes[task as usize].with_mut(|inbox| body(unsafe { (*inbox).get_or_insert_default() }))
+        self.inbox(task).with_mut(|inbox| body(unsafe { (*inbox).get_or_insert_default() }))
     }
 
     /// Leaves an adjoint to a task.

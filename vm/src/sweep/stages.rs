@@ -21,32 +21,36 @@ mod checked {
     const SUSPENDED: u8 = 2;
     const DONE: u8 = 3;
 
-    /// The stage of each task, by its number. Relaxed, so that they order nothing that would else be unordered.
+    /// The stage of each task of a tree, by its number. Relaxed, so that they order nothing that would else be
+    /// unordered.
     #[derive(Debug, Default)]
-    pub(in super::super) struct Stages(Box<[AtomicU8]>);
+    pub(in super::super) struct Stages {
+        first: u32,
+        stages: Box<[AtomicU8]>,
+    }
 
     impl Stages {
-        pub(in super::super) fn new(tasks: usize) -> Self {
+        pub(in super::super) fn new(first: u32, tasks: usize) -> Self {
             // Alone, a task uses nothing of others.
             let tasks = if tasks > 1 { tasks } else { 0 };
-            Stages((0..tasks).map(|_| AtomicU8::new(NEW)).collect())
+            Stages { first, stages: (0..tasks).map(|_| AtomicU8::new(NEW)).collect() }
         }
 
         #[track_caller]
         fn is(&self, task: u32, stage: u8) {
-            if self.0.is_empty() {
+            if self.stages.is_empty() {
                 return;
             }
-            let found = self.0[task as usize].load(Ordering::Relaxed);
+            let found = self.stages[(task - self.first) as usize].load(Ordering::Relaxed);
             assert_eq!(found, stage, "the stage of task {task} of the sweep");
         }
 
         #[track_caller]
         fn step(&self, task: u32, from: u8, to: u8) {
-            if self.0.is_empty() {
+            if self.stages.is_empty() {
                 return;
             }
-            let found = self.0[task as usize].swap(to, Ordering::Relaxed);
+            let found = self.stages[(task - self.first) as usize].swap(to, Ordering::Relaxed);
             assert_eq!(found, from, "the stage of task {task} of the sweep, which is to be {to}");
         }
 
@@ -54,7 +58,9 @@ mod checked {
         #[track_caller]
         pub(in super::super) fn begin(&self, node: &TaskNode) {
             // SAFETY: nodes of a run that has ended stay, and don't change.
-            if let Some(parent) = unsafe { node.parent.as_ref() } {
+            if let Some(parent) = unsafe { node.parent.as_ref() }
+                && parent.index >= self.first
+            {
                 self.is(parent.index, SUSPENDED);
             }
             self.step(node.index, NEW, RUNNING);
@@ -97,7 +103,7 @@ mod unchecked {
     pub(in super::super) struct Stages;
 
     impl Stages {
-        pub(in super::super) fn new(_: usize) -> Self {
+        pub(in super::super) fn new(_: u32, _: usize) -> Self {
             Stages
         }
         pub(in super::super) fn begin(&self, _: &TaskNode) {}

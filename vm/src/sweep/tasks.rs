@@ -17,9 +17,12 @@ use super::debts::{Debts, Inboxes, Pending};
 use super::{Buffers, OpenTask, Sweep, Sweeps};
 use crate::running::meter::Account;
 use crate::running::program::Program;
+use crate::running::trace::Trace;
+use crate::running::workers::RunInfo;
 use crate::tape::{ForkNode, TaskNode};
 use crate::trap::TrapKind;
 use std::cell::Cell;
+use std::sync::Mutex;
 
 /// A half of a fork is handed to another thread if its sweep takes at least so many instructions.
 const GRAIN: u64 = 4000;
@@ -29,8 +32,11 @@ const GRAIN: u64 = 4000;
 pub(super) struct SweepRun<'a> {
     pub(super) program: &'a Program,
     pub(super) account: &'a Account,
+    pub(super) info: &'a RunInfo<'a>,
     pub(super) inboxes: Inboxes<'a>,
     pub(super) buffers: &'a Buffers,
+    /// The frames of a rerun that has stopped.
+    pub(super) trace: &'a Mutex<Trace>,
     /// Where other threads get their memory from; `None` if there are none.
     pub(super) sweeps: Option<&'a Sweeps>,
 }

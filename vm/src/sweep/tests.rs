@@ -1,5 +1,5 @@
-//! What records may do that none does outside of tests as yet: refer to objects, which live and move with the heap's
-//! evacuations until the sweep, and sweep another tape in the middle of their own.
+//! What records may do that none does outside of tests in this form: refer to objects, which live and move with the
+//! heap's evacuations until the sweep.
 
 use super::{Seed, Sweep};
 use crate::bytecode::isa::Bank;
@@ -7,11 +7,11 @@ use crate::bytecode::module::ModuleDef;
 use crate::memory::heap::{ARRAY_HEADER, Heap, HeapLimits, LEN, Ref, Roots, array_header, set_first};
 use crate::memory::pool::SlabPool;
 use crate::memory::stack::Extent;
-use crate::records::rerun::{self, Inner};
 use crate::records::scale;
 use crate::running::limits::Limits;
 use crate::running::meter::Account;
 use crate::running::program::Program;
+use crate::running::workers::{RunInfo, Workers};
 use crate::tape::Tape;
 use crate::word::{Owner, Slot};
 use std::sync::Arc;
@@ -58,20 +58,6 @@ impl Recorder {
         product
     }
 
-    /// Records the result of a run of its own. Returns its slot.
-    fn rerun(&mut self, slot: Slot, inner: &Inner) -> Slot {
-        let (start, result) = self.tape.record(rerun::BYTES, 1, 1).expect("there is room");
-        // SAFETY: there is room for the record.
-        unsafe { rerun::write(start, inner, slot, result) };
-        result
-    }
-
-    /// Ends a run that was given `input`.
-    fn finish(&mut self, input: Slot, output: Slot) -> Inner {
-        self.tape.finish();
-        Inner { tree: self.tape.root(), input, output }
-    }
-
     /// Makes arrays that nothing refers to, until the heap has been evacuated several times.
     fn churn(&mut self) {
         for n in 0..2_000 {
@@ -99,10 +85,12 @@ fn a_record_keeps_what_it_refers_to_and_follows_it() {
         recorder.churn();
     }
     recorder.tape.finish();
+    let (workers, limits) = (Workers::new(Arc::new(SlabPool::default()), Extent::of(0)), Limits::default());
+    let info = RunInfo::new(&workers, &account, &program, &limits, false);
     let mut sweep = Sweep::new(Extent::of(0));
     let seed = Seed { owner: Owner::NOBODY, slot: y, adjoint: 1.0 };
     // SAFETY: the run has ended, and its tape is there.
-    unsafe { sweep.run(recorder.tape.root(), &[seed], &program, &account, None) }.expect("nothing stops it");
+    unsafe { sweep.run(recorder.tape.root(), &[seed], &info, None) }.expect("nothing stops it");
     assert_eq!(sweep.adjoints()[x.index()], 2.0 * 3.0 * 0.5 * -7.0);
 }
 
@@ -129,38 +117,4 @@ fn a_task_moves_its_own_references_only() {
         unsafe { *array.add(ARRAY_HEADER).cast::<f64>() }
     });
     assert_eq!(elements.collect::<Vec<_>>(), [2.0, 3.0]);
-}
-
-#[test]
-fn a_sweep_may_run_inside_of_another() {
-    let mut account = Account::default();
-    account.begin(&Limits::default(), None);
-    let program = Program::new(ModuleDef::default(), None);
-    let mut recorders = [(); 3].map(|()| Recorder::new(&account));
-    let inputs = recorders.each_mut().map(|recorder| recorder.tape.reserve_slots(2).expect("there is room").offset(1));
-    let [innermost, middle, outermost] = &mut recorders;
-    let factor = innermost.array(3.0);
-    let tripled = innermost.scale(inputs[0], factor);
-    let inner = innermost.finish(inputs[0], tripled);
-    let factor = middle.array(5.0);
-    let mut y = middle.rerun(inputs[1], &inner);
-    y = middle.scale(y, factor);
-    let inner = middle.finish(inputs[1], y);
-    let factor = outermost.array(2.0);
-    let mut z = outermost.scale(inputs[2], factor);
-    for _ in 0..2 {
-        z = outermost.rerun(z, &inner);
-    }
-    let all = outermost.finish(inputs[2], z);
-    let mut sweep = Sweep::new(Extent::of(0));
-    for adjoint in [1.0, -0.5] {
-        // SAFETY: all runs have ended, and their tapes are there.
-        let swept = unsafe {
-            let seed = Seed { owner: Owner::NOBODY, slot: all.output, adjoint };
-            sweep.run(all.tree, &[seed], &program, &account, None)
-        };
-        swept.expect("nothing stops it");
-        assert_eq!(sweep.adjoints()[all.input.index()], adjoint * 2.0 * 15.0 * 15.0);
-        assert_eq!(sweep.used, 0, "all cells are free again");
-    }
 }

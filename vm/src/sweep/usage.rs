@@ -10,7 +10,7 @@ use crate::records::recorded_loop::LoopTail;
 use crate::records::region::{RegionTail, Trail, padding};
 use crate::records::{Kind, Trailer, link, strip};
 use crate::running::program::Program;
-use crate::tape::{ForkNode, TaskNode};
+use crate::tape::{ForkNode, RerunNode, TaskNode};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -125,10 +125,12 @@ unsafe fn count(node: &TaskNode, program: &Program, usages: &mut Usages, waiting
                     at = fork.before;
                     continue;
                 }
+                Kind::Rerun => {
+                    at = (*link::read::<RerunNode>(trailer)).before;
+                    continue;
+                }
                 Kind::Import => Import::read_single(trailer).start,
                 Kind::ImportRange | Kind::LoopImport | Kind::LoopScatter => Import::read_range(trailer).start,
-                #[cfg(all(test, not(loom)))]
-                Kind::Rerun => crate::records::rerun::Rerun::read(trailer).start,
                 #[cfg(all(test, not(loom)))]
                 Kind::Scale => crate::records::scale::Scale::read(trailer).start,
             };

@@ -18,6 +18,7 @@ pub(super) struct Mark {
     records: u64,
     import_count: u64,
     sweep_cost: u64,
+    rerun_work: u64,
     bytes: u64,
     stretch: *mut u8,
     below: Totals,
@@ -33,6 +34,7 @@ impl TaskState {
             records: self.records,
             import_count: self.import_count,
             sweep_cost: self.sweep_cost,
+            rerun_work: self.rerun_work,
             bytes: self.bytes,
             stretch: self.stretch,
             below: self.below,
@@ -44,7 +46,8 @@ impl TaskState {
     /// The mark is of this task, which has recorded nothing since but a fork that was given up.
     pub(super) unsafe fn go_back(&mut self, mark: &Mark) {
         (self.next_slot, self.records, self.import_count) = (mark.next_slot, mark.records, mark.import_count);
-        (self.sweep_cost, self.bytes, self.stretch) = (mark.sweep_cost, mark.bytes, mark.stretch);
+        (self.sweep_cost, self.rerun_work) = (mark.sweep_cost, mark.rerun_work);
+        (self.bytes, self.stretch) = (mark.bytes, mark.stretch);
         self.below = mark.below;
         // SAFETY: if there is a node, it is that of the task that runs.
         if let Some(node) = unsafe { self.node.as_mut() } {
@@ -61,6 +64,7 @@ impl TaskState {
             records: 0,
             import_count: 0,
             sweep_cost: 0,
+            rerun_work: 0,
             bytes: 0,
             stretch: std::ptr::null_mut(),
             imports: None,
@@ -81,6 +85,7 @@ impl TaskState {
             bytes: self.bytes.wrapping_add(open),
             sweep_work: self.sweep_cost + slots,
             sweep_span: 0,
+            rerun_work: self.rerun_work,
         });
         totals.sweep_span += self.sweep_cost + slots;
         totals
@@ -180,7 +185,7 @@ impl Tape {
         unsafe {
             (*node).end = end;
             (*node).slots = self.task.next_slot as u32;
-            (*node).weight = u32::try_from(totals.sweep_work).unwrap_or(u32::MAX);
+            (*node).weight = u32::try_from(totals.sweep_work.saturating_add(totals.rerun_work)).unwrap_or(u32::MAX);
             (*node).totals = totals;
         }
         self.task.imports = None;

@@ -26,6 +26,8 @@ pub(crate) struct Totals {
     pub(crate) sweep_work: u64,
     /// The same along the longest way through the forks.
     pub(crate) sweep_span: u64,
+    /// About how many instructions reruns take; 0 if there are none.
+    pub(crate) rerun_work: u64,
 }
 
 impl Totals {
@@ -37,6 +39,7 @@ impl Totals {
         self.slots += other.slots;
         self.bytes += other.bytes;
         self.sweep_work += other.sweep_work;
+        self.rerun_work = self.rerun_work.saturating_add(other.rerun_work);
     }
 }
 
@@ -163,17 +166,20 @@ impl ForkNode {
     }
 }
 
-/// Numbers the tasks in preorder and gives them depths and jumps. Linear in the number of tasks.
+/// Numbers the tasks in preorder, from `first` on, and gives them depths and jumps. Linear in the number of tasks.
 ///
 /// # Safety
-/// The run has ended; nobody else reads or writes the nodes.
-pub(crate) unsafe fn number(root: *mut TaskNode) {
+/// The run has ended; nobody else reads or writes the nodes. If the root has a parent, that has its number, which is
+/// below `first`.
+pub(crate) unsafe fn number(root: *mut TaskNode, first: u32) {
     // SAFETY: promised by the caller; forks and tasks of a run that has ended are complete.
     unsafe {
-        (*root).index = 0;
-        (*root).below = (*root).totals.tasks as u32;
-        (*root).depth = 0;
-        (*root).jump = root;
+        (*root).index = first;
+        (*root).below = first + (*root).totals.tasks as u32;
+        ((*root).depth, (*root).jump) = match (*root).parent.as_ref() {
+            None => (0, root.cast_const()),
+            Some(parent) => place_below(parent),
+        };
         let mut waiting = vec![root];
         while let Some(node) = waiting.pop() {
             // From the last fork to the first, so numbers are given from the end.
@@ -185,10 +191,7 @@ pub(crate) unsafe fn number(root: *mut TaskNode) {
                     (*task).below = next;
                     next -= (*task).totals.tasks as u32;
                     (*task).index = next;
-                    (*task).depth = (*node).depth + 1;
-                    let (jump, far) = ((*node).jump, (*(*node).jump).jump);
-                    let equal = (*node).depth - (*jump).depth == (*jump).depth - (*far).depth;
-                    (*task).jump = if equal && (*node).depth > 0 { far } else { node };
+                    ((*task).depth, (*task).jump) = place_below(&*node);
                     if !(*task).last_fork.is_null() {
                         waiting.push(task);
                     }
@@ -197,6 +200,19 @@ pub(crate) unsafe fn number(root: *mut TaskNode) {
             }
             debug_assert_eq!(next, (*node).index + 1);
         }
+    }
+}
+
+/// The depth and the jump of a task that this one has forked.
+///
+/// # Safety
+/// The node is numbered.
+unsafe fn place_below(node: &TaskNode) -> (u32, *const TaskNode) {
+    // SAFETY: promised by the caller: jumps lead to ancestors.
+    unsafe {
+        let (jump, far) = (&*node.jump, &*(*node.jump).jump);
+        let equal = node.depth - jump.depth == jump.depth - far.depth;
+        (node.depth + 1, if equal && node.depth > 0 { far } else { node })
     }
 }
 
@@ -260,7 +276,7 @@ mod tests {
             }
         }
         // SAFETY: the tree is complete.
-        unsafe { number(base) };
+        unsafe { number(base, 0) };
         nodes
     }
 

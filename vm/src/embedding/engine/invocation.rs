@@ -8,7 +8,6 @@ use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSl
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
 use crate::memory::heap::HeapLimits;
-use crate::running::meter::Meter;
 use crate::running::trace::Place;
 use crate::running::worker::Execution;
 use crate::running::workers::RunInfo;
@@ -204,21 +203,29 @@ impl<'a> Invocation<'a> {
         let RunState { worker, sweep, account, progress, .. } = &mut *self.state;
         let account = &*account;
         let Module { engine, program } = &self.function.module;
-        let root = worker.exec.tape.root();
-        // SAFETY: the run has ended, and its tapes are there.
-        let totals = unsafe { (*root).totals };
-        let left = worker.exec.fuel.saturating_sub_unsigned(totals.sweep_work);
-        worker.exec.fuel = Meter::new(account, None).refill_alone(left).map_err(outside_of_code)?;
+        let totals = worker.exec.tape.tree().totals;
+        let info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
+        let work = totals.sweep_work.saturating_add(totals.rerun_work);
+        let is_shared = totals.tasks > 1 && work >= SHARED_MIN;
         let swept = match pool {
-            Some(pool) if totals.tasks > 1 && totals.sweep_work >= SHARED_MIN => {
-                let (tree, sweeps) = (Handed(root), Some(engine.sweeps()));
-                // SAFETY: the run has ended, so its tapes are there.
-                pool.install(move || unsafe { sweep.run(tree.take(), seeds, program, account, sweeps) })
+            // Reruns fork.
+            Some(pool) if is_shared || totals.rerun_work > 0 => {
+                let handed = Handed((&mut *worker, &mut *sweep, &info));
+                let sweeps = is_shared.then(|| engine.sweeps());
+                pool.install(move || {
+                    let (worker, sweep, info) = handed.take();
+                    // SAFETY: the run has ended, so its tapes are there.
+                    unsafe { worker.sweep_run(sweep, seeds, info, sweeps) }
+                })
             }
             // SAFETY: as on the pool.
-            _ => unsafe { sweep.run(root, seeds, program, account, None) },
+            _ => unsafe { worker.sweep_run(sweep, seeds, &info, None) },
         };
-        let peak = swept.map_err(|kind| outside_of_code(account.verdict(kind)))?;
+        let peak = match swept {
+            Ok(peak) => peak,
+            Err(kind) if worker.exec.trace.is_empty() => return Err(outside_of_code(account.verdict(kind))),
+            Err(kind) => return Err(RunError::Trap(Box::new(self.trap(kind)))),
+        };
         progress.sweep_peak_bytes = progress.sweep_peak_bytes.max(peak);
         progress.sweeps += 1;
         if let Some(began) = began {

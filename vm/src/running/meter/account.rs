@@ -256,6 +256,11 @@ impl Account {
         self.tape_bytes.store(tape_bytes, Ordering::Relaxed);
     }
 
+    /// Bytes that executions may still ask for.
+    pub(crate) fn allocation_left(&self) -> u64 {
+        self.allocation_left.load(Ordering::Relaxed)
+    }
+
     /// Draws on what may be allocated: `bytes` or more.
     pub(crate) fn draw_allocation(&self, bytes: u64) -> Option<u64> {
         let drawn = |left: u64| bytes.max(ALLOCATION_SLICE).min(left);
