@@ -3,8 +3,8 @@
 //!
 //! Every program's `main` gets companions that apply operators to it. What reverse mode gives inside of a program is to
 //! have the same bits as the gradient at the border, because it records the same tape; forward mode is to agree with it
-//! to rounding; and so are forward over reverse and reverse over forward, for second derivatives. `DUALVM_SEEDS` and
-//! `DUALVM_FIRST_SEED` as for random programs.
+//! to rounding; and so are all four mixes of the two, for second derivatives. `DUALVM_SEEDS` and `DUALVM_FIRST_SEED` as
+//! for random programs.
 
 mod support;
 
@@ -23,6 +23,8 @@ const PULLED: &str = "pulled";
 const TANGENT: &str = "tangent";
 const CURVED: &str = "curved";
 const TWICE: &str = "twice";
+const REVERSED: &str = "reversed";
+const ROW: &str = "row";
 
 /// Registers by bank, given out one after the other.
 #[derive(Default)]
@@ -57,7 +59,9 @@ fn has_tangent(ty: &ValueType) -> bool {
     ty.bank() != Bank::Int
 }
 
-/// A function that applies an operator to the n-th one: `given` are its own parameters.
+/// A function that applies an operator to the n-th one. Its own parameters are those of that one, and then tangents, or
+/// cotangents of all results but the first, for which it is 1. `kept` says which results it returns, by number and by
+/// how many the other function has.
 fn companion(
     module: &mut ModuleDef,
     name: &str,
@@ -71,17 +75,17 @@ fn companion(
     let args = registers.all(&params);
     let (more, given_back) = match op {
         Op::Jvp => (with_tangents(&params), with_tangents(&results)),
-        _ => (Vec::new(), with_tangents(&params)),
+        _ => (with_tangents(&results[1..]), with_tangents(&params)),
     };
-    let mut uses = [args, registers.all(&more)].concat();
+    let mut uses = args;
+    let given = registers.all(&more);
     if op == Op::Vjp {
-        for ty in with_tangents(&results) {
-            let cotangent = registers.one(ty);
-            let one = [Operand::Def(cotangent), Operand::Real(1.0)];
-            registers.body.push(Op::Const, &one).expect("the operands fit");
-            uses.push(cotangent);
-        }
+        let cotangent = registers.one(ValueType::Real);
+        let one = [Operand::Def(cotangent), Operand::Real(1.0)];
+        registers.body.push(Op::Const, &one).expect("the operands fit");
+        uses.push(cotangent);
     }
+    uses.extend(given);
     let defs = [registers.all(&results), registers.all(&given_back)].concat();
     let operands = [Operand::Func(func as u32), Operand::Count(0), Operand::Uses(uses), Operand::Defs(defs.clone())];
     let mut body = registers.body;
@@ -98,17 +102,19 @@ fn companion(
         single => vec![single.clone()],
     };
     let all: Vec<HostType> = match op {
-        Op::Jvp => [own.clone(), own].concat(),
-        _ => own.into_iter().chain(derivatives()).collect(),
+        Op::Jvp => [own.clone(), own.clone()].concat(),
+        _ => own.iter().cloned().chain(derivatives()).collect(),
     };
     let result = match kept.len() {
         1 => all[kept[0]].clone(),
         _ => HostType::Tuple(kept.iter().map(|&n| all[n].clone()).collect()),
     };
+    let given: Vec<HostType> = match op {
+        Op::Jvp => derivatives().collect(),
+        _ => own[1..].to_vec(),
+    };
     let mut taken: Vec<(String, HostType)> = interface.params;
-    if op == Op::Jvp {
-        taken.extend(derivatives().enumerate().map(|(n, host)| (format!("{name}{n}"), host)).collect::<Vec<_>>());
-    }
+    taken.extend(given.into_iter().enumerate().map(|(n, host)| (format!("{name}{n}"), host)));
     module.functions.push(Function {
         name: name.to_owned(),
         params: [params, more].concat(),
@@ -129,6 +135,11 @@ fn with_companions(module: &ModuleDef) -> ModuleDef {
     // Cotangents and their tangents; the tangent of the tangent.
     companion(&mut module, CURVED, (Op::Jvp, pulled), |_, _| true);
     companion(&mut module, TWICE, (Op::Jvp, tangent), |n, results| n >= results);
+    companion(&mut module, REVERSED, (Op::Vjp, pulled), |_, _| true);
+    // A row of the matrix of second derivatives, for the border's reverse mode over that of the program.
+    if module.functions[main].params.iter().find(|ty| has_tangent(ty)) == Some(&ValueType::Real) {
+        companion(&mut module, ROW, (Op::Vjp, main), |n, results| n == results);
+    }
     module
 }
 
@@ -194,7 +205,7 @@ fn check(seed: u64, program: &Program, engines: &mut Engines, counts: &mut Count
         Outcome::Trap(trap) => {
             counts.trapped += 1;
             // What traps, traps within operators, too, for the same reason.
-            for (name, args) in [(PUSHED, &both), (PULLED, args), (CURVED, &both)] {
+            for (name, args) in [(PUSHED, &both), (PULLED, args), (CURVED, &both), (REVERSED, &both)] {
                 match run(name, args, Mode::Call)? {
                     Outcome::Trap(found) if found.kind == trap.kind || is_limit(&found.kind) => {}
                     other => return Err(format!("{name}: expected {trap:?}, found {other:?}")),
@@ -227,7 +238,7 @@ fn check(seed: u64, program: &Program, engines: &mut Engines, counts: &mut Count
     second_order(program, &loaded, (&both, &limits), (&value, &gradient), counts)
 }
 
-/// Forward over reverse against reverse over forward and forward over forward.
+/// Forward over reverse against all other mixes.
 fn second_order(
     program: &Program,
     loaded: &Loaded,
@@ -260,6 +271,7 @@ fn second_order(
     if !agree(product, &steep[..product.len()], size) {
         return Err(format!("forward over reverse {product:?}\nreverse over forward {steep:?}"));
     }
+    reverse_over_reverse(program, loaded, (both, limits), (value, gradient), (product, size))?;
     // The tangent of the tangent along itself: t' H t, and the tangent along the tangents, the directions again.
     let direction = &reals(&both[program.args.len()..]);
     let bilinear: f64 = product.iter().zip(direction).map(|(h, t)| h * t).sum::<f64>();
@@ -268,6 +280,40 @@ fn second_order(
     let found = reals(&twice);
     if scale.is_finite() && !agree(&found, &[bilinear + along], scale) {
         return Err(format!("forward over forward {found:?}, by the product {}", bilinear + along));
+    }
+    Ok(())
+}
+
+/// Reverse over reverse against the product of the matrix of second derivatives with the directions.
+fn reverse_over_reverse(
+    program: &Program,
+    loaded: &Loaded,
+    (both, limits): (&[Value], &Limits),
+    (value, gradient): (&[f64], &[f64]),
+    (product, size): (&[f64], f64),
+) -> Result<(), String> {
+    let Some(reversed) = done(loaded.run(REVERSED, both, Mode::Call, limits)?)? else { return Ok(()) };
+    let reversed = reals(&reversed);
+    let (inner, outer) = reversed.split_at(value.len() + gradient.len());
+    if bits(inner) != bits(&[value, gradient].concat()) {
+        return Err(format!("the gradient in a gradient: expected {value:?}, {gradient:?}, found {inner:?}"));
+    }
+    let expected: Vec<f64> = product.iter().zip(gradient).map(|(h, g)| h + g).collect();
+    let scale = gradient.iter().fold(size, |size, g| size.max(g.abs()));
+    if !agree(outer, &expected, scale) {
+        return Err(format!("reverse over reverse {outer:?}, by the other mixes {expected:?}"));
+    }
+    if loaded.function(ROW).is_some() {
+        let args = &both[..program.args.len()];
+        let Outcome::Done { gradients, .. } = loaded.run(ROW, args, Mode::Gradient, limits)? else { return Ok(()) };
+        let row = reals(&gradients[0]);
+        // The matrix is symmetric: the row along the directions is the first of the products.
+        let direction = reals(&both[program.args.len()..]);
+        let along: f64 = row.iter().zip(&direction).map(|(h, t)| h * t).sum();
+        let scale = row.iter().zip(&direction).map(|(h, t)| (h * t).abs()).sum::<f64>();
+        if scale.is_finite() && !agree(&[along], &product[..1], scale + size) {
+            return Err(format!("a row of second derivatives {row:?}, along {direction:?}; expected {product:?}"));
+        }
     }
     Ok(())
 }
