@@ -77,19 +77,31 @@ fn assert_trap(source: &str, kind: &TrapKind) {
 
 #[test]
 fn more_than_eight_derivatives_are_a_trap() {
+    nested_derivatives("derivative", 8);
+}
+
+#[test]
+fn more_than_nine_gradients_are_a_trap() {
+    // The innermost one is at depth 0.
+    nested_derivatives("grad", 9);
+}
+
+/// Nests an operator so often, and once more.
+#[track_caller]
+fn nested_derivatives(operator: &str, most: usize) {
     let nested = |order: usize| {
         let mut source = "def d0 (x : Real) : Real = x ^ 9\n".to_owned();
         for n in 1..=order {
-            source += &format!("def d{n} (x : Real) : Real = derivative d{} x\n", n - 1);
+            source += &format!("def d{n} (x : Real) : Real = {operator} d{} x\n", n - 1);
         }
-        source + &format!("def main = d{order} 2.0 == 725760.0\n")
+        // 9! · 2 for the eighth.
+        source + &format!("def main = d{order} 2.0 == {}\n", if order == 8 { "725760.0" } else { "362880.0" })
     };
-    // 9! · 2 for the eighth.
-    let def = dualvm_frontend::compile("orders.dual", &nested(8)).unwrap_or_else(|errors| panic!("{errors}"));
+    let def = dualvm_frontend::compile("orders.dual", &nested(most)).unwrap_or_else(|errors| panic!("{errors}"));
     let loaded = Engines::all().load(&def, 4).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let found = loaded.run("main", &[], Mode::Call, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(matches!(found, Outcome::Done { value: Value::Bool(true), .. }), "{found:?}");
-    assert_trap(&nested(9), &TrapKind::OrderTooHigh);
+    assert_trap(&nested(most + 1), &TrapKind::OrderTooHigh);
 }
 
 #[test]
@@ -138,4 +150,74 @@ fn levels_have_one_limit_on_tape_together() {
     let limits = || Limits { tape_bytes: 4 << 20, ..Limits::default() };
     assert!(call(source, "f", 1.5, limits()).is_ok_and(f64::is_finite));
     assert_eq!(call(source, "g", 1.5, limits()), Err(TrapKind::Limit(dualvm_vm::trap::Limit::TapeBytes)));
+}
+
+/// Reverse over reverse in tasks: whose sweeps run again, fork in there, allocate and record.
+const RERUNS: &str = "\
+def cube (y : Real) : Real = y * y * y
+def work (x : Real) : Real = grad (\\y -> sum (map (\\z -> cube z * x) [y, y * y, x])) (sin x)
+def tasks (x : Real) : Real =
+  let (a, b) = (loop s = x for _ < 20 do s + 0.1 * work s) |*| (loop s = x * x for _ < 30 do s + 0.01 * work s) in
+  let (c, d) = work (a * b) |*| sum_array (pmap (\\z -> grad (\\y -> y * z * x) z) [| a, b, x, 1.0 |]) in
+  a + b * c * d
+def inner (x : Real) : Real = grad (\\y -> grad (\\z -> tasks (z * y)) (x * y)) x
+def main (x : Real) : Real = grad tasks x
+";
+
+/// The least limit that a call keeps to, on all engines: with one less it ends with `trap`.
+fn least(mode: Mode, name: &str, trap: dualvm_vm::trap::Limit, limits: impl Fn(u64) -> Limits) -> u64 {
+    let def = dualvm_frontend::compile("reruns.dual", RERUNS).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = Engines::all().load(&def, 5).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let keeps = |limit: u64| {
+        let found =
+            loaded.run(name, &[Value::Real(0.7)], mode, &limits(limit)).unwrap_or_else(|error| panic!("{error}"));
+        assert!(matches!(found, Outcome::Done { .. }) || found.stopped_by(trap), "{limit}: {found:?}");
+        matches!(found, Outcome::Done { .. })
+    };
+    let (mut fails, mut enough) = (0, 1u64 << 40);
+    assert!(keeps(enough));
+    while enough - fails > 1 {
+        let middle = fails + (enough - fails) / 2;
+        if keeps(middle) { enough = middle } else { fails = middle }
+    }
+    enough
+}
+
+#[test]
+fn what_reruns_leave_behind_is_freed() {
+    // Each of the reruns allocates and records some 10 KB.
+    let source = "def f (x : Real) : Real = grad (\\x -> loop s = x for _ < 20000 do \
+                  s + grad (\\y -> sum (map (\\z -> sin (z * y * x)) [1.0, 2.0, 3.0, 4.0, 5.0])) x * 1e-6) x\n";
+    let limits = Limits { live_bytes: 24 << 20, tape_bytes: 40 << 20, ..Limits::default() };
+    assert!(call(source, "f", 0.3, limits).is_ok_and(f64::is_finite));
+}
+
+#[test]
+fn reruns_share_the_limit_on_tape() {
+    // The rerun records as much as the run itself, which had given its tape back.
+    let source = "def work (n : Int) (x : Real) : Real = loop y = x for i < n do if i == n then y else sin y * x\n\
+                  def f (n : Int) (x : Real) : Real = grad (\\x -> grad (\\y -> work n (y * x)) 1.0 + work n x) x\n\
+                  def small (x : Real) : Real = f 20000 x\ndef large (x : Real) : Real = f 1000000 x\n";
+    let limits = || Limits { tape_bytes: 12 << 20, ..Limits::default() };
+    assert!(call(source, "small", 0.9, limits()).is_ok_and(f64::is_finite));
+    assert_eq!(call(source, "large", 0.9, limits()), Err(TrapKind::Limit(dualvm_vm::trap::Limit::TapeBytes)));
+}
+
+#[test]
+fn reruns_use_exact_fuel() {
+    use dualvm_vm::trap::Limit;
+    let fuel = |name| least(Mode::Gradient, name, Limit::Fuel, |fuel| Limits { fuel, ..Limits::default() });
+    // A rerun in a rerun takes more than the two.
+    let (once, twice) = (fuel("main"), fuel("inner"));
+    assert!(once > 10_000 && twice > 2 * once, "{once}, {twice}");
+}
+
+#[test]
+fn what_reruns_allocate_counts_exactly() {
+    use dualvm_vm::trap::Limit;
+    let bytes = |mode| {
+        least(mode, "main", Limit::AllocatedBytes, |allocated_bytes| Limits { allocated_bytes, ..Limits::default() })
+    };
+    let (called, swept) = (bytes(Mode::Call), bytes(Mode::Gradient));
+    assert!(called > 1_000 && swept > 2 * called, "{called}, {swept}");
 }

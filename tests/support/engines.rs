@@ -113,7 +113,7 @@ impl Outcome {
     }
 
     /// Whether the run came to this limit.
-    fn stopped_by(&self, limit: Limit) -> bool {
+    pub(crate) fn stopped_by(&self, limit: Limit) -> bool {
         matches!(self, Outcome::Trap(trap) if trap.kind == TrapKind::Limit(limit))
     }
 

@@ -37,8 +37,8 @@ use crate::tape::{ForkNode, RerunNode, TaskNode, number};
 use crate::trap::TrapKind;
 use crate::word::{Owner, Slot};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Adjoints and debts of ranges that were in memory at one time, in bytes. Small arrays don't count.

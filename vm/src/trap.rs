@@ -99,7 +99,7 @@ impl fmt::Display for TrapKind {
             TrapKind::WrongTag { expected, found } => {
                 write!(f, "a payload of variant {expected} was read from a value of variant {found}")
             }
-            TrapKind::OrderTooHigh => write!(f, "more than {DEPTH_MAX} forward derivatives are nested"),
+            TrapKind::OrderTooHigh => write!(f, "derivatives are nested more than {DEPTH_MAX} deep"),
             TrapKind::TooLargeToDerive { order } => {
                 write!(f, "a function is too large to be differentiated {order} times in forward mode")
             }

@@ -209,7 +209,11 @@ impl Emitter<'_> {
             let adjoint = adjoint_with_components_within(&piece, &derived, depth, NODES_MAX);
             let adjoint = adjoint.ok_or(too_large.clone())?;
             self.watch.tick(NODE_WORK * adjoint.graph.len())?;
-            Some(SegmentAdjoint::of(&derived, &adjoint, reals))
+            let adjoint = SegmentAdjoint::of(&derived, &adjoint, reals);
+            if adjoint.code.reals.max(adjoint.code.ints) > REGISTERS_MAX {
+                return Err(too_large);
+            }
+            Some(adjoint)
         } else {
             None
         };
