@@ -64,6 +64,25 @@ fn what_is_detached_is_constant() {
     assert!(check("detached.dual", 2) > 8);
 }
 
+#[test]
+fn records_of_all_depths_have_a_place_in_profiles() {
+    let source = "def cube (x : Real) : Real = loop y = x for _ < 2 do y * x\n\
+                  def f (x : Real) : Real = checkpoint (grad cube) x + derivative cube x\n";
+    let def = dualvm_frontend::compile("profile.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
+    let function = support::load(def).function("f").expect("it is exported");
+    let options = dualvm_vm::engine::CallOptions::default();
+    let profile = function.profile(&[Value::Real(2.0)], &options).expect("nothing stops it");
+    let reruns = profile.sites.iter().find(|usage| usage.site == dualvm_vm::profile::Site::Reruns);
+    assert!(reruns.is_some_and(|usage| usage.records == 1 && usage.tape_bytes > 100), "{profile:?}");
+    let sum = |of: fn(&dualvm_vm::profile::SiteUsage) -> u64| profile.sites.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|usage| usage.tape_bytes), profile.stats.tape_bytes);
+}
+
+#[test]
+fn checkpoints_change_nothing() {
+    assert!(check("checkpoints.dual", 6) > 28);
+}
+
 /// Asserts that a call ends with this trap on all engines, soon.
 #[track_caller]
 fn assert_trap(source: &str, kind: &TrapKind) {

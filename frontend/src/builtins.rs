@@ -28,6 +28,8 @@ pub(crate) enum Builtin {
     ValueAndGrad,
     /// The same value, as a constant for derivatives.
     Detach,
+    /// The value of a function, which isn't recorded.
+    Checkpoint,
     /// Negation of a Bool.
     Not,
     /// The constant π.
@@ -53,6 +55,8 @@ pub(crate) enum SignatureType {
     Data,
     /// A function from that to another type without functions in it.
     DataFunction,
+    /// That other type.
+    OtherData,
     /// Two values of that other type.
     TwoResults,
     /// A function from data to a `Real`.
@@ -95,6 +99,7 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("jvp", Builtin::Jvp),
     ("value_and_grad", Builtin::ValueAndGrad),
     ("detach", Builtin::Detach),
+    ("checkpoint", Builtin::Checkpoint),
     ("not", Builtin::Not),
     ("bit_and", Builtin::Scalar(Op::IAnd)),
     ("bit_or", Builtin::Scalar(Op::IOr)),
@@ -122,7 +127,8 @@ impl Builtin {
     /// The type.
     pub(crate) fn signature(self) -> Signature {
         use SignatureType::{
-            AnyArray, Bool, Data, DataFunction, ElementAt, Int, Number, Real, RealAndData, RealFunction, TwoResults,
+            AnyArray, Bool, Data, DataFunction, ElementAt, Int, Number, OtherData, Real, RealAndData, RealFunction,
+            TwoResults,
         };
         match self {
             Builtin::Scalar(op) => {
@@ -140,6 +146,7 @@ impl Builtin {
             Builtin::Jvp => (vec![DataFunction, Data, Data], TwoResults),
             Builtin::ValueAndGrad => (vec![RealFunction, Data], RealAndData),
             Builtin::Detach => (vec![Data], Data),
+            Builtin::Checkpoint => (vec![DataFunction, Data], OtherData),
             Builtin::Not => (vec![Bool], Bool),
             Builtin::Pi => (vec![], Real),
         }

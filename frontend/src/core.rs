@@ -225,6 +225,8 @@ pub(crate) enum Operator {
     Jvp,
     /// In reverse: from cotangents of the results to cotangents of the arguments.
     Vjp,
+    /// Not yet: the call isn't recorded, and runs again where derivatives are computed. It has no directions.
+    Checkpoint,
 }
 
 impl Derivative {

@@ -29,6 +29,7 @@ fn name(profile: &Profile, site: &Site) -> String {
         Site::Arrays => "arrays made of scattered reals".to_owned(),
         Site::Imports => "reals of other tasks".to_owned(),
         Site::Forks => "forks of tasks".to_owned(),
+        Site::Reruns => "gradients in gradients and checkpoints".to_owned(),
         // The machine's next version may know more.
         _ => "other records".to_owned(),
     }
@@ -46,6 +47,7 @@ impl Serialize for Usage<'_> {
             Site::Arrays => ("arrays", None),
             Site::Imports => ("imports", None),
             Site::Forks => ("forks", None),
+            Site::Reruns => ("reruns", None),
             _ => ("other", None),
         };
         let (function, place) = code.unzip();

@@ -93,6 +93,8 @@ pub(crate) struct Tape {
     pub(crate) open_region: OpenRegion,
     /// The levels around the running one that something was read of.
     marks: Vec<Owner>,
+    /// Whether something was read that may be of any level around the running one.
+    marks_all: bool,
     /// Whether the tape is that of a derivative operator, or of a task inside of one.
     inner: bool,
     /// The run's own task, from a box. Others keep pointers to it, which a box that moves would make invalid.
@@ -129,6 +131,7 @@ impl Tape {
             open_loop: OpenLoop::default(),
             open_region: OpenRegion::default(),
             marks: Vec::new(),
+            marks_all: false,
             inner: false,
             root: NonNull::from(Box::leak(Box::new(TaskNode::new(std::ptr::null(), std::ptr::null())))),
         }
@@ -140,7 +143,7 @@ impl Tape {
     pub(crate) fn begin(&mut self, bytes_max: u64, account: &Account) {
         self.release();
         self.open_region.forget();
-        self.marks.clear();
+        self.forget_marks();
         self.inner = false;
         self.slabs.begin(bytes_max, account, false);
         let root = self.root.as_ptr();
@@ -153,7 +156,7 @@ impl Tape {
     pub(crate) fn begin_part(&mut self, account: &Account, bytes_max: u64, inner: bool) {
         self.release();
         self.open_region.forget();
-        self.marks.clear();
+        self.forget_marks();
         self.inner = inner;
         self.slabs.begin(bytes_max, account, false);
         self.share(true);
@@ -286,13 +289,14 @@ impl Tape {
     /// Ends an execution: what it has written is for the one that forked it.
     pub(crate) fn leave(&mut self, account: &Account) -> Left {
         let written = self.slabs.leave(Some(account).filter(|_| !self.inner));
-        Left { written, marks: std::mem::take(&mut self.marks) }
+        Left { written, marks: std::mem::take(&mut self.marks), marks_all: self.marks_all }
     }
 
     /// Takes over what an execution that has ended has written.
     pub(crate) fn absorb(&mut self, left: Left) {
         self.slabs.absorb(left.written);
         left.marks.into_iter().for_each(|level| self.mark_level(level));
+        self.marks_all |= left.marks_all;
     }
 
     /// Makes this the tape of a derivative operator, which has just begun.
@@ -349,10 +353,21 @@ impl Tape {
         self.mark_level(Owner::NOBODY);
     }
 
+    /// Notes that objects were given to what isn't recorded, whose reads nobody notes: they may lead to any level.
+    pub(crate) fn mark_all(&mut self) {
+        self.marks_all = true;
+    }
+
+    fn forget_marks(&mut self) {
+        self.marks.clear();
+        self.marks_all = false;
+    }
+
     /// Takes over the marks of a level inside of this one, which has ended. Says whether this one's is among them.
     pub(crate) fn take_marks(&mut self, inner: &Tape) -> bool {
         let own = self.level();
-        let mut active = false;
+        let mut active = inner.marks_all;
+        self.marks_all |= inner.marks_all;
         for &level in &inner.marks {
             if level == own || level.is_nobody() {
                 active = true;
@@ -505,6 +520,7 @@ impl Tape {
 pub(crate) struct Left {
     written: Written,
     marks: Vec<Owner>,
+    marks_all: bool,
 }
 
 impl Drop for Tape {

@@ -275,6 +275,8 @@ const CODE_CASES: &[Case] = &[
     (Rule::Arguments, "jvp f0, 2 (r0, p0, p0) -> (r1, i1, r0)\nret (r0)", "expected 2 registers, found 3"),
     (Rule::Results, "jvp f0, 2 (r0, p0) -> (r1, i1)\nret (r0)", "expected 3 registers, found 2"),
     (Rule::Results, "jvp f0, 2 (r0, p0) -> (r1, i1, i0)\nret (r0)", "expected real at position 2, found int in i0"),
+    (Rule::Arguments, "checkpoint f0 (r0) -> (r1, i1)\nret (r0)", "expected 2 registers, found 1"),
+    (Rule::Results, "checkpoint f0 (r0, p0) -> (r1)\nret (r0)", "expected 2 registers, found 1"),
     (Rule::DuplicateResult, "jvp f0, 2 (r0, p0) -> (r1, i1, r1)\nret (r0)", "found r1 twice"),
     // The other way round: a cotangent of the real result comes in, and one of each argument goes out.
     (Rule::Arguments, "vjp f0, 0 (r0, p0) -> (r1, i1, r0, p6)\nret (r0)", "expected 3 registers, found 2"),

@@ -232,6 +232,7 @@ impl Infer<'_> {
             SignatureType::ElementAt => types.function(types.int, element),
             SignatureType::Data => data,
             SignatureType::DataFunction => types.function(data, other),
+            SignatureType::OtherData => other,
             SignatureType::TwoResults => types.tuple(vec![other, other]),
             SignatureType::RealFunction => types.function(data, types.real),
             SignatureType::RealAndData => types.tuple(vec![types.real, data]),
@@ -278,7 +279,9 @@ impl Infer<'_> {
     /// Whether a name is that of a function that takes derivatives.
     fn is_derivative(&self, callee: ExprId) -> bool {
         match self.resolved.meanings[callee] {
-            Some(Meaning::Builtin(Builtin::Jvp | Builtin::ValueAndGrad | Builtin::Detach)) => true,
+            Some(Meaning::Builtin(Builtin::Jvp | Builtin::ValueAndGrad | Builtin::Detach | Builtin::Checkpoint)) => {
+                true
+            }
             Some(Meaning::Def(def)) => !self.ast.is_own(def) && DERIVATIVES.contains(&self.callee_name(callee)),
             _ => false,
         }

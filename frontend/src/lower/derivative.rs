@@ -12,12 +12,13 @@ impl Lowerer<'_> {
         let parts: Vec<ExprId> = derivative.parts().collect();
         let args = self.arguments(&parts);
         let results = targets.iter().map(|target| target.reg).collect();
-        let op = match derivative.operator {
-            Operator::Jvp => Op::Jvp,
-            Operator::Vjp => Op::Vjp,
-        };
         let func = Operand::Func(derivative.function.index() as u32);
         let captures = Operand::Count(derivative.captures.len() as u16);
-        self.emit(expr, op, &[func, captures, Operand::Uses(args), Operand::Defs(results)]);
+        let (args, results) = (Operand::Uses(args), Operand::Defs(results));
+        match derivative.operator {
+            Operator::Jvp => self.emit(expr, Op::Jvp, &[func, captures, args, results]),
+            Operator::Vjp => self.emit(expr, Op::Vjp, &[func, captures, args, results]),
+            Operator::Checkpoint => self.emit(expr, Op::Checkpoint, &[func, args, results]),
+        }
     }
 }

@@ -43,7 +43,12 @@ impl Elaborator<'_, '_> {
         let real = self.is_real(ty);
         match builtin {
             Builtin::Scalar(op) => self.scalar(op, values, ty, span),
-            Builtin::Length | Builtin::ParallelBuild | Builtin::Jvp | Builtin::ValueAndGrad | Builtin::Detach => {
+            Builtin::Length
+            | Builtin::ParallelBuild
+            | Builtin::Jvp
+            | Builtin::ValueAndGrad
+            | Builtin::Detach
+            | Builtin::Checkpoint => {
                 unreachable!("the caller handles what asks for more than values")
             }
             Builtin::Not => self.make(ExprKind::Not(values[0]), ty, span),

@@ -41,6 +41,16 @@ impl Elaborator<'_, '_> {
         self.pair(value, gradient, pair, bindings, span)
     }
 
+    /// `checkpoint f x`, of this type.
+    pub(super) fn checkpoint(&mut self, [f, x]: [Shaped; 2], result: Mono, span: Span) -> Shaped {
+        let mut bindings = Vec::new();
+        let call = self.differentiated([f, x], result, &mut bindings);
+        let (atoms, _) = self.operate(Operator::Checkpoint, &call, Vec::new(), result, &mut bindings, span);
+        let form = self.plain(result);
+        let value = self.of_value(&Value { form, atoms: atoms.into() }, span);
+        self.block_shaped(bindings, value)
+    }
+
     /// `detach x`, of this type.
     pub(super) fn detach(&mut self, value: Shaped, ty: Mono, span: Span) -> Shaped {
         let mut bindings = Vec::new();
@@ -96,6 +106,7 @@ impl Elaborator<'_, '_> {
         let of = match operator {
             Operator::Jvp => results.clone(),
             Operator::Vjp => self.types_of(&call.args),
+            Operator::Checkpoint => Vec::new(),
         };
         let given = results.iter().chain(of.iter().filter(|&&ty| ty != ValueType::Int));
         let types: Vec<ValueType> = given.copied().collect();

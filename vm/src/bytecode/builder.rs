@@ -498,6 +498,12 @@ impl FunctionBuilder {
         self.operator(Op::Vjp, func, captures, args, results);
     }
 
+    /// Calls a function without recording what it does. Where derivatives are computed, the call runs again.
+    pub fn checkpoint(&mut self, func: FuncId, args: &[Reg], results: &[Reg]) {
+        let (args, results) = (Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec()));
+        self.emit(Op::Checkpoint, &[Operand::Func(func.0), args, results]);
+    }
+
     fn operator(&mut self, op: Op, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
         let (args, results) = (Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec()));
         self.emit(op, &[Operand::Func(func.0), Operand::Count(captures), args, results]);

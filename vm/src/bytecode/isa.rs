@@ -519,6 +519,9 @@ macro_rules! for_each_instruction {
             /// each argument but the captures that is a real or a reference. Cotangents have types, shapes and
             /// integers as tangents do.
             0xb1 Vjp vjp (func(func), captures(count), args(uses), results(defs)) [calls v4];
+            /// Calls a function without recording what it does. If derivatives are asked for, the call runs again when
+            /// they are computed: that takes the time of a further call, and in between no memory for its records.
+            0xb2 Checkpoint checkpoint (func(func), args(uses), results(defs)) [calls v4];
         }
         $($more)*
     } };

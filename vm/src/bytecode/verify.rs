@@ -186,9 +186,10 @@ define_rules! {
 
     /// The function of a `jvp` or a `vjp` has a parameter for each capture.
     CaptureCount "an operator has more captures than its function has parameters";
-    /// What a `jvp` or a `vjp` differentiates, and the results, are no functions and lead to none.
+    /// What a `jvp` or a `vjp` differentiates, and the results, are no functions and lead to none; nor are the results of a
+    /// `checkpoint`.
     OperatorFunction "a derivative of or with respect to a function";
-    /// The functions of `jvp` and `vjp` neither take nor return builders.
+    /// The functions of `jvp`, `vjp` and `checkpoint` neither take nor return builders.
     OperatorBuilder "a builder goes to an operator or comes from one";
     /// What is cut off from derivatives is no builder.
     DetachedBuilder "a builder is made a constant";

@@ -85,6 +85,14 @@ impl<T> ByMode<T> {
             Some(index) => self.deep[index].get_or_init(make),
         }
     }
+
+    /// What there is for a mode, if that was ever asked for.
+    pub(crate) fn known(&self, mode: Mode) -> Option<&T> {
+        match mode.index().checked_sub(Mode::SHALLOW) {
+            None => Some(&self.shallow[mode.index()]),
+            Some(index) => self.deep[index].get(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -293,9 +293,11 @@ pub enum Operator {
     Jvp,
     /// Pulls cotangents back through a call.
     Vjp,
+    /// Runs a call without recording it.
+    Checkpoint,
 }
 
-/// A derivative of a call. What it takes stands side by side by bank, and behind it what it gives: captures, arguments
+/// A derivative of a call, or one that isn't recorded. What it takes stands side by side by bank, and behind it what it gives: captures, arguments
 /// and tangents of the arguments, or cotangents of the results; then results and their tangents, or cotangents of the
 /// arguments. Banks keep their order, so the n-th real tangent is that of the n-th real argument, and integers have
 /// none.
@@ -305,7 +307,7 @@ pub struct OperatorSite {
     pub operator: Operator,
     /// The function that is called.
     pub func: FuncId,
-    /// Arguments that are constants for the derivative; they come first.
+    /// Arguments that are constants for the derivative; they come first. All that a checkpoint takes counts as such.
     pub captures: Counts,
     /// The other arguments.
     pub args: Counts,

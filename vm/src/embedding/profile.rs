@@ -65,6 +65,9 @@ pub enum Site {
     Imports,
     /// Forks, which have no records: what their sweep takes besides that of their tasks' records.
     Forks,
+    /// Gradients that depend on what is recorded around them, and checkpoints: what they keep to run again. The sweep is
+    /// what it takes to run them again; records of that count where they belong, by their time only.
+    Reruns,
 }
 
 /// What is known of a function.
@@ -80,6 +83,7 @@ enum Key {
     Arrays,
     Imports,
     Forks,
+    Reruns,
 }
 
 impl Profile {
@@ -110,6 +114,7 @@ impl Profile {
                 }
                 Kind::Pack => Key::Arrays,
                 Kind::Import | Kind::ImportRange | Kind::LoopImport | Kind::LoopScatter => Key::Imports,
+                Kind::Rerun => Key::Reruns,
                 _ => Key::Forks,
             };
             let sum = sums.entry(key).or_default();
@@ -129,6 +134,7 @@ impl Profile {
             Key::Arrays => Site::Arrays,
             Key::Imports => Site::Imports,
             Key::Forks => Site::Forks,
+            Key::Reruns => Site::Reruns,
         };
         let usage =
             |(key, Usage { records, bytes, sweep })| SiteUsage { site: site(key), records, tape_bytes: bytes, sweep };

@@ -222,6 +222,7 @@ impl<'a> Emitter<'a> {
             }
             Structural::Jvp => Inst::Operate { site: self.operator_site(inst, Operator::Jvp) },
             Structural::Vjp => Inst::Operate { site: self.operator_site(inst, Operator::Vjp) },
+            Structural::Checkpoint => Inst::Operate { site: self.operator_site(inst, Operator::Checkpoint) },
 
             Structural::StructNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, 0) },
             Structural::VariantNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, u32::from(b)) },
@@ -318,7 +319,11 @@ impl<'a> Emitter<'a> {
         self.widest = self.widest.max(2 * (uses.reals.len() + defs.reals.len()));
         let func = FuncId(inst.low());
         let callee = &self.module.functions[func.index()];
-        let (captures, args) = callee.params.split_at(usize::from(inst.a));
+        let captures = match operator {
+            Operator::Jvp | Operator::Vjp => usize::from(inst.a),
+            Operator::Checkpoint => callee.params.len(),
+        };
+        let (captures, args) = callee.params.split_at(captures);
         self.stream.operators.push(OperatorSite {
             operator,
             func,

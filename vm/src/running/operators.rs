@@ -1,4 +1,4 @@
-//! Derivative operators: what a `jvp` and a `vjp` do when they run.
+//! Derivative operators: what a `jvp`, a `vjp` and a checkpoint do when they run.
 //!
 //! A `jvp` runs its function at a greater depth, where a real has as many components again: those with the operator's
 //! own infinitesimal, which begin as the tangents of the arguments and end as those of the results. Which infinitesimal
@@ -6,7 +6,7 @@
 //! and Pearlmutter 2008, "Nesting forward-mode AD", have the tags that this replaces). So the depth is that of what the
 //! function reaches, and not of how many operators are open around it.
 //!
-//! What a `vjp` does is said in [`super::reverse`].
+//! What a `vjp` does is said in [`super::reverse`], what a checkpoint does in [`super::reruns`].
 
 use super::registers::Registers;
 use super::structures::Copied;
@@ -35,6 +35,8 @@ impl Worker {
             Operator::Jvp => unsafe { self.push_forward(site, args, remaining) },
             // SAFETY: promised by the caller.
             Operator::Vjp => unsafe { self.pull_back(site, args, remaining) },
+            // SAFETY: promised by the caller.
+            Operator::Checkpoint => unsafe { self.run_unrecorded(site, args, remaining) },
         };
         self.exec.mode = mode;
         outcome

@@ -2,7 +2,7 @@
 
 use crate::bytecode::isa::{Op, Operand};
 use crate::bytecode::module::{FuncId, ModuleDef};
-use crate::code::{ByMode, Mode, Position, Stream};
+use crate::code::{ByMode, DEPTH_MAX, Mode, Position, Stream};
 use crate::native::Tier;
 use crate::preparation::{self, Prepared};
 use crate::records::recorded_loop::LoopCode;
@@ -41,7 +41,9 @@ impl Program {
             regions: boxcar::Vec::new(),
             registering: Mutex::new(()),
             forks: functions_with(&def, |op| matches!(op, Op::Fork | Op::ParallelMap)),
-            nests: functions_with(&def, |op| matches!(op, Op::Fork | Op::ParallelMap | Op::Jvp | Op::Vjp)),
+            nests: functions_with(&def, |op| {
+                matches!(op, Op::Fork | Op::ParallelMap | Op::Jvp | Op::Vjp | Op::Checkpoint)
+            }),
             tier,
             def,
         }
@@ -123,8 +125,9 @@ impl Program {
 
     /// The functions that were prepared for recording runs so far, with their streams.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (FuncId, &Stream)> {
-        let functions = (0..self.def.functions.len()).map(|index| FuncId(index as u32));
-        functions.filter_map(|func| self.place(func, Mode::RECORDING).get().map(|stream| (func, stream)))
+        let known = (0..=DEPTH_MAX).filter_map(|depth| self.streams.known(Mode::RECORDING.at_depth(depth)));
+        let numbered = known.flat_map(|streams| streams.iter().enumerate());
+        numbered.filter_map(|(index, stream)| stream.get().map(|stream| (FuncId(index as u32), stream)))
     }
 
     /// A segment's code by the number that its records carry.

@@ -1,17 +1,17 @@
-//! Derivative operators whose outcome depends on what is recorded around them: how a `vjp` gets on the tape, and how it
-//! runs again when that is swept. Why that gives all adjoints is said in [`crate::sweep::reruns`].
+//! What is recorded as a whole, and runs again when the tape is swept: a `vjp` whose outcome depends on what is recorded
+//! around it, and a checkpoint. Why that gives all adjoints is said in [`crate::sweep::reruns`].
 //!
 //! A rerun is an execution of its own, with a worker of its own. It draws on the run's account like an execution that
 //! runs stolen tasks; so while a tape with reruns is swept, executions share the account.
 
 use super::meter::Meter;
 use super::registers::Registers;
-use super::reverse::{Places, pair_adjoints};
+use super::reverse::pair_adjoints;
 use super::structures::Copied;
 use super::worker::Worker;
 use super::workers::RunInfo;
-use crate::code::{Counts, DEPTH_MAX, Mode, OperatorSite};
-use crate::memory::heap::HeapLimits;
+use crate::code::{Counts, DEPTH_MAX, Mode, Operator, OperatorSite};
+use crate::memory::heap::{self, HeapLimits, Ref};
 use crate::running::meter::Watch;
 use crate::sweep::{Seed, Sweep, Sweeps};
 use crate::tape::{RerunNode, TaskNode};
@@ -27,70 +27,123 @@ pub(crate) struct Again {
     pub(crate) contributions: Vec<Seed>,
 }
 
-/// Numbers of registers that an operator takes and gives, without components.
+/// Numbers of registers, without components.
 #[derive(Clone, Copy)]
 struct Taken {
-    captures: Counts,
-    args: Counts,
-    results: Counts,
+    /// Captures and arguments: what the function is given.
+    handed: Counts,
+    /// All that the operator takes: the same, and cotangents of the results.
+    all: Counts,
+    /// Objects that it gives: results, and cotangents of arguments.
+    given_refs: usize,
+    /// How many more infinitesimals there are when it runs again.
+    deeper: u32,
 }
 
 impl Taken {
     fn of(site: &OperatorSite) -> Self {
-        Taken { captures: site.captures, args: site.args, results: site.results }
-    }
-
-    /// Captures and arguments.
-    fn handed(&self) -> Counts {
-        let Taken { captures, args, .. } = self;
-        Counts { reals: captures.reals + args.reals, ints: captures.ints + args.ints, refs: captures.refs + args.refs }
-    }
-
-    /// Reals that are taken: the same, and cotangents of the results.
-    fn reals(&self) -> usize {
-        self.handed().reals + self.results.reals
-    }
-
-    fn refs(&self) -> usize {
-        self.handed().refs + self.results.refs
-    }
-
-    /// Objects that are given: results, and cotangents of arguments.
-    fn given_refs(&self) -> usize {
-        self.results.refs + self.args.refs
+        let OperatorSite { captures, args, results, .. } = site;
+        let mut handed = *captures;
+        handed.add(*args);
+        let is_checkpoint = site.operator == Operator::Checkpoint;
+        let cotangents = if is_checkpoint { Counts::default() } else { Counts { ints: 0, ..*results } };
+        let mut all = handed;
+        all.add(cotangents);
+        Taken { handed, all, given_refs: results.refs + args.refs, deeper: u32::from(!is_checkpoint) }
     }
 }
 
 impl Worker {
-    /// Records a `vjp` that has ended: all reals that it has given have slots, from `outcome` on those of the
-    /// registers.
+    /// Runs a function without recording it, as a whole if anything that it is given is active.
     ///
     /// # Safety
-    /// **Running**, and recording; the operator's places still hold what it was given and has given.
+    /// As [`Worker::operate`]; the caller restores the mode.
+    pub(super) unsafe fn run_unrecorded(
+        &mut self,
+        site: &OperatorSite,
+        args: Registers,
+        remaining: usize,
+    ) -> Result<(), TrapKind> {
+        let outer = self.exec.mode;
+        let depth = outer.depth();
+        // SAFETY: promised by the caller.
+        unsafe {
+            let results = args.after(&site.uses_count);
+            let base = results.after(&site.defs.counts());
+            self.room_above(base, (site.captures.reals.max(site.results.reals), depth), outer.is_recording())?;
+            for n in 0..site.results.refs {
+                *results.refs.add(n) = std::ptr::null_mut();
+            }
+            args.copy_to(&base, &site.uses_count, false);
+            self.exec.mode = Mode::PRIMAL.at_depth(depth);
+            let before = self.exec.meter().used(self.exec.fuel);
+            self.run_callee(site.func, base, remaining)?;
+            let work = self.exec.meter().used(self.exec.fuel) - before;
+            self.exec.mode = outer;
+
+            let left = Counts { reals: site.results.reals << depth, ..site.results };
+            let has_reals = || (0..site.uses_count.reals).any(|n| !(*args.words.add(n)).is_constant());
+            let has_refs = (0..site.uses_count.refs).any(|n| !heap::owner_of(*args.refs.add(n)).is_nobody());
+            let recorded = outer.is_recording() && (has_refs || has_reals());
+            if recorded && has_refs {
+                self.exec.tape.mark_all();
+            }
+            let outcome = match recorded {
+                true => self.exec.tape.reserve_slots(left.reals as u64)?,
+                false => Slot::NONE,
+            };
+            results.reals.copy_from_nonoverlapping(base.reals, left.reals);
+            if outer.is_recording() {
+                for n in 0..left.reals {
+                    *results.words.add(n) = outcome.element(n).into();
+                }
+            }
+            results.ints.copy_from_nonoverlapping(base.ints, left.ints);
+            for n in 0..left.refs {
+                let object = *base.refs.add(n);
+                *results.refs.add(n) = match recorded {
+                    true => self.copy_structure(Copied::Opened { depth }, [object; 2], base.after(&left))?,
+                    false => object,
+                };
+            }
+            match recorded {
+                true => self.record_rerun(site, depth, (args, results), outcome, (remaining, 2 * work)),
+                false => Ok(()),
+            }
+        }
+    }
+
+    /// Records an operator that has ended: all reals that it has given have slots, from `outcome` on those of the
+    /// registers. Its function ran at a depth, and would have `remaining` frames above it; running it again and sweeping
+    /// that will take about so much `work`.
+    ///
+    /// # Safety
+    /// **Running**, and recording; what the operator was given and has given is still there.
     pub(super) unsafe fn record_rerun(
         &mut self,
         site: &OperatorSite,
-        places: &Places,
+        depth: u32,
+        (args, results): (Registers, Registers),
         outcome: Slot,
         (remaining, work): (usize, u64),
     ) -> Result<(), TrapKind> {
-        let (taken, depth, args) = (Taken::of(site), places.depth, &places.args);
-        let ints = taken.handed().ints;
+        let outer = self.exec.mode.depth();
+        let Taken { handed, all, given_refs, .. } = Taken::of(site);
         // SAFETY: promised by the caller; the lists have these lengths.
         unsafe {
             let tape = &mut self.exec.tape;
-            let lists = tape.open_rerun([taken.reals() << depth, ints, taken.refs(), taken.given_refs()])?;
-            for n in 0..taken.reals() {
-                let (from, to) = (n << places.outer.depth(), n << depth);
+            let lists = tape.open_rerun([all.reals << depth, handed.ints, all.refs, given_refs])?;
+            for n in 0..all.reals {
+                let (from, to) = (n << outer, n << depth);
                 lists.reals.add(to).copy_from_nonoverlapping(args.reals.add(from), 1 << depth);
                 lists.words.add(to).copy_from_nonoverlapping(args.words.add(from), 1 << depth);
             }
-            lists.ints.copy_from_nonoverlapping(args.ints, ints);
-            for n in 0..taken.refs() {
+            lists.ints.copy_from_nonoverlapping(args.ints, handed.ints);
+            for n in 0..all.refs {
                 *lists.refs.add(n) = tape.keep(*args.refs.add(n))?;
             }
-            for n in 0..taken.given_refs() {
-                *lists.given.add(n) = tape.keep(*places.results.refs.add(n))?;
+            for n in 0..given_refs {
+                *lists.given.add(n) = tape.keep(*results.refs.add(n))?;
             }
             tape.close_rerun(lists, (site, depth, remaining), outcome, work)?;
         }
@@ -244,7 +297,7 @@ impl Worker {
         self.exec.tape.close_level();
     }
 
-    /// Runs the function of an operator, with a further infinitesimal.
+    /// Runs the function of an operator; that of a `vjp` with a further infinitesimal.
     ///
     /// # Safety
     /// **Running**; the rest as [`Worker::run_again`].
@@ -254,47 +307,52 @@ impl Worker {
         task: *const TaskNode,
         adjoints: *const f64,
     ) -> Result<Again, TrapKind> {
-        let depth = node.depth;
-        if depth >= DEPTH_MAX {
-            return Err(TrapKind::OrderTooHigh);
-        }
-        let inner = depth + 1;
         // SAFETY: promised by the caller.
         unsafe {
             let site = &*node.site;
-            let taken = Taken::of(site);
-            let handed = taken.handed();
+            let Taken { handed, all, given_refs, deeper } = Taken::of(site);
+            let (depth, inner) = (node.depth, node.depth + deeper);
+            if inner > DEPTH_MAX {
+                return Err(TrapKind::OrderTooHigh);
+            }
 
-            // What the operator was given, what it gave, and then the two with a further infinitesimal: arguments with
-            // the adjoints of their cotangents, and cotangents of results with the adjoints of these.
+            // What the operator was given, what it gave, and then what comes of the two: arguments with the adjoints of
+            // their cotangents, and cotangents of results with the adjoints of these.
             let ground = self.bottom();
-            let given = ground.after(&Counts { refs: taken.refs(), ..Counts::default() });
-            let paired = given.after(&Counts { refs: taken.given_refs(), ..Counts::default() });
-            let base = paired.after(&Counts { refs: taken.given_refs(), ..Counts::default() });
+            let given = ground.after(&Counts { refs: all.refs, ..Counts::default() });
+            let paired = given.after(&Counts { refs: given_refs, ..Counts::default() });
+            let base = paired.after(&Counts { refs: given_refs, ..Counts::default() });
             self.room_above(base, (handed.reals.max(site.results.reals), inner), true)?;
-            for n in 0..taken.refs() {
+            for n in 0..all.refs {
                 *ground.refs.add(n) = **node.refs.add(n);
             }
-            for n in 0..taken.given_refs() {
+            for n in 0..given_refs {
                 *given.refs.add(n) = **node.given.add(n);
                 *paired.refs.add(n) = std::ptr::null_mut();
             }
             let cotangents = paired.refs.add(site.args.refs);
             self.exec.mode = Mode::RECORDING.at_depth(depth);
             for n in 0..site.args.refs {
-                let of = (site.captures.refs + n, site.results.refs + n);
-                *paired.refs.add(n) = self.pair_with_adjoints(depth, adjoints, (ground, given), of, base)?;
+                let adjoint = self.adjoint_of(*given.refs.add(site.results.refs + n), (depth, adjoints), base)?;
+                let pair = [*ground.refs.add(site.captures.refs + n), adjoint];
+                *paired.refs.add(n) = self.copy_structure(Copied::Paired { depth }, pair, base)?;
             }
             self.exec.mode = Mode::PRIMAL.at_depth(depth);
             for n in 0..site.results.refs {
-                let of = (handed.refs + n, n);
-                *cotangents.add(n) = self.pair_with_adjoints(depth, adjoints, (ground, given), of, base)?;
+                let adjoint = self.adjoint_of(*given.refs.add(n), (depth, adjoints), base)?;
+                *cotangents.add(n) = match deeper {
+                    0 => adjoint,
+                    _ => {
+                        let pair = [*ground.refs.add(handed.refs + n), adjoint];
+                        self.copy_structure(Copied::Paired { depth }, pair, base)?
+                    }
+                };
             }
 
+            self.exec.mode = Mode::RECORDING.at_depth(inner);
             self.hand_over_again(node, task, adjoints, base)?;
             base.refs.copy_from_nonoverlapping(ground.refs, site.captures.refs);
             base.refs.add(site.captures.refs).copy_from_nonoverlapping(paired.refs, site.args.refs);
-            self.exec.mode = Mode::RECORDING.at_depth(inner);
             self.run_callee(site.func, base, node.remaining)?;
 
             let work = self.exec.tape.finish().totals.sweep_work;
@@ -303,42 +361,36 @@ impl Worker {
                 self.exec.fuel = self.refill(self.exec.fuel)?;
             }
             let mut again = Again::default();
-            self.outcome_of_reals(node, task, adjoints, base, &mut again);
-            let level = Owner::of((*task).level);
-            let (own, all) = (1usize << depth, (1usize << depth) - 1);
+            outcome_of_reals(node, task, adjoints, base, &mut again);
+            let (level, whole) = (Owner::of((*task).level), (1usize << inner) - 1);
             let watch = Watch::later(self.exec.account());
             for n in 0..site.results.refs {
-                let (result, cotangent) = (*base.refs.add(n), *ground.refs.add(handed.refs + n));
-                let whole = (inner, level, own | all);
-                pair_adjoints([result, *cotangents.add(n)], whole, &watch, &mut again.seeds)?;
-                let tangent = (depth, level, own | all);
-                pair_adjoints([cotangent, result], tangent, &watch, &mut again.contributions)?;
+                let result = *base.refs.add(n);
+                pair_adjoints([result, *cotangents.add(n)], (inner, level, whole), &watch, &mut again.seeds)?;
+                if deeper > 0 {
+                    let pair = [*ground.refs.add(handed.refs + n), result];
+                    pair_adjoints(pair, (depth, level, whole), &watch, &mut again.contributions)?;
+                }
             }
             Ok(again)
         }
     }
 
-    /// An object with the adjoints of another one as its tangent. They are numbered by position.
+    /// The adjoints of an object of the task that is swept.
     ///
     /// # Safety
-    /// As [`Worker::repeat`]: the other one's reals have slots of the task that is swept.
-    unsafe fn pair_with_adjoints(
+    /// As [`Worker::repeat`]: its reals have slots of that task.
+    unsafe fn adjoint_of(
         &mut self,
-        depth: u32,
-        adjoints: *const f64,
-        (ground, given): (Registers, Registers),
-        (object, other): (usize, usize),
+        object: Ref,
+        (depth, adjoints): (u32, *const f64),
         above: Registers,
-    ) -> Result<crate::memory::heap::Ref, TrapKind> {
+    ) -> Result<Ref, TrapKind> {
         // SAFETY: promised by the caller.
-        unsafe {
-            let other = *given.refs.add(other);
-            let tangent = self.copy_structure(Copied::Adjoint { depth, adjoints }, [other; 2], above)?;
-            self.copy_structure(Copied::Paired { depth }, [*ground.refs.add(object), tangent], above)
-        }
+        unsafe { self.copy_structure(Copied::Adjoint { depth, adjoints }, [object; 2], above) }
     }
 
-    /// Writes captures and arguments without objects to the function's frame.
+    /// Writes captures and arguments that are no objects to the function's frame.
     ///
     /// # Safety
     /// As [`Worker::repeat`].
@@ -352,61 +404,65 @@ impl Worker {
         // SAFETY: promised by the caller.
         unsafe {
             let site = &*node.site;
-            let (handed, captured) = (Taken::of(site).handed(), site.captures.reals);
+            let (Taken { handed, deeper, .. }, captured) = (Taken::of(site), site.captures.reals);
             let (own, all) = (1usize << node.depth, (1usize << node.depth) - 1);
             // The cotangents of the arguments stand behind the results.
             let cotangent = |n: usize| node.outcome.element((site.results.reals + n) << node.depth);
             for n in 0..handed.reals {
                 for part in 0..own {
-                    let (from, to) = ((n << node.depth) + part, (n << (node.depth + 1)) + part);
+                    let (from, to) = ((n << node.depth) + part, (n << (node.depth + deeper)) + part);
                     *base.reals.add(to) = *node.reals.add(from);
                     let slot = (*node.words.add(from)).slot();
                     *base.words.add(to) = match slot.is_none() {
                         true => Word::CONSTANT,
                         false => self.exec.tape.import(Owner::of(task), slot)?.into(),
                     };
-                    *base.reals.add(to + own) = match n.checked_sub(captured) {
-                        None => 0.0,
-                        Some(n) => *adjoints.add(cotangent(n).element(all ^ part).index()) + 0.0,
-                    };
-                    *base.words.add(to + own) = Word::CONSTANT;
+                    if deeper > 0 {
+                        *base.reals.add(to + own) = match n.checked_sub(captured) {
+                            None => 0.0,
+                            Some(n) => *adjoints.add(cotangent(n).element(all ^ part).index()) + 0.0,
+                        };
+                        *base.words.add(to + own) = Word::CONSTANT;
+                    }
                 }
             }
             base.ints.copy_from_nonoverlapping(node.ints, handed.ints);
         }
         Ok(())
     }
+}
 
-    /// The seeds of real results, and what is contributed to the adjoints of their cotangents.
-    ///
-    /// # Safety
-    /// As [`Worker::repeat`]; the function has returned.
-    unsafe fn outcome_of_reals(
-        &self,
-        node: &RerunNode,
-        task: *const TaskNode,
-        adjoints: *const f64,
-        base: Registers,
-        again: &mut Again,
-    ) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let site = &*node.site;
-            let handed = Taken::of(site).handed();
-            let (own, all) = (1usize << node.depth, (1usize << node.depth) - 1);
-            for n in 0..site.results.reals {
-                let result = n << (node.depth + 1);
-                for part in 0..own {
+/// The seeds of real results, and what is contributed to the adjoints of their cotangents.
+///
+/// # Safety
+/// The function of a rerun has returned to `base`; the rest as [`Worker::repeat`].
+unsafe fn outcome_of_reals(
+    node: &RerunNode,
+    task: *const TaskNode,
+    adjoints: *const f64,
+    base: Registers,
+    again: &mut Again,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let site = &*node.site;
+        let Taken { handed, deeper, .. } = Taken::of(site);
+        let (own, all) = (1usize << node.depth, (1usize << node.depth) - 1);
+        for n in 0..site.results.reals {
+            let result = n << (node.depth + deeper);
+            for part in 0..own {
+                let mut seed = |slot: Slot, adjoint: f64| {
+                    again.seeds.push(Seed { owner: Owner::NOBODY, slot, adjoint });
+                };
+                let adjoint = *adjoints.add(node.outcome.element((n << node.depth) + part).index());
+                seed((*base.words.add(result + part)).slot(), adjoint);
+                if deeper > 0 {
                     let cotangent = ((handed.reals + n) << node.depth) + part;
-                    let adjoint = *adjoints.add(node.outcome.element((n << node.depth) + part).index());
-                    let mut seed = |slot: Slot, adjoint: f64| {
-                        again.seeds.push(Seed { owner: Owner::NOBODY, slot, adjoint });
-                    };
-                    seed((*base.words.add(result + part)).slot(), adjoint);
-                    seed((*base.words.add(result + (own | (all ^ part)))).slot(), *node.reals.add(cotangent));
+                    let tangent = result + (own | (all ^ part));
+                    seed((*base.words.add(tangent)).slot(), *node.reals.add(cotangent));
                     let slot = (*node.words.add(cotangent)).slot();
                     if !slot.is_none() {
-                        let adjoint = *base.reals.add(result + (own | (all ^ part)));
+                        let adjoint = *base.reals.add(tangent);
                         again.contributions.push(Seed { owner: Owner::of(task), slot, adjoint });
                     }
                 }

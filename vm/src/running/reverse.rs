@@ -23,19 +23,19 @@ use crate::trap::TrapKind;
 use crate::word::{Owner, Slot, Word};
 
 /// Where an operator has what it works on.
-pub(super) struct Places {
+struct Places {
     /// What it takes.
-    pub(super) args: Registers,
+    args: Registers,
     /// What it gives.
-    pub(super) results: Registers,
+    results: Registers,
     /// Its arguments as the function gets them, with slots.
     opened: Registers,
     /// The function's frame.
     base: Registers,
     /// The mode of the code around the operator.
-    pub(super) outer: Mode,
+    outer: Mode,
     /// The depth that the function runs at.
-    pub(super) depth: u32,
+    depth: u32,
     /// The first slot of each real argument, in order.
     slots: Vec<Slot>,
 }
@@ -77,7 +77,8 @@ impl Worker {
             let (inner, active) = self.close_level(tape);
             let finished = outcome.and_then(|sweep| {
                 self.exec.mode = outer;
-                let recorded = active.then_some(remaining);
+                // What isn't recorded may read what is: in a checkpoint.
+                let recorded = (active && outer.is_recording()).then_some(remaining);
                 let finished = self.take_outcome(site, &places, &inner, sweep.adjoints(), recorded);
                 self.sweep = Some(sweep);
                 finished
@@ -234,7 +235,7 @@ impl Worker {
         adjoints: &[f64],
         recorded: Option<usize>,
     ) -> Result<(), TrapKind> {
-        let Places { results, opened, base, depth: inner_depth, ref slots, .. } = *places;
+        let Places { args, results, opened, base, depth: inner_depth, ref slots, .. } = *places;
         let depth = self.exec.mode.depth();
         let (recording, all) = (self.exec.mode.is_recording(), (1usize << inner_depth) - 1);
         let given = site.results.reals + site.args.reals;
@@ -286,7 +287,7 @@ impl Worker {
                 Some(remaining) => {
                     // A rerun runs the function with twice as many components, and sweeps what it records.
                     let work = inner.tree().totals.sweep_work.saturating_mul(4);
-                    self.record_rerun(site, places, outcome, (remaining, work))
+                    self.record_rerun(site, inner_depth, (args, results), outcome, (remaining, work))
                 }
             }
         }

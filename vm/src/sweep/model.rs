@@ -131,9 +131,9 @@ impl Model {
             }
         }
         // SAFETY: the tree is complete.
-        unsafe { number(nodes[0]) };
+        unsafe { number(nodes[0], 0) };
         let adjoints = steps.iter().map(|_| UnsafeCell::new(vec![0.0; SLOTS as usize + 1])).collect();
-        let inboxes = Inboxes::new(steps.len());
+        let inboxes = Inboxes::new(0, steps.len());
         let nodes = nodes.into_iter().map(<*mut TaskNode>::cast_const).collect();
         Model { steps, nodes, inboxes, buffers, adjoints, _forks: forks, _root: root }
     }

@@ -12,6 +12,9 @@
 //! hangs below the task that is swept, with numbers behind those of the whole tree. Records of operators in it are swept
 //! in the same way, one depth further; their number is bounded by the greatest depth.
 //!
+//! A checkpoint is the same without X: its function runs again as it did before, but recorded, and its sweep begins with
+//! Y. So a loop of n steps takes records for √n of them, and twice the time (Griewank and Walther 2008, chapter 12).
+//!
 //! Sweeps that return adjoints as values of the tape around them would need a tape of tapes instead (Pearlmutter and
 //! Siskind 2008, section 5), with every adjoint a number that may be recorded.
 

@@ -126,7 +126,11 @@ unsafe fn count(node: &TaskNode, program: &Program, usages: &mut Usages, waiting
                     continue;
                 }
                 Kind::Rerun => {
-                    at = (*link::read::<RerunNode>(trailer)).before;
+                    let node = &*link::read::<RerunNode>(trailer);
+                    let usage = usages.entry(kind.number()).or_default();
+                    usage.records += 1;
+                    usage.bytes += node.bytes;
+                    at = node.before;
                     continue;
                 }
                 Kind::Import => Import::read_single(trailer).start,

@@ -9,7 +9,7 @@
 use super::Tape;
 use crate::code::OperatorSite;
 use crate::memory::heap::Ref;
-use crate::records::Kind;
+use crate::records::{Kind, link};
 use crate::trap::Limit;
 use crate::word::{Slot, Word};
 
@@ -21,6 +21,8 @@ use crate::word::{Slot, Word};
 pub(crate) struct RerunNode {
     /// Where the records before this one end.
     pub(crate) before: *const u8,
+    /// The size of the record with all that belongs to it.
+    pub(crate) bytes: u64,
     pub(crate) site: *const OperatorSite,
     /// The depth that the function ran at.
     pub(crate) depth: u32,
@@ -47,12 +49,15 @@ pub(crate) struct RerunLists {
     pub(crate) given: *mut *const Ref,
     node: *mut RerunNode,
     before: *const u8,
+    bytes: u64,
 }
 
 impl Tape {
     /// Begins the record of an operator that was given so many registers, and gave so many objects.
     pub(crate) fn open_rerun(&mut self, [reals, ints, refs, given]: [usize; 4]) -> Result<RerunLists, Limit> {
-        self.slabs.ask_for_time(reals * (size_of::<f64>() + size_of::<Word>()))?;
+        let of_reals = reals * (size_of::<f64>() + size_of::<Word>());
+        let of_others = ints * size_of::<i64>() + (refs + given) * (size_of::<*const Ref>() + size_of::<Ref>());
+        self.slabs.ask_for_time(of_reals)?;
         let before = self.close_stretch();
         Ok(RerunLists {
             node: self.list(1)?,
@@ -62,6 +67,7 @@ impl Tape {
             refs: self.list(refs)?,
             given: self.list(given)?,
             before,
+            bytes: (size_of::<RerunNode>() + of_reals + of_others + link::BYTES) as u64,
         })
     }
 
@@ -76,11 +82,13 @@ impl Tape {
         outcome: Slot,
         work: u64,
     ) -> Result<(), Limit> {
-        let RerunLists { reals, words, ints, refs, given, node, before } = lists;
+        let RerunLists { reals, words, ints, refs, given, node, before, bytes } = lists;
         // SAFETY: there is room for the node, which nobody else knows.
         unsafe {
-            node.write(RerunNode { before, site, depth, remaining, reals, words, ints, refs, outcome, given });
+            node.write(RerunNode { before, bytes, site, depth, remaining, reals, words, ints, refs, outcome, given });
         }
+        self.task.records += 1;
+        self.task.bytes = self.task.bytes.wrapping_add(bytes);
         self.task.rerun_work = self.task.rerun_work.saturating_add(work.max(1));
         self.open_stretch(node.cast_const().cast(), Kind::Rerun)
     }

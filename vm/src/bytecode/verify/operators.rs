@@ -12,21 +12,13 @@ pub(super) struct Signature {
 
 /// What an operator takes and gives whose function is `callee`, with so many captures.
 pub(super) fn signature(op: Op, callee: &Function, captures: usize, report: &Report) -> Result<Signature, Fault> {
-    let Some((captures, args)) = callee.params.split_at_checked(captures) else {
+    let Some((_, args)) = callee.params.split_at_checked(captures) else {
         let expected = format!("at most {} captures", callee.params.len());
         return Err(Fault::new(Rule::CaptureCount, expected, captures.to_string()));
     };
-    let all = || captures.iter().chain(args).chain(&callee.results);
-    if let Some(&builder) = all().find(|&&ty| report.is_builder(ty)) {
-        let found = format!("{}, a builder", name(builder));
-        return Err(Fault::new(Rule::OperatorBuilder, "no builder among parameters and results", found));
-    }
-    for (what, types) in [("parameters behind the captures", args), ("results", &callee.results)] {
-        if let Some(&found) = types.iter().find(|&&ty| report.leads_to_function(ty)) {
-            let found = format!("{}, which is or leads to one", name(found));
-            return Err(Fault::new(Rule::OperatorFunction, format!("no functions among {what}"), found));
-        }
-    }
+    refuse_builders(callee, report)?;
+    refuse_functions("parameters behind the captures", args, report)?;
+    refuse_functions("results", &callee.results, report)?;
     let (mut uses, mut defs) = (callee.params.clone(), callee.results.clone());
     if op == Op::Jvp {
         uses.extend(differentiable(args));
@@ -36,6 +28,27 @@ pub(super) fn signature(op: Op, callee: &Function, captures: usize, report: &Rep
         defs.extend(differentiable(args));
     }
     Ok(Signature { uses, defs })
+}
+
+/// What a function must be like for its calls not to be recorded.
+pub(super) fn check_checkpoint(callee: &Function, report: &Report) -> Result<(), Fault> {
+    refuse_builders(callee, report)?;
+    refuse_functions("results", &callee.results, report)
+}
+
+fn refuse_builders(callee: &Function, report: &Report) -> Result<(), Fault> {
+    let mut all = callee.params.iter().chain(&callee.results);
+    all.find(|&&ty| report.is_builder(ty)).map_or(Ok(()), |&builder| {
+        let found = format!("{}, a builder", name(builder));
+        Err(Fault::new(Rule::OperatorBuilder, "no builder among parameters and results", found))
+    })
+}
+
+fn refuse_functions(what: &str, types: &[ValueType], report: &Report) -> Result<(), Fault> {
+    types.iter().find(|&&ty| report.leads_to_function(ty)).map_or(Ok(()), |&found| {
+        let found = format!("{}, which is or leads to one", name(found));
+        Err(Fault::new(Rule::OperatorFunction, format!("no functions among {what}"), found))
+    })
 }
 
 /// The types of tangents and cotangents: integers have none.

@@ -30,6 +30,7 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
         }
         Structural::ParallelMap => view.parallel_map(),
         Structural::Jvp | Structural::Vjp => view.operator(op),
+        Structural::Checkpoint => view.checkpoint(),
         Structural::TailCall => {
             let callee = view.callee(0);
             view.list(Rule::Arguments, 1, &callee.params)?;
@@ -336,6 +337,14 @@ impl<'a> View<'a> {
         let signature = operators::signature(op, callee, self.number(1), self.report)?;
         self.list(Rule::Arguments, 2, &signature.uses)?;
         self.list(Rule::Results, 3, &signature.defs)
+    }
+
+    /// A call that isn't recorded.
+    fn checkpoint(&self) -> Result<(), Fault> {
+        let callee = self.callee(0);
+        operators::check_checkpoint(callee, self.report)?;
+        self.list(Rule::Arguments, 1, &callee.params)?;
+        self.list(Rule::Results, 2, &callee.results)
     }
 
     fn closure_new(&self) -> Result<(), Fault> {
