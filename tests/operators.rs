@@ -64,6 +64,11 @@ fn what_is_detached_is_constant() {
     assert!(check("detached.dual", 2) > 8);
 }
 
+#[test]
+fn hessians_and_jacobians_are_those_by_hand() {
+    assert!(check("hessians.dual", 6) > 45);
+}
+
 /// Asserts that a call ends with this trap on all engines, soon.
 #[track_caller]
 fn assert_trap(source: &str, kind: &TrapKind) {
