@@ -32,8 +32,8 @@ pub(crate) type Ready = Result<(Box<dyn Prepared>, Effort), NoAnswer>;
 /// Why a function of an eval gives no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
-    /// There is no such eval or function, or it can't be done yet.
-    Refused(String),
+    /// There is no such eval or function.
+    Unknown(String),
     /// The input isn't what the function takes.
     Input(String),
     /// The program ended with an error.
@@ -76,10 +76,9 @@ impl Evals {
     pub(crate) fn prepare(&mut self, name: &str, function: &str, input: &str) -> Ready {
         let (eval, module) = self.module(name)?;
         let Some(Entry { definition, how, .. }) = eval.entries.iter().find(|entry| entry.name == function) else {
-            return Err(NoAnswer::Refused(format!("{name}: there is no function `{function}`")));
+            return Err(NoAnswer::Unknown(format!("{name}: there is no function `{function}`")));
         };
         match how {
-            How::Refused(why) => Err(NoAnswer::Refused(format!("{name}::{function}: {why}"))),
             How::Assembled(prepare) => prepare(module, input),
             How::Value(shape) => prepared::value(module.function(definition)?, input, *shape),
             How::Gradient(wanted) => prepared::gradient(module.function(definition)?, input, wanted),
@@ -101,12 +100,9 @@ impl Evals {
 
     fn module(&mut self, name: &str) -> Result<(&'static Eval, &Module), NoAnswer> {
         let Some(at) = EVALS.iter().position(|eval| eval.name == name) else {
-            return Err(NoAnswer::Refused(format!("there is no eval `{name}` in dualvm")));
+            return Err(NoAnswer::Unknown(format!("there is no eval `{name}` in dualvm")));
         };
         let (eval, slot) = (&EVALS[at], &mut self.modules[at]);
-        if let Some(why) = eval.refusal {
-            return Err(NoAnswer::Refused(format!("{name}: {why}")));
-        }
         let module = match slot.take() {
             Some(module) => module,
             None => Module::from_source(&self.engine, &format!("{name}.dual"), eval.source)?,
@@ -143,7 +139,7 @@ impl From<serde_json::Error> for NoAnswer {
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoAnswer::Refused(why) => f.write_str(why),
+            NoAnswer::Unknown(why) => f.write_str(why),
             NoAnswer::Input(why) => write!(f, "input: {why}"),
             NoAnswer::Call(error) => error.fmt(f),
         }

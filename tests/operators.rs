@@ -83,6 +83,11 @@ fn checkpoints_change_nothing() {
     assert!(check("checkpoints.dual", 6) > 28);
 }
 
+#[test]
+fn hessians_and_jacobians_are_those_by_hand() {
+    assert!(check("hessians.dual", 6) > 45);
+}
+
 /// Asserts that a call ends with this trap on all engines, soon.
 #[track_caller]
 fn assert_trap(source: &str, kind: &TrapKind) {

@@ -43,7 +43,7 @@ use Derivative::{GradientBy, Named};
 
 const SIZES: [&str; 2] = ["S", "M"];
 
-/// All evals but `hello`, which measures nothing, and those that can't be done yet.
+/// All evals but `hello`, which measures nothing, and `particle` and `saddle`, which aren't there by hand.
 const CASES: [Case; 9] = [
     Case {
         eval: "lse",

@@ -32,7 +32,7 @@ macro_rules! programs {
 }
 
 /// Every example; Rosenbrock's function first, because it is the one that is asked for.
-const PROGRAMS: [Program; 20] = programs! {
+const PROGRAMS: [Program; 23] = programs! {
     "rosenbrock" "[[1.5, 2, 0.5]]"
     "branchy" "[10, 1.5, 0.2, 0.3, 0.105]"
     "dotprod" "[[1, 2, 3], [3, 5, 7]]"
@@ -41,10 +41,13 @@ const PROGRAMS: [Program; 20] = programs! {
     "mult" "[3, 4]"
     "neural" "[[[[[0.5, -0.2], [0.1, 0.3]], [0.1, 0.2]]], [1, 2]]"
     "newton" "[2, 1]"
+    "newton_hessian" "[[[[1, 2], true], [[-1, 0.5], false]], [0, 0]]"
     "newton_sweep" "[[2, 3], 1]"
+    "particle" "[0.1]"
     "particles" "[10, [[[0.5, 0.1], [1, 1]]]]"
     "rotate_vec_by_quat" "[[1, 2, 3], [4, 5, 6, 7]]"
     "rotations" "[10, [1, 2, 3], [0.1, 0.5, 0.7, 0.5]]"
+    "saddle" "[1.5]"
     "spring" "[10, [0.5, 0.1], [1, 1]]"
     "summatvec" "[[[1, 2], [3, 4]], [3, 5]]"
     "deep_fork" "[10, 0.5]"

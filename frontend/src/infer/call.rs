@@ -15,6 +15,7 @@ const ONLY_DATA: &str = "derivatives are of data and with respect to data: types
 const CAPTURES: &str = "what a function has captured is no argument of it: pass what you want to differentiate by";
 const CAPTURED: &str = "make constants of what the functions capture, where they capture it";
 const RESULT: &str = "a function of several arguments takes them as a tuple: `\\(x, y) -> x * y`";
+const RESULT_OF_ARRAY: &str = "a function of several reals takes them as one array: `\\x -> x[0] * x[1]`";
 
 impl Infer<'_> {
     /// The type of a name at one use.
@@ -264,7 +265,8 @@ impl Infer<'_> {
         if self.has_functions(&params) {
             error.note(ONLY_DATA).help(if self.is_detach(callee) { CAPTURED } else { CAPTURES })
         } else if takes_several {
-            error.note(ONLY_DATA).help(RESULT)
+            let takes_array = ["jacobian", "hessian"].contains(&self.callee_name(callee));
+            error.note(ONLY_DATA).help(if takes_array { RESULT_OF_ARRAY } else { RESULT })
         } else if self.has_functions(&results) {
             error.note(ONLY_DATA)
         } else {
