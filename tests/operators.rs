@@ -130,6 +130,24 @@ fn call(source: &str, name: &str, x: f64, limits: Limits) -> Result<f64, TrapKin
 }
 
 #[test]
+fn sweeps_of_high_orders_have_enough_registers() {
+    // The sweep of a record of 20 products computes more numbers than registers have numbers.
+    let mut source = "def d0 (x : Real) : Real =\n  let y0 = x in\n".to_owned();
+    for n in 1..=20 {
+        source += &format!("  let y{n} = (y{} + {n}.0) * (0.05 * x + 1.0) in\n", n - 1);
+    }
+    source += "  y20\n";
+    for n in 1..=7 {
+        source += &format!("def d{n} (x : Real) : Real = derivative d{} x\n", n - 1);
+    }
+    source += "def reverse (x : Real) : Real = grad d6 x\n";
+    let [forward, reverse] = ["d7", "reverse"].map(|name| call(&source, name, 0.3, Limits::default()));
+    let (forward, reverse) = (forward.expect("it has a value"), reverse.expect("it has a value"));
+    assert!(forward > 1.0);
+    support::assert_all_close(&[reverse], &[forward], 1e-12);
+}
+
+#[test]
 fn what_operators_leave_behind_is_freed() {
     // All that is allocated, 13 MB, is allocated inside of operators but for the gradients themselves.
     let source = "def f (x : Real) : Real =\n  loop x = x for _ < 100000 do \

@@ -45,6 +45,8 @@ pub(super) struct Emitter<'a> {
     widest: usize,
     /// Bytes of the largest record of a segment at a depth.
     largest_record: usize,
+    /// The most registers of a bank that the sweep of such a segment takes.
+    swept: usize,
     /// Where instructions stand whose targets are numbers of bytecode instructions as yet ([`unresolved`]).
     unresolved: Vec<Position>,
     /// Switches whose targets are.
@@ -82,6 +84,7 @@ impl<'a> Emitter<'a> {
             cost: 0,
             widest: 0,
             largest_record: 0,
+            swept: 0,
             unresolved: Vec::new(),
             unresolved_switches: Vec::new(),
         }

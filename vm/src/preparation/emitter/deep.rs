@@ -23,7 +23,8 @@ use crate::records::segment::{
 use crate::trap::TrapKind;
 use std::collections::{HashMap, HashSet};
 
-/// Registers of a bank that a function may have at a depth, and that may be handed on at once.
+/// Registers of a bank that a function may have at a depth, that may be handed on at once, and that the sweep of a
+/// segment may take.
 const REGISTERS_MAX: usize = 65_000;
 /// Nodes of what a segment becomes, and instructions of a function. Both grow with 3^d.
 const NODES_MAX: usize = 1 << 17;
@@ -51,9 +52,8 @@ impl Emitter<'_> {
     /// Whether what was written can run: registers have 16 bits, and what frames hand to each other has a bound.
     pub(super) fn check_size(&self) -> Result<(), TrapKind> {
         let order = self.depth();
-        let too_large = order > 0
-            && (self.stream.reals.max(self.stream.ints).max(self.widest) > REGISTERS_MAX
-                || self.largest_record > RECORD_BYTES_MAX);
+        let registers = self.stream.reals.max(self.stream.ints).max(self.widest).max(self.swept);
+        let too_large = order > 0 && (registers > REGISTERS_MAX || self.largest_record > RECORD_BYTES_MAX);
         if too_large { Err(TrapKind::TooLargeToDerive { order }) } else { Ok(()) }
     }
 
@@ -362,6 +362,7 @@ impl Emitter<'_> {
     /// Ends a segment. One without inputs never writes a record; its end makes its outputs constants.
     fn segment_record(&mut self, at: u32, mut site: SegmentSite, record: SegmentAdjoint) {
         self.largest_record = self.largest_record.max(site.layout.bytes());
+        self.swept = self.swept.max(record.code.reals).max(record.code.ints);
         if !site.inputs.is_empty() {
             site.id = self.segments.len() as u32;
             self.segments.push(SegmentCode {

@@ -73,9 +73,9 @@ impl SegmentAdjoint {
         }
         plan.saved_ints.iter().for_each(|&id| _ = assembler.place(id));
         let mut code = Vec::new();
-        for (id, _) in derived.graph.iter().filter(|(id, _)| plan.needed[id.index()]) {
-            assembler.compute(id, &mut code);
-        }
+        let mut kept = vec![false; derived.graph.len()];
+        contributions.iter().for_each(|id| kept[id.index()] = true);
+        assembler.compute_all(&plan.needed, &kept, &mut code);
         let contributions = contributions.iter().map(|&id| assembler.register(id)).collect();
         let code = StraightCode { code, reals: assembler.reals, ints: assembler.ints };
         let slots = sets.iter().flatten().count() as u32;
