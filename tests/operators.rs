@@ -130,6 +130,31 @@ fn call(source: &str, name: &str, x: f64, limits: Limits) -> Result<f64, TrapKin
 }
 
 #[test]
+fn code_that_only_moves_numbers_has_a_bound_too() {
+    // Of each instruction there are 2^8, none of which computes anything.
+    let mut source = "func \"d0\" (real) -> (real)\n  regs 2 real\n{\n".to_owned();
+    source += &"  const r1, 1.5\n".repeat(10_000);
+    source += "  ret (r0)\n}\n";
+    for n in 1..=8 {
+        source += &format!(
+            "func \"d{n}\" (real) -> (real)\n  export (x : Real) -> Real\n  regs 3 real\n{{\n  const r1, 1\n  \
+             jvp \"d{}\", 0 (r0, r1) -> (r1, r2)\n  ret (r2)\n}}\n",
+            n - 1
+        );
+    }
+    let module = support::assemble(&source);
+    let call =
+        |name: &str| support::load(module.clone()).function(name).expect("it is exported").call(&[Value::Real(2.0)]);
+    assert_eq!(call("d7").expect("there is room"), Value::Real(0.0));
+    match call("d8") {
+        Err(dualvm_vm::engine::RunError::Trap(trap)) => {
+            assert_eq!(trap.kind, TrapKind::TooLargeToDerive { order: 8 });
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn sweeps_of_high_orders_have_enough_registers() {
     // The sweep of a record of 20 products computes more numbers than registers have numbers.
     let mut source = "def d0 (x : Real) : Real =\n  let y0 = x in\n".to_owned();

@@ -26,8 +26,9 @@ use std::collections::{HashMap, HashSet};
 /// Registers of a bank that a function may have at a depth, that may be handed on at once, and that the sweep of a
 /// segment may take.
 const REGISTERS_MAX: usize = 65_000;
-/// Nodes of what a segment becomes, and instructions of a function. Both grow with 3^d.
+/// Nodes of what a segment becomes: they grow with 3^d.
 const NODES_MAX: usize = 1 << 17;
+/// Instructions of a function, and registers in its lists, together.
 const INSTRUCTIONS_MAX: usize = 1 << 21;
 /// What deriving takes per node, in the units of [`Watch::tick`](crate::running::meter::Watch::tick).
 const NODE_WORK: usize = 32;
@@ -55,6 +56,13 @@ impl Emitter<'_> {
         let registers = self.stream.reals.max(self.stream.ints).max(self.widest).max(self.swept);
         let too_large = order > 0 && (registers > REGISTERS_MAX || self.largest_record > RECORD_BYTES_MAX);
         if too_large { Err(TrapKind::TooLargeToDerive { order }) } else { Ok(()) }
+    }
+
+    /// Whether there is too much code already. What moves reals grows with 2^d, and no limit of the run counts it.
+    pub(super) fn check_length(&self) -> Result<(), TrapKind> {
+        let order = self.depth();
+        let too_long = order > 0 && self.stream.code.len() + self.listed > INSTRUCTIONS_MAX;
+        if too_long { Err(TrapKind::TooLargeToDerive { order }) } else { Ok(()) }
     }
 
     /// An instruction of the bytecode, with the components of what it moves. It is none of a segment's own.
@@ -180,6 +188,7 @@ impl Emitter<'_> {
     fn by_planes(&mut self, regs: &[Reg]) -> RegList {
         let list = RegList::at_depth(regs, self.depth(), true);
         self.widest = self.widest.max(list.reals.len());
+        self.listed += list.reals.len();
         list
     }
 
@@ -350,7 +359,7 @@ impl Emitter<'_> {
         if let (Some(site), Some(record)) = (site, record) {
             self.segment_record(at, site, record);
         }
-        if self.stream.code.len() > INSTRUCTIONS_MAX { Err(too_large) } else { Ok(()) }
+        Ok(())
     }
 
     /// The register of a component of a segment's input.
