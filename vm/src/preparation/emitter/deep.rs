@@ -16,9 +16,8 @@ use crate::derivation::piece::Piece;
 use crate::memory::heap::{self, planes};
 use crate::native::Candidate;
 use crate::preparation::segmentation::Segment;
-use crate::records::Numbers;
 use crate::records::segment::{
-    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentLayout, SegmentSite, computed_outputs, slot_words,
+    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentSite, computed_outputs, slot_words,
 };
 use crate::trap::TrapKind;
 use std::collections::{HashMap, HashSet};
@@ -334,21 +333,8 @@ impl Emitter<'_> {
                 .flat_map(|&(reg, node)| self.parts().map(move |part| (reg, node, part)))
                 .map(|(reg, node, part)| (self.part(reg, part), word(part, node)))
                 .collect();
-            SegmentSite {
-                id: u32::MAX,
-                inputs: record.inputs.iter().map(|&n| self.component(&real_inputs, n)).collect(),
-                depth,
-                layout: SegmentLayout {
-                    numbers: Numbers { reals: saved_reals.len(), ints: saved_ints.len() },
-                    inputs: record.inputs.len(),
-                },
-                copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
-                slots: record.slots,
-                sweep_cost: record.code.code.len() as u32 + 1,
-                saved_reals,
-                saved_ints,
-                outputs,
-            }
+            let inputs = record.inputs.iter().map(|&n| self.component(&real_inputs, n)).collect();
+            SegmentSite::new(record, depth, inputs, (saved_reals, saved_ints), outputs)
         });
 
         let at = end - 1;
