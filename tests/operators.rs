@@ -155,6 +155,20 @@ fn code_that_only_moves_numbers_has_a_bound_too() {
 }
 
 #[test]
+fn backtraces_say_where_operators_stand() {
+    // The operators are in the prelude, and nothing of the program's own text stands before them.
+    let source = "def f (x : Real) : Real = [| x |][3]\n\
+                  def forward (x : Real) : Real = derivative f x\n\
+                  def reverse (x : Real) : Real =\n  grad f x\n";
+    let def = dualvm_frontend::compile("places.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
+    for (name, place) in [("forward", "2:33"), ("reverse", "4:3")] {
+        let error = support::load(def.clone()).function(name).expect("it is exported").call(&[Value::Real(1.0)]);
+        let shown = error.expect_err("it traps").to_string();
+        assert!(shown.ends_with(&format!("in {name} at places.dual:{place}")), "{shown}");
+    }
+}
+
+#[test]
 fn sweeps_of_high_orders_have_enough_registers() {
     // The sweep of a record of 20 products computes more numbers than registers have numbers.
     let mut source = "def d0 (x : Real) : Real =\n  let y0 = x in\n".to_owned();
