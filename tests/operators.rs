@@ -157,6 +157,63 @@ fn call(source: &str, name: &str, x: f64, limits: Limits) -> Result<f64, TrapKin
 }
 
 #[test]
+fn code_that_only_moves_numbers_has_a_bound_too() {
+    // Of each instruction there are 2^8, none of which computes anything.
+    let mut source = "func \"d0\" (real) -> (real)\n  regs 2 real\n{\n".to_owned();
+    source += &"  const r1, 1.5\n".repeat(10_000);
+    source += "  ret (r0)\n}\n";
+    for n in 1..=8 {
+        source += &format!(
+            "func \"d{n}\" (real) -> (real)\n  export (x : Real) -> Real\n  regs 3 real\n{{\n  const r1, 1\n  \
+             jvp \"d{}\", 0 (r0, r1) -> (r1, r2)\n  ret (r2)\n}}\n",
+            n - 1
+        );
+    }
+    let module = support::assemble(&source);
+    let call =
+        |name: &str| support::load(module.clone()).function(name).expect("it is exported").call(&[Value::Real(2.0)]);
+    assert_eq!(call("d7").expect("there is room"), Value::Real(0.0));
+    match call("d8") {
+        Err(dualvm_vm::engine::RunError::Trap(trap)) => {
+            assert_eq!(trap.kind, TrapKind::TooLargeToDerive { order: 8 });
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn backtraces_say_where_operators_stand() {
+    // The operators are in the prelude, and nothing of the program's own text stands before them.
+    let source = "def f (x : Real) : Real = [| x |][3]\n\
+                  def forward (x : Real) : Real = derivative f x\n\
+                  def reverse (x : Real) : Real =\n  grad f x\n";
+    let def = dualvm_frontend::compile("places.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
+    for (name, place) in [("forward", "2:33"), ("reverse", "4:3")] {
+        let error = support::load(def.clone()).function(name).expect("it is exported").call(&[Value::Real(1.0)]);
+        let shown = error.expect_err("it traps").to_string();
+        assert!(shown.ends_with(&format!("in {name} at places.dual:{place}")), "{shown}");
+    }
+}
+
+#[test]
+fn sweeps_of_high_orders_have_enough_registers() {
+    // The sweep of a record of 20 products computes more numbers than registers have numbers.
+    let mut source = "def d0 (x : Real) : Real =\n  let y0 = x in\n".to_owned();
+    for n in 1..=20 {
+        source += &format!("  let y{n} = (y{} + {n}.0) * (0.05 * x + 1.0) in\n", n - 1);
+    }
+    source += "  y20\n";
+    for n in 1..=7 {
+        source += &format!("def d{n} (x : Real) : Real = derivative d{} x\n", n - 1);
+    }
+    source += "def reverse (x : Real) : Real = grad d6 x\n";
+    let [forward, reverse] = ["d7", "reverse"].map(|name| call(&source, name, 0.3, Limits::default()));
+    let (forward, reverse) = (forward.expect("it has a value"), reverse.expect("it has a value"));
+    assert!(forward > 1.0);
+    support::assert_all_close(&[reverse], &[forward], 1e-12);
+}
+
+#[test]
 fn what_operators_leave_behind_is_freed() {
     // All that is allocated, 13 MB, is allocated inside of operators but for the gradients themselves.
     let source = "def f (x : Real) : Real =\n  loop x = x for _ < 100000 do \

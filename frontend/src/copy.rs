@@ -10,7 +10,7 @@ use crate::core::{
 };
 use crate::kept::{Kept, KeptReason};
 use crate::limits::{Count, Meter};
-use crate::source::Span;
+use crate::source::{Source, Span};
 use dualvm_vm::isa::{Op, Scalar, evaluate};
 use std::collections::{HashMap, HashSet};
 
@@ -34,16 +34,18 @@ pub(crate) struct Place {
 }
 
 /// Copies a function, inlining what the chooser says. The calls that stay are added to `kept`. Each node of the copy is
-/// counted.
+/// counted. What is inlined from outside of the program's own text stands where it was called.
 pub(crate) fn copy_function(
     old: &Function,
     chooser: &dyn Chooser,
+    source: &Source,
     lists: &mut TypeLists,
     kept: &mut Vec<Kept>,
     meter: &Meter,
 ) -> Function {
     let mut copier = Copier {
         chooser,
+        source,
         lists,
         meter,
         body: Body::default(),
@@ -54,6 +56,7 @@ pub(crate) fn copy_function(
         closures: HashMap::new(),
         loops: 0,
         depth: 0,
+        called_at: None,
         caller: old.id,
         kept,
     };
@@ -66,6 +69,7 @@ pub(crate) fn copy_function(
 
 struct Copier<'c> {
     chooser: &'c dyn Chooser,
+    source: &'c Source,
     lists: &'c mut TypeLists,
     meter: &'c Meter,
     body: Body,
@@ -83,6 +87,8 @@ struct Copier<'c> {
     loops: u32,
     /// How many inlined functions are around it.
     depth: u32,
+    /// The innermost call in the program's own text that was inlined around it.
+    called_at: Option<Span>,
     /// The function that is copied.
     caller: FunctionId,
     /// The calls that stay.
@@ -123,13 +129,19 @@ impl<'c> Copier<'c> {
         self.body.exprs.push(Expr { kind, types, span })
     }
 
+    /// Where something stands in the program's text, or where what it belongs to was called there.
+    fn place(&self, span: Span) -> Span {
+        if self.source.contains(span) { span } else { self.called_at.unwrap_or(span) }
+    }
+
     fn expr_here(&mut self, expr: ExprId) -> ExprId {
         let from: &'c Function = self.from;
         let node = &from.body.exprs[expr];
+        let span = self.place(node.span);
         let kind = match &node.kind {
             ExprKind::Var(var) => {
                 let atom = self.atoms[var.index()].expect("variables are bound before they are used");
-                return self.body.atom(atom, node.span, self.lists);
+                return self.body.atom(atom, span, self.lists);
             }
             ExprKind::Call(callee, args) => {
                 let args = self.list(args);
@@ -141,13 +153,13 @@ impl<'c> Copier<'c> {
                 if let ExprKind::Var(var) = self.body.exprs[callee].kind
                     && let Some((function, captures)) = self.closures.get(&var).cloned()
                 {
-                    let captures = captures.iter().map(|&atom| self.body.atom(atom, node.span, self.lists));
+                    let captures = captures.iter().map(|&atom| self.body.atom(atom, span, self.lists));
                     let args = captures.chain(args).collect();
                     return self.call(function, args, node.types, node.span);
                 }
                 ExprKind::CallClosure(callee, args)
             }
-            ExprKind::Fork(tasks) => return self.fork(tasks, node.types, node.span),
+            ExprKind::Fork(tasks) => return self.fork(tasks, node.types, span),
             ExprKind::Derivative(derivative) => {
                 let [captures, args, directions] =
                     [&derivative.captures, &derivative.args, &derivative.directions].map(|list| self.list(list));
@@ -245,7 +257,7 @@ impl<'c> Copier<'c> {
                 ExprKind::Repeat(Box::new(Repeat { label, params, init, body, builds: repeat.builds }))
             }
         };
-        self.make(kind, node.types, node.span)
+        self.make(kind, node.types, span)
     }
 
     /// The operand that an instruction with 1 hands on as it is, to the last bit.
@@ -391,7 +403,7 @@ impl<'c> Copier<'c> {
             Ok(function) => function,
             Err(reason) => {
                 self.kept.push(Kept { caller: self.caller, callee, span, reason });
-                return self.make(ExprKind::Call(callee, args), types, span);
+                return self.make(ExprKind::Call(callee, args), types, self.place(span));
             }
         };
         let (mut bindings, mut values) = (Vec::new(), Vec::new());
@@ -399,7 +411,10 @@ impl<'c> Copier<'c> {
             self.body.name_values(arg, self.lists, &mut bindings, &mut values);
             self.note_closure(&mut bindings);
         }
+        let place = self.place(span);
+        let around = self.called_at.replace(place);
         let value = self.inside(callee, &values, |copier| copier.expr(callee.root));
+        self.called_at = around;
         self.block(bindings, value)
     }
 

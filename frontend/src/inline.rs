@@ -18,6 +18,7 @@ use crate::graph;
 use crate::kept::KeptReason;
 use crate::limits::Meter;
 use crate::optimise::pure_cost;
+use crate::source::Source;
 use crate::tail::repeat_tail_calls;
 use recursion::{copying_order, unroll};
 
@@ -34,7 +35,7 @@ const LOOPED_GROWN_NODES_MAX: usize = 4_000;
 const TASK_ARGUMENT_COST_MAX: u32 = 4;
 
 /// Inlines functions. If the compilation is stopped, what comes of the program has no meaning.
-pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
+pub(crate) fn inline(mut program: Program, source: &Source, meter: &Meter) -> Program {
     for id in program.functions.ids() {
         if !meter.step(program.functions[id].place()) {
             return program;
@@ -77,7 +78,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             let policy = Policy { functions: &program.functions, sizes: &sizes, calls: &calls };
             let known = program.kept.len();
             let (lists, kept) = (&mut program.lists, &mut program.kept);
-            let mut function = copy_function(&program.functions[id], &policy, lists, kept, meter);
+            let mut function = copy_function(&program.functions[id], &policy, source, lists, kept, meter);
             if is_mutual && is_breaker {
                 // Tail calls of helpers may be its own now.
                 calls[id].became_jumps(repeat_tail_calls(&mut function, &mut program.lists));
@@ -95,7 +96,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
                     let own = program.kept.split_off(known);
                     program.kept.extend(own.into_iter().filter(|kept| kept.callee != id));
                 }
-                function = unroll(function, callees.len(), &mut program.lists, meter);
+                function = unroll(function, callees.len(), source, &mut program.lists, meter);
             }
             if !is_recursive {
                 sizes[id] = size(&function);

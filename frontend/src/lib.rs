@@ -171,7 +171,7 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink, meter: &Rc<Meter>
     if sink.has_errors() || !meter.enter(Stage::Optimise) {
         return None;
     }
-    let program = optimise::optimise(inline::inline(program, meter), meter);
+    let program = optimise::optimise(inline::inline(program, source, meter), meter);
     if !meter.enter(Stage::Lower) {
         return None;
     }

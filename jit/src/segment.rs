@@ -150,14 +150,13 @@ pub(crate) fn lenient_products(registers: usize, code: &[Inst]) -> Vec<bool> {
     let mut shows = vec![true; registers];
     let mut lenient = vec![false; code.len()];
     for (inst, lenient) in code.iter().zip(&mut lenient).rev() {
-        let (result, hands_on, strong) = match pure(inst) {
+        let (result, hands_on, strong): (Reg, _, _) = match pure(inst) {
             Pure::PrimalMov { dst, .. } => (dst.into(), true, false),
             Pure::Scalar(inst) => (inst.dst, hands_nan_on(inst.op), inst.op == Op::StrongMul),
-            Pure::PrimalConst { dst, .. } => (dst.into(), true, false),
-            Pure::KeptElem { dst, .. } => (dst.into(), false, false),
+            Pure::PrimalConst { dst, .. } | Pure::KeptElem { dst, .. } => (dst.into(), false, false),
             Pure::IMov { .. } | Pure::IConst { .. } | Pure::KeptObject { .. } => continue,
         };
-        // What stood in the register before is another value.
+        // What the register held before is another value.
         let result_shows = result.bank == Bank::Real && std::mem::replace(&mut shows[usize::from(result.index)], true);
         inst.for_each_reg(&Stream::default(), |reg, def| {
             if reg.bank == Bank::Real && !def {

@@ -5,6 +5,7 @@ use crate::copy::{Chooser, Place, copy_function};
 use crate::core::{Function, FunctionId, TypeLists};
 use crate::kept::KeptReason;
 use crate::limits::Meter;
+use crate::source::Source;
 
 /// A function is copied into itself at most so deep.
 const LEVELS_MAX: u32 = 3;
@@ -41,7 +42,13 @@ pub(super) fn copying_order(
 
 /// Copies a small function, which has so many calls of itself, into itself: a call in native code costs as much as some
 /// dozens of other instructions, and what is known of an argument is known in the copy.
-pub(super) fn unroll(function: Function, calls: usize, lists: &mut TypeLists, meter: &Meter) -> Function {
+pub(super) fn unroll(
+    function: Function,
+    calls: usize,
+    source: &Source,
+    lists: &mut TypeLists,
+    meter: &Meter,
+) -> Function {
     let Ok(size) = size(&function) else { return function };
     // One more level makes each of the innermost calls a copy.
     let (mut levels, mut innermost, mut nodes) = (0, calls, size);
@@ -55,7 +62,7 @@ pub(super) fn unroll(function: Function, calls: usize, lists: &mut TypeLists, me
     }
     // Why the calls stay that it has is known already.
     let mut kept = Vec::new();
-    copy_function(&function, &Unroller { function: &function, levels }, lists, &mut kept, meter)
+    copy_function(&function, &Unroller { function: &function, levels }, source, lists, &mut kept, meter)
 }
 
 struct Unroller<'u> {

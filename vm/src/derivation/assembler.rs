@@ -19,7 +19,8 @@ pub struct StraightCode {
 /// Stands for a node that has no register yet.
 const NOWHERE: u16 = u16::MAX;
 
-/// Gives nodes registers, each one of its own, and writes the instructions that compute them.
+/// Gives nodes registers and writes the instructions that compute them. Registers have 16 bits: who may need more looks
+/// at how many were taken, and throws away what was written.
 pub(crate) struct Assembler<'a> {
     graph: &'a Graph,
     registers: Vec<u16>,

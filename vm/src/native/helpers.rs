@@ -301,6 +301,14 @@ unsafe extern "C" fn grow(context: Context, refs_end: *mut Ref, address: usize) 
     status(worker, grown)
 }
 
+/// The object, or null after the cause is noted.
+fn object_or_stop<E: Into<TrapKind>>(worker: &mut Worker, made: Result<Ref, E>) -> Ref {
+    made.unwrap_or_else(|kind| {
+        stop(worker, kind.into());
+        std::ptr::null_mut()
+    })
+}
+
 /// Makes an object; references up to `refs_end` are roots. Returns null if the run has to stop.
 ///
 /// # Safety
@@ -310,13 +318,8 @@ unsafe extern "C" fn allocate(context: Context, header: u64, words: usize, refs_
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: Some(worker.exec.tape.kept()) };
-        match worker.exec.heap.allocate(header, words, worker.stacks.bytes, roots) {
-            Ok(object) => object,
-            Err(limit) => {
-                stop(worker, limit.into());
-                std::ptr::null_mut()
-            }
-        }
+        let made = worker.exec.heap.allocate(header, words, worker.stacks.bytes, roots);
+        object_or_stop(worker, made)
     }
 }
 
@@ -446,13 +449,8 @@ unsafe extern "C" fn parallel_map(
     unsafe {
         let worker = &mut *context.cast::<Worker>();
         let site = &(*worker.exec.program).stream(func, worker.exec.mode).maps[Site::new(number)];
-        match worker.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining) {
-            Ok(array) => array,
-            Err(kind) => {
-                stop(worker, kind);
-                std::ptr::null_mut()
-            }
-        }
+        let made = worker.parallel_map(site, count, Registers { reals, words, ints, refs }, remaining);
+        object_or_stop(worker, made)
     }
 }
 
@@ -495,13 +493,8 @@ unsafe extern "C" fn detach(
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        match worker.detach(object, Registers { reals, words, ints, refs }) {
-            Ok(object) => object,
-            Err(kind) => {
-                stop(worker, kind);
-                std::ptr::null_mut()
-            }
-        }
+        let made = worker.detach(object, Registers { reals, words, ints, refs });
+        object_or_stop(worker, made)
     }
 }
 
@@ -693,13 +686,8 @@ unsafe extern "C" fn build(
         let roots = Roots { frames: roots(worker.exec.roots, refs_end), kept: Some(worker.exec.tape.kept()) };
         let element = [Bank::Real, Bank::Int, Bank::Ref][element as usize];
         let kind = (element, words != 0, depth as u32);
-        match heap::build(&mut worker.exec.heap, capacity, kind, worker.stacks.bytes, roots) {
-            Ok(builder) => builder,
-            Err(kind) => {
-                stop(worker, kind);
-                std::ptr::null_mut()
-            }
-        }
+        let made = heap::build(&mut worker.exec.heap, capacity, kind, worker.stacks.bytes, roots);
+        object_or_stop(worker, made)
     }
 }
 

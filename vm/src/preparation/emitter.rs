@@ -43,8 +43,12 @@ pub(super) struct Emitter<'a> {
     cost: u32,
     /// The most registers that are handed on at once.
     widest: usize,
+    /// All real registers that are handed on somewhere.
+    listed: usize,
     /// Bytes of the largest record of a segment at a depth.
     largest_record: usize,
+    /// The most registers of a bank that the sweep of such a segment takes.
+    swept: usize,
     /// Where instructions stand whose targets are numbers of bytecode instructions as yet ([`unresolved`]).
     unresolved: Vec<Position>,
     /// Switches whose targets are.
@@ -81,7 +85,9 @@ impl<'a> Emitter<'a> {
             position: vec![Position::default(); body.code.len()],
             cost: 0,
             widest: 0,
+            listed: 0,
             largest_record: 0,
+            swept: 0,
             unresolved: Vec::new(),
             unresolved_switches: Vec::new(),
         }
@@ -127,6 +133,7 @@ impl<'a> Emitter<'a> {
                         at += 1;
                     }
                 }
+                self.check_length()?;
             }
             if !self.body.code[end as usize - 1].op.is_terminator() {
                 // Control falls into the next block, whose cost is its own.
@@ -164,6 +171,7 @@ impl<'a> Emitter<'a> {
     fn list(&mut self, regs: &[Reg]) -> RegList {
         let list = RegList::at_depth(regs, self.mode.depth(), false);
         self.widest = self.widest.max(list.reals.len());
+        self.listed += list.reals.len();
         list
     }
 

@@ -88,6 +88,30 @@ pub struct SegmentSite {
 }
 
 impl SegmentSite {
+    /// The end of a segment with this adjoint, which has no number yet: where its inputs, what it saves and its outputs
+    /// are.
+    pub(crate) fn new(
+        adjoint: &SegmentAdjoint,
+        depth: u32,
+        inputs: Box<[u16]>,
+        (saved_reals, saved_ints): (Box<[u16]>, Box<[u16]>),
+        outputs: Box<[(u16, OutputWord)]>,
+    ) -> Self {
+        let numbers = Numbers { reals: saved_reals.len(), ints: saved_ints.len() };
+        SegmentSite {
+            id: u32::MAX,
+            layout: SegmentLayout { numbers, inputs: inputs.len() },
+            inputs,
+            depth,
+            copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
+            slots: adjoint.slots,
+            sweep_cost: adjoint.code.code.len() as u32 + 1,
+            saved_reals,
+            saved_ints,
+            outputs,
+        }
+    }
+
     /// What a record's trailer says of it.
     pub fn number(&self) -> u32 {
         Kind::Segment(self.id).number()

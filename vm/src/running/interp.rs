@@ -382,6 +382,24 @@ macro_rules! define_execute {
                     }};
                 }
 
+                // Runs functions inside of an instruction. What they are handed fits in the margin above the room.
+                macro_rules! run_inside {
+                    ($site:ident, $hand_over:ident, $run:expr) => {{
+                        charge!($site.cost);
+                        if remaining == 0 {
+                            trap!(TrapKind::Limit(Limit::Depth));
+                        }
+                        $hand_over();
+                        self.exec.fuel = fuel;
+                        let outcome = $run;
+                        fuel = self.exec.fuel;
+                        match outcome {
+                            Ok(given) => given,
+                            Err(kind) => trap!(kind),
+                        }
+                    }};
+                }
+
                 // Calls a function, or a closure that is not null: natively, or in a frame of its own.
                 macro_rules! call {
                     ($site:expr, $closure:expr) => {{
@@ -674,21 +692,13 @@ macro_rules! define_execute {
                                 continue;
                             }
                             Inst::Fork { site } => {
-                                let site = stream.forks.at(site);
-                                charge!(site.cost);
-                                if remaining == 0 {
-                                    trap!(TrapKind::Limit(Limit::Depth));
-                                }
-                                let args = window!();
-                                for task in &site.tasks {
-                                    copy_registers::<RECORD>(&task.uses, frame.base, args.after(&task.args_at));
-                                }
-                                self.exec.fuel = fuel;
-                                let outcome = self.fork(site, args, remaining - 1);
-                                fuel = self.exec.fuel;
-                                if let Err(kind) = outcome {
-                                    trap!(kind);
-                                }
+                                let (site, args) = (stream.forks.at(site), window!());
+                                let hand_over = || {
+                                    for task in &site.tasks {
+                                        copy_registers::<RECORD>(&task.uses, frame.base, args.after(&task.args_at));
+                                    }
+                                };
+                                run_inside!(site, hand_over, self.fork(site, args, remaining - 1));
                                 let results = args.after(&site.args);
                                 for task in &site.tasks {
                                     let from = results.after(&task.results_at);
@@ -696,36 +706,17 @@ macro_rules! define_execute {
                                 }
                             }
                             Inst::ParallelMap { dst, count, site } => {
-                                let site = stream.maps.at(site);
-                                charge!(site.cost);
-                                if remaining == 0 {
-                                    trap!(TrapKind::Limit(Limit::Depth));
-                                }
-                                let args = window!();
-                                copy_registers::<RECORD>(&site.uses, frame.base, args);
-                                self.exec.fuel = fuel;
-                                let outcome = self.parallel_map(site, *ints.add(count.index()), args, remaining - 1);
-                                fuel = self.exec.fuel;
-                                match outcome {
-                                    Ok(array) => *refs.add(dst.index()) = array,
-                                    Err(kind) => trap!(kind),
-                                }
+                                let (site, args) = (stream.maps.at(site), window!());
+                                let hand_over = || copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                let count = *ints.add(count.index());
+                                let array =
+                                    run_inside!(site, hand_over, self.parallel_map(site, count, args, remaining - 1));
+                                *refs.add(dst.index()) = array;
                             }
                             Inst::Operate { site } => {
-                                let site = stream.operators.at(site);
-                                charge!(site.cost);
-                                if remaining == 0 {
-                                    trap!(TrapKind::Limit(Limit::Depth));
-                                }
-                                let args = window!();
-                                // What is handed over fits in the margin above the room.
-                                copy_registers::<RECORD>(&site.uses, frame.base, args);
-                                self.exec.fuel = fuel;
-                                let outcome = self.operate(site, args, remaining - 1);
-                                fuel = self.exec.fuel;
-                                if let Err(kind) = outcome {
-                                    trap!(kind);
-                                }
+                                let (site, args) = (stream.operators.at(site), window!());
+                                let hand_over = || copy_registers::<RECORD>(&site.uses, frame.base, args);
+                                run_inside!(site, hand_over, self.operate(site, args, remaining - 1));
                                 unpack_results::<RECORD>(args.after(&site.uses_count), &site.defs, frame.base);
                             }
                             Inst::Trap { message } => trap!(TrapKind::Message(program.message(message).to_owned())),

@@ -1,21 +1,12 @@
 //! Helpers for code at a depth.
 
-use super::{Context, stop, word_or_stop};
+use super::{Context, object_or_stop, word_or_stop};
 use crate::bytecode::isa::Bank;
 use crate::memory::heap::Ref;
 use crate::running::deep::component_word;
 use crate::running::registers::Registers;
 use crate::running::worker::Worker;
-use crate::trap::TrapKind;
 use crate::word::Word;
-
-/// The object, or null after the cause is noted.
-fn object_or_stop<E: Into<TrapKind>>(worker: &mut Worker, made: Result<Ref, E>) -> Ref {
-    made.unwrap_or_else(|kind| {
-        stop(worker, kind.into());
-        std::ptr::null_mut()
-    })
-}
 
 /// Makes a struct, a variant or a closure of consecutive registers. Returns null if the run has to stop.
 ///

@@ -16,17 +16,18 @@ use crate::derivation::piece::Piece;
 use crate::memory::heap::{self, planes};
 use crate::native::Candidate;
 use crate::preparation::segmentation::Segment;
-use crate::records::Numbers;
 use crate::records::segment::{
-    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentLayout, SegmentSite, computed_outputs, slot_words,
+    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentSite, computed_outputs, slot_words,
 };
 use crate::trap::TrapKind;
 use std::collections::{HashMap, HashSet};
 
-/// Registers of a bank that a function may have at a depth, and that may be handed on at once.
+/// Registers of a bank that a function may have at a depth, that may be handed on at once, and that the sweep of a
+/// segment may take.
 const REGISTERS_MAX: usize = 65_000;
-/// Nodes of what a segment becomes, and instructions of a function. Both grow with 3^d.
+/// Nodes of what a segment becomes: they grow with 3^d.
 const NODES_MAX: usize = 1 << 17;
+/// Instructions of a function, and registers in its lists, together.
 const INSTRUCTIONS_MAX: usize = 1 << 21;
 /// What deriving takes per node, in the units of [`Watch::tick`](crate::running::meter::Watch::tick).
 const NODE_WORK: usize = 32;
@@ -51,10 +52,16 @@ impl Emitter<'_> {
     /// Whether what was written can run: registers have 16 bits, and what frames hand to each other has a bound.
     pub(super) fn check_size(&self) -> Result<(), TrapKind> {
         let order = self.depth();
-        let too_large = order > 0
-            && (self.stream.reals.max(self.stream.ints).max(self.widest) > REGISTERS_MAX
-                || self.largest_record > RECORD_BYTES_MAX);
+        let registers = self.stream.reals.max(self.stream.ints).max(self.widest).max(self.swept);
+        let too_large = order > 0 && (registers > REGISTERS_MAX || self.largest_record > RECORD_BYTES_MAX);
         if too_large { Err(TrapKind::TooLargeToDerive { order }) } else { Ok(()) }
+    }
+
+    /// Whether there is too much code already. What moves reals grows with 2^d, and no limit of the run counts it.
+    pub(super) fn check_length(&self) -> Result<(), TrapKind> {
+        let order = self.depth();
+        let too_long = order > 0 && self.stream.code.len() + self.listed > INSTRUCTIONS_MAX;
+        if too_long { Err(TrapKind::TooLargeToDerive { order }) } else { Ok(()) }
     }
 
     /// An instruction of the bytecode, with the components of what it moves. It is none of a segment's own.
@@ -180,6 +187,7 @@ impl Emitter<'_> {
     fn by_planes(&mut self, regs: &[Reg]) -> RegList {
         let list = RegList::at_depth(regs, self.depth(), true);
         self.widest = self.widest.max(list.reals.len());
+        self.listed += list.reals.len();
         list
     }
 
@@ -209,11 +217,7 @@ impl Emitter<'_> {
             let adjoint = adjoint_with_components_within(&piece, &derived, depth, NODES_MAX);
             let adjoint = adjoint.ok_or(too_large.clone())?;
             self.watch.tick(NODE_WORK * adjoint.graph.len())?;
-            let adjoint = SegmentAdjoint::of(&derived, &adjoint, reals);
-            if adjoint.code.reals.max(adjoint.code.ints) > REGISTERS_MAX {
-                return Err(too_large);
-            }
-            Some(adjoint)
+            Some(SegmentAdjoint::of(&derived, &adjoint, reals))
         } else {
             None
         };
@@ -329,21 +333,8 @@ impl Emitter<'_> {
                 .flat_map(|&(reg, node)| self.parts().map(move |part| (reg, node, part)))
                 .map(|(reg, node, part)| (self.part(reg, part), word(part, node)))
                 .collect();
-            SegmentSite {
-                id: u32::MAX,
-                inputs: record.inputs.iter().map(|&n| self.component(&real_inputs, n)).collect(),
-                depth,
-                layout: SegmentLayout {
-                    numbers: Numbers { reals: saved_reals.len(), ints: saved_ints.len() },
-                    inputs: record.inputs.len(),
-                },
-                copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
-                slots: record.slots,
-                sweep_cost: record.code.code.len() as u32 + 1,
-                saved_reals,
-                saved_ints,
-                outputs,
-            }
+            let inputs = record.inputs.iter().map(|&n| self.component(&real_inputs, n)).collect();
+            SegmentSite::new(record, depth, inputs, (saved_reals, saved_ints), outputs)
         });
 
         let at = end - 1;
@@ -354,7 +345,7 @@ impl Emitter<'_> {
         if let (Some(site), Some(record)) = (site, record) {
             self.segment_record(at, site, record);
         }
-        if self.stream.code.len() > INSTRUCTIONS_MAX { Err(too_large) } else { Ok(()) }
+        Ok(())
     }
 
     /// The register of a component of a segment's input.
@@ -366,6 +357,7 @@ impl Emitter<'_> {
     /// Ends a segment. One without inputs never writes a record; its end makes its outputs constants.
     fn segment_record(&mut self, at: u32, mut site: SegmentSite, record: SegmentAdjoint) {
         self.largest_record = self.largest_record.max(site.layout.bytes());
+        self.swept = self.swept.max(record.code.reals).max(record.code.ints);
         if !site.inputs.is_empty() {
             site.id = self.segments.len() as u32;
             self.segments.push(SegmentCode {

@@ -4,13 +4,12 @@
 //! ends, and which values must be copied before the segment itself overwrites them.
 
 use super::adjoint::SegmentAdjoint;
-use super::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
+use super::{OutputWord, SegmentCode, SegmentSite};
 use crate::derivation::dependence::InputSet;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::native::Candidate;
 use crate::preparation::segmentation::Segment;
-use crate::records::Numbers;
 
 /// A primal that is saved but overwritten before its segment ends: it is copied first.
 #[derive(Debug)]
@@ -97,21 +96,8 @@ impl RecordPlan {
                 _ => (reg, OutputWord::Zero),
             })
             .collect();
-        let site = SegmentSite {
-            id: u32::MAX,
-            inputs: adjoint.inputs.iter().map(|&n| real_inputs[n as usize]).collect(),
-            depth: 0,
-            layout: SegmentLayout {
-                numbers: Numbers { reals: saved_reals.len(), ints: saved_ints.len() },
-                inputs: adjoint.inputs.len(),
-            },
-            copies: outputs.iter().any(|(_, word)| matches!(word, OutputWord::Copy(_))),
-            slots: adjoint.slots,
-            sweep_cost: adjoint.code.code.len() as u32 + 1,
-            saved_reals,
-            saved_ints,
-            outputs,
-        };
+        let inputs = adjoint.inputs.iter().map(|&n| real_inputs[n as usize]).collect();
+        let site = SegmentSite::new(&adjoint, 0, inputs, (saved_reals, saved_ints), outputs);
         let code = SegmentCode {
             layout: site.layout,
             slots: site.slots,
