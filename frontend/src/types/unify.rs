@@ -91,8 +91,8 @@ impl Types {
         Ok(())
     }
 
-    /// Lowers `oldest` to the birth of the oldest variable that is bound to a constructor's type, and to 0 if an unknown
-    /// type stands for one.
+    /// Lowers `oldest` to the birth of the oldest variable that is bound to a constructor's type, and to 0 if an
+    /// unknown type stands for one.
     fn run_all(&mut self, mut pending: Vec<Work>, oldest: &mut u32) -> Result<(), Mismatch> {
         while let Some(work) = pending.pop() {
             if !self.walk_on() {
