@@ -27,6 +27,7 @@ use crate::source::{Source, Span};
 use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{FuncId, ModuleDef, ValueType};
+use dualvm_vm::verify::limits::{FIELDS_MAX, PARAMS_MAX};
 
 use assign::Target;
 use constants::Constants;
@@ -65,6 +66,9 @@ fn lower_function(
     meter: &Meter,
 ) -> Result<dualvm_vm::module::Function, String> {
     let params: Vec<ValueType> = function.params.iter().map(|&var| function.body.vars[var]).collect();
+    if params.len() > PARAMS_MAX {
+        return Err(format!("more than {PARAMS_MAX} numbers and references that it takes, captured ones included"));
+    }
     let mut out = FunctionBuilder::new(&function.name, &params, lists.get(function.results));
     if let Some(interface) = &function.interface {
         out.export(interface.clone());
@@ -79,12 +83,12 @@ fn lower_function(
         registers: Registers::new(&function.body.vars),
         constants: Constants::default(),
         flow: Flow::default(),
-        is_fork_too_wide: false,
+        refusal: None,
         out,
     };
     lowerer.body();
-    if lowerer.is_fork_too_wide {
-        return Err(format!("more than {} arguments of tasks that begin together", parallel::ARGUMENTS_MAX));
+    if let Some(refusal) = lowerer.refusal {
+        return Err(refusal);
     }
     lowerer.out.finish().map_err(|error| error.to_string())
 }
@@ -99,8 +103,8 @@ struct Lowerer<'l> {
     registers: Registers<'l>,
     constants: Constants,
     flow: Flow,
-    /// Whether the tasks of a fork have too many arguments.
-    is_fork_too_wide: bool,
+    /// Why there is no code that the verifier would accept.
+    refusal: Option<String>,
     out: FunctionBuilder,
 }
 
@@ -393,6 +397,10 @@ impl<'l> Lowerer<'l> {
             }
             ExprKind::Closure(function, captures) => {
                 let captures = self.arguments(captures);
+                if captures.len() > FIELDS_MAX {
+                    self.refusal =
+                        Some(format!("more than {FIELDS_MAX} numbers and references that a function captures"));
+                }
                 let dst = self.destination(expr, dst);
                 let func = Operand::Func(function.index() as u32);
                 self.emit(expr, Op::ClosureNew, &[Operand::Def(dst), func, Operand::Uses(captures)]);

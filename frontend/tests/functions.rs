@@ -188,3 +188,15 @@ def f (x : Real) : Real =
     assert_eq!(real(text, &[1.0]), 12.0 + 27.0);
     assert_eq!(real(text, &[-1.0]), 16.0 + 27.0);
 }
+
+#[test]
+fn what_a_closure_captures_has_a_bound() {
+    let program = |captured: usize| {
+        let lets: String = (0..captured).map(|n| format!("  let x{n} = sin (x * {n}.5) in\n")).collect();
+        let sum: Vec<String> = (0..captured).map(|n| format!("x{n}")).collect();
+        format!("def f (x : Real) : Real =\n{lets}  sum (map (\\y -> y * ({})) [x])", sum.join(" + "))
+    };
+    module(&program(255));
+    let errors = compile("test.dual", &program(256)).expect_err("an object has 255 fields").to_string();
+    assert!(errors.contains("more than 255 numbers and references that a function captures"), "{errors}");
+}

@@ -9,7 +9,7 @@ use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use std::collections::HashMap;
 
 /// The tasks of a fork have at most this many arguments in a bank together.
-pub(super) const ARGUMENTS_MAX: usize = 16_384;
+const ARGUMENTS_MAX: usize = 16_384;
 
 impl Lowerer<'_> {
     /// Lowers a fork whose results go to `targets`. What a task has as its result must not be an argument of a later
@@ -24,7 +24,9 @@ impl Lowerer<'_> {
         }
         for bank in [Bank::Real, Bank::Int, Bank::Ref] {
             let count = args.iter().flatten().filter(|arg| arg.bank == bank).count();
-            self.is_fork_too_wide |= count > ARGUMENTS_MAX;
+            if count > ARGUMENTS_MAX {
+                self.refusal = Some(format!("more than {ARGUMENTS_MAX} arguments of tasks that begin together"));
+            }
         }
         let mut last_read: HashMap<Reg, usize> = HashMap::new();
         for (at, args) in args.iter().enumerate() {

@@ -1,0 +1,249 @@
+//! Modules that break a rule.
+
+use super::Case;
+use dualvm_vm::verify::Rule;
+
+/// Whole modules, or what follows the types above.
+pub(crate) const MODULE_CASES: &[Case] = &[
+    (
+        Rule::FunctionName,
+        "func \"a\" () -> ()\n{ ret ()\n}\nfunc \"a\" () -> ()\n{ ret ()\n}",
+        "expected a name of its own for each function, found \"a\" for f0 and f1",
+    ),
+    (Rule::UnknownType, "type t8 = struct { real, t9 }", "expected one of 9 types in t8, found t9"),
+    (Rule::UnknownType, "type t8 = variant { A { t9 } }", "expected one of 9 types in t8, found t9"),
+    (Rule::UnknownType, "type t8 = array t99", "expected one of 9 types in t8, found t99"),
+    (Rule::UnknownType, "type t8 = closure (real) -> (t9)", "expected one of 9 types in t8, found t9"),
+    (
+        Rule::UnknownType,
+        "func \"a\" (t8) -> ()\nregs t8\n{ ret ()\n}",
+        "expected one of 8 types in the signature, found t8",
+    ),
+    (Rule::UnknownType, "func \"a\" () -> (t8)\n{ trap m0\n}", "expected one of 8 types in the signature, found t8"),
+    (
+        Rule::UnknownType,
+        "func \"a\" () -> ()\nregs t0, t8\n{ ret ()\n}",
+        "expected one of 8 types in a register, found t8",
+    ),
+    (
+        Rule::UnknownType,
+        "func \"a\" (t1) -> ()\nexport (x : Array Real @t8) -> ()\nregs t1\n{ ret ()\n}",
+        "expected one of 8 types in the interface, found t8",
+    ),
+    (Rule::BuilderPlace, "type t8 = struct { real, t3 }", "expected no builder in t8, found t3, a builder"),
+    (Rule::BuilderPlace, "type t8 = variant { A {}, B { t7 } }", "expected no builder in t8, found t7, a builder"),
+    (Rule::BuilderPlace, "type t8 = array t3", "expected no builder in t8, found t3, a builder"),
+    (Rule::BuilderPlace, "type t8 = builder t3", "expected no builder in t8, found t3, a builder"),
+    (Rule::BuilderPlace, "type t8 = chain t4\ntype t9 = array t8", "expected no builder in t9, found t8, a builder"),
+    (Rule::ChainType, "type t8 = chain t0", "expected a variant in t8, found t0, another kind of type"),
+    (Rule::UnknownType, "type t8 = chain t9", "expected one of 9 types in t8, found t9"),
+    (
+        Rule::TaskBuilder,
+        "type t8 = variant { A { t8 } }\ntype t9 = chain t8
+         func \"g\" (t9) -> ()\nregs t9\n{ ret ()\n}
+         func \"f\" (t9) -> ()\nregs t9\n{\nfork 1\ntask \"g\" (p0) -> ()\nret ()\n}",
+        "expected no builder among parameters and results, found t9, a builder",
+    ),
+    (Rule::BuilderPlace, "type t8 = closure (t3) -> ()", "expected no builder in t8, found t3, a builder"),
+    (Rule::BuilderPlace, "type t8 = closure () -> (t3)", "expected no builder in t8, found t3, a builder"),
+    (
+        Rule::RegisterCount,
+        "func \"a\" () -> ()\nregs 65537 real\n{ ret ()\n}",
+        "expected at most 65000 registers `r`, found 65537",
+    ),
+    (
+        Rule::RegisterCount,
+        "func \"a\" () -> ()\nregs 4294967295 int\n{ ret ()\n}",
+        "expected at most 65000 registers `i`, found 4294967295",
+    ),
+    (
+        Rule::ParamRegisters,
+        "func \"a\" (real, real) -> ()\nregs 1 real\n{ ret ()\n}",
+        "expected 2 registers `r` or more, found 1",
+    ),
+    (Rule::ParamRegisters, "func \"a\" (t0) -> ()\n{ ret ()\n}", "expected 1 registers `p` or more, found 0"),
+    (Rule::ParamType, "func \"a\" (t0, t1) -> ()\nregs t0, t0\n{ ret ()\n}", "expected t1 in p1, found p1 of type t0"),
+    (
+        Rule::InterfaceName,
+        "func \"a\" (real, real) -> ()\nexport (x : Real, x : Real) -> ()\nregs 2 real\n{ ret ()\n}",
+        "expected different names, found \"x\" twice",
+    ),
+    (
+        Rule::InterfaceName,
+        "func \"a\" (real, real) -> ()\nexport (p : { x : Real, x : Real }) -> ()\nregs 2 real\n{ ret ()\n}",
+        "expected different names, found \"x\" twice",
+    ),
+    (
+        Rule::InterfaceArray,
+        "func \"a\" (t0) -> ()\nexport (x : Array Real @t0) -> ()\nregs t0\n{ ret ()\n}",
+        "expected an array, found t0, another kind of type",
+    ),
+    (
+        Rule::InterfaceArray,
+        "func \"a\" (t1) -> ()\nexport (x : Array Int @t1) -> ()\nregs t1\n{ ret ()\n}",
+        "expected elements of type int, found t1, an array of real",
+    ),
+    (
+        Rule::InterfaceArray,
+        "func \"a\" (t2) -> ()\nexport (x : Array (Real, Real) @t2) -> ()\nregs t2\n{ ret ()\n}",
+        "expected rows of 2 elements of type real, found t2, an array of t0",
+    ),
+    (
+        Rule::InterfaceArray,
+        "func \"a\" (t2) -> ()\nexport (x : Array (Int, Real) @t2) -> ()\nregs t2\n{ ret ()\n}",
+        "expected elements that are structs of (int, real), found t2, an array of t0",
+    ),
+    (
+        Rule::InterfaceArray,
+        "func \"a\" (t1) -> ()\nexport (x : Array () @t1) -> ()\nregs t1\n{ ret ()\n}",
+        "expected elements that are structs of (), found t1, an array of real",
+    ),
+    (
+        Rule::DataShape,
+        "data d0 \"D\" t0 = A ()",
+        "expected a variant as the heap type of d0 \"D\", found t0, another kind of type",
+    ),
+    (Rule::DataShape, "data d0 \"D\" t4 = A ()", "expected 2 constructors in d0 \"D\", found 1"),
+    (
+        Rule::DataShape,
+        "data d0 \"D\" t4 = A () | B (Real)",
+        "expected fields (real, t1) in \"B\" of \"D\", found a payload that flattens to (real)",
+    ),
+    (
+        Rule::DataShape,
+        "data d0 \"D\" t4 = A (Int) | B (Real, Array Real @t1)",
+        "expected fields () in \"A\" of \"D\", found a payload that flattens to (int)",
+    ),
+    (Rule::UnknownType, "data d0 \"D\" t8 = A ()", "expected one of 8 types in d0 \"D\", found t8"),
+    (
+        Rule::DataPayload,
+        "type t8 = variant { A { real } }\ndata d0 \"D\" t8 = A Real",
+        "expected a tuple or a record in \"A\" of \"D\", found Real",
+    ),
+    (
+        Rule::ConstructorName,
+        "data d0 \"D\" t4 = A () | A { x : Real, y : Array Real @t1 }",
+        "two constructors have one name: expected different names, found \"A\" twice",
+    ),
+    (
+        Rule::InterfaceName,
+        "type t8 = variant { A { real, real } }\ndata d0 \"D\" t8 = A { x : Real, x : Real }",
+        "expected different names, found \"x\" twice",
+    ),
+    (
+        Rule::DataBounds,
+        "type t8 = variant { A { t4 } }\ndata d0 \"D\" t8 = A (Data \"E\" @d1)",
+        "there is no such data type: expected one of 1 data types, found d1 \"E\"",
+    ),
+    (
+        Rule::DataBounds,
+        "func \"a\" (t4) -> ()\nexport (x : List (Data \"D\" @d0) @t4) -> ()\nregs t4\n{ ret ()\n}",
+        "expected one of 0 data types, found d0 \"D\"",
+    ),
+    (
+        Rule::DataName,
+        "data d0 \"D\" t4 = A () | B (Real, Array Real @t1)
+         func \"a\" (t4) -> ()\nexport (x : Data \"E\" @d0) -> ()\nregs t4\n{ ret ()\n}",
+        "expected \"D\" for d0, found \"E\"",
+    ),
+    (
+        Rule::InterfaceList,
+        "func \"a\" (t4) -> ()\nexport (x : List Real @t4) -> ()\nregs t4\n{ ret ()\n}",
+        "expected a variant of () and (real, t4), found t4, another type",
+    ),
+    (
+        Rule::InterfaceList,
+        "func \"a\" (t1) -> ()\nexport (x : List Real @t1) -> ()\nregs t1\n{ ret ()\n}",
+        "expected a variant of () and (real, t1), found t1, another type",
+    ),
+    (
+        Rule::InterfaceList,
+        "type t8 = variant { Cons { real, t8 }, Nil {} }
+         func \"a\" (t8) -> ()\nexport (x : List Real @t8) -> ()\nregs t8\n{ ret ()\n}",
+        "expected a variant of () and (real, t8), found t8, another type",
+    ),
+    (
+        Rule::UnknownType,
+        "func \"a\" (t1) -> ()\nexport (x : List Real @t9) -> ()\nregs t1\n{ ret ()\n}",
+        "expected one of 8 types in the interface, found t9",
+    ),
+    (
+        Rule::InterfaceSignature,
+        "func \"a\" (real) -> ()\nexport (x : Int) -> ()\nregs 1 real\n{ ret ()\n}",
+        "expected parameters (real), found an interface that flattens to (int)",
+    ),
+    (
+        Rule::InterfaceSignature,
+        "func \"a\" () -> ()\nexport () -> (Real, Bool)\n{ ret ()\n}",
+        "expected results (), found an interface that flattens to (real, int)",
+    ),
+    (
+        Rule::MapSignature,
+        "func \"g\" (int) -> (t1)\nregs 1 int, t1\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 ()\nret ()\n}",
+        "expected parameters that begin with int, int, found (int)",
+    ),
+    (
+        Rule::MapSignature,
+        "func \"g\" (int, int) -> (t2)\nregs 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 ()\nret ()\n}",
+        "expected t1 at position 0 of results, found t2",
+    ),
+    (
+        Rule::MapSignature,
+        "func \"g\" (int, int) -> (t1, real)\nregs 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 ()\nret ()\n}",
+        "expected 1 results, found 2",
+    ),
+    (
+        Rule::Arguments,
+        "func \"g\" (int, int, real) -> (t1)\nregs 1 real, 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 int, t1\n{\npmap p0, \"g\", i0 (i0)\nret ()\n}",
+        "expected real at position 0, found int in i0",
+    ),
+    (
+        Rule::TaskBuilder,
+        "func \"g\" (int, int, t3) -> (t1)\nregs 2 int, t3\n{ trap m0\n}
+         func \"f\" (int, t3) -> ()\nregs 1 int, t3, t1\n{\npmap p1, \"g\", i0 (p0)\nret ()\n}",
+        "expected no builder among parameters and results, found t3, a builder",
+    ),
+    (
+        Rule::TaskBuilder,
+        "func \"g\" () -> (t3)\n{ trap m0\n}
+         func \"f\" () -> ()\nregs t3\n{\nfork 1\ntask \"g\" () -> (p0)\nret ()\n}",
+        "expected no builder among parameters and results, found t3, a builder",
+    ),
+    (
+        Rule::OperatorFunction,
+        "func \"g\" (t5) -> ()\nregs t5\n{ ret ()\n}
+         func \"f\" (t5) -> ()\nregs t5, t5\n{\nvjp \"g\", 0 (p0) -> (p1)\nret ()\n}",
+        "a derivative of or with respect to a function: expected no functions among parameters behind the captures, \
+         found t5, which is or leads to one",
+    ),
+    (
+        // By way of a recursive type, an array and a struct.
+        Rule::OperatorFunction,
+        "type t8 = variant { Nil {}, Cons { t10, t8 } }\ntype t9 = struct { real, t5 }\ntype t10 = array t9
+         func \"g\" (real) -> (t8)\nregs 1 real, t8\n{ trap m0\n}
+         func \"f\" (real) -> ()\nregs 1 real, t8, t8\n{\njvp \"g\", 0 (r0, r0) -> (p0, p1)\nret ()\n}",
+        "expected no functions among results, found t8, which is or leads to one",
+    ),
+    (
+        Rule::OperatorBuilder,
+        "type t8 = variant { A { t8 } }\ntype t9 = chain t8
+         func \"g\" () -> (t9)\n{ trap m0\n}
+         func \"f\" () -> ()\nregs t9, t9\n{\nvjp \"g\", 0 (p0) -> (p1)\nret ()\n}",
+        "expected no builder among parameters and results, found t9, a builder",
+    ),
+    (
+        Rule::Assignment,
+        "func \"g\" (int, int, real) -> (t1)\nregs 1 real, 2 int\n{ trap m0\n}
+         func \"f\" (int) -> ()\nregs 1 real, 1 int, t1\n{\npmap p0, \"g\", i0 (r0)\nret ()\n}",
+        "expected a write to r0 on every path to here",
+    ),
+    (
+        Rule::CodeLength,
+        "func \"a\" () -> ()\n{ }",
+        "function f0 \"a\": the number of instructions is out of range: expected 1 to 16777216 instructions, found 0",
+    ),
+];
