@@ -186,8 +186,8 @@ define_rules! {
 
     /// The function of a `jvp` or a `vjp` has a parameter for each capture.
     CaptureCount "an operator has more captures than its function has parameters";
-    /// What a `jvp` or a `vjp` differentiates, and the results, are no functions and lead to none; nor are the results of a
-    /// `checkpoint`.
+    /// What a `jvp` or a `vjp` differentiates, and the results, are no functions and lead to none; nor are the results
+    /// of a `checkpoint`.
     OperatorFunction "a derivative of or with respect to a function";
     /// The functions of `jvp`, `vjp` and `checkpoint` neither take nor return builders.
     OperatorBuilder "a builder goes to an operator or comes from one";

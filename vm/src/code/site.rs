@@ -297,10 +297,10 @@ pub enum Operator {
     Checkpoint,
 }
 
-/// A derivative of a call, or one that isn't recorded. What it takes stands side by side by bank, and behind it what it gives: captures, arguments
-/// and tangents of the arguments, or cotangents of the results; then results and their tangents, or cotangents of the
-/// arguments. Banks keep their order, so the n-th real tangent is that of the n-th real argument, and integers have
-/// none.
+/// A derivative of a call, or a call that isn't recorded. What it takes stands side by side by bank, and behind it what
+/// it gives: captures, arguments and tangents of the arguments, or cotangents of the results; then results and their
+/// tangents, or cotangents of the arguments. Banks keep their order, so the n-th real tangent is that of the n-th real
+/// argument, and integers have none.
 #[derive(Debug)]
 pub struct OperatorSite {
     /// Which derivative.

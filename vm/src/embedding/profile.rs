@@ -65,8 +65,8 @@ pub enum Site {
     Imports,
     /// Forks, which have no records: what their sweep takes besides that of their tasks' records.
     Forks,
-    /// Gradients that depend on what is recorded around them, and checkpoints: what they keep to run again. The sweep is
-    /// what it takes to run them again; records of that count where they belong, by their time only.
+    /// Gradients that depend on what is recorded around them, and checkpoints: what they keep to run again. The sweep
+    /// is what it takes to run them again; records of that count where they belong, by their time only.
     Reruns,
 }
 

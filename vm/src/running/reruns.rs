@@ -1,5 +1,5 @@
-//! What is recorded as a whole, and runs again when the tape is swept: a `vjp` whose outcome depends on what is recorded
-//! around it, and a checkpoint. Why that gives all adjoints is said in [`crate::sweep::reruns`].
+//! What is recorded as a whole, and runs again when the tape is swept: a `vjp` whose outcome depends on what is
+//! recorded around it, and a checkpoint. Why that gives all adjoints is said in [`crate::sweep::reruns`].
 //!
 //! A rerun is an execution of its own, with a worker of its own. It draws on the run's account like an execution that
 //! runs stolen tasks; so while a tape with reruns is swept, executions share the account.
@@ -114,8 +114,8 @@ impl Worker {
     }
 
     /// Records an operator that has ended: all reals that it has given have slots, from `outcome` on those of the
-    /// registers. Its function ran at a depth, and would have `remaining` frames above it; running it again and sweeping
-    /// that will take about so much `work`.
+    /// registers. Its function ran at a depth, and would have `remaining` frames above it; running it again and
+    /// sweeping that will take about so much `work`.
     ///
     /// # Safety
     /// **Running**, and recording; what the operator was given and has given is still there.

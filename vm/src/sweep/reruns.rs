@@ -2,21 +2,22 @@
 //!
 //! Let f be the operator's function, c its captures, x its arguments, ȳ the cotangents it was given. It has computed
 //! y = f(c, x) and x̄ = ȳ·∂f/∂x. If the adjoints of y and x̄ are Y and X, what is to be added to those of c, x and ȳ is
-//! the gradient of Y·f(c, x) + ȳ·∂f/∂x·X: the transpose of a `vjp` is a `jvp`. Both terms come from one run of f with a
-//! further infinitesimal ε on x + εX, recorded, and one sweep from the cotangent ȳ + εY; the adjoint of ȳ is the tangent
-//! that this run computes. Where the operator ran at a depth, the same holds component by component, with adjoints in
-//! complement order as in [`crate::running::reverse`].
+//! the gradient of Y·f(c, x) + ȳ·∂f/∂x·X: the transpose of a `vjp` is a `jvp`. Both terms come from one run of f with
+//! a further infinitesimal ε on x + εX, recorded, and one sweep from the cotangent ȳ + εY; the adjoint of ȳ is the
+//! tangent that this run computes. Where the operator ran at a depth, the same holds component by component, with
+//! adjoints in complement order as in [`crate::running::reverse`].
 //!
 //! So a sweep stays a sweep: its adjoints are plain numbers, and it is never recorded itself. What the run reads of the
 //! tape around the operator it imports, as a task that was forked there would ([`super::debts`]): the tape of the rerun
-//! hangs below the task that is swept, with numbers behind those of the whole tree. Records of operators in it are swept
-//! in the same way, one depth further; their number is bounded by the greatest depth.
+//! hangs below the task that is swept, with numbers behind those of the whole tree. Records of operators in it are
+//! swept in the same way, one depth further; the greatest depth bounds how far that nests.
 //!
-//! A checkpoint is the same without X: its function runs again as it did before, but recorded, and its sweep begins with
-//! Y. So a loop of n steps takes records for √n of them, and twice the time (Griewank and Walther 2008, chapter 12).
+//! A checkpoint is the same without X: its function runs again as it did before, but recorded, and its sweep begins
+//! with Y. So a loop of n steps takes records for √n of them, and twice the time (Griewank and Walther 2008, chapter
+//! 12).
 //!
-//! Sweeps that return adjoints as values of the tape around them would need a tape of tapes instead (Pearlmutter and
-//! Siskind 2008, section 5), with every adjoint a number that may be recorded.
+//! Where backpropagators are functions that are differentiated themselves (Pearlmutter and Siskind 2008), every adjoint
+//! is a number that may be recorded. Here no adjoint is.
 
 use super::debts::Inboxes;
 use super::tasks::SweepRun;
