@@ -281,7 +281,32 @@ fn reruns_share_the_limit_on_tape() {
                   def small (x : Real) : Real = f 20000 x\ndef large (x : Real) : Real = f 1000000 x\n";
     let limits = || Limits { tape_bytes: 12 << 20, ..Limits::default() };
     assert!(call(source, "small", 0.9, limits()).is_ok_and(f64::is_finite));
-    assert_eq!(call(source, "large", 0.9, limits()), Err(TrapKind::Limit(dualvm_vm::trap::Limit::TapeBytes)));
+    let too_much = Err(TrapKind::Limit(dualvm_vm::trap::Limit::TapeBytes));
+    assert_eq!(call(source, "large", 0.9, limits()), too_much);
+    // With the tape of a level around, of which the sweep knows nothing.
+    let source = source.to_owned()
+        + "def around (n : Int) (m : Int) (x : Real) : Real = grad (\\x -> let a = work n x in a + f m (detach a)) x\n\
+           def beside (x : Real) : Real = around 10 60000 x\ndef above (x : Real) : Real = around 500000 60000 x\n\
+           def alone (x : Real) : Real = around 500000 10 x\n";
+    assert!(call(&source, "beside", 0.9, limits()).is_ok_and(f64::is_finite));
+    assert!(call(&source, "alone", 0.9, limits()).is_ok_and(f64::is_finite));
+    assert_eq!(call(&source, "above", 0.9, limits()), too_much);
+}
+
+#[test]
+fn cotangents_of_shared_structures_count() {
+    // 2^40 reals by position, in 41 objects.
+    let code = "type t0 = variant { L { real }, N { t0, t0 } }\n\
+                func \"dag\" (real) -> (t0)\n  regs 1 real, 4 int, t0\n{\n  variant_new p0, 0 (r0)\n  iconst i1, 0\n  \
+                iconst i2, 1\n  iconst i0, 40\n  ilt i3, i1, i0\n  branch i3, next, end\nnext:\n  \
+                variant_new p0, 1 (p0, p0)\n  iadd i1, i1, i2\n  ilt i3, i1, i0\n  branch i3, next, end\nend:\n  \
+                ret (p0)\n}\nfunc \"main\" (real) -> (real)\n  export (x : Real) -> Real\n  regs 3 real, t0, t0\n{\n  \
+                const r1, 1\n  call \"dag\" (r1) -> (p0)\n  vjp \"dag\", 0 (r0, p0) -> (p1, r2)\n  ret (r2)\n}\n";
+    let def = dualvm_vm::text::parse(code, "dag.dvs").unwrap_or_else(|errors| panic!("{errors:?}"));
+    let loaded = Engines::all().load(&def, 7).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let limits = Limits { tape_bytes: 10 << 20, ..Limits::default() };
+    let found = loaded.run("main", &[Value::Real(2.0)], Mode::Call, &limits).unwrap_or_else(|error| panic!("{error}"));
+    assert!(found.stopped_by(dualvm_vm::trap::Limit::TapeBytes), "{found:?}");
 }
 
 #[test]

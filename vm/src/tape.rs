@@ -311,6 +311,11 @@ impl Tape {
         if shared { limit } else { self.slabs.left(self.task.next_slot, limit) }
     }
 
+    /// Bytes that the levels around this one hold, of as many as `limit`.
+    pub(crate) fn held_outside(&self, limit: u64) -> u64 {
+        self.slabs.held_outside(limit)
+    }
+
     /// Whether the tape is that of a derivative operator, or of a task inside of one.
     pub(crate) fn is_inner(&self) -> bool {
         self.inner

@@ -17,6 +17,7 @@ use crate::sweep::{Seed, Sweep, Sweeps};
 use crate::tape::{RerunNode, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
+use std::sync::atomic::Ordering;
 
 /// What the sweep of a rerun begins with, and what it doesn't compute.
 #[derive(Debug, Default)]
@@ -200,6 +201,9 @@ impl Worker {
                 (*self.exec.meter).settle(self.exec.fuel);
                 self.exec.fuel = 0;
                 let before = self.open();
+                // Reruns may take what is left by this tape and by those of the levels around it.
+                let outside = self.exec.tape.held_outside(info.limits.tape_bytes);
+                info.account.tape_bytes.fetch_add(outside, Ordering::Relaxed);
                 let lent = info.account.allocation_left();
                 let outcome = sweep.run(root, seeds, info, sweeps);
                 if let Err(kind) = &outcome {
@@ -364,12 +368,13 @@ impl Worker {
             outcome_of_reals(node, task, adjoints, base, &mut again);
             let (level, whole) = (Owner::of((*task).level), (1usize << inner) - 1);
             let watch = Watch::later(self.exec.account());
+            let most = self.adjoints_max();
             for n in 0..site.results.refs {
                 let result = *base.refs.add(n);
-                pair_adjoints([result, *cotangents.add(n)], (inner, level, whole), &watch, &mut again.seeds)?;
+                pair_adjoints([result, *cotangents.add(n)], (inner, level, whole), &watch, (&mut again.seeds, most))?;
                 if deeper > 0 {
                     let pair = [*ground.refs.add(handed.refs + n), result];
-                    pair_adjoints(pair, (depth, level, whole), &watch, &mut again.contributions)?;
+                    pair_adjoints(pair, (depth, level, whole), &watch, (&mut again.contributions, most))?;
                 }
             }
             Ok(again)

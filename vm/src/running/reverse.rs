@@ -19,7 +19,7 @@ use crate::memory::heap::{self, LEN, Ref, Roots, planes};
 use crate::running::meter::Watch;
 use crate::sweep::{Seed, Sweep};
 use crate::tape::Tape;
-use crate::trap::TrapKind;
+use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
 
 /// Where an operator has what it works on.
@@ -214,12 +214,24 @@ impl Worker {
             }
             let given = site.captures.refs + site.args.refs;
             let watch = Watch::later(self.exec.account());
+            let most = self.adjoints_max();
             for n in 0..site.results.refs {
                 let pair = [*places.base.refs.add(n), *places.args.refs.add(given + n)];
-                pair_adjoints(pair, (places.depth, level, all), &watch, &mut seeds)?;
+                pair_adjoints(pair, (places.depth, level, all), &watch, (&mut seeds, most))?;
             }
         }
         Ok(seeds)
+    }
+
+    /// How many adjoints a sweep may begin with. They count as those of slots do: read position by position, a structure
+    /// may be exponentially larger than its objects.
+    ///
+    /// # Safety
+    /// **Running**.
+    pub(super) unsafe fn adjoints_max(&self) -> usize {
+        // SAFETY: promised by the caller.
+        let limit = unsafe { self.exec.info() }.limits.tape_bytes;
+        (self.exec.tape.left(limit, self.exec.forked) / size_of::<Seed>() as u64) as usize
     }
 
     /// Writes the function's results, cut off from its tape, and the cotangents of the arguments. If the operator is to
@@ -295,7 +307,7 @@ impl Worker {
 }
 
 /// Adds the adjoints of the slots of a structure, which are the numbers of another one, position by position. Component
-/// S of the first, at a depth, belongs to component `whole`∖S of the other.
+/// S of the first, at a depth, belongs to component `whole`∖S of the other. There may be `most` in all.
 ///
 /// # Safety
 /// Both are complete; owners below the level's are there.
@@ -303,7 +315,7 @@ pub(super) unsafe fn pair_adjoints(
     pair: [Ref; 2],
     (depth, level, whole): (u32, Owner, usize),
     watch: &Watch<'_>,
-    seeds: &mut Vec<Seed>,
+    (seeds, most): (&mut Vec<Seed>, usize),
 ) -> Result<(), TrapKind> {
     let parts = 1usize << depth;
     let mut waiting = vec![pair];
@@ -311,6 +323,9 @@ pub(super) unsafe fn pair_adjoints(
     unsafe {
         while let Some([value, other]) = waiting.pop() {
             watch.tick(8)?;
+            if seeds.len() > most {
+                return Err(Limit::TapeBytes.into());
+            }
             if !heap::are_alike(value, other) {
                 return Err(super::structures::other_shape([value, other]));
             }

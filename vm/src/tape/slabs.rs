@@ -184,6 +184,11 @@ impl SlabWriter {
         if self.is_in_use() { self.bytes_max.saturating_sub(self.held(slots)) } else { limit }
     }
 
+    /// Bytes that others hold of as many as `limit`, outside of what may be written here.
+    pub(super) fn held_outside(&self, limit: u64) -> u64 {
+        limit.saturating_sub(self.bytes_max)
+    }
+
     /// Goes on in the rest of a slab that an execution of the same run has left, if there is one.
     pub(super) fn take_rest(&mut self, account: &Account) {
         if let Some((top, end)) = account.take_rest() {
