@@ -223,8 +223,8 @@ impl Worker {
         Ok(seeds)
     }
 
-    /// How many adjoints a sweep may begin with. They count as those of slots do: read position by position, a structure
-    /// may be exponentially larger than its objects.
+    /// How many adjoints a sweep may begin with. They count as those of slots do: read position by position, a
+    /// structure may be exponentially larger than its objects.
     ///
     /// # Safety
     /// **Running**.
