@@ -243,6 +243,7 @@ def tasks (x : Real) : Real =
   a + b * c * d
 def inner (x : Real) : Real = grad (\\y -> grad (\\z -> tasks (z * y)) (x * y)) x
 def main (x : Real) : Real = grad tasks x
+def unrecorded (x : Real) : Real = checkpoint (\\y -> grad inner (y * x)) x
 ";
 
 /// The least limit that a call keeps to, on all engines: with one less it ends with `trap`.
@@ -271,6 +272,18 @@ fn what_reruns_leave_behind_is_freed() {
                   s + grad (\\y -> sum (map (\\z -> sin (z * y * x)) [1.0, 2.0, 3.0, 4.0, 5.0])) x * 1e-6) x\n";
     let limits = Limits { live_bytes: 24 << 20, tape_bytes: 40 << 20, ..Limits::default() };
     assert!(call(source, "f", 0.3, limits).is_ok_and(f64::is_finite));
+}
+
+#[test]
+fn checkpoints_in_checkpoints_share_the_limit_on_memory() {
+    let source = "def step (x : Real) : Real = x + 0.01 * sin (x * x)\n\
+                  def nest (n : Int) (x : Real) : Real =\n  \
+                  if n == 0 then x else checkpoint (\\y -> nest (n - 1) (step y)) x\n\
+                  def f (x : Real) : Real = grad (nest 1000) x\n";
+    let limits = |live_bytes| Limits { live_bytes, ..Limits::default() };
+    assert!(call(source, "f", 0.5, limits(100 << 20)).is_ok_and(f64::is_finite));
+    let too_much = Err(TrapKind::Limit(dualvm_vm::trap::Limit::LiveBytes));
+    assert_eq!(call(source, "f", 0.5, limits(2 << 20)), too_much);
 }
 
 #[test]
@@ -311,11 +324,23 @@ fn cotangents_of_shared_structures_count() {
 
 #[test]
 fn reruns_use_exact_fuel() {
-    use dualvm_vm::trap::Limit;
-    let fuel = |name| least(Mode::Gradient, name, Limit::Fuel, |fuel| Limits { fuel, ..Limits::default() });
+    let def = dualvm_frontend::compile("reruns.dual", RERUNS).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = Engines::all().load(&def, 8).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let used = |name: &str| {
+        let function = loaded.function(name).expect("it is exported");
+        let options = dualvm_vm::engine::CallOptions::default();
+        let used = function.profile(&[Value::Real(0.7)], &options).expect("nothing stops it").stats.instructions;
+        for (fuel, is_enough) in [(used, true), (used - 1, false), (used - used / 3, false)] {
+            let limits = Limits { fuel, ..Limits::default() };
+            let found = loaded.run(name, &[Value::Real(0.7)], Mode::Gradient, &limits);
+            let found = found.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(found.stopped_by(dualvm_vm::trap::Limit::Fuel), !is_enough, "{name}, {fuel}: {found:?}");
+        }
+        used
+    };
     // A rerun in a rerun takes more than the two.
-    let (once, twice) = (fuel("main"), fuel("inner"));
-    assert!(once > 10_000 && twice > 2 * once, "{once}, {twice}");
+    let (once, twice, unrecorded) = (used("main"), used("inner"), used("unrecorded"));
+    assert!(once > 10_000 && twice > 2 * once && unrecorded > twice, "{once}, {twice}, {unrecorded}");
 }
 
 #[test]

@@ -358,7 +358,8 @@ impl Tape {
         self.mark_level(Owner::NOBODY);
     }
 
-    /// Notes that objects were given to what isn't recorded, whose reads nobody notes: they may lead to any level.
+    /// Notes that objects were given to an operator that nobody has read, or whose reads nobody notes: they may lead to
+    /// any level.
     pub(crate) fn mark_all(&mut self) {
         self.marks_all = true;
     }

@@ -414,6 +414,12 @@ impl Heap {
         self.shared_account().map_or(self.held(), |account| account.live_bytes.load(Ordering::Relaxed))
     }
 
+    /// Whether all executions together hold more than they may, if there are several.
+    pub(crate) fn is_too_much_held(&self) -> bool {
+        let held = self.shared_account().map(|account| account.live_bytes.load(Ordering::Relaxed));
+        held.is_some_and(|held| held > self.limits.live_bytes)
+    }
+
     /// Tells the other executions that this one holds more or less.
     pub(crate) fn changed(&self, bytes: i64) {
         if let Some(account) = self.shared_account() {

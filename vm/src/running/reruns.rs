@@ -7,6 +7,7 @@
 use super::meter::Meter;
 use super::registers::Registers;
 use super::reverse::pair_adjoints;
+use super::stacks::Stacks;
 use super::structures::Copied;
 use super::worker::Worker;
 use super::workers::RunInfo;
@@ -169,6 +170,7 @@ impl Worker {
                 return sweep.run(root, seeds, info, sweeps);
             }
             let outcome = if self.exec.forked {
+                self.give_slices_back();
                 sweep.run(root, seeds, info, sweeps)
             } else {
                 self.sweep_with_others(sweep, root, seeds, sweeps)
@@ -177,6 +179,21 @@ impl Worker {
                 self.exec.trace = std::mem::take(&mut sweep.trace);
             }
             outcome
+        }
+    }
+
+    /// Leaves what this execution has drawn and not used to those that run while it waits.
+    ///
+    /// # Safety
+    /// **Running**, while executions share the account.
+    unsafe fn give_slices_back(&mut self) {
+        // SAFETY: promised by the caller; no other reference to the meter lives.
+        unsafe {
+            (*self.exec.meter).settle(self.exec.fuel);
+            self.exec.fuel = 0;
+            let allocated = self.exec.heap.allocated();
+            let drawn = std::mem::replace(&mut self.exec.heap.limits().allocated_bytes, allocated);
+            self.exec.account().return_allocation(drawn.saturating_sub(allocated));
         }
     }
 
@@ -197,7 +214,6 @@ impl Worker {
             let info = self.exec.info();
             let mut sweeps = sweeps;
             loop {
-                // What is left of this execution's slice is for them.
                 (*self.exec.meter).settle(self.exec.fuel);
                 self.exec.fuel = 0;
                 let before = self.open();
@@ -278,6 +294,7 @@ impl Worker {
         if !self.stacks.are_there() {
             return Err(Limit::AddressSpace.into());
         }
+        let rooms = self.stacks.rooms();
         let ground = self.open_native()?;
         let mut meter = Meter::new(account, None);
         let exec = &mut self.exec;
@@ -287,6 +304,13 @@ impl Worker {
         // nowhere else meanwhile; nothing below unwinds ([`Worker::run_at`]).
         let outcome = unsafe { ground.run(|| self.repeat(node, task, adjoints)) };
         meter.settle(self.exec.fuel);
+        // The function has returned: what is needed of it is the tape. In the sweep of that there may be other reruns,
+        // one in the other.
+        let grown = self.stacks.bytes;
+        self.leave_rooms(&rooms);
+        if grown > 0 {
+            self.stacks = Stacks::new(info.workers.extent());
+        }
         let exec = &mut self.exec;
         account.return_allocation(exec.heap.limits().allocated_bytes.saturating_sub(exec.heap.allocated()));
         exec.detach();

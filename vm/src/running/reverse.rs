@@ -177,19 +177,21 @@ impl Worker {
         }
     }
 
-    /// Marks the level outside if anything that the operator is given is active there. What captured objects hold isn't
-    /// asked: the function marks what it reads of it.
+    /// Marks the level outside if anything that the operator is given is active there; and all levels if that is an
+    /// object, which may lead to objects of any. What captured objects hold isn't asked: the function marks what it
+    /// reads of it.
     ///
     /// # Safety
     /// As what calls it; the code around the operator records.
     unsafe fn mark_given(&mut self, site: &OperatorSite, args: Registers) {
         // SAFETY: promised by the caller.
-        let active = unsafe {
-            (0..site.uses_count.reals).any(|n| !(*args.words.add(n)).is_constant())
-                || (site.captures.refs..site.uses_count.refs).any(|n| !heap::owner_of(*args.refs.add(n)).is_nobody())
-        };
-        if active {
-            self.exec.tape.mark_outer();
+        unsafe {
+            if (site.captures.refs..site.uses_count.refs).any(|n| !heap::owner_of(*args.refs.add(n)).is_nobody()) {
+                self.exec.tape.mark_all();
+            }
+            if (0..site.uses_count.reals).any(|n| !(*args.words.add(n)).is_constant()) {
+                self.exec.tape.mark_outer();
+            }
         }
     }
 
@@ -255,6 +257,10 @@ impl Worker {
             None => Slot::NONE,
             Some(_) => self.exec.tape.reserve_slots((given as u64) << inner_depth)?,
         };
+        if recorded.is_some() && site.results.refs > 0 {
+            // It may be an object of any level, which was captured. It gets slots of this one now.
+            self.exec.tape.mark_all();
+        }
         // SAFETY: promised by the caller.
         unsafe {
             for n in 0..given {

@@ -224,6 +224,7 @@ impl Worker {
         let bytes = self.measure_stacks();
         let before = std::mem::replace(&mut self.stacks.bytes, bytes);
         self.exec.heap.changed(self.stacks.bytes.wrapping_sub(before) as i64);
-        if self.stacks.bytes > self.exec.live_bytes_max { Err(Limit::LiveBytes) } else { Ok(()) }
+        let too_much = self.stacks.bytes > self.exec.live_bytes_max || self.exec.heap.is_too_much_held();
+        if too_much { Err(Limit::LiveBytes) } else { Ok(()) }
     }
 }

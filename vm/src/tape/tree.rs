@@ -168,6 +168,9 @@ impl ForkNode {
 
 /// Numbers the tasks in preorder, from `first` on, and gives them depths and jumps. Linear in the number of tasks.
 ///
+/// The root may be that of a rerun, below a task of another tree. The numbers of that tree don't enclose those of this
+/// one, so no jump leaves a tree but that of its root, which leads to the parent.
+///
 /// # Safety
 /// The run has ended; nobody else reads or writes the nodes. If the root has a parent, that has its number, which is
 /// below `first`.
@@ -178,7 +181,7 @@ pub(crate) unsafe fn number(root: *mut TaskNode, first: u32) {
         (*root).below = first + (*root).totals.tasks as u32;
         ((*root).depth, (*root).jump) = match (*root).parent.as_ref() {
             None => (0, root.cast_const()),
-            Some(parent) => place_below(parent),
+            Some(parent) => (parent.depth + 1, std::ptr::from_ref(parent)),
         };
         let mut waiting = vec![root];
         while let Some(node) = waiting.pop() {
@@ -191,7 +194,7 @@ pub(crate) unsafe fn number(root: *mut TaskNode, first: u32) {
                     (*task).below = next;
                     next -= (*task).totals.tasks as u32;
                     (*task).index = next;
-                    ((*task).depth, (*task).jump) = place_below(&*node);
+                    ((*task).depth, (*task).jump) = place_below(&*node, first);
                     if !(*task).last_fork.is_null() {
                         waiting.push(task);
                     }
@@ -203,16 +206,16 @@ pub(crate) unsafe fn number(root: *mut TaskNode, first: u32) {
     }
 }
 
-/// The depth and the jump of a task that this one has forked.
+/// The depth and the jump of a task that this one has forked, in a tree whose root has the number `first`.
 ///
 /// # Safety
 /// The node is numbered.
-unsafe fn place_below(node: &TaskNode) -> (u32, *const TaskNode) {
+unsafe fn place_below(node: &TaskNode, first: u32) -> (u32, *const TaskNode) {
     // SAFETY: promised by the caller: jumps lead to ancestors.
     unsafe {
         let (jump, far) = (&*node.jump, &*(*node.jump).jump);
         let equal = node.depth - jump.depth == jump.depth - far.depth;
-        (node.depth + 1, if equal && node.depth > 0 { far } else { node })
+        (node.depth + 1, if equal && far.index >= first && node.depth > 0 { far } else { node })
     }
 }
 
@@ -225,7 +228,8 @@ pub(crate) enum Payer {
     Ancestor(u32),
 }
 
-/// Who hands the debts of `debtor` on to `owner`, which is another task. Logarithmic in the debtor's depth.
+/// Who hands the debts of `debtor` on to `owner`, which is another task. Logarithmic in the debtor's depth, in each
+/// tree on the way.
 ///
 /// # Safety
 /// Both nodes are numbered.
@@ -234,7 +238,8 @@ pub(crate) unsafe fn payer(debtor: &TaskNode, owner: &TaskNode) -> Payer {
     if holds(debtor) {
         return Payer::Debtor;
     }
-    // SAFETY: promised by the caller; the root holds every task, so the search ends there at the latest.
+    // SAFETY: promised by the caller. The root of the owner's tree holds it, and no jump passes a tree over, so the
+    // search ends there at the latest.
     unsafe {
         let mut at = &*debtor.parent;
         while !holds(at) {
