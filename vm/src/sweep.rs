@@ -251,7 +251,7 @@ impl Sweep {
     /// Sweeps a run that has ended, from the adjoints of reals of its result. Those of a slot are added in the order of
     /// the seeds. The fuel was charged for before, but for that of reruns; the account is asked for deadline and
     /// cancellation now and then. With `sweeps`, memory for other threads comes from there: it runs in their pool then.
-    /// It may be called in the middle of another sweep, with the same memory. Returns the most bytes of adjoints.
+    /// Returns the most bytes of adjoints.
     ///
     /// # Safety
     /// `root` is the tree of tapes of the run; the seeds are slots of tasks of it. If it has reruns, executions share
@@ -297,7 +297,8 @@ impl Sweep {
         }
     }
 
-    /// Sweeps a tree of tapes, from the adjoints of reals. Returns what it owes to tasks that aren't part of it.
+    /// Sweeps a tree of tapes, from the adjoints of reals, maybe in the middle of another sweep. Returns what it owes
+    /// to tasks that aren't part of it.
     ///
     /// # Safety
     /// As [`Sweep::run`], for the tree of this run; its tasks are numbered if any of them owes anything.
