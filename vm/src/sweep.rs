@@ -37,8 +37,8 @@ use crate::tape::{ForkNode, RerunNode, TaskNode, number};
 use crate::trap::TrapKind;
 use crate::word::{Owner, Slot};
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Adjoints and debts of ranges that were in memory at one time, in bytes. Small arrays don't count.
@@ -274,7 +274,7 @@ impl Sweep {
                 time_to_number(info.account, tasks)?;
                 number(root, 0);
             }
-            let (buffers, trace) = (Buffers::default(), Mutex::default());
+            let (buffers, trace) = (Buffers::default(), OnceLock::new());
             let inboxes = if imported { Inboxes::new(0, tasks) } else { Inboxes::none(tasks) };
             let run = SweepRun {
                 program: info.program,
@@ -286,13 +286,11 @@ impl Sweep {
                 sweeps,
             };
             let swept = self.tree(&run, &*root, seeds);
-            self.trace = std::mem::take(&mut *trace.lock().unwrap_or_else(PoisonError::into_inner));
-            let pending = swept?;
-            debug_assert!(pending.is_empty(), "nobody is above the run");
-            if !imported {
-                // Nobody owes anything: there is nothing to drop, which the compiler doesn't know.
-                std::mem::forget(pending);
+            if swept.is_err() {
+                self.trace = trace.get().cloned().unwrap_or_default();
             }
+            let owed = swept?;
+            debug_assert!(owed.is_empty(), "nobody is above the run");
             Ok(buffers.peak())
         }
     }
@@ -302,6 +300,7 @@ impl Sweep {
     ///
     /// # Safety
     /// As [`Sweep::run`], for the tree of this run; its tasks are numbered if any of them owes anything.
+    #[inline]
     unsafe fn tree<'a>(
         &mut self,
         run: &SweepRun<'a>,

@@ -234,7 +234,8 @@ impl Worker {
 
     /// # Safety
     /// As what calls it.
-    unsafe fn allocate(&mut self, header: u64, words: usize, parts: &Parts) -> Result<Ref, Limit> {
+    #[inline]
+    pub(super) unsafe fn allocate(&mut self, header: u64, words: usize, parts: &Parts) -> Result<Ref, Limit> {
         // SAFETY: promised by the caller.
         let frames = unsafe { roots(self.exec.roots, parts.from.refs.add(parts.refs)) };
         let roots = Roots { frames, kept: Some(self.exec.tape.kept()) };

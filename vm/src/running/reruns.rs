@@ -7,7 +7,6 @@
 use super::meter::Meter;
 use super::registers::Registers;
 use super::reverse::pair_adjoints;
-use super::stacks::Stacks;
 use super::structures::Copied;
 use super::worker::Worker;
 use super::workers::RunInfo;
@@ -156,6 +155,7 @@ impl Worker {
     ///
     /// # Safety
     /// **Running**; as [`Sweep::run`].
+    #[inline]
     pub(super) unsafe fn sweep_tape(
         &mut self,
         sweep: &mut Sweep,
@@ -248,6 +248,7 @@ impl Worker {
     ///
     /// # Safety
     /// As [`Sweep::run`]; the worker's execution is that of the run.
+    #[inline]
     pub(crate) unsafe fn sweep_run(
         &mut self,
         sweep: &mut Sweep,
@@ -305,12 +306,9 @@ impl Worker {
         let outcome = unsafe { ground.run(|| self.repeat(node, task, adjoints)) };
         meter.settle(self.exec.fuel);
         // The function has returned: what is needed of it is the tape. In the sweep of that there may be other reruns,
-        // one in the other.
-        let grown = self.stacks.bytes;
+        // one in the other, which run on these stacks.
         self.leave_rooms(&rooms);
-        if grown > 0 {
-            self.stacks = Stacks::new(info.workers.extent());
-        }
+        info.workers.take_stacks(self);
         let exec = &mut self.exec;
         account.return_allocation(exec.heap.limits().allocated_bytes.saturating_sub(exec.heap.allocated()));
         exec.detach();

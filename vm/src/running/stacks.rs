@@ -35,6 +35,9 @@ pub(super) struct Rooms {
     bytes: u64,
 }
 
+// SAFETY: the pointer leads to what is the stacks' own.
+unsafe impl Send for Stacks {}
+
 impl Stacks {
     pub(super) fn new(extent: Extent) -> Self {
         Stacks {

@@ -16,7 +16,7 @@ use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref, planes};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use crate::word::{Owner, Slot, Word};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// What a copy is of its originals. Components below 2^`depth` are those of the code around an operator, those from
 /// there on have its own infinitesimal.
@@ -72,6 +72,7 @@ impl Copied {
     ///
     /// # Safety
     /// As what calls it.
+    #[inline]
     unsafe fn copies(self, object: Ref) -> bool {
         // SAFETY: promised by the caller.
         unsafe {
@@ -93,9 +94,9 @@ impl Copied {
         matches!(self, Copied::Tangent { .. } | Copied::Adjoint { .. })
     }
 
-    /// Whether an object that occurs twice has one copy.
+    /// Whether an object that occurs twice has one copy. What was opened is a tree, and what comes of it is one.
     fn shares(self) -> bool {
-        !matches!(self, Copied::Opened { .. })
+        !matches!(self, Copied::Opened { .. } | Copied::Adjoint { .. })
     }
 }
 
@@ -125,7 +126,7 @@ impl Worker {
         // SAFETY: promised by the caller; places are written before they are read, and there is room for each.
         unsafe {
             let watch = Watch::later(self.exec.account());
-            let mut remembered: HashMap<[Ref; 2], Ref> = HashMap::new();
+            let mut remembered: FxHashMap<[Ref; 2], Ref> = FxHashMap::default();
             let mut moves = self.exec.heap.moves();
             // The copy of the whole, then the places.
             let ground = above.refs;
@@ -253,6 +254,9 @@ impl Worker {
         let (fields, depth) = (heap::fields_of(header), copied.depth());
         // SAFETY: promised by the caller; what is handed over fits in the margin above the room.
         unsafe {
+            if depth == 0 {
+                return self.copy_shallow(copied, (header, fields), above);
+            }
             let recording = self.exec.mode.is_recording();
             let slots = match copied {
                 Copied::Opened { .. } => self.exec.tape.reserve_slots((fields.reals as u64) << depth)?,
@@ -289,6 +293,68 @@ impl Worker {
             let active = recording && (0..fields.reals << planes).any(|n| !(*above.words.add(n)).is_constant());
             let copy = self.allocate_object(header, fields, (planes, reach), &parts)?;
             if active || recording && fields.refs > 0 && !matches!(copied, Copied::Detached) {
+                heap::set_owner(copy, self.exec.tape.owner());
+            }
+            Ok(copy)
+        }
+    }
+
+    /// [`Worker::copy_fields`] where the copy has no components but the lowest: its size is known beforehand.
+    ///
+    /// # Safety
+    /// As what calls it, from the place of the walk that is below.
+    unsafe fn copy_shallow(
+        &mut self,
+        copied: Copied,
+        (header, fields): (u64, Fields),
+        above: Registers,
+    ) -> Result<Ref, TrapKind> {
+        // SAFETY: promised by the caller. The originals are read where evacuations have left them.
+        unsafe {
+            let recording = self.exec.mode.is_recording();
+            let copy = self.allocate(header, fields.size(), &Parts { from: above, reals: 0, refs: 0 })?;
+            let place = above.refs.sub(PLACE);
+            let (object, part) = copied.source([*place, *place.add(1)], 0);
+            let to = Registers::in_object(copy, fields);
+            for n in 0..fields.reals {
+                *to.reals.add(n) = match copied {
+                    Copied::Adjoint { adjoints, .. } => *adjoints.add(own_slot(object, fields, part, n).index()),
+                    _ => planes::field(object, fields, part, n),
+                };
+            }
+            let ints = object.add(fields.int_at(0)).cast::<i64>();
+            for n in 0..fields.ints {
+                *to.ints.add(n) = if copied.is_derivative() { 0 } else { *ints.add(n) };
+            }
+            for n in 0..fields.refs {
+                *to.refs.add(n) = std::ptr::null_mut();
+            }
+            if !recording {
+                return Ok(copy);
+            }
+            let mut active = false;
+            match copied {
+                Copied::Opened { .. } => {
+                    let slots = self.exec.tape.reserve_slots(fields.reals as u64)?;
+                    for n in 0..fields.reals {
+                        *to.words.add(n) = slots.element(n).into();
+                    }
+                    active = fields.reals > 0;
+                }
+                Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached => {
+                    for n in 0..fields.reals {
+                        *to.words.add(n) = Word::CONSTANT;
+                    }
+                }
+                Copied::Paired { .. } | Copied::Value { .. } | Copied::Tangent { .. } => {
+                    for n in 0..fields.reals {
+                        let word = self.field_word(object, fields, part, n)?;
+                        active |= !word.is_constant();
+                        *to.words.add(n) = word;
+                    }
+                }
+            }
+            if active || fields.refs > 0 && !matches!(copied, Copied::Detached) {
                 heap::set_owner(copy, self.exec.tape.owner());
             }
             Ok(copy)

@@ -3,6 +3,7 @@
 use super::limits::Limits;
 use super::meter::Account;
 use super::program::Program;
+use super::stacks::Stacks;
 use super::worker::Worker;
 use crate::memory::idle::Idle;
 use crate::memory::pool::SlabPool;
@@ -15,13 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Workers {
     // Declared before the pool: workers give their slabs back when they are dropped.
     idle: Idle<Worker>,
+    /// Stacks without a worker: that has a run's tape, and runs nothing more until it is swept.
+    stacks: Idle<Stacks>,
     slabs: Arc<SlabPool>,
     extent: Extent,
 }
 
 impl Workers {
     pub(crate) fn new(slabs: Arc<SlabPool>, extent: Extent) -> Self {
-        Workers { idle: Idle::default(), slabs, extent }
+        Workers { idle: Idle::default(), stacks: Idle::default(), slabs, extent }
     }
 
     /// Where heaps and tapes get their memory from.
@@ -36,7 +39,22 @@ impl Workers {
 
     /// A worker, which goes back with [`Workers::put_back`].
     pub(crate) fn take(&self) -> Box<Worker> {
-        self.idle.take().unwrap_or_else(|| Box::new(Worker::new(&self.slabs, self.extent)))
+        let mut worker = self.idle.take().unwrap_or_else(|| Box::new(Worker::new(&self.slabs, self.extent)));
+        if !worker.stacks.are_there()
+            && let Some(stacks) = self.stacks.take()
+        {
+            worker.stacks = *stacks;
+        }
+        worker
+    }
+
+    /// Takes its stacks from a worker, on which nothing runs, for whoever takes one next.
+    pub(super) fn take_stacks(&self, worker: &mut Worker) {
+        let mut stacks = std::mem::replace(&mut worker.stacks, Stacks::new(self.extent));
+        if stack::is_much_kept() {
+            stacks.shrink();
+        }
+        self.stacks.put(Box::new(stacks));
     }
 
     /// Keeps a worker for later.

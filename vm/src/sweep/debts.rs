@@ -176,9 +176,13 @@ struct RangeKey {
     len: u32,
 }
 
-/// Debts on their way up, by the depth of the ancestor that hands them on.
+/// Debts on their way up. Most sweeps have none, and hand that on: so it is small.
 #[derive(Debug, Default)]
-pub(super) struct Pending<'a> {
+pub(super) struct Pending<'a>(Option<Box<Lists<'a>>>);
+
+/// Debts by the depth of the ancestor that hands them on.
+#[derive(Debug, Default)]
+struct Lists<'a> {
     /// Those for one depth; most tasks owe to one.
     depth: u32,
     debts: VecDeque<Debt>,
@@ -198,8 +202,8 @@ fn append(mut first: VecDeque<Debt>, mut second: VecDeque<Debt>) -> VecDeque<Deb
     second
 }
 
-impl<'a> Pending<'a> {
-    pub(super) fn is_empty(&self) -> bool {
+impl<'a> Lists<'a> {
+    fn is_empty(&self) -> bool {
         self.debts.is_empty() && self.others.is_empty() && self.ranges.is_empty()
     }
 
@@ -211,21 +215,9 @@ impl<'a> Pending<'a> {
         if self.depth == depth { &mut self.debts } else { self.others.entry(depth).or_default() }
     }
 
-    /// Puts `later` behind these.
-    #[inline]
-    pub(super) fn merge(self, later: Pending<'a>) -> Pending<'a> {
-        if self.is_empty() {
-            return later;
-        }
-        if later.is_empty() {
-            return self;
-        }
-        self.merge_all(later)
-    }
-
     /// Out of line, because forks nest and their frames are many.
     #[inline(never)]
-    fn merge_all(self, later: Pending<'a>) -> Pending<'a> {
+    fn merge(self, later: Lists<'a>) -> Lists<'a> {
         // The smaller map goes into the larger one; lists keep their order.
         let in_order = self.others.len() >= later.others.len();
         let (mut all, few) = if in_order { (self, later) } else { (later, self) };
@@ -248,7 +240,26 @@ impl<'a> Pending<'a> {
                 ranges.insert(key, buffer);
             }
         }
-        Pending { ranges, ..all }
+        Lists { ranges, ..all }
+    }
+}
+
+impl<'a> Pending<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|lists| lists.is_empty())
+    }
+
+    fn lists(&mut self) -> &mut Lists<'a> {
+        self.0.get_or_insert_default()
+    }
+
+    /// Puts `later` behind these.
+    #[inline]
+    pub(super) fn merge(self, later: Pending<'a>) -> Pending<'a> {
+        match (self.0, later.0) {
+            (None, known) | (known, None) => Pending(known),
+            (Some(earlier), Some(later)) => Pending(Some(Box::new(earlier.merge(*later)))),
+        }
     }
 
     /// Hands on what a task has to: to itself or to tasks below its earlier forks.
@@ -257,11 +268,12 @@ impl<'a> Pending<'a> {
     /// The frame's task is in control, nothing below it is swept.
     #[inline(never)]
     pub(super) unsafe fn settle(&mut self, frame: &mut OpenTask<'_>, inboxes: &Inboxes<'a>) {
+        let Some(lists) = &mut self.0 else { return };
         let (me, depth) = (frame.node.index, frame.node.depth);
-        let due = if self.depth == depth {
-            std::mem::take(&mut self.debts)
+        let due = if lists.depth == depth {
+            std::mem::take(&mut lists.debts)
         } else {
-            self.others.remove(&depth).unwrap_or_default()
+            lists.others.remove(&depth).unwrap_or_default()
         };
         for debt in due {
             if debt.owner == me {
@@ -272,10 +284,10 @@ impl<'a> Pending<'a> {
                 unsafe { inboxes.leave(debt.owner, debt.slot, debt.value) };
             }
         }
-        if self.ranges.is_empty() {
+        if lists.ranges.is_empty() {
             return;
         }
-        for (key, buffer) in self.ranges.split_off(&RangeKey { depth, owner: 0, first: Slot::NONE, len: 0 }) {
+        for (key, buffer) in lists.ranges.split_off(&RangeKey { depth, owner: 0, first: Slot::NONE, len: 0 }) {
             if key.owner == me {
                 frame.add_range(key.first, &buffer.values);
             } else {
@@ -330,7 +342,9 @@ impl<'a> Debts<'a> {
                     inboxes.stages.may_pay(debtor, owner);
                     inboxes.leave(owner, slot, value);
                 }
-                (owner, Payer::Ancestor(depth)) => self.pending.list(depth).push_back(Debt { owner, slot, value }),
+                (owner, Payer::Ancestor(depth)) => {
+                    self.pending.lists().list(depth).push_back(Debt { owner, slot, value })
+                }
             }
         }
     }
@@ -357,10 +371,11 @@ impl<'a> Debts<'a> {
                 }
                 (owner, Payer::Ancestor(depth)) => {
                     let key = RangeKey { depth, owner, first, len: values.len() as u32 };
-                    if let Some(known) = self.pending.ranges.get_mut(&key) {
+                    let ranges = &mut self.pending.lists().ranges;
+                    if let Some(known) = ranges.get_mut(&key) {
                         known.add(values);
                     } else {
-                        self.pending.ranges.insert(key, Buffer::new(values, buffers));
+                        ranges.insert(key, Buffer::new(values, buffers));
                     }
                 }
             }

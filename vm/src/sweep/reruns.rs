@@ -25,7 +25,6 @@ use super::{OpenTask, Seed, Sweep, time_to_number};
 use crate::running::reruns::Again;
 use crate::tape::{RerunNode, TaskNode, number};
 use crate::trap::TrapKind;
-use std::sync::PoisonError;
 
 impl Sweep {
     /// Adds what the outcome of an operator contributes to the adjoints of what it was given.
@@ -52,12 +51,9 @@ impl Sweep {
                 self.sweep_again(run, frame, root, again)
             });
             if swept.is_err() {
-                // Frames of the rerun, or of one inside of it, which has put them there already.
+                // Frames of the rerun, unless one inside of it has put its own there.
                 let trace = std::mem::take(&mut worker.exec.trace);
-                let mut known = run.trace.lock().unwrap_or_else(PoisonError::into_inner);
-                if known.is_empty() {
-                    *known = trace;
-                }
+                run.trace.get_or_init(|| trace);
             }
             worker.end_again();
             run.info.workers.put_back(worker);

@@ -22,7 +22,7 @@ use crate::running::workers::RunInfo;
 use crate::tape::{ForkNode, TaskNode};
 use crate::trap::TrapKind;
 use std::cell::Cell;
-use std::sync::Mutex;
+use std::sync::OnceLock;
 
 /// A half of a fork is handed to another thread if its sweep takes at least so many instructions.
 const GRAIN: u64 = 4000;
@@ -36,7 +36,7 @@ pub(super) struct SweepRun<'a> {
     pub(super) inboxes: Inboxes<'a>,
     pub(super) buffers: &'a Buffers,
     /// The frames of a rerun that has stopped.
-    pub(super) trace: &'a Mutex<Trace>,
+    pub(super) trace: &'a OnceLock<Trace>,
     /// Where other threads get their memory from; `None` if there are none.
     pub(super) sweeps: Option<&'a Sweeps>,
 }
