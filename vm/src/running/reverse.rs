@@ -36,8 +36,8 @@ struct Places {
     outer: Mode,
     /// The depth that the function runs at.
     depth: u32,
-    /// The first slot of each real argument, in order.
-    slots: Vec<Slot>,
+    /// The first slot of the real arguments, which have theirs one after the other.
+    slots: Slot,
 }
 
 impl Worker {
@@ -64,7 +64,7 @@ impl Worker {
                 *results.refs.add(n) = std::ptr::null_mut();
             }
             let outer = self.exec.mode;
-            let mut places = Places { args, results, opened, base, outer, depth, slots: Vec::new() };
+            let mut places = Places { args, results, opened, base, outer, depth, slots: Slot::NONE };
 
             let frames = roots(self.exec.roots, opened.refs);
             self.exec.heap.prepare_level(Roots { frames, kept: Some(self.exec.tape.kept()) })?;
@@ -130,15 +130,9 @@ impl Worker {
         // SAFETY: promised by the caller.
         unsafe {
             let Counts { reals: captured, refs: captured_refs, .. } = site.captures;
+            places.slots = self.exec.tape.reserve_slots((site.args.reals * parts) as u64)?;
             for n in 0..captured + site.args.reals {
-                let slot = match n.checked_sub(captured) {
-                    None => Slot::NONE,
-                    Some(_) => {
-                        let slot = self.exec.tape.reserve_slots(parts as u64)?;
-                        places.slots.push(slot);
-                        slot
-                    }
-                };
+                let slot = n.checked_sub(captured).map_or(Slot::NONE, |n| places.slots.element(n * parts));
                 for part in 0..parts {
                     let (from, to) = ((n << outer.depth()) + part, (n << depth) + part);
                     *base.reals.add(to) = *args.reals.add(from);
@@ -249,7 +243,7 @@ impl Worker {
         adjoints: &[f64],
         recorded: Option<usize>,
     ) -> Result<(), TrapKind> {
-        let Places { args, results, opened, base, depth: inner_depth, ref slots, .. } = *places;
+        let Places { args, results, opened, base, depth: inner_depth, slots, .. } = *places;
         let depth = self.exec.mode.depth();
         let (recording, all) = (self.exec.mode.is_recording(), (1usize << inner_depth) - 1);
         let given = site.results.reals + site.args.reals;
@@ -268,7 +262,7 @@ impl Worker {
                     let value = match n.checked_sub(site.results.reals) {
                         _ if part > all => 0.0,
                         None => *base.reals.add((n << inner_depth) + part),
-                        Some(n) => adjoints[slots[n].element(all ^ part).index()],
+                        Some(n) => adjoints[slots.element((n << inner_depth) + (all ^ part)).index()],
                     };
                     let to = (n << depth) + part;
                     *results.reals.add(to) = if part == 0 { value } else { value + 0.0 };
