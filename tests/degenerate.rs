@@ -25,7 +25,7 @@ fn a_binary_operation_on_one_variable_adds_both_partials() {
         for x in [0.75, 1.5, -0.5, 0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e-300] {
             let value = real_value(op, &[x; 3], &[3]);
             let count = roles.iter().filter(|role| **role == Role::Use(Bank::Real)).count();
-            let expected = partials(op, &[x; 3][..], &[3], value);
+            let expected = partials(op, &[x; 3], &[3], &value);
             let expected: f64 = expected[..count].iter().map(|&partial| strong(partial, 1.0)).sum();
             let (found, gradient) = value_and_grad(&def, &[x]);
             assert!(same(found, value), "{op:?} at {x}: found {found:e}, expected {value:e}");

@@ -6,10 +6,12 @@
 mod support;
 
 use dualvm_vm::engine::Limits;
-use dualvm_vm::module::HostType;
+use dualvm_vm::module::{HostType, ModuleDef};
 use dualvm_vm::trap::TrapKind;
 use dualvm_vm::value::Value;
+use support::dual_trees::Tree;
 use support::engines::{Engines, Mode, Outcome};
+use support::reference::{Val, run};
 
 /// Checks the programs of a file. Returns how many there were.
 fn check(name: &str, number: u64) -> usize {
@@ -29,6 +31,7 @@ fn check(name: &str, number: u64) -> usize {
             Outcome::Done { value, .. } => assert_eq!(value, Value::Bool(true), "{name}: {what}"),
             other => panic!("{name}: {what}: {other:?}"),
         }
+        assert_true_by_dual_trees(&def, what);
         checked += 1;
     }
     for line in source.lines().filter_map(|line| line.strip_prefix("-- grad ")) {
@@ -47,6 +50,23 @@ fn check(name: &str, number: u64) -> usize {
         checked += 1;
     }
     checked
+}
+
+/// Asserts that a definition is true for the reference, too, which computes all derivatives by nested forward mode.
+#[track_caller]
+fn assert_true_by_dual_trees(def: &ModuleDef, what: &str) {
+    const STEPS_MAX: u64 = 10_000_000;
+    let func = def.function(what).expect("it is exported").0.index();
+    let by_trees = || match run::<Tree>(def, func, Vec::new(), STEPS_MAX) {
+        Ok((results, _)) => matches!(results[..], [Val::Int(1)]),
+        Err(stop) => panic!("{what}: by trees of dual numbers: {stop:?}"),
+    };
+    // It recurses as deep as the program.
+    let is_true = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(1 << 30).spawn_scoped(scope, by_trees);
+        thread.expect("a thread can be started").join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    assert!(is_true, "{what}: not by trees of dual numbers");
 }
 
 #[test]

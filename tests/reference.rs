@@ -200,7 +200,7 @@ fn formulas_agree_with_differences_for_every_differentiable_instruction() {
                 .filter(|operand| operand.role == dualvm_vm::isa::Role::Use(dualvm_vm::isa::Bank::Real))
                 .count();
             let ints = [2];
-            let found = partials(op, &xs[..arity], &ints, real_value(op, &xs[..arity], &ints));
+            let found = partials(op, &xs[..arity], &ints, &real_value(op, &xs[..arity], &ints));
             for (n, &found) in found.iter().enumerate() {
                 let at = |change: f64| {
                     let mut xs = xs;

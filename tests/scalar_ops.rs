@@ -274,7 +274,7 @@ fn values_and_partials_agree_with_the_reference_on_a_grid() {
                 let expected = real_value(op, xs, ns);
                 assert!(same(value, expected), "{op:?} {xs:?} {ns:?}: found {value:e}, expected {expected:e}");
                 let expected =
-                    if op.info().differentiable { partials(op, xs, ns, expected) } else { vec![0.0; n_reals] };
+                    if op.info().differentiable { partials(op, xs, ns, &expected) } else { vec![0.0; n_reals] };
                 for (n, (found, expected)) in flatten(&gradient).into_iter().zip(expected).enumerate() {
                     let tiny = found.abs().max(expected.abs()) < 1e-300;
                     assert!(
@@ -331,7 +331,7 @@ fn edges_of_integers_are_the_same_in_all_engines_and_when_folded() {
                         assert!(same(found, real_value(op, &xs, &ns)), "{place}");
                         assert!(matches!(folded, Some(Scalar::Real(x)) if same(x, found)), "{place}");
                         let expected = match op.info().differentiable {
-                            true => partials(op, &xs, &ns, found),
+                            true => partials(op, &xs, &ns, &found),
                             false => vec![0.0; n_reals],
                         };
                         for (found, expected) in flatten(&gradients[0]).into_iter().zip(expected) {

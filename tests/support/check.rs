@@ -45,7 +45,7 @@ pub(crate) struct Counts {
 }
 
 /// The arguments for the reference, each real made by `make` from its number and value.
-fn arguments<N: Number>(args: &[Value], mut make: impl FnMut(usize, f64) -> N) -> Vec<Val<N>> {
+pub(crate) fn arguments<N: Number>(args: &[Value], mut make: impl FnMut(usize, f64) -> N) -> Vec<Val<N>> {
     let mut next = 0;
     let mut real = |x: f64| {
         next += 1;

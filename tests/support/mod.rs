@@ -6,6 +6,7 @@ pub(crate) mod bytes;
 pub(crate) mod check;
 pub(crate) mod dead_code;
 pub(crate) mod dice;
+pub(crate) mod dual_trees;
 pub(crate) mod engines;
 pub(crate) mod filetest;
 pub(crate) mod forms;

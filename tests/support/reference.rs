@@ -26,6 +26,56 @@ pub(crate) trait Number: Clone {
     fn primal(&self) -> f64;
     /// The result of an operation with this value, and with these partial derivatives with respect to these arguments.
     fn combine(primal: f64, terms: &[(f64, &Self)]) -> Self;
+    /// The result of a scalar instruction.
+    fn operation(op: Op, args: &[&Self], ints: &[i64]) -> Self {
+        let reals: Vec<f64> = args.iter().map(|x| x.primal()).collect();
+        let value = real_value(op, &reals, ints);
+        if !Self::DIFFERENTIATES || !op.info().differentiable {
+            return Self::combine(value, &[]);
+        }
+        let partials = partials(op, &reals, ints, &value);
+        assert_eq!(partials.len(), args.len(), "{op:?} needs a partial per real argument");
+        let terms: Vec<(f64, &Self)> = partials.into_iter().zip(args.iter().copied()).collect();
+        Self::combine(value, &terms)
+    }
+    /// The number whose derivative with respect to a variable with this tag is `tangent`.
+    fn tagged(self, _tag: u32, _tangent: Self) -> Self {
+        panic!("derivative operators need trees of dual numbers")
+    }
+    /// The number without a tag, and its derivative with respect to the variable that has it.
+    fn split(&self, _tag: u32) -> (Self, Self) {
+        panic!("derivative operators need trees of dual numbers")
+    }
+}
+
+/// What formulas for partial derivatives are evaluated in.
+pub(crate) trait Arithmetic: Clone {
+    fn real(value: f64) -> Self;
+    fn value(&self) -> f64;
+    fn apply(op: Op, args: &[&Self], ints: &[i64]) -> Self;
+    /// A power whose exponent may be beyond 64 bits.
+    fn power(&self, exponent: i128) -> Self;
+
+    /// An instruction with this number as its first argument.
+    fn op(&self, op: Op, more: &[&Self]) -> Self {
+        let args: Vec<&Self> = std::iter::once(self).chain(more.iter().copied()).collect();
+        Self::apply(op, &args, &[])
+    }
+}
+
+impl Arithmetic for f64 {
+    fn real(value: f64) -> Self {
+        value
+    }
+    fn value(&self) -> f64 {
+        *self
+    }
+    fn apply(op: Op, args: &[&Self], ints: &[i64]) -> Self {
+        real_value(op, &args.iter().map(|&&arg| arg).collect::<Vec<_>>(), ints)
+    }
+    fn power(&self, exponent: i128) -> Self {
+        wide_power(*self, exponent)
+    }
 }
 
 /// A register's content.
@@ -120,6 +170,49 @@ impl<N: Number> Val<N> {
         known.insert(Rc::as_ptr(object), detached.clone());
         detached
     }
+    /// The values of all reals in a structure, read as a tree.
+    pub(crate) fn all_reals(&self, into: &mut Vec<f64>) {
+        self.map(false, &mut |x| {
+            into.push(x.primal());
+            x.clone()
+        });
+    }
+    /// The same structure, read as a tree, with other reals; and with 0 for integers if it is a derivative.
+    fn map(&self, is_derivative: bool, real: &mut dyn FnMut(&N) -> N) -> Self {
+        match self {
+            Val::Real(x) => Val::Real(real(x)),
+            Val::Int(n) => Val::Int(if is_derivative { 0 } else { *n }),
+            Val::Ref(object) => {
+                let mut all = |parts: &[Self]| parts.iter().map(|part| part.map(is_derivative, real)).collect();
+                Val::Ref(Rc::new(match &**object {
+                    Object::Fields(tag, fields) => Object::Fields(*tag, all(fields)),
+                    Object::Array(elements) => Object::Array(all(elements)),
+                    _ => panic!("data was expected"),
+                }))
+            }
+        }
+    }
+    /// Two structures of one shape as one, read as trees.
+    fn zip(&self, other: &Self, real: &mut dyn FnMut(&N, &N) -> N) -> Self {
+        match (self, other) {
+            (Val::Real(x), Val::Real(y)) => Val::Real(real(x, y)),
+            (Val::Int(n), _) => Val::Int(*n),
+            (Val::Ref(object), Val::Ref(other)) => {
+                let mut all = |parts: &[Self], others: &[Self]| {
+                    assert_eq!(parts.len(), others.len(), "they are of one shape");
+                    parts.iter().zip(others).map(|(part, other)| part.zip(other, real)).collect()
+                };
+                Val::Ref(Rc::new(match (&**object, &**other) {
+                    (Object::Fields(tag, fields), Object::Fields(_, others)) => {
+                        Object::Fields(*tag, all(fields, others))
+                    }
+                    (Object::Array(elements), Object::Array(others)) => Object::Array(all(elements, others)),
+                    _ => panic!("data was expected"),
+                }))
+            }
+            _ => panic!("they are of one shape"),
+        }
+    }
     /// An array of anything.
     pub(crate) fn array_of(elements: impl IntoIterator<Item = Self>) -> Self {
         Val::Ref(Rc::new(Object::Array(elements.into_iter().collect())))
@@ -161,7 +254,7 @@ pub(crate) fn run<N: Number>(
     args: Vec<Val<N>>,
     steps_max: u64,
 ) -> Result<(Vec<Val<N>>, u64), Stop> {
-    let mut machine = Machine { module, steps: 0, steps_max, executed: Vec::new() };
+    let mut machine = Machine { module, steps: 0, steps_max, executed: Vec::new(), tags: 0 };
     let results = machine.function(func, args)?;
     Ok((results, machine.steps))
 }
@@ -184,7 +277,7 @@ pub(crate) fn run_and_cover<N: Number>(
     steps_max: u64,
 ) -> Covered<N> {
     let executed = module.functions.iter().map(|function| vec![false; function.body.code.len()]).collect();
-    let mut machine = Machine { module, steps: 0, steps_max, executed };
+    let mut machine = Machine { module, steps: 0, steps_max, executed, tags: 0 };
     let results = machine.function(func, args);
     Covered { results, steps: machine.steps, executed: machine.executed }
 }
@@ -195,6 +288,8 @@ struct Machine<'m> {
     steps_max: u64,
     /// Empty if nobody asks.
     executed: Executed,
+    /// Tags that were given out.
+    tags: u32,
 }
 
 /// Registers by bank; `None` before the first assignment, which the verifier says that nobody reads.
@@ -298,6 +393,69 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Calls a function with tangents for its arguments behind them, except for the captures. Returns its results, and
+    /// their tangents.
+    fn jvp<N: Number>(&mut self, func: usize, captures: usize, given: &[Val<N>]) -> Result<Vec<Val<N>>, Stop> {
+        let (args, tangents) = given.split_at(self.module.functions[func].params.len());
+        let mut tangents = tangents.iter();
+        let mut tangent_of = |n: usize, arg: &Val<N>| match arg {
+            Val::Int(_) => arg.clone(),
+            _ if n < captures => arg.clone(),
+            _ => tangents.next().expect("there is one for each").clone(),
+        };
+        let tangents: Vec<Val<N>> = args.iter().enumerate().map(|(n, arg)| tangent_of(n, arg)).collect();
+        self.tags += 1;
+        let tag = self.tags;
+        let pair = |(n, (arg, tangent)): (usize, (&Val<N>, &Val<N>))| match n < captures {
+            true => arg.clone(),
+            false => arg.zip(tangent, &mut |x, t| x.clone().tagged(tag, t.clone())),
+        };
+        let args = args.iter().zip(&tangents).enumerate().map(pair).collect();
+        let results = self.function(func, args)?;
+        let values = results.iter().map(|result| result.map(false, &mut |x| x.split(tag).0));
+        let with_tangents = results.iter().filter(|result| !matches!(result, Val::Int(_)));
+        let tangents = with_tangents.map(|result| result.map(true, &mut |x| x.split(tag).1));
+        Ok(values.chain(tangents).collect())
+    }
+
+    /// Calls a function with cotangents for its results behind its arguments. Returns its results, and the cotangents
+    /// of its arguments, each real of which takes a further call.
+    fn vjp<N: Number>(&mut self, func: usize, captures: usize, given: &[Val<N>]) -> Result<Vec<Val<N>>, Stop> {
+        let (args, cotangents) = given.split_at(self.module.functions[func].params.len());
+        let results = self.function(func, args.to_vec())?;
+        let mut inputs = 0;
+        args[captures..].iter().for_each(|arg| drop(arg.map(false, &mut |x| (inputs += 1, x.clone()).1)));
+        let mut gradient = Vec::new();
+        for input in 0..inputs {
+            self.tags += 1;
+            let (tag, mut at) = (self.tags, 0);
+            let mut seed = |x: &N| {
+                at += 1;
+                if at - 1 == input { x.clone().tagged(tag, N::constant(1.0)) } else { x.clone() }
+            };
+            let seeded = args.iter().enumerate().map(|(n, arg)| match n < captures {
+                true => arg.clone(),
+                false => arg.map(false, &mut seed),
+            });
+            let seeded = seeded.collect();
+            let results = self.function(func, seeded)?;
+            let mut sum = N::constant(0.0);
+            let of = results.iter().filter(|result| !matches!(result, Val::Int(_)));
+            for (result, cotangent) in of.zip(cotangents) {
+                result.zip(cotangent, &mut |y, c| {
+                    let term = N::operation(Op::StrongMul, &[&y.split(tag).1, c], &[]);
+                    sum = N::operation(Op::Add, &[&sum, &term], &[]);
+                    y.clone()
+                });
+            }
+            gradient.push(sum);
+        }
+        let mut gradient = gradient.into_iter();
+        let of = args[captures..].iter().filter(|arg| !matches!(arg, Val::Int(_)));
+        let given_back = of.map(|arg| arg.map(true, &mut |_| gradient.next().expect("there is one for each")));
+        Ok(results.into_iter().chain(given_back).collect())
+    }
+
     /// The arrays that a function returns for the ranges of the numbers below `count`, as one.
     fn parallel_map<N: Number>(&mut self, func: usize, count: i64, args: &[Val<N>]) -> Result<Val<N>, Stop> {
         if count < 0 {
@@ -331,7 +489,7 @@ impl Machine<'_> {
             frame.set(*dst, result);
             return Ok(Next::Inst);
         }
-        use Operand::{Def, Defs, Field, Func, Int, Message, Real, Tag, Target, Targets, Use, Uses};
+        use Operand::{Count, Def, Defs, Field, Func, Int, Message, Real, Tag, Target, Targets, Use, Uses};
         let object = |object| Val::Ref(Rc::new(object));
         match (op, operands) {
             (Op::Mov | Op::IMov | Op::PMov, [Def(dst), Use(src)]) => frame.set(*dst, frame.get(*src)),
@@ -364,6 +522,18 @@ impl Machine<'_> {
             (Op::TailCallClosure, [Use(callee), Uses(args)]) => {
                 let (func, args) = closure_call(&frame.get(*callee), frame.list(args));
                 return Ok(Next::Tail(func, args));
+            }
+            (Op::Jvp, [Func(func), Count(captures), Uses(args), Defs(results)]) => {
+                let values = self.jvp(*func as usize, usize::from(*captures), &frame.list(args))?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
+            }
+            (Op::Vjp, [Func(func), Count(captures), Uses(args), Defs(results)]) => {
+                let values = self.vjp(*func as usize, usize::from(*captures), &frame.list(args))?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
+            }
+            (Op::Checkpoint, [Func(func), Uses(args), Defs(results)]) => {
+                let values = self.function(*func as usize, frame.list(args))?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
             }
             (Op::Fork, [Int(count)]) => return Ok(Next::Tasks(*count as u32)),
             (Op::ParallelMap, [Def(dst), Func(func), Use(count), Uses(args)]) => {
@@ -492,19 +662,12 @@ fn closure_call<N: Number>(callee: &Val<N>, args: Vec<Val<N>>) -> (usize, Vec<Va
 /// A scalar instruction on registers' contents.
 fn scalar<N: Number>(op: Op, args: &[Val<N>]) -> Result<Val<N>, TrapKind> {
     let numbers: Vec<&N> = args.iter().filter(|arg| matches!(arg, Val::Real(_))).map(Val::real).collect();
-    let reals: Vec<f64> = numbers.iter().map(|x| x.primal()).collect();
     let ints: Vec<i64> = args.iter().filter(|arg| matches!(arg, Val::Int(_))).map(Val::int).collect();
     if op.info().operands[0].role == Role::Def(Bank::Int) {
+        let reals: Vec<f64> = numbers.iter().map(|x| x.primal()).collect();
         return integer_value(op, &reals, &ints).map(Val::Int);
     }
-    let value = real_value(op, &reals, &ints);
-    if !N::DIFFERENTIATES || !op.info().differentiable {
-        return Ok(Val::Real(N::combine(value, &[])));
-    }
-    let partials = partials(op, &reals, &ints, value);
-    assert_eq!(partials.len(), numbers.len(), "{op:?} needs a partial per real argument");
-    let terms: Vec<(f64, &N)> = partials.into_iter().zip(numbers).collect();
-    Ok(Val::Real(N::combine(value, &terms)))
+    Ok(Val::Real(N::operation(op, &numbers, &ints)))
 }
 
 /// The value of a scalar instruction with a real result.
@@ -621,7 +784,7 @@ pub(crate) fn strong(a: f64, b: f64) -> f64 {
 }
 
 /// A power whose exponent may be beyond 64 bits, by squaring from the lowest bit on.
-fn wide_power(base: f64, exponent: i128) -> f64 {
+pub(crate) fn wide_power(base: f64, exponent: i128) -> f64 {
     let (mut square, mut power) = (base, 1.0);
     for bit in 0..128 - exponent.unsigned_abs().leading_zeros() {
         if exponent.unsigned_abs() >> bit & 1 == 1 {
@@ -634,62 +797,86 @@ fn wide_power(base: f64, exponent: i128) -> f64 {
 
 /// The partial derivatives of a differentiable instruction whose result is `r`, with the choices at non-smooth
 /// points that the instructions' documentation states.
-pub(crate) fn partials(op: Op, reals: &[f64], ints: &[i64], r: f64) -> Vec<f64> {
-    let a = reals.first().copied().unwrap_or(0.0);
-    let b = reals.get(1).copied().unwrap_or(0.0);
-    let either = |first: bool| if first { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
+pub(crate) fn partials<T: Arithmetic>(op: Op, args: &[T], ints: &[i64], r: &T) -> Vec<T> {
+    let num = T::real;
+    let zero = num(0.0);
+    let a = args.first().unwrap_or(&zero);
+    let b = args.get(1).unwrap_or(&zero);
+    let either = |first: bool| if first { vec![num(1.0), num(0.0)] } else { vec![num(0.0), num(1.0)] };
+    let neg = |x: T| x.op(Op::Neg, &[]);
+    let inverse = |x: &T| num(1.0).op(Op::Div, &[x]);
+    let times = |factor: f64, x: &T| num(factor).op(Op::Mul, &[x]);
+    let one_minus = |x: &T| num(1.0).op(Op::Sub, &[x]);
+    let plus_one = |x: &T| x.op(Op::Add, &[&num(1.0)]);
+    // 1 / √(1 - a²)
+    let arc = || {
+        let rest = one_minus(a);
+        inverse(&rest.op(Op::Fma, &[a, &rest]).op(Op::Sqrt, &[]))
+    };
+    let bell = || times(FRAC_2_SQRT_PI, &neg(a.clone()).op(Op::Mul, &[a]).op(Op::Exp, &[]));
     match op {
-        Op::Neg => vec![-1.0],
-        Op::Abs if a == 0.0 => vec![0.0],
-        Op::Abs => vec![a.signum()],
-        Op::Min => either(a <= b),
-        Op::Max => either(a >= b),
-        Op::Add => vec![1.0, 1.0],
-        Op::Sub => vec![1.0, -1.0],
-        Op::Mul | Op::StrongMul => vec![b, a],
-        Op::Div => vec![b.recip(), -(a / b) / b],
-        Op::Fma => vec![b, a, 1.0],
-        Op::Sqrt => vec![(2.0 * r).recip()],
-        Op::Cbrt => vec![(3.0 * r * r).recip()],
-        Op::Exp => vec![r],
-        Op::Exp2 => vec![LN_2 * r],
-        Op::Expm1 => vec![math::exp(a)],
-        Op::Log => vec![a.recip()],
-        Op::Log2 => vec![LOG2_E / a],
-        Op::Log10 => vec![LOG10_E / a],
-        Op::Log1p => vec![(a + 1.0).recip()],
+        Op::Neg => vec![num(-1.0)],
+        Op::Abs if a.value() == 0.0 => vec![num(0.0)],
+        Op::Abs => vec![num(a.value().signum())],
+        Op::Min => either(a.value() <= b.value()),
+        Op::Max => either(a.value() >= b.value()),
+        Op::Add => vec![num(1.0), num(1.0)],
+        Op::Sub => vec![num(1.0), num(-1.0)],
+        Op::Mul | Op::StrongMul => vec![b.clone(), a.clone()],
+        Op::Div => vec![inverse(b), neg(a.op(Op::Div, &[b])).op(Op::Div, &[b])],
+        Op::Fma => vec![b.clone(), a.clone(), num(1.0)],
+        Op::Sqrt => vec![inverse(&times(2.0, r))],
+        Op::Cbrt => vec![inverse(&times(3.0, r).op(Op::Mul, &[r]))],
+        Op::Exp => vec![r.clone()],
+        Op::Exp2 => vec![times(LN_2, r)],
+        Op::Expm1 => vec![a.op(Op::Exp, &[])],
+        Op::Log => vec![inverse(a)],
+        Op::Log2 => vec![num(LOG2_E).op(Op::Div, &[a])],
+        Op::Log10 => vec![num(LOG10_E).op(Op::Div, &[a])],
+        Op::Log1p => vec![inverse(&plus_one(a))],
         Op::Pow => {
-            let base = if b == 0.0 { 0.0 } else { strong(b, math::pow(a, b - 1.0)) };
-            vec![base, if r == 0.0 { 0.0 } else { math::log(a) * r }]
+            let slope = || b.op(Op::StrongMul, &[&a.op(Op::Pow, &[&b.op(Op::Sub, &[&num(1.0)])])]);
+            let base = if b.value() == 0.0 { num(0.0) } else { slope() };
+            vec![base, if r.value() == 0.0 { num(0.0) } else { a.op(Op::Log, &[]).op(Op::Mul, &[r]) }]
         }
-        Op::Powi if ints[0] == 0 => vec![0.0],
-        Op::Powi => vec![strong(ints[0] as f64, wide_power(a, i128::from(ints[0]) - 1))],
-        Op::Sin => vec![math::cos(a)],
-        Op::Cos => vec![-math::sin(a)],
-        Op::Tan => vec![(math::cos(a) * math::cos(a)).recip()],
-        Op::Asin => vec![(1.0 - a).mul_add(a, 1.0 - a).sqrt().recip()],
-        Op::Acos => vec![-(1.0 - a).mul_add(a, 1.0 - a).sqrt().recip()],
-        Op::Atan => vec![a.mul_add(a, 1.0).recip()],
+        Op::Powi if ints[0] == 0 => vec![num(0.0)],
+        Op::Powi => vec![num(ints[0] as f64).op(Op::StrongMul, &[&a.power(i128::from(ints[0]) - 1)])],
+        Op::Sin => vec![a.op(Op::Cos, &[])],
+        Op::Cos => vec![neg(a.op(Op::Sin, &[]))],
+        Op::Tan => {
+            let cos = a.op(Op::Cos, &[]);
+            vec![inverse(&cos.op(Op::Mul, &[&cos]))]
+        }
+        Op::Asin => vec![arc()],
+        Op::Acos => vec![neg(arc())],
+        Op::Atan => vec![inverse(&a.op(Op::Fma, &[a, &num(1.0)]))],
         Op::Atan2 => {
-            let h = math::hypot(a, b);
-            vec![b / h / h, -a / h / h]
+            let h = a.op(Op::Hypot, &[b]);
+            let over = |x: &T| x.op(Op::Div, &[&h]).op(Op::Div, &[&h]);
+            vec![over(b), over(&neg(a.clone()))]
         }
-        Op::Sinh => vec![math::cosh(a)],
-        Op::Cosh => vec![math::sinh(a)],
-        Op::Tanh => vec![math::cosh(a).recip().powi(2)],
-        Op::TanhSlope if b.abs() <= math::TANH_SLOPE_BOUND => vec![0.0, -2.0 * b],
-        Op::TanhSlope => vec![-2.0 * math::tanh(a) * r, 0.0],
-        Op::Asinh => vec![math::hypot(1.0, a).recip()],
-        Op::Acosh => vec![((a + 1.0) * (a - 1.0)).sqrt().recip()],
-        Op::Atanh => vec![((1.0 + a) * (1.0 - a)).recip()],
-        Op::Erf => vec![FRAC_2_SQRT_PI * math::exp(-a * a)],
-        Op::Erfc => vec![-(FRAC_2_SQRT_PI * math::exp(-a * a))],
-        Op::Lgamma => vec![math::digamma(a)],
-        Op::Digamma => vec![math::polygamma(1, a)],
-        Op::Polygamma if ints[0] < 0 => vec![f64::NAN],
-        Op::Polygamma => vec![ints[0].checked_add(1).map_or(f64::NAN, |order| math::polygamma(order, a))],
-        Op::Hypot if r == 0.0 => vec![0.0, 0.0],
-        Op::Hypot => vec![a / r, b / r],
+        Op::Sinh => vec![a.op(Op::Cosh, &[])],
+        Op::Cosh => vec![a.op(Op::Sinh, &[])],
+        Op::Tanh => vec![inverse(&a.op(Op::Cosh, &[])).power(2)],
+        Op::TanhSlope if b.value().abs() <= math::TANH_SLOPE_BOUND => vec![num(0.0), times(-2.0, b)],
+        Op::TanhSlope => vec![times(-2.0, &a.op(Op::Tanh, &[])).op(Op::Mul, &[r]), num(0.0)],
+        Op::Asinh => vec![inverse(&num(1.0).op(Op::Hypot, &[a]))],
+        Op::Acosh => {
+            let product = plus_one(a).op(Op::Mul, &[&a.op(Op::Sub, &[&num(1.0)])]);
+            vec![inverse(&product.op(Op::Sqrt, &[]))]
+        }
+        Op::Atanh => vec![inverse(&plus_one(a).op(Op::Mul, &[&one_minus(a)]))],
+        Op::Erf => vec![bell()],
+        Op::Erfc => vec![neg(bell())],
+        Op::Lgamma => vec![a.op(Op::Digamma, &[])],
+        Op::Digamma => vec![T::apply(Op::Polygamma, &[a], &[1])],
+        Op::Polygamma if ints[0] < 0 => vec![num(f64::NAN)],
+        Op::Polygamma => {
+            let next = ints[0].checked_add(1);
+            vec![next.map_or(num(f64::NAN), |order| T::apply(Op::Polygamma, &[a], &[order]))]
+        }
+        Op::Hypot if r.value() == 0.0 => vec![num(0.0), num(0.0)],
+        Op::Hypot => vec![a.op(Op::Div, &[r]), b.op(Op::Div, &[r])],
         Op::Select => either(ints[0] != 0),
         op => panic!("the reference has no derivative for {op:?}: add it to `partials`"),
     }
