@@ -56,6 +56,7 @@ fn cases() -> Vec<Case> {
         own("branchy", json!([20, 1.5, 0.2, 0.3, 0.105])),
         own("saddle", json!([1.5])),
         part("particle", "landing", json!([0.5])),
+        part("minimax", "payoff", json!([[1, -2], [0.5, 3]])),
         part("newton_hessian", "loss", samples_and_weights()),
         own("spring", json!([20, [0.5, 0.1], [1, 1]])),
         own("neural", json!([[[[[0.5, -0.2], [0.1, 0.3]], [0.1, 0.2]], [[[0.7, 0.4]], [-0.3]]], [1, 2]])),
@@ -206,6 +207,16 @@ fn the_players_can_do_no_better() {
         let x = players[0] + h;
         let y = answer.call(&args(&[1.5, x])).expect("nothing traps").as_real().expect("a real");
         assert!(paid(x, y) > value);
+    }
+}
+
+#[test]
+fn gradients_of_searches_by_gradients_lead_to_the_minimax() {
+    let point = |x: f64, y: f64| Value::Tuple(vec![Value::Real(x), Value::Real(y)]);
+    for (x, y) in [(point(1.0, 1.0), point(1.0, 1.0)), (point(1.0, 2.0), point(-1.0, 0.3))] {
+        let chosen = example("minimax", "saddle").call(&[x, y]).expect("nothing traps");
+        let chosen = flatten(&[chosen]);
+        assert!(chosen.len() == 4 && chosen.iter().all(|x| x.abs() <= 1e-6), "{chosen:?}");
     }
 }
 
