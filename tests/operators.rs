@@ -84,6 +84,11 @@ fn checkpoints_change_nothing() {
 }
 
 #[test]
+fn pullbacks_are_functions() {
+    assert!(check("pullbacks.dual", 9) > 35);
+}
+
+#[test]
 fn hessians_and_jacobians_are_those_by_hand() {
     assert!(check("hessians.dual", 6) > 45);
 }

@@ -26,6 +26,8 @@ pub(crate) enum Builtin {
     Jvp,
     /// The value of a function that gives a Real, and its gradient.
     ValueAndGrad,
+    /// The value of a function, and what a cotangent of it is pulled back to.
+    Pull,
     /// The same value, as a constant for derivatives.
     Detach,
     /// The value of a function, which isn't recorded.
@@ -63,6 +65,8 @@ pub(crate) enum SignatureType {
     RealFunction,
     /// A `Real` and data.
     RealAndData,
+    /// A value of that other type, and data.
+    OtherAndData,
 }
 
 /// Parameter types and result type.
@@ -98,6 +102,7 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("pbuild", Builtin::ParallelBuild),
     ("jvp", Builtin::Jvp),
     ("value_and_grad", Builtin::ValueAndGrad),
+    ("pull", Builtin::Pull),
     ("detach", Builtin::Detach),
     ("checkpoint", Builtin::Checkpoint),
     ("not", Builtin::Not),
@@ -127,8 +132,8 @@ impl Builtin {
     /// The type.
     pub(crate) fn signature(self) -> Signature {
         use SignatureType::{
-            AnyArray, Bool, Data, DataFunction, ElementAt, Int, Number, OtherData, Real, RealAndData, RealFunction,
-            TwoResults,
+            AnyArray, Bool, Data, DataFunction, ElementAt, Int, Number, OtherAndData, OtherData, Real, RealAndData,
+            RealFunction, TwoResults,
         };
         match self {
             Builtin::Scalar(op) => {
@@ -145,6 +150,7 @@ impl Builtin {
             Builtin::ParallelBuild => (vec![Int, ElementAt], AnyArray),
             Builtin::Jvp => (vec![DataFunction, Data, Data], TwoResults),
             Builtin::ValueAndGrad => (vec![RealFunction, Data], RealAndData),
+            Builtin::Pull => (vec![DataFunction, Data, OtherData], OtherAndData),
             Builtin::Detach => (vec![Data], Data),
             Builtin::Checkpoint => (vec![DataFunction, Data], OtherData),
             Builtin::Not => (vec![Bool], Bool),

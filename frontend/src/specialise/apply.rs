@@ -277,6 +277,10 @@ impl Elaborator<'_, '_> {
                 let given = inputs.try_into().expect("it takes two");
                 self.value_and_grad(given, result, span)
             }
+            Code::Builtin(Builtin::Pull, _) => {
+                let given = inputs.try_into().expect("it takes three");
+                self.pull(given, result, span)
+            }
             Code::Builtin(Builtin::Checkpoint, _) => {
                 let given = inputs.try_into().expect("it takes two");
                 self.checkpoint(given, result, span)

@@ -47,6 +47,7 @@ impl Elaborator<'_, '_> {
             | Builtin::ParallelBuild
             | Builtin::Jvp
             | Builtin::ValueAndGrad
+            | Builtin::Pull
             | Builtin::Detach
             | Builtin::Checkpoint => {
                 unreachable!("the caller handles what asks for more than values")

@@ -41,6 +41,19 @@ impl Elaborator<'_, '_> {
         self.pair(value, gradient, pair, bindings, span)
     }
 
+    /// `pull f x c`, a pair of this type.
+    pub(super) fn pull(&mut self, [f, x, cotangent]: [Shaped; 3], pair: Mono, span: Span) -> Shaped {
+        let result = self.program.monos.parts(pair).first().copied().unwrap_or(pair);
+        let mut bindings = Vec::new();
+        let call = self.differentiated([f, x], result, &mut bindings);
+        let cotangent = self.materialised(cotangent);
+        let cotangent = self.name_shaped(cotangent, &mut bindings);
+        let types = self.types_of(&cotangent.atoms);
+        let directions = differentiable(&types, &cotangent.atoms);
+        let (value, gradient) = self.operate(Operator::Vjp, &call, directions, result, &mut bindings, span);
+        self.pair(value, gradient, pair, bindings, span)
+    }
+
     /// `checkpoint f x`, of this type.
     pub(super) fn checkpoint(&mut self, [f, x]: [Shaped; 2], result: Mono, span: Span) -> Shaped {
         let mut bindings = Vec::new();
