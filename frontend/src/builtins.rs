@@ -26,10 +26,16 @@ pub(crate) enum Builtin {
     Jvp,
     /// The value of a function that gives a Real, and its gradient.
     ValueAndGrad,
+    /// The value of a function, and what a cotangent of it is pulled back to.
+    Pull,
     /// The same value, as a constant for derivatives.
     Detach,
     /// The value of a function, which isn't recorded.
     Checkpoint,
+    /// The value of a function, with a derivative that another one gives in reverse.
+    CustomVjp,
+    /// The value of a function, with a derivative that another one gives forward.
+    CustomJvp,
     /// Negation of a Bool.
     Not,
     /// The constant π.
@@ -63,6 +69,12 @@ pub(crate) enum SignatureType {
     RealFunction,
     /// A `Real` and data.
     RealAndData,
+    /// A value of that other type, and data.
+    OtherAndData,
+    /// A function from data and the other type to that data: from an argument and a cotangent to a cotangent.
+    ReverseRule,
+    /// A function from data and the same data to the other type: from an argument and a tangent to a tangent.
+    ForwardRule,
 }
 
 /// Parameter types and result type.
@@ -98,8 +110,11 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("pbuild", Builtin::ParallelBuild),
     ("jvp", Builtin::Jvp),
     ("value_and_grad", Builtin::ValueAndGrad),
+    ("pull", Builtin::Pull),
     ("detach", Builtin::Detach),
     ("checkpoint", Builtin::Checkpoint),
+    ("custom_vjp", Builtin::CustomVjp),
+    ("custom_jvp", Builtin::CustomJvp),
     ("not", Builtin::Not),
     ("bit_and", Builtin::Scalar(Op::IAnd)),
     ("bit_or", Builtin::Scalar(Op::IOr)),
@@ -127,8 +142,8 @@ impl Builtin {
     /// The type.
     pub(crate) fn signature(self) -> Signature {
         use SignatureType::{
-            AnyArray, Bool, Data, DataFunction, ElementAt, Int, Number, OtherData, Real, RealAndData, RealFunction,
-            TwoResults,
+            AnyArray, Bool, Data, DataFunction, ElementAt, ForwardRule, Int, Number, OtherAndData, OtherData, Real,
+            RealAndData, RealFunction, ReverseRule, TwoResults,
         };
         match self {
             Builtin::Scalar(op) => {
@@ -145,8 +160,11 @@ impl Builtin {
             Builtin::ParallelBuild => (vec![Int, ElementAt], AnyArray),
             Builtin::Jvp => (vec![DataFunction, Data, Data], TwoResults),
             Builtin::ValueAndGrad => (vec![RealFunction, Data], RealAndData),
+            Builtin::Pull => (vec![DataFunction, Data, OtherData], OtherAndData),
             Builtin::Detach => (vec![Data], Data),
             Builtin::Checkpoint => (vec![DataFunction, Data], OtherData),
+            Builtin::CustomVjp => (vec![DataFunction, ReverseRule, Data], OtherData),
+            Builtin::CustomJvp => (vec![DataFunction, ForwardRule, Data], OtherData),
             Builtin::Not => (vec![Bool], Bool),
             Builtin::Pi => (vec![], Real),
         }

@@ -29,7 +29,7 @@ pub(crate) const APPEND: &str = "append";
 pub(crate) const OVERLOADS: [(&str, &str); 2] = [("pmap", "pmap_array"), ("preduce", "preduce_array")];
 
 /// The definitions that take derivatives.
-pub(crate) const DERIVATIVES: [&str; 5] = ["derivative", "grad", "hvp", "jacobian", "hessian"];
+pub(crate) const DERIVATIVES: [&str; 6] = ["derivative", "grad", "vjp", "hvp", "jacobian", "hessian"];
 
 /// Functions of lists, and those that do the same for arrays.
 pub(crate) const FOR_ARRAYS: [(&str, &str); 12] = [

@@ -47,8 +47,11 @@ impl Elaborator<'_, '_> {
             | Builtin::ParallelBuild
             | Builtin::Jvp
             | Builtin::ValueAndGrad
+            | Builtin::Pull
             | Builtin::Detach
-            | Builtin::Checkpoint => {
+            | Builtin::Checkpoint
+            | Builtin::CustomVjp
+            | Builtin::CustomJvp => {
                 unreachable!("the caller handles what asks for more than values")
             }
             Builtin::Not => self.make(ExprKind::Not(values[0]), ty, span),
