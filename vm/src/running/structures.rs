@@ -344,7 +344,7 @@ impl Worker {
                     }
                     active = fields.reals > 0;
                 }
-                Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached => {
+                Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached { .. } => {
                     for n in 0..fields.reals {
                         *to.words.add(n) = Word::CONSTANT;
                     }
@@ -357,7 +357,7 @@ impl Worker {
                     }
                 }
             }
-            if active || fields.refs > 0 && !matches!(copied, Copied::Detached) {
+            if active || fields.refs > 0 && !matches!(copied, Copied::Detached { .. }) {
                 heap::set_owner(copy, self.exec.tape.owner());
             }
             Ok(copy)
