@@ -17,13 +17,6 @@ pub(crate) enum Tree {
 }
 
 impl Tree {
-    fn tag(&self) -> u32 {
-        match self {
-            Tree::Leaf(_) => 0,
-            Tree::Dual { tag, .. } => *tag,
-        }
-    }
-
     /// The result of a function of some numbers, by its value and its partial derivatives where they are free of the
     /// greatest tag.
     fn map(
@@ -90,6 +83,12 @@ impl Number for Tree {
             return self;
         }
         Tree::Dual { tag, primal: Rc::new(self), tangent: Rc::new(tangent) }
+    }
+    fn tag(&self) -> u32 {
+        match self {
+            Tree::Leaf(_) => 0,
+            Tree::Dual { tag, .. } => *tag,
+        }
     }
     fn split(&self, of: u32) -> (Self, Self) {
         match self {

@@ -15,6 +15,9 @@ impl Number for f64 {
     fn combine(primal: f64, _: &[(f64, &Self)]) -> Self {
         primal
     }
+    fn tag(&self) -> u32 {
+        0
+    }
 }
 
 /// Forward mode: a number and its derivative in one direction.

@@ -46,6 +46,10 @@ pub(crate) trait Number: Clone {
     fn split(&self, _tag: u32) -> (Self, Self) {
         panic!("derivative operators need trees of dual numbers")
     }
+    /// The greatest tag; 0 if there is none.
+    fn tag(&self) -> u32 {
+        panic!("derivative operators need trees of dual numbers")
+    }
 }
 
 /// What formulas for partial derivatives are evaluated in.
@@ -292,6 +296,13 @@ struct Machine<'m> {
     tags: u32,
 }
 
+/// A derivative that the program gives.
+struct Rule<'a, N> {
+    op: Op,
+    func: usize,
+    captures: &'a [Val<N>],
+}
+
 /// Registers by bank; `None` before the first assignment, which the verifier says that nobody reads.
 struct Frame<N> {
     banks: [Vec<Option<Val<N>>>; 3],
@@ -456,6 +467,70 @@ impl Machine<'_> {
         Ok(results.into_iter().chain(given_back).collect())
     }
 
+    /// A value with the derivative that a function gives. Of the variables that the arguments depend on, the one with
+    /// the greatest tag asks the function; older ones differentiate what that says.
+    fn custom<N: Number>(
+        &mut self,
+        rule: &Rule<'_, N>,
+        args: &[Val<N>],
+        value: &[Val<N>],
+    ) -> Result<Vec<Val<N>>, Stop> {
+        let mut tag = 0;
+        let mut greatest = |x: &N| {
+            tag = tag.max(x.tag());
+            x.clone()
+        };
+        args.iter().for_each(|arg| drop(arg.map(false, &mut greatest)));
+        if tag == 0 {
+            return Ok(value.iter().map(|value| value.detached(&mut HashMap::new())).collect());
+        }
+        let differentiable = |vals: &[Val<N>]| -> Vec<Val<N>> {
+            vals.iter().filter(|val| !matches!(val, Val::Int(_))).cloned().collect()
+        };
+        let primals: Vec<Val<N>> = args.iter().map(|arg| arg.map(false, &mut |x| x.split(tag).0)).collect();
+        let tangents: Vec<Val<N>> = args.iter().map(|arg| arg.map(true, &mut |x| x.split(tag).1)).collect();
+        let low = self.custom(rule, &primals, value)?;
+        let mut apply =
+            |given: Vec<Val<N>>| self.function(rule.func, [rule.captures, &primals[..], &given[..]].concat());
+        let mut high = Vec::new();
+        if rule.op == Op::CustomJvp {
+            let given = apply(differentiable(&tangents))?;
+            given.iter().for_each(|val| drop(val.map(true, &mut |t| (high.push(t.clone()), t.clone()).1)));
+        } else {
+            // The function is linear: its transpose is known by what it makes of each unit vector.
+            let mut outputs = 0;
+            value.iter().for_each(|val| drop(val.map(true, &mut |x| (outputs += 1, x.clone()).1)));
+            let tangents = differentiable(&tangents);
+            for output in 0..outputs {
+                let mut at = 0;
+                let mut unit = |_: &N| {
+                    at += 1;
+                    N::constant(if at - 1 == output { 1.0 } else { 0.0 })
+                };
+                let units: Vec<Val<N>> = value.iter().map(|val| val.map(true, &mut unit)).collect();
+                let cotangents = apply(differentiable(&units))?;
+                let mut sum = N::constant(0.0);
+                for (tangent, cotangent) in tangents.iter().zip(&cotangents) {
+                    tangent.zip(cotangent, &mut |t, c| {
+                        let term = N::operation(Op::StrongMul, &[t, c], &[]);
+                        sum = N::operation(Op::Add, &[&sum, &term], &[]);
+                        t.clone()
+                    });
+                }
+                high.push(sum);
+            }
+        }
+        // What the function has captured is constant for this variable and for younger ones.
+        let mut high = high.into_iter().map(|mut t| {
+            while t.tag() >= tag {
+                t = t.split(t.tag()).0;
+            }
+            t
+        });
+        let mut tagged = |x: &N| x.clone().tagged(tag, high.next().expect("there is one for each"));
+        Ok(low.iter().map(|val| val.map(false, &mut tagged)).collect())
+    }
+
     /// The arrays that a function returns for the ranges of the numbers below `count`, as one.
     fn parallel_map<N: Number>(&mut self, func: usize, count: i64, args: &[Val<N>]) -> Result<Val<N>, Stop> {
         if count < 0 {
@@ -529,6 +604,20 @@ impl Machine<'_> {
             }
             (Op::Vjp, [Func(func), Count(captures), Uses(args), Defs(results)]) => {
                 let values = self.vjp(*func as usize, usize::from(*captures), &frame.list(args))?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
+            }
+            (Op::Primal, [Func(func), Count(_), Uses(args), Defs(results)]) => {
+                let mut known = HashMap::new();
+                let args = frame.list(args);
+                let values = self.function(*func as usize, args)?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value.detached(&mut known)));
+            }
+            (Op::CustomVjp | Op::CustomJvp, [Func(func), Count(captures), Uses(args), Defs(results)]) => {
+                let args = frame.list(args);
+                let (captures, args) = args.split_at(usize::from(*captures));
+                let (args, value) = args.split_at(args.len() - results.len());
+                let rule = Rule { op, func: *func as usize, captures };
+                let values = self.custom(&rule, args, value)?;
                 results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
             }
             (Op::Checkpoint, [Func(func), Uses(args), Defs(results)]) => {
