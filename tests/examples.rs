@@ -52,6 +52,7 @@ fn cases() -> Vec<Case> {
         own("deep_fork", json!([20, 0.5])),
         with_oracle("rosenbrock", "rosenbrock", "rosenbrock5", None),
         own("newton", json!([2, 1])),
+        part("implicit_root", "equation", json!([3, 0.7])),
         own("newton_sweep", json!([[2, 9, 0.25], 1])),
         own("branchy", json!([20, 1.5, 0.2, 0.3, 0.105])),
         own("saddle", json!([1.5])),
@@ -223,6 +224,25 @@ fn the_particle_lands_at_the_origin() {
     // Newton's method forgets where it has begun.
     let (_, gradient) = example("particle", "particle").value_and_grad(&[Value::Real(0.4)]).expect("nothing traps");
     assert!(flatten(&gradient)[0].abs() < 1e-6);
+}
+
+#[test]
+fn the_implicit_root_has_the_derivatives_of_the_closed_form() {
+    let root = example("implicit_root", "implicit_root");
+    let curvature = example("implicit_root", "curvature");
+    let value = |a: f64| root.call(&[Value::Real(a)]).expect("nothing traps").as_real().expect("a real");
+    for a in [0.1, 1.0, 3.0, 20.0] {
+        let (z, gradient) = root.value_and_grad(&[Value::Real(a)]).expect("nothing traps");
+        assert_close(z * z.exp(), a, 1e-13);
+        let slope = flatten(&gradient)[0];
+        assert_close(slope, z / (a * (1.0 + z)), 1e-13);
+        let h = 1e-4 * a;
+        assert_close(slope, (value(a + h) - value(a - h)) / (2.0 * h), 1e-7);
+        let second = -(-2.0 * z).exp() * (z + 2.0) / (1.0 + z).powi(3);
+        assert_close(second, (value(a + h) - 2.0 * z + value(a - h)) / (h * h), 1e-5);
+        let found = flatten(&[curvature.call(&[Value::Real(a)]).expect("nothing traps")]);
+        assert_all_close(&found, &[second; 4], 1e-12);
+    }
 }
 
 #[test]

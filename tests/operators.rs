@@ -89,6 +89,11 @@ fn pullbacks_are_functions() {
 }
 
 #[test]
+fn programs_give_derivatives() {
+    assert!(check("custom.dual", 10) > 55);
+}
+
+#[test]
 fn hessians_and_jacobians_are_those_by_hand() {
     assert!(check("hessians.dual", 6) > 45);
 }
@@ -249,6 +254,14 @@ def tasks (x : Real) : Real =
 def inner (x : Real) : Real = grad (\\y -> grad (\\z -> tasks (z * y)) (x * y)) x
 def main (x : Real) : Real = grad tasks x
 def unrecorded (x : Real) : Real = checkpoint (\\y -> grad tasks (y * x)) x
+def cubes (x : Real) (ys : List Real) : List Real =
+  custom_vjp (map cube) (\\ys cs -> zip_with (\\y c -> 3 * y * y * c * grad cube (c * x)) ys cs) ys
+def squares (x : Real) (ys : List Real) : List Real =
+  custom_jvp (map (^ 2)) (\\ys ts -> zip_with (\\y t -> 2 * y * t * grad cube x) ys ts) ys
+def step (x : Real) (s : Real) : Real = grad (\\y -> sum (cubes x [y, x]) * sum (squares x [x, y])) s
+def ruled (x : Real) : Real =
+  let (a, b) = (loop s = x for _ < 20 do s + 1e-4 * step x s) |*| (loop s = x * x for _ < 30 do s + 1e-4 * step s x) in
+  sum (cubes a [b, a]) * sum_array (pmap (\\z -> sum (squares b [z, a])) [| a, b, x |])
 ";
 
 /// The least limit that a call keeps to, on all engines: with one less it ends with `trap`.
@@ -346,14 +359,15 @@ fn reruns_use_exact_fuel() {
     // A rerun in a rerun takes more than the two.
     let (once, twice, unrecorded) = (used("main"), used("inner"), used("unrecorded"));
     assert!(once > 10_000 && twice > 2 * once && unrecorded > once, "{once}, {twice}, {unrecorded}");
+    assert!(used("ruled") > 10_000);
 }
 
 #[test]
 fn what_reruns_allocate_counts_exactly() {
     use dualvm_vm::trap::Limit;
-    let bytes = |mode| {
-        least(mode, "main", Limit::AllocatedBytes, |allocated_bytes| Limits { allocated_bytes, ..Limits::default() })
+    let bytes = |name: &str, mode| {
+        least(mode, name, Limit::AllocatedBytes, |allocated_bytes| Limits { allocated_bytes, ..Limits::default() })
     };
-    let (called, swept) = (bytes(Mode::Call), bytes(Mode::Gradient));
+    let (called, swept) = (bytes("main", Mode::Call), bytes("main", Mode::Gradient));
     assert!(called > 1_000 && swept > 2 * called, "{called}, {swept}");
 }

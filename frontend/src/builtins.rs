@@ -32,6 +32,10 @@ pub(crate) enum Builtin {
     Detach,
     /// The value of a function, which isn't recorded.
     Checkpoint,
+    /// The value of a function, with a derivative that another one gives in reverse.
+    CustomVjp,
+    /// The value of a function, with a derivative that another one gives forward.
+    CustomJvp,
     /// Negation of a Bool.
     Not,
     /// The constant π.
@@ -67,6 +71,10 @@ pub(crate) enum SignatureType {
     RealAndData,
     /// A value of that other type, and data.
     OtherAndData,
+    /// A function from data and the other type to that data: from an argument and a cotangent to a cotangent.
+    ReverseRule,
+    /// A function from data and the same data to the other type: from an argument and a tangent to a tangent.
+    ForwardRule,
 }
 
 /// Parameter types and result type.
@@ -105,6 +113,8 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("pull", Builtin::Pull),
     ("detach", Builtin::Detach),
     ("checkpoint", Builtin::Checkpoint),
+    ("custom_vjp", Builtin::CustomVjp),
+    ("custom_jvp", Builtin::CustomJvp),
     ("not", Builtin::Not),
     ("bit_and", Builtin::Scalar(Op::IAnd)),
     ("bit_or", Builtin::Scalar(Op::IOr)),
@@ -132,8 +142,8 @@ impl Builtin {
     /// The type.
     pub(crate) fn signature(self) -> Signature {
         use SignatureType::{
-            AnyArray, Bool, Data, DataFunction, ElementAt, Int, Number, OtherAndData, OtherData, Real, RealAndData,
-            RealFunction, TwoResults,
+            AnyArray, Bool, Data, DataFunction, ElementAt, ForwardRule, Int, Number, OtherAndData, OtherData, Real,
+            RealAndData, RealFunction, ReverseRule, TwoResults,
         };
         match self {
             Builtin::Scalar(op) => {
@@ -153,6 +163,8 @@ impl Builtin {
             Builtin::Pull => (vec![DataFunction, Data, OtherData], OtherAndData),
             Builtin::Detach => (vec![Data], Data),
             Builtin::Checkpoint => (vec![DataFunction, Data], OtherData),
+            Builtin::CustomVjp => (vec![DataFunction, ReverseRule, Data], OtherData),
+            Builtin::CustomJvp => (vec![DataFunction, ForwardRule, Data], OtherData),
             Builtin::Not => (vec![Bool], Bool),
             Builtin::Pi => (vec![], Real),
         }

@@ -227,6 +227,13 @@ pub(crate) enum Operator {
     Vjp,
     /// Not yet: the call isn't recorded, and runs again where derivatives are computed. It has no directions.
     Checkpoint,
+    /// None: the call's value alone. It has no directions.
+    Primal,
+    /// A value with a derivative: the call is that of the function that takes cotangents of the value, which stands for
+    /// the directions, to those of the arguments.
+    CustomVjp,
+    /// The same, with a function that takes tangents of the arguments to those of the value.
+    CustomJvp,
 }
 
 impl Derivative {

@@ -3,10 +3,12 @@
 //! - `program`: verified code with its streams;
 //! - `worker`, `workers`: stacks, and the state of what runs on them; `stacks`, `registers`, `trace`: parts of it;
 //! - `interp`: the dispatch loop; `recording`, `recording_loops`: what it does besides computing while a run records;
-//! - `tasks`: forks and parallel maps; `operators`, `reverse`: derivatives of calls;
+//! - `tasks`: forks and parallel maps; `operators`, `reverse`, `reruns`: derivatives of calls; `custom`: those that the
+//!   program gives;
 //! - `deep`, `structures`: objects with components, and copies of them;
 //! - `limits`, `meter`: what a run may use, and what it has used.
 
+mod custom;
 pub(crate) mod deep;
 pub(crate) mod interp;
 pub(crate) mod limits;

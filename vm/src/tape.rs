@@ -170,7 +170,7 @@ impl Tape {
     /// The task has ended, and outlives the tape's use.
     pub(crate) unsafe fn begin_rerun(&mut self, bytes_max: u64, account: &Account, task: *const TaskNode) {
         self.begin(bytes_max, account);
-        self.open_level(true);
+        self.open_level(true, 0);
         // SAFETY: promised by the caller; the root is this tape's, and nobody uses it yet.
         unsafe { self.root.as_ptr().write(TaskNode::new(task, (*task).level)) };
     }
@@ -299,9 +299,11 @@ impl Tape {
         self.marks_all |= left.marks_all;
     }
 
-    /// Makes this the tape of a derivative operator, which has just begun.
-    pub(crate) fn open_level(&mut self, shared: bool) {
+    /// Makes this the tape of a derivative operator, which has just begun and runs its function at a depth.
+    pub(crate) fn open_level(&mut self, shared: bool, depth: u32) {
         self.inner = true;
+        // SAFETY: the node is this tape's, and nobody else uses it yet.
+        unsafe { self.root.as_mut() }.base = depth;
         self.slabs.begin_shared(shared);
     }
 
@@ -331,6 +333,21 @@ impl Tape {
     fn level(&self) -> Owner {
         // SAFETY: if there is a node, it is that of the task that runs.
         unsafe { self.task.node.as_ref() }.map_or(Owner::NOBODY, |node| Owner::of(node.level))
+    }
+
+    /// The depth that the running level was opened at: the infinitesimals above were introduced inside of it.
+    pub(crate) fn base(&self) -> u32 {
+        // SAFETY: as above; a level outlives its tasks.
+        unsafe { self.task.node.as_ref().map_or(0, |node| (*node.level).base) }
+    }
+
+    /// Whether an owner belongs to the running level, to the running task or another one.
+    ///
+    /// # Safety
+    /// It is the owner of an object.
+    pub(crate) unsafe fn is_of_level(&self, owner: Owner) -> bool {
+        // SAFETY: promised by the caller.
+        !owner.is_nobody() && unsafe { owner.level() } == self.level()
     }
 
     /// Whether an owner belongs to a level around this one, whose words are constants here. That level is marked then.

@@ -238,6 +238,8 @@ impl Infer<'_> {
             SignatureType::RealFunction => types.function(data, types.real),
             SignatureType::RealAndData => types.tuple(vec![types.real, data]),
             SignatureType::OtherAndData => types.tuple(vec![other, data]),
+            SignatureType::ReverseRule => types.functions(&[data, other], data),
+            SignatureType::ForwardRule => types.functions(&[data, data], other),
         };
         let params: Vec<Ty> = params.iter().map(&mut to_type).collect();
         let result = to_type(&result);
@@ -283,7 +285,13 @@ impl Infer<'_> {
     fn is_derivative(&self, callee: ExprId) -> bool {
         match self.resolved.meanings[callee] {
             Some(Meaning::Builtin(
-                Builtin::Jvp | Builtin::ValueAndGrad | Builtin::Pull | Builtin::Detach | Builtin::Checkpoint,
+                Builtin::Jvp
+                | Builtin::ValueAndGrad
+                | Builtin::Pull
+                | Builtin::Detach
+                | Builtin::Checkpoint
+                | Builtin::CustomVjp
+                | Builtin::CustomJvp,
             )) => true,
             Some(Meaning::Def(def)) => !self.ast.is_own(def) && DERIVATIVES.contains(&self.callee_name(callee)),
             _ => false,

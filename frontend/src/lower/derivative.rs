@@ -19,6 +19,9 @@ impl Lowerer<'_> {
             Operator::Jvp => self.emit(expr, Op::Jvp, &[func, captures, args, results]),
             Operator::Vjp => self.emit(expr, Op::Vjp, &[func, captures, args, results]),
             Operator::Checkpoint => self.emit(expr, Op::Checkpoint, &[func, args, results]),
+            Operator::Primal => self.emit(expr, Op::Primal, &[func, captures, args, results]),
+            Operator::CustomVjp => self.emit(expr, Op::CustomVjp, &[func, captures, args, results]),
+            Operator::CustomJvp => self.emit(expr, Op::CustomJvp, &[func, captures, args, results]),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::form::{Code, Form, FormNode, Shaped, TypeArgs, Value};
 use super::instance::Key;
 use crate::ast::{self, DefId, LocalFunctionId};
 use crate::builtins::Builtin;
-use crate::core::{Binding, ExprKind};
+use crate::core::{Binding, ExprKind, Operator};
 use crate::mono::{Mono, MonoNode};
 use crate::resolve::Meaning;
 use crate::source::Span;
@@ -170,7 +170,7 @@ impl Elaborator<'_, '_> {
             Code::Operator(ast::BinaryOp::ComposeLeft | ast::BinaryOp::ComposeRight, _) | Code::Flip(_) => 3,
             Code::Operator(..) => 2,
             Code::Closure(ty) => 1 + self.program.monos.uncurried(ty).0.len(),
-            Code::Entry | Code::Differentiated | Code::Branch(_) | Code::Part(_) => {
+            Code::Entry | Code::Differentiated | Code::Rule | Code::Branch(_) | Code::Part(_) => {
                 unreachable!("no value is this code")
             }
         }
@@ -285,6 +285,14 @@ impl Elaborator<'_, '_> {
                 let given = inputs.try_into().expect("it takes two");
                 self.checkpoint(given, result, span)
             }
+            Code::Builtin(Builtin::CustomVjp, _) => {
+                let given = inputs.try_into().expect("it takes three");
+                self.custom(Operator::CustomVjp, given, result, span)
+            }
+            Code::Builtin(Builtin::CustomJvp, _) => {
+                let given = inputs.try_into().expect("it takes three");
+                self.custom(Operator::CustomJvp, given, result, span)
+            }
             Code::Builtin(Builtin::Detach, _) => {
                 let value = inputs.pop().expect("it takes one");
                 self.detach(value, result, span)
@@ -312,7 +320,9 @@ impl Elaborator<'_, '_> {
                 self.apply(callee, inputs, result, span)
             }
             Code::Def(_) | Code::Local(_) | Code::Lambda(_) => unreachable!("these are called"),
-            Code::Branch(_) | Code::Part(_) | Code::Entry | Code::Differentiated => unreachable!("these are called"),
+            Code::Branch(_) | Code::Part(_) | Code::Entry | Code::Differentiated | Code::Rule => {
+                unreachable!("these are called")
+            }
         }
     }
 

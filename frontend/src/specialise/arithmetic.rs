@@ -49,7 +49,9 @@ impl Elaborator<'_, '_> {
             | Builtin::ValueAndGrad
             | Builtin::Pull
             | Builtin::Detach
-            | Builtin::Checkpoint => {
+            | Builtin::Checkpoint
+            | Builtin::CustomVjp
+            | Builtin::CustomJvp => {
                 unreachable!("the caller handles what asks for more than values")
             }
             Builtin::Not => self.make(ExprKind::Not(values[0]), ty, span),

@@ -64,6 +64,53 @@ impl Elaborator<'_, '_> {
         self.block_shaped(bindings, value)
     }
 
+    /// `custom_vjp f g x` or `custom_jvp f g x`, of this type: the value of `f x`, to which `g` gives a derivative.
+    pub(super) fn custom(&mut self, operator: Operator, [f, g, x]: [Shaped; 3], result: Mono, span: Span) -> Shaped {
+        let mut bindings = Vec::new();
+        let call = self.differentiated([f, x], result, &mut bindings);
+        let g = self.limited(g);
+        let name = match self.program.forms.node(g.form) {
+            FormNode::Function { code, .. } => format!("{}.rule", self.program.code_name(*code)),
+            _ => format!("{}.rule", self.name),
+        };
+        let argument = self.program.forms.mono(x.form);
+        let (given, wanted) = if operator == Operator::CustomVjp { (result, argument) } else { (argument, result) };
+        let inputs = [g.form, self.plain(argument), self.plain(given)].into();
+        let key = Key { code: Code::Rule, types: self.program.no_types, inputs };
+        let (function, _) = self.program.named_instance(key, wanted, Some(name));
+        let captures = self.name_shaped(g, &mut bindings).atoms;
+        let (value, _) = self.operate(Operator::Primal, &call, Vec::new(), result, &mut bindings, span);
+        let rule = Call { function, captures, args: call.args };
+        let (atoms, _) = self.operate(operator, &rule, value, result, &mut bindings, span);
+        let form = self.plain(result);
+        let value = self.of_value(&Value { form, atoms: atoms.into() }, span);
+        self.block_shaped(bindings, value)
+    }
+
+    /// Parameters for a tangent or a cotangent, and its registers: integers are 0.
+    pub(super) fn without_integers(&self, vars: Vec<Var>) -> (Vec<Var>, Box<[Atom]>) {
+        let is_integer = |var: Var| self.body.vars[var] == ValueType::Int;
+        let atom = |&var: &Var| if is_integer(var) { Atom::Int(0) } else { Atom::Var(var) };
+        let atoms = vars.iter().map(atom).collect();
+        (vars.into_iter().filter(|&var| !is_integer(var)).collect(), atoms)
+    }
+
+    /// The registers of a tangent or a cotangent that are no integers.
+    pub(super) fn derivatives_of(&mut self, made: Shaped) -> ExprId {
+        let span = self.body.exprs[made.expr].span;
+        let mut bindings = Vec::new();
+        let types = self.program.program.lists.get(self.body.exprs[made.expr].types).to_vec();
+        if !types.contains(&ValueType::Int) {
+            return made.expr;
+        }
+        let named = self.name_shaped(made, &mut bindings);
+        let kept = differentiable(&types, &named.atoms);
+        let types = self.types_of(&kept);
+        let parts = kept.iter().map(|&atom| self.atom(atom, span)).collect();
+        let value = self.make_typed(ExprKind::Values(parts), &types, span);
+        self.block(bindings, value)
+    }
+
     /// `detach x`, of this type.
     pub(super) fn detach(&mut self, value: Shaped, ty: Mono, span: Span) -> Shaped {
         let mut bindings = Vec::new();
@@ -119,7 +166,7 @@ impl Elaborator<'_, '_> {
         let of = match operator {
             Operator::Jvp => results.clone(),
             Operator::Vjp => self.types_of(&call.args),
-            Operator::Checkpoint => Vec::new(),
+            Operator::Checkpoint | Operator::Primal | Operator::CustomVjp | Operator::CustomJvp => Vec::new(),
         };
         let given = results.iter().chain(of.iter().filter(|&&ty| ty != ValueType::Int));
         let types: Vec<ValueType> = given.copied().collect();

@@ -49,6 +49,9 @@ pub(super) enum Code {
     Entry,
     /// `\f x -> f x` with a plain argument and a plain result: what a derivative of `f` is taken of.
     Differentiated,
+    /// `\g x t -> g x t` with plain arguments and a plain result, without the integers of `t` and of the result: a
+    /// derivative that `g` gives.
+    Rule,
 }
 
 /// What a form is.

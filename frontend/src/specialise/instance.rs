@@ -82,7 +82,7 @@ impl Specialiser<'_> {
         };
         let function = self.program.functions.push(empty);
         // Where they are nested too deeply, results are plain.
-        let is_plain = matches!(key.code, Code::Entry | Code::Differentiated);
+        let is_plain = matches!(key.code, Code::Entry | Code::Differentiated | Code::Rule);
         let is_open = self.monos.is_open(ty) && !is_plain && self.elaborating < ELABORATING_MAX;
         let result = if is_open { None } else { Some(self.plain(ty)) };
         self.instances.insert(key.clone(), Instance { function, result, ty });
@@ -186,7 +186,7 @@ impl Specialiser<'_> {
         }
         let Instance { function, ty, .. } = self.instances[key];
         let name = match key.code {
-            Code::Entry | Code::Differentiated => self.program.functions[function].name.clone(),
+            Code::Entry | Code::Differentiated | Code::Rule => self.program.functions[function].name.clone(),
             code => self.code_name(code),
         };
         let env = self.type_env(key.types);
@@ -201,8 +201,11 @@ impl Specialiser<'_> {
         };
         let mut params = Vec::new();
         let mut inputs = Vec::new();
-        for &form in &key.inputs {
-            let (vars, value) = elaborator.new_value(form);
+        for (n, &form) in key.inputs.iter().enumerate() {
+            let (mut vars, mut value) = elaborator.new_value(form);
+            if key.code == Code::Rule && n + 1 == key.inputs.len() {
+                (vars, value.atoms) = elaborator.without_integers(vars);
+            }
             params.extend(vars);
             inputs.push(value);
         }
@@ -214,14 +217,15 @@ impl Specialiser<'_> {
             Some(_) => elaborator.materialised(made),
             None => elaborator.limited(made),
         };
+        let root = if key.code == Code::Rule { elaborator.derivatives_of(made) } else { made.expr };
         let body = std::mem::take(&mut elaborator.body);
         self.instances.get_mut(key).expect("it is being made").result = Some(made.form);
-        let results = self.forms.flat(made.form);
+        let results = body.exprs[root].types;
         let function = &mut self.program.functions[function];
         function.params = params;
         function.results = results;
         function.body = body;
-        function.root = made.expr;
+        function.root = root;
     }
 }
 

@@ -504,6 +504,24 @@ impl FunctionBuilder {
         self.emit(Op::Checkpoint, &[Operand::Func(func.0), args, results]);
     }
 
+    /// Calls a function for its value alone, a constant for all derivatives.
+    pub fn primal(&mut self, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
+        self.operator(Op::Primal, func, captures, args, results);
+    }
+
+    /// Gives a value a derivative: `args` are `captures` of the function, then what the value was computed of, then the
+    /// value; `results` are registers for the value. The function takes the captures, the arguments and a cotangent for
+    /// each register of the value that is a real or a reference, and gives a cotangent for each such argument.
+    pub fn custom_vjp(&mut self, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
+        self.operator(Op::CustomVjp, func, captures, args, results);
+    }
+
+    /// Gives a value a derivative: as [`FunctionBuilder::custom_vjp`], but the function takes a tangent for each
+    /// argument that is a real or a reference, and gives a tangent for each such register of the value.
+    pub fn custom_jvp(&mut self, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
+        self.operator(Op::CustomJvp, func, captures, args, results);
+    }
+
     fn operator(&mut self, op: Op, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
         let (args, results) = (Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec()));
         self.emit(op, &[Operand::Func(func.0), Operand::Count(captures), args, results]);

@@ -522,6 +522,19 @@ macro_rules! for_each_instruction {
             /// Calls a function without recording what it does. If derivatives are asked for, the call runs again when
             /// they are computed: that takes the time of a further call, and in between no memory for its records.
             0xb2 Checkpoint checkpoint (func(func), args(uses), results(defs)) [calls v4];
+            /// Calls a function for its value alone: the results are constants for all derivatives, and nothing of the
+            /// call is recorded. The first `captures` of the arguments may be functions or lead to some.
+            0xb3 Primal primal (func(func), captures(count), args(uses), results(defs)) [calls v4];
+            /// A value with a derivative that the program gives, in reverse. The arguments are `captures` of the
+            /// function, then what the value was computed of, then the value, which is also the result. The function
+            /// takes the captures, the arguments, and a cotangent for each register of the value that is a real or a
+            /// reference; it gives a cotangent for each such argument, and is linear in the cotangents. The captures
+            /// are constants for the derivative that it is asked for.
+            0xb4 CustomVjp custom_vjp (func(func), captures(count), args(uses), results(defs)) [calls v4];
+            /// A value with a derivative that the program gives, forward: as `custom_vjp`, but the function takes a
+            /// tangent for each argument that is a real or a reference, gives a tangent for each such register of the
+            /// value, and is linear in the tangents.
+            0xb5 CustomJvp custom_jvp (func(func), captures(count), args(uses), results(defs)) [calls v4];
         }
         $($more)*
     } };

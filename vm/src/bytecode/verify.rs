@@ -184,12 +184,18 @@ define_rules! {
     /// The functions of tasks and of `pmap` neither take nor return builders.
     TaskBuilder "a builder goes to a task or comes from one";
 
-    /// The function of a `jvp` or a `vjp` has a parameter for each capture.
+    /// The function of a `jvp`, a `vjp` or a `primal` has a parameter for each capture; `custom_vjp` and `custom_jvp`
+    /// have a register for each.
     CaptureCount "an operator has more captures than its function has parameters";
-    /// What a `jvp` or a `vjp` differentiates, and the results, are no functions and lead to none; nor are the results
-    /// of a `checkpoint`.
+    /// The function of a `custom_vjp` or a `custom_jvp` takes captures, arguments and cotangents or tangents, and gives
+    /// cotangents or tangents.
+    RuleSignature "the function doesn't fit the derivative that it gives";
+    /// What a `jvp` or a `vjp` differentiates, and the results, are no functions and lead to none; nor is what a
+    /// `primal`, a `custom_vjp` or a `custom_jvp` takes behind the captures and gives, nor are the results of a
+    /// `checkpoint`.
     OperatorFunction "a derivative of or with respect to a function";
-    /// The functions of `jvp`, `vjp` and `checkpoint` neither take nor return builders.
+    /// The functions of `jvp`, `vjp`, `checkpoint`, `primal`, `custom_vjp` and `custom_jvp` neither take nor return
+    /// builders.
     OperatorBuilder "a builder goes to an operator or comes from one";
     /// What is cut off from derivatives is no builder.
     DetachedBuilder "a builder is made a constant";

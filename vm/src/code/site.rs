@@ -295,12 +295,18 @@ pub enum Operator {
     Vjp,
     /// Runs a call without recording it.
     Checkpoint,
+    /// Runs a call for its value alone.
+    Primal,
+    /// Gives a value a derivative: the function takes cotangents of the value to those of the arguments.
+    CustomVjp,
+    /// The same, with a function that takes tangents of the arguments to those of the value.
+    CustomJvp,
 }
 
 /// A derivative of a call, or a call that isn't recorded. What it takes stands side by side by bank, and behind it what
 /// it gives: captures, arguments and tangents of the arguments, or cotangents of the results; then results and their
 /// tangents, or cotangents of the arguments. Banks keep their order, so the n-th real tangent is that of the n-th real
-/// argument, and integers have none.
+/// argument, and integers have none. A value with a derivative is taken behind the arguments, and given.
 #[derive(Debug)]
 pub struct OperatorSite {
     /// Which derivative.
@@ -311,16 +317,64 @@ pub struct OperatorSite {
     pub captures: Counts,
     /// The other arguments.
     pub args: Counts,
-    /// The function's results.
+    /// The function's results; of a value with a derivative, the value.
     pub results: Counts,
+    /// The depth of the code that it stands in.
+    pub depth: u32,
     /// What the operator takes.
     pub uses: RegList,
     /// How many registers that is.
     pub uses_count: Counts,
     /// The registers that take what it gives.
     pub defs: RegList,
+    /// How many registers that is.
+    pub defs_count: Counts,
+    /// Of a value with a derivative: the `vjp` of the function with respect to what it is linear in.
+    pub transposed: Option<Box<OperatorSite>>,
     /// Fuel of the stretch of code that ends here.
     pub cost: u32,
+}
+
+impl OperatorSite {
+    /// What its function is given but for tangents and cotangents: captures and arguments.
+    pub(crate) fn handed(&self) -> Counts {
+        let mut handed = self.captures;
+        handed.add(self.args);
+        handed
+    }
+
+    /// Of a value with a derivative: the registers of what its function takes tangents or cotangents of, and of what it
+    /// gives some of. Integers have none.
+    pub(crate) fn linear(&self) -> [Counts; 2] {
+        let [args, value] = [self.args, self.results].map(|counts| Counts { ints: 0, ..counts });
+        if self.operator == Operator::CustomVjp { [value, args] } else { [args, value] }
+    }
+
+    /// The `vjp` of the function of a value with a derivative, with respect to what it is linear in. It stands in no
+    /// code: where its registers are, the operator knows.
+    pub(crate) fn transposed(&self) -> Self {
+        let [args, results] = self.linear();
+        let captures = self.handed();
+        let at_depth = |counts: &[Counts]| {
+            let mut all = Counts::default();
+            counts.iter().for_each(|&counts| all.add(counts));
+            Counts { reals: all.reals << self.depth, ..all }
+        };
+        OperatorSite {
+            operator: Operator::Vjp,
+            func: self.func,
+            captures,
+            args,
+            results,
+            depth: self.depth,
+            uses: RegList::default(),
+            uses_count: at_depth(&[captures, args, results]),
+            defs: RegList::default(),
+            defs_count: at_depth(&[results, args]),
+            transposed: None,
+            cost: 0,
+        }
+    }
 }
 
 impl InSite for OperatorSite {

@@ -231,6 +231,11 @@ impl<'a> Emitter<'a> {
             Structural::Jvp => Inst::Operate { site: self.operator_site(inst, Operator::Jvp) },
             Structural::Vjp => Inst::Operate { site: self.operator_site(inst, Operator::Vjp) },
             Structural::Checkpoint => Inst::Operate { site: self.operator_site(inst, Operator::Checkpoint) },
+            // A primal run computes nothing but values.
+            Structural::Primal if self.mode == Mode::PRIMAL => Inst::Call { site: self.call_site(inst) },
+            Structural::Primal => Inst::Operate { site: self.operator_site(inst, Operator::Primal) },
+            Structural::CustomVjp => Inst::Operate { site: self.operator_site(inst, Operator::CustomVjp) },
+            Structural::CustomJvp => Inst::Operate { site: self.operator_site(inst, Operator::CustomJvp) },
 
             Structural::StructNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, 0) },
             Structural::VariantNew => Inst::New { dst: RefReg(a), site: self.object_site(inst, u32::from(b)) },
@@ -328,21 +333,42 @@ impl<'a> Emitter<'a> {
         let func = FuncId(inst.low());
         let callee = &self.module.functions[func.index()];
         let captures = match operator {
-            Operator::Jvp | Operator::Vjp => usize::from(inst.a),
             Operator::Checkpoint => callee.params.len(),
+            _ => usize::from(inst.a),
         };
         let (captures, args) = callee.params.split_at(captures);
-        self.stream.operators.push(OperatorSite {
+        let (captures, mut args) = (Counts::of(captures), Counts::of(args));
+        let (uses_count, defs_count) = (uses.counts(), defs.counts());
+        let mut results = Counts::of(&callee.results);
+        let is_custom = matches!(operator, Operator::CustomVjp | Operator::CustomJvp);
+        if is_custom {
+            // The arguments are what the instruction takes but for captures and value.
+            let depth = self.mode.depth();
+            results = Counts { reals: defs_count.reals >> depth, ..defs_count };
+            args = Counts {
+                reals: (uses_count.reals >> depth) - captures.reals - results.reals,
+                ints: uses_count.ints - captures.ints - results.ints,
+                refs: uses_count.refs - captures.refs - results.refs,
+            };
+        }
+        let mut site = OperatorSite {
             operator,
             func,
-            captures: Counts::of(captures),
-            args: Counts::of(args),
-            results: Counts::of(&callee.results),
-            uses_count: uses.counts(),
+            captures,
+            args,
+            results,
+            depth: self.mode.depth(),
+            uses_count,
             uses,
+            defs_count,
             defs,
+            transposed: None,
             cost: std::mem::take(&mut self.cost),
-        })
+        };
+        if is_custom {
+            site.transposed = Some(Box::new(site.transposed()));
+        }
+        self.stream.operators.push(site)
     }
 
     /// The site of an object of fields, with a tag or the number of a function.

@@ -6,7 +6,8 @@
 //! and Pearlmutter 2008, "Nesting forward-mode AD", have the tags that this replaces). So the depth is that of what the
 //! function reaches, and not of how many operators are open around it.
 //!
-//! What a `vjp` does is said in [`super::reverse`], what a checkpoint does in [`super::reruns`].
+//! What a `vjp` does is said in [`super::reverse`], what a checkpoint does in [`super::reruns`], and how a program
+//! gives derivatives of its own in [`super::custom`].
 
 use super::registers::Registers;
 use super::structures::Copied;
@@ -37,6 +38,10 @@ impl Worker {
             Operator::Vjp => unsafe { self.pull_back(site, args, remaining) },
             // SAFETY: promised by the caller.
             Operator::Checkpoint => unsafe { self.run_unrecorded(site, args, remaining) },
+            // SAFETY: promised by the caller.
+            Operator::Primal => unsafe { self.run_primal(site, args, remaining) },
+            // SAFETY: promised by the caller.
+            Operator::CustomVjp | Operator::CustomJvp => unsafe { self.attach_derivative(site, args, remaining) },
         };
         self.exec.mode = mode;
         outcome
@@ -57,7 +62,7 @@ impl Worker {
             }
             let inner = own + 1;
             let results = args.after(&site.uses_count);
-            let given = site.defs.counts();
+            let given = site.defs_count;
             let base = results.after(&given);
             let most = (site.captures.reals + site.args.reals).max(site.results.reals);
             self.room_above(base, (most, inner), mode.is_recording())?;
@@ -180,6 +185,6 @@ impl Worker {
     /// **Running**; the references of all frames below `above` are initialised, and nothing from there on is in use.
     pub(crate) unsafe fn detach(&mut self, object: Ref, above: Registers) -> Result<Ref, TrapKind> {
         // SAFETY: promised by the caller.
-        unsafe { self.copy_structure(Copied::Detached, [object; 2], above) }
+        unsafe { self.copy_structure(Copied::Detached { whole: false }, [object; 2], above) }
     }
 }

@@ -42,7 +42,17 @@ impl Program {
             registering: Mutex::new(()),
             forks: functions_with(&def, |op| matches!(op, Op::Fork | Op::ParallelMap)),
             nests: functions_with(&def, |op| {
-                matches!(op, Op::Fork | Op::ParallelMap | Op::Jvp | Op::Vjp | Op::Checkpoint)
+                matches!(
+                    op,
+                    Op::Fork
+                        | Op::ParallelMap
+                        | Op::Jvp
+                        | Op::Vjp
+                        | Op::Checkpoint
+                        | Op::Primal
+                        | Op::CustomVjp
+                        | Op::CustomJvp
+                )
             }),
             tier,
             def,

@@ -44,14 +44,15 @@ struct Taken {
 
 impl Taken {
     fn of(site: &OperatorSite) -> Self {
-        let OperatorSite { captures, args, results, .. } = site;
-        let mut handed = *captures;
-        handed.add(*args);
-        let is_checkpoint = site.operator == Operator::Checkpoint;
-        let cotangents = if is_checkpoint { Counts::default() } else { Counts { ints: 0, ..*results } };
-        let mut all = handed;
-        all.add(cotangents);
-        Taken { handed, all, given_refs: results.refs + args.refs, deeper: u32::from(!is_checkpoint) }
+        let handed = site.handed();
+        match site.operator {
+            Operator::Vjp => {
+                let mut all = handed;
+                all.add(Counts { ints: 0, ..site.results });
+                Taken { handed, all, given_refs: site.results.refs + site.args.refs, deeper: 1 }
+            }
+            _ => Taken { handed, all: handed, given_refs: site.results.refs, deeper: 0 },
+        }
     }
 }
 
@@ -71,7 +72,7 @@ impl Worker {
         // SAFETY: promised by the caller.
         unsafe {
             let results = args.after(&site.uses_count);
-            let base = results.after(&site.defs.counts());
+            let base = results.after(&site.defs_count);
             self.room_above(base, (site.captures.reals.max(site.results.reals), depth), outer.is_recording())?;
             for n in 0..site.results.refs {
                 *results.refs.add(n) = std::ptr::null_mut();
@@ -302,7 +303,7 @@ impl Worker {
         (exec.meter, exec.fuel, exec.forked) = ((&raw mut meter).cast(), 0, true);
         // SAFETY: promised by the caller; **Running** until it is detached. The stack is the worker's, which runs
         // nowhere else meanwhile; nothing below unwinds ([`Worker::run_at`]).
-        let outcome = unsafe { ground.run(|| self.repeat(node, task, adjoints)) };
+        let outcome = unsafe { ground.run(|| self.begin_again(node, task, adjoints)) };
         meter.settle(self.exec.fuel);
         // The function has returned: what is needed of it is the tape. In the sweep of that there may be other reruns,
         // one in the other.
@@ -323,6 +324,27 @@ impl Worker {
         self.exec.heap.changed((held as i64).wrapping_neg());
         self.exec.heap.release();
         self.exec.tape.close_level();
+    }
+
+    /// # Safety
+    /// **Running**; the rest as [`Worker::run_again`].
+    unsafe fn begin_again(
+        &mut self,
+        node: &RerunNode,
+        task: *const TaskNode,
+        adjoints: *const f64,
+    ) -> Result<Again, TrapKind> {
+        // SAFETY: promised by the caller; the program outlives its runs.
+        unsafe {
+            match (*node.site).operator {
+                Operator::CustomVjp | Operator::CustomJvp => {
+                    let again = self.pull_by_rule(node, task, adjoints)?;
+                    self.exec.tape.finish();
+                    Ok(again)
+                }
+                _ => self.repeat(node, task, adjoints),
+            }
+        }
     }
 
     /// Runs the function of an operator; that of a `vjp` with a further infinitesimal.
@@ -409,7 +431,7 @@ impl Worker {
     ///
     /// # Safety
     /// As [`Worker::repeat`]: its reals have slots of that task.
-    unsafe fn adjoint_of(
+    pub(super) unsafe fn adjoint_of(
         &mut self,
         object: Ref,
         (depth, adjoints): (u32, *const f64),

@@ -55,7 +55,7 @@ impl Worker {
         unsafe {
             let depth = self.reach_of_registers(args, &site.uses_count);
             let results = args.after(&site.uses_count);
-            let given = site.defs.counts();
+            let given = site.defs_count;
             let opened = results.after(&given);
             let base = opened.after(&Counts { refs: site.args.refs, ..Counts::default() });
             let most = (site.captures.reals + site.args.reals).max(site.results.reals);
@@ -68,7 +68,7 @@ impl Worker {
 
             let frames = roots(self.exec.roots, opened.refs);
             self.exec.heap.prepare_level(Roots { frames, kept: Some(self.exec.tape.kept()) })?;
-            let tape = self.open_level();
+            let tape = self.open_level(depth);
             let floor = self.exec.heap.raise_floor();
             let outer_roots = std::mem::replace(&mut self.exec.roots, opened.refs);
             let outcome = self.record_and_sweep(site, &mut places, remaining);
@@ -92,13 +92,13 @@ impl Worker {
     ///
     /// # Safety
     /// As what calls it.
-    unsafe fn open_level(&mut self) -> Tape {
+    unsafe fn open_level(&mut self, depth: u32) -> Tape {
         // SAFETY: **Running**.
         let (info, account) = unsafe { (self.exec.info(), self.exec.account()) };
         let mut inner = self.tapes.pop().unwrap_or_else(|| Tape::new(info.workers.slabs().clone()));
         let left = self.exec.tape.left(info.limits.tape_bytes, self.exec.forked);
         inner.begin(left, account);
-        inner.open_level(self.exec.forked);
+        inner.open_level(self.exec.forked, depth);
         std::mem::replace(&mut self.exec.tape, inner)
     }
 

@@ -35,8 +35,9 @@ pub(super) enum Copied {
     /// What such a function gives, constant from here on: what it has made itself, on the tape of this level, is
     /// copied.
     Closed { depth: u32, level: Owner },
-    /// The same as a constant, without components above the lowest.
-    Detached,
+    /// The same as a constant, without components above the lowest. What has no derivative is left as it is, unless the
+    /// `whole` is wanted: code that doesn't record makes objects that say nothing of those that they refer to.
+    Detached { whole: bool },
 }
 
 impl Copied {
@@ -49,7 +50,7 @@ impl Copied {
             | Copied::Opened { depth }
             | Copied::Adjoint { depth, .. }
             | Copied::Closed { depth, .. } => depth,
-            Copied::Detached => 0,
+            Copied::Detached { .. } => 0,
         }
     }
 
@@ -63,7 +64,7 @@ impl Copied {
             | Copied::Value { .. }
             | Copied::Opened { .. }
             | Copied::Closed { .. }
-            | Copied::Detached => (pair[0], part),
+            | Copied::Detached { .. } => (pair[0], part),
         }
     }
 
@@ -76,14 +77,16 @@ impl Copied {
         // SAFETY: promised by the caller.
         unsafe {
             match self {
-                Copied::Paired { .. } | Copied::Opened { .. } => heap::element_bank(*object) != Some(Bank::Int),
+                Copied::Paired { .. } | Copied::Opened { .. } | Copied::Detached { whole: true } => {
+                    heap::element_bank(*object) != Some(Bank::Int)
+                }
                 Copied::Value { depth } => planes::reach(object) > depth,
                 Copied::Tangent { .. } | Copied::Adjoint { .. } => true,
                 Copied::Closed { level, .. } => {
                     let owner = heap::owner_of(object);
                     !owner.is_nobody() && owner.level() == level
                 }
-                Copied::Detached => !heap::owner_of(object).is_nobody() || planes::reach(object) > 0,
+                Copied::Detached { whole: false } => !heap::owner_of(object).is_nobody() || planes::reach(object) > 0,
             }
         }
     }
@@ -269,7 +272,7 @@ impl Worker {
                     if recording {
                         *above.words.add(at) = match copied {
                             Copied::Opened { .. } => slots.element(at).into(),
-                            Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached => Word::CONSTANT,
+                            Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached { .. } => Word::CONSTANT,
                             _ => self.field_word(object, fields, from, n)?,
                         };
                     }
@@ -288,7 +291,7 @@ impl Worker {
             let reach = if fields.refs > 0 { depth } else { planes };
             let active = recording && (0..fields.reals << planes).any(|n| !(*above.words.add(n)).is_constant());
             let copy = self.allocate_object(header, fields, (planes, reach), &parts)?;
-            if active || recording && fields.refs > 0 && !matches!(copied, Copied::Detached) {
+            if active || recording && fields.refs > 0 && !matches!(copied, Copied::Detached { .. }) {
                 heap::set_owner(copy, self.exec.tape.owner());
             }
             Ok(copy)
@@ -347,7 +350,7 @@ impl Worker {
                 Bank::Int => elements.copy_from_nonoverlapping(pair[0].add(ARRAY_HEADER), len),
                 Bank::Ref => {
                     elements.write_bytes(0, len);
-                    if self.exec.mode.is_recording() && !matches!(copied, Copied::Detached) {
+                    if self.exec.mode.is_recording() && !matches!(copied, Copied::Detached { .. }) {
                         heap::set_owner(copy, self.exec.tape.owner());
                     }
                 }
@@ -375,7 +378,7 @@ impl Worker {
                             }
                             heap::set_owner(copy, self.exec.tape.owner());
                         }
-                        Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached => {}
+                        Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached { .. } => {}
                         _ if self.exec.mode.is_recording() => self.take_slots(copied, pair, (copy, len, planes))?,
                         _ => {}
                     }
@@ -390,7 +393,7 @@ impl Worker {
     /// # Safety
     /// As what calls it.
     unsafe fn planes_of_elements(&self, copied: Copied, pair: [Ref; 2], len: usize) -> u32 {
-        if matches!(copied, Copied::Opened { .. } | Copied::Adjoint { .. } | Copied::Detached) {
+        if matches!(copied, Copied::Opened { .. } | Copied::Adjoint { .. } | Copied::Detached { .. }) {
             return if len == 0 { 0 } else { copied.depth() };
         }
         let recording = self.exec.mode.is_recording();

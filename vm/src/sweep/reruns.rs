@@ -16,12 +16,16 @@
 //! with Y. So a loop of n steps takes records for √n of them, and twice the time (Griewank and Walther 2008, chapter
 //! 12).
 //!
+//! A value with a derivative that the program gives (`running/custom.rs`) leaves such a record as well. Nothing is
+//! recorded in its sweep: the program's own function says what is contributed to the adjoints of x.
+//!
 //! Where backpropagators are functions that are differentiated themselves (Pearlmutter and Siskind 2008), every adjoint
 //! is a number that may be recorded. Here no adjoint is.
 
 use super::debts::Inboxes;
 use super::tasks::SweepRun;
 use super::{OpenTask, Seed, Sweep, time_to_number};
+use crate::code::Operator;
 use crate::running::reruns::Again;
 use crate::tape::{RerunNode, TaskNode, number};
 use crate::trap::TrapKind;
@@ -106,7 +110,10 @@ impl Sweep {
 unsafe fn is_idle(node: &RerunNode, adjoints: &[f64]) -> bool {
     // SAFETY: the program outlives its runs.
     let site = unsafe { &*node.site };
-    let count = (site.results.reals + site.args.reals) << node.depth;
-    site.results.refs + site.args.refs == 0
-        && adjoints[node.outcome.index()..][..count].iter().all(|&adjoint| adjoint == 0.0)
+    let mut given = site.results;
+    if site.operator == Operator::Vjp {
+        given.add(site.args);
+    }
+    let count = given.reals << node.depth;
+    given.refs == 0 && adjoints[node.outcome.index()..][..count].iter().all(|&adjoint| adjoint == 0.0)
 }

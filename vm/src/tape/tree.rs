@@ -77,6 +77,8 @@ pub(crate) struct TaskNode {
     pub(crate) parent: *const TaskNode,
     /// The first task of the level that this one belongs to: a run, or a derivative operator that was opened in one.
     pub(crate) level: *const TaskNode,
+    /// The depth that the level was opened at, in its first task.
+    pub(crate) base: u32,
     /// The last fork of this task.
     pub(crate) last_fork: *const ForkNode,
     /// A proper ancestor, or the node itself if it has none: jumps of skew-binary lengths. Set by [`number`].
@@ -105,6 +107,7 @@ impl TaskNode {
             weight: 0,
             parent,
             level,
+            base: 0,
             last_fork: ptr::null(),
             jump: ptr::null(),
             below: 0,

@@ -256,6 +256,23 @@ pub(crate) const CODE_CASES: &[Case] = &[
     (Rule::Results, "jvp f0, 2 (r0, p0) -> (r1, i1, i0)\nret (r0)", "expected real at position 2, found int in i0"),
     (Rule::Arguments, "checkpoint f0 (r0) -> (r1, i1)\nret (r0)", "expected 2 registers, found 1"),
     (Rule::Results, "checkpoint f0 (r0, p0) -> (r1)\nret (r0)", "expected 2 registers, found 1"),
+    (Rule::CaptureCount, "primal f0, 3 (r0, p0) -> (r1, i1)\nret (r0)", "expected at most 2 captures, found 3"),
+    (Rule::Arguments, "primal f0, 0 (r0) -> (r1, i1)\nret (r0)", "expected 2 registers, found 1"),
+    (Rule::Results, "primal f0, 0 (r0, p0) -> (r1)\nret (r0)", "expected 2 registers, found 1"),
+    // The function takes a real and an object, and gives a real and an integer: a derivative of nothing.
+    (
+        Rule::RuleSignature,
+        "custom_vjp f0, 0 (r0, r0) -> (r1)\nret (r0)",
+        "the function doesn't fit the derivative that it gives: expected real at position 1 of parameters, found t0",
+    ),
+    (Rule::RuleSignature, "custom_vjp f0, 0 (r0, p0) -> (p6)\nret (r0)", "expected 1 results, found 2"),
+    (Rule::Arguments, "custom_jvp f0, 0 (r0) -> (r1, i1)\nret (r0)", "expected 2 registers of the value behind"),
+    (
+        Rule::Arguments,
+        "custom_jvp f0, 0 (r0, p0) -> (r1)\nret (r0)",
+        "expected real at position 0 of the value, found t0",
+    ),
+    (Rule::CaptureCount, "custom_vjp f0, 2 (r0, r0) -> (r1)\nret (r0)", "expected at most 1 captures, found 2"),
     (Rule::DuplicateResult, "jvp f0, 2 (r0, p0) -> (r1, i1, r1)\nret (r0)", "found r1 twice"),
     // The other way round: a cotangent of the real result comes in, and one of each argument goes out.
     (Rule::Arguments, "vjp f0, 0 (r0, p0) -> (r1, i1, r0, p6)\nret (r0)", "expected 3 registers, found 2"),

@@ -29,7 +29,8 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
             if op == Op::Task { view.no_builder(callee) } else { Ok(()) }
         }
         Structural::ParallelMap => view.parallel_map(),
-        Structural::Jvp | Structural::Vjp => view.operator(op),
+        Structural::Jvp | Structural::Vjp | Structural::Primal => view.operator(op),
+        Structural::CustomVjp | Structural::CustomJvp => view.custom(op),
         Structural::Checkpoint => view.checkpoint(),
         Structural::TailCall => {
             let callee = view.callee(0);
@@ -337,6 +338,18 @@ impl<'a> View<'a> {
         let signature = operators::signature(op, callee, self.number(1), self.report)?;
         self.list(Rule::Arguments, 2, &signature.uses)?;
         self.list(Rule::Results, 3, &signature.defs)
+    }
+
+    /// A value with a derivative of its own.
+    fn custom(&self, op: Op) -> Result<(), Fault> {
+        let callee = self.callee(0);
+        let types = |regs: &[Reg]| regs.iter().map(|&reg| type_of(self.function, reg)).collect::<Vec<_>>();
+        let (uses, value) = (types(self.regs(2)), types(self.regs(3)));
+        let (params, results) = operators::rule_signature(op, self.number(1), &uses, &value, self.report)?;
+        operators::refuse_builders(callee, self.report)?;
+        self.same_list(Rule::Arguments, "the value", &value, &uses[uses.len() - value.len()..])?;
+        self.same_list(Rule::RuleSignature, "parameters", &params, &callee.params)?;
+        self.same_list(Rule::RuleSignature, "results", &results, &callee.results)
     }
 
     /// A call that isn't recorded.
