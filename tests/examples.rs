@@ -52,6 +52,7 @@ fn cases() -> Vec<Case> {
         own("deep_fork", json!([20, 0.5])),
         with_oracle("rosenbrock", "rosenbrock", "rosenbrock5", None),
         own("newton", json!([2, 1])),
+        part("implicit_root", "equation", json!([3, 0.7])),
         own("newton_sweep", json!([[2, 9, 0.25], 1])),
         own("branchy", json!([20, 1.5, 0.2, 0.3, 0.105])),
         own("saddle", json!([1.5])),

@@ -2,6 +2,7 @@
 //! registers, and what becomes of parts that have no derivative.
 
 use dualvm_frontend::compile;
+use dualvm_vm::module::ValueType;
 use dualvm_vm::text::print;
 
 /// The code of some functions of a program, without places and what is before the first instruction.
@@ -109,4 +110,17 @@ fn lists_and_arrays_are_told_apart_in_functions_that_are_differentiated() {
 def g (xs : Array Real) = grad (\\xs -> sum_array (map_array sin xs)) xs
 def h (xs : Array Real) = jvp (\\xs -> preduce (+) 0.0 xs) xs xs";
     codes(text, &["f", "g", "h"]);
+}
+
+#[test]
+fn a_derivative_of_the_program_is_given_to_a_value() {
+    let text = "def f (x : Real) (n : Int) (k : Real) =
+  custom_vjp (\\(x, n : Int) -> (k * x ^ n, n)) (\\(x, n) (c, m) -> (c * x, m + n)) (x, n)";
+    let code = code(text, "f");
+    assert_eq!(code[..2], ["primal f2, 1 (r1, r0, i0) -> (r2, i1)", "custom_vjp f1, 0 (r0, i0, r2, i1) -> (r1, i2)"]);
+    // It takes no cotangent of an integer, and gives none.
+    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
+    let rule = &module.functions[1];
+    assert_eq!(rule.params, [ValueType::Real, ValueType::Int, ValueType::Real]);
+    assert_eq!(rule.results, [ValueType::Real]);
 }
