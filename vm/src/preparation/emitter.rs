@@ -340,6 +340,7 @@ impl<'a> Emitter<'a> {
             results: Counts::of(&callee.results),
             uses_count: uses.counts(),
             uses,
+            defs_count: defs.counts(),
             defs,
             cost: std::mem::take(&mut self.cost),
         })

@@ -71,7 +71,7 @@ impl Worker {
         // SAFETY: promised by the caller.
         unsafe {
             let results = args.after(&site.uses_count);
-            let base = results.after(&site.defs.counts());
+            let base = results.after(&site.defs_count);
             self.room_above(base, (site.captures.reals.max(site.results.reals), depth), outer.is_recording())?;
             for n in 0..site.results.refs {
                 *results.refs.add(n) = std::ptr::null_mut();

@@ -55,7 +55,7 @@ impl Worker {
         unsafe {
             let depth = self.reach_of_registers(args, &site.uses_count);
             let results = args.after(&site.uses_count);
-            let given = site.defs.counts();
+            let given = site.defs_count;
             let opened = results.after(&given);
             let base = opened.after(&Counts { refs: site.args.refs, ..Counts::default() });
             let most = (site.captures.reals + site.args.reals).max(site.results.reals);
