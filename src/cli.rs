@@ -5,6 +5,7 @@
 
 mod bench;
 mod convert;
+mod derivatives;
 mod explain;
 mod failure;
 mod gradbench;
@@ -70,6 +71,21 @@ enum Command {
     /// The value and the gradient of a function that returns one Real
     #[command(after_help = ARGUMENTS)]
     Grad(Gradient),
+    /// The value of a function, and how it changes in the direction of tangents of its arguments
+    #[command(after_help = derivatives::JVP)]
+    Jvp(derivatives::Jvp),
+    /// The value of a function, and a cotangent of it pulled back to the arguments
+    #[command(after_help = derivatives::VJP)]
+    Vjp(derivatives::Vjp),
+    /// Value and gradient of a function that returns one Real, and the product of its Hessian and tangents
+    #[command(after_help = derivatives::HVP)]
+    Hvp(derivatives::Hvp),
+    /// The value of a function, and the gradient of each real in it
+    #[command(after_help = derivatives::JACOBIAN)]
+    Jacobian(derivatives::Jacobian),
+    /// Value and gradient of a function that returns one Real, and the gradient of each partial derivative
+    #[command(after_help = derivatives::HESSIAN)]
+    Hessian(Gradient),
     /// What is recorded as one of a function's loops and of those that it reaches, and why the rest isn't
     #[command(after_help = explain::HELP)]
     Explain {
@@ -180,7 +196,7 @@ struct Gradient {
 /// What derivatives are with respect to.
 #[derive(Args)]
 struct With {
-    /// Parameters that the gradient is with respect to, with commas between them; the others are constants, which cost
+    /// Parameters that derivatives are with respect to, with commas between them; the others are constants, which cost
     /// no tape [default: all]
     #[arg(long = "wrt", value_name = "NAME", value_delimiter = ',')]
     parameters: Vec<String>,
@@ -226,6 +242,11 @@ fn execute(command: Command) -> Outcome {
         Command::Check { file } => convert::check(&file),
         Command::Run(call) => run::run(&call),
         Command::Grad(flags) => run::grad(&flags),
+        Command::Jvp(flags) => derivatives::jvp(&flags),
+        Command::Vjp(flags) => derivatives::vjp(&flags),
+        Command::Hvp(flags) => derivatives::hvp(&flags),
+        Command::Jacobian(flags) => derivatives::jacobian(&flags),
+        Command::Hessian(flags) => derivatives::hessian(&flags),
         Command::Explain { file, name, format } => explain::explain(&file, name.as_deref(), format),
         Command::Tape(flags) => tape::tape(&flags),
         Command::Build { file, output } => convert::build(&file, output),

@@ -4,7 +4,7 @@
 
 use crate::frontend::{Diagnostics, Stopped, Unexported};
 use crate::vm::binary::{DecodeError, EncodeError};
-use crate::vm::engine::{NoSuchParameter, RunError};
+use crate::vm::engine::{NoSuchParameter, RunError, TangentError};
 use crate::vm::flat::{CotangentError, NotFlat};
 use crate::vm::module::HostType;
 use crate::vm::text::TextError;
@@ -89,6 +89,8 @@ pub enum ErrorKind {
         /// The function.
         function: String,
     },
+    /// The tangents are not those of the arguments.
+    Tangent(TangentError),
     /// The cotangents are not those of the function's result.
     Cotangent(CotangentError),
     /// A slice for the gradient of an argument has another number of places than the argument has reals that
@@ -188,6 +190,7 @@ impl From<RunError> for Error {
             RunError::Trap(trap) => ErrorKind::Trap(trap),
             RunError::NotScalar { function, result } => ErrorKind::NotScalar { function, result },
             RunError::ResultDepth { function } => ErrorKind::ResultDepth { function },
+            RunError::Tangent(error) => ErrorKind::Tangent(error),
             RunError::Cotangent(error) => ErrorKind::Cotangent(error),
             RunError::GradientLength { parameter, expected, found } => {
                 ErrorKind::GradientLength { parameter, expected, found }
@@ -281,6 +284,7 @@ impl fmt::Display for ErrorKind {
                 RunError::NotScalar { function: function.clone(), result: result.clone() }.fmt(f)
             }
             ErrorKind::ResultDepth { function } => RunError::ResultDepth { function: function.clone() }.fmt(f),
+            ErrorKind::Tangent(error) => error.fmt(f),
             ErrorKind::Cotangent(error) => error.fmt(f),
             ErrorKind::GradientLength { parameter, expected, found } => {
                 RunError::GradientLength { parameter: parameter.clone(), expected: *expected, found: *found }.fmt(f)

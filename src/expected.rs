@@ -22,6 +22,8 @@ pub(crate) struct Expected<'a> {
     data: &'a [DataDef],
     /// How many steps lead from the argument to here.
     steps: usize,
+    /// Whether null may stand here, and for any part: in a tangent or a cotangent.
+    pub(crate) nullable: bool,
 }
 
 /// The payload of a constructor as hosts write it.
@@ -39,7 +41,12 @@ pub(crate) struct Payload<'a> {
 impl<'a> Expected<'a> {
     /// An argument of this type.
     pub(crate) fn argument(ty: &'a HostType, data: &'a [DataDef]) -> Self {
-        Expected { ty, data, steps: 0 }
+        Expected { ty, data, steps: 0, nullable: false }
+    }
+
+    /// A tangent or a cotangent of a value of this type.
+    pub(crate) fn derivative(ty: &'a HostType, data: &'a [DataDef]) -> Self {
+        Expected { nullable: true, ..Expected::argument(ty, data) }
     }
 
     /// A part of this value; `None` where that is too deep.

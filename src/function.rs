@@ -1,7 +1,7 @@
 //! Functions that a host calls, with values or with its own types.
 
 use crate::CompiledCode;
-use crate::vm::engine::{self, CallOptions, Gradient, Jacobian, Stats};
+use crate::vm::engine::{self, CallOptions, Gradient, Stats};
 use crate::vm::flat::FlatFunction;
 use crate::vm::job_graph::JobGraph;
 use crate::vm::module::{DataDef, Interface};
@@ -15,11 +15,13 @@ use serde::de::DeserializeOwned;
 /// An exported function of a [`Module`](crate::Module). Cheap to clone, `Send` and `Sync`; it may be called from any
 /// number of threads at a time.
 ///
-/// Each operation comes in two forms. [`call`](Function::call), [`value_and_grad`](Function::value_and_grad) and their
-/// `_with` forms take and give [`Value`]s. [`call_as`](Function::call_as) and
-/// [`value_and_grad_as`](Function::value_and_grad_as) take and give the host's own types, through `serde`.
+/// Operations come in two forms. [`call`](Function::call), [`value_and_grad`](Function::value_and_grad), other
+/// derivatives ([`jvp`](Function::jvp), [`vjp`](Function::vjp), [`hvp`](Function::hvp),
+/// [`jacobian`](Function::jacobian), [`hessian`](Function::hessian)) and their `_with` forms take and give [`Value`]s.
+/// [`call_as`](Function::call_as) and [`value_and_grad_as`](Function::value_and_grad_as) take and give the host's own
+/// types, through `serde`.
 #[derive(Clone, Debug)]
-pub struct Function(engine::Function);
+pub struct Function(pub(crate) engine::Function);
 
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
@@ -46,8 +48,8 @@ impl Function {
         self.0.data()
     }
 
-    /// The same function, whose gradients, Jacobians and pullbacks are with respect to these parameters only, in place
-    /// of those that it was made with respect to before.
+    /// The same function, whose derivatives are with respect to these parameters only, in place of those that it was
+    /// made with respect to before.
     ///
     /// Reals in other arguments are constants: what depends on nothing else takes no tape and no time in the sweep.
     /// Derivatives with respect to them are [`Value::Null`] in values and [`FlatValue::Null`](crate::FlatValue::Null)
@@ -173,33 +175,6 @@ impl Function {
     /// As [`Function::call`].
     pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, Error> {
         Ok(self.0.job_graph(args, options)?)
-    }
-
-    /// The function's value, of any type, and the gradient of every real in it: a row each, in the order in which they
-    /// stand in the value. One forward run, and one sweep per row.
-    ///
-    /// ```
-    /// use dualvm::{Engine, Error, Module};
-    ///
-    /// let text = "def polar (r : Real) (phi : Real) = (r * cos phi, r * sin phi)";
-    /// let polar = Module::from_source(&Engine::default(), "polar.dual", text)?.function("polar")?;
-    /// let jacobian = polar.jacobian(&[2.0.into(), 0.0.into()])?;
-    /// assert_eq!(jacobian.rows, [[1.0.into(), (-0.0).into()], [0.0.into(), 2.0.into()]]);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Function::call`].
-    pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, Error> {
-        Ok(self.0.jacobian(args)?)
-    }
-
-    /// [`Function::jacobian`] with limits or a cancel handle of this call's own.
-    ///
-    /// # Errors
-    /// As [`Function::jacobian`].
-    pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, Error> {
-        Ok(self.0.jacobian_with(args, options)?)
     }
 
     /// Calls the function with the host's own types.

@@ -42,6 +42,10 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! Derivatives beyond the gradient are [`Function::jvp`] and [`Function::vjp`], the products of the Jacobian and a
+//! tangent or a cotangent; [`Function::hvp`], that of the Hessian and a tangent; [`Function::jacobian`] and
+//! [`Function::hessian`], row by row.
+//!
 //! # Your own types
 //! [`Function::call_as`] and [`Function::value_and_grad_as`] take and give types of your own, through `serde`:
 //!
@@ -272,6 +276,7 @@ pub use dualvm_frontend as frontend;
 pub use dualvm_vm as vm;
 
 mod de;
+mod derivatives;
 mod error;
 mod expected;
 mod function;
@@ -289,7 +294,8 @@ pub use module::{Module, read_def, read_def_with};
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use typed::TypedFunction;
 pub use vm::engine::{
-    CallOptions, CancelHandle, Config, Engine, Gradient, Jacobian, Jit, Limits, NoSuchParameter, Stats,
+    CallOptions, CancelHandle, Config, Engine, Gradient, Hessian, Hvp, Jacobian, JacobianMode, Jit, Jvp, Limits,
+    NoSuchParameter, Stats, TangentError, Vjp,
 };
 pub use vm::explain::{
     CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,

@@ -51,6 +51,25 @@ impl<'a> ValueSeed<'a> {
         ValueSeed { expected: Expected::argument(ty, data), place: Place::Argument(name), payload: None }
     }
 
+    /// Reads a tangent or a cotangent of a value of this type, as [`ValueSeed::new`] reads a value. Null may stand for
+    /// any part; whether it has a derivative shows in the call.
+    ///
+    /// ```
+    /// use dualvm::{HostType, Value, ValueSeed};
+    /// use serde::de::DeserializeSeed;
+    ///
+    /// let ty = HostType::Tuple(vec![HostType::Real, HostType::Int]);
+    /// let mut json = serde_json::Deserializer::from_str("[0.5, null]");
+    /// let tangent = ValueSeed::derivative("p", &ty, &[]).deserialize(&mut json).unwrap();
+    /// assert_eq!(tangent, Value::Tuple(vec![Value::Real(0.5), Value::Null]));
+    /// ```
+    ///
+    /// # Panics
+    /// As [`ValueSeed::new`].
+    pub fn derivative(name: &'a str, ty: &'a HostType, data: &'a [DataDef]) -> Self {
+        ValueSeed { expected: Expected::derivative(ty, data), place: Place::Argument(name), payload: None }
+    }
+
     fn part<E: de::Error>(expected: Expected<'a>, ty: &'a HostType, place: Place<'a>) -> Result<Self, E> {
         match expected.part(ty) {
             Some(expected) => Ok(ValueSeed { expected, place, payload: None }),
@@ -266,6 +285,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 
     fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
         match self.expected.ty {
+            _ if self.expected.nullable => Ok(Value::Null),
             HostType::Tuple(types) if types.is_empty() => Ok(Value::UNIT),
             _ => Err(self.fail("null")),
         }

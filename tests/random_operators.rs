@@ -160,6 +160,31 @@ fn directions(args: &[Value], seed: u64) -> Vec<Value> {
     args.iter().filter_map(direction).collect()
 }
 
+/// Arguments and, behind them, a tangent for each: null where there is none.
+fn with_directions(args: &[Value], directions: &[Value]) -> Vec<Value> {
+    let mut directions = directions.iter().cloned();
+    let mut tangent = |arg: &Value| match arg {
+        Value::Int(_) => Value::Null,
+        _ => directions.next().expect("there is one for each"),
+    };
+    args.iter().cloned().chain(args.iter().map(&mut tangent)).collect()
+}
+
+/// The reals of a result, and those of so many derivatives.
+type Derivatives<const N: usize> = (Vec<f64>, [Vec<f64>; N]);
+
+/// What a call gave; `None` if a limit was reached.
+fn derivatives<const N: usize>(outcome: Outcome) -> Result<Option<Derivatives<N>>, String> {
+    match outcome {
+        Outcome::Done { value, gradients, .. } => {
+            let all: Vec<Vec<f64>> = gradients.iter().map(|gradient| reals(gradient)).collect();
+            Ok(Some((reals(parts(&value)), all.try_into().expect("there are as many"))))
+        }
+        Outcome::Trap(trap) if is_limit(&trap.kind) => Ok(None),
+        other => Err(format!("{other:?}")),
+    }
+}
+
 fn parts(value: &Value) -> &[Value] {
     match value {
         Value::Tuple(parts) => parts,
@@ -224,8 +249,12 @@ fn check(seed: u64, program: &Program, engines: &mut Engines, counts: &mut Count
         Outcome::Trap(trap) => {
             counts.trapped += 1;
             // What traps, traps within operators, too, for the same reason.
-            for (name, args) in [(PUSHED, &both), (PULLED, args), (CURVED, &both), (REVERSED, &both)] {
-                match run(name, args, Mode::Call)? {
+            let inside = [(PUSHED, &both), (PULLED, args), (CURVED, &both), (REVERSED, &both)];
+            let inside = inside.map(|(name, args)| (name, args, Mode::Call));
+            let directed = with_directions(args, &tangents);
+            let border = [("main", &directed, Mode::Jvp), ("main", &directed, Mode::Hvp)];
+            for (name, args, mode) in inside.into_iter().chain(border) {
+                match run(name, args, mode)? {
                     Outcome::Trap(found) if found.kind == trap.kind || is_limit(&found.kind) => {}
                     other => return Err(format!("{name}: expected {trap:?}, found {other:?}")),
                 }
@@ -241,8 +270,17 @@ fn check(seed: u64, program: &Program, engines: &mut Engines, counts: &mut Count
     }
     let Some(pushed) = done(run(PUSHED, &both, Mode::Call)?)? else { return Ok(()) };
     let pushed = reals(&pushed);
+    let Some((given, [gradients])) = derivatives(run("main", &with_directions(args, &tangents), Mode::Jvp)?)? else {
+        return Ok(());
+    };
+    if bits(&pushed) != bits(&[&given[..], &gradients].concat()) {
+        return Err(format!("forward: inside {pushed:?}\nat the border {given:?}, {gradients:?}"));
+    }
     if bits(&pushed[..1]) != bits(&value) {
         return Err(format!("the value at depth 1: expected {value:?}, found {pushed:?}"));
+    }
+    if gradient.len() <= 6 {
+        columns_and_rows(&loaded, (args, &limits), &gradient, program.tame)?;
     }
     let direction = reals(&tangents);
     let terms: Vec<f64> = gradient.iter().zip(&direction).map(|(g, t)| g * t).collect();
@@ -255,6 +293,38 @@ fn check(seed: u64, program: &Program, engines: &mut Engines, counts: &mut Count
         }
     }
     second_order(program, &loaded, (&both, &limits), (&value, &gradient), counts)
+}
+
+/// The gradient by columns, by the cotangent 1, and that of a Hessian.
+fn columns_and_rows(
+    loaded: &Loaded,
+    (args, limits): (&[Value], &Limits),
+    gradient: &[f64],
+    tame: bool,
+) -> Result<(), String> {
+    let size = gradient.iter().fold(1.0, |size: f64, x| size.max(x.abs()));
+    let with_cotangent = [args, &[Value::Real(1.0)]].concat();
+    let Some((_, [pulled])) = derivatives(loaded.run("main", &with_cotangent, Mode::Vjp, limits)?)? else {
+        return Ok(());
+    };
+    if bits(&pulled) != bits(gradient) {
+        return Err(format!("the cotangent 1: expected {gradient:?}, found {pulled:?}"));
+    }
+    let Some((_, [by_columns])) = derivatives(loaded.run("main", args, Mode::Columns, limits)?)? else {
+        return Ok(());
+    };
+    let Outcome::Done { gradients, .. } = loaded.run("main", args, Mode::Hessian, limits)? else { return Ok(()) };
+    let all = |xs: &[f64]| xs.iter().all(|x| x.is_finite());
+    let second = reals(&gradients[0]);
+    for found in [&by_columns, &second] {
+        if tame && all(found) && all(gradient) && !agree(found, gradient, size) {
+            return Err(format!("expected {gradient:?}, found {found:?}, by columns {by_columns:?}"));
+        }
+    }
+    if gradients.len() != 1 + gradient.len() {
+        return Err(format!("expected {} rows, found {gradients:?}", gradient.len()));
+    }
+    Ok(())
 }
 
 /// Forward over reverse against all other mixes.
@@ -279,6 +349,13 @@ fn second_order(
     }
     let Outcome::Done { gradients, .. } = run(TANGENT, both, Mode::Gradient)? else { return Ok(()) };
     let steep = reals(&gradients[0]);
+    let (args, tangents) = both.split_at(program.args.len());
+    let Some((_, [again, product])) = derivatives(run("main", &with_directions(args, tangents), Mode::Hvp)?)? else {
+        return Ok(());
+    };
+    if bits(&[&product[..], &again].concat()) != bits(&steep) {
+        return Err(format!("reverse over forward: inside {steep:?}\nat the border {product:?}, {again:?}"));
+    }
     let twice = [both, &both[program.args.len()..], &both[program.args.len()..]].concat();
     let Some(twice) = done(run(TWICE, &twice, Mode::Call)?)? else { return Ok(()) };
     let product = &upper[1..];

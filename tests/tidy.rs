@@ -109,8 +109,24 @@ fn no_directory_has_a_mod_file() {
 /// Commands that the README shows run, up to arguments: their subcommands, flags and files exist.
 #[test]
 fn commands_in_the_readme_exist() {
-    const SUBCOMMANDS: [&str; 11] =
-        ["bench", "check", "run", "grad", "gradbench", "explain", "tape", "build", "disasm", "asm", "verify"];
+    const SUBCOMMANDS: [&str; 16] = [
+        "bench",
+        "check",
+        "run",
+        "grad",
+        "jvp",
+        "vjp",
+        "hvp",
+        "jacobian",
+        "hessian",
+        "gradbench",
+        "explain",
+        "tape",
+        "build",
+        "disasm",
+        "asm",
+        "verify",
+    ];
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).expect("there is a README");
     let blocks = readme.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());

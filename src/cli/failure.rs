@@ -2,7 +2,7 @@
 
 use super::interrupt;
 use dualvm::frontend::Stopped;
-use dualvm::{ArgumentError, Error, ErrorKind, Function, Limit, Module, Trap, TrapKind};
+use dualvm::{ArgumentError, Error, ErrorKind, Function, Limit, Module, TangentError, Trap, TrapKind};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -98,9 +98,25 @@ impl Failure {
                 format_args!("the function is {signature}"),
             ),
             ErrorKind::Argument(_) => Failure::bad_input(error, format_args!("the function is {signature}")),
+            ErrorKind::Tangent(TangentError::Count { .. }) => Failure::bad_input(
+                error,
+                format_args!(
+                    "there is a --tangent for each of these, in order, null for what is discrete; the function is {signature}"
+                ),
+            ),
+            ErrorKind::Tangent(_) => Failure::bad_input(
+                error,
+                format_args!("a tangent has the shape of its argument; the function is {signature}"),
+            ),
+            ErrorKind::Cotangent(_) => Failure::bad_input(
+                error,
+                format_args!("the cotangent has the shape of the result; the function is {signature}"),
+            ),
             ErrorKind::NotScalar { .. } => Failure::bad_input(
                 format_args!("{file}: {error}"),
-                format_args!("`dualvm run` calls a function of any result; the function is {signature}"),
+                format_args!(
+                    "`dualvm run`, `jvp`, `vjp` and `jacobian` take a function of any result; the function is {signature}"
+                ),
             ),
             ErrorKind::ResultDepth { .. } => Failure::Trap(format!("error: {file}: {error}")),
             _ => Failure::BadInput(format!("error: {file}: {error}")),

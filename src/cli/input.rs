@@ -6,7 +6,7 @@ use super::interrupt::cancellable;
 use dualvm::frontend::{Literal, parse_literal};
 use dualvm::{
     ArgumentError, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function, HostType,
-    Module, Value, ValueSeed,
+    Module, TangentError, Value, ValueSeed,
 };
 use serde::de::DeserializeSeed;
 use std::io::Read;
@@ -131,17 +131,58 @@ fn arguments(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<
     params.iter().zip(words).map(|((name, ty), word)| argument(function, name, ty, word)).collect()
 }
 
-/// Reads one argument: JSON if it is that, and if not, a literal of the language.
+/// Reads tangents: a word for each parameter that derivatives are with respect to.
+pub(crate) fn tangents(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<Value>> {
+    let params = function.interface().params.iter().enumerate();
+    let expected: Vec<&str> = params.filter(|&(n, _)| function.is_wrt(n)).map(|(_, (name, _))| name.as_str()).collect();
+    if expected.len() != words.len() {
+        let expected = expected.iter().map(|&name| name.to_owned()).collect();
+        let error = Error::from(ErrorKind::Tangent(TangentError::Count { expected, found: words.len() }));
+        return Err(Failure::call(&shown(file), function, &error));
+    }
+    let mut words = words.iter().peekable();
+    let tangent = |(n, (name, ty)): (usize, &(String, HostType))| match words.next_if(|_| function.is_wrt(n)) {
+        Some(word) => derivative(function, ("tangent of", name), ty, word),
+        None => Ok(Value::Null),
+    };
+    function.interface().params.iter().enumerate().map(tangent).collect()
+}
+
+/// Reads the cotangent of a result.
+pub(crate) fn cotangent(function: &Function, word: &str) -> Outcome<Value> {
+    derivative(function, ("cotangent of", "result"), &function.interface().result, word)
+}
+
+fn derivative(function: &Function, (role, name): (&str, &str), ty: &HostType, word: &str) -> Outcome<Value> {
+    value(function, (role, name), ValueSeed::derivative(name, ty, function.data()), ty, word)
+}
+
+/// Reads one argument.
 fn argument(function: &Function, name: &str, ty: &HostType, word: &str) -> Outcome<Value> {
+    value(function, ("argument", name), ValueSeed::new(name, ty, function.data()), ty, word)
+}
+
+/// Reads a value: JSON if it is that, and if not, a literal of the language. Messages call it by its role and name.
+fn value(
+    function: &Function,
+    (role, name): (&str, &str),
+    seed: ValueSeed<'_>,
+    ty: &HostType,
+    word: &str,
+) -> Outcome<Value> {
     let mut json = serde_json::Deserializer::from_str(word);
     // Depth is bounded by the types and by the seed.
     json.disable_recursion_limit();
-    let value =
-        ValueSeed::new(name, ty, function.data()).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let value = seed.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     let signature = || format!("the function is {}", function.signature());
     let error = match value {
         Ok(value) => return Ok(value),
-        Err(error) if error.is_data() => return Err(Failure::bad_input(without_place(&error), signature())),
+        Err(error) if error.is_data() => {
+            // A seed calls whatever it reads an argument.
+            let message = without_place(&error);
+            let message = message.strip_prefix("argument").map_or(message.clone(), |rest| format!("{role}{rest}"));
+            return Err(Failure::bad_input(message, signature()));
+        }
         Err(error) => error,
     };
     match parse_literal(word.trim()) {
@@ -149,12 +190,12 @@ fn argument(function: &Function, name: &str, ty: &HostType, word: &str) -> Outco
         // An object or a string in JSON is nothing in the language, so that the other error is the better one.
         Err(_) if word.trim_start().starts_with("{\"") || word.trim_start().starts_with('"') => {
             Err(Failure::bad_input(
-                format_args!("argument {name}: {} in `{}`", without_place(&error), word.trim()),
+                format_args!("{role} {name}: {} in `{}`", without_place(&error), word.trim()),
                 signature(),
             ))
         }
         Err(diagnostics) => {
-            let message = format!("argument {name}: expected {ty}, found `{}`", word.trim());
+            let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
             Err(Failure::BadInput(format!("error: {message}\n  help: {}\n{diagnostics}", signature())))
         }
     }

@@ -66,17 +66,46 @@ impl Serialize for Number {
 /// What a command writes.
 pub(crate) struct Report<'a> {
     pub(crate) value: &'a Value,
-    pub(crate) gradient: Option<&'a [Value]>,
+    /// By their names.
+    pub(crate) derivatives: &'a [(&'static str, Derivative<'a>)],
     pub(crate) used: Option<Used<'a>>,
+}
+
+/// A derivative as it is written.
+pub(crate) enum Derivative<'a> {
+    /// Of the function's value, in its shape.
+    OfValue(&'a Value),
+    /// By the arguments, in their shapes.
+    ByArguments(&'a [Value]),
+    /// A matrix: rows by the arguments, and what each of them is the derivative of.
+    Rows { places: Vec<String>, rows: &'a [Vec<Value>] },
+}
+
+impl Serialize for Derivative<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Derivative::OfValue(value) => Json(value).serialize(serializer),
+            Derivative::ByArguments(gradient) => list(serializer, gradient, Json),
+            Derivative::Rows { rows, .. } => list(serializer, rows, |row| Row(row)),
+        }
+    }
+}
+
+struct Row<'a>(&'a [Value]);
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        list(serializer, self.0, Json)
+    }
 }
 
 impl Serialize for Report<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let len = 1 + usize::from(self.gradient.is_some()) + usize::from(self.used.is_some());
+        let len = 1 + self.derivatives.len() + usize::from(self.used.is_some());
         let mut report = serializer.serialize_struct("Report", len)?;
         report.serialize_field("value", &Json(self.value))?;
-        if let Some(gradient) = self.gradient {
-            report.serialize_field("gradient", &gradient.iter().map(Json).collect::<Vec<_>>())?;
+        for (name, derivative) in self.derivatives {
+            report.serialize_field(name, derivative)?;
         }
         if let Some(used) = &self.used {
             report.serialize_field("stats", used)?;

@@ -2,10 +2,10 @@
 
 use super::Format;
 use super::failure::{Failure, Outcome};
-use super::json::Report;
+use super::json::{Derivative, Report};
 use super::threads::Busy;
 use super::{native, profile};
-use dualvm::{CompiledCode, Function, Profile, Stats};
+use dualvm::{CompiledCode, Function, Profile, Stats, Value};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -54,15 +54,42 @@ pub(crate) fn file(path: &Path, bytes: &[u8]) -> Outcome {
 }
 
 fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Result<()> {
-    let Some(gradient) = report.gradient else {
-        return writeln!(out, "value  = {}", report.value);
+    let width_of = |(name, derivative): &(&str, Derivative<'_>)| match derivative {
+        Derivative::OfValue(_) => name.len() - 2,
+        Derivative::ByArguments(gradient) => widest(by_parameter(function, gradient).map(|(name, _)| name)),
+        Derivative::Rows { places, .. } => widest(places.iter().map(String::as_str)),
     };
     // Aligned with each other: parameters stand two columns to the right.
-    let params = || function.interface().params.iter().zip(gradient).enumerate().filter(|&(n, _)| function.is_wrt(n));
-    let width = params().map(|(_, ((name, _), _))| name.chars().count()).fold(4, usize::max);
+    let width = report.derivatives.iter().map(width_of).fold(4, usize::max);
     writeln!(out, "{:<1$} = {2}", "value", width + 2, report.value)?;
-    writeln!(out, "gradient:")?;
-    params().try_for_each(|(_, ((name, _), value))| writeln!(out, "  {name:<width$} = {value}"))
+    for (name, derivative) in report.derivatives {
+        match derivative {
+            Derivative::OfValue(value) => writeln!(out, "{name:<0$} = {value}", width + 2)?,
+            Derivative::ByArguments(gradient) => {
+                writeln!(out, "{name}:")?;
+                by_parameter(function, gradient)
+                    .try_for_each(|(name, value)| writeln!(out, "  {name:<width$} = {value}"))?;
+            }
+            Derivative::Rows { places, rows } => {
+                writeln!(out, "{name}:")?;
+                for (place, row) in places.iter().zip(*rows) {
+                    let fields = by_parameter(function, row).map(|(name, value)| (name.to_owned(), value.clone()));
+                    writeln!(out, "  {place:<width$} = {}", Value::Record(fields.collect()))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Derivatives by the parameters that they are with respect to, with the parameters' names.
+fn by_parameter<'a>(function: &'a Function, gradient: &'a [Value]) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let named = function.interface().params.iter().zip(gradient).enumerate();
+    named.filter(|&(n, _)| function.is_wrt(n)).map(|(_, ((name, _), value))| (name.as_str(), value))
+}
+
+fn widest<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0)
 }
 
 fn statistics(out: &mut dyn Write, used: &Used<'_>) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::input::{Prepared, prepare, shown};
 use super::interrupt::cancellable;
-use super::json::Report;
+use super::json::{Derivative, Report};
 use super::output::{self, Used};
 use super::threads::Clock;
 use super::{Call, Gradient};
@@ -16,7 +16,7 @@ pub(crate) fn run(call: &Call) -> Outcome {
         .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
     let used =
         call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled(), profile: None });
-    output::report(&function, &Report { value: &value, gradient: None, used }, call.format)
+    output::report(&function, &Report { value: &value, derivatives: &[], used }, call.format)
 }
 
 pub(crate) fn grad(Gradient { call, wrt }: &Gradient) -> Outcome {
@@ -37,6 +37,7 @@ pub(crate) fn grad(Gradient { call, wrt }: &Gradient) -> Outcome {
         let profile = cancellable(|handle| function.profile(&args, &CallOptions::default().cancelled_by(handle)));
         used.profile = Some(profile.map_err(failed)?);
     }
-    let report = Report { value: &Value::Real(result.value), gradient: Some(&result.gradient), used };
+    let derivatives = [("gradient", Derivative::ByArguments(&result.gradient))];
+    let report = Report { value: &Value::Real(result.value), derivatives: &derivatives, used };
     output::report(&function, &report, call.format)
 }

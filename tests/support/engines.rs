@@ -7,7 +7,7 @@
 
 use super::flatten;
 use dualvm_jit::Cranelift;
-use dualvm_vm::engine::{CallOptions, Config, Engine, Function, Jit, Limits, Module, RunError, Stats};
+use dualvm_vm::engine::{CallOptions, Config, Engine, Function, JacobianMode, Jit, Limits, Module, RunError, Stats};
 use dualvm_vm::module::ModuleDef;
 use dualvm_vm::native::Thresholds;
 use dualvm_vm::trap::{Limit, Trap, TrapKind};
@@ -93,9 +93,19 @@ pub(crate) enum Mode {
     Call,
     Gradient,
     Jacobian,
+    /// By columns.
+    Columns,
+    /// Arguments, and then a tangent for each.
+    Jvp,
+    /// Arguments, and then the cotangent.
+    Vjp,
+    /// As for a jvp.
+    Hvp,
+    Hessian,
 }
 
-/// What a call gave. A call's value; a gradient's value and derivatives; a Jacobian's value and rows.
+/// What a call gave. A call's value; a gradient's value and derivatives; a Jacobian's value and rows; the tangent of a
+/// jvp; gradient and product of an hvp; gradient and rows of a Hessian.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Done { value: Value, gradients: Vec<Vec<Value>>, stats: Stats },
@@ -380,6 +390,40 @@ fn outcome(function: &Function, args: &[Value], mode: Mode, options: &CallOption
         Mode::Jacobian => function.jacobian_with(args, options).map(|found| Outcome::Done {
             value: found.value,
             gradients: found.rows,
+            stats: found.stats,
+        }),
+        Mode::Columns => function.jacobian_by(JacobianMode::Forward, args, options).map(|found| Outcome::Done {
+            value: found.value,
+            gradients: found.rows,
+            stats: found.stats,
+        }),
+        Mode::Jvp => {
+            let (args, tangents) = args.split_at(args.len() / 2);
+            function.jvp_with(args, tangents, options).map(|found| Outcome::Done {
+                value: found.value,
+                gradients: vec![vec![found.tangent]],
+                stats: found.stats,
+            })
+        }
+        Mode::Vjp => {
+            let (cotangent, args) = args.split_last().expect("there is a cotangent");
+            function.vjp_with(args, cotangent, options).map(|found| Outcome::Done {
+                value: found.value,
+                gradients: vec![found.gradient],
+                stats: found.stats,
+            })
+        }
+        Mode::Hvp => {
+            let (args, tangents) = args.split_at(args.len() / 2);
+            function.hvp_with(args, tangents, options).map(|found| Outcome::Done {
+                value: Value::Real(found.value),
+                gradients: vec![found.gradient, found.product],
+                stats: found.stats,
+            })
+        }
+        Mode::Hessian => function.hessian_with(args, options).map(|found| Outcome::Done {
+            value: Value::Real(found.value),
+            gradients: [vec![found.gradient], found.rows].concat(),
             stats: found.stats,
         }),
     };

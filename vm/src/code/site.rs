@@ -3,7 +3,7 @@
 
 use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Reg};
-use crate::bytecode::module::{FuncId, ValueType};
+use crate::bytecode::module::{FuncId, Function, ValueType};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -194,6 +194,11 @@ impl Counts {
         Counts { reals: count(Bank::Real), ints: count(Bank::Int), refs: count(Bank::Ref) }
     }
 
+    /// These and their tangents: integers have none.
+    pub(crate) fn with_tangents(self) -> Counts {
+        Counts { reals: 2 * self.reals, ints: self.ints, refs: 2 * self.refs }
+    }
+
     pub(crate) fn add(&mut self, other: Counts) {
         self.reals += other.reals;
         self.ints += other.ints;
@@ -374,6 +379,32 @@ impl OperatorSite {
             transposed: None,
             cost: 0,
         }
+    }
+
+    /// The `jvp` that a host asks for: with respect to all arguments, between no registers of any code.
+    pub(crate) fn jvp_of(func: FuncId, function: &Function) -> Self {
+        let (args, results) = (Counts::of(&function.params), Counts::of(&function.results));
+        OperatorSite {
+            operator: Operator::Jvp,
+            func,
+            captures: Counts::default(),
+            args,
+            results,
+            depth: 0,
+            uses: RegList::default(),
+            uses_count: args.with_tangents(),
+            defs: RegList::default(),
+            defs_count: results.with_tangents(),
+            transposed: None,
+            cost: 0,
+        }
+    }
+
+    /// How many registers there are for what it takes and what it gives.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = self.uses_count;
+        counts.add(self.defs_count);
+        counts
     }
 }
 

@@ -1,9 +1,9 @@
 //! Host values to registers and heap objects, and back.
 //!
 //! `write` turns arguments into registers, which `store` gathers, and objects, which `maker` makes; `read` turns
-//! results into values, `gradient` gives adjoints the arguments' shape. All follow the host type, which the verifier
-//! has matched with the heap types. [`crate::flat`] and [`crate::typed`] do without values, and write to the registers
-//! themselves.
+//! results into values, `gradient` gives adjoints the arguments' shape, and `flatten` takes the reals out of tangents
+//! and cotangents. All follow the host type, which the verifier has matched with the heap types. [`crate::flat`] and
+//! [`crate::typed`] do without values, and write to the registers themselves.
 //!
 //! What is in order costs what it weighs: arrays of reals are copied as a whole, places are put together when an error
 //! needs one, and nothing is allocated but objects and the values that are handed out.
@@ -12,12 +12,14 @@
 //! deep; functions on that path are kept small, and errors are boxed, so that frames of builds without optimisation
 //! are small as well.
 
+mod flatten;
 mod gradient;
 mod maker;
 mod read;
 mod store;
 mod write;
 
+pub(crate) use flatten::{FlattenError, Flattener};
 pub(crate) use gradient::read_gradient;
 pub(crate) use maker::{Cells, Maker, REAL_CELL};
 pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};

@@ -4,6 +4,7 @@
 //! of threads at a time. Nothing that a program does panics or aborts the host: every failure is a [`RunError`].
 
 mod config;
+mod derivatives;
 mod error;
 mod function;
 mod invocation;
@@ -14,11 +15,12 @@ pub use crate::memory::stack::HOST_JOB_STACK_BYTES;
 pub use crate::running::limits::Limits;
 pub use crate::running::meter::CancelHandle;
 pub use config::{CallOptions, Config, Jit};
-pub use error::RunError;
+pub use derivatives::JacobianMode;
+pub use error::{RunError, TangentError};
 pub(crate) use function::Wrt;
 pub use function::{Function, NoSuchParameter};
 pub(crate) use invocation::Invocation;
-pub use report::{Gradient, Jacobian, Stats};
+pub use report::{Gradient, Hessian, Hvp, Jacobian, Jvp, Stats, Vjp};
 pub(crate) use state::{Lease, RunState};
 
 use crate::bytecode::module::{FuncId, ModuleDef};

@@ -22,7 +22,9 @@ use super::worker::Worker;
 use super::workers::RunInfo;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
-use crate::code::{Inst, Mode, Position, align_dispatch, align_function, cell, for_each_inst, value_of};
+use crate::code::{
+    Counts, Inst, Mode, OperatorSite, Position, align_dispatch, align_function, cell, for_each_inst, value_of,
+};
 use crate::math;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots, chain, planes};
 use crate::memory::kept;
@@ -39,16 +41,34 @@ pub(super) struct Caller {
     base: Registers,
 }
 
+/// What a run of the host's begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Entry<'a> {
+    /// A function: its arguments are taken.
+    Function(FuncId),
+    /// A derivative of one, as if code around it had asked for that. No frame is around the function's.
+    Operator(&'a OperatorSite),
+}
+
+impl Entry<'_> {
+    /// The function that runs.
+    fn func(self) -> FuncId {
+        match self {
+            Entry::Function(func) => func,
+            Entry::Operator(site) => site.func,
+        }
+    }
+}
+
 impl Worker {
     /// Runs a function to its end. Its results are the first registers afterwards, with words in a recording run.
     ///
     /// # Safety
-    /// `args`, or else the first registers, are of the types of the parameters. They are written between
-    /// [`Worker::begin`] and here.
+    /// `args`, or else the first registers, are what is taken. They are written between [`Worker::begin`] and here.
     pub(crate) unsafe fn run(
         &mut self,
         program: &Program,
-        func: FuncId,
+        entry: Entry<'_>,
         args: Option<&Gathered>,
         mode: Mode,
         info: &RunInfo<'_>,
@@ -62,7 +82,7 @@ impl Worker {
                 self.exec.tape.attach(info.account);
             }
             // SAFETY: promised by the caller; **Running** from here on.
-            let outcome = unsafe { self.run_function(program, func, args, mode) };
+            let outcome = unsafe { self.run_entry(program, entry, args, mode) };
             // SAFETY: **Running** until it is detached.
             self.exec.whole_span = unsafe { self.exec.span() } as u64;
             self.exec.detach();
@@ -70,30 +90,39 @@ impl Worker {
         });
         if outcome.is_err() && self.exec.trace.is_empty() {
             // Not even the first frame had room, or no fuel.
-            self.exec.trace.push(Place { func, mode, position: Position(0) });
+            self.exec.trace.push(Place { func: entry.func(), mode, position: Position(0) });
         }
         outcome
     }
 
     /// # Safety
     /// As [`Worker::run`], and **Running**.
-    unsafe fn run_function(
+    unsafe fn run_entry(
         &mut self,
         program: &Program,
-        func: FuncId,
+        entry: Entry<'_>,
         args: Option<&Gathered>,
         mode: Mode,
     ) -> Result<(), TrapKind> {
         let base = self.bottom();
-        // SAFETY: **Running**.
-        let stream = program.prepare(func, mode, unsafe { self.exec.account() })?;
-        self.reserve_first(stream, mode.is_recording())?;
-        // SAFETY: there is room for the first frame, and its first registers are the parameters.
+        let room = match entry {
+            Entry::Function(func) => {
+                // SAFETY: **Running**.
+                let stream = program.prepare(func, mode, unsafe { self.exec.account() })?;
+                Counts { reals: stream.reals, ints: stream.ints, refs: stream.refs }
+            }
+            Entry::Operator(site) => site.counts(),
+        };
+        self.reserve_first(&room, mode.is_recording())?;
+        // SAFETY: there is room for what is taken: the first registers of a frame, or what an operator works on.
         unsafe {
             if let Some(args) = args {
                 if mode.is_recording() { scatter::<true>(args, base) } else { scatter::<false>(args, base) }
             }
-            self.run_at(program, func, base)
+            match entry {
+                Entry::Function(func) => self.run_at(program, func, base),
+                Entry::Operator(site) => self.operate_at(site, base),
+            }
         }
     }
 

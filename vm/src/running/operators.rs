@@ -47,6 +47,29 @@ impl Worker {
         outcome
     }
 
+    /// Runs a derivative operator that is all there is to a run: what it takes stands at `base`, and what it gives will
+    /// stand there.
+    ///
+    /// # Safety
+    /// **Running**; there is room for both, and what it takes is of the right types.
+    pub(super) unsafe fn operate_at(&mut self, site: &OperatorSite, base: Registers) -> Result<(), TrapKind> {
+        let remaining = self.exec.depth_max.saturating_sub(1);
+        let ground = self.open_native()?;
+        // SAFETY: promised by the caller, as for a function that the run begins with (`Worker::run_at`). The two
+        // places may overlap.
+        unsafe {
+            ground.run(|| self.operate(site, base, remaining))?;
+            let (given, counts) = (base.after(&site.uses_count), &site.defs_count);
+            base.reals.copy_from(given.reals, counts.reals);
+            if self.exec.mode.is_recording() {
+                base.words.copy_from(given.words, counts.reals);
+            }
+            base.ints.copy_from(given.ints, counts.ints);
+            base.refs.copy_from(given.refs, counts.refs);
+        }
+        Ok(())
+    }
+
     /// Runs the function with tangents.
     ///
     /// # Safety

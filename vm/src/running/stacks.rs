@@ -3,7 +3,7 @@
 use super::interp::Caller;
 use super::registers::Registers;
 use super::worker::Worker;
-use crate::code::Stream;
+use crate::code::{Counts, Stream};
 use crate::memory::heap::Ref;
 use crate::memory::stack::{self, Extent, Ground, NativeRoom, NativeStack, Room, Stack, stack_pointer};
 use crate::trap::Limit;
@@ -145,14 +145,14 @@ impl Worker {
 
     /// Makes room for the first frame of a run: what [`Worker::reserve`] would make, at once.
     #[inline]
-    pub(super) fn reserve_first(&mut self, stream: &Stream, recording: bool) -> Result<(), Limit> {
+    pub(super) fn reserve_first(&mut self, counts: &Counts, recording: bool) -> Result<(), Limit> {
         let live_bytes = self.exec.live_bytes_max;
-        self.stacks.reals.open(stream.reals, live_bytes)?;
-        self.stacks.words.open(if recording { stream.reals } else { 0 }, live_bytes)?;
-        self.stacks.ints.open(stream.ints, live_bytes)?;
-        self.stacks.refs.open(stream.refs, live_bytes)?;
+        self.stacks.reals.open(counts.reals, live_bytes)?;
+        self.stacks.words.open(if recording { counts.reals } else { 0 }, live_bytes)?;
+        self.stacks.ints.open(counts.ints, live_bytes)?;
+        self.stacks.refs.open(counts.refs, live_bytes)?;
         self.stacks.refs_end = self.stacks.refs.end();
-        if stream.reals | stream.ints | stream.refs == 0 { Ok(()) } else { self.check_stacks() }
+        if counts.reals | counts.ints | counts.refs == 0 { Ok(()) } else { self.check_stacks() }
     }
 
     /// Makes room for registers up to `end`.

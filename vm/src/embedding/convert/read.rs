@@ -164,6 +164,8 @@ pub struct Reader<'m> {
     watch: Watch<'m>,
     /// How many parts deep in the result.
     steps: usize,
+    /// Whether what is read is a derivative, so that discrete parts are null.
+    derivative: bool,
     /// The slots of the reals so far, in a recording run.
     slots: Option<Vec<ResultSlot>>,
 }
@@ -172,13 +174,28 @@ impl<'m> Reader<'m> {
     /// Reads values of about `bytes_max` bytes together; notes the slots of their reals after a recording run.
     pub(crate) fn new(data: &'m [DataDef], bytes_max: u64, recorded: bool, account: &'m Account) -> Self {
         let watch = Watch::later(account);
-        Reader { data, bytes: 0, bytes_max, account, watch, steps: 0, slots: recorded.then(Vec::new) }
+        Reader {
+            data,
+            bytes: 0,
+            bytes_max,
+            account,
+            watch,
+            steps: 0,
+            derivative: false,
+            slots: recorded.then(Vec::new),
+        }
     }
 
     /// The same reader, which notes no slots.
     pub(crate) fn without_slots(mut self) -> Self {
         self.slots = None;
         self
+    }
+
+    /// Reads the tangent of the result of a run, whose registers those of the cursor are. Slots are noted no more.
+    pub(crate) fn tangent(&mut self, ty: &HostType, mut tangents: Cursor<'_>) -> Result<Value, ReadError> {
+        (self.derivative, self.slots) = (true, None);
+        self.read(ty, &mut tangents)
     }
 
     /// Reads the result of a run, whose registers those of the cursor are.
@@ -194,6 +211,7 @@ impl<'m> Reader<'m> {
     fn read(&mut self, ty: &HostType, from: &mut Cursor<'_>) -> Result<Value, ReadError> {
         match ty {
             HostType::Real => self.real(from).map(Value::Real),
+            HostType::Int | HostType::Bool if self.derivative => Ok(Value::Null),
             HostType::Int => Ok(Value::Int(from.int())),
             HostType::Bool => Ok(Value::Bool(from.int() != 0)),
             HostType::Tuple(types) => self.tuple(types, from),

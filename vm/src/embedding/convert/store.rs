@@ -12,6 +12,29 @@ use crate::trap::Limit;
 pub(crate) struct Store<'a> {
     maker: Maker<'a>,
     to: &'a mut Gathered,
+    source: Source<'a>,
+}
+
+/// Which reals are written.
+struct Source<'a> {
+    /// What is written in the place of active reals, and 0 in the place of others, if not the reals themselves.
+    tangents: Option<&'a [f64]>,
+    active: bool,
+}
+
+impl Source<'_> {
+    /// What is written for the next real.
+    #[inline]
+    fn real(&mut self, x: f64) -> f64 {
+        let Some(tangents) = &mut self.tangents else { return x };
+        match tangents.split_first() {
+            Some((&tangent, left)) if self.active => {
+                *tangents = left;
+                tangent
+            }
+            _ => 0.0,
+        }
+    }
 }
 
 impl<'a> Store<'a> {
@@ -21,7 +44,12 @@ impl<'a> Store<'a> {
         to.words.clear();
         to.ints.clear();
         to.refs.clear();
-        Store { maker, to }
+        Store { maker, to, source: Source { tangents: None, active: true } }
+    }
+
+    /// From now on values are taken for their shape, and these are written in the place of active reals.
+    pub(crate) fn set_tangents(&mut self, tangents: &'a [f64]) {
+        self.source.tangents = Some(tangents);
     }
 
     /// Notes a step of work that doesn't take memory of the heap's.
@@ -33,11 +61,12 @@ impl<'a> Store<'a> {
     /// See [`Maker::set_active`].
     pub(super) fn set_active(&mut self, active: bool) {
         self.maker.set_active(active);
+        self.source.active = active;
     }
 
     pub(super) fn real(&mut self, x: f64) -> Result<(), Limit> {
         let slot = self.maker.slots(1)?;
-        self.to.reals.push(x);
+        self.to.reals.push(self.source.real(x));
         self.to.words.push(slot.into());
         Ok(())
     }
@@ -48,25 +77,38 @@ impl<'a> Store<'a> {
 
     /// Appends an array of these reals.
     pub(super) fn real_array(&mut self, xs: &[f64]) -> Result<(), Limit> {
-        let array = self.maker.real_array(xs)?;
-        self.to.refs.push(array);
-        Ok(())
+        if self.source.tangents.is_none() {
+            let array = self.maker.real_array(xs)?;
+            self.to.refs.push(array);
+            return Ok(());
+        }
+        self.real_elements::<Limit>(xs.len(), |n| Ok(xs[n]))
     }
 
-    /// Appends an array of reals, which the caller must write.
-    pub(super) fn reals_of_array(&mut self, len: usize) -> Result<*mut f64, Limit> {
+    /// Appends an array of `len` reals.
+    pub(super) fn real_elements<E: From<Limit>>(
+        &mut self,
+        len: usize,
+        mut element: impl FnMut(usize) -> Result<f64, E>,
+    ) -> Result<(), E> {
         let (array, elements) = self.maker.reals(len)?;
         self.to.refs.push(array);
-        Ok(elements)
+        for n in 0..len {
+            let x = self.source.real(element(n)?);
+            // SAFETY: the array has as many elements.
+            unsafe { *elements.add(n) = x };
+        }
+        Ok(())
     }
 
     /// Appends a list of `len` reals.
     pub(super) fn real_list<E: From<Limit>>(
         &mut self,
         len: usize,
-        element: impl FnMut(usize) -> Result<f64, E>,
+        mut element: impl FnMut(usize) -> Result<f64, E>,
     ) -> Result<(), E> {
-        let list = self.maker.real_list(len, element)?;
+        let source = &mut self.source;
+        let list = self.maker.real_list(len, |n| element(n).map(|x| source.real(x)))?;
         self.to.refs.push(list);
         Ok(())
     }

@@ -184,7 +184,7 @@ impl Writer<'_, '_> {
                 self.store.real_array(xs)?;
             }
             (HostType::Array { element, .. }, Value::Array(items)) if element.is_real() => {
-                self.real_items(items)?;
+                self.store.real_elements(items.len(), |n| item_number(items, n))?;
             }
             (HostType::Array { element, .. }, Value::Reals(xs)) if xs.is_empty() => self.array(element, &[])?,
             (HostType::List { element, .. }, Value::Reals(xs)) if element.is_real() || xs.is_empty() => {
@@ -217,17 +217,6 @@ impl Writer<'_, '_> {
     fn payload(&mut self, data: DataId, tag: usize) -> Result<(), WriteError> {
         let fields = self.variant_fields(self.module.data[data.index()].ty, tag);
         Ok(self.store.object(tag as u32, fields)?)
-    }
-
-    /// Writes an array of reals that are values of their own.
-    fn real_items(&mut self, items: &[Value]) -> Result<(), WriteError> {
-        let elements = self.store.reals_of_array(items.len())?;
-        for n in 0..items.len() {
-            let x = item_number(items, n)?;
-            // SAFETY: the array has as many elements.
-            unsafe { *elements.add(n) = x };
-        }
-        Ok(())
     }
 }
 
@@ -282,7 +271,7 @@ fn too_deep() -> WriteError {
 
 /// What a value is, for messages.
 #[cold]
-fn found(value: &Value) -> String {
+pub(super) fn found(value: &Value) -> String {
     match value {
         Value::Tuple(parts) if parts.len() == 1 => "a tuple of 1 part".into(),
         Value::Tuple(parts) if !parts.is_empty() => format!("a tuple of {} parts", parts.len()),

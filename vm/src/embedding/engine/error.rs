@@ -26,6 +26,8 @@ pub enum RunError {
         /// The function.
         function: String,
     },
+    /// The tangents are not those of the arguments.
+    Tangent(TangentError),
     /// The cotangents are not those of the function's result.
     Cotangent(CotangentError),
     /// A slice for the gradient of an argument has another number of places than the argument has reals that
@@ -39,6 +41,46 @@ pub enum RunError {
         found: usize,
     },
 }
+
+/// Why tangents are not those of a function's arguments.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum TangentError {
+    /// The number of tangents is not the number of parameters.
+    Count {
+        /// The names of the parameters.
+        expected: Vec<String>,
+        /// How many tangents were given.
+        found: usize,
+    },
+    /// A tangent, or a part of one, is not of its argument's shape.
+    Shape {
+        /// Where: the parameter's name, then indices and field names, as in `x[3].1`.
+        place: String,
+        /// What was expected there.
+        expected: String,
+        /// What was found there.
+        found: String,
+    },
+}
+
+impl fmt::Display for TangentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TangentError::Count { expected, found } => {
+                write!(f, "expected {} tangent{}", expected.len(), if expected.len() == 1 { "" } else { "s" })?;
+                let names = expected.join(", ");
+                let (open, close) = if expected.is_empty() { ("", "") } else { (" (", ")") };
+                write!(f, "{open}{names}{close}, found {found}")
+            }
+            TangentError::Shape { place, expected, found } => {
+                write!(f, "tangent of {place}: expected {expected}, found {found}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TangentError {}
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,6 +97,7 @@ impl fmt::Display for RunError {
                 "the result of `{function}` nests more than {VALUE_DEPTH_MAX} levels deep, the most that a host value \
                  may (a list is one level, however long it is)"
             ),
+            RunError::Tangent(error) => error.fmt(f),
             RunError::Cotangent(error) => error.fmt(f),
             RunError::GradientLength { parameter, expected, found } => {
                 let plural = if *expected == 1 { "" } else { "s" };
@@ -69,6 +112,12 @@ impl std::error::Error for RunError {}
 impl From<ArgumentError> for RunError {
     fn from(error: ArgumentError) -> Self {
         RunError::Argument(error)
+    }
+}
+
+impl From<TangentError> for RunError {
+    fn from(error: TangentError) -> Self {
+        RunError::Tangent(error)
     }
 }
 

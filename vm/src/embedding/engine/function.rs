@@ -1,6 +1,6 @@
 //! An exported function, and calls of it with values.
 
-use super::{CallOptions, Engine, Gradient, Invocation, Jacobian, Lease, Module, RunError, Stats};
+use super::{CallOptions, Engine, Gradient, Invocation, Lease, Module, RunError, Stats};
 use crate::bytecode::module::{DataDef, FuncId, Interface};
 use crate::code::Mode;
 use crate::embedding::job_graph::JobGraph;
@@ -62,8 +62,8 @@ impl fmt::Display for NoSuchParameter {
 impl std::error::Error for NoSuchParameter {}
 
 impl Function {
-    /// The same function, whose gradients, Jacobians and pullbacks are with respect to these parameters only, in place
-    /// of those that it was made with respect to before.
+    /// The same function, whose derivatives are with respect to these parameters only, in place of those that it was
+    /// made with respect to before.
     ///
     /// Reals in other arguments are constants: what depends on nothing else takes no tape and no time in the sweep.
     /// Derivatives with respect to them are [`Value::Null`] in values and [`FlatValue::Null`] in flat calls; in types
@@ -127,7 +127,7 @@ impl Function {
         self.module.compiled()
     }
 
-    fn definition(&self) -> &crate::bytecode::module::Function {
+    pub(super) fn definition(&self) -> &crate::bytecode::module::Function {
         &self.module.program.def.functions[self.func.index()]
     }
 
@@ -186,7 +186,7 @@ impl Function {
     }
 
     /// Whether there is one gradient.
-    fn check_scalar(&self) -> Result<(), RunError> {
+    pub(super) fn check_scalar(&self) -> Result<(), RunError> {
         let result = &self.interface().result;
         if result.is_real() {
             return Ok(());
@@ -272,49 +272,5 @@ impl Function {
         let Stats { instructions, span, .. } = run.state.stats();
         // SAFETY: the run has ended, and its tapes are there.
         Ok(unsafe { JobGraph::of(run.state.worker.exec.tape.tree(), instructions, span) })
-    }
-
-    /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.
-    /// One forward run, and one sweep for each real in the result.
-    ///
-    /// ```
-    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
-    /// let def = text::parse("func \"swap\" (real, real) -> (real, real)
-    ///     export (x : Real, y : Real) -> (Real, Real)
-    ///     regs 2 real
-    ///     { ret (r1, r0) }", "swap.dvs").map_err(|errors| errors[0].to_string())?;
-    /// let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
-    /// let swap = module.function("swap").ok_or("no such function")?;
-    /// let jacobian = swap.jacobian(&[Value::Real(1.0), Value::Real(2.0)])?;
-    /// assert_eq!(jacobian.rows[0], [Value::Real(0.0), Value::Real(1.0)]);
-    /// assert_eq!(jacobian.rows[1], [Value::Real(1.0), Value::Real(0.0)]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Function::call`].
-    pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, RunError> {
-        self.jacobian_with(args, &CallOptions::default())
-    }
-
-    /// [`Function::jacobian`], with options.
-    ///
-    /// # Errors
-    /// As [`Function::jacobian`].
-    pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, RunError> {
-        let interface = self.interface();
-        let mut lease = self.lease();
-        let mut run = Invocation::begin(self, options, &mut lease).timed();
-        run.forward(args, Mode::RECORDING)?;
-        let mut reader = run.reader();
-        let value = reader.result(&interface.result, run.results());
-        let slots = reader.into_slots();
-        let value = value.map_err(|error| run.unreadable(error))?;
-        let mut rows = Vec::with_capacity(slots.len());
-        for slot in slots {
-            run.sweep_of(slot)?;
-            rows.push(run.gradient(args)?);
-        }
-        Ok(Jacobian { value, rows, stats: run.state.stats() })
     }
 }

@@ -2,12 +2,13 @@
 
 use super::error::outside_of_code;
 use super::state::{Progress, RunState};
-use super::{CallOptions, Function, Limits, Module, RunError};
-use crate::code::{Mode, Position};
+use super::{CallOptions, Function, Limits, Module, RunError, Stats};
+use crate::code::{Counts, Mode, Position};
 use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSlot, Store, WriteError};
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
-use crate::memory::heap::HeapLimits;
+use crate::memory::heap::{Fields, HeapLimits};
+use crate::running::interp::Entry;
 use crate::running::trace::Place;
 use crate::running::worker::Execution;
 use crate::running::workers::RunInfo;
@@ -19,11 +20,13 @@ use std::time::Instant;
 
 /// A call in progress.
 pub(crate) struct Invocation<'a> {
-    function: &'a Function,
+    pub(super) function: &'a Function,
     limits: &'a Limits,
     pub(crate) state: &'a mut RunState,
     /// Whether the times in the statistics are asked for: a look at the clock takes as long as a small program.
     pub(super) timed: bool,
+    /// What earlier runs of this call have used.
+    earlier: Option<Box<Stats>>,
 }
 
 impl<'a> Invocation<'a> {
@@ -31,14 +34,14 @@ impl<'a> Invocation<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
         state.account.begin(limits, options.cancel.as_ref());
-        Invocation { function, limits, state, timed: false }
+        Invocation { function, limits, state, timed: false, earlier: None }
     }
 
     /// A run that was begun with these options.
     #[inline]
     pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
-        Invocation { function, limits, state, timed: false }
+        Invocation { function, limits, state, timed: false, earlier: None }
     }
 
     /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
@@ -66,6 +69,13 @@ impl<'a> Invocation<'a> {
     }
 
     pub(super) fn forward(&mut self, args: &[Value], mode: Mode) -> Result<(), RunError> {
+        self.write(args, mode)?;
+        // SAFETY: the arguments were gathered.
+        unsafe { self.execute(Entry::Function(self.function.func), mode, true) }
+    }
+
+    /// Begins a run and gathers its arguments.
+    pub(super) fn write(&mut self, args: &[Value], mode: Mode) -> Result<(), RunError> {
         let function = self.function;
         let params = &function.interface().params;
         self.open(mode);
@@ -74,17 +84,25 @@ impl<'a> Invocation<'a> {
         let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
         let written = convert::write_arguments(&function.module.program.def, params, &function.wrt, args, &mut store);
         self.state.worker.exec.heap.resume();
-        written.map_err(|error| self.unwritten(error))?;
-        // SAFETY: the arguments that were gathered are of the parameters' types.
-        unsafe { self.execute(mode, true) }
+        written.map_err(|error| self.unwritten(error))
+    }
+
+    /// Ends a run of a call that has several. The next one has what is left of fuel, time and allocated bytes.
+    pub(super) fn go_on(&mut self) {
+        self.earlier = Some(Box::new(self.state.stats()));
+        let RunState { worker, account, .. } = &mut *self.state;
+        worker.release();
+        account.go_on(worker.exec.fuel);
     }
 
     /// Forgets the last run and begins this one. What is made on the heap from now on are arguments.
     #[inline]
-    fn open(&mut self, mode: Mode) {
+    pub(super) fn open(&mut self, mode: Mode) {
         let RunState { worker, account, progress, .. } = &mut *self.state;
         let Limits { allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
-        *progress = Progress { recorded: mode.is_recording(), ..Progress::default() };
+        let earlier = self.earlier.take();
+        let allocated_bytes = allocated_bytes - earlier.as_ref().map_or(0, |earlier| earlier.allocated_bytes);
+        *progress = Progress { recorded: mode.is_recording(), earlier, ..Progress::default() };
         worker.begin(live_bytes, depth);
         let Execution { heap, tape, .. } = &mut worker.exec;
         heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
@@ -126,7 +144,7 @@ impl<'a> Invocation<'a> {
         self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: promised by the caller.
-        unsafe { self.execute(mode, false) }
+        unsafe { self.execute(Entry::Function(self.function.func), mode, false) }
     }
 
     /// The threads that run tasks, if the function has any and there are several.
@@ -136,27 +154,27 @@ impl<'a> Invocation<'a> {
         program.forks(self.function.func).then(|| engine.pool()).flatten()
     }
 
-    /// Runs the function with the arguments that were written: they were gathered, or else stand in their registers.
+    /// Runs the function, or a derivative of it, with the arguments that were written: they were gathered, or else
+    /// stand in their registers.
     ///
     /// # Safety
-    /// They are of the parameters' types.
-    unsafe fn execute(&mut self, mode: Mode, gathered: bool) -> Result<(), RunError> {
+    /// They are what is taken.
+    pub(super) unsafe fn execute(&mut self, entry: Entry<'_>, mode: Mode, gathered: bool) -> Result<(), RunError> {
         let began = self.clock();
         let pool = self.pool();
         let RunState { worker, args, account, .. } = &mut *self.state;
         let Module { engine, program } = &self.function.module;
-        let func = self.function.func;
         let args = gathered.then_some(&*args);
         let info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
         let outcome = match pool {
             // SAFETY: promised by the caller.
-            None => unsafe { worker.run(program, func, args, mode, &info) },
+            None => unsafe { worker.run(program, entry, args, mode, &info) },
             Some(pool) => {
                 let handed = Handed((&mut *worker, args, &info));
                 pool.install(move || {
                     let (worker, args, info) = handed.take();
                     // SAFETY: promised by the caller.
-                    unsafe { worker.run(program, func, args, mode, info) }
+                    unsafe { worker.run(program, entry, args, mode, info) }
                 })
             }
         };
@@ -236,7 +254,7 @@ impl<'a> Invocation<'a> {
 
     /// Why there are no arguments.
     #[cold]
-    fn unwritten(&self, error: WriteError) -> RunError {
+    pub(super) fn unwritten(&self, error: WriteError) -> RunError {
         match error {
             WriteError::Argument(error) => RunError::Argument(*error),
             WriteError::Limit(limit) => self.stopped(limit),
@@ -253,6 +271,14 @@ impl<'a> Invocation<'a> {
         let (results, recorded) = (convert::registers(&self.function.interface().result), self.state.progress.recorded);
         // SAFETY: the registers of the result's type are the first ones, and nothing runs while the cursor lives.
         unsafe { Cursor::of_results(self.state.worker.bottom(), results, recorded) }
+    }
+
+    /// The registers of the tangents of the results, which stand behind these if the run had tangents.
+    pub(super) fn tangents(&self) -> Cursor<'_> {
+        let Fields { reals, ints, refs } = convert::registers(&self.function.interface().result);
+        let bottom = self.state.worker.bottom().after(&Counts { reals, ints, refs });
+        // SAFETY: as in `results`; nobody reads integers.
+        unsafe { Cursor::of_results(bottom, Fields { reals, ints: 0, refs }, self.state.progress.recorded) }
     }
 
     /// Reads the results of the run, and the slots of their reals if it was recorded.
@@ -283,11 +309,16 @@ impl<'a> Invocation<'a> {
 
     /// The adjoints of the arguments' reals, in the shape of the arguments.
     pub(super) fn gradient(&self, args: &[Value]) -> Result<Vec<Value>, RunError> {
-        let RunState { sweep, account, .. } = &*self.state;
+        self.shaped(args, self.state.sweep.adjoints())
+    }
+
+    /// Derivatives by the arguments' reals, behind what stands for constants, in the shape of the arguments.
+    pub(super) fn shaped(&self, args: &[Value], derivatives: &[f64]) -> Result<Vec<Value>, RunError> {
         let Function { wrt, .. } = self.function;
         let params = &self.function.interface().params;
-        let gradient = convert::read_gradient(self.function.data(), (params, wrt), args, sweep.adjoints(), account);
-        gradient.map_err(|limit| self.stopped(limit))
+        let (data, account) = (self.function.data(), &self.state.account);
+        let shaped = convert::read_gradient(data, (params, wrt), args, derivatives, account);
+        shaped.map_err(|limit| self.stopped(limit))
     }
 
     #[cold]

@@ -36,6 +36,27 @@ pub struct Stats {
     pub sweep: Duration,
 }
 
+impl Stats {
+    /// What a call has used of which these are the parts: instructions are counted through.
+    pub(super) fn followed_by(&self, next: &Stats) -> Stats {
+        Stats {
+            instructions: next.instructions,
+            records: self.records + next.records,
+            slots: self.slots + next.slots,
+            tape_bytes: self.tape_bytes + next.tape_bytes,
+            allocated_bytes: self.allocated_bytes + next.allocated_bytes,
+            heap_peak_bytes: self.heap_peak_bytes.max(next.heap_peak_bytes),
+            // The call itself counts once.
+            tasks: self.tasks + next.tasks - 1,
+            imports: self.imports + next.imports,
+            span: self.span + next.span,
+            sweep_peak_bytes: self.sweep_peak_bytes.max(next.sweep_peak_bytes),
+            forward: self.forward + next.forward,
+            sweep: self.sweep + next.sweep,
+        }
+    }
+}
+
 /// A gradient and what it took.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -57,5 +78,61 @@ pub struct Jacobian {
     /// For each real in the value, in the order in which it stands there, the gradient: one entry per argument.
     pub rows: Vec<Vec<Value>>,
     /// What the call used; the time of the sweep is that of all sweeps.
+    pub stats: Stats,
+}
+
+/// A directional derivative and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Jvp {
+    /// The function's value.
+    pub value: Value,
+    /// How the value changes as the arguments move in the direction of their tangents: of the value's shape; discrete
+    /// parts are [`Value::Null`].
+    pub tangent: Value,
+    /// What the call used.
+    pub stats: Stats,
+}
+
+/// A cotangent that was pulled back, and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Vjp {
+    /// The function's value.
+    pub value: Value,
+    /// The gradient of the inner product of cotangent and value: one entry per argument, of its shape; discrete parts
+    /// are [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
+/// A product of the Hessian, and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Hvp {
+    /// The function's value.
+    pub value: f64,
+    /// Its gradient: one entry per argument, of its shape; discrete parts are [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// How the gradient changes as the arguments move in the direction of their tangents: the product of the Hessian
+    /// and these, of the gradient's shape.
+    pub product: Vec<Value>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
+/// A Hessian and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Hessian {
+    /// The function's value.
+    pub value: f64,
+    /// Its gradient: one entry per argument, of its shape; discrete parts are [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// For each real in the arguments that derivatives are with respect to, in the order in which it stands there, the
+    /// gradient of the partial derivative by it: one entry per argument.
+    pub rows: Vec<Vec<Value>>,
+    /// What the call used.
     pub stats: Stats,
 }

@@ -29,6 +29,8 @@ pub(super) struct Progress {
     pub(super) sweep_peak_bytes: u64,
     pub(super) forward: Duration,
     pub(super) sweep: Duration,
+    /// What earlier runs of the same call have used.
+    pub(super) earlier: Option<Box<Stats>>,
 }
 
 impl RunState {
@@ -55,7 +57,7 @@ impl RunState {
         let RunState { worker, account, progress, .. } = self;
         // Without a tape, nothing is on it.
         let totals = if progress.recorded { worker.exec.tape.tree().totals } else { Totals::default() };
-        Stats {
+        let stats = Stats {
             instructions: account.used(worker.exec.fuel),
             records: totals.records,
             slots: totals.slots,
@@ -68,7 +70,8 @@ impl RunState {
             sweep_peak_bytes: progress.sweep_peak_bytes,
             forward: progress.forward,
             sweep: progress.sweep,
-        }
+        };
+        progress.earlier.as_ref().map_or(stats, |earlier| earlier.followed_by(&stats))
     }
 }
 

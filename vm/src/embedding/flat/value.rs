@@ -186,6 +186,15 @@ pub enum CotangentError {
         /// How many the cotangent has.
         found: usize,
     },
+    /// A cotangent that is a value, or a part of one, is not of the result's shape.
+    Shape {
+        /// Where: `result`, then indices and field names, as in `result[3].1`.
+        place: String,
+        /// What was expected there.
+        expected: String,
+        /// What was found there.
+        found: String,
+    },
 }
 
 impl CotangentError {
@@ -226,6 +235,9 @@ impl fmt::Display for CotangentError {
             }
             CotangentError::Length { place, expected, found } => {
                 write!(f, "cotangent of {place}: expected {expected} real{}, found {found}", plural(*expected))
+            }
+            CotangentError::Shape { place, expected, found } => {
+                write!(f, "cotangent of {place}: expected {expected}, found {found}")
             }
         }
     }

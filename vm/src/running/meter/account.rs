@@ -111,9 +111,21 @@ impl Account {
         self.compiling_left.store(compiling, Ordering::Relaxed);
         self.code_bytes_max = limits.code_bytes;
         self.granted.store(0, Ordering::Relaxed);
+        self.stop.store(GO_ON, Ordering::Relaxed);
+        self.forget_memory();
+    }
+
+    /// Ends a run that another one of the same call follows, which has what is left of fuel and time. Its memory was
+    /// given back, and of its last slice so much is left.
+    pub(crate) fn go_on(&mut self, left: i64) {
+        self.granted.fetch_sub(left as u64, Ordering::Relaxed);
+        self.forget_memory();
+    }
+
+    /// Forgets what there was of a run's memory.
+    fn forget_memory(&mut self) {
         self.deepest.store(0, Ordering::Relaxed);
         self.block_bytes.store(0, Ordering::Relaxed);
-        self.stop.store(GO_ON, Ordering::Relaxed);
         self.rests.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 

@@ -1,0 +1,228 @@
+//! `jvp`, `vjp`, `hvp`, `jacobian` and `hessian`.
+
+use super::failure::{Failure, Outcome};
+use super::input::{self, Prepared, prepare, shown};
+use super::interrupt::cancellable;
+use super::json::{Derivative, Report};
+use super::output::{self, Used};
+use super::threads::{Busy, Clock};
+use super::{Call, Gradient, With};
+use clap::{Args, ValueEnum};
+use dualvm::{CallOptions, Error, Function, JacobianMode, Stats, Value};
+
+/// What all of these commands say in the end.
+macro_rules! help {
+    ($text:literal) => {
+        concat!(
+            $text,
+            "\n\nValues are written as the arguments of `dualvm run`: `dualvm run --help`.\n\n",
+            "Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 130 interrupted."
+        )
+    };
+}
+
+pub(crate) const JVP: &str = help!(
+    "\
+A tangent has the shape of its argument: a real for each real. In JSON, null may stand for what is discrete. There is a
+--tangent for each parameter that derivatives are with respect to, in order.
+
+  dualvm jvp polar.dual 2 0 --tangent 1 --tangent 10
+  dualvm jvp polar.dual 2 0 --wrt phi --tangent 1"
+);
+
+pub(crate) const VJP: &str = help!(
+    "\
+The cotangent has the shape of the result: a real for each real. In JSON, null may stand for what is discrete.
+
+  dualvm vjp polar.dual 2 0 --cotangent '(3, 5)'"
+);
+
+pub(crate) const HVP: &str = help!(
+    "\
+Forward over reverse: one recorded run and one sweep, however many arguments there are. Tangents are as for
+`dualvm jvp`; the product has the shape of the gradient.
+
+  dualvm hvp energy.dual '[1, 2]' 0.5 --tangent '[1, 0]' --tangent 0"
+);
+
+pub(crate) const JACOBIAN: &str = help!(
+    "\
+A row for each real in the result, which is named by its place there. By rows (reverse) that is one recorded run and a
+sweep for each; by columns (forward) it is a run for each real in the arguments.
+
+  dualvm jacobian polar.dual 2 0
+  dualvm jacobian polar.dual 2 0 --mode forward --format json"
+);
+
+pub(crate) const HESSIAN: &str = help!(
+    "\
+A row for each real in the arguments that derivatives are with respect to, which is named by its place there.
+
+  dualvm hessian examples/rosenbrock.dual rosenbrock '[-1.2, 1.0, 0.7]'"
+);
+
+/// A call with tangents.
+#[derive(Args)]
+pub(crate) struct Jvp {
+    #[command(flatten)]
+    call: Call,
+    #[command(flatten)]
+    wrt: With,
+    /// The tangent of an argument: one for each parameter that derivatives are with respect to
+    #[arg(long = "tangent", value_name = "VALUE", allow_negative_numbers = true)]
+    tangents: Vec<String>,
+}
+
+/// The same, of second order.
+pub(crate) type Hvp = Jvp;
+
+/// A call with a cotangent.
+#[derive(Args)]
+pub(crate) struct Vjp {
+    #[command(flatten)]
+    call: Call,
+    #[command(flatten)]
+    wrt: With,
+    /// The cotangent of the result
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    cotangent: String,
+}
+
+/// A call with a Jacobian.
+#[derive(Args)]
+pub(crate) struct Jacobian {
+    #[command(flatten)]
+    call: Call,
+    #[command(flatten)]
+    wrt: With,
+    /// By columns or by rows
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Auto)]
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// By columns: a run for each real in the arguments
+    Forward,
+    /// By rows: a recorded run, and a sweep for each real in the result
+    Reverse,
+    /// Forward if there are fewer reals in the arguments than in the result
+    Auto,
+}
+
+impl From<Mode> for JacobianMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Forward => JacobianMode::Forward,
+            Mode::Reverse => JacobianMode::Reverse,
+            Mode::Auto => JacobianMode::Auto,
+        }
+    }
+}
+
+pub(crate) fn jvp(Jvp { call, wrt, tangents }: &Jvp) -> Outcome {
+    let ready = Ready::of(call, wrt)?;
+    let tangents = input::tangents(&call.target.file, &ready.function, tangents)?;
+    let (found, busy) = ready.run(|function, args, options| function.jvp_with(args, &tangents, options))?;
+    ready.report(&found.value, &[("tangent", Derivative::OfValue(&found.tangent))], &found.stats, busy)
+}
+
+pub(crate) fn vjp(Vjp { call, wrt, cotangent }: &Vjp) -> Outcome {
+    let ready = Ready::of(call, wrt)?;
+    let cotangent = input::cotangent(&ready.function, cotangent)?;
+    let (found, busy) = ready.run(|function, args, options| function.vjp_with(args, &cotangent, options))?;
+    ready.report(&found.value, &[("gradient", Derivative::ByArguments(&found.gradient))], &found.stats, busy)
+}
+
+pub(crate) fn hvp(Hvp { call, wrt, tangents }: &Hvp) -> Outcome {
+    let ready = Ready::of(call, wrt)?;
+    let tangents = input::tangents(&call.target.file, &ready.function, tangents)?;
+    let (found, busy) = ready.run(|function, args, options| function.hvp_with(args, &tangents, options))?;
+    let derivatives =
+        [("gradient", Derivative::ByArguments(&found.gradient)), ("product", Derivative::ByArguments(&found.product))];
+    ready.report(&Value::Real(found.value), &derivatives, &found.stats, busy)
+}
+
+pub(crate) fn jacobian(Jacobian { call, wrt, mode }: &Jacobian) -> Outcome {
+    let ready = Ready::of(call, wrt)?;
+    let mode = JacobianMode::from(*mode);
+    let (found, busy) = ready.run(|function, args, options| function.jacobian_by(mode, args, options))?;
+    let mut places = Vec::new();
+    places_of_reals("result", &found.value, &mut places);
+    let rows = Derivative::Rows { places, rows: &found.rows };
+    ready.report(&found.value, &[("jacobian", rows)], &found.stats, busy)
+}
+
+pub(crate) fn hessian(Gradient { call, wrt }: &Gradient) -> Outcome {
+    let ready = Ready::of(call, wrt)?;
+    let (found, busy) = ready.run(|function, args, options| function.hessian_with(args, options))?;
+    let mut places = Vec::new();
+    // The gradient has a real for each that derivatives are with respect to, and null for all else.
+    for ((name, _), gradient) in ready.function.interface().params.iter().zip(&found.gradient) {
+        places_of_reals(name, gradient, &mut places);
+    }
+    let derivatives = [
+        ("gradient", Derivative::ByArguments(&found.gradient)),
+        ("hessian", Derivative::Rows { places, rows: &found.rows }),
+    ];
+    ready.report(&Value::Real(found.value), &derivatives, &found.stats, busy)
+}
+
+/// Where each real of a value stands.
+fn places_of_reals(place: &str, value: &Value, places: &mut Vec<String>) {
+    match value {
+        Value::Real(_) => places.push(place.to_owned()),
+        Value::Reals(xs) => places.extend((0..xs.len()).map(|n| format!("{place}[{n}]"))),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, item)| places_of_reals(&format!("{place}[{n}]"), item, places));
+        }
+        Value::Tuple(parts) => {
+            parts.iter().enumerate().for_each(|(n, part)| places_of_reals(&format!("{place}.{n}"), part, places));
+        }
+        Value::Record(parts) => {
+            parts.iter().for_each(|(name, part)| places_of_reals(&format!("{place}.{name}"), part, places));
+        }
+        Value::Variant(_, payload) => places_of_reals(place, payload, places),
+        _ => {}
+    }
+}
+
+/// A call that is ready to be made.
+struct Ready<'a> {
+    call: &'a Call,
+    prepared: Prepared,
+    function: Function,
+}
+
+impl<'a> Ready<'a> {
+    fn of(call: &'a Call, wrt: &With) -> Outcome<Self> {
+        let prepared = prepare(&call.target)?;
+        let function = wrt.of(&call.target, prepared.function.clone())?;
+        Ok(Ready { call, prepared, function })
+    }
+
+    /// Makes the call, which Ctrl-C stops. Says what it took, if that is asked for.
+    fn run<T>(
+        &self,
+        call: impl FnOnce(&Function, &[Value], &CallOptions) -> Result<T, Error>,
+    ) -> Outcome<(T, Option<Busy>)> {
+        let clock = Clock::start(&self.prepared.engine);
+        let done = cancellable(|handle| {
+            call(&self.function, &self.prepared.args, &CallOptions::default().cancelled_by(handle))
+        });
+        let busy = self.call.stats.then(|| clock.stop());
+        let done = done.map_err(|error| Failure::call(&shown(&self.call.target.file), &self.function, &error))?;
+        Ok((done, busy))
+    }
+
+    fn report(
+        &self,
+        value: &Value,
+        derivatives: &[(&'static str, Derivative<'_>)],
+        stats: &Stats,
+        busy: Option<Busy>,
+    ) -> Outcome {
+        let used = busy.map(|busy| Used { stats, busy, compiled: self.function.compiled(), profile: None });
+        output::report(&self.function, &Report { value, derivatives, used }, self.call.format)
+    }
+}

@@ -1,0 +1,184 @@
+//! `dualvm jvp`, `vjp`, `hvp`, `jacobian` and `hessian`: what they print, and what they refuse.
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::Workspace;
+
+const PROGRAM: &str = "\
+type Shape = Circle Real | Square { side : Real }
+def polar (r : Real) (phi : Real) = (r * cos phi, r * sin phi)
+def area (shape : Shape) (k : Real) (n : Int) (xs : Array Real) : Real =
+  k * to_real n * sum_array xs * (match shape with Circle r -> 3 * r * r | Square { side } -> side * side)
+def grid (xs : Array Real) (n : Int) = [| { v = x ^ 2, n = n } for x in xs |]
+def pick (xs : Array Real) (i : Int) : Real =
+  xs[i] * xs[i]
+";
+
+fn workspace(test: &str) -> Workspace {
+    let workspace = Workspace::new(test);
+    workspace.write("f.dual", PROGRAM);
+    workspace
+}
+
+#[test]
+fn products_and_matrices_are_printed() {
+    let w = workspace("derivatives");
+    let printed = |args: &[&str]| w.stdout(&[&args[..1], &["f.dual"], &args[1..]].concat());
+    assert_eq!(
+        printed(&["jvp", "polar", "2", "0", "--tangent", "1", "--tangent", "-1e1"]),
+        "value   = (2.0, 0.0)\ntangent = (1.0, -20.0)\n"
+    );
+    assert_eq!(
+        printed(&["jvp", "grid", "[1, 2]", "3", "--tangent", "[1.0, 1.0]", "--tangent=null"]),
+        "value   = [{ n = 3, v = 1.0 }, { n = 3, v = 4.0 }]\ntangent = [{ n = null, v = 2.0 }, { n = null, v = 4.0 }]\n"
+    );
+    assert_eq!(
+        printed(&["vjp", "polar", "2", "0", "--cotangent", "(3, 5)"]),
+        "value  = (2.0, 0.0)\ngradient:\n  r    = 3.0\n  phi  = 10.0\n"
+    );
+    let tangents = ["--tangent", "Circle 1", "--tangent", "0", "--tangent", "null", "--tangent", "[0, 1]"];
+    assert_eq!(
+        printed(&[&["hvp", "area", "Circle 2.0", "3", "2", "[1, 2]"], &tangents[..]].concat()),
+        "value   = 216.0\n\
+         gradient:\n  shape = Circle 216.0\n  k     = 72.0\n  n     = null\n  xs    = [72.0, 72.0]\n\
+         product:\n  shape = Circle 180.0\n  k     = 96.0\n  n     = null\n  xs    = [72.0, 72.0]\n"
+    );
+    for mode in ["auto", "forward", "reverse"] {
+        assert_eq!(
+            printed(&["jacobian", "grid", "[1, 2]", "3", "--mode", mode]),
+            "value         = [{ n = 3, v = 1.0 }, { n = 3, v = 4.0 }]\n\
+             jacobian:\n  result[0].v = { xs = [2.0, 0.0], n = null }\n  result[1].v = { xs = [0.0, 4.0], n = null }\n"
+        );
+    }
+    assert_eq!(
+        printed(&["hessian", "area", r#"{"Square": {"side": 2}}"#, "3", "2", "[1, 2]", "--wrt", "shape,k"]),
+        "value        = 72.0\n\
+         gradient:\n  shape      = Square { side = 72.0 }\n  k          = 24.0\n\
+         hessian:\n  shape.side = { shape = Square { side = 36.0 }, k = 24.0 }\n  \
+         k          = { shape = Square { side = 24.0 }, k = 0.0 }\n"
+    );
+}
+
+#[test]
+fn json_has_null_for_what_is_discrete_or_not_asked_for() {
+    let w = workspace("derivatives_json");
+    w.write("args.json", "[[1, 2], 3]");
+    let printed = |args: &[&str]| w.stdout(&[&args[..1], &["--format=json", "f.dual"], &args[1..]].concat());
+    assert_eq!(
+        printed(&["jvp", "polar", "2", "0", "--wrt", "phi", "--tangent", "10"]),
+        "{\"value\":[2.0,0.0],\"tangent\":[0.0,20.0]}\n"
+    );
+    assert_eq!(
+        printed(&["vjp", "grid", "--input", "args.json", "--cotangent", r#"[{"v":1,"n":null},{"n":7,"v":10}]"#]),
+        "{\"value\":[{\"n\":3,\"v\":1.0},{\"n\":3,\"v\":4.0}],\"gradient\":[[2.0,40.0],null]}\n"
+    );
+    assert_eq!(
+        printed(&["jacobian", "polar", "2", "0", "--wrt", "r", "--threads", "1", "--jit", "always"]),
+        "{\"value\":[2.0,0.0],\"jacobian\":[[1.0,null],[0.0,null]]}\n"
+    );
+    assert_eq!(
+        printed(&["hessian", "pick", "[1, 2]", "1"]),
+        "{\"value\":4.0,\"gradient\":[[0.0,4.0],null],\"hessian\":[[[0.0,0.0],null],[[0.0,2.0],null]]}\n"
+    );
+    let with_stats = printed(&["hvp", "pick", "[1, 2]", "1", "--tangent", "[1, 1]", "--tangent", "null", "--stats"]);
+    let parsed: serde_json::Value = serde_json::from_str(&with_stats).unwrap();
+    assert_eq!(parsed["product"], serde_json::json!([[0.0, 2.0], null]));
+    assert!(parsed["stats"]["records"].as_u64().unwrap() > 0 && parsed["stats"]["tasks"] == 1);
+}
+
+#[test]
+fn bad_input_is_explained() {
+    let w = workspace("derivatives_errors");
+    let refused = |args: &[&str], message: &str, help: &str| {
+        let finished = w.run(&[&args[..1], &["f.dual"], &args[1..]].concat());
+        assert_eq!((finished.code, &*finished.stdout), (Some(2), ""), "{args:?}: {finished:#?}");
+        assert!(finished.stderr.starts_with(&format!("error: {message}\n  help: {help}")), "{finished:#?}");
+    };
+    refused(
+        &["jvp", "polar", "2", "0", "--tangent", "1"],
+        "expected 2 tangents (r, phi), found 1",
+        "there is a --tangent for each of these, in order, null for what is discrete; the function is polar : ",
+    );
+    refused(
+        &["jvp", "polar", "2", "0", "--wrt", "r", "--tangent", "1", "--tangent", "2"],
+        "expected 1 tangent (r), found 2",
+        "there is a --tangent",
+    );
+    refused(
+        &["jvp", "polar", "2", "0", "--tangent", "1", "--tangent", "null"],
+        "tangent of phi: expected Real, found null",
+        "a tangent has the shape of its argument; the function is polar : ",
+    );
+    refused(
+        &["hvp", "pick", "[1, 2]", "1", "--tangent", "[1]", "--tangent", "null"],
+        "tangent of xs: expected 2 reals, found 1",
+        "a tangent has the shape",
+    );
+    refused(
+        &["jvp", "pick", "[1, 2]", "1", "--tangent", "[1, true]", "--tangent", "null"],
+        "tangent of xs[1]: expected Real, found boolean `true`",
+        "the function is pick : ",
+    );
+    refused(
+        &["vjp", "grid", "[1, 2]", "1", "--cotangent", "[]"],
+        "cotangent of result: expected 2 elements, found 0",
+        "the cotangent has the shape of the result; the function is grid : ",
+    );
+    refused(
+        &["vjp", "polar", "1", "2", "--cotangent", "(1, ("],
+        "cotangent of result: expected (Real, Real), found `(1, (`",
+        "the function is polar : ",
+    );
+    refused(
+        &["hessian", "polar", "2", "0"],
+        "f.dual: `polar` returns (Real, Real); a gradient needs a function that returns one Real (define one that picks \
+         or sums a part of the result)",
+        "`dualvm run`, `jvp`, `vjp` and `jacobian` take a function of any result; the function is polar : ",
+    );
+    for command in ["jacobian", "hessian"] {
+        let finished = w.run(&[command, "f.dual", "pick", "[1, 2]", "1", "--wrt", "ys"]);
+        assert_eq!(finished.code, Some(2));
+        assert!(finished.stderr.contains("`pick` has no parameter `ys`; it has xs, i"), "{finished:#?}");
+    }
+    let finished = w.run(&["jacobian", "f.dual", "polar", "2", "0", "--mode", "sideways"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.contains("forward, reverse, auto"), "{finished:#?}");
+}
+
+#[test]
+fn traps_and_limits_end_with_1_and_a_backtrace() {
+    let w = workspace("derivatives_traps");
+    let tangents = ["--tangent", "[1, 1]", "--tangent", "null"];
+    let calls: [&[&str]; 5] = [
+        &[&["jvp", "f.dual", "pick", "[1, 2]", "5"], &tangents[..]].concat(),
+        &[&["hvp", "f.dual", "pick", "[1, 2]", "5"], &tangents[..]].concat(),
+        &["vjp", "f.dual", "pick", "[1, 2]", "5", "--cotangent", "1"],
+        &["jacobian", "f.dual", "pick", "[1, 2]", "5"],
+        &["hessian", "f.dual", "pick", "[1, 2]", "5"],
+    ];
+    for call in calls {
+        let finished = w.run(call);
+        assert_eq!(finished.code, Some(1), "{finished:#?}");
+        let expected = "trap: index 5 is out of bounds of an array of length 2\n  in pick at f.dual:7:3\n";
+        assert_eq!(finished.stderr, expected, "{call:?}");
+    }
+    let finished = w.run(&["hessian", "f.dual", "pick", "[1, 2]", "1", "--fuel", "10"]);
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.stderr.contains("out of fuel") && finished.stderr.contains("--fuel"), "{finished:#?}");
+}
+
+#[test]
+fn help_says_what_is_taken() {
+    let w = workspace("derivatives_help");
+    for (command, flag) in [
+        ("jvp", "--tangent"),
+        ("vjp", "--cotangent"),
+        ("hvp", "--tangent"),
+        ("jacobian", "--mode"),
+        ("hessian", "--wrt"),
+    ] {
+        let help = w.stdout(&[command, "--help"]);
+        assert!(help.contains(flag) && help.contains("Exit codes: 0 success"), "{help}");
+    }
+}

@@ -1,0 +1,255 @@
+//! Tangents and cotangents: the reals of a value of the host, in the order in which those of what it belongs to stand.
+//!
+//! A tangent has the shape of its argument, a cotangent that of its result. [`Value::Null`] may stand where there is no
+//! real, and so may what has no derivative, which isn't looked at.
+
+use crate::bytecode::module::{DataDef, DataId, HostType};
+use crate::embedding::engine::{TangentError, Wrt};
+use crate::embedding::flat::CotangentError;
+use crate::embedding::value::Value;
+use crate::running::meter::{Account, Watch, out_of_time};
+use crate::trap::Limit;
+
+/// What stands for the parts of a derivative that is null as a whole.
+static NULL: Value = Value::Null;
+
+/// Why there are no reals.
+pub(crate) enum FlattenError {
+    Misshapen(Box<Misshapen>),
+    Limit(Limit),
+}
+
+/// A part that is not of the shape of what it belongs to.
+pub(crate) struct Misshapen {
+    place: String,
+    expected: String,
+    found: String,
+}
+
+impl From<Limit> for FlattenError {
+    fn from(limit: Limit) -> Self {
+        FlattenError::Limit(limit)
+    }
+}
+
+impl From<Misshapen> for TangentError {
+    fn from(Misshapen { place, expected, found }: Misshapen) -> Self {
+        TangentError::Shape { place, expected, found }
+    }
+}
+
+impl From<Misshapen> for CotangentError {
+    fn from(Misshapen { place, expected, found }: Misshapen) -> Self {
+        CotangentError::Shape { place, expected, found }
+    }
+}
+
+impl FlattenError {
+    /// The error of a part, seen from what it is a part of.
+    #[cold]
+    fn inside(mut self, step: &str) -> Self {
+        if let FlattenError::Misshapen(misshapen) = &mut self {
+            misshapen.place.insert_str(0, step);
+        }
+        self
+    }
+}
+
+/// Takes reals one after the other.
+pub(crate) struct Flattener<'a> {
+    data: &'a [DataDef],
+    reals: Vec<f64>,
+    account: &'a Account,
+    watch: Watch<'a>,
+}
+
+impl<'a> Flattener<'a> {
+    /// Nothing was taken as yet.
+    pub(crate) fn new(data: &'a [DataDef], account: &'a Account) -> Self {
+        Flattener { data, reals: Vec::new(), account, watch: Watch::later(account) }
+    }
+
+    /// All reals so far.
+    pub(crate) fn into_reals(self) -> Vec<f64> {
+        self.reals
+    }
+
+    /// Takes those of the tangents of arguments, which are of the parameters' types. The tangent of an argument that
+    /// derivatives are not with respect to is null.
+    pub(crate) fn tangents(
+        &mut self,
+        (params, wrt): (&[(String, HostType)], &Wrt),
+        args: &[Value],
+        tangents: &[Value],
+    ) -> Result<(), FlattenError> {
+        for (n, (((name, ty), arg), tangent)) in params.iter().zip(args).zip(tangents).enumerate() {
+            let taken = match (wrt.has(n), tangent) {
+                (true, _) => self.take(ty, arg, tangent),
+                (false, Value::Null) => Ok(()),
+                (false, _) => Err(misshapen("null, because derivatives are not with respect to it", tangent)),
+            };
+            taken.map_err(|error| error.inside(name))?;
+        }
+        Ok(())
+    }
+
+    /// Takes those of the cotangent of a result.
+    pub(crate) fn cotangent(&mut self, ty: &HostType, result: &Value, cotangent: &Value) -> Result<(), FlattenError> {
+        self.take(ty, result, cotangent).map_err(|error| error.inside("result"))
+    }
+
+    /// Takes those of the arguments themselves that derivatives are with respect to.
+    pub(crate) fn arguments(
+        &mut self,
+        (params, wrt): (&[(String, HostType)], &Wrt),
+        args: &[Value],
+    ) -> Result<(), FlattenError> {
+        let active = params.iter().zip(args).enumerate().filter(|&(n, _)| wrt.has(n));
+        active.into_iter().try_for_each(|(_, ((_, ty), arg))| self.take(ty, arg, arg))
+    }
+
+    /// Takes the reals of what belongs to a value of this type.
+    fn take(&mut self, ty: &HostType, value: &Value, derivative: &Value) -> Result<(), FlattenError> {
+        self.watch.tick(1).map_err(out_of_time)?;
+        match (ty, value) {
+            (HostType::Real, _) => self.real(derivative),
+            (HostType::Int | HostType::Bool, _) => match (ty, derivative) {
+                (_, Value::Null) | (HostType::Int, Value::Int(_)) | (HostType::Bool, Value::Bool(_)) => Ok(()),
+                _ => Err(misshapen("null, because it is discrete", derivative)),
+            },
+            (HostType::Tuple(types), Value::Tuple(parts)) => self.tuple(ty, types, parts, derivative),
+            (HostType::Record(types), Value::Record(parts)) => self.record(ty, types, parts, derivative),
+            (HostType::Array { element, .. } | HostType::List { element, .. }, _) => {
+                self.elements(element, value, derivative)
+            }
+            (HostType::Data { data, .. }, Value::Variant(name, payload)) => {
+                self.variant(*data, name, payload, derivative)
+            }
+            _ => unreachable!("the value is of the type"),
+        }
+    }
+
+    fn real(&mut self, derivative: &Value) -> Result<(), FlattenError> {
+        let x = match derivative {
+            Value::Real(x) => *x,
+            Value::Int(n) if (*n as f64) as i128 == i128::from(*n) => *n as f64,
+            _ => return Err(misshapen(HostType::Real, derivative)),
+        };
+        self.reals.push(x);
+        Ok(())
+    }
+
+    fn tuple(
+        &mut self,
+        ty: &HostType,
+        types: &[HostType],
+        parts: &[Value],
+        derivative: &Value,
+    ) -> Result<(), FlattenError> {
+        let derivatives = match derivative {
+            Value::Null => None,
+            Value::Tuple(derivatives) if derivatives.len() == parts.len() => Some(derivatives),
+            _ => return Err(misshapen(ty, derivative)),
+        };
+        for (n, (ty, part)) in types.iter().zip(parts).enumerate() {
+            let derivative = derivatives.map_or(&NULL, |derivatives| &derivatives[n]);
+            self.take(ty, part, derivative).map_err(|error| error.inside(&format!(".{n}")))?;
+        }
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        ty: &HostType,
+        types: &[(String, HostType)],
+        parts: &[(String, Value)],
+        derivative: &Value,
+    ) -> Result<(), FlattenError> {
+        let derivatives = match derivative {
+            Value::Null => None,
+            Value::Record(derivatives) if derivatives.len() == parts.len() => Some(derivatives),
+            _ => return Err(misshapen(ty, derivative)),
+        };
+        let named = |parts: &'_ [(String, Value)], name: &str| parts.iter().position(|(known, _)| known == name);
+        for (name, ty) in types {
+            let at = named(parts, name).expect("the value is of the type");
+            let part = match derivatives {
+                None => &NULL,
+                Some(derivatives) => match named(derivatives, name) {
+                    Some(at) => &derivatives[at].1,
+                    None => return Err(no_field(ty, name)),
+                },
+            };
+            self.take(ty, &parts[at].1, part).map_err(|error| error.inside(&format!(".{name}")))?;
+        }
+        Ok(())
+    }
+
+    fn elements(&mut self, element: &HostType, value: &Value, derivative: &Value) -> Result<(), FlattenError> {
+        let len = length(value).expect("the value is of the type");
+        let parts: &[Value] = match derivative {
+            Value::Null => &[],
+            _ if length(derivative) != Some(len) => return Err(wrong_length(element, len, derivative)),
+            Value::Reals(xs) if element.is_real() => {
+                self.account.time_to_fill(size_of_val(&**xs))?;
+                self.reals.extend_from_slice(xs);
+                return Ok(());
+            }
+            Value::Array(parts) => parts,
+            _ if len == 0 => &[],
+            _ => return Err(wrong_length(element, len, derivative)),
+        };
+        for n in 0..len {
+            let part = parts.get(n).unwrap_or(&NULL);
+            let taken = match value {
+                Value::Array(items) => self.take(element, &items[n], part),
+                _ => self.real(part),
+            };
+            taken.map_err(|error| error.inside(&format!("[{n}]")))?;
+        }
+        Ok(())
+    }
+
+    fn variant(&mut self, data: DataId, name: &str, payload: &Value, derivative: &Value) -> Result<(), FlattenError> {
+        let derivative = match derivative {
+            Value::Null => &NULL,
+            Value::Variant(constructor, derivative) if constructor == name => derivative,
+            _ => return Err(misshapen(format_args!("constructor `{name}`"), derivative)),
+        };
+        let constructor = self.data[data.index()].variants.iter().find(|(known, _)| known == name);
+        let (_, ty) = constructor.expect("the value is of the type");
+        self.take(ty, payload, derivative)
+    }
+}
+
+/// How many elements an array or a list has.
+fn length(value: &Value) -> Option<usize> {
+    match value {
+        Value::Reals(xs) => Some(xs.len()),
+        Value::Array(items) => Some(items.len()),
+        _ => None,
+    }
+}
+
+#[cold]
+fn wrong_length(element: &HostType, len: usize, found: &Value) -> FlattenError {
+    let elements = if element.is_real() { "real" } else { "element" };
+    let count = |len: usize, what: &str| format!("{len} {what}{}", if len == 1 { "" } else { "s" });
+    let mut error = misshapen(count(len, elements), found);
+    if let (FlattenError::Misshapen(misshapen), Some(other)) = (&mut error, length(found)) {
+        misshapen.found = if other == len { "reals".to_owned() } else { other.to_string() };
+    }
+    error
+}
+
+#[cold]
+fn no_field(ty: &HostType, name: &str) -> FlattenError {
+    let (expected, found) = (ty.to_string(), format!("no field `{name}`"));
+    FlattenError::Misshapen(Box::new(Misshapen { place: String::new(), expected, found }))
+}
+
+#[cold]
+fn misshapen(expected: impl ToString, found: &Value) -> FlattenError {
+    let (expected, found) = (expected.to_string(), super::write::found(found));
+    FlattenError::Misshapen(Box::new(Misshapen { place: String::new(), expected, found }))
+}

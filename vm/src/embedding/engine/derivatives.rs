@@ -1,0 +1,439 @@
+//! Derivatives beyond the gradient: in a direction, of any cotangent, of second order, and all of them.
+//!
+//! Reverse mode is a recording run and a sweep, as for a gradient. Forward mode is a run of the operator `jvp`
+//! (`running::operators`) in place of the function, on the arguments and their tangents. A recording run of the same
+//! operator has slots for both: a sweep from the tangent of the value, ⟨∇f x, v⟩, gives its derivatives by x, which are
+//! the product of the Hessian and v, and by v, which are the gradient.
+
+use super::{CallOptions, Function, Hessian, Hvp, Invocation, Jacobian, Jvp, RunError, RunState, TangentError, Vjp};
+use crate::bytecode::module::HostType;
+use crate::code::{Mode, OperatorSite};
+use crate::embedding::convert::{self, FlattenError, Flattener, Maker, Store, WriteError};
+use crate::embedding::flat::CotangentError;
+use crate::embedding::value::Value;
+use crate::running::interp::Entry;
+use crate::running::worker::Execution;
+use crate::sweep::Seed;
+use crate::word::Owner;
+
+/// How a Jacobian is computed. The derivatives are the same up to rounding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum JacobianMode {
+    /// By columns: a run with tangents for each real in the arguments that derivatives are with respect to.
+    Forward,
+    /// By rows: one recorded run, and a sweep for each real in the value.
+    #[default]
+    Reverse,
+    /// [`JacobianMode::Forward`] if there are fewer reals in the arguments than in the value, and else
+    /// [`JacobianMode::Reverse`]. Where arrays, lists or data types make it depend on the run how many reals are in the
+    /// value, a recorded run tells, which is of no further use if there turn out to be more.
+    Auto,
+}
+
+/// In which direction arguments move.
+#[derive(Clone, Copy)]
+enum Direction<'a> {
+    /// That of these tangents.
+    Tangents(&'a [Value]),
+    /// That of the real of this number, among those that derivatives are with respect to.
+    Axis(usize),
+}
+
+impl Function {
+    /// The function's value, and how it changes as the arguments move in the direction of the tangents: the product of
+    /// the Jacobian and these. It takes about as long as two to three calls, and no tape.
+    ///
+    /// There is a tangent for each argument, of its shape. [`Value::Null`] may stand for discrete parts, and has to for
+    /// arguments that derivatives are not [with respect to](Function::wrt).
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real, real)
+    /// #     export (x : Real, y : Real) -> (Real, Real)
+    /// #     regs 2 real
+    /// #     { mul r1, r0, r1
+    /// #     ret (r0, r1) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (y : Real) = (x, x * y)
+    /// let f = module.function("f").ok_or("no such function")?;
+    /// let (value, tangent) = f.jvp(&[3.0.into(), 5.0.into()], &[1.0.into(), 10.0.into()])?;
+    /// assert_eq!(value, Value::Tuple(vec![3.0.into(), 15.0.into()]));
+    /// assert_eq!(tangent, Value::Tuple(vec![1.0.into(), 35.0.into()]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`], and [`RunError::Tangent`] if the tangents are not those of the arguments.
+    pub fn jvp(&self, args: &[Value], tangents: &[Value]) -> Result<(Value, Value), RunError> {
+        self.jvp_with(args, tangents, &CallOptions::default()).map(|Jvp { value, tangent, .. }| (value, tangent))
+    }
+
+    /// [`Function::jvp`], with options, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::jvp`].
+    pub fn jvp_with(&self, args: &[Value], tangents: &[Value], options: &CallOptions) -> Result<Jvp, RunError> {
+        self.check_tangents(tangents)?;
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        let (value, tangent) = run.jvp(args, Direction::Tangents(tangents))?.1;
+        Ok(Jvp { value, tangent, stats: run.state.stats() })
+    }
+
+    /// The function's value, and the product of a cotangent of it and the Jacobian: the gradient of their inner
+    /// product, with one entry per argument. One recorded run and one sweep, as for a gradient.
+    ///
+    /// The cotangent has the shape of the value; [`Value::Null`] may stand for discrete parts.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real, real)
+    /// #     export (x : Real, y : Real) -> (Real, Real)
+    /// #     regs 2 real
+    /// #     { mul r1, r0, r1
+    /// #     ret (r0, r1) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (y : Real) = (x, x * y)
+    /// let f = module.function("f").ok_or("no such function")?;
+    /// let cotangent = Value::Tuple(vec![100.0.into(), 1.0.into()]);
+    /// let (_, gradient) = f.vjp(&[3.0.into(), 5.0.into()], &cotangent)?;
+    /// assert_eq!(gradient, [105.0.into(), 3.0.into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`], and [`RunError::Cotangent`] if the cotangent is not that of the value.
+    pub fn vjp(&self, args: &[Value], cotangent: &Value) -> Result<(Value, Vec<Value>), RunError> {
+        self.vjp_with(args, cotangent, &CallOptions::default()).map(|Vjp { value, gradient, .. }| (value, gradient))
+    }
+
+    /// [`Function::vjp`], with options, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::vjp`].
+    pub fn vjp_with(&self, args: &[Value], cotangent: &Value, options: &CallOptions) -> Result<Vjp, RunError> {
+        let result = &self.interface().result;
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        run.forward(args, Mode::RECORDING)?;
+        let mut reader = run.reader();
+        let value = reader.result(result, run.results());
+        let slots = reader.into_slots();
+        let value = value.map_err(|error| run.unreadable(error))?;
+        let adjoints = run.flat(|flattener| flattener.cotangent(result, &value, cotangent))?;
+        run.time_to_fill(adjoints.len() * size_of::<Seed>())?;
+        let seed = |((owner, slot), adjoint)| Seed { owner, slot, adjoint };
+        let seeds: Vec<Seed> = slots.into_iter().zip(adjoints).map(seed).collect();
+        run.sweep(&seeds)?;
+        let gradient = run.gradient(args)?;
+        Ok(Vjp { value, gradient, stats: run.state.stats() })
+    }
+
+    /// The function's value, its gradient, and the product of its Hessian and the tangents: how the gradient changes as
+    /// the arguments move in their direction. One recorded run with tangents and one sweep, some five times the cost of
+    /// a gradient at most, however many arguments there are. Tangents are as for [`Function::jvp`].
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real)
+    /// #     export (x : Real, y : Real) -> Real
+    /// #     regs 2 real
+    /// #     { mul r1, r0, r1
+    /// #     mul r1, r0, r1
+    /// #     ret (r1) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (y : Real) : Real = x * x * y
+    /// let f = module.function("f").ok_or("no such function")?;
+    /// let (value, gradient, product) = f.hvp(&[3.0.into(), 5.0.into()], &[1.0.into(), 0.0.into()])?;
+    /// assert_eq!(value, 45.0);
+    /// assert_eq!(gradient, [30.0.into(), 9.0.into()]);
+    /// assert_eq!(product, [10.0.into(), 6.0.into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::jvp`], and [`RunError::NotScalar`] if the result is not one real.
+    pub fn hvp(&self, args: &[Value], tangents: &[Value]) -> Result<(f64, Vec<Value>, Vec<Value>), RunError> {
+        let outcome = self.hvp_with(args, tangents, &CallOptions::default());
+        outcome.map(|Hvp { value, gradient, product, .. }| (value, gradient, product))
+    }
+
+    /// [`Function::hvp`], with options, and reports what the call used.
+    ///
+    /// # Errors
+    /// As [`Function::hvp`].
+    pub fn hvp_with(&self, args: &[Value], tangents: &[Value], options: &CallOptions) -> Result<Hvp, RunError> {
+        self.check_scalar()?;
+        self.check_tangents(tangents)?;
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        let (reals, value) = run.hvp(args, Direction::Tangents(tangents))?;
+        let (gradient, product) = (run.gradient_behind(args, reals)?, run.gradient(args)?);
+        Ok(Hvp { value, gradient, product, stats: run.state.stats() })
+    }
+
+    /// The function's value, its gradient and its Hessian: a row for each real in the arguments that derivatives are
+    /// [with respect to](Function::wrt), in the order in which they stand there. Each row takes as long as a
+    /// [`Function::hvp`]. The matrix is symmetric up to rounding.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real)
+    /// #     export (x : Real, y : Real) -> Real
+    /// #     regs 2 real
+    /// #     { mul r1, r0, r1
+    /// #     mul r1, r0, r1
+    /// #     ret (r1) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (y : Real) : Real = x * x * y
+    /// let f = module.function("f").ok_or("no such function")?;
+    /// let hessian = f.hessian(&[3.0.into(), 5.0.into()])?;
+    /// assert_eq!(hessian.rows, [[10.0.into(), 6.0.into()], [6.0.into(), 0.0.into()]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::value_and_grad`].
+    pub fn hessian(&self, args: &[Value]) -> Result<Hessian, RunError> {
+        self.hessian_with(args, &CallOptions::default())
+    }
+
+    /// [`Function::hessian`], with options. Limits are for all rows together.
+    ///
+    /// # Errors
+    /// As [`Function::hessian`].
+    pub fn hessian_with(&self, args: &[Value], options: &CallOptions) -> Result<Hessian, RunError> {
+        self.check_scalar()?;
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        let (reals, value) = run.hvp(args, Direction::Axis(0))?;
+        let gradient = run.gradient_behind(args, reals)?;
+        let mut rows = Vec::with_capacity(reals);
+        for axis in 0..reals {
+            if axis > 0 {
+                run.go_on();
+                run.hvp(args, Direction::Axis(axis))?;
+            }
+            rows.push(run.gradient(args)?);
+        }
+        Ok(Hessian { value, gradient, rows, stats: run.state.stats() })
+    }
+
+    /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.
+    /// One forward run, and one sweep for each real in the result: [`JacobianMode::Reverse`].
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
+    /// let def = text::parse("func \"swap\" (real, real) -> (real, real)
+    ///     export (x : Real, y : Real) -> (Real, Real)
+    ///     regs 2 real
+    ///     { ret (r1, r0) }", "swap.dvs").map_err(|errors| errors[0].to_string())?;
+    /// let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// let swap = module.function("swap").ok_or("no such function")?;
+    /// let jacobian = swap.jacobian(&[Value::Real(1.0), Value::Real(2.0)])?;
+    /// assert_eq!(jacobian.rows[0], [Value::Real(0.0), Value::Real(1.0)]);
+    /// assert_eq!(jacobian.rows[1], [Value::Real(1.0), Value::Real(0.0)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, RunError> {
+        self.jacobian_with(args, &CallOptions::default())
+    }
+
+    /// [`Function::jacobian`], with options.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`].
+    pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, RunError> {
+        self.jacobian_by(JacobianMode::Reverse, args, options)
+    }
+
+    /// [`Function::jacobian`], by rows or by columns, with options. Limits are for all of them together.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`].
+    pub fn jacobian_by(&self, mode: JacobianMode, args: &[Value], options: &CallOptions) -> Result<Jacobian, RunError> {
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        if mode == JacobianMode::Forward {
+            return run.jacobian_by_columns(args);
+        }
+        run.write(args, Mode::RECORDING)?;
+        let inputs = if mode == JacobianMode::Auto { run.inputs(args)? } else { usize::MAX };
+        if count_of_reals(&self.interface().result).is_some_and(|outputs| inputs < outputs) {
+            return run.jacobian_by_columns(args);
+        }
+        // SAFETY: the arguments were gathered.
+        unsafe { run.execute(Entry::Function(self.func), Mode::RECORDING, true) }?;
+        let mut reader = run.reader();
+        let value = reader.result(&self.interface().result, run.results());
+        let slots = reader.into_slots();
+        let value = value.map_err(|error| run.unreadable(error))?;
+        if inputs < slots.len() {
+            run.go_on();
+            return run.jacobian_by_columns(args);
+        }
+        let mut rows = Vec::with_capacity(slots.len());
+        for slot in slots {
+            run.sweep_of(slot)?;
+            rows.push(run.gradient(args)?);
+        }
+        Ok(Jacobian { value, rows, stats: run.state.stats() })
+    }
+
+    /// Whether there are as many tangents as parameters.
+    fn check_tangents(&self, tangents: &[Value]) -> Result<(), RunError> {
+        let params = &self.interface().params;
+        if params.len() == tangents.len() {
+            return Ok(());
+        }
+        let expected = params.iter().map(|(name, _)| name.clone()).collect();
+        Err(TangentError::Count { expected, found: tangents.len() }.into())
+    }
+}
+
+/// How many reals values of this type have, if it is always so many.
+fn count_of_reals(ty: &HostType) -> Option<usize> {
+    match ty {
+        HostType::Real => Some(1),
+        HostType::Int | HostType::Bool => Some(0),
+        HostType::Tuple(types) => types.iter().map(count_of_reals).sum(),
+        HostType::Record(types) => types.iter().map(|(_, ty)| count_of_reals(ty)).sum(),
+        HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => None,
+    }
+}
+
+/// Why there are no arguments with tangents.
+enum Unwritten {
+    Argument(WriteError),
+    Tangent(FlattenError),
+}
+
+impl Invocation<'_> {
+    /// Runs the function with tangents. Returns how many reals these have. In a recording run arguments have the first
+    /// so many slots, and tangents the next. The results' tangents stand behind the results.
+    fn forward_with_tangents(
+        &mut self,
+        args: &[Value],
+        direction: Direction<'_>,
+        mode: Mode,
+    ) -> Result<usize, RunError> {
+        let function = self.function;
+        let (module, wrt, params) = (&function.module.program.def, &function.wrt, &function.interface().params);
+        let site = OperatorSite::jvp_of(function.func, function.definition());
+        self.open(mode);
+        let RunState { worker, args: gathered, account, .. } = &mut *self.state;
+        let Execution { heap, tape, .. } = &mut worker.exec;
+        let flat;
+        let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
+        let written = convert::write_arguments(module, params, wrt, args, &mut store).map_err(Unwritten::Argument);
+        let tangents = written.and_then(|()| {
+            let mut flattener = Flattener::new(&module.data, account);
+            match direction {
+                Direction::Tangents(tangents) => flattener.tangents((params, wrt), args, tangents),
+                Direction::Axis(_) => flattener.arguments((params, wrt), args),
+            }
+            .map_err(Unwritten::Tangent)?;
+            let mut reals = flattener.into_reals();
+            if let Direction::Axis(axis) = direction {
+                reals.fill(0.0);
+                reals.get_mut(axis).into_iter().for_each(|real| *real = 1.0);
+            }
+            Ok(reals)
+        });
+        let written = match tangents {
+            Err(error) => Err(error),
+            Ok(tangents) => {
+                flat = tangents;
+                store.set_tangents(&flat);
+                let written = convert::write_arguments(module, params, wrt, args, &mut store);
+                written.map(|()| flat.len()).map_err(Unwritten::Argument)
+            }
+        };
+        // Integers have no tangents.
+        gathered.ints.truncate(site.args.ints);
+        heap.resume();
+        let reals = written.map_err(|error| match error {
+            Unwritten::Argument(error) => self.unwritten(error),
+            Unwritten::Tangent(error) => self.without_tangents(error),
+        })?;
+        // SAFETY: arguments and tangents were gathered, in the order in which the operator takes them.
+        unsafe { self.execute(Entry::Operator(&site), mode, true) }?;
+        Ok(reals)
+    }
+
+    #[cold]
+    fn without_tangents(&self, error: FlattenError) -> RunError {
+        match error {
+            FlattenError::Misshapen(misshapen) => TangentError::from(*misshapen).into(),
+            FlattenError::Limit(limit) => self.stopped(limit),
+        }
+    }
+
+    /// Reals that the flattener takes, of what the run has given.
+    fn flat(&self, take: impl FnOnce(&mut Flattener<'_>) -> Result<(), FlattenError>) -> Result<Vec<f64>, RunError> {
+        let mut flattener = Flattener::new(self.function.data(), &self.state.account);
+        match take(&mut flattener) {
+            Ok(()) => Ok(flattener.into_reals()),
+            Err(FlattenError::Misshapen(misshapen)) => Err(CotangentError::from(*misshapen).into()),
+            Err(FlattenError::Limit(limit)) => Err(self.stopped(limit)),
+        }
+    }
+
+    /// How many reals derivatives are with respect to. The arguments have been written.
+    fn inputs(&self, args: &[Value]) -> Result<usize, RunError> {
+        let Function { wrt, .. } = self.function;
+        self.flat(|flattener| flattener.arguments((&self.function.interface().params, wrt), args))
+            .map(|reals| reals.len())
+    }
+
+    /// The value and its tangent, and how many reals the tangents of the arguments have.
+    fn jvp(&mut self, args: &[Value], direction: Direction<'_>) -> Result<(usize, (Value, Value)), RunError> {
+        let result = &self.function.interface().result;
+        let reals = self.forward_with_tangents(args, direction, Mode::PRIMAL)?;
+        let mut reader = self.reader();
+        let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
+        let tangent = reader.tangent(result, self.tangents()).map_err(|error| self.unreadable(error))?;
+        Ok((reals, (value, tangent)))
+    }
+
+    /// Sweeps from the tangent of the value, which is one real. Returns how many reals the tangents have, and the
+    /// value.
+    fn hvp(&mut self, args: &[Value], direction: Direction<'_>) -> Result<(usize, f64), RunError> {
+        let reals = self.forward_with_tangents(args, direction, Mode::RECORDING)?;
+        let bottom = self.state.worker.bottom();
+        // SAFETY: the run has ended, and its result is the first real register; the second one is its tangent.
+        let (value, word) = unsafe { (*bottom.reals, *bottom.words.add(1)) };
+        self.sweep_of((Owner::NOBODY, word.slot()))?;
+        Ok((reals, value))
+    }
+
+    /// The adjoints of slots behind the first so many, in the shape of the arguments.
+    fn gradient_behind(&self, args: &[Value], slots: usize) -> Result<Vec<Value>, RunError> {
+        self.shaped(args, &self.state.sweep.adjoints()[slots..])
+    }
+
+    fn jacobian_by_columns(mut self, args: &[Value]) -> Result<Jacobian, RunError> {
+        let result = &self.function.interface().result;
+        let (inputs, (value, tangent)) = self.jvp(args, Direction::Axis(0))?;
+        let column = self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?;
+        let outputs = column.len();
+        let mut columns = vec![column];
+        for axis in 1..inputs {
+            self.go_on();
+            let (_, (_, tangent)) = self.jvp(args, Direction::Axis(axis))?;
+            columns.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
+        }
+        let mut rows = Vec::with_capacity(outputs);
+        // What stands for constants comes first.
+        let mut row = vec![0.0; 1 + inputs];
+        for output in 0..outputs {
+            row[1..].iter_mut().zip(&columns).for_each(|(real, column)| *real = column[output]);
+            rows.push(self.shaped(args, &row)?);
+        }
+        Ok(Jacobian { value, rows, stats: self.state.stats() })
+    }
+}
