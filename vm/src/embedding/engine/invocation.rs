@@ -101,7 +101,8 @@ impl<'a> Invocation<'a> {
         let RunState { worker, account, progress, .. } = &mut *self.state;
         let Limits { allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
         let earlier = self.earlier.take();
-        let allocated_bytes = allocated_bytes - earlier.as_ref().map_or(0, |earlier| earlier.allocated_bytes);
+        let before = earlier.as_ref().map_or(0, |earlier| earlier.allocated_bytes);
+        let allocated_bytes = allocated_bytes.saturating_sub(before);
         *progress = Progress { recorded: mode.is_recording(), earlier, ..Progress::default() };
         worker.begin(live_bytes, depth);
         let Execution { heap, tape, .. } = &mut worker.exec;
