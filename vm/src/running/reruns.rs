@@ -221,15 +221,12 @@ impl Worker {
                 // Reruns may take what is left by this tape and by those of the levels around it.
                 let outside = self.exec.tape.held_outside(info.limits.tape_bytes);
                 info.account.tape_bytes.fetch_add(outside, Ordering::Relaxed);
-                let lent = info.account.allocation_left();
                 let outcome = sweep.run(root, seeds, info, sweeps);
                 if let Err(kind) = &outcome {
                     info.account.stop_all(kind);
                 }
                 self.close(&before);
-                let used = lent - info.account.allocation_left();
                 if !info.account.is_stopped() {
-                    self.exec.heap.limits().allocated_bytes -= used;
                     return outcome;
                 }
                 if let Some(kind) = info.account.abandoned() {
@@ -311,7 +308,8 @@ impl Worker {
         self.leave_rooms(&rooms);
         info.workers.take_stacks(self);
         let exec = &mut self.exec;
-        account.return_allocation(exec.heap.limits().allocated_bytes.saturating_sub(exec.heap.allocated()));
+        let drawn = exec.heap.limits().allocated_bytes;
+        account.rerun_ended(exec.heap.allocated(), drawn);
         exec.detach();
         outcome
     }

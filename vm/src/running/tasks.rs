@@ -131,6 +131,7 @@ pub(super) struct Before {
     used_here: u64,
     heap: heap::Mark,
     allocated_max: u64,
+    rerun_allocated: u64,
     mark: Mark,
     tasks: u64,
     span_start: i64,
@@ -254,7 +255,8 @@ impl Worker {
             // A limit of this execution's own, when it takes over results.
             info.account.stop_all(kind);
         }
-        self.close(&before);
+        // SAFETY: promised by the caller.
+        unsafe { self.close(&before) };
         if !info.account.is_stopped() {
             return outcome;
         }
@@ -286,6 +288,7 @@ impl Worker {
             used_here,
             heap: self.exec.heap.mark(),
             allocated_max,
+            rerun_allocated: account.rerun_allocated(),
             mark: self.exec.tape.mark(),
             tasks: self.exec.tasks,
             span_start: self.exec.span_start,
@@ -293,11 +296,16 @@ impl Worker {
     }
 
     /// Ends a stretch with several executions.
-    pub(super) fn close(&mut self, before: &Before) {
+    ///
+    /// # Safety
+    /// **Running**.
+    pub(super) unsafe fn close(&mut self, before: &Before) {
         self.exec.forked = false;
         self.exec.heap.share(false);
         self.exec.tape.share(false);
-        self.exec.heap.limits().allocated_bytes = before.allocated_max;
+        // SAFETY: promised by the caller.
+        let by_reruns = unsafe { self.exec.account() }.rerun_allocated() - before.rerun_allocated;
+        self.exec.heap.limits().allocated_bytes = before.allocated_max.saturating_sub(by_reruns);
     }
 
     /// Goes back to before the fork, and on without other executions.
@@ -312,7 +320,8 @@ impl Worker {
             self.exec.info()
         };
         info.run_alone();
-        info.account.start_over(before.used);
+        info.account.start_over(before.used, before.rerun_allocated);
+        self.exec.heap.limits().allocated_bytes = before.allocated_max;
         self.exec.fuel = 0;
         self.exec.heap.cut(&before.heap);
         // SAFETY: the task that forked has gone on from the fork, which has failed.

@@ -15,7 +15,7 @@ pub struct Stats {
     pub slots: u64,
     /// Bytes of tape records.
     pub tape_bytes: u64,
-    /// Bytes of heap objects allocated.
+    /// Bytes of heap objects allocated, in reruns too.
     pub allocated_bytes: u64,
     /// The most memory that heap and frames held at one time, in bytes.
     pub heap_peak_bytes: u64,

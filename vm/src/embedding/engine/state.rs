@@ -62,7 +62,7 @@ impl RunState {
             records: totals.records,
             slots: totals.slots,
             tape_bytes: totals.bytes,
-            allocated_bytes: worker.exec.heap.allocated(),
+            allocated_bytes: worker.exec.heap.allocated() + account.rerun_allocated(),
             heap_peak_bytes: worker.exec.heap.peak() + worker.stack_bytes(),
             tasks: worker.exec.tasks + 1,
             imports: totals.imports,

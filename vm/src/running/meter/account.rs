@@ -76,6 +76,8 @@ pub(crate) struct Account {
     abandoned: Mutex<Option<TrapKind>>,
     /// Bytes of objects that executions may still ask for, while there are several.
     allocation_left: AtomicU64,
+    /// Bytes of objects that reruns have allocated. No heap that outlives them knows of it.
+    rerun_allocated: AtomicU64,
     /// Bytes of heaps and stacks, while there are several executions.
     pub(crate) live_bytes: AtomicU64,
     /// Bytes of tapes and adjoints, while there are several executions.
@@ -126,6 +128,7 @@ impl Account {
     fn forget_memory(&mut self) {
         self.deepest.store(0, Ordering::Relaxed);
         self.block_bytes.store(0, Ordering::Relaxed);
+        self.rerun_allocated.store(0, Ordering::Relaxed);
         self.rests.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -268,9 +271,15 @@ impl Account {
         self.tape_bytes.store(tape_bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that executions may still ask for.
-    pub(crate) fn allocation_left(&self) -> u64 {
-        self.allocation_left.load(Ordering::Relaxed)
+    /// Bytes of objects that reruns have allocated.
+    pub(crate) fn rerun_allocated(&self) -> u64 {
+        self.rerun_allocated.load(Ordering::Relaxed)
+    }
+
+    /// Ends a rerun that has allocated so much, of what was `drawn`.
+    pub(crate) fn rerun_ended(&self, allocated: u64, drawn: u64) {
+        self.rerun_allocated.fetch_add(allocated, Ordering::Relaxed);
+        self.return_allocation(drawn.saturating_sub(allocated));
     }
 
     /// Draws on what may be allocated: `bytes` or more.
@@ -322,7 +331,8 @@ impl Account {
     }
 
     /// Goes on with one execution, which had used `used` when it forked and has nothing left of its slice.
-    pub(crate) fn start_over(&self, used: u64) {
+    pub(crate) fn start_over(&self, used: u64, rerun_allocated: u64) {
+        self.rerun_allocated.store(rerun_allocated, Ordering::Relaxed);
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.stop.store(GO_ON, Ordering::Relaxed);
         self.granted.store(used, Ordering::Relaxed);
