@@ -32,12 +32,14 @@ macro_rules! programs {
 }
 
 /// Every example; Rosenbrock's function first, because it is the one that is asked for.
-const PROGRAMS: [Program; 23] = programs! {
+const PROGRAMS: [Program; 25] = programs! {
     "rosenbrock" "[[1.5, 2, 0.5]]"
     "branchy" "[10, 1.5, 0.2, 0.3, 0.105]"
     "dotprod" "[[1, 2, 3], [3, 5, 7]]"
     "expression" r#"[{"Mul": [{"Leaf": 3}, {"Add": [{"Leaf": 4}, {"Apply": ["Sin", {"Leaf": 1}]}]}]}]"#
+    "implicit_root" "[3]"
     "logistic" "[[0.1, -0.2], 0.5, [[[1, 2], true], [[-1, 0.5], false]]]"
+    "minimax" "[[1, 1], [1, 1]]"
     "mult" "[3, 4]"
     "neural" "[[[[[0.5, -0.2], [0.1, 0.3]], [0.1, 0.2]]], [1, 2]]"
     "newton" "[2, 1]"
