@@ -107,7 +107,8 @@ impl Function {
     /// The value of a function that returns one real, its gradient and its Hessian. That has a row for each real in
     /// the arguments that derivatives are [with respect to](Function::wrt), in the order in which these stand there; a
     /// row has the shape of the gradient, whose derivative it is. Each row takes as long as a [`Function::hvp`]. The
-    /// matrix is symmetric up to rounding.
+    /// matrix is symmetric up to rounding, if the gradient is one. It counts towards the limit on live memory, with 8
+    /// bytes for each entry.
     ///
     /// ```
     /// use dualvm::{Engine, Error, Module, Value};

@@ -29,6 +29,11 @@ fn products_and_matrices_are_printed() {
         printed(&["jvp", "polar", "2", "0", "--tangent", "1", "--tangent", "-1e1"]),
         "value   = (2.0, 0.0)\ntangent = (1.0, -20.0)\n"
     );
+    // In the order of --wrt.
+    assert_eq!(
+        printed(&["jvp", "polar", "2", "0", "--wrt", "phi,r", "--tangent", "1", "--tangent", "10"]),
+        "value   = (2.0, 0.0)\ntangent = (10.0, 2.0)\n"
+    );
     assert_eq!(
         printed(&["jvp", "grid", "[1, 2]", "3", "--tangent", "[1.0, 1.0]", "--tangent=null"]),
         "value   = [{ n = 3, v = 1.0 }, { n = 3, v = 4.0 }]\ntangent = [{ n = null, v = 2.0 }, { n = null, v = 4.0 }]\n"

@@ -538,3 +538,56 @@ fn traps_name_the_program_s_functions_and_nothing_else() {
         errors.iter().for_each(|error| assert_eq!(error.to_string(), expected));
     }
 }
+
+#[test]
+fn second_derivatives_are_those_of_the_gradient_whatever_a_rule_says() {
+    // A rule that isn't linear, and one that is nobody's derivative: the order of the two modes matters.
+    let source = "def clip (x : Real) : Real = custom_vjp (\\x -> x) (\\_ c -> max (-1) (min 1 c)) x
+         def f (x : Real) (y : Real) : Real =
+           clip (x * y) ^ 2 + custom_vjp (\\(x, y) -> x * y) (\\(x, y) c -> (c * y, 3 * c * x)) (x, y)
+         def inside (x : Real) (y : Real) = (grad (\\(x, y) -> f x y) (x, y), hvp (\\(x, y) -> f x y) (x, y) (1.0, 0.5))";
+    for jit in [Jit::Off, Jit::Always] {
+        let module = module(jit, 1, source);
+        let args = [3.0.into(), 5.0.into()];
+        let expected = reals(&module.function("inside").unwrap().call(&args).unwrap());
+        let (_, gradient, product) = module.function("f").unwrap().hvp(&args, &[1.0.into(), 0.5.into()]).unwrap();
+        assert_eq!([flatten(&gradient), flatten(&product)].concat(), expected);
+        let (_, gradient) = module.function("f").unwrap().value_and_grad(&args).unwrap();
+        assert_eq!(flatten(&gradient), expected[..2]);
+    }
+}
+
+#[test]
+fn large_matrices_are_refused_before_they_are_made() {
+    let source = "def each (xs : Array Real) : Array Real = map_array sin xs
+                  def all (xs : Array Real) : Real = sum_array (map_array sin xs)";
+    let module = module(Jit::Off, 1, source);
+    let args = [Value::Reals(vec![0.5; 4000])];
+    let limits = Limits { live_bytes: 64 << 20, ..Limits::default() };
+    let options = CallOptions::with_limits(limits);
+    let each = module.function("each").unwrap();
+    for mode in [JacobianMode::Forward, JacobianMode::Reverse] {
+        assert!(each.jacobian_by(mode, &args, &options).is_err_and(|error| error.is_limit()));
+    }
+    assert!(module.function("all").unwrap().hessian_with(&args, &options).is_err_and(|error| error.is_limit()));
+    assert!(module.function("all").unwrap().jacobian_by(JacobianMode::Reverse, &args, &options).is_ok());
+}
+
+#[test]
+fn of_two_traps_in_a_parallel_sweep_one_is_shown_with_its_own_backtrace() {
+    let source = "def pulled (k : Int) (x : Real) : Real =
+           custom_vjp (\\x -> x) (\\x c -> grad (\\y ->
+             if k == 3 then error \"three\"
+             else if k == 7 then error \"seven\"
+             else c * y) x) x
+         def many (x : Real) : Real = sum_array (pbuild 300 (\\i -> pulled (i % 13) (x * to_real i)))";
+    let stopped = |threads| {
+        let error = module(Jit::Auto, threads, source).function("many").unwrap().value_and_grad(&[1.0.into()]);
+        error.unwrap_err().to_string()
+    };
+    let alone = stopped(1);
+    assert!(alone.contains("seven") && alone.contains("4:"), "{alone}");
+    for _ in 0..20 {
+        assert_eq!(stopped(3), alone);
+    }
+}

@@ -24,7 +24,7 @@ macro_rules! help {
 pub(crate) const JVP: &str = help!(
     "\
 A tangent has the shape of its argument: a real for each real. In JSON, null may stand for what is discrete. There is a
---tangent for each parameter that derivatives are with respect to, in order.
+--tangent for each parameter that derivatives are with respect to, in the order of the parameters, or in that of --wrt.
 
   dualvm jvp polar.dual 2 0 --tangent 1 --tangent 10
   dualvm jvp polar.dual 2 0 --wrt phi --tangent 1"
@@ -122,7 +122,7 @@ impl From<Mode> for JacobianMode {
 
 pub(crate) fn jvp(Jvp { call, wrt, tangents }: &Jvp) -> Outcome {
     let ready = Ready::of(call, wrt)?;
-    let tangents = input::tangents(&call.target.file, &ready.function, tangents)?;
+    let tangents = input::tangents(&call.target.file, &ready.function, &wrt.parameters, tangents)?;
     let (found, busy) = ready.run(|function, args, options| function.jvp_with(args, &tangents, options))?;
     ready.report(&found.value, &[("tangent", Derivative::OfValue(&found.tangent))], &found.stats, busy)
 }
@@ -136,7 +136,7 @@ pub(crate) fn vjp(Vjp { call, wrt, cotangent }: &Vjp) -> Outcome {
 
 pub(crate) fn hvp(Hvp { call, wrt, tangents }: &Hvp) -> Outcome {
     let ready = Ready::of(call, wrt)?;
-    let tangents = input::tangents(&call.target.file, &ready.function, tangents)?;
+    let tangents = input::tangents(&call.target.file, &ready.function, &wrt.parameters, tangents)?;
     let (found, busy) = ready.run(|function, args, options| function.hvp_with(args, &tangents, options))?;
     let derivatives =
         [("gradient", Derivative::ByArguments(&found.gradient)), ("product", Derivative::ByArguments(&found.product))];

@@ -132,20 +132,26 @@ fn arguments(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<
 }
 
 /// Reads tangents: a word for each parameter that derivatives are with respect to.
-pub(crate) fn tangents(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<Value>> {
-    let params = function.interface().params.iter().enumerate();
-    let expected: Vec<&str> = params.filter(|&(n, _)| function.is_wrt(n)).map(|(_, (name, _))| name.as_str()).collect();
+pub(crate) fn tangents(file: &Path, function: &Function, wrt: &[String], words: &[String]) -> Outcome<Vec<Value>> {
+    let params = &function.interface().params;
+    // Each name once, in the order in which they were asked for.
+    let mut expected: Vec<&String> = Vec::new();
+    let all = params.iter().map(|(name, _)| name);
+    for name in if wrt.is_empty() { all.collect::<Vec<_>>() } else { wrt.iter().collect() } {
+        if !expected.contains(&name) {
+            expected.push(name);
+        }
+    }
     if expected.len() != words.len() {
-        let expected = expected.iter().map(|&name| name.to_owned()).collect();
+        let expected = expected.into_iter().cloned().collect();
         let error = Error::from(ErrorKind::Tangent(TangentError::Count { expected, found: words.len() }));
         return Err(Failure::call(&shown(file), function, &error));
     }
-    let mut words = words.iter().peekable();
-    let tangent = |(n, (name, ty)): (usize, &(String, HostType))| match words.next_if(|_| function.is_wrt(n)) {
-        Some(word) => derivative(function, ("tangent of", name), ty, word),
+    let tangent = |(name, ty): &(String, HostType)| match expected.iter().position(|&known| known == name) {
+        Some(n) => derivative(function, ("tangent of", name), ty, &words[n]),
         None => Ok(Value::Null),
     };
-    function.interface().params.iter().enumerate().map(tangent).collect()
+    params.iter().map(tangent).collect()
 }
 
 /// Reads the cotangent of a result.

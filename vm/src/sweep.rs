@@ -37,7 +37,6 @@ use crate::tape::{ForkNode, RerunNode, TaskNode, number};
 use crate::trap::TrapKind;
 use crate::word::{Owner, Slot};
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -274,21 +273,12 @@ impl Sweep {
                 time_to_number(info.account, tasks)?;
                 number(root, 0);
             }
-            let (buffers, trace) = (Buffers::default(), OnceLock::new());
+            self.trace.clear();
+            let buffers = Buffers::default();
             let inboxes = if imported { Inboxes::new(0, tasks) } else { Inboxes::none(tasks) };
-            let run = SweepRun {
-                program: info.program,
-                account: info.account,
-                info,
-                inboxes,
-                buffers: &buffers,
-                trace: &trace,
-                sweeps,
-            };
+            let run =
+                SweepRun { program: info.program, account: info.account, info, inboxes, buffers: &buffers, sweeps };
             let swept = self.tree(&run, &*root, seeds);
-            if swept.is_err() {
-                self.trace = trace.get().cloned().unwrap_or_default();
-            }
             let owed = swept?;
             debug_assert!(owed.is_empty(), "nobody is above the run");
             Ok(buffers.peak())

@@ -302,9 +302,14 @@ impl Tape {
     /// Makes this the tape of a derivative operator, which has just begun and runs its function at a depth.
     pub(crate) fn open_level(&mut self, shared: bool, depth: u32) {
         self.inner = true;
+        self.begin_at(depth);
+        self.slabs.begin_shared(shared);
+    }
+
+    /// Says that the run, which has just begun, has infinitesimals that are older than its tape: so many.
+    pub(crate) fn begin_at(&mut self, depth: u32) {
         // SAFETY: the node is this tape's, and nobody else uses it yet.
         unsafe { self.root.as_mut() }.base = depth;
-        self.slabs.begin_shared(shared);
     }
 
     /// Bytes that a level inside of this one may take. Where other executions draw on the account, that knows what is

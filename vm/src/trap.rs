@@ -104,7 +104,10 @@ impl fmt::Display for TrapKind {
                 write!(f, "a function is too large to be differentiated {order} times in forward mode")
             }
             TrapKind::OtherShape { expected, found } => {
-                write!(f, "a tangent must have the shape of its argument: it is {found}, the argument {expected}")
+                write!(
+                    f,
+                    "a tangent or cotangent must have the shape of what it belongs to: it is {found}, and that is {expected}"
+                )
             }
             TrapKind::Message(text) => write!(f, "{text}"),
             TrapKind::Limit(limit) => match limit {

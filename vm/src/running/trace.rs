@@ -17,7 +17,7 @@ pub(crate) struct Place {
 }
 
 /// The frames of a run that has stopped.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Trace {
     /// The innermost ones, innermost first.
     innermost: Vec<Place>,

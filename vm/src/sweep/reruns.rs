@@ -27,6 +27,7 @@ use super::tasks::SweepRun;
 use super::{OpenTask, Seed, Sweep, time_to_number};
 use crate::code::Operator;
 use crate::running::reruns::Again;
+use crate::running::trace::Trace;
 use crate::tape::{RerunNode, TaskNode, number};
 use crate::trap::TrapKind;
 
@@ -55,13 +56,18 @@ impl Sweep {
                 self.sweep_again(run, frame, root, again)
             });
             if swept.is_err() {
-                // Frames of the rerun, unless one inside of it has put its own there.
-                let trace = std::mem::take(&mut worker.exec.trace);
-                run.trace.get_or_init(|| trace);
+                self.keep_trace(&mut worker.exec.trace);
             }
             worker.end_again();
             run.info.workers.put_back(worker);
             swept
+        }
+    }
+
+    /// Keeps the frames of what has stopped, unless something inside of it has left its own.
+    pub(super) fn keep_trace(&mut self, trace: &mut Trace) {
+        if self.trace.is_empty() {
+            self.trace = std::mem::take(trace);
         }
     }
 

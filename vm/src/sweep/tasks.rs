@@ -17,12 +17,10 @@ use super::debts::{Debts, Inboxes, Pending};
 use super::{Buffers, OpenTask, Sweep, Sweeps};
 use crate::running::meter::Account;
 use crate::running::program::Program;
-use crate::running::trace::Trace;
 use crate::running::workers::RunInfo;
 use crate::tape::{ForkNode, TaskNode};
 use crate::trap::TrapKind;
 use std::cell::Cell;
-use std::sync::OnceLock;
 
 /// A half of a fork is handed to another thread if its sweep takes at least so many instructions.
 const GRAIN: u64 = 4000;
@@ -35,8 +33,6 @@ pub(super) struct SweepRun<'a> {
     pub(super) info: &'a RunInfo<'a>,
     pub(super) inboxes: Inboxes<'a>,
     pub(super) buffers: &'a Buffers,
-    /// The frames of a rerun that has stopped.
-    pub(super) trace: &'a OnceLock<Trace>,
     /// Where other threads get their memory from; `None` if there are none.
     pub(super) sweeps: Option<&'a Sweeps>,
 }
@@ -230,7 +226,7 @@ impl Sweep {
         // While this sweep waits for the second half, the thread may sweep others, with the same memory: it can't go
         // on before they have ended. All of them reach the memory through this pointer, one after the other.
         let before = WAITING.replace(here.get());
-        let (one, other) = rayon::join_context(
+        let (one, (other, mut trace)) = rayon::join_context(
             // SAFETY: promised by the caller. This half uses the memory first; the other one does afterwards or not at
             // all.
             |_| unsafe { (*here.get()).halves(run, tasks, first.0, first.1, first.2) },
@@ -240,18 +236,28 @@ impl Sweep {
                 // else until this returns. The pointer is the one that it goes by meanwhile.
                 if !waiting.is_null() && unsafe { (*waiting).is_here() } {
                     // SAFETY: promised by the caller; nobody else uses it, as was just said.
-                    return unsafe { (*waiting).halves(run, tasks, second.0, second.1, second.2) };
+                    return unsafe {
+                        let known = std::mem::take(&mut (*waiting).trace);
+                        let outcome = (*waiting).halves(run, tasks, second.0, second.1, second.2);
+                        (outcome, std::mem::replace(&mut (*waiting).trace, known))
+                    };
                 }
                 let mut other = sweeps.take();
                 // SAFETY: promised by the caller.
                 let outcome =
                     other.on_native_stack(|sweep| unsafe { sweep.halves(run, tasks, second.0, second.1, second.2) });
+                let trace = std::mem::take(&mut other.trace);
                 sweeps.put_back(other);
-                outcome
+                (outcome, trace)
             },
         );
         WAITING.set(before);
-        Ok((one?, other?))
+        // If both have stopped, the first one counts, with its frames.
+        let one = one?;
+        if other.is_err() {
+            self.keep_trace(&mut trace);
+        }
+        Ok((one, other?))
     }
 
     /// A frame for a task, all of whose adjoints are zero.

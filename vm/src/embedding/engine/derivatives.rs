@@ -14,9 +14,11 @@ use crate::embedding::value::Value;
 use crate::running::interp::Entry;
 use crate::running::worker::Execution;
 use crate::sweep::Seed;
+use crate::trap::Limit;
 use crate::word::Owner;
 
-/// How a Jacobian is computed. The derivatives are the same up to rounding.
+/// How a Jacobian is computed. The derivatives are the same up to rounding, unless the program gives derivatives of its
+/// own that aren't linear, or that are nobody's: then each way asks for what it asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum JacobianMode {
@@ -175,7 +177,8 @@ impl Function {
 
     /// The function's value, its gradient and its Hessian: a row for each real in the arguments that derivatives are
     /// [with respect to](Function::wrt), in the order in which they stand there. Each row takes as long as a
-    /// [`Function::hvp`]. The matrix is symmetric up to rounding.
+    /// [`Function::hvp`]. The matrix is symmetric up to rounding, if the gradient is one. It counts towards the limit on
+    /// live memory, with 8 bytes for each entry.
     ///
     /// ```
     /// # use dualvm_vm::{engine::{Engine, Module}, text};
@@ -209,6 +212,7 @@ impl Function {
         let mut run = Invocation::begin(self, options, &mut lease).timed();
         let (reals, value) = run.hvp(args, Direction::Axis(0))?;
         let gradient = run.gradient_behind(args, reals)?;
+        run.room_for_matrix(reals, args)?;
         let mut rows = Vec::with_capacity(reals);
         for axis in 0..reals {
             if axis > 0 {
@@ -276,6 +280,7 @@ impl Function {
             run.go_on();
             return run.jacobian_by_columns(args);
         }
+        run.room_for_matrix(slots.len(), args)?;
         let mut rows = Vec::with_capacity(slots.len());
         for slot in slots {
             run.sweep_of(slot)?;
@@ -327,6 +332,10 @@ impl Invocation<'_> {
         self.open(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let Execution { heap, tape, .. } = &mut worker.exec;
+        if mode.is_recording() {
+            // The tape opens inside of the derivative by the tangents: what is recorded is a gradient that moves.
+            tape.begin_at(1);
+        }
         let flat;
         let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
         let written = convert::write_arguments(module, params, wrt, args, &mut store).map_err(Unwritten::Argument);
@@ -383,6 +392,16 @@ impl Invocation<'_> {
         }
     }
 
+    /// Whether a matrix with so many rows, of a real for each that derivatives are with respect to, is within the limit
+    /// on live memory. One row always is.
+    fn room_for_matrix(&self, rows: usize, args: &[Value]) -> Result<(), RunError> {
+        if rows <= 1 {
+            return Ok(());
+        }
+        let bytes = (rows as u64).saturating_mul(self.inputs(args)? as u64).saturating_mul(8);
+        if bytes > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
+    }
+
     /// How many reals derivatives are with respect to. The arguments have been written.
     fn inputs(&self, args: &[Value]) -> Result<usize, RunError> {
         let Function { wrt, .. } = self.function;
@@ -421,6 +440,7 @@ impl Invocation<'_> {
         let (inputs, (value, tangent)) = self.jvp(args, Direction::Axis(0))?;
         let column = self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?;
         let outputs = column.len();
+        self.room_for_matrix(outputs, args)?;
         let mut columns = vec![column];
         for axis in 1..inputs {
             self.go_on();

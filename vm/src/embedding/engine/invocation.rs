@@ -21,7 +21,7 @@ use std::time::Instant;
 /// A call in progress.
 pub(crate) struct Invocation<'a> {
     pub(super) function: &'a Function,
-    limits: &'a Limits,
+    pub(super) limits: &'a Limits,
     pub(crate) state: &'a mut RunState,
     /// Whether the times in the statistics are asked for: a look at the clock takes as long as a small program.
     pub(super) timed: bool,
