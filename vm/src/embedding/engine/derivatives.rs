@@ -177,8 +177,8 @@ impl Function {
 
     /// The function's value, its gradient and its Hessian: a row for each real in the arguments that derivatives are
     /// [with respect to](Function::wrt), in the order in which they stand there. Each row takes as long as a
-    /// [`Function::hvp`]. The matrix is symmetric up to rounding, if the gradient is one. It counts towards the limit on
-    /// live memory, with 8 bytes for each entry.
+    /// [`Function::hvp`]. The matrix is symmetric up to rounding, if the gradient is one. It counts towards the limit
+    /// on live memory, with 8 bytes for each entry.
     ///
     /// ```
     /// # use dualvm_vm::{engine::{Engine, Module}, text};
