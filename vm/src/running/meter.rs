@@ -190,7 +190,7 @@ mod loom_tests {
             other.join().unwrap();
             assert_eq!(meter.poll(Duration::ZERO), Err(TrapKind::Cancelled));
             assert_eq!(account.abandoned(), None);
-            account.start_over(3);
+            account.start_over(3, 0);
             assert_eq!((meter.poll(Duration::ZERO), account.used(0)), (Ok(()), 3));
         });
     }
