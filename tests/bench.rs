@@ -154,7 +154,9 @@ fn latency_says_what_is_compiled_and_how_long_it_takes() {
     for row in &rows {
         let compiled = row["compiled"].as_array().expect("a list");
         for mode in ["primal", "recording", "adjoint"] {
-            assert!(compiled.iter().any(|piece| piece["mode"] == mode), "{mode} in {row}");
+            // Of one example, the derivative is a function of the program.
+            let is_there = mode != "adjoint" || row["case"] != "implicit_root";
+            assert_eq!(compiled.iter().any(|piece| piece["mode"] == mode), is_there, "{mode} in {row}");
         }
         for piece in compiled {
             assert!(piece["ns"].as_f64().is_some_and(|ns| ns > 0.0), "{piece}");
