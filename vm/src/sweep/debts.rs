@@ -256,9 +256,16 @@ impl<'a> Pending<'a> {
     /// Puts `later` behind these.
     #[inline]
     pub(super) fn merge(self, later: Pending<'a>) -> Pending<'a> {
+        // What a task has handed on leaves empty lists.
+        if self.is_empty() {
+            return later;
+        }
         match (self.0, later.0) {
-            (None, known) | (known, None) => Pending(known),
-            (Some(earlier), Some(later)) => Pending(Some(Box::new(earlier.merge(*later)))),
+            (Some(mut all), Some(later)) if !later.is_empty() => {
+                *all = std::mem::take(&mut *all).merge(*later);
+                Pending(Some(all))
+            }
+            (known, _) => Pending(known),
         }
     }
 
