@@ -52,6 +52,82 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         Ok(self.0.call_with(args, options)?)
     }
 
+    /// The function's value, and how it changes as the arguments move in the direction of the tangents: the product of
+    /// the Jacobian and these. Forward mode: it takes about as long as two to three calls, and no tape.
+    ///
+    /// Tangents are of the arguments' types, with `()` for what is discrete, and of their lengths. An argument that
+    /// derivatives are not [with respect to](crate::Function::wrt) doesn't move: its tangent is 0, and where it is an
+    /// array or a list it may be empty.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def scaled (xs : Array Real) (k : Real) (n : Int) = ([| k * x for x in xs |], n + 1)";
+    /// let scaled = Module::from_source(&Engine::default(), "scaled.dual", text)?.function("scaled")?;
+    /// let scaled = scaled.typed::<(&[f64], f64, i64), (Vec<f64>, i64)>()?;
+    /// let (value, tangent) = scaled.jvp((&[3.0, 4.0], 10.0, 7), (&[1.0, 0.0], 1.0, ()))?;
+    /// assert_eq!(value, (vec![30.0, 40.0], 8));
+    /// assert_eq!(tangent, (vec![13.0, 4.0], ()));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Tangent`](crate::ErrorKind::Tangent) if the tangents are not those of the arguments, before
+    /// anything runs; else as [`TypedFunction::call`].
+    pub fn jvp(&self, args: Args, tangents: Args::Tangent) -> Result<(Ret, Ret::Tangent), Error> {
+        Ok(self.0.jvp(args, tangents)?)
+    }
+
+    /// [`TypedFunction::jvp`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::jvp`].
+    pub fn jvp_with(
+        &self,
+        args: Args,
+        tangents: Args::Tangent,
+        options: &CallOptions,
+    ) -> Result<(Ret, Ret::Tangent, Stats), Error> {
+        Ok(self.0.jvp_with(args, tangents, options)?)
+    }
+
+    /// The function's value, and the product of a cotangent of it and the Jacobian: the gradient of the inner product
+    /// of the two. Reverse mode: one recorded run and one sweep, as for [`TypedFunction::value_and_grad`], which is
+    /// this with the cotangent 1.
+    ///
+    /// The cotangent is of the result's type, with `()` for what is discrete, and of its lengths.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def scaled (xs : Array Real) (k : Real) (n : Int) = ([| k * x for x in xs |], n + 1)";
+    /// let scaled = Module::from_source(&Engine::default(), "scaled.dual", text)?.function("scaled")?;
+    /// let scaled = scaled.typed::<(&[f64], f64, i64), (Vec<f64>, i64)>()?;
+    /// let (_, gradient) = scaled.vjp((&[3.0, 4.0], 10.0, 7), &(vec![1.0, 2.0], ()))?;
+    /// assert_eq!(gradient, (vec![10.0, 20.0], 11.0, ()));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`], and [`ErrorKind::Cotangent`](crate::ErrorKind::Cotangent) if the cotangent is not
+    /// that of the value.
+    pub fn vjp(&self, args: Args, cotangent: &Ret::Tangent) -> Result<(Ret, Args::Gradient), Error> {
+        Ok(self.0.vjp(args, cotangent)?)
+    }
+
+    /// [`TypedFunction::vjp`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::vjp`].
+    pub fn vjp_with(
+        &self,
+        args: Args,
+        cotangent: &Ret::Tangent,
+        options: &CallOptions,
+    ) -> Result<(Ret, Args::Gradient, Stats), Error> {
+        Ok(self.0.vjp_with(args, cotangent, options)?)
+    }
+
     /// The function's value, and the gradient of every real in it: a row each, in the order in which they stand in the
     /// value. One forward run, and one sweep per row.
     ///
@@ -140,5 +216,40 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// anything runs; else as [`TypedFunction::call`].
     pub fn grad_into_slices(&self, args: Args, gradient: Args::Slices<'_>) -> Result<f64, Error> {
         Ok(self.0.grad_into_slices(args, gradient)?)
+    }
+
+    /// The function's value, its gradient, and the product of its Hessian and the tangents: how the gradient changes as
+    /// the arguments move in their direction. Forward over reverse: one recorded run with tangents and one sweep,
+    /// however many arguments there are. Tangents are as for [`TypedFunction::jvp`].
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def f (xs : Array Real) (k : Real) : Real = k * xs[0] ^ 2 * xs[1]";
+    /// let f = Module::from_source(&Engine::default(), "f.dual", text)?.function("f")?;
+    /// let f = f.typed::<(&[f64], f64), f64>()?;
+    /// let (value, gradient, product) = f.hvp((&[3.0, 5.0], 1.0), (&[1.0, 0.0], 0.0))?;
+    /// assert_eq!((value, gradient), (45.0, (vec![30.0, 9.0], 45.0)));
+    /// assert_eq!(product, (vec![10.0, 6.0], 30.0));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`TypedFunction::jvp`].
+    pub fn hvp(&self, args: Args, tangents: Args::Tangent) -> Result<(f64, Args::Gradient, Args::Gradient), Error> {
+        Ok(self.0.hvp(args, tangents)?)
+    }
+
+    /// [`TypedFunction::hvp`] with limits or a cancel handle of this call's own, and a report on what it used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::jvp`].
+    pub fn hvp_with(
+        &self,
+        args: Args,
+        tangents: Args::Tangent,
+        options: &CallOptions,
+    ) -> Result<(f64, Args::Gradient, Args::Gradient, Stats), Error> {
+        Ok(self.0.hvp_with(args, tangents, options)?)
     }
 }

@@ -16,13 +16,15 @@ mod flatten;
 mod gradient;
 mod maker;
 mod read;
+mod source;
 mod store;
 mod write;
 
-pub(crate) use flatten::{FlattenError, Flattener};
+pub(crate) use flatten::{FlattenError, Flattener, counted};
 pub(crate) use gradient::read_gradient;
 pub(crate) use maker::{Cells, Maker, REAL_CELL};
 pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};
+pub(crate) use source::Source;
 pub(crate) use store::Store;
 pub(crate) use write::{WriteError, write_arguments};
 

@@ -20,20 +20,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | a parameter or result | in Rust | in a gradient |
-//! |---|---|---|
-//! | `Real` | `f64` | `f64` |
-//! | `Int` | `i64` | `()` |
-//! | `Bool` | `bool` | `()` |
-//! | `(A, B)`, up to 8 parts | a tuple of their types | a tuple |
-//! | `(A, A, …)`, any number | `[T; N]` of A's type | `[…; N]` |
-//! | `Array Real`, `List Real` | `Vec<f64>`; `&[f64]`, `&Vec<f64>` as a parameter | `Vec<f64>` |
-//! | `Array Int`, `List Int`, the same of `Bool` | `Vec<i64>`, `Vec<bool>`; `&[i64]`, … as a parameter | `()` |
-//! | `Array A`, `List A` | `Vec<T>` of A's type; `&[T]`, `&Vec<T>` as a parameter | `Vec<…>` |
-//! | `Array (Array A)`, rows of one length | [`Matrix<T>`](Matrix) as a parameter | that of `Array A`, row by row |
+//! | a parameter or result | in Rust | its tangent | in a gradient |
+//! |---|---|---|---|
+//! | `Real` | `f64` | `f64` | `f64` |
+//! | `Int` | `i64` | `()` | `()` |
+//! | `Bool` | `bool` | `()` | `()` |
+//! | `(A, B)`, up to 8 parts | a tuple of their types | a tuple | a tuple |
+//! | `(A, A, …)`, any number | `[T; N]` of A's type | `[…; N]` | `[…; N]` |
+//! | `Array Real`, `List Real` | `Vec<f64>` | `Vec<f64>` | `Vec<f64>` |
+//! | the same as a parameter | `&[f64]`, `&Vec<f64>` | `&[f64]` | `Vec<f64>` |
+//! | `Array Int`, `List Int`, the same of `Bool` | `Vec<i64>`, `Vec<bool>`; `&[i64]`, … | `()` | `()` |
+//! | `Array A`, `List A` | `Vec<T>` of A's type | `Vec<…>` | `Vec<…>` |
+//! | the same as a parameter | `&[T]`, `&Vec<T>` | `&[…]` | `Vec<…>` |
+//! | `Array (Array A)`, rows of one length, a parameter | [`Matrix<T>`](Matrix) | `Matrix<…>` | `Vec<…>`, row by row |
 //!
 //! All of these nest: `&[(f64, [f64; 3], i64)]` is an `Array (Real, (Real, Real, Real), Int)`, `&[&[f64]]` and
 //! `&[Vec<f64>]` are an `Array (Array Real)`, and in a gradient stand `Vec<(f64, [f64; 3], ())>` and `Vec<Vec<f64>>`.
+//! Tangents are `&[(f64, [f64; 3], ())]`, `&[&[f64]]` and `&[Vec<f64>]`, and those of results, which cotangents are,
+//! too, own their vectors.
 //! An array of reals or of integers is copied as a whole each way, a row of a matrix, too. An element that is a tuple
 //! becomes an object of its own, as it is in the program, and is written field by field.
 //!
@@ -41,8 +45,11 @@
 //!
 //! [`Value`]: crate::value::Value
 
+mod derivatives;
+mod tangents;
 mod types;
 
+pub use tangents::Several;
 pub use types::{Argument, Arguments, Matrix, Output, ShapeMismatch};
 
 use crate::bytecode::module::HostType;

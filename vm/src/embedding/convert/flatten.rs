@@ -14,13 +14,13 @@ use crate::trap::Limit;
 static NULL: Value = Value::Null;
 
 /// Why there are no reals.
-pub(crate) enum FlattenError {
+pub enum FlattenError {
     Misshapen(Box<Misshapen>),
     Limit(Limit),
 }
 
 /// A part that is not of the shape of what it belongs to.
-pub(crate) struct Misshapen {
+pub struct Misshapen {
     place: String,
     expected: String,
     found: String,
@@ -45,9 +45,15 @@ impl From<Misshapen> for CotangentError {
 }
 
 impl FlattenError {
+    /// Another shape was found than was expected.
+    #[cold]
+    pub(crate) fn misshapen(expected: String, found: String) -> Self {
+        FlattenError::Misshapen(Box::new(Misshapen { place: String::new(), expected, found }))
+    }
+
     /// The error of a part, seen from what it is a part of.
     #[cold]
-    fn inside(mut self, step: &str) -> Self {
+    pub(crate) fn inside(mut self, step: &str) -> Self {
         if let FlattenError::Misshapen(misshapen) = &mut self {
             misshapen.place.insert_str(0, step);
         }
@@ -72,6 +78,28 @@ impl<'a> Flattener<'a> {
     /// All reals so far.
     pub(crate) fn into_reals(self) -> Vec<f64> {
         self.reals
+    }
+
+    /// Takes a real.
+    #[inline]
+    pub(crate) fn push(&mut self, x: f64) {
+        self.reals.push(x);
+    }
+
+    /// Takes reals that follow each other, for which there is time.
+    pub(crate) fn extend(&mut self, xs: &[f64]) {
+        self.reals.extend_from_slice(xs);
+    }
+
+    /// Whether there is time to take these.
+    pub(crate) fn time_for(&self, xs: &[f64]) -> Result<(), Limit> {
+        self.account.time_to_fill(size_of_val(xs))
+    }
+
+    /// Notes a step of work.
+    #[inline]
+    pub(crate) fn tick(&self) -> Result<(), Limit> {
+        self.watch.tick(1).map_err(out_of_time)
     }
 
     /// Takes those of the tangents of arguments, which are of the parameters' types. The tangent of an argument that
@@ -110,7 +138,7 @@ impl<'a> Flattener<'a> {
 
     /// Takes the reals of what belongs to a value of this type.
     fn take(&mut self, ty: &HostType, value: &Value, derivative: &Value) -> Result<(), FlattenError> {
-        self.watch.tick(1).map_err(out_of_time)?;
+        self.tick()?;
         match (ty, value) {
             (HostType::Real, _) => self.real(derivative),
             (HostType::Int | HostType::Bool, _) => match (ty, derivative) {
@@ -135,7 +163,7 @@ impl<'a> Flattener<'a> {
             Value::Int(n) if (*n as f64) as i128 == i128::from(*n) => *n as f64,
             _ => return Err(misshapen(HostType::Real, derivative)),
         };
-        self.reals.push(x);
+        self.push(x);
         Ok(())
     }
 
@@ -191,8 +219,8 @@ impl<'a> Flattener<'a> {
             Value::Null => &[],
             _ if length(derivative) != Some(len) => return Err(wrong_length(element, len, derivative)),
             Value::Reals(xs) if element.is_real() => {
-                self.account.time_to_fill(size_of_val(&**xs))?;
-                self.reals.extend_from_slice(xs);
+                self.time_for(xs)?;
+                self.extend(xs);
                 return Ok(());
             }
             Value::Array(parts) => parts,
@@ -234,22 +262,25 @@ fn length(value: &Value) -> Option<usize> {
 #[cold]
 fn wrong_length(element: &HostType, len: usize, found: &Value) -> FlattenError {
     let elements = if element.is_real() { "real" } else { "element" };
-    let count = |len: usize, what: &str| format!("{len} {what}{}", if len == 1 { "" } else { "s" });
-    let mut error = misshapen(count(len, elements), found);
+    let mut error = misshapen(counted(len, elements), found);
     if let (FlattenError::Misshapen(misshapen), Some(other)) = (&mut error, length(found)) {
         misshapen.found = if other == len { "reals".to_owned() } else { other.to_string() };
     }
     error
 }
 
+/// So many of these.
+#[cold]
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cold]
 fn no_field(ty: &HostType, name: &str) -> FlattenError {
-    let (expected, found) = (ty.to_string(), format!("no field `{name}`"));
-    FlattenError::Misshapen(Box::new(Misshapen { place: String::new(), expected, found }))
+    FlattenError::misshapen(ty.to_string(), format!("no field `{name}`"))
 }
 
 #[cold]
 fn misshapen(expected: impl ToString, found: &Value) -> FlattenError {
-    let (expected, found) = (expected.to_string(), super::write::found(found));
-    FlattenError::Misshapen(Box::new(Misshapen { place: String::new(), expected, found }))
+    FlattenError::misshapen(expected.to_string(), super::write::found(found))
 }

@@ -1,6 +1,7 @@
 //! What values become: registers, and objects that are made of the registers written last.
 
 use super::maker::{Cells, Maker};
+use super::source::Source;
 use crate::bytecode::isa::Bank;
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, Ref, Roots};
 use crate::running::registers::Gathered;
@@ -15,28 +16,6 @@ pub(crate) struct Store<'a> {
     source: Source<'a>,
 }
 
-/// Which reals are written.
-struct Source<'a> {
-    /// What is written in the place of active reals, and 0 in the place of others, if not the reals themselves.
-    tangents: Option<&'a [f64]>,
-    active: bool,
-}
-
-impl Source<'_> {
-    /// What is written for the next real.
-    #[inline]
-    fn real(&mut self, x: f64) -> f64 {
-        let Some(tangents) = &mut self.tangents else { return x };
-        match tangents.split_first() {
-            Some((&tangent, left)) if self.active => {
-                *tangents = left;
-                tangent
-            }
-            _ => 0.0,
-        }
-    }
-}
-
 impl<'a> Store<'a> {
     /// Begins with no registers.
     pub(crate) fn new(maker: Maker<'a>, to: &'a mut Gathered) -> Self {
@@ -44,12 +23,12 @@ impl<'a> Store<'a> {
         to.words.clear();
         to.ints.clear();
         to.refs.clear();
-        Store { maker, to, source: Source { tangents: None, active: true } }
+        Store { maker, to, source: Source::ARGUMENTS }
     }
 
     /// From now on values are taken for their shape, and these are written in the place of active reals.
     pub(crate) fn set_tangents(&mut self, tangents: &'a [f64]) {
-        self.source.tangents = Some(tangents);
+        self.source.set_tangents(tangents);
     }
 
     /// Notes a step of work that doesn't take memory of the heap's.
@@ -61,7 +40,7 @@ impl<'a> Store<'a> {
     /// See [`Maker::set_active`].
     pub(super) fn set_active(&mut self, active: bool) {
         self.maker.set_active(active);
-        self.source.active = active;
+        self.source.set_active(active);
     }
 
     pub(super) fn real(&mut self, x: f64) -> Result<(), Limit> {
@@ -77,7 +56,7 @@ impl<'a> Store<'a> {
 
     /// Appends an array of these reals.
     pub(super) fn real_array(&mut self, xs: &[f64]) -> Result<(), Limit> {
-        if self.source.tangents.is_none() {
+        if self.source.is_arguments() {
             let array = self.maker.real_array(xs)?;
             self.to.refs.push(array);
             return Ok(());

@@ -8,8 +8,8 @@
 use super::{CallOptions, Function, Hessian, Hvp, Invocation, Jacobian, Jvp, RunError, RunState, TangentError, Vjp};
 use crate::bytecode::module::HostType;
 use crate::code::{Mode, OperatorSite};
-use crate::embedding::convert::{self, FlattenError, Flattener, Maker, Store, WriteError};
-use crate::embedding::flat::CotangentError;
+use crate::embedding::convert::{self, FlattenError, Flattener, Maker, ResultSlot, Store, WriteError};
+use crate::embedding::flat::{ArgumentWriter, CotangentError};
 use crate::embedding::value::Value;
 use crate::running::interp::Entry;
 use crate::running::worker::Execution;
@@ -124,10 +124,7 @@ impl Function {
         let slots = reader.into_slots();
         let value = value.map_err(|error| run.unreadable(error))?;
         let adjoints = run.flat(|flattener| flattener.cotangent(result, &value, cotangent))?;
-        run.time_to_fill(adjoints.len() * size_of::<Seed>())?;
-        let seed = |((owner, slot), adjoint)| Seed { owner, slot, adjoint };
-        let seeds: Vec<Seed> = slots.into_iter().zip(adjoints).map(seed).collect();
-        run.sweep(&seeds)?;
+        run.sweep_from(slots, adjoints)?;
         let gradient = run.gradient(args)?;
         Ok(Vjp { value, gradient, stats: run.state.stats() })
     }
@@ -328,14 +325,9 @@ impl Invocation<'_> {
     ) -> Result<usize, RunError> {
         let function = self.function;
         let (module, wrt, params) = (&function.module.program.def, &function.wrt, &function.interface().params);
-        let site = OperatorSite::jvp_of(function.func, function.definition());
-        self.open(mode);
+        let site = self.open_with_tangents(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let Execution { heap, tape, .. } = &mut worker.exec;
-        if mode.is_recording() {
-            // The tape opens inside of the derivative by the tangents: what is recorded is a gradient that moves.
-            tape.begin_at(1);
-        }
         let flat;
         let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
         let written = convert::write_arguments(module, params, wrt, args, &mut store).map_err(Unwritten::Argument);
@@ -374,22 +366,75 @@ impl Invocation<'_> {
         Ok(reals)
     }
 
+    /// Begins a run of the operator `jvp` in place of the function, and gives that.
+    fn open_with_tangents(&mut self, mode: Mode) -> OperatorSite {
+        self.open(mode);
+        if mode.is_recording() {
+            // The tape opens inside of the derivative by the tangents: what is recorded is a gradient that moves.
+            self.state.worker.exec.tape.begin_at(1);
+        }
+        OperatorSite::jvp_of(self.function.func, self.function.definition())
+    }
+
+    /// [`Invocation::run`] with tangents, which are as many as the reals that `write` writes and derivatives are with
+    /// respect to. Slots and results are as for arguments that are values.
+    ///
+    /// # Safety
+    /// `write` writes all arguments, all are of the parameters' types, and all are the same each time.
+    pub(crate) unsafe fn run_with_tangents(
+        &mut self,
+        mode: Mode,
+        tangents: &[f64],
+        write: impl Fn(&mut ArgumentWriter<'_>) -> Result<(), Limit>,
+    ) -> Result<(), RunError> {
+        let site = self.open_with_tangents(mode);
+        let mut writer = self.argument_writer(mode)?;
+        let written = write(&mut writer).and_then(|()| {
+            writer.set_tangents(tangents);
+            write(&mut writer)
+        });
+        self.state.worker.exec.heap.resume();
+        written.map_err(|limit| self.stopped(limit))?;
+        // SAFETY: arguments and tangents were written, in the order in which the operator takes them.
+        unsafe { self.execute(Entry::Operator(&site), mode, false) }
+    }
+
     #[cold]
-    fn without_tangents(&self, error: FlattenError) -> RunError {
+    pub(crate) fn without_tangents(&self, error: FlattenError) -> RunError {
         match error {
             FlattenError::Misshapen(misshapen) => TangentError::from(*misshapen).into(),
             FlattenError::Limit(limit) => self.stopped(limit),
         }
     }
 
+    /// What takes the reals of tangents and cotangents.
+    pub(crate) fn flattener(&self) -> Flattener<'_> {
+        Flattener::new(self.function.data(), &self.state.account)
+    }
+
     /// Reals that the flattener takes, of what the run has given.
     fn flat(&self, take: impl FnOnce(&mut Flattener<'_>) -> Result<(), FlattenError>) -> Result<Vec<f64>, RunError> {
-        let mut flattener = Flattener::new(self.function.data(), &self.state.account);
+        let mut flattener = self.flattener();
         match take(&mut flattener) {
             Ok(()) => Ok(flattener.into_reals()),
-            Err(FlattenError::Misshapen(misshapen)) => Err(CotangentError::from(*misshapen).into()),
-            Err(FlattenError::Limit(limit)) => Err(self.stopped(limit)),
+            Err(error) => Err(self.without_cotangent(error)),
         }
+    }
+
+    #[cold]
+    pub(crate) fn without_cotangent(&self, error: FlattenError) -> RunError {
+        match error {
+            FlattenError::Misshapen(misshapen) => CotangentError::from(*misshapen).into(),
+            FlattenError::Limit(limit) => self.stopped(limit),
+        }
+    }
+
+    /// Sweeps the tape from adjoints of the reals of the result, which have these slots.
+    pub(crate) fn sweep_from(&mut self, slots: Vec<ResultSlot>, adjoints: Vec<f64>) -> Result<(), RunError> {
+        self.time_to_fill(adjoints.len() * size_of::<Seed>())?;
+        let seed = |((owner, slot), adjoint)| Seed { owner, slot, adjoint };
+        let seeds: Vec<Seed> = slots.into_iter().zip(adjoints).map(seed).collect();
+        self.sweep(&seeds)
     }
 
     /// Whether a matrix with so many rows, of a real for each that derivatives are with respect to, is within the limit
@@ -423,11 +468,16 @@ impl Invocation<'_> {
     /// value.
     fn hvp(&mut self, args: &[Value], direction: Direction<'_>) -> Result<(usize, f64), RunError> {
         let reals = self.forward_with_tangents(args, direction, Mode::RECORDING)?;
+        Ok((reals, self.sweep_of_tangent()?))
+    }
+
+    /// Sweeps the tape from the tangent of the result, which is one real. Returns the result.
+    pub(crate) fn sweep_of_tangent(&mut self) -> Result<f64, RunError> {
         let bottom = self.state.worker.bottom();
         // SAFETY: the run has ended, and its result is the first real register; the second one is its tangent.
         let (value, word) = unsafe { (*bottom.reals, *bottom.words.add(1)) };
         self.sweep_of((Owner::NOBODY, word.slot()))?;
-        Ok((reals, value))
+        Ok(value)
     }
 
     /// The adjoints of slots behind the first so many, in the shape of the arguments.

@@ -126,26 +126,27 @@ impl<'a> Invocation<'a> {
         write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
         self.open(mode);
-        let RunState { worker, account, .. } = &mut *self.state;
-        if !worker.stacks.are_there() {
-            worker.exec.trace.push(Place { func: self.function.func, mode, position: Position(0) });
-            return Err(RunError::Trap(Box::new(self.trap(Limit::AddressSpace.into()))));
-        }
-        let bottom = worker.bottom();
-        let Execution { heap, tape, .. } = &mut worker.exec;
-        // SAFETY: there are stacks, and all arguments have a place there.
-        let mut writer = unsafe {
-            ArgumentWriter::new(
-                Maker::new(heap, mode.is_recording().then_some(tape), account),
-                bottom,
-                mode.is_recording(),
-            )
-        };
-        let written = write(&mut writer);
+        let written = write(&mut self.argument_writer(mode)?);
         self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: promised by the caller.
         unsafe { self.execute(Entry::Function(self.function.func), mode, false) }
+    }
+
+    /// What writes the arguments of a run, which has been opened, to the first registers.
+    #[inline]
+    pub(super) fn argument_writer(&mut self, mode: Mode) -> Result<ArgumentWriter<'_>, RunError> {
+        if !self.state.worker.stacks.are_there() {
+            let place = Place { func: self.function.func, mode, position: Position(0) };
+            self.state.worker.exec.trace.push(place);
+            return Err(RunError::Trap(Box::new(self.trap(Limit::AddressSpace.into()))));
+        }
+        let RunState { worker, account, .. } = &mut *self.state;
+        let bottom = worker.bottom();
+        let Execution { heap, tape, .. } = &mut worker.exec;
+        let maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
+        // SAFETY: there are stacks, and all arguments have a place there.
+        Ok(unsafe { ArgumentWriter::new(maker, bottom, mode.is_recording()) })
     }
 
     /// The threads that run tasks, if the function has any and there are several.
@@ -274,12 +275,14 @@ impl<'a> Invocation<'a> {
         unsafe { Cursor::of_results(self.state.worker.bottom(), results, recorded) }
     }
 
-    /// The registers of the tangents of the results, which stand behind these if the run had tangents.
-    pub(super) fn tangents(&self) -> Cursor<'_> {
-        let Fields { reals, ints, refs } = convert::registers(&self.function.interface().result);
-        let bottom = self.state.worker.bottom().after(&Counts { reals, ints, refs });
-        // SAFETY: as in `results`; nobody reads integers.
-        unsafe { Cursor::of_results(bottom, Fields { reals, ints: 0, refs }, self.state.progress.recorded) }
+    /// The registers of the tangents of the results, which stand behind these if the run had tangents. Integers have
+    /// none; where one is read it is the result's own.
+    pub(crate) fn tangents(&self) -> Cursor<'_> {
+        let results = convert::registers(&self.function.interface().result);
+        let Fields { reals, refs, .. } = results;
+        let bottom = self.state.worker.bottom().after(&Counts { reals, ints: 0, refs });
+        // SAFETY: as in `results`.
+        unsafe { Cursor::of_results(bottom, results, self.state.progress.recorded) }
     }
 
     /// Reads the results of the run, and the slots of their reals if it was recorded.

@@ -2,7 +2,7 @@
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::HostType;
-use crate::embedding::convert::{self, Cells, Maker};
+use crate::embedding::convert::{self, Cells, Maker, Source};
 use crate::memory::heap::{ARRAY_HEADER, Fields, Ref};
 use crate::running::registers::Registers;
 use crate::trap::Limit;
@@ -17,29 +17,38 @@ pub struct ArgumentWriter<'a> {
     next: Registers,
     /// Whether reals have words.
     recording: bool,
+    source: Source<'a>,
 }
 
 impl<'a> ArgumentWriter<'a> {
     /// # Safety
     /// There are stacks, `bottom` is where they begin, and nothing is in use there. No more is written than a function
-    /// has parameters.
+    /// has parameters, and as much again for tangents.
     #[inline]
     pub(crate) unsafe fn new(maker: Maker<'a>, bottom: Registers, recording: bool) -> Self {
-        ArgumentWriter { maker, next: bottom, recording }
+        ArgumentWriter { maker, next: bottom, recording, source: Source::ARGUMENTS }
+    }
+
+    /// From now on arguments are taken for their shape, and these are written in the place of active reals. Integers
+    /// have no tangents: what is written to their registers then, behind those of the arguments, nobody reads.
+    pub(crate) fn set_tangents(&mut self, tangents: &'a [f64]) {
+        self.source.set_tangents(tangents);
     }
 
     /// See [`Maker::set_active`].
     #[inline]
     pub(crate) fn set_active(&mut self, active: bool) {
         self.maker.set_active(active);
+        self.source.set_active(active);
     }
 
     #[inline]
     pub(crate) fn real(&mut self, x: f64) -> Result<(), Limit> {
+        let x = self.source.real(x);
         self.reals([Ok(x)].into_iter())
     }
 
-    /// Reals that follow each other: nothing but copies, as long as nothing goes wrong.
+    /// Reals of arguments that follow each other: nothing but copies, as long as nothing goes wrong.
     #[inline]
     pub(crate) fn reals<E: From<Limit>>(&mut self, xs: impl ExactSizeIterator<Item = Result<f64, E>>) -> Result<(), E> {
         let (mut next, mut slot) = (self.next, Slot::NONE);
@@ -74,7 +83,14 @@ impl<'a> ArgumentWriter<'a> {
     }
 
     pub(crate) fn real_array(&mut self, xs: &[f64]) -> Result<(), Limit> {
-        let array = self.maker.real_array(xs)?;
+        let array = if self.source.is_arguments() {
+            self.maker.real_array(xs)?
+        } else {
+            let (array, elements) = self.maker.reals(xs.len())?;
+            // SAFETY: the array has as many elements.
+            xs.iter().enumerate().for_each(|(n, &x)| unsafe { *elements.add(n) = self.source.real(x) });
+            array
+        };
         self.object(array);
         Ok(())
     }
@@ -86,7 +102,8 @@ impl<'a> ArgumentWriter<'a> {
     }
 
     pub(crate) fn real_list(&mut self, xs: &[f64]) -> Result<(), Limit> {
-        let list = self.maker.real_list::<Limit>(xs.len(), |n| Ok(xs[n]))?;
+        let source = &mut self.source;
+        let list = self.maker.real_list::<Limit>(xs.len(), |n| Ok(source.real(xs[n])))?;
         self.object(list);
         Ok(())
     }

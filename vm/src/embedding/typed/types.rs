@@ -11,8 +11,9 @@ mod sequences;
 pub use matrix::{Matrix, ShapeMismatch};
 
 use super::TypeMismatch;
+use super::tangents::{Several, Tangents};
 use crate::bytecode::module::HostType;
-use crate::embedding::convert::{Cursor, ReadError, Reader};
+use crate::embedding::convert::{Cursor, FlattenError, ReadError, Reader};
 use crate::embedding::engine::Wrt;
 use crate::embedding::flat::ArgumentWriter;
 use crate::memory::heap::Ref;
@@ -26,6 +27,18 @@ pub trait Argument: Sized {
     type Gradient;
     /// What stands in a gradient for an array or a list of these: a vector, or nothing if they are discrete.
     type Gradients;
+    /// What the tangent of an argument of this type is: the same with `()` in the place of what is discrete.
+    type Tangent;
+    /// What the tangent of a slice of these is: a slice of tangents, or nothing if they are discrete.
+    type TangentSlice<'t>: Several<Self::Tangent>
+    where
+        Self: 't;
+    /// The same of a vector.
+    type TangentVec: Several<Self::Tangent>;
+    /// The same of a matrix.
+    type TangentMatrix<'t>: Several<Self::Tangent>
+    where
+        Self: 't;
     #[doc(hidden)]
     fn name() -> String;
     #[doc(hidden)]
@@ -67,12 +80,23 @@ pub trait Argument: Sized {
         let items = if size_of::<Self>() == 0 { &[] } else { items };
         items.iter().fold(Extent::VECTOR, |sum, item| sum.and(item.extent()))
     }
+
+    /// Takes the reals of a tangent of the argument, if it is of the argument's shape.
+    #[doc(hidden)]
+    fn tangent(&self, tangent: &Self::Tangent, to: &mut Tangents<'_>) -> Result<(), FlattenError>;
+    /// The same for an array or a list of these, of which there are as many as tangents.
+    #[doc(hidden)]
+    fn tangents(items: &[Self], tangents: &[Self::Tangent], to: &mut Tangents<'_>) -> Result<(), FlattenError> {
+        to.elements(items, tangents)
+    }
 }
 
 /// A tuple with a type for each parameter, up to 8.
 pub trait Arguments {
     /// A tuple with what stands for each argument in a gradient.
     type Gradient;
+    /// A tuple with the tangent of each argument.
+    type Tangent;
     /// A slice for each argument's gradient: `[&mut [f64]; N]`.
     type Slices<'g>: AsMut<[&'g mut [f64]]>;
     #[doc(hidden)]
@@ -89,15 +113,20 @@ pub trait Arguments {
     /// That of the gradient with respect to these parameters.
     #[doc(hidden)]
     fn extent_of_gradient(&self, wrt: &Wrt) -> Extent;
+    /// Takes the reals of tangents of the arguments.
+    #[doc(hidden)]
+    fn tangents(
+        &self,
+        params: &[(String, HostType)],
+        wrt: &Wrt,
+        tangents: &Self::Tangent,
+        to: &mut Tangents<'_>,
+    ) -> Result<(), FlattenError>;
 }
 
 /// A type that stands for a result's type, or for a part of it. [The module's page](super) lists them; there are no
 /// others.
-pub trait Output: Sized {
-    #[doc(hidden)]
-    fn name() -> String;
-    #[doc(hidden)]
-    fn check(ty: &HostType) -> Result<(), TypeMismatch>;
+pub trait Output: Argument {
     /// # Safety
     /// `from` leads to a value of a type that `check` has accepted.
     #[doc(hidden)]
@@ -120,6 +149,12 @@ pub trait Output: Sized {
         // SAFETY: promised by the caller.
         unsafe { reader.list_of(list, |from, reader| Self::read(element, from, reader)) }
     }
+    /// The tangent that was read as a value of this type.
+    #[doc(hidden)]
+    fn into_tangent(self) -> Self::Tangent;
+    /// The same for an array or a list of these.
+    #[doc(hidden)]
+    fn into_tangents(items: Vec<Self>) -> Self::TangentVec;
 }
 
 /// The adjoints of the arguments' reals, in the order in which they were written.
@@ -196,9 +231,27 @@ fn check_that(fits: bool, ty: &HostType, name: fn() -> String) -> Result<(), Typ
     if fits { Ok(()) } else { Err(mismatch(ty, name())) }
 }
 
+/// The tangents of several arguments: what all types have in common that have a tangent.
+macro_rules! tangents {
+    () => {
+        type TangentSlice<'t>
+            = &'t [Self::Tangent]
+        where
+            Self: 't;
+        type TangentVec = Vec<Self::Tangent>;
+        type TangentMatrix<'t>
+            = crate::embedding::typed::types::Matrix<'t, Self::Tangent>
+        where
+            Self: 't;
+    };
+}
+use tangents;
+
 impl Argument for f64 {
     type Gradient = f64;
     type Gradients = Vec<f64>;
+    type Tangent = f64;
+    tangents!();
     fn name() -> String {
         "f64".into()
     }
@@ -238,15 +291,16 @@ impl Argument for f64 {
     fn extent_of(items: &[f64]) -> Extent {
         Extent::VECTOR.and(Extent::reals(items.len()))
     }
+    #[inline]
+    fn tangent(&self, tangent: &f64, to: &mut Tangents<'_>) -> Result<(), FlattenError> {
+        to.real(*tangent)
+    }
+    fn tangents(_: &[f64], tangents: &[f64], to: &mut Tangents<'_>) -> Result<(), FlattenError> {
+        to.reals(tangents)
+    }
 }
 
 impl Output for f64 {
-    fn name() -> String {
-        "f64".into()
-    }
-    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        <f64 as Argument>::check(ty)
-    }
     #[inline]
     unsafe fn read(_: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<f64, ReadError> {
         reader.real(from)
@@ -259,6 +313,12 @@ impl Output for f64 {
         // SAFETY: promised by the caller.
         unsafe { reader.real_list(list) }
     }
+    fn into_tangent(self) -> f64 {
+        self
+    }
+    fn into_tangents(items: Vec<f64>) -> Vec<f64> {
+        items
+    }
 }
 
 /// What all that is discrete has in common as an argument.
@@ -266,6 +326,10 @@ macro_rules! discrete {
     ($rust:ident, $host:ident, $write:expr) => {
         type Gradient = ();
         type Gradients = ();
+        type Tangent = ();
+        type TangentSlice<'t> = ();
+        type TangentVec = ();
+        type TangentMatrix<'t> = ();
         fn name() -> String {
             stringify!($rust).into()
         }
@@ -291,6 +355,10 @@ macro_rules! discrete {
         fn extent_of(_: &[Self]) -> Extent {
             Extent::NOTHING
         }
+        #[inline]
+        fn tangent(&self, (): &(), _: &mut Tangents<'_>) -> Result<(), FlattenError> {
+            Ok(())
+        }
     };
 }
 
@@ -311,12 +379,6 @@ impl Argument for bool {
 }
 
 impl Output for i64 {
-    fn name() -> String {
-        "i64".into()
-    }
-    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        <i64 as Argument>::check(ty)
-    }
     #[inline]
     unsafe fn read(_: &HostType, from: &mut Cursor<'_>, _: &mut Reader<'_>) -> Result<i64, ReadError> {
         Ok(from.int())
@@ -331,17 +393,15 @@ impl Output for i64 {
         unsafe { reader.int_list_into(list, &mut ints) }?;
         Ok(ints)
     }
+    fn into_tangent(self) {}
+    fn into_tangents(_: Vec<i64>) {}
 }
 
 impl Output for bool {
-    fn name() -> String {
-        "bool".into()
-    }
-    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        <bool as Argument>::check(ty)
-    }
     #[inline]
     unsafe fn read(_: &HostType, from: &mut Cursor<'_>, _: &mut Reader<'_>) -> Result<bool, ReadError> {
         Ok(from.int() != 0)
     }
+    fn into_tangent(self) {}
+    fn into_tangents(_: Vec<bool>) {}
 }

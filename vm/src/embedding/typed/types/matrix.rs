@@ -1,9 +1,11 @@
 //! Matrices: slices with a shape, which stand for arrays of rows.
 
-use super::{Adjoints, Argument, Extent, check_that, vectors};
+use super::{Adjoints, Argument, Extent, check_that, tangents, vectors};
 use crate::bytecode::module::HostType;
+use crate::embedding::convert::FlattenError;
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::typed::TypeMismatch;
+use crate::embedding::typed::tangents::{Several, Tangents};
 use crate::trap::Limit;
 use std::fmt;
 
@@ -79,8 +81,10 @@ fn row_and_element(ty: &HostType) -> Option<(&HostType, &HostType)> {
     }
 }
 
-impl<T: Argument> Argument for Matrix<'_, T> {
+impl<'a, T: Argument> Argument for Matrix<'a, T> {
     type Gradient = T::Gradients;
+    type Tangent = T::TangentMatrix<'a>;
+    tangents!();
     vectors!();
     fn name() -> String {
         format!("Matrix<{}>", T::name())
@@ -105,6 +109,12 @@ impl<T: Argument> Argument for Matrix<'_, T> {
     #[inline]
     fn extent(&self) -> Extent {
         T::extent_of(self.elements)
+    }
+    fn tangent(&self, tangent: &T::TangentMatrix<'a>, to: &mut Tangents<'_>) -> Result<(), FlattenError> {
+        match tangent.several() {
+            Some((tangents, shape)) => to.matrix(self, tangents, shape),
+            None => Ok(()),
+        }
     }
 }
 

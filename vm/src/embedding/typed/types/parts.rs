@@ -1,12 +1,13 @@
 //! Tuples, as lists of parameters, as parts of arguments, and as results; arrays of Rust, which stand for tuples whose
 //! parts are alike.
 
-use super::{Adjoints, Argument, Arguments, Extent, Output, check_that, mismatch, vectors};
+use super::{Adjoints, Argument, Arguments, Extent, Output, check_that, mismatch, tangents, vectors};
 use crate::bytecode::module::HostType;
-use crate::embedding::convert::{Cursor, ReadError, Reader};
+use crate::embedding::convert::{Cursor, FlattenError, ReadError, Reader};
 use crate::embedding::engine::Wrt;
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::typed::TypeMismatch;
+use crate::embedding::typed::tangents::Tangents;
 use crate::trap::Limit;
 
 /// The types of the parts of a type that is known to be a tuple.
@@ -25,6 +26,8 @@ fn are_parts(ty: &HostType, count: usize, check: fn(&HostType) -> Result<(), Typ
 impl<T: Argument, const N: usize> Argument for [T; N] {
     type Gradient = [T::Gradient; N];
     vectors!();
+    type Tangent = [T::Tangent; N];
+    tangents!();
     fn name() -> String {
         format!("[{}; {N}]", T::name())
     }
@@ -47,15 +50,12 @@ impl<T: Argument, const N: usize> Argument for [T; N] {
     fn extent(&self) -> Extent {
         self.iter().fold(Extent::NOTHING, |sum, part| sum.and(part.extent()))
     }
+    fn tangent(&self, tangent: &[T::Tangent; N], to: &mut Tangents<'_>) -> Result<(), FlattenError> {
+        (0..N).try_for_each(|n| to.part(n, &self[n], &tangent[n]))
+    }
 }
 
 impl<T: Output, const N: usize> Output for [T; N] {
-    fn name() -> String {
-        format!("[{}; {N}]", T::name())
-    }
-    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        check_that(are_parts(ty, N, T::check), ty, <[T; N] as Output>::name)
-    }
     #[inline]
     unsafe fn read(ty: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<[T; N], ReadError> {
         let (types, mut failed) = (parts(ty), None);
@@ -72,6 +72,12 @@ impl<T: Output, const N: usize> Output for [T; N] {
             None => Ok(read.map(|part| part.expect("nothing has failed"))),
         }
     }
+    fn into_tangent(self) -> [T::Tangent; N] {
+        self.map(T::into_tangent)
+    }
+    fn into_tangents(items: Vec<[T; N]>) -> Vec<[T::Tangent; N]> {
+        items.into_iter().map(Output::into_tangent).collect()
+    }
 }
 
 macro_rules! tuples {
@@ -79,6 +85,7 @@ macro_rules! tuples {
         #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no parts")]
         impl<$($part: Argument),*> Arguments for ($($part,)*) {
             type Gradient = ($($part::Gradient,)*);
+            type Tangent = ($($part::Tangent,)*);
             type Slices<'g> = [&'g mut [f64]; $count];
             fn check(params: &[(String, HostType)]) -> Result<(), TypeMismatch> {
                 if params.len() != $count {
@@ -119,12 +126,24 @@ macro_rules! tuples {
             fn extent_of_gradient(&self, wrt: &Wrt) -> Extent {
                 Extent::NOTHING$(.and(if wrt.has($n) { self.$n.extent() } else { Extent::NOTHING }))*
             }
+            fn tangents(
+                &self,
+                params: &[(String, HostType)],
+                wrt: &Wrt,
+                tangents: &Self::Tangent,
+                to: &mut Tangents<'_>,
+            ) -> Result<(), FlattenError> {
+                $(to.argument((&params[$n].0, wrt.has($n)), &self.$n, &tangents.$n)?;)*
+                Ok(())
+            }
         }
 
         #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no parts")]
         impl<$($part: Argument),*> Argument for ($($part,)*) {
             type Gradient = ($($part::Gradient,)*);
             vectors!();
+            type Tangent = ($($part::Tangent,)*);
+            tangents!();
             fn name() -> String {
                 tuple_name(&[$($part::name()),*])
             }
@@ -155,27 +174,25 @@ macro_rules! tuples {
             fn extent(&self) -> Extent {
                 Extent::NOTHING$(.and(self.$n.extent()))*
             }
+            fn tangent(&self, tangent: &Self::Tangent, to: &mut Tangents<'_>) -> Result<(), FlattenError> {
+                $(to.part($n, &self.$n, &tangent.$n)?;)*
+                Ok(())
+            }
         }
 
         #[allow(unused_variables, unused_unsafe, clippy::unused_unit, reason = "the empty tuple has no parts")]
         impl<$($part: Output),*> Output for ($($part,)*) {
-            fn name() -> String {
-                tuple_name(&[$($part::name()),*])
-            }
-            fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-                match ty {
-                    HostType::Tuple(types) if types.len() == $count => {
-                        $($part::check(&types[$n]).map_err(|part| part.at(concat!(".", $n)))?;)*
-                        Ok(())
-                    }
-                    _ => Err(mismatch(ty, <Self as Output>::name())),
-                }
-            }
             #[inline]
             unsafe fn read(ty: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<Self, ReadError> {
                 let types = parts(ty);
                 // SAFETY: `check` has compared the parts too, and the caller promises the rest.
                 unsafe { Ok(($($part::read(&types[$n], from, reader)?,)*)) }
+            }
+            fn into_tangent(self) -> Self::Tangent {
+                ($(self.$n.into_tangent(),)*)
+            }
+            fn into_tangents(items: Vec<Self>) -> Vec<Self::Tangent> {
+                items.into_iter().map(Output::into_tangent).collect()
             }
         }
     )+};

@@ -1,10 +1,11 @@
 //! Slices and vectors, which stand for arrays and lists.
 
-use super::{Adjoints, Argument, Extent, Output, check_that};
+use super::{Adjoints, Argument, Extent, Output, check_that, tangents};
 use crate::bytecode::module::HostType;
-use crate::embedding::convert::{Cursor, ReadError, Reader};
+use crate::embedding::convert::{Cursor, FlattenError, ReadError, Reader};
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::typed::TypeMismatch;
+use crate::embedding::typed::tangents::{Several, Tangents};
 use crate::trap::Limit;
 
 /// The gradients of several arguments as a vector: what all types have in common that have a gradient.
@@ -49,10 +50,12 @@ fn element_of(ty: &HostType) -> Option<&HostType> {
 }
 
 macro_rules! sequences {
-    ($([$($lifetime:lifetime)?] $rust:ty = $name:literal),+) => {$(
+    ($([$($lifetime:lifetime)?] $rust:ty, $tangent:ty = $name:literal),+) => {$(
         impl<$($lifetime,)? T: Argument> Argument for $rust {
             type Gradient = T::Gradients;
             vectors!();
+            type Tangent = $tangent;
+            tangents!();
             fn name() -> String {
                 format!($name, T::name())
             }
@@ -80,19 +83,22 @@ macro_rules! sequences {
             fn extent(&self) -> Extent {
                 T::extent_of(self)
             }
+            fn tangent(&self, tangent: &Self::Tangent, to: &mut Tangents<'_>) -> Result<(), FlattenError> {
+                match tangent.several() {
+                    Some((tangents, _)) => to.sequence(self, tangents),
+                    None => Ok(()),
+                }
+            }
         }
     )+};
 }
-sequences!(['a] &'a [T] = "&[{}]", ['a] &'a Vec<T> = "&Vec<{}>", [] Vec<T> = "Vec<{}>");
+sequences!(
+    ['a] &'a [T], T::TangentSlice<'a> = "&[{}]",
+    ['a] &'a Vec<T>, T::TangentSlice<'a> = "&Vec<{}>",
+    [] Vec<T>, T::TangentVec = "Vec<{}>"
+);
 
 impl<T: Output> Output for Vec<T> {
-    fn name() -> String {
-        format!("Vec<{}>", T::name())
-    }
-    fn check(ty: &HostType) -> Result<(), TypeMismatch> {
-        let fits = element_of(ty).is_some_and(|element| T::check(element).is_ok());
-        check_that(fits, ty, <Vec<T> as Output>::name)
-    }
     unsafe fn read(ty: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<Vec<T>, ReadError> {
         let object = from.object();
         // SAFETY: the reference leads to an array or to a list of elements of this type, which the caller promises.
@@ -103,5 +109,11 @@ impl<T: Output> Output for Vec<T> {
                 _ => unreachable!("the handle has compared the types"),
             }
         }
+    }
+    fn into_tangent(self) -> T::TangentVec {
+        T::into_tangents(self)
+    }
+    fn into_tangents(items: Vec<Vec<T>>) -> Vec<T::TangentVec> {
+        items.into_iter().map(T::into_tangents).collect()
     }
 }
