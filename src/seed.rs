@@ -356,7 +356,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         }
         let field = |((name, _), value): (&(String, HostType), Option<Value>)| match value {
             Some(value) => Ok((name.clone(), value)),
-            None => Err(self.fail(format_args!("no field `{name}`"))),
+            None => Err(self.fail(format_args!("an object without the field `{name}`"))),
         };
         types.iter().zip(values).map(field).collect::<Result<_, _>>().map(Value::Record)
     }

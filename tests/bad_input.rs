@@ -257,7 +257,9 @@ const CASES: &[Case] = &[
         name: "a record without a field",
         files: &[("record.dvs", RECORD)],
         args: &["run", "record.dvs", "echo", r#"{"rate": 1, "on": true}"#, "[]"],
-        says: &["argument m: expected { rate : Real, count : Int, on : Bool }, found no field `count`"],
+        says: &[
+            "argument m: expected { rate : Real, count : Int, on : Bool }, found an object without the field `count`",
+        ],
         ..CASE
     },
     Case {
@@ -319,7 +321,9 @@ const CASES: &[Case] = &[
         name: "a constructor without one of its fields",
         files: &[("data.dual", DATA)],
         args: &["run", "data.dual", "area", r#"{"Rect": {"width": 1}}"#],
-        says: &["argument shape: `Rect` takes { width : Real, height : Real }, found no field `height`"],
+        says: &[
+            "argument shape: `Rect` takes { width : Real, height : Real }, found an object without the field `height`",
+        ],
         ..CASE
     },
     Case {

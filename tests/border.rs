@@ -177,7 +177,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         (r#"[{"Arc": [1, 2, 3]}]"#, "shapes[0]: `Arc` takes (Real, Int), found a list of 3"),
         (
             r#"[{"Rect": {"width": 1}}]"#,
-            "shapes[0]: `Rect` takes { width : Real, height : Real }, found no field `height`",
+            "shapes[0]: `Rect` takes { width : Real, height : Real }, found an object without the field `height`",
         ),
     ] {
         assert_eq!(error(word), format!("error: argument {message}"));

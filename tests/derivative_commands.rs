@@ -98,7 +98,9 @@ fn bad_input_is_explained() {
     let refused = |args: &[&str], message: &str, help: &str| {
         let finished = w.run(&[&args[..1], &["f.dual"], &args[1..]].concat());
         assert_eq!((finished.code, &*finished.stdout), (Some(2), ""), "{args:?}: {finished:#?}");
-        assert!(finished.stderr.starts_with(&format!("error: {message}\n  help: {help}")), "{finished:#?}");
+        let expected =
+            if help.is_empty() { format!("error: {message}") } else { format!("error: {message}\n  help: {help}") };
+        assert!(finished.stderr.starts_with(&expected), "{finished:#?}");
     };
     refused(
         &["jvp", "polar", "2", "0", "--tangent", "1"],
@@ -113,7 +115,7 @@ fn bad_input_is_explained() {
     refused(
         &["jvp", "polar", "2", "0", "--tangent", "1", "--tangent", "null"],
         "tangent of phi: expected Real, found null",
-        "a tangent has the shape of its argument; the function is polar : ",
+        "a tangent has the shape of its argument, with null for what has no real; the function is polar : ",
     );
     refused(
         &["hvp", "pick", "[1, 2]", "1", "--tangent", "[1]", "--tangent", "null"],
@@ -128,12 +130,71 @@ fn bad_input_is_explained() {
     refused(
         &["vjp", "grid", "[1, 2]", "1", "--cotangent", "[]"],
         "cotangent of result: expected 2 elements, found 0",
-        "the cotangent has the shape of the result; the function is grid : ",
+        "the cotangent has the shape of the result, with null for what has no real; the function is grid : ",
     );
     refused(
         &["vjp", "polar", "1", "2", "--cotangent", "(1, ("],
         "cotangent of result: expected (Real, Real), found `(1, (`",
         "the function is polar : ",
+    );
+    // Null for all of something: not its first real is what is wrong.
+    refused(
+        &["jvp", "pick", "[1, 2]", "1", "--tangent", "null", "--tangent", "null"],
+        "tangent of xs: expected 2 reals, found null",
+        "a tangent has the shape",
+    );
+    refused(
+        &["hvp", "area", "Circle 2", "3", "2", "[1]", "--wrt", "shape", "--tangent", "null"],
+        "tangent of shape: expected Shape, found null",
+        "a tangent has the shape",
+    );
+    refused(
+        &["vjp", "grid", "[1, 2]", "1", "--cotangent", "null"],
+        "cotangent of result: expected 2 elements, found null",
+        "the cotangent has the shape",
+    );
+    refused(
+        &["vjp", "grid", "[1, 2]", "1", "--cotangent", r#"[{"n": null, "v": 1}, null]"#],
+        "cotangent of result[1]: expected { n : Int, v : Real }, found null",
+        "the cotangent has the shape",
+    );
+    refused(
+        &["vjp", "grid", "[1, 2]", "1", "--cotangent", r#"[{"v": 1, "n": null}, {"n": 1}]"#],
+        "cotangent of result[1]: expected { n : Int, v : Real }, found an object without the field `v`",
+        "the function is grid : ",
+    );
+    refused(
+        &["vjp", "grid", "[1, 2]", "1", "--cotangent", r#"[{"v": 1, "n": null}, {"w": 1, "n": 1}]"#],
+        "cotangent of result[1]: expected { n : Int, v : Real }, found an object with the field `w`",
+        "the function is grid : ",
+    );
+    for (record, found) in [("{ v = 1 }", "a record of v"), ("{ v = 1, m = 2 }", "a record of v, m")] {
+        refused(
+            &["vjp", "grid", "[1]", "1", "--cotangent", &format!("[{record}]")],
+            &format!("cotangent of result[0]: expected {{ n : Int, v : Real }}, found {found}"),
+            "the cotangent has the shape",
+        );
+    }
+    // JSON that isn't any.
+    for (word, message) in [
+        (r#"{"Square": }"#, r#"expected value at column 12 of `{"Square": }`"#),
+        (r#"{"Square": {"side": 1}"#, r#"EOF while parsing an object at column 22 of `{"Square": {"side": 1}`"#),
+    ] {
+        refused(
+            &["jvp", "area", "Circle 2", "3", "2", "[1]", "--wrt", "shape", "--tangent", word],
+            &format!("tangent of shape: {message}"),
+            "the function is area : ",
+        );
+    }
+    refused(
+        &["jvp", "pick", "[1, 2]", "1", "--wrt", "xs", "--tangent", r#"["NaN", 1"#],
+        r#"tangent of xs: EOF while parsing a list at column 9 of `["NaN", 1`"#,
+        "the function is pick : ",
+    );
+    refused(
+        &["vjp", "grid", "[1, 2]", "1", "--cotangent", "[\n {\"v\": 1,\n \"n\" null}]"],
+        "cotangent of result: expected `:` at line 3, column 6 of `[",
+        "",
     );
     refused(
         &["hessian", "polar", "2", "0"],

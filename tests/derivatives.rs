@@ -493,7 +493,7 @@ fn what_has_another_shape_is_an_error_with_its_place() {
         (0, null(), "x: expected Real, found null"),
         (0, true.into(), "x: expected Real, found a boolean (true)"),
         (1, 1.0.into(), "n: expected null, because it is discrete, found a real (1.0)"),
-        (2, null(), "ps[0].a: expected Real, found null"),
+        (2, null(), "ps: expected 1 element, found null"),
         (2, Value::Array(vec![]), "ps: expected 1 element, found 0"),
         (2, vec![1.0].into(), "ps: expected 1 element, found reals"),
         (2, Value::Array(vec![record(true.into(), null())]), "ps[0].a: expected Real, found a boolean (true)"),

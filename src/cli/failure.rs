@@ -106,11 +106,15 @@ impl Failure {
             ),
             ErrorKind::Tangent(_) => Failure::bad_input(
                 error,
-                format_args!("a tangent has the shape of its argument; the function is {signature}"),
+                format_args!(
+                    "a tangent has the shape of its argument, with null for what has no real; the function is {signature}"
+                ),
             ),
             ErrorKind::Cotangent(_) => Failure::bad_input(
                 error,
-                format_args!("the cotangent has the shape of the result; the function is {signature}"),
+                format_args!(
+                    "the cotangent has the shape of the result, with null for what has no real; the function is {signature}"
+                ),
             ),
             ErrorKind::NotScalar { .. } => Failure::bad_input(
                 format_args!("{file}: {error}"),

@@ -193,13 +193,11 @@ fn value(
     };
     match parse_literal(word.trim()) {
         Ok(literal) => Ok(value_of(literal, Some(ty), function.data())),
-        // An object or a string in JSON is nothing in the language, so that the other error is the better one.
-        Err(_) if word.trim_start().starts_with("{\"") || word.trim_start().starts_with('"') => {
-            Err(Failure::bad_input(
-                format_args!("{role} {name}: {} in `{}`", without_place(&error), word.trim()),
-                signature(),
-            ))
-        }
+        // Strings and null are nothing in the language, so that the other error is the better one.
+        Err(_) if word.contains('"') || word.contains("null") => Err(Failure::bad_input(
+            format_args!("{role} {name}: {} at {} of `{}`", without_place(&error), place_in(word, &error), word.trim()),
+            signature(),
+        )),
         Err(diagnostics) => {
             let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
             Err(Failure::BadInput(format!("error: {message}\n  help: {}\n{diagnostics}", signature())))
@@ -207,7 +205,16 @@ fn value(
     }
 }
 
-/// The error without its line and column, which say nothing to somebody who wrote one word.
+/// Where in a word that isn't JSON the error is: mostly it has one line.
+fn place_in(word: &str, error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    // Columns are bytes, which nobody counts.
+    let before = word.lines().nth(line.saturating_sub(1)).and_then(|text| text.get(..column));
+    let column = before.map_or(column, |text| text.chars().count());
+    if word.lines().count() > 1 { format!("line {line}, column {column}") } else { format!("column {column}") }
+}
+
+/// The error without its line and column: of data the place is named, and for syntax [`place_in`] says it.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())

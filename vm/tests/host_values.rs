@@ -462,7 +462,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
              (did you mean `Circle`?)",
         ),
         ("shapes", shapes(bad_rect), "argument shapes[2].width: expected Real, found a boolean (true)"),
-        ("shapes", shapes(misspelt), "argument shapes[2]: expected Real, found no field `height`"),
+        ("shapes", shapes(misspelt), "argument shapes[2].height: expected Real, found no such field"),
         (
             "shapes",
             shapes(thin),

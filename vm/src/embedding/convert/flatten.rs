@@ -138,6 +138,19 @@ impl<'a> Flattener<'a> {
 
     /// Takes the reals of what belongs to a value of this type.
     fn take(&mut self, ty: &HostType, value: &Value, derivative: &Value) -> Result<(), FlattenError> {
+        match self.take_parts(ty, value, derivative) {
+            // Not the first real in it is what is wrong, but all of it.
+            Err(FlattenError::Misshapen(_)) if matches!(derivative, Value::Null) => Err(match (ty, length(value)) {
+                (HostType::Array { element, .. } | HostType::List { element, .. }, Some(len)) => {
+                    wrong_length(element, len, derivative)
+                }
+                _ => misshapen(ty, derivative),
+            }),
+            taken => taken,
+        }
+    }
+
+    fn take_parts(&mut self, ty: &HostType, value: &Value, derivative: &Value) -> Result<(), FlattenError> {
         self.tick()?;
         match (ty, value) {
             (HostType::Real, _) => self.real(derivative),
@@ -199,16 +212,16 @@ impl<'a> Flattener<'a> {
             _ => return Err(misshapen(ty, derivative)),
         };
         let named = |parts: &'_ [(String, Value)], name: &str| parts.iter().position(|(known, _)| known == name);
-        for (name, ty) in types {
+        for (name, part_ty) in types {
             let at = named(parts, name).expect("the value is of the type");
             let part = match derivatives {
                 None => &NULL,
                 Some(derivatives) => match named(derivatives, name) {
                     Some(at) => &derivatives[at].1,
-                    None => return Err(no_field(ty, name)),
+                    None => return Err(misshapen(ty, derivative)),
                 },
             };
-            self.take(ty, &parts[at].1, part).map_err(|error| error.inside(&format!(".{name}")))?;
+            self.take(part_ty, &parts[at].1, part).map_err(|error| error.inside(&format!(".{name}")))?;
         }
         Ok(())
     }
@@ -273,11 +286,6 @@ fn wrong_length(element: &HostType, len: usize, found: &Value) -> FlattenError {
 #[cold]
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-#[cold]
-fn no_field(ty: &HostType, name: &str) -> FlattenError {
-    FlattenError::misshapen(ty.to_string(), format!("no field `{name}`"))
 }
 
 #[cold]

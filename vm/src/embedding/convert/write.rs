@@ -241,7 +241,7 @@ fn field<'v>(parts: &'v [(String, Value)], n: usize, name: &str, ty: &HostType) 
         return Ok(part);
     }
     let part = parts.iter().find(|(key, _)| key == name).map(|(_, part)| part);
-    part.ok_or_else(|| mismatch(ty, format!("no field `{name}`")))
+    part.ok_or_else(|| mismatch(ty, "no such field".to_owned()).inside(Step::Field(name)))
 }
 
 // Places are added on the way out.
