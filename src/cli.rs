@@ -109,6 +109,7 @@ enum Command {
         output: Option<PathBuf>,
     },
     /// Print a module, or one function of it, as assembly; it need not be verifiable
+    #[command(after_help = convert::DISASM)]
     Disasm {
         /// Source, assembly or bytecode
         file: PathBuf,
@@ -117,6 +118,9 @@ enum Command {
         /// Print the function's native code, too: Cranelift IR and machine code
         #[arg(long, requires = "name")]
         native: bool,
+        /// Print the derivatives of its straight-line code as formulas instead
+        #[arg(long, conflicts_with = "native")]
+        derivative: bool,
     },
     /// Assemble to bytecode, without verifying it
     Asm {
@@ -250,7 +254,9 @@ fn execute(command: Command) -> Outcome {
         Command::Explain { file, name, format } => explain::explain(&file, name.as_deref(), format),
         Command::Tape(flags) => tape::tape(&flags),
         Command::Build { file, output } => convert::build(&file, output),
-        Command::Disasm { file, name, native } => convert::disasm(&file, name.as_deref(), native),
+        Command::Disasm { file, name, native, derivative } => {
+            convert::disasm(&file, name.as_deref(), convert::Listing { native, derivative })
+        }
         Command::Asm { file, output } => convert::asm(&file, output),
         Command::Verify { file } => convert::verify(&file),
         Command::Bench(flags) => bench::bench(&flags),

@@ -301,6 +301,7 @@ pub use vm::explain::{
     CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
 };
 pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
+pub use vm::formulas::{Formula, Formulas, PieceFormulas};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::profile::{Profile, Site, SiteUsage};

@@ -4,6 +4,7 @@ use crate::frontend::{self, CompileOptions, KeptCall, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
 use crate::vm::explain::Explanation;
+use crate::vm::formulas::Formulas;
 use crate::vm::module::{FuncId, ModuleDef};
 use crate::vm::native::{CompiledCode, Listing, Mode, Refusal};
 use crate::vm::{binary, engine, text};
@@ -256,6 +257,14 @@ impl Module {
     /// interpreted.
     pub fn compile_failures(&self) -> Vec<String> {
         self.verified.compile_failures()
+    }
+
+    /// The derivatives of a function's straight-line code as formulas, as `dualvm disasm --derivative` prints them.
+    ///
+    /// # Panics
+    /// If the module has no such function.
+    pub fn formulas(&self, func: FuncId) -> Formulas {
+        self.verified.formulas(func)
     }
 
     /// What the native code of a function looks like in a mode. `None` if there is no native

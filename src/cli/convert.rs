@@ -4,9 +4,9 @@ use super::failure::{Failure, Outcome};
 use super::input::{load, read_module, shown};
 use super::interrupt::cancellable;
 use super::{native, output};
-use dualvm::vm::module::FuncId;
+use dualvm::vm::module::{FuncId, ModuleDef};
 use dualvm::vm::{binary, text};
-use dualvm::{CompileLimits, CompileOptions, Engine, ErrorKind, FileKind, read_def_with};
+use dualvm::{CompileLimits, CompileOptions, Engine, ErrorKind, FileKind, Module, read_def_with};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn check(file: &Path) -> Outcome {
@@ -51,25 +51,60 @@ pub(crate) fn asm(file: &Path, output: Option<PathBuf>) -> Outcome {
     output::file(&to, &bytes)
 }
 
-pub(crate) fn disasm(file: &Path, function: Option<&str>, native: bool) -> Outcome {
+pub(crate) const DISASM: &str = "\
+With --derivative, each piece of straight-line code is printed with its tangent and its adjoint, as the machine derives
+them: what a record of a gradient is swept with. Loops and calls are between the pieces. x_tan is the tangent of x,
+x_adj its adjoint, to which a piece adds. Names are those of parameters, and of what is read of them; all else is called
+as in assembly: r3 is a register, r3' what the piece leaves in it if it has read it before, r3@5 what instruction 5 has
+loaded into it. t1, t2 and so on are what several formulas need. a · b is a product that is 0 where a * b is NaN because
+one of the two is 0.
+
+  dualvm disasm --derivative examples/rosenbrock.dual rosenbrock";
+
+/// What is printed beside assembly, or in its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Listing {
+    pub(crate) native: bool,
+    pub(crate) derivative: bool,
+}
+
+pub(crate) fn disasm(file: &Path, function: Option<&str>, Listing { native, derivative }: Listing) -> Outcome {
     let (name, bytes) = (shown(file), read_module(file)?);
     let options = CompileOptions::default();
     let def = cancellable(|handle| read_def_with(&name, &bytes, &options.cancelled_by(handle)))
         .map_err(|error| Failure::load(&name, &error))?;
-    let printed = text::print(&def);
-    let Some(wanted) = function else {
-        return output::with_stdout(|out| out.write_all(printed.as_bytes()));
+    let func = match function {
+        None => None,
+        Some(wanted) => match def.function(wanted) {
+            Some((func, _)) => Some(func),
+            None => {
+                let names: Vec<&str> = def.functions.iter().map(|function| function.name.as_str()).collect();
+                let help = format!("the module's functions are {}", names.join(", "));
+                return Err(Failure::bad_input(format_args!("{name}: there is no function `{wanted}`"), help));
+            }
+        },
     };
-    let Some((func, _)) = def.function(wanted) else {
-        let names: Vec<&str> = def.functions.iter().map(|function| function.name.as_str()).collect();
-        let help = format!("the module's functions are {}", names.join(", "));
-        return Err(Failure::bad_input(format_args!("{name}: there is no function `{wanted}`"), help));
+    if derivative {
+        return derivatives(&name, def, func);
+    }
+    let printed = text::print(&def);
+    let Some(func) = func else {
+        return output::with_stdout(|out| out.write_all(printed.as_bytes()));
     };
     let shown = function_text(&printed, func).expect("all functions are printed");
     if native {
         return native::listing(&name, def, func, shown);
     }
     output::with_stdout(|out| out.write_all(shown.as_bytes()))
+}
+
+/// Prints the derivatives of a function, or of all.
+fn derivatives(file: &str, def: ModuleDef, func: Option<FuncId>) -> Outcome {
+    let functions = def.functions.len() as u32;
+    let module = Module::new(&Engine::default(), def).map_err(|error| Failure::load(file, &error))?;
+    let wanted: Vec<FuncId> = func.map_or_else(|| (0..functions).map(FuncId).collect(), |func| vec![func]);
+    let text: Vec<String> = wanted.into_iter().map(|func| module.formulas(func).to_string()).collect();
+    output::with_stdout(|out| out.write_all(text.join("\n").as_bytes()))
 }
 
 /// The part of a printed module that is one function. Only the start of a function stands at the start of a line with

@@ -4,6 +4,7 @@ mod convert;
 pub mod engine;
 pub mod explain;
 pub mod flat;
+pub mod formulas;
 pub mod job_graph;
 pub mod profile;
 pub mod typed;

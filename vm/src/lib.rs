@@ -64,4 +64,4 @@ pub mod trap;
 mod word;
 
 pub use bytecode::{binary, builder, isa, module, reference, text, verify};
-pub use embedding::{engine, explain, flat, job_graph, profile, typed, value};
+pub use embedding::{engine, explain, flat, formulas, job_graph, profile, typed, value};

@@ -31,6 +31,7 @@ use emitter::{Emitter, PlannedRegion};
 use flow::{Block, FlowGraph};
 use refusal::Notes;
 use region_detection::Facts;
+use segmentation::Segment;
 use std::collections::HashSet;
 
 /// What deriving a block of a region takes, in the units of [`Watch::tick`].
@@ -77,6 +78,23 @@ fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<
 
 /// Code with components is cut as that of recording runs is, so that a component is computed alike in both.
 fn at_depth(module: &ModuleDef, function: &Function, mode: Mode, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
+    let StraightLine { function, flow, segments } = straight_line(function, watch)?;
+    Emitter::new(module, &function, mode, watch).run(&flow, segments, Vec::new(), Vec::new())
+}
+
+/// A function cut into segments as if no loop was recorded as one.
+pub(crate) struct StraightLine {
+    /// With the registers that the cut has added.
+    pub(crate) function: Function,
+    pub(crate) flow: FlowGraph,
+    pub(crate) segments: Vec<Segment>,
+}
+
+/// Cuts all that a function's start reaches.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn straight_line(function: &Function, watch: &Watch<'_>) -> Result<StraightLine, TrapKind> {
     let mut function = function.clone();
     let flow = FlowGraph::of(&function.body, watch)?;
     rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
@@ -89,7 +107,7 @@ fn at_depth(module: &ModuleDef, function: &Function, mode: Mode, watch: &Watch<'
         let live = live.as_ref().map(|live| &live[index]);
         segments.extend(segmentation::cut(body, block, live, &constants, watch)?);
     }
-    Emitter::new(module, &function, mode, watch).run(&flow, segments, Vec::new(), Vec::new())
+    Ok(StraightLine { function, flow, segments })
 }
 
 fn recording(

@@ -27,6 +27,7 @@ use crate::bytecode::module::{FuncId, ModuleDef};
 use crate::bytecode::verify::{VerifyError, verify};
 use crate::code::Mode;
 use crate::embedding::explain::Explanation;
+use crate::embedding::formulas::Formulas;
 use crate::memory::idle::Idle;
 use crate::memory::stack::Extent;
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Tier};
@@ -268,6 +269,27 @@ impl Module {
     pub fn explain(&self, name: &str) -> Option<Explanation> {
         let (func, _) = self.program.def.function(name)?;
         Some(Explanation::of(&self.program.def, func))
+    }
+
+    /// The derivatives of a function's straight-line code as formulas, by the rules that derived code is made by.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, module::FuncId, text};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real) export (x : Real, y : Real) -> Real
+    /// #     regs 3 real
+    /// #     { mul r2, r0, r1
+    /// #     ret (r2) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (y : Real) : Real = x * y
+    /// let formulas = module.formulas(FuncId(0));
+    /// assert_eq!(formulas.pieces[0].tangent[0].to_string(), "r2_tan = x_tan · y + y_tan · x");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the module has no such function.
+    pub fn formulas(&self, func: FuncId) -> Formulas {
+        Formulas::of(&self.program.def, func)
     }
 
     /// What the native code of a function looks like in a mode. `None` if the module has no
