@@ -57,6 +57,7 @@ fn cases() -> Vec<Case> {
         own("branchy", json!([20, 1.5, 0.2, 0.3, 0.105])),
         own("saddle", json!([1.5])),
         part("particle", "landing", json!([0.5])),
+        own("physics_informed", net_and_times()),
         part("minimax", "payoff", json!([[1, -2], [0.5, 3]])),
         part("newton_hessian", "loss", samples_and_weights()),
         own("spring", json!([20, [0.5, 0.1], [1, 1]])),
@@ -73,7 +74,11 @@ fn cases() -> Vec<Case> {
 }
 
 /// Examples with derivative operators, which the independent implementation doesn't have.
-const WITH_OPERATORS: [&str; 2] = ["saddle", "particle"];
+const WITH_OPERATORS: [&str; 3] = ["saddle", "particle", "physics_informed"];
+
+fn net_and_times() -> Json {
+    json!([[[1, 0.5, 0.3], [-2, 0.1, 0.4], [0.5, -0.7, -1.1]], [0, 0.25, 0.5, 1]])
+}
 
 fn samples_and_weights() -> Json {
     json!([[[[1, 2], true], [[-1, 0.5], false], [[0.3, -2], false], [[-0.4, -0.1], true]], [0.1, -0.2]])
@@ -254,6 +259,37 @@ fn the_implicit_root_has_the_derivatives_of_the_closed_form() {
         let found = flatten(&[curvature.call(&[Value::Real(a)]).expect("nothing traps")]);
         assert_all_close(&found, &[second; 4], 1e-12);
     }
+}
+
+#[test]
+fn the_network_is_fitted_to_the_equation_by_its_own_derivatives() {
+    let [loss, trained] = ["physics_informed", "trained"].map(|function| example("physics_informed", function));
+    let args = arguments(&loss, &net_and_times());
+    let json = net_and_times();
+    let (units, times) = (json[0].as_array().expect("units"), numbers(&json[1]));
+    // Position, speed and acceleration, with the derivatives of tanh written out.
+    let motion = |t: f64| {
+        let units = units.iter().map(|unit| {
+            let [w, b, s] = *numbers(unit) else { panic!("a unit has three numbers") };
+            let y = (w * t + b).tanh();
+            let slope = 1.0 - y * y;
+            [s * y, s * w * slope, -2.0 * s * w * w * y * slope]
+        });
+        units.fold([0.0; 3], |sum, part| std::array::from_fn(|n| sum[n] + part[n]))
+    };
+    let residuals = times.iter().map(|&t| {
+        let [x, speed, acceleration] = motion(t);
+        (acceleration + 0.4 * speed + 4.0 * x).powi(2)
+    });
+    let [x, speed, _] = motion(0.0);
+    let expected = residuals.sum::<f64>() / times.len() as f64 + 10.0 * ((x - 1.0).powi(2) + speed * speed);
+    let value = loss.call(&args).expect("nothing traps").as_real().expect("a real");
+    assert_close(value, expected, 1e-13);
+
+    let steps = [&[Value::Int(500)], &*args].concat();
+    let [before, after] = *flatten(&[trained.call(&steps).expect("nothing traps")]) else { panic!("two losses") };
+    assert_close(before, value, 1e-13);
+    assert!(after < before / 5.0, "{before} and {after}");
 }
 
 #[test]

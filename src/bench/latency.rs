@@ -32,7 +32,7 @@ macro_rules! programs {
 }
 
 /// Every example; Rosenbrock's function first, because it is the one that is asked for.
-const PROGRAMS: [Program; 25] = programs! {
+const PROGRAMS: [Program; 26] = programs! {
     "rosenbrock" "[[1.5, 2, 0.5]]"
     "branchy" "[10, 1.5, 0.2, 0.3, 0.105]"
     "dotprod" "[[1, 2, 3], [3, 5, 7]]"
@@ -46,6 +46,7 @@ const PROGRAMS: [Program; 25] = programs! {
     "newton_hessian" "[[[[1, 2], true], [[-1, 0.5], false]], [0, 0]]"
     "newton_sweep" "[[2, 3], 1]"
     "particle" "[0.1]"
+    "physics_informed" "[[[1, 0.5, 0.3], [-2, 0.1, 0.4]], [0, 0.5, 1]]"
     "particles" "[10, [[[0.5, 0.1], [1, 1]]]]"
     "rotate_vec_by_quat" "[[1, 2, 3], [4, 5, 6, 7]]"
     "rotations" "[10, [1, 2, 3], [0.1, 0.5, 0.7, 0.5]]"
