@@ -59,3 +59,35 @@ fn limits_on_memory_are_met_at_the_same_place_on_any_number_of_threads_but_for_s
         }
     }
 }
+
+/// Operators in tasks evacuate the heap before they raise its floor. When tasks are undone because a limit was reached,
+/// what they had allocated is forgotten, and so is when that was.
+#[test]
+fn tasks_with_operators_that_allocate_start_over_where_a_limit_is_reached() {
+    let source = "
+        def large (x : Real) : Real =
+          grad (\\y -> let ys = build 20000 (\\i -> y * to_real i) in loop s = 0.0 for i < 9 do s + ys[i * 1000 % 77]) x
+        def mapped (n : Int) (x : Real) : Real =
+          sum_array (pbuild n (\\i -> loop s = x + to_real i for _ < 60 do tanh (large s)))";
+    let function = |threads| {
+        let mut config = Config::default();
+        config.threads = threads;
+        let module = Module::from_source(&Engine::new(config), "limits.dual", source).unwrap();
+        module.function("mapped").unwrap()
+    };
+    let (alone, several) = (function(1), function(3));
+    let args = [Value::Int(6), Value::Real(0.7)];
+    let (_, stats) = alone.call_with(&args, &CallOptions::default()).unwrap();
+    // More than the heap waits for.
+    assert!(stats.allocated_bytes > 6 * (8 << 20), "{}", stats.allocated_bytes);
+    for fuel in [stats.instructions - 1, stats.instructions * 3 / 4] {
+        let limits = Limits { fuel, ..Limits::default() };
+        let options = CallOptions::with_limits(limits);
+        let run = |function: &Function| function.call_with(&args, &options).unwrap_err().to_string();
+        let expected = run(&alone);
+        assert!(expected.starts_with("out of fuel"), "{expected}");
+        for _ in 0..3 {
+            assert_eq!(run(&several), expected);
+        }
+    }
+}

@@ -94,6 +94,8 @@ pub(crate) struct Mark {
     allocated: u64,
     evacuated: bool,
     peak: u64,
+    level_evacuated_at: u64,
+    level_held: u64,
 }
 
 const GROUND: Floor = Floor { slab: 0, top: std::ptr::null_mut(), large: 0 };
@@ -295,12 +297,14 @@ impl Heap {
             _ => (null, null),
         };
         (self.allocated, self.evacuated, self.peak) = (mark.allocated, mark.evacuated, mark.peak);
+        (self.level_evacuated_at, self.level_held) = (mark.level_evacuated_at, mark.level_held);
         self.count_from_here(0);
     }
 
     /// What the heap holds now, to which [`Heap::cut`] goes back.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { floor: self.top_floor(), allocated: self.allocated, evacuated: self.evacuated, peak: self.peak() }
+        let Heap { allocated, evacuated, level_evacuated_at, level_held, .. } = *self;
+        Mark { floor: self.top_floor(), allocated, evacuated, peak: self.peak(), level_evacuated_at, level_held }
     }
 
     /// Begins or ends a stretch in which other executions run.
