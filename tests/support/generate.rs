@@ -12,6 +12,7 @@ mod chains;
 mod data;
 mod forks;
 mod loops;
+mod operators;
 mod registers;
 mod statements;
 mod values;
@@ -123,9 +124,18 @@ pub(crate) fn program_from(dice: &mut Dice, style: Style) -> Program {
     program_up_to(usize::MAX, dice, style)
 }
 
+/// The program of this seed, whose functions apply derivative operators to others.
+pub(crate) fn program_with_operators(seed: u64, style: Style) -> Program {
+    program_of(usize::MAX, &mut Dice::with_seed(seed), style, true)
+}
+
 /// A program of these choices that stops to grow after so many statements. Those that make arguments and objects don't
 /// count, so that it has a few dozen instructions in any case.
 pub(crate) fn program_up_to(statements_max: usize, dice: &mut Dice, style: Style) -> Program {
+    program_of(statements_max, dice, style, false)
+}
+
+fn program_of(statements_max: usize, dice: &mut Dice, style: Style, operators: bool) -> Program {
     let mut builder = ModuleBuilder::new();
     let types = declare_types(&mut builder);
     let signatures = signatures(&types, style, dice);
@@ -176,6 +186,7 @@ pub(crate) fn program_up_to(statements_max: usize, dice: &mut Dice, style: Style
             protected: RegSet::default(),
             counter: Reg::int(0),
             may_call: true,
+            operators,
             results: signature.results.clone(),
             index: n as u32,
             line: located.then_some(1),
@@ -401,6 +412,8 @@ struct Writer<'a> {
     protected: RegSet,
     counter: Reg,
     may_call: bool,
+    /// Whether calls may be operators' as well.
+    operators: bool,
     results: Vec<ValueType>,
     index: u32,
     /// The source line of the next statement, if there are locations.

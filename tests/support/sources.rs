@@ -8,10 +8,12 @@
 //! language fixes every rounding.
 
 mod collections;
+mod operators;
 
 use super::dice::Dice;
 use super::generate::Program;
 use dualvm_vm::value::Value;
+use operators::OFFSET;
 use std::fmt::Write;
 
 /// A type.
@@ -58,6 +60,8 @@ struct Writer {
     /// The fields of each constructor of each data type; the first constructor is not recursive.
     data: Vec<Vec<Vec<Ty>>>,
     long_loop: bool,
+    /// How deep derivative operators may still nest, if the program has any.
+    nesting: Option<u32>,
 }
 
 /// The source of this seed and arguments for its `main`.
@@ -72,6 +76,10 @@ pub(crate) fn source_from(dice: Dice, veil: Option<Dice>) -> (String, Vec<Value>
 
 /// The source of these choices, with expressions of this size in percent of the usual.
 pub(crate) fn sized_source(percent: i64, dice: Dice, veil: Option<Dice>) -> (String, Vec<Value>) {
+    source_with(percent, dice, veil, false)
+}
+
+fn source_with(percent: i64, dice: Dice, veil: Option<Dice>, operators: bool) -> (String, Vec<Value>) {
     let mut writer = Writer {
         dice,
         veil,
@@ -82,6 +90,7 @@ pub(crate) fn sized_source(percent: i64, dice: Dice, veil: Option<Dice>) -> (Str
         definitions: Vec::new(),
         data: Vec::new(),
         long_loop: false,
+        nesting: operators.then_some(0),
     };
     let mut out = POLYMORPHIC.to_owned();
     for _ in 0..writer.dice.usize(1..4) {
@@ -90,16 +99,28 @@ pub(crate) fn sized_source(percent: i64, dice: Dice, veil: Option<Dice>) -> (Str
     for n in 0..writer.data.len() {
         writer.measure(n, &mut out);
     }
+    // Definitions call each other, and `main` all of them, within operators of its own.
+    writer.nesting = operators.then_some(1);
     for _ in 0..writer.dice.usize(0..4) {
         writer.definition(&mut out);
     }
+    writer.nesting = operators.then_some(4);
     let args = writer.main(&mut out);
     (out, args)
 }
 
 /// The compiled program of this seed.
 pub(crate) fn program(seed: u64, veiled: bool) -> Program {
-    let (source, args) = source(seed, veiled);
+    compiled(seed, veiled, source(seed, veiled))
+}
+
+/// The compiled program of this seed, with derivative operators.
+pub(crate) fn program_with_operators(seed: u64, veiled: bool) -> Program {
+    let veil = veiled.then(|| Dice::with_seed(!seed));
+    compiled(seed, veiled, source_with(60, Dice::with_seed(seed), veil, true))
+}
+
+fn compiled(seed: u64, veiled: bool, (source, args): (String, Vec<Value>)) -> Program {
     let module = dualvm_frontend::compile("random.dual", &source)
         .unwrap_or_else(|errors| panic!("seed {seed}, veiled {veiled}: {errors}\n{source}"));
     Program { module, args, tame: true, notes: Vec::new(), source: Some(source) }
@@ -698,6 +719,9 @@ impl Writer {
     }
 
     fn real(&mut self, depth: u32) -> String {
+        if self.takes_operator() {
+            return self.operator(depth);
+        }
         let e = |writer: &mut Self| writer.expr(&Real, depth);
         match self.dice.u8(..28) {
             0..5 => {
@@ -706,6 +730,7 @@ impl Writer {
             }
             5..8 => {
                 let f = self.dice.pick(&["sin", "cos", "tanh", "atan", "negate", "abs", "sigmoid", "softplus"]);
+                let f = if f == "abs" && self.has_operators() { "(subtract 0.0031 >> abs)" } else { f };
                 format!("({f} {})", e(self))
             }
             8 => format!("(sqrt (1.5 + square {}))", e(self)),
@@ -725,6 +750,7 @@ impl Writer {
             }
             15 => {
                 let f = self.dice.pick(&["sum_array", "norm2", "preduce_array (+) 0"]);
+                let f = if f == "norm2" && self.has_operators() { "sum_array" } else { f };
                 format!("(tanh ({f} {}))", self.expr(&array_of(Real), depth))
             }
             16 => {
@@ -790,7 +816,8 @@ impl Writer {
     fn bool(&mut self, depth: u32) -> String {
         let order = |writer: &mut Self, ty: &Ty| {
             let op = writer.dice.pick(&["<", "<=", ">", ">="]);
-            format!("({} {op} {})", writer.expr(ty, depth), writer.expr(ty, depth))
+            let offset = if *ty == Real && writer.has_operators() { format!(" + {OFFSET}") } else { String::new() };
+            format!("({}{offset} {op} {})", writer.expr(ty, depth), writer.expr(ty, depth))
         };
         match self.dice.u8(..9) {
             0..3 => order(self, &Real),
@@ -809,7 +836,7 @@ impl Writer {
                 // Equality by structure, of anything without functions.
                 let types =
                     [Int, Bool, Tuple(vec![Int, Bool]), list_of(Int), array_of(Int), Maybe(Box::new(Int)), Record];
-                let ty = self.dice.pick(&types);
+                let ty = self.dice.pick(if self.has_operators() { &types[..6] } else { &types });
                 let op = self.dice.pick(&["==", "!="]);
                 format!("(({} : {}) {op} {})", self.expr(&ty, depth), show(&ty), self.expr(&ty, depth))
             }

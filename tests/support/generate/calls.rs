@@ -38,6 +38,9 @@ impl Writer<'_> {
     }
 
     pub(super) fn call(&mut self) {
+        if self.operators && self.one_in(2) {
+            return self.operator();
+        }
         let signatures = self.signatures;
         if self.one_in(3) {
             let which = self.dice.usize(..2);
