@@ -4,6 +4,7 @@
 
 pub(crate) mod bytes;
 pub(crate) mod check;
+pub(crate) mod companions;
 pub(crate) mod dead_code;
 pub(crate) mod dice;
 pub(crate) mod dual_trees;
