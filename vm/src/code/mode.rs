@@ -16,16 +16,15 @@ pub const DEPTH_MAX: u32 = 8;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Mode {
-    /// A real has 2^depth components. At most [`DEPTH_MAX`].
-    depth: u8,
-    recording: bool,
+    /// Twice the depth, which is at most [`DEPTH_MAX`], and 1 more in a recording run.
+    index: u8,
 }
 
 impl Mode {
     /// Computes primals.
-    pub const PRIMAL: Mode = Mode { depth: 0, recording: false };
+    pub const PRIMAL: Mode = Mode { index: 0 };
     /// Computes primals and words, and appends records to a tape.
-    pub const RECORDING: Mode = Mode { depth: 0, recording: true };
+    pub const RECORDING: Mode = Mode { index: 1 };
 
     /// How many modes there are.
     pub(crate) const COUNT: usize = 2 * (DEPTH_MAX as usize + 1);
@@ -35,33 +34,33 @@ impl Mode {
     /// Whether reals have words and records are written.
     #[inline(always)]
     pub const fn is_recording(self) -> bool {
-        self.recording
+        self.index & 1 != 0
     }
 
     /// How many forward derivatives are nested: a real has 2^depth components, indexed by the subsets of so many
     /// infinitesimals.
     #[inline(always)]
     pub const fn depth(self) -> u32 {
-        self.depth as u32
+        (self.index >> 1) as u32
     }
 
     /// The same at another depth, which is at most [`DEPTH_MAX`].
     pub(crate) const fn at_depth(self, depth: u32) -> Mode {
         assert!(depth <= DEPTH_MAX);
-        Mode { depth: depth as u8, ..self }
+        Mode { index: 2 * depth as u8 + (self.index & 1) }
     }
 
     /// The place of what there is for each mode, below [`Mode::COUNT`].
     #[inline(always)]
     pub(crate) const fn index(self) -> usize {
-        2 * self.depth as usize + self.recording as usize
+        self.index as usize
     }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = if self.recording { "recording" } else { "primal" };
-        if self.depth == 0 { f.pad(name) } else { f.pad(&format!("{name} at depth {}", self.depth)) }
+        let name = if self.is_recording() { "recording" } else { "primal" };
+        if self.depth() == 0 { f.pad(name) } else { f.pad(&format!("{name} at depth {}", self.depth())) }
     }
 }
 

@@ -400,6 +400,7 @@ impl Ground {
     ///
     /// # Safety
     /// The [`NativeStack`] is not dropped before `run` returns, and nobody else runs on it; `body` doesn't unwind.
+    #[inline(always)]
     pub(crate) unsafe fn run<R>(self, body: impl FnOnce() -> R) -> R {
         // SAFETY: promised by the caller; the region is aligned to pages.
         unsafe { system::run_on(self.start, self.bytes, body) }

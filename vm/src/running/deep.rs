@@ -25,6 +25,7 @@ impl Worker {
     /// # Safety
     /// **Running**; `args` are fields of these numbers by bank, and what stands below them on the stack of references
     /// is initialised.
+    #[inline(never)]
     pub(crate) unsafe fn new_deep(&mut self, header: u64, args: Registers) -> Result<Ref, Limit> {
         let fields = heap::fields_of(header);
         // SAFETY: promised by the caller.
@@ -44,6 +45,7 @@ impl Worker {
     ///
     /// # Safety
     /// As [`Worker::new_deep`], but for the last reference, which the cell has and `args` don't.
+    #[inline(never)]
     pub(crate) unsafe fn chain_push_deep(&mut self, header: u64, args: Registers) -> Result<Ref, TrapKind> {
         let fields = heap::fields_of(header);
         // SAFETY: promised by the caller.
@@ -75,6 +77,7 @@ impl Worker {
     ///
     /// # Safety
     /// As [`Worker::new_deep`]; so many elements of that bank are there.
+    #[inline(never)]
     pub(crate) unsafe fn pack_deep(&mut self, element: Bank, len: usize, args: Registers) -> Result<Ref, Limit> {
         let count = |bank| if element == bank { len } else { 0 };
         let parts = Parts { from: args, reals: count(Bank::Real), refs: count(Bank::Ref) };

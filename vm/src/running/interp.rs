@@ -2,8 +2,9 @@
 //!
 //! Frames live on stacks of the VM ([`crate::memory::stack`]), one per bank, so that the native stack doesn't grow with
 //! the program's recursion. Registers are addressed through raw pointers without checks: the verifier has checked every
-//! register, target, field and function of the code, and each call makes room for the callee's frame. The two modes are
-//! two instances of one function; the recording one also moves words and writes records.
+//! register, target, field and function of the code, and each call makes room for the callee's frame. Modes are
+//! instances of one function: those that record also move words and write records, and those at a depth, whichever it
+//! is, know components. So programs without derivative operators run in instances that ask nothing for them.
 
 use super::deep::component_word;
 use super::meter::Meter;
@@ -104,26 +105,50 @@ impl Worker {
         args: Option<&Gathered>,
         mode: Mode,
     ) -> Result<(), TrapKind> {
-        let base = self.bottom();
-        let room = match entry {
-            Entry::Function(func) => {
-                // SAFETY: **Running**.
-                let stream = program.prepare(func, mode, unsafe { self.exec.account() })?;
-                Counts { reals: stream.reals, ints: stream.ints, refs: stream.refs }
-            }
-            Entry::Operator(site) => site.counts(),
+        let func = match entry {
+            Entry::Function(func) => func,
+            // SAFETY: promised by the caller.
+            Entry::Operator(site) => return unsafe { self.run_operator(site, args, mode) },
         };
-        self.reserve_first(&room, mode.is_recording())?;
-        // SAFETY: there is room for what is taken: the first registers of a frame, or what an operator works on.
+        // SAFETY: **Running**.
+        let stream = program.prepare(func, mode, unsafe { self.exec.account() })?;
+        let room = Counts { reals: stream.reals, ints: stream.ints, refs: stream.refs };
+        // SAFETY: promised by the caller: what is taken are the first registers of a frame.
         unsafe {
-            if let Some(args) = args {
-                if mode.is_recording() { scatter::<true>(args, base) } else { scatter::<false>(args, base) }
-            }
-            match entry {
-                Entry::Function(func) => self.run_at(program, func, base),
-                Entry::Operator(site) => self.operate_at(site, base),
-            }
+            let base = self.take(&room, args, mode)?;
+            self.run_at(program, func, base)
         }
+    }
+
+    /// # Safety
+    /// As [`Worker::run_entry`].
+    #[inline(never)]
+    unsafe fn run_operator(
+        &mut self,
+        site: &OperatorSite,
+        args: Option<&Gathered>,
+        mode: Mode,
+    ) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller: what is taken is what the operator works on.
+        unsafe {
+            let base = self.take(&site.counts(), args, mode)?;
+            self.operate_at(site, base)
+        }
+    }
+
+    /// Makes room for so many registers, the first ones, and writes what was gathered to them.
+    ///
+    /// # Safety
+    /// There is room among them for what was gathered.
+    #[inline(always)]
+    unsafe fn take(&mut self, room: &Counts, args: Option<&Gathered>, mode: Mode) -> Result<Registers, TrapKind> {
+        let base = self.bottom();
+        self.reserve_first(room, mode.is_recording())?;
+        if let Some(args) = args {
+            // SAFETY: promised by the caller.
+            unsafe { if mode.is_recording() { scatter::<true>(args, base) } else { scatter::<false>(args, base) } }
+        }
+        Ok(base)
     }
 
     /// Runs a function whose arguments are its first registers, natively or interpreted. Its results are the first
@@ -193,22 +218,34 @@ impl Worker {
     ) -> Result<Option<Code>, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
-            if self.exec.mode.is_recording() {
-                self.execute::<true>(func, base, remaining)
-            } else {
-                self.execute::<false>(func, base, remaining)
+            let mode = self.exec.mode;
+            match (mode.is_recording(), mode.depth() > 0) {
+                (false, false) => self.execute::<false, false>(func, base, remaining),
+                (true, false) => self.execute::<true, false>(func, base, remaining),
+                (false, true) => self.execute::<false, true>(func, base, remaining),
+                (true, true) => self.execute::<true, true>(func, base, remaining),
             }
         }
     }
 
-    /// Leaves the frames of an activation behind after a trap.
+    /// Leaves the frames of an activation behind after a trap. Returns what the interpreter does.
     #[cold]
-    fn unwind(&mut self, func: FuncId, position: Position, floor: usize) {
+    #[inline(never)]
+    fn stop<T>(
+        &mut self,
+        kind: TrapKind,
+        (func, position): (FuncId, Position),
+        floor: usize,
+        fuel: i64,
+    ) -> Result<T, TrapKind> {
         self.exec.trace.push(Place { func, mode: self.exec.mode, position });
         self.unwind_callers(floor);
+        self.exec.fuel = fuel;
+        Err(kind)
     }
 
     #[cold]
+    #[inline(never)]
     fn unwind_callers(&mut self, floor: usize) {
         let mode = self.exec.mode;
         // A call stands before the instruction that follows it.
@@ -248,7 +285,7 @@ macro_rules! define_execute {
             /// # Safety
             /// **Running**; the arguments are of the parameters' types, in a frame at `base`; the code is that of a
             /// module which the verifier has accepted, so control, registers, fields and types are right.
-            unsafe fn execute<const RECORD: bool>(
+            unsafe fn execute<const RECORD: bool, const DEEP: bool>(
                 &mut self,
                 entry: FuncId,
                 base: Registers,
@@ -256,9 +293,13 @@ macro_rules! define_execute {
             ) -> Result<Option<Code>, TrapKind> {
                 // SAFETY: **Running**.
                 let (program, account) = unsafe { (&*self.exec.program, self.exec.account()) };
-                let mode = self.exec.mode;
-                debug_assert_eq!(mode.is_recording(), RECORD);
-                let depth = mode.depth();
+                let mode = match (DEEP, RECORD) {
+                    (false, false) => Mode::PRIMAL,
+                    (false, true) => Mode::RECORDING,
+                    (true, _) => self.exec.mode,
+                };
+                debug_assert_eq!(mode, self.exec.mode);
+                let depth = if DEEP { mode.depth() } else { 0 };
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);
                 let mut countdown = period;
@@ -281,10 +322,8 @@ macro_rules! define_execute {
                 macro_rules! trap {
                     ($kind:expr) => {{
                         let kind: TrapKind = $kind;
-                        let position = pc.offset_from(stream.code.as_ptr());
-                        self.unwind(frame.func, Position(position as u32), floor);
-                        self.exec.fuel = fuel;
-                        return Err(kind);
+                        let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
+                        return self.stop(kind, (frame.func, position), floor, fuel);
                     }};
                 }
                 // Makes the caller's frame the current one again. The call site says where results go.
@@ -598,7 +637,8 @@ macro_rules! define_execute {
                             }
                             Inst::SegmentEnd { site } => {
                                 let site = stream.segments.at(site);
-                                limit!(segment_end(site, &mut self.exec.tape, &mut self.scratch.words, reals, words, ints));
+                                let (tape, scratch) = (&mut self.exec.tape, &mut self.scratch.words);
+                                limit!(segment_end::<DEEP>(site, tape, scratch, reals, words, ints));
                             }
                             Inst::LoopBegin { site } => {
                                 loop_begin(stream.loops.at(site), &mut self.exec.tape, words, refs);
@@ -761,13 +801,13 @@ macro_rules! define_execute {
                                 }
                                 *refs.add(dst.index()) = object;
                             }
-                            Inst::NewDeep { dst, site } => {
+                            Inst::NewDeep { dst, site } if DEEP => {
                                 let site = stream.objects.at(site);
                                 let args = window!();
                                 copy_registers::<RECORD>(&site.uses, frame.base, args);
                                 *refs.add(dst.index()) = limit!(self.new_deep(site.header, args));
                             }
-                            Inst::FieldPart { dst, object, depth, primal, word } => {
+                            Inst::FieldPart { dst, object, depth, primal, word } if DEEP => {
                                 let object = *refs.add(object.index());
                                 let there = planes::has(object, depth as usize, primal as usize);
                                 *reals.add(dst.index()) = if there { *object.add(primal as usize).cast() } else { 0.0 };
@@ -812,7 +852,7 @@ macro_rules! define_execute {
                                         limit!(element_word(&mut self.exec.tape, array, index as u64));
                                 }
                             }
-                            Inst::ElemPart { dst, array, index, part } => {
+                            Inst::ElemPart { dst, array, index, part } if DEEP => {
                                 let array = *refs.add(array.index());
                                 let (index, part) = (*ints.add(index.index()) as usize, usize::from(part));
                                 if part > 0 {
@@ -874,7 +914,7 @@ macro_rules! define_execute {
                                     heap::set_owner(array, if active { self.exec.tape.owner() } else { Owner::NOBODY });
                                 }
                             }
-                            Inst::PackDeep { dst, site } => {
+                            Inst::PackDeep { dst, site } if DEEP => {
                                 let site = stream.objects.at(site);
                                 let args = window!();
                                 copy_registers::<RECORD>(&site.uses, frame.base, args);
@@ -889,7 +929,7 @@ macro_rules! define_execute {
                                 let built = heap::build(
                                     &mut self.exec.heap,
                                     capacity,
-                                    (element, words, u32::from(depth)),
+                                    (element, words, if DEEP { u32::from(depth) } else { 0 }),
                                     self.stacks.bytes,
                                     roots,
                                 );
@@ -910,7 +950,7 @@ macro_rules! define_execute {
                                 *to.cast() = *reals.add(value.index());
                                 *builder.add(LEN) += 1;
                             }
-                            Inst::PushPart { builder, value, part } => {
+                            Inst::PushPart { builder, value, part } if DEEP => {
                                 let builder = *refs.add(builder.index());
                                 let index = *builder.add(LEN) as usize - 1;
                                 let to = builder.add(planes::element_at(planes::unit(builder), usize::from(part), index));
@@ -958,7 +998,7 @@ macro_rules! define_execute {
                                 // The chain may have moved.
                                 *refs.add(dst.index()) = chain::push(*refs.add(chain.index()), cell, fields.size());
                             }
-                            Inst::ChainPushDeep { dst, chain, site } => {
+                            Inst::ChainPushDeep { dst, chain, site } if DEEP => {
                                 let site = stream.objects.at(site);
                                 let args = window!();
                                 copy_registers::<RECORD>(&site.uses, frame.base, args);
@@ -975,6 +1015,12 @@ macro_rules! define_execute {
                                 }
                                 *refs.add(dst.index()) = chain::finish(chain, *refs.add(tail.index()));
                             }
+                            Inst::NewDeep { .. }
+                            | Inst::FieldPart { .. }
+                            | Inst::ElemPart { .. }
+                            | Inst::PackDeep { .. }
+                            | Inst::PushPart { .. }
+                            | Inst::ChainPushDeep { .. } => unreachable!("streams at depth 0 have no components"),
                         }
                         pc = pc.add(1);
                     }

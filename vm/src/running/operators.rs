@@ -24,6 +24,7 @@ impl Worker {
     /// # Safety
     /// **Running**; what the operator takes is of the right types; nothing above it is in use, and references below are
     /// roots. `remaining` is how many frames may nest above.
+    #[inline(never)]
     pub(crate) unsafe fn operate(
         &mut self,
         site: &OperatorSite,
@@ -206,6 +207,7 @@ impl Worker {
     ///
     /// # Safety
     /// **Running**; the references of all frames below `above` are initialised, and nothing from there on is in use.
+    #[inline(never)]
     pub(crate) unsafe fn detach(&mut self, object: Ref, above: Registers) -> Result<Ref, TrapKind> {
         // SAFETY: promised by the caller.
         unsafe { self.copy_structure(Copied::Detached { whole: false }, [object; 2], above) }

@@ -61,12 +61,13 @@ pub(crate) unsafe fn element_word(tape: &mut Tape, array: Ref, index: u64) -> Re
     }
 }
 
-/// Ends a segment: finds out what is active, appends the record, gives the outputs their words.
+/// Ends a segment: finds out what is active, appends the record, gives the outputs their words. `DEEP` says whether it
+/// is code at a depth, where an input is several registers.
 ///
 /// # Safety
 /// The pointers are to a frame that has the site's registers.
 #[inline(always)]
-pub(super) unsafe fn segment_end(
+pub(super) unsafe fn segment_end<const DEEP: bool>(
     site: &SegmentSite,
     tape: &mut Tape,
     scratch: &mut Vec<Word>,
@@ -76,9 +77,10 @@ pub(super) unsafe fn segment_end(
 ) -> Result<(), Limit> {
     // SAFETY: promised by the caller; the record has the size that the site's lists add up to.
     unsafe {
+        let depth = if DEEP { site.depth } else { 0 };
         let mut active = 0u64;
         for (n, &reg) in site.inputs.iter().enumerate() {
-            active |= u64::from(!(*words.add(usize::from(reg))).is_constant()) << (n >> site.depth);
+            active |= u64::from(!(*words.add(usize::from(reg))).is_constant()) << (n >> depth);
         }
         let mut base = Slot::NONE;
         if active != 0 {

@@ -144,7 +144,7 @@ impl Worker {
     }
 
     /// Makes room for the first frame of a run: what [`Worker::reserve`] would make, at once.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reserve_first(&mut self, counts: &Counts, recording: bool) -> Result<(), Limit> {
         let live_bytes = self.exec.live_bytes_max;
         self.stacks.reals.open(counts.reals, live_bytes)?;

@@ -143,6 +143,7 @@ impl Worker {
     /// # Safety
     /// **Running**; the arguments are of the parameters' types; there is nothing above them that is still in use.
     /// `remaining` is how many frames may nest above.
+    #[inline(never)]
     pub(crate) unsafe fn fork(&mut self, site: &ForkSite, args: Registers, remaining: usize) -> Result<(), TrapKind> {
         // SAFETY: promised by the caller.
         unsafe { self.run_fork(Tasks::Fork(site), args, &site.args, &site.results, remaining) }.map(|_| ())
@@ -152,6 +153,7 @@ impl Worker {
     ///
     /// # Safety
     /// As [`Worker::fork`]; references below the arguments are roots.
+    #[inline(never)]
     pub(crate) unsafe fn parallel_map(
         &mut self,
         site: &MapSite,
