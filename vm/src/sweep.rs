@@ -290,7 +290,7 @@ impl Sweep {
     ///
     /// # Safety
     /// As [`Sweep::run`], for the tree of this run; its tasks are numbered if any of them owes anything.
-    #[inline]
+    #[inline(always)]
     unsafe fn tree<'a>(
         &mut self,
         run: &SweepRun<'a>,
@@ -359,6 +359,8 @@ impl Sweep {
     ) -> Result<(), TrapKind> {
         let program = run.program;
         let mut open: Option<OpenLoop<'_>> = None;
+        // Where a list is taken apart, or made, records of one segment follow each other.
+        let mut last: Option<(u32, &SegmentCode)> = None;
         let mut at = frame.node.end;
         while !at.is_null() {
             // SAFETY: `at` is the end of a record.
@@ -366,8 +368,12 @@ impl Sweep {
                 let Trailer { kind, first, at: trailer } = Trailer::before(at);
                 at = match kind {
                     Kind::Segment(id) => {
-                        let code = program.segment(id);
-                        let native = program.tier.as_ref().and_then(|tier| tier.segment(program, id, run.account));
+                        let code = match last {
+                            Some((last, code)) if last == id => code,
+                            _ => last.insert((id, program.segment(id))).1,
+                        };
+                        let tier = program.tier.as_ref();
+                        let native = tier.and_then(|tier| tier.segment(program, (id, code), run.account));
                         match native {
                             Some(native) if native(trailer, frame.adjoints) == 0 => code.start(trailer),
                             _ => self.segment(frame, trailer, first, code),

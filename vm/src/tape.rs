@@ -141,7 +141,9 @@ impl Tape {
     /// `bytes_max` bounds records and adjoints together. The account must live until the run ends, or until
     /// [`Tape::attach`] names another place for it.
     pub(crate) fn begin(&mut self, bytes_max: u64, account: &Account) {
-        self.release();
+        if self.slabs.is_in_use() {
+            self.slabs.release();
+        }
         self.open_region.forget();
         self.forget_marks();
         self.inner = false;
@@ -205,6 +207,11 @@ impl Tape {
     /// The run's own task.
     pub(crate) fn root(&mut self) -> *mut TaskNode {
         self.root.as_ptr()
+    }
+
+    /// Slots that the running task has given out.
+    pub(crate) fn slots(&self) -> usize {
+        self.task.next_slot as usize - 1
     }
 
     /// The running task, as the owner of objects.

@@ -234,26 +234,30 @@ impl Heap {
     }
 
     /// Frees all objects.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self) {
         // Most small runs have nothing here, and are not much longer than this function.
-        if !self.slabs.is_empty() {
-            if self.spare.is_none() {
-                self.spare = self.slabs.pop().map(|last| last.slab);
-            }
-            if !self.slabs.is_empty() {
-                self.pool.give_back(self.slabs.drain(..).map(|one| one.slab));
-            }
-        }
-        if !self.large.is_empty() {
-            for large in self.large.drain(..) {
-                self.pool.give_back_block(large.block);
-            }
+        if !(self.slabs.is_empty() && self.large.is_empty()) {
+            self.give_memory_back();
         }
         self.large_bytes = 0;
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
         (self.slab_serial, self.large_serial, self.floor) = (0, 0, GROUND);
         (self.account, self.shared) = (std::ptr::null(), false);
+    }
+
+    /// Gives all memory back but a slab.
+    #[inline(never)]
+    fn give_memory_back(&mut self) {
+        if self.spare.is_none() {
+            self.spare = self.slabs.pop().map(|last| last.slab);
+        }
+        if !self.slabs.is_empty() {
+            self.pool.give_back(self.slabs.drain(..).map(|one| one.slab));
+        }
+        for large in self.large.drain(..) {
+            self.pool.give_back_block(large.block);
+        }
     }
 
     /// Begins a task: what is there now stays where it is. Returns the floor to be restored when it ends.

@@ -103,11 +103,20 @@ impl Kept {
     }
 
     /// Forgets all cells. Some memory is kept for the next run.
+    #[inline]
     pub(crate) fn clear(&mut self) {
+        self.floor = Place::default();
+        // Most small runs keep nothing.
+        if !self.chunks.is_empty() {
+            self.spare_chunks();
+        }
+    }
+
+    #[inline(never)]
+    fn spare_chunks(&mut self) {
         let room = SPARE_MAX.saturating_sub(self.spare.len());
         self.chunks.truncate(room);
         self.spare.extend(self.chunks.drain(..).map(|(chunk, _)| chunk));
-        self.floor = Place::default();
         self.open();
     }
 

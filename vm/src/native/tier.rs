@@ -6,6 +6,7 @@ use super::{
 use crate::bytecode::module::{Body, FuncId};
 use crate::code::{ByMode, Mode, Position};
 use crate::preparation::flow::ControlFlow;
+use crate::records::segment::SegmentCode;
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::running::registers::Registers;
@@ -418,8 +419,12 @@ impl Tier {
 
     /// Counts a record of a segment that the sweep has met. Returns the code of its adjoint, if there is any.
     #[inline(always)]
-    pub(crate) fn segment(&self, program: &Program, id: u32, account: &Account) -> Option<SegmentFn> {
-        let code = program.segment(id);
+    pub(crate) fn segment(
+        &self,
+        program: &Program,
+        (id, code): (u32, &SegmentCode),
+        account: &Account,
+    ) -> Option<SegmentFn> {
         let len = code.adjoint.code.len();
         let code = self.adjoint(program, &code.native, Subject::Segment(id), (1, len), account)?;
         // SAFETY: a segment's code is one of these, as `Unit` promises.

@@ -246,7 +246,7 @@ impl Worker {
     ///
     /// # Safety
     /// As [`Sweep::run`]; the worker's execution is that of the run.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn sweep_run(
         &mut self,
         sweep: &mut Sweep,
@@ -258,10 +258,32 @@ impl Worker {
         let mut meter = Meter::new(info.account, None);
         let root = self.exec.tape.root();
         // SAFETY: promised by the caller: the run has ended.
-        let work = unsafe { (*root).totals.sweep_work };
-        self.exec.fuel = meter.refill_alone(self.exec.fuel.saturating_sub_unsigned(work))?;
+        unsafe {
+            let work = (*root).totals.sweep_work;
+            self.exec.fuel = meter.refill_alone(self.exec.fuel.saturating_sub_unsigned(work))?;
+            if (*root).totals.rerun_work == 0 {
+                return sweep.run(root, seeds, info, sweeps);
+            }
+            self.sweep_run_with_reruns(sweep, seeds, (info, &mut meter), sweeps)
+        }
+    }
+
+    /// The same of a tape with reruns, whose fuel comes from this meter.
+    ///
+    /// # Safety
+    /// As [`Worker::sweep_run`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn sweep_run_with_reruns(
+        &mut self,
+        sweep: &mut Sweep,
+        seeds: &[Seed],
+        (info, meter): (&RunInfo<'_>, &mut Meter<'_>),
+        sweeps: Option<&Sweeps>,
+    ) -> Result<u64, TrapKind> {
+        let root = self.exec.tape.root();
         (self.exec.program, self.exec.info) = (info.program, (&raw const *info).cast());
-        self.exec.meter = (&raw mut meter).cast();
+        self.exec.meter = (&raw mut *meter).cast();
         self.exec.heap.attach(info.account);
         self.exec.tape.attach(info.account);
         // SAFETY: promised by the caller; **Running** until it is detached.

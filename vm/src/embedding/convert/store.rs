@@ -43,6 +43,7 @@ impl<'a> Store<'a> {
         self.source.set_active(active);
     }
 
+    #[inline]
     pub(super) fn real(&mut self, x: f64) -> Result<(), Limit> {
         let slot = self.maker.slots(1)?;
         self.to.reals.push(self.source.real(x));
@@ -87,7 +88,10 @@ impl<'a> Store<'a> {
         mut element: impl FnMut(usize) -> Result<f64, E>,
     ) -> Result<(), E> {
         let source = &mut self.source;
-        let list = self.maker.real_list(len, |n| element(n).map(|x| source.real(x)))?;
+        let list = match source.is_arguments() {
+            true => self.maker.real_list(len, element)?,
+            false => self.maker.real_list(len, |n| element(n).map(|x| source.real(x)))?,
+        };
         self.to.refs.push(list);
         Ok(())
     }

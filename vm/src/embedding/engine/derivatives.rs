@@ -209,7 +209,7 @@ impl Function {
         let mut run = Invocation::begin(self, options, &mut lease).timed();
         let (reals, value) = run.hvp(args, Direction::Axis(0))?;
         let gradient = run.gradient_behind(args, reals)?;
-        run.room_for_matrix(reals, args)?;
+        run.room_for_matrix(reals, reals)?;
         let mut rows = Vec::with_capacity(reals);
         for axis in 0..reals {
             if axis > 0 {
@@ -263,7 +263,9 @@ impl Function {
             return run.jacobian_by_columns(args);
         }
         run.write(args, Mode::RECORDING)?;
-        let inputs = if mode == JacobianMode::Auto { run.inputs(args)? } else { usize::MAX };
+        // A slot for each real that derivatives are with respect to.
+        let slots = run.state.worker.exec.tape.slots();
+        let inputs = if mode == JacobianMode::Auto { slots } else { usize::MAX };
         if count_of_reals(&self.interface().result).is_some_and(|outputs| inputs < outputs) {
             return run.jacobian_by_columns(args);
         }
@@ -271,15 +273,15 @@ impl Function {
         unsafe { run.execute(Entry::Function(self.func), Mode::RECORDING, true) }?;
         let mut reader = run.reader();
         let value = reader.result(&self.interface().result, run.results());
-        let slots = reader.into_slots();
+        let results = reader.into_slots();
         let value = value.map_err(|error| run.unreadable(error))?;
-        if inputs < slots.len() {
+        if inputs < results.len() {
             run.go_on();
             return run.jacobian_by_columns(args);
         }
-        run.room_for_matrix(slots.len(), args)?;
-        let mut rows = Vec::with_capacity(slots.len());
-        for slot in slots {
+        run.room_for_matrix(results.len(), slots)?;
+        let mut rows = Vec::with_capacity(results.len());
+        for slot in results {
             run.sweep_of(slot)?;
             rows.push(run.gradient(args)?);
         }
@@ -437,21 +439,13 @@ impl Invocation<'_> {
         self.sweep(&seeds)
     }
 
-    /// Whether a matrix with so many rows, of a real for each that derivatives are with respect to, is within the limit
-    /// on live memory. One row always is.
-    fn room_for_matrix(&self, rows: usize, args: &[Value]) -> Result<(), RunError> {
+    /// Whether a matrix with so many rows and columns is within the limit on live memory. One row always is.
+    fn room_for_matrix(&self, rows: usize, columns: usize) -> Result<(), RunError> {
         if rows <= 1 {
             return Ok(());
         }
-        let bytes = (rows as u64).saturating_mul(self.inputs(args)? as u64).saturating_mul(8);
+        let bytes = (rows as u64).saturating_mul(columns as u64).saturating_mul(8);
         if bytes > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
-    }
-
-    /// How many reals derivatives are with respect to. The arguments have been written.
-    fn inputs(&self, args: &[Value]) -> Result<usize, RunError> {
-        let Function { wrt, .. } = self.function;
-        self.flat(|flattener| flattener.arguments((&self.function.interface().params, wrt), args))
-            .map(|reals| reals.len())
     }
 
     /// The value and its tangent, and how many reals the tangents of the arguments have.
@@ -490,7 +484,7 @@ impl Invocation<'_> {
         let (inputs, (value, tangent)) = self.jvp(args, Direction::Axis(0))?;
         let column = self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?;
         let outputs = column.len();
-        self.room_for_matrix(outputs, args)?;
+        self.room_for_matrix(outputs, inputs)?;
         let mut columns = vec![column];
         for axis in 1..inputs {
             self.go_on();

@@ -174,7 +174,8 @@ impl Function {
     /// # Errors
     /// As [`Function::call`], and [`RunError::NotScalar`] if the result is not one real.
     pub fn value_and_grad(&self, args: &[Value]) -> Result<(f64, Vec<Value>), RunError> {
-        self.grad_in(args, &CallOptions::default(), false).map(|result| (result.value, result.gradient))
+        let (mut lease, options) = (self.lease(), CallOptions::default());
+        self.grad_in(&mut Invocation::begin(self, &options, &mut lease), args)
     }
 
     /// [`Function::value_and_grad`], with options, and reports what the call used.
@@ -182,7 +183,10 @@ impl Function {
     /// # Errors
     /// As [`Function::value_and_grad`].
     pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, RunError> {
-        self.grad_in(args, options, true)
+        let mut lease = self.lease();
+        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        let (value, gradient) = self.grad_in(&mut run, args)?;
+        Ok(Gradient { value, gradient, stats: run.state.stats() })
     }
 
     /// Whether there is one gradient.
@@ -194,15 +198,11 @@ impl Function {
         Err(RunError::NotScalar { function: self.name().to_owned(), result: result.clone() })
     }
 
-    fn grad_in(&self, args: &[Value], options: &CallOptions, timed: bool) -> Result<Gradient, RunError> {
+    fn grad_in(&self, run: &mut Invocation<'_>, args: &[Value]) -> Result<(f64, Vec<Value>), RunError> {
         self.check_scalar()?;
-        let mut lease = self.lease();
-        let mut run = Invocation::begin(self, options, &mut lease);
-        run.timed = timed;
         run.forward(args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
-        let gradient = run.gradient(args)?;
-        Ok(Gradient { value, gradient, stats: run.state.stats() })
+        Ok((value, run.gradient(args)?))
     }
 
     /// Runs the function as for a gradient, and reports the records that each of its loops and functions has written,

@@ -2,7 +2,7 @@
 
 use super::error::outside_of_code;
 use super::state::{Progress, RunState};
-use super::{CallOptions, Function, Limits, Module, RunError, Stats};
+use super::{CallOptions, Function, Limits, Module, RunError};
 use crate::code::{Counts, Mode, Position};
 use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSlot, Store, WriteError};
 use crate::embedding::flat::ArgumentWriter;
@@ -25,8 +25,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) state: &'a mut RunState,
     /// Whether the times in the statistics are asked for: a look at the clock takes as long as a small program.
     pub(super) timed: bool,
-    /// What earlier runs of this call have used.
-    earlier: Option<Box<Stats>>,
+    /// Whether there were earlier runs of this call.
+    goes_on: bool,
 }
 
 impl<'a> Invocation<'a> {
@@ -34,14 +34,14 @@ impl<'a> Invocation<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
         state.account.begin(limits, options.cancel.as_ref());
-        Invocation { function, limits, state, timed: false, earlier: None }
+        Invocation { function, limits, state, timed: false, goes_on: false }
     }
 
     /// A run that was begun with these options.
     #[inline]
     pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
-        Invocation { function, limits, state, timed: false, earlier: None }
+        Invocation { function, limits, state, timed: false, goes_on: false }
     }
 
     /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
@@ -89,7 +89,8 @@ impl<'a> Invocation<'a> {
 
     /// Ends a run of a call that has several. The next one has what is left of fuel, time and allocated bytes.
     pub(super) fn go_on(&mut self) {
-        self.earlier = Some(Box::new(self.state.stats()));
+        self.state.earlier = self.state.stats();
+        self.goes_on = true;
         let RunState { worker, account, .. } = &mut *self.state;
         worker.release();
         account.go_on(worker.exec.fuel);
@@ -98,12 +99,12 @@ impl<'a> Invocation<'a> {
     /// Forgets the last run and begins this one. What is made on the heap from now on are arguments.
     #[inline]
     pub(super) fn open(&mut self, mode: Mode) {
-        let RunState { worker, account, progress, .. } = &mut *self.state;
-        let Limits { allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
-        let earlier = self.earlier.take();
-        let before = earlier.as_ref().map_or(0, |earlier| earlier.allocated_bytes);
-        let allocated_bytes = allocated_bytes.saturating_sub(before);
-        *progress = Progress { recorded: mode.is_recording(), earlier, ..Progress::default() };
+        let RunState { worker, account, progress, earlier, .. } = &mut *self.state;
+        let Limits { mut allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
+        if self.goes_on {
+            allocated_bytes = allocated_bytes.saturating_sub(earlier.allocated_bytes);
+        }
+        *progress = Progress { recorded: mode.is_recording(), goes_on: self.goes_on, ..Progress::default() };
         worker.begin(live_bytes, depth);
         let Execution { heap, tape, .. } = &mut worker.exec;
         heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
@@ -223,7 +224,7 @@ impl<'a> Invocation<'a> {
         let RunState { worker, sweep, account, progress, .. } = &mut *self.state;
         let account = &*account;
         let Module { engine, program } = &self.function.module;
-        let totals = worker.exec.tape.tree().totals;
+        let totals = &worker.exec.tape.tree().totals;
         let info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
         let work = totals.sweep_work.saturating_add(totals.rerun_work);
         let is_shared = totals.tasks > 1 && work >= SHARED_MIN;

@@ -38,6 +38,8 @@ pub struct Stats {
 
 impl Stats {
     /// What a call has used of which these are the parts: instructions are counted through.
+    #[cold]
+    #[inline(never)]
     pub(super) fn followed_by(&self, next: &Stats) -> Stats {
         Stats {
             instructions: next.instructions,

@@ -18,10 +18,12 @@ pub(crate) struct RunState {
     pub(super) args: Gathered,
     pub(super) account: Account,
     pub(super) progress: Progress,
+    /// What earlier runs of the same call have used, if there were any.
+    pub(super) earlier: Stats,
 }
 
 /// What the memory of a run doesn't know of it.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     /// Whether the run was a recording one, so that there is a tape.
     pub(super) recorded: bool,
@@ -29,8 +31,8 @@ pub(super) struct Progress {
     pub(super) sweep_peak_bytes: u64,
     pub(super) forward: Duration,
     pub(super) sweep: Duration,
-    /// What earlier runs of the same call have used.
-    pub(super) earlier: Option<Box<Stats>>,
+    /// Whether there were earlier runs of the same call.
+    pub(super) goes_on: bool,
 }
 
 impl RunState {
@@ -42,6 +44,7 @@ impl RunState {
             args: Gathered::default(),
             account: Account::default(),
             progress: Progress::default(),
+            earlier: Stats::default(),
         }
     }
 
@@ -54,10 +57,10 @@ impl RunState {
 
     /// What the run, which has ended, has used.
     pub(crate) fn stats(&self) -> Stats {
-        let RunState { worker, account, progress, .. } = self;
+        let RunState { worker, account, progress, earlier, .. } = self;
         // Without a tape, nothing is on it.
         let totals = if progress.recorded { worker.exec.tape.tree().totals } else { Totals::default() };
-        let stats = Stats {
+        let mut stats = Stats {
             instructions: account.used(worker.exec.fuel),
             records: totals.records,
             slots: totals.slots,
@@ -71,7 +74,10 @@ impl RunState {
             forward: progress.forward,
             sweep: progress.sweep,
         };
-        progress.earlier.as_ref().map_or(stats, |earlier| earlier.followed_by(&stats))
+        if progress.goes_on {
+            stats = earlier.followed_by(&stats);
+        }
+        stats
     }
 }
 
