@@ -359,9 +359,10 @@ pub(super) unsafe fn pair_adjoints(
                     let len = *value.add(LEN) as usize;
                     watch.tick(len)?;
                     for part in 0..parts {
-                        let first = planes::first_of(value, part);
+                        let (first, adjoints) = (planes::first_of(value, part), planes::elements(other, whole ^ part));
                         for index in 0..if first.is_none() { 0 } else { len } {
-                            seed(first.offset(index as u32), planes::element(other, whole ^ part, index));
+                            let adjoint = adjoints.map_or(0.0, |adjoints| *adjoints.add(index));
+                            seed(first.offset(index as u32), adjoint);
                         }
                     }
                 }

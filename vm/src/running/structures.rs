@@ -7,7 +7,7 @@
 //! The walk keeps its place on the stack of references, above all frames, where evacuations find it. A list takes one
 //! place however long it is: what is copied last of an object needs nothing of it any more.
 
-use super::deep::{Parts, component_word};
+use super::deep::{Parts, component_word, copy_component};
 use super::recording::load_word;
 use super::registers::Registers;
 use super::worker::Worker;
@@ -427,13 +427,17 @@ impl Worker {
                             0 => elements.cast::<f64>(),
                             _ => copy.add(planes::element_at(len, part, 0)).cast::<f64>(),
                         };
-                        let first = planes::first_of(array, from);
-                        for index in 0..len {
-                            let value = match copied {
-                                Copied::Adjoint { adjoints, .. } => *adjoints.add(first.element(index).index()),
-                                _ => planes::element(array, from, index),
-                            };
-                            *to.add(index) = if part == 0 { value } else { value + 0.0 };
+                        let elements = match copied {
+                            Copied::Adjoint { adjoints, .. } => match planes::first_of(array, from) {
+                                Slot::NONE => None,
+                                first => Some(adjoints.add(first.index())),
+                            },
+                            _ => planes::elements(array, from),
+                        };
+                        match elements {
+                            None => to.write_bytes(0, len),
+                            Some(elements) if part == 0 => to.copy_from_nonoverlapping(elements, len),
+                            Some(elements) => copy_component(elements, to, len),
                         }
                     }
                     match copied {
@@ -467,7 +471,8 @@ impl Worker {
         let holds = |part: &usize| unsafe {
             let (array, from) = copied.source(pair, *part);
             let active = recording && !heap::owner_of(array).is_nobody() && !planes::first_of(array, from).is_none();
-            active || (0..len).any(|index| planes::element(array, from, index) != 0.0)
+            let elements = || planes::elements(array, from).map(|elements| std::slice::from_raw_parts(elements, len));
+            active || elements().is_some_and(|elements| elements.iter().any(|&element| element != 0.0))
         };
         (1..1usize << copied.depth()).rev().find(holds).map_or(0, |part| part.ilog2() + 1)
     }
@@ -487,10 +492,15 @@ impl Worker {
             let mut active = false;
             for part in 0..1 << planes {
                 let (array, from) = copied.source(pair, part);
-                let tape = &mut self.exec.tape;
-                let words: Result<Vec<Word>, _> =
-                    (0..len).map(|index| component_word(tape, array, from, index)).collect();
-                let first = tape.pack(&words?)?;
+                let (owner, tape) = (heap::owner_of(array), &mut self.exec.tape);
+                let first = if owner.is_nobody() || owner == tape.owner() {
+                    // As they stand: slots of an array follow each other.
+                    if owner.is_nobody() || len == 0 { Slot::NONE } else { planes::first_of(array, from) }
+                } else {
+                    let words: Result<Vec<Word>, _> =
+                        (0..len).map(|index| component_word(tape, array, from, index)).collect();
+                    tape.pack(&words?)?
+                };
                 planes::set_first(copy, (len, planes), part, first);
                 active |= !first.is_none();
             }

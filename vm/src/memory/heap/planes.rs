@@ -151,16 +151,26 @@ pub(crate) unsafe fn set_first(array: Ref, (len, planes): (usize, u32), part: us
 #[inline]
 pub(crate) unsafe fn element(array: Ref, part: usize, index: usize) -> f64 {
     // SAFETY: promised by the caller.
+    unsafe { elements(array, part).map_or(0.0, |elements| *elements.add(index)) }
+}
+
+/// Where the elements of a component stand, if it is there: one after the other.
+///
+/// # Safety
+/// `array` is a complete array of reals.
+#[inline]
+pub(crate) unsafe fn elements(array: Ref, part: usize) -> Option<*const f64> {
+    // SAFETY: promised by the caller.
     unsafe {
         if part == 0 {
-            return *array.add(ARRAY_HEADER + index).cast();
+            return Some(array.add(ARRAY_HEADER).cast());
         }
         if !is_deep(*array) {
-            return 0.0;
+            return None;
         }
         let len = *array.add(LEN) as usize;
         let planes = Depth(*array.add(ARRAY_HEADER + len)).planes();
-        if part >> planes == 0 { *array.add(element_at(len, part, index)).cast() } else { 0.0 }
+        (part >> planes == 0).then(|| array.add(element_at(len, part, 0)).cast_const().cast())
     }
 }
 
