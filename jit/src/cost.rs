@@ -112,7 +112,7 @@ pub(crate) fn sizes(request: &FunctionRequest<'_>) -> Vec<u64> {
     let stream = request.stream;
     let measure = Measure { stream, recording: request.mode.is_recording() };
     let mut sizes: Vec<u64> = stream.code.iter().map(|inst| measure.inst(inst)).collect();
-    for (range, rounds) in counted_loops(stream) {
+    for (range, rounds) in counted_loops(stream, request.mode.depth()) {
         sizes[range].iter_mut().for_each(|size| *size *= rounds);
     }
     sizes

@@ -57,9 +57,9 @@ pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
     Function::new(emit, request).write();
 }
 
-/// The parts of a stream of which several rounds are written out, and how many.
-pub(crate) fn counted_loops(stream: &Stream) -> Vec<(RangeInclusive<usize>, u64)> {
-    let found = tight::loops(stream, &starts(&stream.blocks()), &tight::constants(stream));
+/// The parts of a stream, which is one of code at a depth, of which several rounds are written out, and how many.
+pub(crate) fn counted_loops(stream: &Stream, depth: u32) -> Vec<(RangeInclusive<usize>, u64)> {
+    let found = tight::loops(stream, &starts(&stream.blocks()), &tight::constants(stream), depth);
     found.into_values().filter_map(|tight| tight.rounds_written()).collect()
 }
 
@@ -132,7 +132,7 @@ impl<'e, 'a> Function<'e, 'a> {
         let fuel = emit.b.declare_var(I64);
         let code = stream.blocks();
         let constants = tight::constants(stream);
-        let tight = tight::loops(stream, &starts(&code), &constants);
+        let tight = tight::loops(stream, &starts(&code), &constants, request.mode.depth());
         let blocks = code.iter().map(|block| (block.start, emit.b.create_block())).collect();
         let mut exit = || {
             let block = emit.cold_block();

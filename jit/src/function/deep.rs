@@ -3,12 +3,86 @@
 use super::{Function, cell};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value};
 use dualvm_vm::native::helpers::{Helper, NO_WORD};
-use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, LEN};
+use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
 use dualvm_vm::native::{IntReg, ObjectSite, RealReg, RefReg};
 
+/// What is known of a component of an array's elements, of {} what its words are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plane {
+    /// An address that the component's elements stand at as those of {} stand at the array's, one word further on. If
+    /// the component isn't there: one at which the elements of {} stand.
+    base: Value,
+    /// What is read there counts by so many bits: all or none.
+    mask: Value,
+    words: Option<Words>,
+}
+
+/// The words of a component of an array's elements.
+#[derive(Clone, Copy, Debug)]
+struct Words {
+    /// The first slot; 0 if the component is constant, or another task's.
+    first: Value,
+    /// Whether it is another task's.
+    foreign: Value,
+}
+
 impl Function<'_, '_> {
+    /// Finds out what reads of a component of an array's elements have in common.
+    pub(super) fn plane(&mut self, array: u16, part: u16) -> Plane {
+        let (object, len) = (self.reference(array), self.len(array));
+        let none = self.emit.int(0);
+        if part == 0 {
+            let first = self.emit.load(I64, object, cell(FIRST));
+            return Plane { base: object, mask: none, words: self.words_of(object, first) };
+        }
+        let (there, missing, done) = self.if_deep(object);
+        let [base, mask, first] = [(); 3].map(|()| self.emit.b.append_block_param(done, I64));
+        self.emit.b.switch_to_block(there);
+        let (place, firsts) = self.plane_at(object, len, part, missing);
+        let slot = self.emit.load(I64, firsts, cell(ARRAY_HEADER + usize::from(part)));
+        let all = self.emit.int(-1);
+        self.emit.b.ins().jump(done, &[place.into(), all.into(), slot.into()]);
+        self.emit.b.switch_to_block(missing);
+        let lowest = self.emit.b.ins().iadd_imm_s(object, -8);
+        self.emit.b.ins().jump(done, &[lowest.into(), none.into(), none.into()]);
+        self.emit.b.switch_to_block(done);
+        Plane { base, mask, words: self.words_of(object, first) }
+    }
+
+    /// Where the elements of a component stand, and the first slots, of an array that is deep; goes to `missing` if it
+    /// doesn't have the component.
+    fn plane_at(&mut self, object: Value, len: Value, part: u16, missing: Block) -> (Value, Value) {
+        let end = self.element_of(object, len);
+        let depth = self.emit.load(I64, end, cell(ARRAY_HEADER));
+        let planes = self.emit.b.ins().band_imm_u(depth, 0xff);
+        let part = self.emit.int(part.into());
+        let beyond = self.emit.b.ins().ushr(part, planes);
+        let read = self.emit.b.create_block();
+        self.emit.b.ins().brif(beyond, missing, &[], read, &[]);
+        self.emit.b.switch_to_block(read);
+        let before = self.emit.b.ins().imul(part, len);
+        let place = self.element_of(object, before);
+        // First slots stand behind all elements.
+        let elements = self.emit.b.ins().ishl(len, planes);
+        (place, self.element_of(object, elements))
+    }
+
+    /// What there is to know of words, if there are any.
+    fn words_of(&mut self, object: Value, first: Value) -> Option<Words> {
+        if !self.request.mode.is_recording() {
+            return None;
+        }
+        let owner = self.emit.load(I64, object, cell(OWNER));
+        let task = self.emit.load(I64, self.context, layout::TASK);
+        let constant = self.emit.int(0);
+        let is_own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
+        let first = self.emit.select(is_own, first, constant);
+        let foreign = self.emit.select(is_own, constant, owner);
+        Some(Words { first, foreign })
+    }
+
     /// Hands registers to a helper that makes something of them.
     fn make(&mut self, helper: Helper, site: &ObjectSite, first: Value, chain: Option<RefReg>) -> Value {
         let args = self.above();
@@ -85,35 +159,78 @@ impl Function<'_, '_> {
     }
 
     /// Reads a component of an element; of the lowest one the word only.
-    pub(super) fn element_part(&mut self, dst: RealReg, array: RefReg, index: IntReg, part: u16) {
+    pub(super) fn element_part(&mut self, dst: RealReg, array: RefReg, index: IntReg, number: u16) {
+        if let Some(plane) = self.inside.as_ref().and_then(|inside| inside.plane(array.0, number)) {
+            return self.element_of_plane(dst, (array, index, number), plane);
+        }
         let (object, index) = (self.reference(array.0), self.int(index.0));
-        if part > 0 {
+        if number == 0 {
+            self.element_part_word(dst, (object, index, number), (object, FIRST));
+        } else {
             let len = self.len(array.0);
             let (there, missing, done) = self.if_deep(object);
             self.emit.b.switch_to_block(there);
-            let end = self.element_of(object, len);
-            let depth = self.emit.load(I64, end, cell(ARRAY_HEADER));
-            let planes = self.emit.b.ins().band_imm_u(depth, 0xff);
-            let part = self.emit.int(part.into());
-            let beyond = self.emit.b.ins().ushr(part, planes);
-            let read = self.emit.b.create_block();
-            self.emit.b.ins().brif(beyond, missing, &[], read, &[]);
-            self.emit.b.switch_to_block(read);
-            let before = self.emit.b.ins().imul(part, len);
-            let at = self.emit.b.ins().iadd(before, index);
-            let place = self.element_of(object, at);
+            let (plane, firsts) = self.plane_at(object, len, number, missing);
+            let place = self.element_of(plane, index);
             let value = self.emit.load(F64, place, cell(ARRAY_HEADER + 1));
             self.set_real(dst.0, value);
+            self.element_part_word(dst, (object, index, number), (firsts, ARRAY_HEADER + usize::from(number)));
             self.emit.b.ins().jump(done, &[]);
             self.zero(dst, missing, done);
         }
-        if self.request.mode.is_recording() {
-            let part = self.emit.int(part.into());
-            let word = self.emit.call_cold(Helper::ComponentWord, &[self.context, object, part, index]);
-            let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, word, NO_WORD as i64);
-            self.trap_if(stopped, |_| ());
-            self.set_word(dst.0, word);
+    }
+
+    /// The same in a loop before which the component was looked up.
+    fn element_of_plane(&mut self, dst: RealReg, (array, register, part): (RefReg, IntReg, u16), plane: Plane) {
+        if part > 0 {
+            // The index is one that the array has: the lowest component was read.
+            let (index, by) = self.near_first(register.0).unwrap_or_else(|| (self.int(register.0), 0));
+            let place = self.element_of(plane.base, index);
+            let bits = self.emit.load(I64, place, cell(ARRAY_HEADER + 1) + 8 * by as i32);
+            let bits = self.emit.b.ins().band(bits, plane.mask);
+            let value = self.emit.b.ins().bitcast(F64, MemFlagsData::new(), bits);
+            self.set_real(dst.0, value);
         }
+        let Some(Words { first, foreign }) = plane.words else { return };
+        let (object, index) = (self.reference(array.0), self.int(register.0));
+        let (import, done) = (self.emit.cold_block(), self.emit.b.create_block());
+        let word = self.emit.b.append_block_param(done, I64);
+        let constant = self.emit.int(0);
+        let slot = self.emit.b.ins().iadd(first, index);
+        let own = self.emit.select(first, slot, constant);
+        self.emit.b.ins().brif(foreign, import, &[], done, &[own.into()]);
+        self.emit.b.switch_to_block(import);
+        let part = self.emit.int(part.into());
+        let imported = self.emit.call_cold(Helper::ComponentWord, &[self.context, object, part, index]);
+        let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, imported, NO_WORD as i64);
+        self.trap_if(stopped, |_| ());
+        self.emit.b.ins().jump(done, &[imported.into()]);
+        self.emit.b.switch_to_block(done);
+        self.set_word(dst.0, word);
+    }
+
+    /// The word of a component of an element, if there are words. The first slot of the component stands at a place.
+    fn element_part_word(
+        &mut self,
+        dst: RealReg,
+        (object, index, part): (Value, Value, u16),
+        (place, at): (Value, usize),
+    ) {
+        if !self.request.mode.is_recording() {
+            return;
+        }
+        let own = |this: &mut Self| {
+            // Other components may be what isn't constant.
+            let first = this.emit.load(I64, place, cell(at));
+            let constant = this.emit.int(0);
+            let slot = this.emit.b.ins().iadd(first, index);
+            this.emit.b.ins().select(first, slot, constant)
+        };
+        let word = self.owned_word(object, own, |this| {
+            let part = this.emit.int(part.into());
+            this.emit.call_cold(Helper::ComponentWord, &[this.context, object, part, index])
+        });
+        self.set_word(dst.0, word);
     }
 
     /// Where control goes if an object is deep, where if not, and where both meet.

@@ -5,6 +5,7 @@
 //! arrays' lengths, fuel and the slab of tape leave room for it, it runs [`GROUP`] rounds at a time that test nothing
 //! of that, and the rest as any other loop: what each round does, and in which order, is the same.
 
+use super::deep::Plane;
 use super::{Function, cell};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -20,7 +21,7 @@ use std::ops::RangeInclusive;
 const GROUP: i64 = 4;
 /// Elements are so near to the index at most.
 const NEAR_MAX: i64 = 1 << 10;
-/// A round of a counted loop has at most so many instructions.
+/// A round of a counted loop has at most so many instructions; twice as many at a depth.
 const COUNTED_MAX: u32 = 40;
 
 /// A loop that counts.
@@ -80,6 +81,9 @@ pub(super) struct TightLoop {
     end: Position,
     /// References that are read in the loop, and whether as arrays.
     refs: BTreeMap<u16, bool>,
+    /// The components of elements that it reads, by array and component, and what is known of them when it is written.
+    parts: BTreeSet<(u16, u16)>,
+    planes: BTreeMap<(u16, u16), Plane>,
     /// The builder that it pushes to, if it is one, and what is known of it when the loop is written.
     builder: Option<u16>,
     pushes: Option<Pushes>,
@@ -95,6 +99,11 @@ impl TightLoop {
         self.counted.as_ref().map(|_| (self.start.index()..=self.end.index(), GROUP as u64 + 1))
     }
 
+    /// What is known of a component of an array's elements.
+    pub(super) fn plane(&self, array: u16, part: u16) -> Option<Plane> {
+        self.planes.get(&(array, part)).copied()
+    }
+
     /// What is known of a builder, if it is the one that the loop pushes to.
     pub(super) fn pushes_to(&self, register: u16) -> Option<Pushes> {
         self.pushes.filter(|_| self.builder == Some(register))
@@ -106,6 +115,7 @@ pub(super) fn loops(
     stream: &Stream,
     leaders: &BTreeSet<Position>,
     constants: &BTreeMap<u16, i64>,
+    depth: u32,
 ) -> BTreeMap<Position, TightLoop> {
     let mut found = BTreeMap::new();
     let entries = Entries::new(stream);
@@ -122,10 +132,23 @@ pub(super) fn loops(
             if (one_block || entries.has_one_way_in(start, end))
                 && let Some(refs) = references(stream, start, end)
             {
-                let counted = if one_block { counted(stream, constants, start, end) } else { None };
-                let (builder, loaded) = (builder(stream, start, end), Vec::new());
-                let tight = TightLoop { start, end, refs, builder, pushes: None, head: None, loaded, counted };
-                found.insert(start, tight);
+                let most = COUNTED_MAX << depth.min(1);
+                let short = one_block && end.0 - start.0 <= most;
+                found.insert(
+                    start,
+                    TightLoop {
+                        start,
+                        end,
+                        refs,
+                        parts: parts(stream, start, end),
+                        planes: BTreeMap::new(),
+                        builder: builder(stream, start, end),
+                        pushes: None,
+                        head: None,
+                        loaded: Vec::new(),
+                        counted: if short { counted(stream, constants, start, end) } else { None },
+                    },
+                );
             }
         }
     }
@@ -164,6 +187,15 @@ fn builder(stream: &Stream, start: Position, end: Position) -> Option<u16> {
     }
     let first = builders.pop_first();
     first.filter(|_| builders.is_empty())
+}
+
+/// The components of elements that a stretch of code reads, by array and component.
+fn parts(stream: &Stream, start: Position, end: Position) -> BTreeSet<(u16, u16)> {
+    let part = |inst: &Inst| match *inst {
+        Inst::ElemPart { array, part, .. } => Some((array.0, part)),
+        _ => None,
+    };
+    stream.code[start.index()..=end.index()].iter().filter_map(part).collect()
 }
 
 /// The references that a stretch of code reads, and whether as arrays; `None` if it changes any, or if objects may
@@ -227,7 +259,7 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
         Inst::BackBranch { cond, then, other, cost } if then == start => (cond, None, other, cost),
         _ => return None,
     };
-    if end.0 - start.0 > COUNTED_MAX || code.iter().any(|inst| matches!(inst, Inst::SegmentEnd { .. })) {
+    if code.iter().any(|inst| matches!(inst, Inst::SegmentEnd { .. })) {
         return None;
     }
     let writes = |register: IntReg| (0..code.len()).filter(move |&at| writes_int(stream, &code[at], register));
@@ -235,7 +267,9 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
         let mut found = writes(register);
         found.next().filter(|_| found.next().is_none())
     };
-    let test_at = only(condition)?;
+    // The register of the test may have been another one's before.
+    let test_at = writes(condition).next_back()?;
+    let until_the_test = |register| register == condition && writes(register).count() == 2;
     let Inst::ILt { a: index, b: bound, .. } = code[test_at] else { return None };
     let step_at = only(index)?;
     let Inst::IAdd { a, b, .. } = code[step_at] else { return None };
@@ -257,7 +291,7 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
         if let Some((register, by)) = shift
             && at < step_at
             && (-NEAR_MAX..=NEAR_MAX).contains(&by)
-            && only(register).is_some()
+            && (only(register).is_some() || until_the_test(register))
             && !others.contains(&register.0)
         {
             near.insert(register.0, by);
@@ -270,7 +304,7 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
             _ => continue,
         };
         match near.get(&read_at.0) {
-            Some(_) if at > step_at && read_at == index => return None,
+            Some(_) if at > step_at && read_at == index || at > test_at && read_at == condition => return None,
             Some(&by) => arrays.push((array.0, by, width)),
             None => _ = others.insert(read_at.0),
         }
@@ -332,6 +366,9 @@ impl Function<'_, '_> {
                 let value = self.reference(register);
                 let len = is_array.then(|| self.len(register));
                 tight.loaded.push((register, value, len));
+            }
+            for &(array, part) in &tight.parts {
+                tight.planes.insert((array, part), self.plane(array, part));
             }
             if let Some(builder) = tight.builder {
                 let builder = self.reference(builder);
