@@ -5,6 +5,7 @@
 
 #[path = "../benches/gradients/cases.rs"]
 mod cases;
+pub(crate) mod derivatives;
 pub(crate) mod gradbench;
 #[path = "../benches/gradients/hand.rs"]
 mod hand;

@@ -320,13 +320,43 @@ fn gradbench_prints_tables() {
 }
 
 #[test]
+fn derivatives_are_multiples_of_what_they_are_taken_of() {
+    const CASES: [&str; 9] = [
+        "rosenbrock jvp",
+        "rosenbrock hvp",
+        "particles jvp",
+        "particles hvp",
+        "neural jvp",
+        "neural hvp",
+        "rosenbrock Hessian",
+        "reverse over reverse",
+        "checkpoints",
+    ];
+    let rows = results_with("derivatives", &["--jit", "off,auto"], &["interpreter", "native"]);
+    assert_eq!(cases_of(&rows), CASES);
+    for row in &rows {
+        let [base, derivative, ratio, target] =
+            ["base_ns", "derivative_ns", "ratio", "target"].map(|field| row[field].as_f64().expect("a number"));
+        assert!(base > 0.0 && derivative > 0.0 && target >= 1.0, "{row}");
+        assert!((ratio - derivative / base).abs() < 1e-9 * ratio, "{row}");
+        assert!(row["over"].is_string(), "{row}");
+    }
+    let w = Workspace::new("bench_derivatives_text");
+    let text = w.stdout(&["bench", "--suite", "derivatives", "--quick", "--jit", "auto"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("suite derivatives: native, 1 thread, medians of 9 rounds"), "{text}");
+    assert!(lines[2..].iter().zip(CASES).all(|(line, case)| line.starts_with(case)), "{text}");
+    assert_eq!(lines.len(), 2 + CASES.len(), "{text}");
+}
+
+#[test]
 fn unknown_suites_are_bad_input_and_the_message_lists_the_known_ones() {
     let w = Workspace::new("bench_unknown");
     let finished = w.run(&["bench", "--suite", "nope"]);
     assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""));
     assert!(
         finished.stderr.contains("'nope'")
-            && finished.stderr.contains("table1, core, native, latency, parallel, tiering, gradbench"),
+            && finished.stderr.contains("table1, core, native, latency, parallel, tiering, gradbench, derivatives"),
         "{}",
         finished.stderr
     );

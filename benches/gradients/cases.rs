@@ -377,7 +377,7 @@ pub(crate) const TOLERANCE: f64 = 1e-9;
 /// Numbers below this are compared as if they were this large: a derivative that is 0 comes out as rounding errors.
 pub(crate) const SMALL: f64 = 1e-3;
 
-fn near(what: &'static str, expected: &[f64], found: &[f64]) -> Result<(), Unsound> {
+pub(crate) fn near(what: &'static str, expected: &[f64], found: &[f64]) -> Result<(), Unsound> {
     if expected.len() != found.len() {
         return Err(Unsound::Count { what, expected: expected.len(), found: found.len() });
     }
@@ -406,7 +406,7 @@ pub(crate) fn reals(values: &[Value]) -> Vec<f64> {
 }
 
 /// Numbers `start, start + step, …`.
-fn ramp(n: usize, start: f64, step: f64) -> Vec<f64> {
+pub(crate) fn ramp(n: usize, start: f64, step: f64) -> Vec<f64> {
     (0..n).map(|i| start + step * i as f64).collect()
 }
 
@@ -508,9 +508,17 @@ fn summatvec_of(engine: &Engine, name: &'static str, side: usize) -> Case {
     Case { elements: Some(elements as u64), paper_gradient_ns: Some(590.0 * elements as f64), ..case }
 }
 
+fn rosenbrock_point() -> Vec<f64> {
+    (0..ELEMENTS).map(|i| (i as f64 * 0.7).sin()).collect()
+}
+
+/// The arguments of the case of this name; here and below.
+pub(crate) fn rosenbrock_args() -> Vec<Value> {
+    vec![rosenbrock_point().as_slice().into()]
+}
+
 fn rosenbrock(engine: &Engine) -> Case {
-    let x: Vec<f64> = (0..ELEMENTS).map(|i| (i as f64 * 0.7).sin()).collect();
-    let args = vec![x.as_slice().into()];
+    let (x, args) = (rosenbrock_point(), rosenbrock_args());
     let hand = Hand::new(
         x,
         |x| hand::rosenbrock(x),
@@ -617,15 +625,24 @@ fn rotate_vec_by_quat(engine: &Engine) -> Case {
     Case { paper_gradient_ns: Some(5_620.0), ..case }
 }
 
-fn neural(engine: &Engine) -> Case {
-    const SIZES: [usize; 3] = [50, 100, 50];
+/// Inputs of the network, and outputs of its layers.
+const LAYERS: [usize; 3] = [50, 100, 50];
+
+fn network() -> (Vec<hand::Layer>, Vec<f64>) {
     let vector = |n: usize| (0..n).map(|i| (0.41 * i as f64).sin()).collect::<Vec<f64>>();
     let row = |i: usize, n: usize| (0..n).map(|j| ((i + j) as f64).sin()).collect();
     let layer = |(&n, &outputs): (&usize, &usize)| ((0..outputs).map(|i| row(i, n)).collect(), vector(outputs));
-    let layers: Vec<hand::Layer> = SIZES.iter().zip(&SIZES[1..]).map(layer).collect();
-    let x = vector(SIZES[0]);
+    (LAYERS.iter().zip(&LAYERS[1..]).map(layer).collect(), vector(LAYERS[0]))
+}
+
+pub(crate) fn neural_args() -> Vec<Value> {
+    let (layers, x) = network();
     let value = |(w, b): &hand::Layer| Value::Tuple(vec![rows(w), b.as_slice().into()]);
-    let args = vec![Value::Array(layers.iter().map(value).collect()), x.as_slice().into()];
+    vec![Value::Array(layers.iter().map(value).collect()), x.as_slice().into()]
+}
+
+fn neural(engine: &Engine) -> Case {
+    let ((layers, x), args) = (network(), neural_args());
     let hand = Hand::new(
         (layers, x),
         |(layers, x)| hand::neural(layers, x),
@@ -637,17 +654,26 @@ fn neural(engine: &Engine) -> Case {
     );
     // For each output of a layer a dot product and the bias; the rectifier only compares. For each output of the last:
     // a maximum (the first starts it), a difference, a power of e, a sum, a quotient, and the sum of all.
-    let [a, b, c] = SIZES;
+    let [a, b, c] = LAYERS;
     let ops = b * (2 * a + 1) + c * (2 * b + 1) + 6 * c - 1;
     let case = Case::new(engine, "neural", include_str!("../../examples/neural.dual"), args, ops as u64, hand);
     Case { paper_gradient_ns: Some(2_400_000.0), ..case }
 }
 
-fn particles(engine: &Engine) -> Case {
-    const STEPS: usize = 1000;
-    let starts: Vec<hand::State> = [0.5, 1.0, 1.5, 2.0].map(|x| [x, 0.1, 1.0, 1.0]).to_vec();
+/// Steps of each particle.
+const STEPS: usize = 1000;
+
+fn particles_at_start() -> Vec<hand::State> {
+    [0.5, 1.0, 1.5, 2.0].map(|x| [x, 0.1, 1.0, 1.0]).to_vec()
+}
+
+pub(crate) fn particles_args() -> Vec<Value> {
     let value = |&[x, y, vx, vy]: &hand::State| Value::Tuple(vec![pair(x, y), pair(vx, vy)]);
-    let args = vec![Value::Int(STEPS as i64), Value::Array(starts.iter().map(value).collect())];
+    vec![Value::Int(STEPS as i64), Value::Array(particles_at_start().iter().map(value).collect())]
+}
+
+fn particles(engine: &Engine) -> Case {
+    let (starts, args) = (particles_at_start(), particles_args());
     // A product and a sum for each particle. In a step: 1 / mass, eight for the acceleration, eight for the updates.
     let ops = starts.len() * (17 * STEPS + 2);
     let hand = Hand::new(

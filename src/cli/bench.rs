@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::native::When;
 use super::{output, threads};
-use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, gradbench, latency, parallel, tiering};
+use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, derivatives, gradbench, latency, parallel, tiering};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,7 +16,7 @@ arguments; core has programs of numbers and arrays; native has programs with lon
 the smallest call; latency has every example, from its source text to its first value and gradient, by stage, and in a
 process of its own; parallel has programs with tasks; tiering has 31 programs, most of them of 40 to 150 lines, to see
 whether compiling pays; gradbench has the evals of the suite GradBench, as `dualvm gradbench` runs them, in sizes S and
-M (--quick: S).
+M (--quick: S); derivatives has jvps, products with Hessians, Hessians, and derivatives within each other.
 
 Each program is checked against the same program in hand-written Rust (value and gradient, to 1e-9) and then timed:
 after a warm-up, rounds of calls of the program, of its value and gradient, and of both by hand, on all tiers in turn.
@@ -40,6 +40,10 @@ some calls.
 The suite gradbench compares with the hand-written primal: its table has primal and derivative of dualvm divided by
 that, with arguments and results crossing the border and with sparse Jacobians assembled. The derivative of kmeans is
 its gradient.
+
+The suite derivatives compares runs with runs: a jvp with the value, a product with the Hessian with the gradient, a
+Hessian with as many products as it has rows, a gradient of a gradient with that one, and a gradient of a loop in
+checkpoints with that of the loop; with the project's targets.
 
 In JSON, there is a result for each case and tier (parallel: and number of threads; gradbench: and size). Times are in
 nanoseconds; tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts
@@ -82,7 +86,7 @@ enum Format {
 }
 
 fn suites() -> impl Iterator<Item = &'static str> {
-    let others = [latency::NAME, parallel::NAME, tiering::NAME, gradbench::NAME];
+    let others = [latency::NAME, parallel::NAME, tiering::NAME, gradbench::NAME, derivatives::NAME];
     SUITES.iter().map(|suite| suite.name).chain(others)
 }
 
@@ -123,6 +127,9 @@ pub(crate) fn bench(flags: &Bench) -> Outcome {
     }
     if is_gradbench {
         return write(flags.format, &evals(&gradbench::Plan::new(tiers, flags.quick))?);
+    }
+    if flags.suite == derivatives::NAME {
+        return write(flags.format, &multiples(&tiers, &effort)?);
     }
     match SUITES.iter().find(|suite| suite.name == flags.suite) {
         Some(suite) => write(flags.format, &programs(suite, &tiers, &effort)?),
@@ -186,6 +193,17 @@ fn on_threads(plan: &parallel::Plan) -> Result<parallel::Report<'_>, Failure> {
     report.map_err(|(program, error)| match error {
         parallel::Unsound::Call(error) => Failure::Trap(format!("{program}: {error}")),
         error => Failure::Trap(format!("error: {program}: tasks change the result: {error}")),
+    })
+}
+
+/// What other derivatives than gradients cost.
+fn multiples(tiers: &[Tier], effort: &Effort) -> Result<derivatives::Report, Failure> {
+    let bar = bar(derivatives::rounds(tiers.len()));
+    let report = derivatives::run(tiers, effort, |case| advance(&bar, case));
+    bar.finish_and_clear();
+    report.map_err(|(case, error)| match error {
+        Unsound::Call(cause) => Failure::Trap(format!("{case}: {cause}")),
+        cause => Failure::Trap(format!("error: {case}: two ways to a derivative differ: {cause}")),
     })
 }
 

@@ -1,0 +1,311 @@
+//! What derivatives that aren't gradients cost, as multiples of what they are taken of: the function's value, its
+//! gradient, or the same derivative in another way.
+//!
+//! All times are those of runs by the engine's own clock, without the conversion of arguments and results.
+
+use super::cases::{Tier, Unsound, near, neural_args, particles_args, ramp, reals, rosenbrock_args};
+use super::measure::{Effort, medians};
+use super::report::{align, names, ratio, time};
+use dualvm::{CallOptions, Error, Function, Module, Stats, Value};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+use std::fmt;
+use std::time::Duration;
+
+/// What `--suite` takes.
+pub(crate) const NAME: &str = "derivatives";
+
+/// Loops of about a thousand operations, whose derivative is taken in the program, and in pieces.
+const LOOPS: &str = "\
+def body (x : Real) : Real = loop y = x for _ < 500 do y + 0.01 * sin y
+def slope (x : Real) : Real = grad body x
+def step ((x, v) : (Real, Real)) : (Real, Real) = (x + 0.001 * v, v - 0.001 * (x + 0.1 * v * v))
+def steps (n : Int) (s : (Real, Real)) : (Real, Real) = loop s = s for _ < n do step s
+def plain (s : (Real, Real)) : Real = fst (loop s = s for _ < 100 do steps 100 s)
+def pieces (s : (Real, Real)) : Real = fst (loop s = s for _ < 100 do checkpoint (steps 100) s)
+";
+
+/// A computation that is timed.
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    Value,
+    Gradient,
+    Jvp,
+    Hvp,
+    /// So many products with the Hessian.
+    Hvps(u32),
+    Hessian,
+}
+
+/// A row of the report: what is computed of which function, beside what it is a multiple of.
+struct Case {
+    name: &'static str,
+    function: &'static str,
+    run: Run,
+    base: &'static str,
+    base_function: &'static str,
+    base_run: Run,
+    /// The project's target for the ratio.
+    target: f64,
+}
+
+/// An example or the program above, with arguments and a direction.
+struct Subject {
+    module: &'static str,
+    source: &'static str,
+    args: fn() -> Vec<Value>,
+    cases: &'static [Case],
+}
+
+const fn forward(name: &'static str, function: &'static str, target: f64) -> Case {
+    Case { name, function, run: Run::Jvp, base: "value", base_function: function, base_run: Run::Value, target }
+}
+
+const fn second(name: &'static str, function: &'static str) -> Case {
+    let base_run = Run::Gradient;
+    Case { name, function, run: Run::Hvp, base: "gradient", base_function: function, base_run, target: 3.0 }
+}
+
+/// Variables of the function whose Hessian is a matrix.
+const SIDE: usize = 200;
+
+const SUBJECTS: [Subject; 6] = [
+    Subject {
+        module: "rosenbrock",
+        source: include_str!("../../examples/rosenbrock.dual"),
+        args: rosenbrock_args,
+        cases: &[forward("rosenbrock jvp", "rosenbrock", 2.5), second("rosenbrock hvp", "rosenbrock")],
+    },
+    Subject {
+        module: "particles",
+        source: include_str!("../../examples/particles.dual"),
+        args: particles_args,
+        cases: &[forward("particles jvp", "particles", 2.5), second("particles hvp", "particles")],
+    },
+    Subject {
+        module: "neural",
+        source: include_str!("../../examples/neural.dual"),
+        args: neural_args,
+        cases: &[forward("neural jvp", "neural", 3.0), second("neural hvp", "neural")],
+    },
+    Subject {
+        module: "rosenbrock",
+        source: include_str!("../../examples/rosenbrock.dual"),
+        args: || vec![ramp(SIDE, -1.0, 0.01).as_slice().into()],
+        cases: &[Case {
+            name: "rosenbrock Hessian",
+            function: "rosenbrock",
+            run: Run::Hessian,
+            base: "200 hvps",
+            base_function: "rosenbrock",
+            base_run: Run::Hvps(SIDE as u32),
+            target: 1.0,
+        }],
+    },
+    Subject {
+        module: "loops",
+        source: LOOPS,
+        args: || vec![0.5.into()],
+        cases: &[Case {
+            name: "reverse over reverse",
+            function: "slope",
+            run: Run::Gradient,
+            base: "reverse",
+            base_function: "body",
+            base_run: Run::Gradient,
+            target: 4.0,
+        }],
+    },
+    Subject {
+        module: "loops",
+        source: LOOPS,
+        args: || vec![Value::Tuple(vec![1.0.into(), 0.5.into()])],
+        cases: &[Case {
+            name: "checkpoints",
+            function: "pieces",
+            run: Run::Gradient,
+            base: "without",
+            base_function: "plain",
+            base_run: Run::Gradient,
+            target: 2.0,
+        }],
+    },
+];
+
+/// The results of the suite.
+pub(crate) struct Report {
+    tiers: Vec<Tier>,
+    rounds: usize,
+    rows: Vec<Row>,
+}
+
+/// A case on a tier. Times are medians in nanoseconds.
+struct Row {
+    case: &'static Case,
+    tier: Tier,
+    base: f64,
+    derivative: f64,
+}
+
+impl Row {
+    fn ratio(&self) -> f64 {
+        self.derivative / self.base
+    }
+}
+
+/// Rounds in a run of the suite on so many tiers.
+pub(crate) fn rounds(tiers: usize) -> usize {
+    tiers * SUBJECTS.iter().map(|subject| subject.cases.len()).sum::<usize>()
+}
+
+/// Checks and measures all cases. `round` hears of each, with its name. An error comes with the case's name.
+pub(crate) fn run(
+    tiers: &[Tier],
+    effort: &Effort,
+    mut round: impl FnMut(&'static str),
+) -> Result<Report, (&'static str, Unsound)> {
+    let mut rows = Vec::new();
+    for subject in &SUBJECTS {
+        for case in subject.cases {
+            for &tier in tiers {
+                rows.push(row(subject, case, tier, effort).map_err(|error| (case.name, error))?);
+                round(case.name);
+            }
+        }
+    }
+    Ok(Report { tiers: tiers.to_vec(), rounds: effort.rounds, rows })
+}
+
+fn row(subject: &Subject, case: &'static Case, tier: Tier, effort: &Effort) -> Result<Row, Unsound> {
+    let module = Module::from_source(&tier.engine(), subject.module, subject.source)?;
+    let (function, base) = (module.function(case.function)?, module.function(case.base_function)?);
+    let args = (subject.args)();
+    check(case.run, &function, &base, &args)?;
+    let measured = [(&base, case.base_run), (&function, case.run)];
+    let time = |&(function, run): &(&Function, Run), times| repeat(function, run, &args, times);
+    let found = medians(&measured, effort, time, || ())?;
+    Ok(Row { case, tier, base: found[0], derivative: found[1] })
+}
+
+/// Compares derivatives with others, which are computed in another way.
+fn check(run: Run, function: &Function, base: &Function, args: &[Value]) -> Result<(), Unsound> {
+    let direction = direction(args);
+    let gradient = reals(&function.value_and_grad(args)?.1);
+    match run {
+        Run::Value | Run::Hvps(_) => Ok(()),
+        // A function and the same with checkpoints; or a derivative, which is that of the base by the jvp.
+        Run::Gradient if function.call(args)? == base.call(args)? => {
+            near("gradient", &reals(&base.value_and_grad(args)?.1), &gradient)
+        }
+        Run::Gradient => near("second derivative", &reals(&base.hvp(args, &ones(args))?.2), &gradient),
+        Run::Jvp => {
+            let along: Vec<f64> = reals(&direction);
+            let expected = gradient.iter().zip(&along).map(|(by, along)| by * along).sum();
+            near("directional derivative", &[expected], &reals(&[function.jvp(args, &direction)?.1]))
+        }
+        Run::Hvp => {
+            // A Hessian is symmetric.
+            let (along, ones) = (reals(&direction), ones(args));
+            let (_, found, product) = function.hvp(args, &direction)?;
+            near("gradient", &gradient, &reals(&found))?;
+            let other = reals(&function.hvp(args, &ones)?.2);
+            let expected = along.iter().zip(&other).map(|(along, other)| along * other).sum();
+            near("sum of the product", &[expected], &[reals(&product).iter().sum()])
+        }
+        Run::Hessian => {
+            let rows = function.hessian(args)?.rows;
+            let product = reals(&function.hvp(args, &ones(args))?.2);
+            let sums: Vec<f64> = rows.iter().map(|row| reals(row).iter().sum()).collect();
+            near("sum of a row", &product, &sums)
+        }
+    }
+}
+
+/// Tangents of these arguments, all of them different; integers have none.
+fn direction(args: &[Value]) -> Vec<Value> {
+    let mut n = 0;
+    let mut next = || {
+        n += 1;
+        (0.37 * f64::from(n)).cos()
+    };
+    args.iter().map(|arg| with_reals(arg, &mut next)).collect()
+}
+
+/// Tangents that are 1.
+fn ones(args: &[Value]) -> Vec<Value> {
+    args.iter().map(|arg| with_reals(arg, &mut || 1.0)).collect()
+}
+
+/// A value of the same shape.
+fn with_reals(value: &Value, next: &mut impl FnMut() -> f64) -> Value {
+    match value {
+        Value::Real(_) => Value::Real(next()),
+        Value::Reals(xs) => Value::Reals(xs.iter().map(|_| next()).collect()),
+        Value::Tuple(parts) => Value::Tuple(parts.iter().map(|part| with_reals(part, next)).collect()),
+        Value::Array(parts) => Value::Array(parts.iter().map(|part| with_reals(part, next)).collect()),
+        _ => Value::Null,
+    }
+}
+
+/// How long a number of runs take together.
+fn repeat(function: &Function, run: Run, args: &[Value], times: u64) -> Result<Duration, Error> {
+    let (options, direction) = (CallOptions::default(), direction(args));
+    let once = || -> Result<Duration, Error> {
+        let spent = |stats: &Stats| stats.forward + stats.sweep;
+        Ok(match run {
+            Run::Value => spent(&function.call_with(args, &options)?.1),
+            Run::Gradient => spent(&function.grad_with(args, &options)?.stats),
+            Run::Jvp => spent(&function.jvp_with(args, &direction, &options)?.stats),
+            Run::Hvp => spent(&function.hvp_with(args, &direction, &options)?.stats),
+            Run::Hvps(count) => spent(&function.hvp_with(args, &direction, &options)?.stats) * count,
+            Run::Hessian => spent(&function.hessian_with(args, &options)?.stats),
+        })
+    };
+    (0..times).map(|_| once()).sum()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tiers = names(&self.tiers).join(", ");
+        writeln!(f, "suite {NAME}: {tiers}, 1 thread, medians of {} rounds; times are those of runs", self.rounds)?;
+        let heads = ["case", "tier", "time", "over", "time", "ratio", "target"];
+        let mut lines = vec![heads.map(str::to_owned).to_vec()];
+        for row in &self.rows {
+            let Row { case, tier, base, derivative } = row;
+            lines.push(vec![
+                case.name.to_owned(),
+                tier.name().to_owned(),
+                time(*derivative),
+                case.base.to_owned(),
+                time(*base),
+                ratio(row.ratio()),
+                ratio(case.target),
+            ]);
+        }
+        align(f, &lines)
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut report = serializer.serialize_struct("Report", 4)?;
+        report.serialize_field("suite", NAME)?;
+        report.serialize_field("tiers", &names(&self.tiers))?;
+        report.serialize_field("rounds", &self.rounds)?;
+        report.serialize_field("results", &self.rows)?;
+        report.end()
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_struct("Row", 7)?;
+        row.serialize_field("case", self.case.name)?;
+        row.serialize_field("tier", self.tier.name())?;
+        row.serialize_field("over", self.case.base)?;
+        row.serialize_field("base_ns", &self.base)?;
+        row.serialize_field("derivative_ns", &self.derivative)?;
+        row.serialize_field("ratio", &self.ratio())?;
+        row.serialize_field("target", &self.case.target)?;
+        row.end()
+    }
+}
