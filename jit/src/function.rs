@@ -515,6 +515,7 @@ impl<'e, 'a> Function<'e, 'a> {
                 let len = self.len(array.0);
                 self.set_int(dst.0, len);
             }
+            Form::SameLen { array, other } => self.same_length(array, other),
             Form::Elem { dst, array, index } => self.real_element(dst, array, index),
             Form::PrimalElem { dst, array, index } => self.primal_element(dst, array, index),
             Form::IElem { dst, array, index } => {

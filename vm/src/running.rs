@@ -22,7 +22,7 @@ pub(crate) mod registers;
 pub(crate) mod reruns;
 mod reverse;
 pub(crate) mod stacks;
-mod structures;
+pub(crate) mod structures;
 pub(crate) mod tasks;
 pub(crate) mod trace;
 pub(crate) mod worker;

@@ -257,6 +257,16 @@ impl Function<'_, '_> {
         self.emit.load(I64, object, 8 * at as i32)
     }
 
+    /// Stops unless two arrays have the same length.
+    pub(super) fn same_length(&mut self, array: RefReg, other: RefReg) {
+        let lens = [self.len(array.0), self.len(other.0)];
+        let pair = [self.reference(array.0), self.reference(other.0)];
+        let differ = self.emit.b.ins().icmp(IntCC::NotEqual, lens[0], lens[1]);
+        self.trap_if(differ, |this| {
+            this.emit.call(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
+        });
+    }
+
     /// Where an element stands: address and offset. Stops if the array doesn't have it.
     fn element_place(&mut self, array: RefReg, index: IntReg) -> (Value, i32) {
         if let Some(place) = self.place_in_row(array, index) {

@@ -212,6 +212,10 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             | Form::Row { array, .. } => {
                 refs.insert(array.0, true);
             }
+            Form::SameLen { array, other } => {
+                refs.insert(array.0, true);
+                refs.insert(other.0, true);
+            }
             Form::Push { builder: object, .. }
             | Form::PrimalPush { builder: object, .. }
             | Form::IPush { builder: object, .. }

@@ -472,6 +472,8 @@ macro_rules! for_each_instruction {
             /// The place of a row's first element in an array of rows, each of them `width` elements: `index · width`.
             /// Traps unless `0 ≤ index < len / width`. The width is at least 1 and at most 65535.
             0x9a Row row (dst(def int), arr(use ref), index(use int), width(int)) [v3];
+            /// Traps unless two arrays have the same length, as a tangent and what it belongs to must.
+            0x9b SameLen same_len (arr(use ref), other(use ref)) [v4];
             /// Makes an array of `dst`'s type from registers.
             0x94 Pack pack (dst(def ref), elems(uses)) [];
             /// Makes an empty builder of `dst`'s type with room for `capacity` elements. Traps if `capacity < 0`.

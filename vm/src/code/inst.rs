@@ -160,6 +160,8 @@ macro_rules! for_each_inst {
                 PElem (dst(def ref), array(use ref), index(use int)) [];
                 /// The place of a row's first element: `index · width`. Traps unless `0 ≤ index < len / width`.
                 Row (dst(def int), array(use ref), index(use int), width(cost)) [];
+                /// Traps unless both arrays have the same length.
+                SameLen (array(use ref), other(use ref)) [];
                 /// Makes an empty builder for a depth, with room for words or without. Traps if `capacity < 0`.
                 Build (dst(def ref), capacity(use int), element(bank), words(flag), depth(part)) [moves];
                 /// Appends a real to a builder. Traps if the builder is full or finished.

@@ -22,6 +22,7 @@ use crate::running::recording::{self, element_word, load_word};
 use crate::running::recording_loops::{give_pushed_words, import_arrays};
 use crate::running::recording_regions::{self, array_base, complete_region};
 use crate::running::registers::{Registers, roots, unpack_captures};
+use crate::running::structures::other_shape;
 use crate::running::trace::Place;
 use crate::running::worker::Worker;
 use crate::trap::{Limit, TrapKind};
@@ -193,6 +194,8 @@ helpers! {
     TrapDepth = trap_depth(context: Context);
     /// Notes that an index is out of bounds.
     TrapIndex = trap_index(context: Context, index: i64, len: u64);
+    /// Notes that an object has another shape than what it belongs to.
+    TrapShape = trap_shape(context: Context, object: Ref, other: Ref);
     /// Notes that an object has another tag.
     TrapTag = trap_tag(context: Context, expected: u64, found: u64);
     /// Notes that a builder is full.
@@ -716,6 +719,13 @@ unsafe extern "C" fn trap_depth(context: Context) {
 unsafe extern "C" fn trap_index(context: Context, index: i64, len: u64) {
     // SAFETY: **Context**.
     stop(unsafe { &mut *context.cast() }, TrapKind::IndexOutOfBounds { index, len });
+}
+
+/// # Safety
+/// **Context**; both are complete objects.
+unsafe extern "C" fn trap_shape(context: Context, object: Ref, other: Ref) {
+    // SAFETY: promised by the caller.
+    unsafe { stop(&mut *context.cast(), other_shape([object, other])) };
 }
 
 /// # Safety

@@ -259,6 +259,7 @@ impl<'a> Emitter<'a> {
                 Inst::PPayload { dst: RefReg(a), object: RefReg(b), tag: c, at: self.ref_field(b, c, d) }
             }
             Structural::Len => Inst::Len { dst: IntReg(a), array: RefReg(b) },
+            Structural::SameLen => Inst::SameLen { array: RefReg(a), other: RefReg(b) },
             Structural::Elem if words => Inst::Elem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::Elem => Inst::PrimalElem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::IElem => Inst::IElem { dst: IntReg(a), array: RefReg(b), index: IntReg(c) },

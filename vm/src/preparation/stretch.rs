@@ -227,6 +227,8 @@ impl<'a> Walk<'a> {
             }
             Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make(at, inst, arrays),
             Op::IPush | Op::PPush if self.arrays.is_some() => {}
+            // Where it hasn't trapped it is nothing.
+            Op::SameLen => {}
             Op::Push => {
                 let node = self.read(Reg::real(inst.b));
                 self.found.builder_steps.push(BuilderStep::Push);

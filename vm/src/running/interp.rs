@@ -18,6 +18,7 @@ use super::registers::{
     Gathered, Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures,
     unpack_results,
 };
+use super::structures::other_shape;
 use super::trace::Place;
 use super::worker::Worker;
 use super::workers::RunInfo;
@@ -883,6 +884,12 @@ macro_rules! define_execute {
                                     trap!(TrapKind::IndexOutOfBounds { index, len: rows });
                                 }
                                 *ints.add(dst.index()) = index * i64::from(width);
+                            }
+                            Inst::SameLen { array, other } => {
+                                let pair = [*refs.add(array.index()), *refs.add(other.index())];
+                                if *pair[0].add(LEN) != *pair[1].add(LEN) {
+                                    trap!(other_shape(pair));
+                                }
                             }
                             Inst::Pack { dst, site } => {
                                 let site = stream.objects.at(site);

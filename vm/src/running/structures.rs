@@ -541,7 +541,7 @@ unsafe fn is_worth_remembering(object: Ref) -> bool {
 ///
 /// # Safety
 /// Both are complete objects.
-pub(super) unsafe fn other_shape(pair: [Ref; 2]) -> TrapKind {
+pub(crate) unsafe fn other_shape(pair: [Ref; 2]) -> TrapKind {
     // SAFETY: promised by the caller.
     unsafe { TrapKind::OtherShape { expected: describe(pair[0]), found: describe(pair[1]) } }
 }

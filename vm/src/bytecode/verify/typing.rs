@@ -57,6 +57,7 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
         Structural::ClosureNew => view.closure_new(),
 
         Structural::Len => view.array(1).map(|_| ()),
+        Structural::SameLen => view.array(0).and_then(|_| view.array(1)).map(|_| ()),
         Structural::Elem | Structural::IElem | Structural::PElem => view.has_type(0, view.array(1)?),
         Structural::Row => view.array(1).and_then(|_| view.width(3)),
         Structural::Pack => {
