@@ -147,7 +147,10 @@ fn more_than_nine_gradients_are_a_trap() {
 #[track_caller]
 fn nested_derivatives(operator: &str, most: usize) {
     let nested = |order: usize| {
-        let mut source = "def d0 (x : Real) : Real = x ^ 9\n".to_owned();
+        // Derivatives of what calls itself aren't written out in place of operators.
+        let mut source = "def power (n : Int) (x : Real) : Real = if n == 0 then 1 else x * power (n - 1) x\n\
+                          def d0 (x : Real) : Real = power 9 x\n"
+            .to_owned();
         for n in 1..=order {
             source += &format!("def d{n} (x : Real) : Real = {operator} d{} x\n", n - 1);
         }
@@ -159,6 +162,20 @@ fn nested_derivatives(operator: &str, most: usize) {
     let found = loaded.run("main", &[], Mode::Call, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(matches!(found, Outcome::Done { value: Value::Bool(true), .. }), "{found:?}");
     assert_trap(&nested(most + 1), &TrapKind::OrderTooHigh);
+}
+
+#[test]
+fn derivatives_that_are_written_out_may_be_of_any_order() {
+    let mut source = "def d0 (x : Real) : Real = exp (2 * x)\n".to_owned();
+    for n in 1..=16 {
+        let operator = if n % 3 == 0 { "grad" } else { "derivative" };
+        source += &format!("def d{n} (x : Real) : Real = {operator} d{} x\n", n - 1);
+    }
+    source += "def main = d16 0.0 == 65536.0\n";
+    let def = dualvm_frontend::compile("orders.dual", &source).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = Engines::all().load(&def, 4).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let found = loaded.run("main", &[], Mode::Call, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(matches!(found, Outcome::Done { value: Value::Bool(true), .. }), "{found:?}");
 }
 
 #[test]
@@ -217,14 +234,95 @@ fn code_that_only_moves_numbers_has_a_bound_too() {
 #[test]
 fn backtraces_say_where_operators_stand() {
     // The operators are in the prelude, and nothing of the program's own text stands before them.
-    let source = "def f (x : Real) : Real = [| x |][3]\n\
+    // What is written out in place of an operator stands where the function's text does, as what is inlined.
+    let source = "def f (x : Real) : Real = if x < 0 then f (x + 1) + x else [| x |][3]\n\
                   def forward (x : Real) : Real = derivative f x\n\
-                  def reverse (x : Real) : Real =\n  grad f x\n";
+                  def reverse (x : Real) : Real =\n  grad f x\n\
+                  def straight (x : Real) : Real = [| x |][3]\n\
+                  def forward_of_straight (x : Real) : Real = derivative straight x\n";
     let def = dualvm_frontend::compile("places.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
-    for (name, place) in [("forward", "2:33"), ("reverse", "4:3")] {
+    for (name, place) in [("forward", "2:33"), ("reverse", "4:3"), ("forward_of_straight", "5:34")] {
         let error = support::load(def.clone()).function(name).expect("it is exported").call(&[Value::Real(1.0)]);
         let shown = error.expect_err("it traps").to_string();
         assert!(shown.ends_with(&format!("in {name} at places.dual:{place}")), "{shown}");
+    }
+}
+
+#[test]
+fn registers_with_too_large_numbers_at_a_depth_are_a_trap() {
+    // r2047 has a component at depth 5 that no register has the number of.
+    let body = |rest: &str| format!("regs 2049 real, 3 int {{\n{rest}}}\n");
+    let mut source = format!(
+        "func \"h0\" (real, int) -> (real) {}",
+        body(
+            "branch i0, go, stop\nstop:\nret (r0)\ngo:\niconst i1, 1\nisub i0, i0, i1\nmul r2047, r0, r0\n\
+             call \"h0\" (r2047, i0) -> (r2046)\nsin r2046, r2047\nmul r1, r2046, r2047\nret (r1)\n"
+        )
+    );
+    for n in 1..=5 {
+        source += &format!(
+            "func \"h{n}\" (real, int) -> (real) export (x : Real, n : Int) -> Real regs 4 real, 1 int {{\n\
+             const r1, 1.0\njvp \"h{}\", 0 (r0, i0, r1) -> (r2, r3)\nret (r3) }}\n",
+            n - 1
+        );
+    }
+    let function = support::load(support::assemble(&source)).function("h5").expect("it is exported");
+    match function.call(&[Value::Real(0.3), Value::Int(1)]) {
+        Err(dualvm_vm::engine::RunError::Trap(trap)) => {
+            assert_eq!(trap.kind, TrapKind::TooLargeToDerive { order: 5 });
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn tangents_have_no_negative_zeros() {
+    let source = "def given (xs : Array Real) (ts : Array Real) : Real = let (_, t) = jvp (\\a -> a) xs ts in 1.0 / t[0]\n\
+                  def made (xs : Array Real) (ts : Array Real) : Real =\n  \
+                  let (_, t) = jvp (\\a -> [| x * 2.0 for x in a |]) xs ts in 1.0 / t[0]\n\
+                  def moved (x : Real) (t : Real) : Real = 1.0 / snd (jvp (\\a -> a) x t)\n";
+    let def = dualvm_frontend::compile("zeros.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
+    let module = support::load(def);
+    let call = |name: &str, args: [Value; 2]| module.function(name).expect("it is exported").call(&args);
+    let arrays = || [Value::Reals(vec![1.0]), Value::Reals(vec![-0.0])];
+    assert_eq!(call("given", arrays()), Ok(Value::Real(f64::INFINITY)));
+    assert_eq!(call("made", arrays()), Ok(Value::Real(f64::INFINITY)));
+    assert_eq!(call("moved", [Value::Real(1.0), Value::Real(-0.0)]), Ok(Value::Real(f64::INFINITY)));
+}
+
+#[test]
+fn what_is_written_out_uses_the_same_registers_again() {
+    // A frame of a recursion with twelve operators in a branch that isn't taken.
+    let derivatives: Vec<String> = (0..12).map(|n| format!("derivative f (y + {n}.0)")).collect();
+    let source = format!(
+        "def f (x : Real) : Real = sin x * exp x + sin (2 * x) * exp (3 * x) + sin (4 * x) * exp (5 * x)\n\
+         def rec (n : Int) (x : Real) : Real =\n  if n == 0 then x\n  \
+         else let y = rec (n - 1) (x * 0.5) in if y == 0.123456 then {} else y * 0.5 + 1\n\
+         def main (x : Real) : Real = rec 10000 x\n",
+        derivatives.join(" + ")
+    );
+    let limits = Limits { live_bytes: 12 << 20, ..Limits::default() };
+    assert_eq!(call(&source, "main", 1.0, limits), Ok(2.0));
+}
+
+#[test]
+fn instructions_have_the_numbers_of_the_module_that_was_given() {
+    let source = "type t0 = array real\n\
+                  func \"f\" (t0, int) -> (real)\n  regs 2 real, 2 int, t0\n{\n  iconst i1, 0\n  elem r0, p0, i1\n  \
+                  mul r0, r0, r0\n  elem r1, p0, i0\n  mul r0, r0, r1\n  ret (r0)\n}\n\
+                  func \"main\" (t0, int) -> (t0)\n  export (xs : Array Real @t0, n : Int) -> Array Real @t0\n  \
+                  regs 2 real, 1 int, t0, t0\n{\n  const r0, 1.0\n  vjp \"f\", 0 (p0, i0, r0) -> (r1, p1)\n  ret (p1)\n}\n";
+    let module = support::assemble(source);
+    let main = support::load(module.clone()).function("main").expect("it is exported");
+    let call = |n| main.call(&[Value::Reals(vec![2.0, 3.0]), Value::Int(n)]);
+    assert_eq!(call(1), Ok(Value::Reals(vec![12.0, 4.0])));
+    match call(5) {
+        Err(dualvm_vm::engine::RunError::Trap(trap)) => {
+            assert_eq!(trap.kind, TrapKind::IndexOutOfBounds { index: 5, len: 2 });
+            let frames: Vec<_> = trap.innermost.iter().map(|frame| (&*frame.function, frame.inst)).collect();
+            assert_eq!(frames, [("main", 1)]);
+        }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -331,7 +429,7 @@ fn checkpoints_in_checkpoints_share_the_limit_on_memory() {
 fn reruns_share_the_limit_on_tape() {
     // The rerun records as much as the run itself, which had given its tape back.
     let source = "def work (n : Int) (x : Real) : Real = loop y = x for i < n do if i == n then y else sin y * x\n\
-                  def f (n : Int) (x : Real) : Real = grad (\\x -> grad (\\y -> work n (y * x)) 1.0 + work n x) x\n\
+                  def f (n : Int) (x : Real) : Real = grad (\\x -> (grad (\\ys -> work n (ys[0] * x)) [| 1.0 |])[0] + work n x) x\n\
                   def small (x : Real) : Real = f 20000 x\ndef large (x : Real) : Real = f 1000000 x\n";
     let limits = || Limits { tape_bytes: 12 << 20, ..Limits::default() };
     assert!(call(source, "small", 0.9, limits()).is_ok_and(f64::is_finite));

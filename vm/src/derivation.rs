@@ -16,6 +16,6 @@ mod modes;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
-mod random_pieces;
+pub(crate) mod random_pieces;
 #[cfg(test)]
 mod singular;

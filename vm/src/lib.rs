@@ -37,6 +37,7 @@
 //! the order in which a gradient passes through them:
 //!
 //! - `bytecode`: the instruction table, modules, text and binary form, the verifier;
+//! - `in_place`: derivatives of small functions, written out in the place of operators;
 //! - `code`: the instructions that run;
 //! - `preparation`: from verified bytecode to streams, and what of them is recorded as one;
 //! - `derivation`: tangents and adjoints of straight-line code;
@@ -49,6 +50,7 @@ mod bytecode;
 mod code;
 mod derivation;
 mod embedding;
+mod in_place;
 pub mod math;
 mod memory;
 pub mod native;

@@ -9,7 +9,7 @@
 mod activity;
 mod emitter;
 pub(crate) mod flow;
-mod liveness;
+pub(crate) mod liveness;
 pub(crate) mod loop_detection;
 mod nesting;
 pub(crate) mod pressure;

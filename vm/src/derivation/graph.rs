@@ -88,8 +88,16 @@ impl Graph {
         }
     }
 
-    /// An instruction on nodes; a constant if all its arguments are.
+    /// An instruction on nodes; a constant if all its arguments are, and a strong product with 1 is the other factor.
     pub(crate) fn op(&mut self, op: Op, args: &[NodeId]) -> NodeId {
+        if let (Op::StrongMul, &[a, b]) = (op, args) {
+            let one = Node::Real(1f64.to_bits());
+            if self.node(a) == one {
+                return b;
+            } else if self.node(b) == one {
+                return a;
+            }
+        }
         let constants: Option<Vec<Scalar>> = args.iter().map(|&arg| self.constant(arg)).collect();
         if let Some(value) = constants.and_then(|args| evaluate(op, &args)) {
             return self.add(match value {

@@ -213,6 +213,12 @@ impl Module {
         Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
     }
 
+    /// A module that is interpreted, and whose operators aren't written out.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn with_operators(engine: &Engine, def: ModuleDef) -> Module {
+        Module { engine: engine.clone(), program: Arc::new(Program::with_operators(def)) }
+    }
+
     /// The exported function of this name.
     pub fn function(&self, name: &str) -> Option<Function> {
         let (func, function) = self.program.def.function(name)?;
@@ -231,7 +237,7 @@ impl Module {
 
     /// The code, for printing and encoding.
     pub fn def(&self) -> &ModuleDef {
-        &self.program.def
+        self.program.given()
     }
 
     /// The native code that the module has by now, in the order of its compilation.
@@ -268,7 +274,9 @@ impl Module {
     /// ```
     pub fn explain(&self, name: &str) -> Option<Explanation> {
         let (func, _) = self.program.def.function(name)?;
-        Some(Explanation::of(&self.program.def, func))
+        let mut explanation = Explanation::of(&self.program.def, func);
+        explanation.renumber(|func, inst| self.program.given_inst(func, inst));
+        Some(explanation)
     }
 
     /// The derivatives of a function's straight-line code as formulas, by the rules that derived code is made by.
@@ -289,7 +297,7 @@ impl Module {
     /// # Panics
     /// If the module has no such function.
     pub fn formulas(&self, func: FuncId) -> Formulas {
-        Formulas::of(&self.program.def, func)
+        Formulas::of(self.program.given(), func)
     }
 
     /// What the native code of a function looks like in a mode. `None` if the module has no

@@ -154,6 +154,21 @@ impl Explanation {
         }
         Explanation { source: def.source.clone(), functions }
     }
+
+    /// Gives instructions other numbers.
+    pub(crate) fn renumber(&mut self, number: impl Fn(FuncId, u32) -> u32) {
+        for FunctionExplanation { func, place, loops, calls, .. } in &mut self.functions {
+            let renumber = |place: &mut Place| place.inst = number(*func, place.inst);
+            renumber(place);
+            calls.iter_mut().for_each(|call| renumber(&mut call.place));
+            for explained in loops.iter_mut().flatten() {
+                renumber(&mut explained.place);
+                if let Recording::Rounds(Obstacle { place: Some(place), .. }) = &mut explained.recording {
+                    renumber(place);
+                }
+            }
+        }
+    }
 }
 
 /// The function that an instruction names.

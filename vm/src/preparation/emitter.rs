@@ -100,6 +100,8 @@ impl<'a> Emitter<'a> {
         loops: Vec<Loop>,
         regions: Vec<PlannedRegion>,
     ) -> Result<Prepared, TrapKind> {
+        // Before anything is written: registers have 16 bits.
+        self.check_size()?;
         let mut segments = segments.into_iter().peekable();
         let mut loops = loops.into_iter().peekable();
         // Regions by their heads, and all of their blocks.

@@ -21,7 +21,7 @@ const STEPS_MAX: u64 = 1 << 26;
 pub(crate) struct RegSet(Vec<u64>);
 
 impl RegSet {
-    pub(super) fn new(len: u32) -> Self {
+    pub(crate) fn new(len: u32) -> Self {
         RegSet(vec![0; len.div_ceil(64) as usize])
     }
 
@@ -37,8 +37,13 @@ impl RegSet {
         self.0[usize::from(reg) / 64] &= !(1 << (reg % 64));
     }
 
+    /// The registers of both sets.
+    pub(crate) fn and(&self, other: &RegSet) -> RegSet {
+        RegSet(self.0.iter().zip(&other.0).map(|(a, b)| a & b).collect())
+    }
+
     /// Adds the registers of another set; says whether that made a difference.
-    pub(super) fn union(&mut self, other: &RegSet) -> bool {
+    pub(crate) fn union(&mut self, other: &RegSet) -> bool {
         let mut changed = 0;
         for (a, b) in self.0.iter_mut().zip(&other.0) {
             changed |= b & !*a;

@@ -109,7 +109,7 @@ fn qualifies(iteration: &Stretch) -> bool {
 }
 
 /// The registers of a bank that are live before a block, from those that are after it.
-pub(super) fn live_before(body: &Body, bank: Bank, block: Block, live_after: &RegSet) -> RegSet {
+pub(crate) fn live_before(body: &Body, bank: Bank, block: Block, live_after: &RegSet) -> RegSet {
     let mut live = live_after.clone();
     for inst in body.code[block.start as usize..block.end as usize].iter().rev() {
         step_back(body, bank, inst, &mut live);

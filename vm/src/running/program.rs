@@ -2,7 +2,9 @@
 
 use crate::bytecode::isa::{Op, Operand};
 use crate::bytecode::module::{FuncId, ModuleDef};
+use crate::bytecode::verify::verify;
 use crate::code::{ByMode, DEPTH_MAX, Mode, Position, Stream};
+use crate::in_place::{self, Expanded};
 use crate::native::Tier;
 use crate::preparation::{self, Prepared};
 use crate::records::recorded_loop::LoopCode;
@@ -10,13 +12,17 @@ use crate::records::region::RegionCode;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::{Account, Watch};
 use crate::trap::TrapKind;
+use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A module that has passed the verifier, and its streams. Streams are made when a function first runs in a mode, and
 /// shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Program {
+    /// The code that runs.
     pub(crate) def: ModuleDef,
+    /// What the module's maker has given, where that isn't it.
+    given: Option<Box<Given>>,
     streams: ByMode<Box<[OnceLock<Stream>]>>,
     segments: boxcar::Vec<SegmentCode>,
     loops: boxcar::Vec<LoopCode>,
@@ -31,9 +37,33 @@ pub(crate) struct Program {
     pub(crate) tier: Option<Tier>,
 }
 
+/// A module as its maker has given it, where other code runs.
+#[derive(Debug)]
+struct Given {
+    def: ModuleDef,
+    /// For each function that is another one, the numbers that its instructions have there.
+    origins: HashMap<FuncId, Vec<u32>>,
+}
+
 impl Program {
     /// `def` must have passed the verifier.
     pub(crate) fn new(def: ModuleDef, tier: Option<Tier>) -> Self {
+        match in_place::expand(&def) {
+            Some(Expanded { def: expanded, origins }) => {
+                debug_assert_eq!(verify(&expanded), Ok(()), "what was written in place of operators");
+                Program::of(expanded, Some(Box::new(Given { def, origins })), tier)
+            }
+            None => Program::of(def, None, tier),
+        }
+    }
+
+    /// A program whose operators stay what they are.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn with_operators(def: ModuleDef) -> Self {
+        Program::of(def, None, None)
+    }
+
+    fn of(def: ModuleDef, given: Option<Box<Given>>, tier: Option<Tier>) -> Self {
         Program {
             streams: ByMode::new(|| no_streams(&def)),
             segments: boxcar::Vec::new(),
@@ -55,8 +85,20 @@ impl Program {
                 )
             }),
             tier,
+            given,
             def,
         }
+    }
+
+    /// The code as the module's maker has given it.
+    pub(crate) fn given(&self) -> &ModuleDef {
+        self.given.as_ref().map_or(&self.def, |given| &given.def)
+    }
+
+    /// The number of the instruction there that one of the code that runs is from.
+    pub(crate) fn given_inst(&self, func: FuncId, inst: u32) -> u32 {
+        let origins = self.given.as_ref().and_then(|given| given.origins.get(&func));
+        origins.map_or(inst, |origins| origins[inst as usize])
     }
 
     /// The stream of a function that was prepared.

@@ -333,6 +333,7 @@ impl<'a> Invocation<'a> {
             let inst = program.origin(func, mode, position);
             let function = &program.def.functions[func.index()];
             let place = function.body.location(inst).map(|location| (location.line, location.column));
+            let inst = program.given_inst(func, inst);
             TraceFrame { function: function.name.clone(), mode, inst, place }
         };
         let kind = self.state.account.verdict(kind);

@@ -1,0 +1,143 @@
+//! Which registers vary with the arguments, where each block begins.
+
+use crate::bytecode::isa::{Bank, Inst, Op};
+use crate::bytecode::module::Body;
+use crate::in_place::writer::Declined;
+use crate::preparation::flow::{Block, FlowGraph};
+use crate::preparation::liveness::{RegSet, live_out};
+use crate::preparation::loop_detection::live_before;
+use crate::running::meter::Watch;
+use std::collections::BTreeSet;
+
+/// Blocks are looked at so many times, on average, before a function is given up.
+const STEPS_MAX: usize = 16;
+
+/// Registers that vary, of both banks that have tangents.
+#[derive(Clone)]
+pub(super) struct Varied {
+    pub(super) reals: RegSet,
+    pub(super) refs: RegSet,
+}
+
+impl Varied {
+    pub(super) fn none(body: &Body) -> Varied {
+        Varied { reals: RegSet::new(body.reals), refs: RegSet::new(body.refs.len() as u32) }
+    }
+
+    pub(super) fn reals(&self, body: &Body) -> impl Iterator<Item = u16> {
+        (0..body.reals as u16).filter(|&reg| self.reals.contains(reg))
+    }
+
+    pub(super) fn refs(&self, body: &Body) -> impl Iterator<Item = u16> {
+        (0..body.refs.len() as u16).filter(|&reg| self.refs.contains(reg))
+    }
+}
+
+/// What varies in a function.
+pub(super) struct Activity {
+    /// At the start of each block.
+    pub(super) varied_in: Vec<Varied>,
+    /// Registers of builders to which something is pushed that varies.
+    pub(super) builders: BTreeSet<u16>,
+}
+
+/// Finds what varies, from what does at the function's start. Declines what there is no tangent of.
+pub(super) fn find(body: &Body, flow: &FlowGraph, first: Varied) -> Result<Activity, Declined> {
+    let mut search = Search::new(body, flow, first)?;
+    search.run()?;
+    Ok(search.found)
+}
+
+struct Search<'a> {
+    body: &'a Body,
+    flow: &'a FlowGraph,
+    /// What is live at the start of each block: reals, references.
+    live_in: Vec<[RegSet; 2]>,
+    found: Activity,
+}
+
+impl<'a> Search<'a> {
+    fn new(body: &'a Body, flow: &'a FlowGraph, first: Varied) -> Result<Self, Declined> {
+        let live = |bank| live_out(body, bank, flow, &Watch::none()).ok().flatten().ok_or(Declined);
+        let (reals, refs) = (live(Bank::Real)?, live(Bank::Ref)?);
+        let blocks = flow.blocks().iter().zip(reals.iter().zip(&refs));
+        let before = |(&block, (reals, refs)): (&Block, (&RegSet, &RegSet))| {
+            [live_before(body, Bank::Real, block, reals), live_before(body, Bank::Ref, block, refs)]
+        };
+        let live_in = blocks.map(before).collect();
+        let mut varied_in = vec![Varied::none(body); flow.blocks().len()];
+        varied_in[0] = first;
+        Ok(Search { body, flow, live_in, found: Activity { varied_in, builders: BTreeSet::new() } })
+    }
+
+    fn run(&mut self) -> Result<(), Declined> {
+        let blocks = self.flow.blocks();
+        let mut work: Vec<usize> = (0..blocks.len()).rev().collect();
+        let mut steps = 0;
+        while let Some(index) = work.pop() {
+            steps += 1;
+            if steps > STEPS_MAX * blocks.len() {
+                return Err(Declined);
+            }
+            let mut varied = self.found.varied_in[index].clone();
+            let Block { start, end } = blocks[index];
+            let builders = self.found.builders.len();
+            for inst in &self.body.code[start as usize..end as usize] {
+                self.vary(inst, &mut varied)?;
+            }
+            if self.found.builders.len() > builders {
+                // Builders were begun elsewhere.
+                work = (0..blocks.len()).rev().collect();
+                continue;
+            }
+            for &successor in self.flow.successors(index) {
+                let [reals, refs] = &self.live_in[successor as usize];
+                let into = &mut self.found.varied_in[successor as usize];
+                let more = [into.reals.union(&varied.reals.and(reals)), into.refs.union(&varied.refs.and(refs))];
+                if more.contains(&true) {
+                    work.push(successor as usize);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What varies after an instruction.
+    fn vary(&mut self, inst: &Inst, varied: &mut Varied) -> Result<(), Declined> {
+        let mut reads = false;
+        let mut writes = None;
+        self.body.for_each_reg(inst, |reg, def| match (def, reg.bank) {
+            (true, _) => writes = Some(reg),
+            (false, Bank::Real) => reads |= varied.reals.contains(reg.index),
+            (false, Bank::Ref) => reads |= varied.refs.contains(reg.index),
+            (false, Bank::Int) => {}
+        });
+        let varies = match inst.op {
+            op if op.is_scalar() => reads && op.info().differentiable,
+            Op::Mov | Op::PMov | Op::PSelect => reads,
+            Op::Field | Op::PField | Op::Payload | Op::PPayload | Op::Elem | Op::PElem | Op::Finish => reads,
+            Op::StructNew | Op::VariantNew | Op::Pack => reads,
+            Op::Build => self.found.builders.contains(&inst.a),
+            Op::Push | Op::PPush => {
+                let pushed = if inst.op == Op::Push { &varied.reals } else { &varied.refs };
+                if pushed.contains(inst.b) && !varied.refs.contains(inst.a) {
+                    self.found.builders.insert(inst.a);
+                }
+                return Ok(());
+            }
+            Op::IMov | Op::Const | Op::IConst | Op::PDetach => false,
+            Op::IField | Op::IPayload | Op::IElem | Op::VariantTag | Op::Len | Op::Row => false,
+            Op::IPush | Op::SameLen | Op::Jump | Op::Branch | Op::Switch | Op::Ret | Op::Trap => return Ok(()),
+            _ => return Err(Declined),
+        };
+        if let Some(reg) = writes {
+            let set = match reg.bank {
+                Bank::Real => &mut varied.reals,
+                Bank::Ref => &mut varied.refs,
+                Bank::Int => return Ok(()),
+            };
+            if varies { set.insert(reg.index) } else { set.remove(reg.index) }
+        }
+        Ok(())
+    }
+}
