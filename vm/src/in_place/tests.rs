@@ -253,12 +253,14 @@ fn check(straight: bool) -> Count {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
 fn straight_functions_have_the_derivatives_that_operators_give() {
     let count = check(true);
     assert_eq!(count.written_out, count.programs);
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
 fn functions_with_loops_and_branches_have_the_tangents_that_operators_give() {
     let count = check(false);
     assert!(4 * count.written_out > 3 * count.programs, "{count:?}");
