@@ -73,17 +73,19 @@ impl Worker {
     ) -> (Result<i64, TrapKind>, Ended) {
         let free = self.free;
         let mut waiting = std::mem::replace(&mut self.exec, Execution::new(info.workers.slabs()));
-        // In the same run, the execution goes on in the slab that this one's tape stands in, and this one behind it.
+        // In the same run, the execution goes on in the slab that this one's tape stands in, and this one behind it. A
+        // fork that isn't recorded, as in a checkpoint, has not parked the task: its next record follows the last one.
         // SAFETY: what waits has begun.
         let same_run = std::ptr::eq(unsafe { waiting.account() }, info.account);
-        if same_run {
+        let is_parked = same_run && waiting.mode.is_recording();
+        if is_parked {
             waiting.tape.leave_rest(info.account);
         }
         self.nested += 1;
         // SAFETY: promised by the caller; nothing of what waits stands above the free places.
         let outcome = unsafe { self.run_part(info, fork, tasks, halt, free) };
         self.nested -= 1;
-        if same_run {
+        if is_parked {
             waiting.tape.take_rest(info.account);
         }
         (self.exec, self.free) = (waiting, free);
