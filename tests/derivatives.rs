@@ -591,3 +591,56 @@ fn of_two_traps_in_a_parallel_sweep_one_is_shown_with_its_own_backtrace() {
         assert_eq!(stopped(3), alone);
     }
 }
+
+#[test]
+fn columns_side_by_side_have_the_bits_of_each_alone() {
+    let source = "
+        def f (x : Real) (ys : Array Real) (n : Int) : (Real, Array Real) =
+          let zs = [| loop z = y for i < n do z + sin (x * z) for y in ys |] in (sum_array zs / x, zs)
+        def rec (ys : Array Real) (x : Real) (n : Int) : List Real =
+          if n == 0 then [sum_array ys] else x :: rec [| y * x for y in ys |] (exp (x / 3)) (n - 1)";
+    for (name, args) in [
+        ("f", vec![Value::Real(0.7), Value::Reals(vec![0.1, -2.0, 3.5, 0.0, 1.5]), Value::Int(3)]),
+        ("f", vec![Value::Real(0.7), Value::Reals(vec![]), Value::Int(3)]),
+        ("rec", vec![Value::Reals(vec![0.3, -1.0]), Value::Real(0.7), Value::Int(2)]),
+    ] {
+        let of = function(source, name);
+        let jacobian = of.jacobian_by(JacobianMode::Forward, &args, &CallOptions::default()).unwrap();
+        let columns = flatten(&args).len();
+        for column in 0..columns {
+            let mut at = 0;
+            let axis: Vec<Value> = args.iter().map(|arg| unit(arg, column, &mut at)).collect();
+            let (value, tangent) = of.jvp(&args, &axis).unwrap();
+            assert_eq!(value, jacobian.value);
+            let found: Vec<u64> = jacobian.rows.iter().map(|row| flatten(row)[column].to_bits()).collect();
+            let alone: Vec<u64> = reals(&tangent).iter().map(|x| x.to_bits()).collect();
+            assert_eq!(found, alone, "{name}, column {column}");
+        }
+    }
+}
+
+#[test]
+fn tangents_for_the_host_have_no_negative_zeros() {
+    let source = "
+        def k (n : Int) (x : Real) : Real = if n <= 0 then x else if k (n - 1) x > 9.0 then 1.0 else -x
+        def main (n : Int) (x : Real) : Real = k n x
+        def same (xs : Array Real) = (xs, [| -x for x in xs |])";
+    let tangent = function(source, "main").jvp(&[Value::Int(3), 0.5.into()], &[Value::Null, 0.0.into()]).unwrap().1;
+    let of_arrays = function(source, "same").jvp(&[Value::Reals(vec![1.0])], &[Value::Reals(vec![-0.0])]).unwrap().1;
+    for real in [reals(&tangent), reals(&of_arrays)].concat() {
+        assert_eq!(real.to_bits(), 0);
+    }
+}
+
+/// A tangent that is 1 for one of the reals, which are counted.
+fn unit(value: &Value, axis: usize, at: &mut usize) -> Value {
+    let mut next = || {
+        *at += 1;
+        if *at == axis + 1 { 1.0 } else { 0.0 }
+    };
+    match value {
+        Value::Real(_) => Value::Real(next()),
+        Value::Reals(xs) => Value::Reals(xs.iter().map(|_| next()).collect()),
+        _ => Value::Null,
+    }
+}

@@ -6,7 +6,7 @@
 
 mod support;
 
-use dualvm_vm::engine::Limits;
+use dualvm_vm::engine::{Config, Engine, Jit, Limits, Module};
 use dualvm_vm::module::{HostType, ModuleDef};
 use dualvm_vm::trap::TrapKind;
 use dualvm_vm::value::Value;
@@ -121,6 +121,30 @@ fn hessians_and_jacobians_are_those_by_hand() {
     assert!(check("hessians.dual", 6) > 45);
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "a matter of when threads take tasks, which takes many runs")]
+fn forks_that_are_not_recorded_leave_the_tape_as_it_is() {
+    // While the fork in the checkpoint waits for a task of its own, its thread runs another one on its stacks.
+    let source = "def f (x1 : Real) (n : Int) (x0 : Real) : Real =\n  \
+                  x0 * softplus (checkpoint (\\(a, b, c) -> checkpoint (\\(d, e, g) -> x0) (par (n, x1, true)))\n    \
+                  (n, x1 * x1, fst (true |*| (-0.92))))\n\
+                  def slope (x1 : Real) (n : Int) (x0 : Real) : Real = grad (f x1 n) x0\n\
+                  def main (x : Real) : Real = grad (slope 0.25 3) x\n";
+    let def = dualvm_frontend::compile("forks.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut config = Config::default();
+    (config.threads, config.jit) = (3, Jit::Off);
+    let module = Module::new(&Engine::new(config), def).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let main = module.function("main").expect("it is exported");
+    for _ in 0..5000 {
+        assert_eq!(main.call(&[Value::Real(1.1)]), Ok(Value::Real(1.7066270786925077)));
+    }
+}
+
+#[test]
+fn functions_that_call_others_have_derivatives() {
+    assert!(check("calls.dual", 6) > 23);
+}
+
 /// Asserts that a call ends with this trap on all engines, soon.
 #[track_caller]
 fn assert_trap(source: &str, kind: &TrapKind) {
@@ -147,8 +171,9 @@ fn more_than_nine_gradients_are_a_trap() {
 #[track_caller]
 fn nested_derivatives(operator: &str, most: usize) {
     let nested = |order: usize| {
-        // Derivatives of what calls itself aren't written out in place of operators.
-        let mut source = "def power (n : Int) (x : Real) : Real = if n == 0 then 1 else x * power (n - 1) x\n\
+        // Derivatives of what runs tasks aren't written as code.
+        let mut source = "def power (n : Int) (x : Real) : Real =\n  \
+                            if n == 0 then 1 else let (a, b) = par (x, power (n - 1) x) in a * b\n\
                           def d0 (x : Real) : Real = power 9 x\n"
             .to_owned();
         for n in 1..=order {
@@ -191,7 +216,8 @@ fn code_that_would_grow_without_bound_is_a_trap() {
         source += &format!("def d{n} (x : Real) : Real = derivative {inner} x\n");
     }
     source += "def main = d8 0.5 == 0.0\n";
-    assert_trap(&source, &TrapKind::TooLargeToDerive { order: 8 });
+    // Two derivatives are code, and the others are taken of that.
+    assert_trap(&source, &TrapKind::TooLargeToDerive { order: 6 });
 }
 
 /// Calls a function of one real on one thread, interpreted.
@@ -256,7 +282,7 @@ fn registers_with_too_large_numbers_at_a_depth_are_a_trap() {
         "func \"h0\" (real, int) -> (real) {}",
         body(
             "branch i0, go, stop\nstop:\nret (r0)\ngo:\niconst i1, 1\nisub i0, i0, i1\nmul r2047, r0, r0\n\
-             call \"h0\" (r2047, i0) -> (r2046)\nsin r2046, r2047\nmul r1, r2046, r2047\nret (r1)\n"
+             fork 1\ntask \"h0\" (r2047, i0) -> (r2046)\nsin r2046, r2047\nmul r1, r2046, r2047\nret (r1)\n"
         )
     );
     for n in 1..=5 {

@@ -2,6 +2,7 @@
 //!
 //! - `program`: verified code with its streams;
 //! - `worker`, `workers`: stacks, and the state of what runs on them; `stacks`, `registers`, `trace`: parts of it;
+//! - `entry`: how a run begins, and how functions are entered;
 //! - `interp`: the dispatch loop; `recording`, `recording_loops`: what it does besides computing while a run records;
 //! - `tasks`: forks and parallel maps; `operators`, `reverse`, `reruns`: derivatives of calls; `custom`: those that the
 //!   program gives;
@@ -10,6 +11,7 @@
 
 mod custom;
 pub(crate) mod deep;
+pub(crate) mod entry;
 pub(crate) mod interp;
 pub(crate) mod limits;
 pub(crate) mod meter;

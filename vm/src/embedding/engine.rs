@@ -16,6 +16,7 @@ pub use crate::running::limits::Limits;
 pub use crate::running::meter::CancelHandle;
 pub use config::{CallOptions, Config, Jit};
 pub use derivatives::JacobianMode;
+pub(crate) use derivatives::without_negative_zeros;
 pub use error::{RunError, TangentError};
 pub(crate) use function::Wrt;
 pub use function::{Function, NoSuchParameter};
@@ -204,12 +205,8 @@ impl Module {
     ) -> Result<Module, Vec<VerifyError>> {
         verify(&def)?;
         let config = &engine.0.config;
-        let tier = config
-            .generator
-            .clone()
-            .or(generator)
-            .zip(config.jit.policy())
-            .map(|(generator, policy)| Tier::new(generator, policy, def.functions.len()));
+        let generator = config.generator.clone().or(generator).zip(config.jit.policy());
+        let tier = |functions| generator.map(|(generator, policy)| Tier::new(generator, policy, functions));
         Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
     }
 
@@ -242,13 +239,17 @@ impl Module {
 
     /// The native code that the module has by now, in the order of its compilation.
     pub fn compiled(&self) -> Vec<CompiledCode> {
-        self.program.tier.as_ref().map_or_else(Vec::new, |tier| tier.compiled(&self.program))
+        let of = |program: &Program| program.tier.as_ref().map_or_else(Vec::new, |tier| tier.compiled(program));
+        let tangents = self.program.all_with_tangents();
+        of(&self.program).into_iter().chain(tangents.iter().flat_map(|program| of(program))).collect()
     }
 
     /// What the generator of native code has failed for, and why: nothing, as far as anyone knows. It stays
     /// interpreted.
     pub fn compile_failures(&self) -> Vec<String> {
-        self.program.tier.as_ref().map_or_else(Vec::new, Tier::failures)
+        let of = |program: &Program| program.tier.as_ref().map_or_else(Vec::new, Tier::failures);
+        let tangents = self.program.all_with_tangents();
+        of(&self.program).into_iter().chain(tangents.iter().flat_map(|program| of(program))).collect()
     }
 
     /// What becomes of the loops and calls of a function, exported or not, and of those that it reaches. `None` if
@@ -275,7 +276,7 @@ impl Module {
     pub fn explain(&self, name: &str) -> Option<Explanation> {
         let (func, _) = self.program.def.function(name)?;
         let mut explanation = Explanation::of(&self.program.def, func);
-        explanation.renumber(|func, inst| self.program.given_inst(func, inst));
+        explanation.renumber(|func, inst| self.program.given_place(func, inst).1);
         Some(explanation)
     }
 

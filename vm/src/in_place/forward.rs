@@ -7,29 +7,35 @@
 //!
 //! The tangents of several directions are computed side by side, in *lanes*. So the gradient of a function of few reals
 //! is found where the function has loops and no straight piece has its adjoint: a lane for each real.
+//!
+//! A call becomes a call of a function with tangents ([`super::tangent_functions`]), if any argument varies.
 
+mod calls;
 mod objects;
 mod scalars;
 mod varied;
 
+use super::tangent_functions::{Param, Signature};
 use super::writer::{Copy, Declined, Writer};
-use super::{Bank, HashMap, Inst, Op, Operand, Reg, Site, ValueType};
+use super::{Bank, Constants, FuncId, HashMap, Inst, Op, Operand, Reg, Site, ValueType, constants_of};
 use crate::bytecode::module::{TypeDef, TypeId};
 use crate::preparation::flow::{Block, FlowGraph};
-use crate::preparation::segmentation::constant_registers;
-use crate::running::meter::Watch;
+pub(super) use calls::{is_call, write_call};
 use std::collections::BTreeSet;
-use varied::{Activity, Varied};
+use varied::{Activity, Rules, Varied};
 
 /// A `vjp` with respect to more reals isn't computed in lanes.
 const LANES_MAX: usize = 4;
 
 /// Writes the code of a `jvp`.
 pub(super) fn write(writer: &mut Writer, site: &Site<'_>, flow: &FlowGraph) -> Result<(), Declined> {
-    let mut forward = Forward::new(writer, site, flow, 1);
+    let mut forward = Forward::new(writer, site, flow, 1, End::Site(Forward::return_tangents));
     forward.give_values()?;
-    forward.give_tangents()?;
-    forward.run(Forward::return_tangents)
+    for given in GivenTangent::all(site)? {
+        given.check_shape(forward.writer, site)?;
+        forward.give_tangent(0, given.ty, given.own, given.tangent);
+    }
+    forward.run()
 }
 
 /// Writes the code of a `vjp` of a function of a few reals.
@@ -40,10 +46,79 @@ pub(super) fn write_lanes(writer: &mut Writer, site: &Site<'_>, flow: &FlowGraph
     if lanes > LANES_MAX || !are_numbers(asked_for) || !are_numbers(&site.callee.results) {
         return Err(Declined);
     }
-    let mut forward = Forward::new(writer, site, flow, lanes);
+    let mut forward = Forward::new(writer, site, flow, lanes, End::Site(Forward::return_gradient));
     forward.give_values()?;
-    forward.give_directions()?;
-    forward.run(Forward::return_gradient)
+    forward.give_directions();
+    forward.run()
+}
+
+/// Writes a function with tangents. The site's arguments are those of its parameters that are values; `given` says
+/// where all of them stand.
+pub(super) fn write_function(
+    writer: &mut Writer,
+    site: &Site<'_>,
+    flow: &FlowGraph,
+    signature: &Signature,
+    given: &[(Param, Reg)],
+    dense: bool,
+) -> Result<(), Declined> {
+    let mut forward = Forward::new(writer, site, flow, signature.lanes, End::Function { whole: signature.whole });
+    (forward.rules.calls, forward.rules.dense) = (true, dense);
+    forward.give_values()?;
+    let params: Vec<_> = site.params().collect();
+    for &(param, tangent) in given {
+        if let Param::Tangent { parameter, lane } = param
+            && signature.varied[parameter]
+        {
+            let (ty, own, _) = params[parameter];
+            forward.give_tangent(lane, ty, own, tangent);
+        }
+    }
+    forward.run()
+}
+
+/// A tangent that a `jvp` is given.
+struct GivenTangent {
+    /// The parameter: its number, its type, and its register in the function.
+    parameter: usize,
+    ty: ValueType,
+    own: Reg,
+    /// The caller's registers.
+    arg: Reg,
+    tangent: Reg,
+}
+
+impl GivenTangent {
+    fn all(site: &Site<'_>) -> Result<Vec<GivenTangent>, Declined> {
+        let mut given = site.args[site.callee.params.len()..].iter();
+        let params = site.params().enumerate().skip(site.captures).filter(|(_, (ty, ..))| *ty != ValueType::Int);
+        params
+            .map(|(parameter, (ty, own, arg))| {
+                given.next().map(|&tangent| GivenTangent { parameter, ty, own, arg, tangent }).ok_or(Declined)
+            })
+            .collect()
+    }
+
+    /// Traps unless the tangent has the shape of the argument.
+    fn check_shape(&self, writer: &mut Writer, site: &Site<'_>) -> Result<(), Declined> {
+        let ValueType::Ref(id) = self.ty else { return Ok(()) };
+        match &site.module.types[id.index()] {
+            TypeDef::Array(ValueType::Real | ValueType::Int) => {
+                writer.emit(Op::SameLen, &[Operand::Use(self.arg), Operand::Use(self.tangent)])
+            }
+            TypeDef::Struct(fields) if fields.iter().all(|ty| ty.bank() != Bank::Ref) => Ok(()),
+            _ => Err(Declined),
+        }
+    }
+}
+
+/// Whether an operator's tangents of results of this type are what functions with tangents give: their integers are 0.
+fn gives_reals_only(site: &Site<'_>, id: TypeId) -> bool {
+    match &site.module.types[id.index()] {
+        TypeDef::Array(ty) => *ty == ValueType::Real,
+        TypeDef::Struct(fields) => fields.iter().all(|&ty| ty == ValueType::Real),
+        _ => false,
+    }
 }
 
 /// The tangent of a real register.
@@ -71,15 +146,22 @@ struct Missing {
     list: Option<(usize, usize)>,
 }
 
-/// What a `ret` gives besides values, from the registers of these.
-type Returns<'w, 's> = fn(&mut Forward<'w, 's>, &[Reg]) -> Result<Vec<Reg>, Declined>;
+/// What a `ret` becomes.
+#[derive(Clone, Copy)]
+enum End<'w, 's> {
+    /// The values go to the results of an operator, and so does what else it gives, which is found from their
+    /// registers.
+    Site(fn(&mut Forward<'w, 's>, &[Reg]) -> Result<Vec<Reg>, Declined>),
+    /// A `ret` of a function with tangents.
+    Function { whole: bool },
+}
 
 struct Forward<'w, 's> {
     writer: &'w mut Writer,
     site: &'s Site<'s>,
     flow: &'s FlowGraph,
-    /// What registers of the function always hold, reals and integers.
-    constants: [HashMap<u16, u64>; 2],
+    /// What registers of the function always hold.
+    constants: Constants,
     /// Until the arguments have tangents, what of them varies.
     activity: Activity,
     /// The caller's registers, by those of the function.
@@ -87,6 +169,8 @@ struct Forward<'w, 's> {
     /// Those of tangents.
     tangents: HashMap<(usize, Reg), u16>,
     lanes: usize,
+    end: End<'w, 's>,
+    rules: Rules<'s>,
     /// Tangents of parameters that nothing is written to; `None` is 0.
     fixed: HashMap<(usize, u16), Option<Tangent>>,
     /// The function's registers that something is written to.
@@ -98,13 +182,9 @@ struct Forward<'w, 's> {
 }
 
 impl<'w, 's> Forward<'w, 's> {
-    fn new(writer: &'w mut Writer, site: &'s Site<'s>, flow: &'s FlowGraph, lanes: usize) -> Self {
-        let watch = Watch::none();
+    fn new(writer: &'w mut Writer, site: &'s Site<'s>, flow: &'s FlowGraph, lanes: usize, end: End<'w, 's>) -> Self {
         let body = site.body;
-        let constants = [Bank::Real, Bank::Int].map(|bank| {
-            let params = site.callee.params.iter().filter(|ty| ty.bank() == bank).count();
-            constant_registers(body, flow, bank, params, &watch).unwrap_or_default()
-        });
+        let constants = constants_of(&site.callee.params, body, flow);
         let mut written = BTreeSet::new();
         for block in flow.blocks() {
             for inst in &body.code[block.start as usize..block.end as usize] {
@@ -125,6 +205,8 @@ impl<'w, 's> Forward<'w, 's> {
             registers: HashMap::new(),
             tangents: HashMap::new(),
             lanes,
+            end,
+            rules: Rules { types: site.types, calls: false, dense: false },
             fixed: HashMap::new(),
             written,
             state: State::default(),
@@ -149,64 +231,46 @@ impl<'w, 's> Forward<'w, 's> {
         Ok(())
     }
 
-    /// Hands the tangents of a `jvp` over.
-    fn give_tangents(&mut self) -> Result<(), Declined> {
-        let mut given = self.site.args[self.site.callee.params.len()..].iter();
-        for (ty, own, arg) in self.site.params().skip(self.site.captures) {
-            if ty == ValueType::Int {
-                continue;
-            }
-            let tangent = *given.next().ok_or(Declined)?;
-            let ValueType::Ref(id) = ty else {
-                let constant = self.site.constant(tangent);
-                let is_zero = constant.is_some_and(|bits| f64::from_bits(bits) == 0.0);
-                let tangent = constant.map_or(Tangent::Register(tangent.index), Tangent::Constant);
-                self.begin_real(own.index, [(!is_zero).then_some(tangent)]);
-                continue;
-            };
-            match &self.site.module.types[id.index()] {
-                TypeDef::Array(ValueType::Real | ValueType::Int) => {
-                    self.writer.emit(Op::SameLen, &[Operand::Use(arg), Operand::Use(tangent)])?;
-                }
-                TypeDef::Struct(fields) if fields.iter().all(|ty| ty.bank() != Bank::Ref) => {}
-                _ => return Err(Declined),
-            }
-            self.state.refs.insert((0, own.index), tangent.index);
+    /// Hands the tangent of a parameter over.
+    fn give_tangent(&mut self, lane: usize, ty: ValueType, own: Reg, tangent: Reg) {
+        if ty == ValueType::Real {
+            let constant = self.site.constant(tangent);
+            let is_zero = constant.is_some_and(|bits| f64::from_bits(bits) == 0.0);
+            let tangent = constant.map_or(Tangent::Register(tangent.index), Tangent::Constant);
+            self.begin_real(lane, own.index, (!is_zero).then_some(tangent));
+        } else if self.site.types.hold_reals(ty) {
+            self.state.refs.insert((lane, own.index), tangent.index);
             self.activity.varied_in[0].refs.insert(own.index);
             if !self.written.contains(&own) {
-                self.tangents.insert((0, own), tangent.index);
+                self.tangents.insert((lane, own), tangent.index);
             }
         }
-        Ok(())
     }
 
     /// Begins with a direction for each real that a `vjp` is taken with respect to.
-    fn give_directions(&mut self) -> Result<(), Declined> {
+    fn give_directions(&mut self) {
         let params: Vec<Reg> = self.site.params().skip(self.site.captures).map(|(_, own, _)| own).collect();
         for (lane, own) in params.into_iter().filter(|own| own.bank == Bank::Real).enumerate() {
             let one = Tangent::Constant(1f64.to_bits());
-            self.begin_real(own.index, (0..self.lanes).map(|n| (n == lane).then_some(one)));
-        }
-        Ok(())
-    }
-
-    /// Gives a parameter its tangents, one for each lane.
-    fn begin_real(&mut self, reg: u16, tangents: impl IntoIterator<Item = Option<Tangent>>) {
-        for (lane, tangent) in tangents.into_iter().enumerate() {
-            if !self.written.contains(&Reg::real(reg)) {
-                self.fixed.insert((lane, reg), tangent);
-            }
-            if let Some(tangent) = tangent {
-                self.state.reals.insert((lane, reg), tangent);
-                self.activity.varied_in[0].reals.insert(reg);
-            }
+            (0..self.lanes).for_each(|n| self.begin_real(n, own.index, (n == lane).then_some(one)));
         }
     }
 
-    /// Writes all blocks. `ret` adds to the values that are returned what else the operator gives.
-    fn run(&mut self, ret: Returns<'w, 's>) -> Result<(), Declined> {
+    /// Gives a parameter its tangent in a lane.
+    fn begin_real(&mut self, lane: usize, reg: u16, tangent: Option<Tangent>) {
+        if !self.written.contains(&Reg::real(reg)) {
+            self.fixed.insert((lane, reg), tangent);
+        }
+        if let Some(tangent) = tangent {
+            self.state.reals.insert((lane, reg), tangent);
+            self.activity.varied_in[0].reals.insert(reg);
+        }
+    }
+
+    /// Writes all blocks.
+    fn run(&mut self) -> Result<(), Declined> {
         let first = self.activity.varied_in[0].clone();
-        self.activity = varied::find(self.site.body, self.flow, first)?;
+        self.activity = varied::find(self.site.body, self.flow, first, self.rules)?;
         self.settle(0)?;
         let mut places = HashMap::new();
         let last = self.flow.blocks().len() - 1;
@@ -214,11 +278,15 @@ impl<'w, 's> Forward<'w, 's> {
             places.insert(start, self.writer.here());
             self.enter(index)?;
             for at in start..end {
+                self.writer.begin_inst();
                 self.writer.set_location(self.site.body.location(at));
+                if let End::Function { .. } = self.end {
+                    self.writer.set_origin(at);
+                }
                 let inst = self.site.body.code[at as usize];
                 if inst.op.is_terminator() {
                     self.leave(index)?;
-                    self.terminator(&inst, index == last, ret)?;
+                    self.terminator(&inst, index == last)?;
                 } else {
                     self.inst(&inst)?;
                 }
@@ -233,7 +301,7 @@ impl<'w, 's> Forward<'w, 's> {
             if let Some((start, len)) = missing.list {
                 body.targets[start..start + len].iter_mut().for_each(|target| *target = place(*target));
             }
-            Writer::retarget(&mut body.code[missing.at as usize], &mut [], false, place);
+            Writer::retarget(&mut body.code[missing.at as usize], place);
         }
         let end = body.code.len() as u32;
         for &at in &self.returns {
@@ -264,7 +332,10 @@ impl<'w, 's> Forward<'w, 's> {
 
     /// Brings tangents to where the blocks after this one expect them.
     fn leave(&mut self, block: usize) -> Result<(), Declined> {
-        self.flow.successors(block).iter().try_for_each(|&successor| self.settle(successor as usize))
+        let mut successors = self.flow.successors(block).to_vec();
+        successors.sort_unstable();
+        successors.dedup();
+        successors.into_iter().try_for_each(|successor| self.settle(successor as usize))
     }
 
     fn settle(&mut self, block: usize) -> Result<(), Declined> {
@@ -333,9 +404,16 @@ impl<'w, 's> Forward<'w, 's> {
         self.state.refs.get(&(lane, reg)).copied().ok_or(Declined)
     }
 
-    fn terminator(&mut self, inst: &Inst, is_last: bool, ret: Returns<'w, 's>) -> Result<(), Declined> {
-        if inst.op == Op::Ret {
-            return self.ret(inst, is_last, ret);
+    /// Whether a register holds reals, or objects that may.
+    fn holds_reals(&self, reg: Reg) -> bool {
+        self.rules.hold_reals(self.site.body, reg)
+    }
+
+    fn terminator(&mut self, inst: &Inst, is_last: bool) -> Result<(), Declined> {
+        match inst.op {
+            Op::Ret => return self.ret(inst, is_last),
+            Op::TailCall => return self.tail_call(inst),
+            _ => {}
         }
         let at = self.writer.here();
         let first = self.writer.body.targets.len();
@@ -364,9 +442,13 @@ impl<'w, 's> Forward<'w, 's> {
         self.writer.emit(inst.op, &operands)
     }
 
-    fn ret(&mut self, inst: &Inst, is_last: bool, ret: Returns<'w, 's>) -> Result<(), Declined> {
+    fn ret(&mut self, inst: &Inst, is_last: bool) -> Result<(), Declined> {
         let operands = self.site.body.operands(inst);
         let Some([Operand::Uses(values)]) = operands.as_deref() else { return Err(Declined) };
+        let ret = match self.end {
+            End::Site(ret) => ret,
+            End::Function { whole } => return self.return_from_function(values, whole),
+        };
         let mut given = Vec::new();
         for reg in values {
             given.push((Reg { index: self.register(*reg)?, ..*reg }, false));
@@ -399,10 +481,8 @@ impl<'w, 's> Forward<'w, 's> {
                     if self.may_be_given(reg.index) {
                         return Err(Declined);
                     }
-                    match &self.site.module.types[id.index()] {
-                        TypeDef::Array(ValueType::Real) => {}
-                        TypeDef::Struct(fields) if fields.iter().all(|&ty| ty == ValueType::Real) => {}
-                        _ => return Err(Declined),
+                    if !gives_reals_only(self.site, *id) {
+                        return Err(Declined);
                     }
                     Reg::reference(self.object_of(0, reg.index)?)
                 }

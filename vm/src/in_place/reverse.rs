@@ -488,8 +488,6 @@ impl Code<'_> {
         gradients: &HashMap<u32, NodeId>,
     ) -> Result<Reg, Declined> {
         let zero = Reg::real(self.writer.constant(Bank::Real, 0)?);
-        let [first, step] = [0, 1].map(|n| self.writer.constant(Bank::Int, n).map(Reg::int));
-        let (first, step) = (first?, step?);
         let mut parts = Vec::new();
         for load in std::mem::take(&mut self.active) {
             if load.argument == argument {
@@ -499,34 +497,17 @@ impl Code<'_> {
                 self.active.push(load);
             }
         }
-        let [len, at, more, here] = [(); 4].map(|()| self.fresh(Bank::Int));
-        let (len, at, more, here) = (len?, at?, more?, here?);
-        let builder = Reg::reference(self.writer.reference(self.site.builder)?);
-        let gradient = Reg::reference(self.writer.reference(ty)?);
-        let [sum, part] = [(); 2].map(|()| self.fresh(Bank::Real));
-        let (sum, part) = (sum?, part?);
-
-        self.writer.emit(Op::Len, &[Operand::Def(len), Operand::Use(array)])?;
-        self.writer.emit(Op::Build, &[Operand::Def(builder), Operand::Use(len)])?;
-        self.writer.scalar(Op::IMov, at.index, &[first])?;
-        self.writer.scalar(Op::ILt, more.index, &[at, len])?;
-        let before = self.writer.here();
-        let branch = |then, other| [Operand::Use(more), Operand::Target(then), Operand::Target(other)];
-        self.writer.emit(Op::Branch, &branch(before + 1, 0))?;
-        let mut total = zero;
-        for (index, value) in parts {
-            self.writer.scalar(Op::IEq, here.index, &[index, at])?;
-            self.writer.scalar(Op::Select, part.index, &[here, value, zero])?;
-            self.writer.scalar(Op::Add, sum.index, &[total, part])?;
-            total = sum;
-        }
-        self.writer.emit(Op::Push, &[Operand::Use(builder), Operand::Use(total)])?;
-        self.writer.scalar(Op::IAdd, at.index, &[at, step])?;
-        self.writer.scalar(Op::ILt, more.index, &[at, len])?;
-        let end = self.writer.here() + 1;
-        self.writer.emit(Op::Branch, &branch(before + 1, end))?;
-        self.writer.body.code[before as usize].imm = u64::from(before + 1) | u64::from(end) << 32;
-        self.writer.emit(Op::Finish, &[Operand::Def(gradient), Operand::Use(builder)])?;
-        Ok(gradient)
+        self.writer.array_like(array, ty, self.site.builder, |writer, at| {
+            let here = Reg::int(writer.int()?);
+            let (sum, part) = (Reg::real(writer.real()?), Reg::real(writer.real()?));
+            let mut total = zero;
+            for (index, value) in parts {
+                writer.scalar(Op::IEq, here.index, &[index, at])?;
+                writer.scalar(Op::Select, part.index, &[here, value, zero])?;
+                writer.scalar(Op::Add, sum.index, &[total, part])?;
+                total = sum;
+            }
+            Ok(total)
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Random functions: what is written in place of an operator against what the operator does.
 
-use super::expand;
+use super::{GROWTH, expand, size};
+use crate::bytecode::module::ModuleDef;
 use crate::bytecode::text;
 use crate::derivation::random_pieces::seeds;
 use crate::embedding::engine::{Config, Engine, Jit, Module};
@@ -14,7 +15,78 @@ struct Writer {
     text: String,
     labels: usize,
     loops: usize,
+    /// 12 if functions may be called, else 10.
+    calls: usize,
 }
+
+/// Functions that are called: recursive ones, that end with calls, and make arrays and lists, of constants too.
+const CALLED: &str = r#"
+func "g" (real, t0, int) -> (real, t0) regs 4 real, 3 int, t0, t0 {
+ iconst i1, 1
+ ilt i2, i0, i1
+ branch i2, done, more
+done:
+ ret (r0, p0)
+more:
+ isub i0, i0, i1
+ elem r1, p0, i1
+ mul r2, r0, r1
+ sin r2, r2
+ call "g" (r2, p0, i0) -> (r3, p1)
+ elem r1, p1, i1
+ add r0, r0, r3
+ mul r0, r0, r1
+ tail_call "h" (r0, r3, p1) }
+func "h" (real, real, t0) -> (real, t0) regs 3 real, 2 int, t0, t0, t1 {
+ iconst i0, 3
+ le i1, r0, r1
+ branch i1, made, given
+made:
+ build p2, i0
+ push p2, r1
+ tanh r2, r0
+ push p2, r2
+ push p2, r0
+ finish p0, p2
+ ret (r1, p0)
+given:
+ const r2, 0.25
+ pack p1 (r2, r2, r2, r2)
+ tail_call "i" (r0, p1) }
+func "i" (real, t0) -> (real, t0) regs 2 real, 1 int, t0 {
+ iconst i0, 2
+ elem r1, p0, i0
+ add r0, r0, r1
+ ret (r0, p0) }
+func "list" (real, int) -> (t2) regs 2 real, 3 int, t2 {
+ iconst i1, 1
+ ilt i2, i0, i1
+ branch i2, done, more
+done:
+ const r1, 2.0
+ variant_new p0, 0 ()
+ variant_new p0, 1 (r1, p0)
+ ret (p0)
+more:
+ isub i0, i0, i1
+ cos r1, r0
+ call "list" (r1, i0) -> (p0)
+ variant_new p0, 1 (r0, p0)
+ ret (p0) }
+func "fold" (t2) -> (real) regs 3 real, 1 int, t2 {
+ const r0, 1.0
+ tail_call "folded" (r0, p0) }
+func "folded" (real, t2) -> (real) regs 2 real, 1 int, t2 {
+ variant_tag i0, p0
+ branch i0, more, done
+done:
+ ret (r0)
+more:
+ payload r1, p0, 1, 0
+ mul r0, r0, r1
+ ppayload p0, p0, 1, 1
+ tail_call "folded" (r0, p0) }
+"#;
 
 const BINARY: [&str; 9] = ["add", "sub", "mul", "div", "min", "max", "smul", "atan2", "hypot"];
 const UNARY: [&str; 12] = ["neg", "abs", "sin", "cos", "exp", "sqrt", "tanh", "mov", "detach", "sign", "atan", "log"];
@@ -57,7 +129,7 @@ impl Writer {
     /// Straight code, and branches, loops and arrays if there may be some.
     fn code(&mut self, depth: usize, straight: bool) {
         for _ in 0..self.rng.usize(1..8) {
-            match self.rng.usize(..if straight || depth == 0 { 7 } else { 10 }) {
+            match self.rng.usize(..if straight || depth == 0 { 7 } else { self.calls }) {
                 0..5 => self.scalar(),
                 5 | 6 if straight => {
                     let (to, index) = (self.rng.usize(3..REALS), self.rng.usize(1..4));
@@ -81,6 +153,15 @@ impl Writer {
                     self.line(&format!("iadd i{counter}, i{counter}, i2\nilt i4, i{counter}, i3"));
                     self.line(&format!("branch i4, {head}, {end}\n{end}:"));
                 }
+                10 => {
+                    let (to, a) = (self.rng.usize(3..REALS), self.real());
+                    let (array, n) = (self.rng.usize(..2), self.rng.usize(1..4));
+                    self.line(&format!("call \"g\" (r{a}, p{array}, i{n}) -> (r{to}, p1)"));
+                }
+                11 => {
+                    let (to, a, n) = (self.rng.usize(3..REALS), self.real(), self.rng.usize(1..4));
+                    self.line(&format!("call \"list\" (r{a}, i{n}) -> (p3)\ncall \"fold\" (p3) -> (r{to})"));
+                }
                 _ => {
                     let (a, b, c) = (self.real(), self.real(), self.real());
                     self.line("build p2, i3");
@@ -93,17 +174,31 @@ impl Writer {
     }
 }
 
+/// What there is in `f`.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// One straight piece.
+    Straight,
+    /// Loops and branches.
+    Loops,
+    /// Calls besides.
+    Calls,
+}
+
 /// A module with `f` and functions that apply operators to it.
-fn module(seed: u64, straight: bool) -> String {
-    let mut writer = Writer { rng: Rng::with_seed(seed), text: String::new(), labels: 0, loops: 0 };
+fn module(seed: u64, kind: Kind) -> String {
+    let (straight, calls) = (kind == Kind::Straight, if kind == Kind::Calls { 12 } else { 10 });
+    let mut writer = Writer { rng: Rng::with_seed(seed), text: String::new(), labels: 0, loops: 0, calls };
     let start =
         "const r3, 0.5\nmov r4, r0\nconst r5, -1.5\nmov r6, r1\nmov r7, r2\niconst i1, 0\niconst i2, 1\niconst i3, 3\n";
     writer.code(3, straight);
     let (a, b) = (writer.real(), writer.real());
     let array = !straight && writer.rng.bool();
-    let (result, ret) = if array { (", t0", ", p1") } else { ("", "") };
+    let (result, ret, given) = if array { (", t0", ", p1", ", Array Real @t0") } else { ("", "", "") };
     let ints = 5 + writer.loops;
-    let mut text = "type t0 = array real\ntype t1 = builder real\n".to_owned();
+    let mut text =
+        "type t0 = array real\ntype t1 = builder real\ntype t2 = variant { \"Nil\" {}, \"Cons\" { real, t2 } }\n"
+            .to_owned();
     // An argument that is given back as it is isn't written out.
     let pmov = match (straight, writer.rng.usize(..5)) {
         (true, _) => "",
@@ -113,9 +208,14 @@ fn module(seed: u64, straight: bool) -> String {
     let code = writer.text;
     _ = write!(
         text,
-        "func \"f\" (real, t0, int, real, real) -> (real, real{result}) regs 8 real, {ints} int, t0, t0, t1 {{\n\
+        "func \"f\" (real, t0, int, real, real) -> (real, real{result})\n\
+         export (x0 : Real, xs : Array Real @t0, n : Int, x1 : Real, x2 : Real) -> (Real, Real{given})\n\
+         regs 8 real, {ints} int, t0, t0, t1, t2 {{\n\
          {start}{pmov}{code}ret (r{a}, r{b}{ret}) }}\n"
     );
+    if kind == Kind::Calls {
+        text += CALLED;
+    }
     let x = "x0 : Real, xs : Array Real @t0, n : Int, x1 : Real, x2 : Real";
     let (more, given) =
         if array { (", Array Real @t0, Real, Real, Array Real @t0", ", t0") } else { (", Real, Real", "") };
@@ -172,10 +272,11 @@ fn module(seed: u64, straight: bool) -> String {
     text
 }
 
-/// All numbers of a value in order, -0.0 as 0.0 and every NaN as one.
+/// All numbers of a value in order, every NaN as one.
 fn numbers(value: &Value, into: &mut Vec<f64>) {
     match value {
-        Value::Real(x) => into.push(if x.is_nan() { f64::NAN } else { x + 0.0 }),
+        Value::Real(x) => into.push(if x.is_nan() { f64::NAN } else { *x }),
+        Value::Int(_) | Value::Null => {}
         Value::Tuple(parts) | Value::Array(parts) => parts.iter().for_each(|part| numbers(part, into)),
         Value::Reals(parts) => parts.iter().for_each(|&part| numbers(&Value::Real(part), into)),
         other => panic!("{other:?}"),
@@ -192,6 +293,34 @@ fn run(module: &Module, name: &str, args: &[Value]) -> Result<Vec<f64>, String> 
     Ok(found)
 }
 
+/// Value and tangent as a host asks for them.
+fn pushed_by_the_host(module: &Module, name: &str, args: &[Value], tangents: &[Value]) -> Result<Vec<f64>, String> {
+    let pushed = module.function(name).expect("it is exported").jvp(args, tangents);
+    let mut found = Vec::new();
+    pushed
+        .map(|(value, tangent)| [value, tangent].iter().for_each(|value| numbers(value, &mut found)))
+        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
+    Ok(found)
+}
+
+/// A tangent of a value.
+fn moved(value: &Value, rng: &mut Rng) -> Value {
+    match value {
+        Value::Real(_) => Value::Real(rng.f64() - 0.5),
+        Value::Array(parts) => Value::Array(parts.iter().map(|part| moved(part, rng)).collect()),
+        _ => Value::Null,
+    }
+}
+
+fn agree(found: &Result<Vec<f64>, String>, expected: &Result<Vec<f64>, String>, tolerance: f64) -> bool {
+    match (found, expected) {
+        (Ok(found), Ok(expected)) => {
+            found.len() == expected.len() && found.iter().zip(expected).all(|(&a, &b)| close(a, b, tolerance))
+        }
+        (found, expected) => found == expected,
+    }
+}
+
 fn close(a: f64, b: f64, tolerance: f64) -> bool {
     a.to_bits() == b.to_bits() || (a - b).abs() <= tolerance * (1.0 + a.abs().max(b.abs()))
 }
@@ -203,18 +332,18 @@ struct Count {
     programs: usize,
 }
 
-fn check(straight: bool) -> Count {
+fn check(kind: Kind) -> Count {
     let engine = Engine::new(Config { jit: Jit::Off, ..Config::default() });
     let mut count = Count::default();
     for seed in seeds(400) {
-        let source = module(seed, straight);
+        let source = module(seed, kind);
         let def =
             text::parse(&source, "random.dvs").unwrap_or_else(|errors| panic!("seed {seed}: {}\n{source}", errors[0]));
         count.programs += 1;
         count.written_out += usize::from(expand(&def).is_some());
         let in_place = Module::new(&engine, def.clone()).unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
         let dynamic = Module::with_operators(&engine, def);
-        let mut rng = Rng::with_seed(seed);
+        let (mut rng, mut rng_of_tangents) = (Rng::with_seed(seed), Rng::with_seed(seed));
         let special = rng.usize(..4) == 0;
         let mut real = || match special {
             true => rng.choice([0.0, -0.0, 1.0, f64::INFINITY, f64::NAN]).expect("there are some"),
@@ -225,7 +354,7 @@ fn check(straight: bool) -> Count {
         let mut reals = |n: usize| (0..n).map(|_| Value::Real(real())).collect::<Vec<_>>();
         let point = [reals(1), vec![xs, Value::Int(2)], reals(2)].concat();
         let pushed = [point.clone(), vec![ts], reals(2)].concat();
-        let pulled = [point, reals(2)].concat();
+        let pulled = [point.clone(), reals(2)].concat();
         // Values and first tangents have the same bits. A gradient may be summed in another order, and so may whatever
         // is derived of derived code.
         let cases = [
@@ -235,17 +364,26 @@ fn check(straight: bool) -> Count {
             ("curved", &pulled, 1e-8),
             ("bent", &pulled, 1e-8),
         ];
+        // The same as a host asks for it: first tangents of `f`, and derivatives of derivatives.
+        let by_host = cases.iter().map(|&(name, args, _)| (name, args, 1e-8)).chain([("f", &point, 0.0)]);
+        for (name, args, tolerance) in by_host {
+            if in_place.function(name).is_none() || special && tolerance > 0.0 {
+                continue;
+            }
+            let tangents: Vec<Value> = args.iter().map(|arg| moved(arg, &mut rng_of_tangents)).collect();
+            let found = pushed_by_the_host(&in_place, name, args, &tangents);
+            let expected = pushed_by_the_host(&dynamic, name, args, &tangents);
+            assert!(
+                agree(&found, &expected, tolerance),
+                "seed {seed}: jvp of {name} {args:?} {tangents:?}\n{source}\nwritten: {found:?}\noperator: {expected:?}"
+            );
+        }
         for (name, args, tolerance) in cases {
             if in_place.function(name).is_none() || special && tolerance > 0.0 {
                 continue;
             }
             let (found, expected) = (run(&in_place, name, args), run(&dynamic, name, args));
-            let agree = match (&found, &expected) {
-                (Ok(found), Ok(expected)) => {
-                    found.len() == expected.len() && found.iter().zip(expected).all(|(&a, &b)| close(a, b, tolerance))
-                }
-                (found, expected) => found == expected,
-            };
+            let agree = agree(&found, &expected, tolerance);
             assert!(agree, "seed {seed}: {name} {args:?}\n{source}\nin place: {found:?}\noperator: {expected:?}");
         }
     }
@@ -255,13 +393,44 @@ fn check(straight: bool) -> Count {
 #[test]
 #[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
 fn straight_functions_have_the_derivatives_that_operators_give() {
-    let count = check(true);
+    let count = check(Kind::Straight);
     assert_eq!(count.written_out, count.programs);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
 fn functions_with_loops_and_branches_have_the_tangents_that_operators_give() {
-    let count = check(false);
+    let count = check(Kind::Loops);
     assert!(4 * count.written_out > 3 * count.programs, "{count:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
+fn functions_with_calls_have_the_tangents_that_operators_give() {
+    let count = check(Kind::Calls);
+    assert!(4 * count.written_out > 3 * count.programs, "{count:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
+fn what_is_written_is_bounded_by_the_module_and_its_lists() {
+    // A function of ten parameters that calls itself with others of them constant: 1,023 sets that vary, and in each a
+    // list of targets.
+    let targets = ["go"; 20_000].join(", ");
+    let [params, ones] = ["real", "r1"].map(|each| [each; 10].join(", "));
+    let source = format!(
+        "func \"g\" ({params}, int) -> (real) regs 13 real, 2 int {{\n\
+         switch i0, [done, {targets}], done\n\
+         go:\niconst i1, 1\nisub i0, i0, i1\nconst r12, 0.5\n\
+         call \"g\" (r1, r2, r3, r4, r5, r6, r7, r8, r9, r0, i0) -> (r10)\n\
+         call \"g\" (r12, r1, r2, r3, r4, r5, r6, r7, r8, r9, i0) -> (r11)\n\
+         mul r10, r10, r11\nret (r10)\ndone:\nmul r10, r0, r1\nret (r10) }}\n\
+         func \"main\" (real) -> (real) regs 8 real, 1 int {{\niconst i0, 2\nconst r1, 1\n\
+         jvp \"g\", 0 ({}, i0, {ones}) -> (r3, r4)\nret (r4) }}\n",
+        ["r0"; 10].join(", ")
+    );
+    let def = text::parse(&source, "lists.dvs").unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let of = |def: &ModuleDef| def.functions.iter().map(|function| size(&function.body)).sum::<usize>();
+    let expanded = expand(&def).map_or(0, |expanded| of(&expanded.def));
+    assert!(expanded <= 3 * of(&def) + GROWTH, "{expanded} of {}", of(&def));
 }

@@ -1,7 +1,7 @@
-//! A function's new code: what it had, and what is written in the place of operators.
+//! Code that is written: a function's new code, with what stands in the place of operators, or a new function's.
 
 use crate::bytecode::isa::{Bank, Inst, Op, Operand, Reg, Role};
-use crate::bytecode::module::{Body, Location, TypeId};
+use crate::bytecode::module::{Body, Location, TypeId, ValueType};
 use crate::bytecode::verify::limits;
 use std::collections::HashMap;
 
@@ -34,11 +34,14 @@ pub(super) struct Writer {
     moved: Vec<u32>,
     /// The new instructions with targets that count old instructions.
     old: Vec<u32>,
+    /// The old instruction that the next ones are from, and those of the instructions that there are.
+    origin: u32,
+    origins: Vec<u32>,
     /// Registers for what is written in place of an operator. All operators use the same ones, so that frames, which
     /// recursion has many of, grow by those of the largest.
     scratch: HashMap<Scratch, Pool>,
-    /// Registers of each bank that there were before.
-    registers: [usize; 3],
+    /// The most registers that a bank may have.
+    most: [usize; 3],
 }
 
 /// What a register may hold.
@@ -47,6 +50,19 @@ enum Scratch {
     Real,
     Int,
     Ref(TypeId),
+    /// A real, or an integer, until the next instruction of the function.
+    Temporary(Bank),
+}
+
+impl Scratch {
+    fn bank(self) -> Bank {
+        match self {
+            Scratch::Real => Bank::Real,
+            Scratch::Int => Bank::Int,
+            Scratch::Ref(_) => Bank::Ref,
+            Scratch::Temporary(bank) => bank,
+        }
+    }
 }
 
 /// Registers, the first of which are taken.
@@ -58,25 +74,44 @@ struct Pool {
 
 /// A bank of a function gets no more registers than this besides those that it had.
 const ADDED_MAX: usize = 512;
+/// A bank of a new function has no more registers than this.
+const FUNCTION_REGISTERS_MAX: usize = 2048;
 
 impl Writer {
     /// Begins a function over: its registers and lists, but no code.
-    pub(super) fn new(body: &Body) -> Writer {
+    pub(super) fn over(body: &Body) -> Writer {
         let mut body = body.clone();
-        let moved = Vec::with_capacity(body.code.len() + 1);
         body.code.clear();
         body.locations.clear();
-        let old_targets = body.targets.len();
-        let registers = [body.reals as usize, body.ints as usize, body.refs.len()];
+        let most = [body.reals as usize, body.ints as usize, body.refs.len()].map(|registers| registers + ADDED_MAX);
+        Writer::with(body, most)
+    }
+
+    /// Begins a new function, whose parameters take these registers.
+    pub(super) fn of_params(params: &[Reg], types: &[ValueType]) -> Writer {
+        let mut body = Body::default();
+        for (reg, ty) in params.iter().zip(types) {
+            match *ty {
+                ValueType::Real => body.reals = u32::from(reg.index) + 1,
+                ValueType::Int => body.ints = u32::from(reg.index) + 1,
+                ValueType::Ref(id) => body.refs.push(id),
+            }
+        }
+        Writer::with(body, [FUNCTION_REGISTERS_MAX; 3])
+    }
+
+    fn with(body: Body, most: [usize; 3]) -> Writer {
         Writer {
-            body,
             constants: Vec::new(),
             found: HashMap::new(),
-            old_targets,
-            moved,
+            old_targets: body.targets.len(),
+            moved: Vec::new(),
             old: Vec::new(),
+            origin: 0,
+            origins: Vec::new(),
             scratch: HashMap::new(),
-            registers,
+            most,
+            body,
         }
     }
 
@@ -85,9 +120,29 @@ impl Writer {
         self.body.code.len() as u32
     }
 
-    /// From here on stands what comes from the next old instruction.
+    /// From here on stands what comes from the next old instruction, of those that are kept or replaced.
     pub(super) fn begin_old(&mut self) {
+        self.set_origin(self.moved.len() as u32);
         self.moved.push(self.here());
+    }
+
+    /// From here on instructions come from this one.
+    pub(super) fn set_origin(&mut self, inst: u32) {
+        self.origins.resize(self.body.code.len(), self.origin);
+        self.origin = inst;
+    }
+
+    /// Begins what comes from one instruction of the function that is differentiated: temporaries of the last one are
+    /// free.
+    pub(super) fn begin_inst(&mut self) {
+        for bank in [Bank::Real, Bank::Int] {
+            self.scratch.entry(Scratch::Temporary(bank)).or_default().taken = 0;
+        }
+    }
+
+    /// A register that nothing else has until [`Writer::begin_inst`].
+    pub(super) fn temporary(&mut self, bank: Bank) -> Result<u16, Declined> {
+        self.take(Scratch::Temporary(bank))
     }
 
     /// An instruction as it was.
@@ -143,18 +198,19 @@ impl Writer {
     /// A register that the function hasn't had yet.
     fn add(&mut self, kind: Scratch) -> Result<u16, Declined> {
         let body = &mut self.body;
-        let (index, before) = match kind {
-            Scratch::Real => (body.reals as usize, self.registers[0]),
-            Scratch::Int => (body.ints as usize, self.registers[1]),
-            Scratch::Ref(_) => (body.refs.len(), self.registers[2]),
+        let bank = kind.bank();
+        let index = match bank {
+            Bank::Real => body.reals as usize,
+            Bank::Int => body.ints as usize,
+            Bank::Ref => body.refs.len(),
         };
-        if index >= limits::REGISTERS_MAX as usize || index >= before + ADDED_MAX {
+        if index >= limits::REGISTERS_MAX as usize || index >= self.most[bank as usize] {
             return Err(Declined);
         }
         match kind {
-            Scratch::Real => body.reals += 1,
-            Scratch::Int => body.ints += 1,
             Scratch::Ref(ty) => body.refs.push(ty),
+            _ if bank == Bank::Real => body.reals += 1,
+            _ => body.ints += 1,
         }
         u16::try_from(index).map_err(|_| Declined)
     }
@@ -196,9 +252,8 @@ impl Writer {
         let mut between = Vec::with_capacity(copies.len());
         for copy in copies {
             let index = match copy.to.bank {
-                Bank::Real => self.real()?,
-                Bank::Int => self.int()?,
                 Bank::Ref => self.reference(self.body.refs[usize::from(copy.to.index)])?,
+                bank => self.temporary(bank)?,
             };
             let to = Reg { index, ..copy.to };
             self.copy_one(&Copy { to, ..*copy })?;
@@ -222,6 +277,36 @@ impl Writer {
             Bank::Ref => Op::PMov,
         };
         self.scalar(op, to.index, &[from])
+    }
+
+    /// Makes an array of as many reals as another one has: what `element` writes, for an index.
+    pub(super) fn array_like(
+        &mut self,
+        array: Reg,
+        ty: TypeId,
+        builder: TypeId,
+        element: impl FnOnce(&mut Writer, Reg) -> Result<Reg, Declined>,
+    ) -> Result<Reg, Declined> {
+        let first = Reg::int(self.constant(Bank::Int, 0)?);
+        let step = Reg::int(self.constant(Bank::Int, 1)?);
+        let [len, at, more] = [self.int()?, self.int()?, self.int()?].map(Reg::int);
+        let (builder, made) = (Reg::reference(self.reference(builder)?), Reg::reference(self.reference(ty)?));
+        self.emit(Op::Len, &[Operand::Def(len), Operand::Use(array)])?;
+        self.emit(Op::Build, &[Operand::Def(builder), Operand::Use(len)])?;
+        self.scalar(Op::IMov, at.index, &[first])?;
+        self.scalar(Op::ILt, more.index, &[at, len])?;
+        let before = self.here();
+        let branch = |then, other| [Operand::Use(more), Operand::Target(then), Operand::Target(other)];
+        self.emit(Op::Branch, &branch(before + 1, 0))?;
+        let element = element(self, at)?;
+        self.emit(Op::Push, &[Operand::Use(builder), Operand::Use(element)])?;
+        self.scalar(Op::IAdd, at.index, &[at, step])?;
+        self.scalar(Op::ILt, more.index, &[at, len])?;
+        let end = self.here() + 1;
+        self.emit(Op::Branch, &branch(before + 1, end))?;
+        self.body.code[before as usize].imm = u64::from(before + 1) | u64::from(end) << 32;
+        self.emit(Op::Finish, &[Operand::Def(made), Operand::Use(builder)])?;
+        Ok(made)
     }
 
     /// Where the function stands now.
@@ -248,32 +333,27 @@ impl Writer {
         body.regs.truncate(mark.regs);
         body.targets.truncate(mark.targets);
         body.locations.truncate(mark.locations);
+        self.origins.truncate(mark.code);
         for (bank, bits, _) in self.constants.drain(mark.constants..) {
             self.found.remove(&(bank, bits));
         }
         for (kind, pool) in &mut self.scratch {
-            let there = match kind {
-                Scratch::Real => mark.reals as usize,
-                Scratch::Int => mark.ints as usize,
-                Scratch::Ref(_) => mark.refs,
+            let there = match kind.bank() {
+                Bank::Real => mark.reals as usize,
+                Bank::Int => mark.ints as usize,
+                Bank::Ref => mark.refs,
             };
             pool.registers.retain(|&register| usize::from(register) < there);
         }
         self.begin_site();
     }
 
-    /// Replaces an instruction's targets; those in a list only if `lists` says so.
-    pub(super) fn retarget(inst: &mut Inst, targets: &mut [u32], lists: bool, new: impl Fn(u32) -> u32) {
+    /// Replaces an instruction's own targets, but not those in a list.
+    pub(super) fn retarget(inst: &mut Inst, new: impl Fn(u32) -> u32) {
         match inst.op {
             Op::Jump => inst.imm = u64::from(new(inst.low())),
             Op::Branch => inst.imm = u64::from(new(inst.low())) | u64::from(new(inst.high())) << 32,
-            Op::Switch => {
-                if lists {
-                    let start = inst.low() as usize;
-                    targets[start..start + usize::from(inst.b)].iter_mut().for_each(|target| *target = new(*target));
-                }
-                inst.imm = u64::from(inst.low()) | u64::from(new(inst.high())) << 32;
-            }
+            Op::Switch => inst.imm = u64::from(inst.low()) | u64::from(new(inst.high())) << 32,
             op => debug_assert!(!op.has_targets(), "{op:?} leads somewhere"),
         }
     }
@@ -281,11 +361,12 @@ impl Writer {
     /// The function, with its constants at the start, and for each instruction the number of the old one that it is
     /// from.
     pub(super) fn finish(mut self) -> Result<(Body, Vec<u32>), Declined> {
+        self.set_origin(0);
         self.moved.push(self.here());
         let body = &mut self.body;
         for &at in &self.old {
             let moved = |target: u32| self.moved[target as usize];
-            Writer::retarget(&mut body.code[at as usize], &mut body.targets, false, moved);
+            Writer::retarget(&mut body.code[at as usize], moved);
         }
         for target in &mut body.targets[..self.old_targets] {
             // What no instruction refers to may be anything.
@@ -302,7 +383,7 @@ impl Writer {
         let before = body.code.len() as u32;
         body.code.extend(code);
         for inst in &mut body.code[before as usize..] {
-            Writer::retarget(inst, &mut [], false, |target| target + before);
+            Writer::retarget(inst, |target| target + before);
         }
         body.targets.iter_mut().for_each(|target| *target = target.saturating_add(before));
         // The first place is also that of the constants.
@@ -311,9 +392,7 @@ impl Writer {
             return Err(Declined);
         }
         let mut origins = vec![0; before as usize];
-        for (old, places) in self.moved.windows(2).enumerate() {
-            origins.extend((places[0]..places[1]).map(|_| old as u32));
-        }
+        origins.extend(self.origins);
         Ok((self.body, origins))
     }
 }

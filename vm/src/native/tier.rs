@@ -302,6 +302,11 @@ impl Tier {
         }
     }
 
+    /// The same for another program, of so many functions.
+    pub(crate) fn of_functions(&self, functions: usize) -> Tier {
+        Tier::new(self.generator.clone(), self.policy, functions)
+    }
+
     #[inline(always)]
     fn table(&self, mode: Mode) -> &Table {
         self.tables.get(mode, || Table::new(self.weights.len()))

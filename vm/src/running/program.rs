@@ -4,7 +4,7 @@ use crate::bytecode::isa::{Op, Operand};
 use crate::bytecode::module::{FuncId, ModuleDef};
 use crate::bytecode::verify::verify;
 use crate::code::{ByMode, DEPTH_MAX, Mode, Position, Stream};
-use crate::in_place::{self, Expanded};
+use crate::in_place::{self, Directions, Expanded, Origins};
 use crate::native::Tier;
 use crate::preparation::{self, Prepared};
 use crate::records::recorded_loop::LoopCode;
@@ -13,7 +13,7 @@ use crate::records::segment::SegmentCode;
 use crate::running::meter::{Account, Watch};
 use crate::trap::TrapKind;
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A module that has passed the verifier, and its streams. Streams are made when a function first runs in a mode, and
 /// shared by all threads.
@@ -23,6 +23,9 @@ pub(crate) struct Program {
     pub(crate) def: ModuleDef,
     /// What the module's maker has given, where that isn't it.
     given: Option<Box<Given>>,
+    tangents: Option<TangentFunction>,
+    /// Such programs, for functions whose tangents a host has asked for; `None` where there is none.
+    with_tangents: Mutex<HashMap<Directions, Option<Arc<Program>>>>,
     streams: ByMode<Box<[OnceLock<Stream>]>>,
     segments: boxcar::Vec<SegmentCode>,
     loops: boxcar::Vec<LoopCode>,
@@ -33,6 +36,9 @@ pub(crate) struct Program {
     forks: Box<[bool]>,
     /// For each function, whether it or one that it may call runs functions inside of an instruction.
     nests: Box<[bool]>,
+    /// Whether operators stay what they are, to be compared with what is written in their place.
+    #[cfg(all(test, not(loom)))]
+    keeps_operators: bool,
     /// Native code; `None` if everything is interpreted.
     pub(crate) tier: Option<Tier>,
 }
@@ -40,27 +46,91 @@ pub(crate) struct Program {
 /// A module as its maker has given it, where other code runs.
 #[derive(Debug)]
 struct Given {
-    def: ModuleDef,
-    /// For each function that is another one, the numbers that its instructions have there.
-    origins: HashMap<FuncId, Vec<u32>>,
+    /// `None` in a program that was made for the tangents of a function of another one.
+    def: Option<ModuleDef>,
+    /// Where functions that are new, or other ones, are from.
+    origins: HashMap<FuncId, Origins>,
+}
+
+/// So many programs for tangents are kept. Each takes memory in proportion to the number of functions.
+const DIRECTIONS_MAX: usize = 64;
+
+/// The function that gives tangents with its values, in a program that was made for these.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TangentFunction {
+    pub(crate) func: FuncId,
+    /// In how many directions.
+    pub(crate) lanes: usize,
 }
 
 impl Program {
-    /// `def` must have passed the verifier.
-    pub(crate) fn new(def: ModuleDef, tier: Option<Tier>) -> Self {
+    /// `def` must have passed the verifier. `tier` makes native code for so many functions.
+    pub(crate) fn new(def: ModuleDef, tier: impl FnOnce(usize) -> Option<Tier>) -> Self {
         match in_place::expand(&def) {
             Some(Expanded { def: expanded, origins }) => {
                 debug_assert_eq!(verify(&expanded), Ok(()), "what was written in place of operators");
-                Program::of(expanded, Some(Box::new(Given { def, origins })), tier)
+                let tier = tier(expanded.functions.len());
+                Program::of(expanded, Some(Box::new(Given { def: Some(def), origins })), tier)
             }
-            None => Program::of(def, None, tier),
+            None => {
+                let tier = tier(def.functions.len());
+                Program::of(def, None, tier)
+            }
         }
     }
 
     /// A program whose operators stay what they are.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn with_operators(def: ModuleDef) -> Self {
-        Program::of(def, None, None)
+        Program { keeps_operators: true, ..Program::of(def, None, None) }
+    }
+
+    /// A program with the same functions and types that has a function for the values and tangents of one of them:
+    /// [`Program::tangents`]. It is made when it is first asked for. `None` if there is no such function.
+    pub(crate) fn with_tangents(&self, directions: Directions) -> Option<Arc<Program>> {
+        #[cfg(all(test, not(loom)))]
+        if self.keeps_operators {
+            return None;
+        }
+        let programs = || self.with_tangents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = programs().get(&directions) {
+            return known.clone();
+        }
+        // Threads that need it at the same time each make it, and one of them keeps it, as for streams.
+        let made = self.make_tangents(&directions);
+        let mut programs = programs();
+        if programs.len() >= DIRECTIONS_MAX {
+            // What runs keeps its own.
+            programs.clear();
+        }
+        programs.entry(directions).or_insert(made).clone()
+    }
+
+    #[cold]
+    fn make_tangents(&self, directions: &Directions) -> Option<Arc<Program>> {
+        let (Expanded { def, mut origins }, func) = in_place::with_tangents(&self.def, directions)?;
+        let tangents = Some(TangentFunction { func, lanes: directions.lanes });
+        for Origins { func, insts } in origins.values_mut() {
+            insts.iter_mut().for_each(|inst| *inst = self.given_place(*func, *inst).1);
+            *func = self.given_place(*func, 0).0;
+        }
+        let before = self.given.as_ref().map(|given| &given.origins);
+        let kept = before.into_iter().flatten().map(|(&func, origins)| (func, origins.clone()));
+        origins.extend(kept);
+        let tier = self.tier.as_ref().map(|tier| tier.of_functions(def.functions.len()));
+        let given = Some(Box::new(Given { def: None, origins }));
+        Some(Arc::new(Program { tangents, ..Program::of(def, given, tier) }))
+    }
+
+    /// The function that gives tangents with its values, in a program that was made for these.
+    pub(crate) fn tangents(&self) -> Option<TangentFunction> {
+        self.tangents
+    }
+
+    /// The programs that were made for tangents.
+    pub(crate) fn all_with_tangents(&self) -> Vec<Arc<Program>> {
+        let programs = self.with_tangents.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.values().flatten().cloned().collect()
     }
 
     fn of(def: ModuleDef, given: Option<Box<Given>>, tier: Option<Tier>) -> Self {
@@ -86,19 +156,25 @@ impl Program {
             }),
             tier,
             given,
+            tangents: None,
+            with_tangents: Mutex::default(),
+            #[cfg(all(test, not(loom)))]
+            keeps_operators: false,
             def,
         }
     }
 
     /// The code as the module's maker has given it.
     pub(crate) fn given(&self) -> &ModuleDef {
-        self.given.as_ref().map_or(&self.def, |given| &given.def)
+        self.given.as_ref().and_then(|given| given.def.as_ref()).unwrap_or(&self.def)
     }
 
-    /// The number of the instruction there that one of the code that runs is from.
-    pub(crate) fn given_inst(&self, func: FuncId, inst: u32) -> u32 {
-        let origins = self.given.as_ref().and_then(|given| given.origins.get(&func));
-        origins.map_or(inst, |origins| origins[inst as usize])
+    /// The function and the instruction there that an instruction of the code that runs is from.
+    pub(crate) fn given_place(&self, func: FuncId, inst: u32) -> (FuncId, u32) {
+        match self.given.as_ref().and_then(|given| given.origins.get(&func)) {
+            Some(Origins { func, insts }) => (*func, insts.get(inst as usize).copied().unwrap_or(0)),
+            None => (func, inst),
+        }
     }
 
     /// The stream of a function that was prepared.

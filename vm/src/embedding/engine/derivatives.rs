@@ -1,17 +1,23 @@
 //! Derivatives beyond the gradient: in a direction, of any cotangent, of second order, and all of them.
 //!
-//! Reverse mode is a recording run and a sweep, as for a gradient. Forward mode is a run of the operator `jvp`
-//! (`running::operators`) in place of the function, on the arguments and their tangents. A recording run of the same
-//! operator has slots for both: a sweep from the tangent of the value, ⟨∇f x, v⟩, gives its derivatives by x, which are
-//! the product of the Hessian and v, and by v, which are the gradient.
+//! Reverse mode is a recording run and a sweep, as for a gradient. Forward mode is a run of a function that gives
+//! tangents with its values (`in_place`) in place of the function, on the arguments and their tangents, or of the
+//! operator `jvp` (`running::operators`) where there is no such function. A recording run of either has slots for both:
+//! a sweep from the tangent of the value, ⟨∇f x, v⟩, gives its derivatives by x, which are the product of the Hessian
+//! and v, and by v, which are the gradient.
 
-use super::{CallOptions, Function, Hessian, Hvp, Invocation, Jacobian, Jvp, RunError, RunState, TangentError, Vjp};
+use super::{
+    CallOptions, Function, Hessian, Hvp, Invocation, Jacobian, Jvp, Module, RunError, RunState, TangentError, Vjp,
+};
+use crate::bytecode::module::FuncId;
 use crate::bytecode::module::HostType;
-use crate::code::{Mode, OperatorSite};
+use crate::code::{Counts, Mode, OperatorSite};
 use crate::embedding::convert::{self, FlattenError, Flattener, Maker, ResultSlot, Store, WriteError};
 use crate::embedding::flat::{ArgumentWriter, CotangentError};
 use crate::embedding::value::Value;
-use crate::running::interp::Entry;
+use crate::in_place::Directions;
+use crate::memory::heap::Fields;
+use crate::running::entry::Entry;
 use crate::running::worker::Execution;
 use crate::sweep::Seed;
 use crate::trap::Limit;
@@ -38,9 +44,13 @@ pub enum JacobianMode {
 enum Direction<'a> {
     /// That of these tangents.
     Tangents(&'a [Value]),
-    /// That of the real of this number, among those that derivatives are with respect to.
+    /// That of the real of this number, among those that derivatives are with respect to. If there are several lanes,
+    /// those of the next ones, too.
     Axis(usize),
 }
+
+/// How many columns of a Jacobian are computed in a run, side by side.
+const LANES: usize = 4;
 
 impl Function {
     /// The function's value, and how it changes as the arguments move in the direction of the tangents: the product of
@@ -77,9 +87,9 @@ impl Function {
     /// As [`Function::jvp`].
     pub fn jvp_with(&self, args: &[Value], tangents: &[Value], options: &CallOptions) -> Result<Jvp, RunError> {
         self.check_tangents(tangents)?;
-        let mut lease = self.lease();
-        let mut run = Invocation::begin(self, options, &mut lease).timed();
-        let (value, tangent) = run.jvp(args, Direction::Tangents(tangents))?.1;
+        let (function, mut lease) = (self.with_tangents(), self.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
+        let (value, tangent) = run.jvp(args, tangents)?;
         Ok(Jvp { value, tangent, stats: run.state.stats() })
     }
 
@@ -130,8 +140,8 @@ impl Function {
     }
 
     /// The function's value, its gradient, and the product of its Hessian and the tangents: how the gradient changes as
-    /// the arguments move in their direction. One recorded run with tangents and one sweep, some five times the cost of
-    /// a gradient at most, however many arguments there are. Tangents are as for [`Function::jvp`].
+    /// the arguments move in their direction. One recorded run with tangents and one sweep: some two to three times the
+    /// cost of a gradient, however many arguments there are. Tangents are as for [`Function::jvp`].
     ///
     /// ```
     /// # use dualvm_vm::{engine::{Engine, Module}, text};
@@ -165,8 +175,8 @@ impl Function {
     pub fn hvp_with(&self, args: &[Value], tangents: &[Value], options: &CallOptions) -> Result<Hvp, RunError> {
         self.check_scalar()?;
         self.check_tangents(tangents)?;
-        let mut lease = self.lease();
-        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        let (function, mut lease) = (self.with_tangents(), self.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
         let (reals, value) = run.hvp(args, Direction::Tangents(tangents))?;
         let (gradient, product) = (run.gradient_behind(args, reals)?, run.gradient(args)?);
         Ok(Hvp { value, gradient, product, stats: run.state.stats() })
@@ -205,8 +215,8 @@ impl Function {
     /// As [`Function::hessian`].
     pub fn hessian_with(&self, args: &[Value], options: &CallOptions) -> Result<Hessian, RunError> {
         self.check_scalar()?;
-        let mut lease = self.lease();
-        let mut run = Invocation::begin(self, options, &mut lease).timed();
+        let (function, mut lease) = (self.with_tangents(), self.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
         let (reals, value) = run.hvp(args, Direction::Axis(0))?;
         let gradient = run.gradient_behind(args, reals)?;
         run.room_for_matrix(reals, reals)?;
@@ -288,6 +298,28 @@ impl Function {
         Ok(Jacobian { value, rows, stats: run.state.stats() })
     }
 
+    /// The same function, with code for tangents if there is some.
+    pub(crate) fn with_tangents(&self) -> Function {
+        self.with_lanes(1)
+    }
+
+    /// The same in so many directions, or else in one.
+    fn with_lanes(&self, lanes: usize) -> Function {
+        let params = self.interface().params.iter().enumerate();
+        let varied: Vec<bool> = params
+            .flat_map(|(n, (_, ty))| {
+                let Fields { reals, ints, refs } = convert::registers(ty);
+                std::iter::repeat_n(self.wrt.has(n), reals + ints + refs)
+            })
+            .collect();
+        let directions = Directions { func: self.func, varied: varied.into(), lanes };
+        match self.module.program.with_tangents(directions) {
+            Some(program) => Function { module: Module { program, ..self.module.clone() }, ..self.clone() },
+            None if lanes > 1 => self.with_lanes(1),
+            None => self.clone(),
+        }
+    }
+
     /// Whether there are as many tangents as parameters.
     fn check_tangents(&self, tangents: &[Value]) -> Result<(), RunError> {
         let params = &self.interface().params;
@@ -310,6 +342,29 @@ fn count_of_reals(ty: &HostType) -> Option<usize> {
     }
 }
 
+/// What runs on arguments and their tangents, and gives values and theirs.
+#[expect(clippy::large_enum_variant, reason = "there is one for a run, on the stack")]
+enum WithTangents {
+    /// A function that was written for this.
+    Function(FuncId),
+    /// The operator, applied to the function.
+    Operator(OperatorSite),
+}
+
+impl WithTangents {
+    fn entry(&self) -> Entry<'_> {
+        match self {
+            WithTangents::Function(func) => Entry::Function(*func),
+            WithTangents::Operator(site) => Entry::Operator(site),
+        }
+    }
+}
+
+/// Tangents in the form that they have in all code.
+pub(crate) fn without_negative_zeros(tangents: &mut [f64]) {
+    tangents.iter_mut().for_each(|tangent| *tangent += 0.0);
+}
+
 /// Why there are no arguments with tangents.
 enum Unwritten {
     Argument(WriteError),
@@ -327,7 +382,8 @@ impl Invocation<'_> {
     ) -> Result<usize, RunError> {
         let function = self.function;
         let (module, wrt, params) = (&function.module.program.def, &function.wrt, &function.interface().params);
-        let site = self.open_with_tangents(mode);
+        let lanes = self.lanes();
+        let code = self.open_with_tangents(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let Execution { heap, tape, .. } = &mut worker.exec;
         let flat;
@@ -341,41 +397,55 @@ impl Invocation<'_> {
             }
             .map_err(Unwritten::Tangent)?;
             let mut reals = flattener.into_reals();
-            if let Direction::Axis(axis) = direction {
-                reals.fill(0.0);
-                reals.get_mut(axis).into_iter().for_each(|real| *real = 1.0);
-            }
-            Ok(reals)
+            without_negative_zeros(&mut reals);
+            let along = |axis: usize| (0..reals.len()).map(|n| if n == axis { 1.0 } else { 0.0 }).collect();
+            Ok(match direction {
+                Direction::Tangents(_) => vec![reals],
+                Direction::Axis(axis) => (axis..axis + lanes).map(along).collect::<Vec<Vec<f64>>>(),
+            })
         });
         let written = match tangents {
             Err(error) => Err(error),
             Ok(tangents) => {
                 flat = tangents;
-                store.set_tangents(&flat);
-                let written = convert::write_arguments(module, params, wrt, args, &mut store);
-                written.map(|()| flat.len()).map_err(Unwritten::Argument)
+                let mut written = Ok(());
+                for tangents in &flat {
+                    if written.is_ok() {
+                        store.set_tangents(tangents);
+                        written = convert::write_arguments(module, params, wrt, args, &mut store);
+                    }
+                }
+                written.map(|()| flat[0].len()).map_err(Unwritten::Argument)
             }
         };
         // Integers have no tangents.
-        gathered.ints.truncate(site.args.ints);
+        gathered.ints.truncate(Counts::of(&function.definition().params).ints);
         heap.resume();
         let reals = written.map_err(|error| match error {
             Unwritten::Argument(error) => self.unwritten(error),
             Unwritten::Tangent(error) => self.without_tangents(error),
         })?;
         // SAFETY: arguments and tangents were gathered, in the order in which the operator takes them.
-        unsafe { self.execute(Entry::Operator(&site), mode, true) }?;
+        unsafe { self.execute(code.entry(), mode, true) }?;
         Ok(reals)
     }
 
-    /// Begins a run of the operator `jvp` in place of the function, and gives that.
-    fn open_with_tangents(&mut self, mode: Mode) -> OperatorSite {
+    /// In how many directions a run with tangents goes.
+    fn lanes(&self) -> usize {
+        self.function.module.program.tangents().map_or(1, |tangents| tangents.lanes)
+    }
+
+    /// Begins a run with tangents in place of the function, and says of what.
+    fn open_with_tangents(&mut self, mode: Mode) -> WithTangents {
         self.open(mode);
+        if let Some(tangents) = self.function.module.program.tangents() {
+            return WithTangents::Function(tangents.func);
+        }
         if mode.is_recording() {
             // The tape opens inside of the derivative by the tangents: what is recorded is a gradient that moves.
             self.state.worker.exec.tape.begin_at(1);
         }
-        OperatorSite::jvp_of(self.function.func, self.function.definition())
+        WithTangents::Operator(OperatorSite::jvp_of(self.function.func, self.function.definition()))
     }
 
     /// [`Invocation::run`] with tangents, which are as many as the reals that `write` writes and derivatives are with
@@ -389,7 +459,7 @@ impl Invocation<'_> {
         tangents: &[f64],
         write: impl Fn(&mut ArgumentWriter<'_>) -> Result<(), Limit>,
     ) -> Result<(), RunError> {
-        let site = self.open_with_tangents(mode);
+        let code = self.open_with_tangents(mode);
         let mut writer = self.argument_writer(mode)?;
         let written = write(&mut writer).and_then(|()| {
             writer.set_tangents(tangents);
@@ -398,7 +468,7 @@ impl Invocation<'_> {
         self.state.worker.exec.heap.resume();
         written.map_err(|limit| self.stopped(limit))?;
         // SAFETY: arguments and tangents were written, in the order in which the operator takes them.
-        unsafe { self.execute(Entry::Operator(&site), mode, false) }
+        unsafe { self.execute(code.entry(), mode, false) }
     }
 
     #[cold]
@@ -448,14 +518,14 @@ impl Invocation<'_> {
         if bytes > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
     }
 
-    /// The value and its tangent, and how many reals the tangents of the arguments have.
-    fn jvp(&mut self, args: &[Value], direction: Direction<'_>) -> Result<(usize, (Value, Value)), RunError> {
+    /// The value and its tangent.
+    fn jvp(&mut self, args: &[Value], tangents: &[Value]) -> Result<(Value, Value), RunError> {
         let result = &self.function.interface().result;
-        let reals = self.forward_with_tangents(args, direction, Mode::PRIMAL)?;
+        self.forward_with_tangents(args, Direction::Tangents(tangents), Mode::PRIMAL)?;
         let mut reader = self.reader();
         let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
-        let tangent = reader.tangent(result, self.tangents()).map_err(|error| self.unreadable(error))?;
-        Ok((reals, (value, tangent)))
+        let tangent = reader.tangent(result, self.tangents(0)).map_err(|error| self.unreadable(error))?;
+        Ok((value, tangent))
     }
 
     /// Sweeps from the tangent of the value, which is one real. Returns how many reals the tangents have, and the
@@ -479,18 +549,37 @@ impl Invocation<'_> {
         self.shaped(args, &self.state.sweep.adjoints()[slots..])
     }
 
-    fn jacobian_by_columns(mut self, args: &[Value]) -> Result<Jacobian, RunError> {
+    fn jacobian_by_columns(self, args: &[Value]) -> Result<Jacobian, RunError> {
+        let mut flattener = self.flattener();
+        let counted = flattener.arguments((&self.function.interface().params, &self.function.wrt), args);
+        // What is wrong with the arguments is said where they are written.
+        let inputs = counted.map_or(0, |()| flattener.into_reals().len());
+        let function = self.function.with_lanes(inputs.clamp(1, LANES));
+        self.of_function(&function).columns(args)
+    }
+
+    fn columns(mut self, args: &[Value]) -> Result<Jacobian, RunError> {
         let result = &self.function.interface().result;
-        let (inputs, (value, tangent)) = self.jvp(args, Direction::Axis(0))?;
-        let column = self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?;
-        let outputs = column.len();
-        self.room_for_matrix(outputs, inputs)?;
-        let mut columns = vec![column];
-        for axis in 1..inputs {
+        let mut columns: Vec<Vec<f64>> = Vec::new();
+        let mut axis = 0;
+        let (inputs, value) = loop {
+            let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
+            let mut reader = self.reader();
+            let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
+            for lane in 0..self.lanes() {
+                let tangent = reader.tangent(result, self.tangents(lane)).map_err(|error| self.unreadable(error))?;
+                columns.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
+            }
+            if axis == 0 {
+                self.room_for_matrix(columns[0].len(), inputs)?;
+            }
+            axis += self.lanes();
+            if axis >= inputs {
+                break (inputs, value);
+            }
             self.go_on();
-            let (_, (_, tangent)) = self.jvp(args, Direction::Axis(axis))?;
-            columns.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
-        }
+        };
+        let outputs = columns[0].len();
         let mut rows = Vec::with_capacity(outputs);
         // What stands for constants comes first.
         let mut row = vec![0.0; 1 + inputs];

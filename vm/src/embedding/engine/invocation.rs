@@ -8,7 +8,7 @@ use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSl
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
 use crate::memory::heap::{Fields, HeapLimits};
-use crate::running::interp::Entry;
+use crate::running::entry::Entry;
 use crate::running::trace::Place;
 use crate::running::worker::Execution;
 use crate::running::workers::RunInfo;
@@ -49,6 +49,15 @@ impl<'a> Invocation<'a> {
         let run = Invocation::of(function, options, state);
         run.state.account.start_clock(run.limits.deadline);
         run
+    }
+
+    /// The same call, whose next runs are of another function.
+    pub(super) fn of_function<'b>(self, function: &'b Function) -> Invocation<'b>
+    where
+        'a: 'b,
+    {
+        let Invocation { limits, state, timed, goes_on, .. } = self;
+        Invocation { function, limits, state, timed, goes_on }
     }
 
     /// The same run, whose parts are timed.
@@ -276,12 +285,13 @@ impl<'a> Invocation<'a> {
         unsafe { Cursor::of_results(self.state.worker.bottom(), results, recorded) }
     }
 
-    /// The registers of the tangents of the results, which stand behind these if the run had tangents. Integers have
-    /// none; where one is read it is the result's own.
-    pub(crate) fn tangents(&self) -> Cursor<'_> {
+    /// The registers of the tangents of the results in one direction, which stand behind these if the run had tangents.
+    /// Integers have none; where one is read it is the result's own.
+    pub(crate) fn tangents(&self, lane: usize) -> Cursor<'_> {
         let results = convert::registers(&self.function.interface().result);
         let Fields { reals, refs, .. } = results;
-        let bottom = self.state.worker.bottom().after(&Counts { reals, ints: 0, refs });
+        let mut bottom = self.state.worker.bottom();
+        (0..=lane).for_each(|_| bottom = bottom.after(&Counts { reals, ints: 0, refs }));
         // SAFETY: as in `results`.
         unsafe { Cursor::of_results(bottom, results, self.state.progress.recorded) }
     }
@@ -333,8 +343,8 @@ impl<'a> Invocation<'a> {
             let inst = program.origin(func, mode, position);
             let function = &program.def.functions[func.index()];
             let place = function.body.location(inst).map(|location| (location.line, location.column));
-            let inst = program.given_inst(func, inst);
-            TraceFrame { function: function.name.clone(), mode, inst, place }
+            let (given, inst) = program.given_place(func, inst);
+            TraceFrame { function: program.def.functions[given.index()].name.clone(), mode, inst, place }
         };
         let kind = self.state.account.verdict(kind);
         let (innermost, omitted, outermost) = self.state.worker.exec.trace.shown();

@@ -6,7 +6,7 @@ use super::TypedFunction;
 use super::tangents::Tangents;
 use super::types::{Adjoints, Arguments, Output};
 use crate::code::Mode;
-use crate::embedding::engine::{CallOptions, Invocation, RunError, Stats};
+use crate::embedding::engine::{CallOptions, Invocation, RunError, Stats, without_negative_zeros};
 
 impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     /// The function's value, and how it changes as the arguments move in the direction of the tangents: the product of
@@ -39,8 +39,9 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
     /// [`RunError::Tangent`] if the tangents are not those of the arguments, before anything runs; else as
     /// [`TypedFunction::call`].
     pub fn jvp(&self, args: Args, tangents: Args::Tangent) -> Result<(Ret, Ret::Tangent), RunError> {
-        let (mut lease, options) = (self.function.lease(), CallOptions::default());
-        let mut run = Invocation::begin(&self.function, &options, &mut lease);
+        let (function, options) = (self.function.with_tangents(), CallOptions::default());
+        let mut lease = self.function.lease();
+        let mut run = Invocation::begin(&function, &options, &mut lease);
         self.jvp_in(&mut run, &args, &tangents)
     }
 
@@ -54,8 +55,8 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         tangents: Args::Tangent,
         options: &CallOptions,
     ) -> Result<(Ret, Ret::Tangent, Stats), RunError> {
-        let mut lease = self.function.lease();
-        let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
+        let (function, mut lease) = (self.function.with_tangents(), self.function.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
         let (value, tangent) = self.jvp_in(&mut run, &args, &tangents)?;
         Ok((value, tangent, run.state.stats()))
     }
@@ -72,7 +73,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
             // SAFETY: value and tangent are of the function's result type, which the handle has compared with `Ret`.
             unsafe { Ret::read(ty, &mut from, &mut reader) }.map_err(|error| run.unreadable(error))
         };
-        let (value, tangent) = (read(run.results())?, read(run.tangents())?);
+        let (value, tangent) = (read(run.results())?, read(run.tangents(0))?);
         Ok((value, tangent.into_tangent()))
     }
 
@@ -149,7 +150,8 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         let (params, wrt) = (&self.function.interface().params, &self.function.wrt);
         let mut reals = Tangents::new(run.flattener());
         let taken = args.tangents(params, wrt, tangents, &mut reals);
-        let reals = reals.into_reals();
+        let mut reals = reals.into_reals();
+        without_negative_zeros(&mut reals);
         taken.map_err(|error| run.without_tangents(error))?;
         // SAFETY: the handle has compared the types of all arguments.
         unsafe { run.run_with_tangents(mode, &reals, |to| args.write(params, wrt, to)) }?;
@@ -187,8 +189,9 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// # Errors
     /// As [`TypedFunction::jvp`].
     pub fn hvp(&self, args: Args, tangents: Args::Tangent) -> Result<(f64, Args::Gradient, Args::Gradient), RunError> {
-        let (mut lease, options) = (self.function.lease(), CallOptions::default());
-        let mut run = Invocation::begin(&self.function, &options, &mut lease);
+        let (function, options) = (self.function.with_tangents(), CallOptions::default());
+        let mut lease = self.function.lease();
+        let mut run = Invocation::begin(&function, &options, &mut lease);
         self.hvp_in(&mut run, &args, &tangents)
     }
 
@@ -202,8 +205,8 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         tangents: Args::Tangent,
         options: &CallOptions,
     ) -> Result<(f64, Args::Gradient, Args::Gradient, Stats), RunError> {
-        let mut lease = self.function.lease();
-        let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
+        let (function, mut lease) = (self.function.with_tangents(), self.function.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
         let (value, gradient, product) = self.hvp_in(&mut run, &args, &tangents)?;
         Ok((value, gradient, product, run.state.stats()))
     }

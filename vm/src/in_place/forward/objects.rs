@@ -1,8 +1,19 @@
 //! Instructions that move numbers and make objects: they do the same to tangents.
 
-use super::{Forward, Tangent};
+use super::varied::Parts;
+use super::{Forward, Tangent, is_call};
 use crate::bytecode::isa::{Bank, Inst, Op, Operand, Reg};
 use crate::in_place::writer::{Copy, Declined};
+
+/// What stands beside an instruction for its tangents.
+enum Beside {
+    /// Nothing: its result doesn't vary.
+    Nothing,
+    /// A copy of the reference: its result holds no reals, and is its own tangent.
+    Itself,
+    /// The same instruction with these operands.
+    Made(Vec<Operand>),
+}
 
 impl Forward<'_, '_> {
     /// An instruction and what it does to tangents.
@@ -12,6 +23,9 @@ impl Forward<'_, '_> {
             Op::Const if is_constant(Bank::Real) => return Ok(()),
             Op::IConst if is_constant(Bank::Int) => return Ok(()),
             op if op.is_scalar() => return self.scalar(inst),
+            op if is_call(op) || op == Op::Primal => return self.call(inst),
+            Op::Vjp if self.lanes == 1 => return self.vjp(inst),
+            Op::Vjp => return Err(Declined),
             Op::Push | Op::IPush | Op::PPush => {
                 self.emit_own(inst)?;
                 return (0..self.lanes).try_for_each(|lane| self.push(lane, inst));
@@ -32,23 +46,42 @@ impl Forward<'_, '_> {
             }
         });
         let Some(reg) = written else { return Ok(()) };
-        for (lane, operands) in beside.into_iter().enumerate() {
-            match reg.bank {
-                Bank::Real => _ = self.state.reals.remove(&(lane, reg.index)),
-                Bank::Ref => _ = self.state.refs.remove(&(lane, reg.index)),
-                Bank::Int => {}
-            }
-            if let Some(mut operands) = operands {
-                let to = self.tangent(lane, reg)?;
-                operands[0] = Operand::Def(Reg { index: to, ..reg });
-                self.writer.emit(inst.op, &operands)?;
-                match reg.bank {
-                    Bank::Real => _ = self.state.reals.insert((lane, reg.index), Tangent::Register(to)),
-                    _ => _ = self.state.refs.insert((lane, reg.index), to),
+        for (lane, beside) in beside.into_iter().enumerate() {
+            self.forget(lane, reg);
+            match beside {
+                Beside::Nothing => {}
+                Beside::Itself => {
+                    // Not the same register, which the next instruction may write.
+                    let (to, own) = (self.tangent(lane, reg)?, self.register(reg)?);
+                    self.writer.copy(&[Copy::value(Reg { index: to, ..reg }, Reg { index: own, ..reg })])?;
+                    self.note_tangent(lane, reg, to);
+                }
+                Beside::Made(mut operands) => {
+                    let to = self.tangent(lane, reg)?;
+                    operands[0] = Operand::Def(Reg { index: to, ..reg });
+                    self.writer.emit(inst.op, &operands)?;
+                    self.note_tangent(lane, reg, to);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Notes that a register has no tangent, but 0.
+    pub(super) fn forget(&mut self, lane: usize, reg: Reg) {
+        match reg.bank {
+            Bank::Real => _ = self.state.reals.remove(&(lane, reg.index)),
+            Bank::Ref => _ = self.state.refs.remove(&(lane, reg.index)),
+            Bank::Int => {}
+        }
+    }
+
+    /// Notes where the tangent of a register stands.
+    pub(super) fn note_tangent(&mut self, lane: usize, reg: Reg, tangent: u16) {
+        match reg.bank {
+            Bank::Real => _ = self.state.reals.insert((lane, reg.index), Tangent::Register(tangent)),
+            _ => _ = self.state.refs.insert((lane, reg.index), tangent),
+        }
     }
 
     /// Pushes the tangent of what was pushed.
@@ -63,6 +96,9 @@ impl Forward<'_, '_> {
                 let pushed = match inst.op {
                     Op::Push => Reg::real(self.normalised(lane, inst.b)?),
                     Op::IPush => Reg::int(self.writer.constant(Bank::Int, 0)?),
+                    _ if !self.holds_reals(Reg::reference(inst.b)) => {
+                        Reg::reference(self.register(Reg::reference(inst.b))?)
+                    }
                     _ => Reg::reference(self.object_of(lane, inst.b)?),
                 };
                 self.writer.emit(inst.op, &[Operand::Use(Reg::reference(builder)), Operand::Use(pushed)])
@@ -72,34 +108,34 @@ impl Forward<'_, '_> {
         }
     }
 
-    /// The operands of what an instruction does to tangents; the register that it writes is still its own. `None` if it
-    /// makes nothing that varies.
-    fn beside(&mut self, lane: usize, inst: &Inst) -> Result<Option<Vec<Operand>>, Declined> {
+    /// What an instruction does to tangents; the register that it writes is still its own.
+    fn beside(&mut self, lane: usize, inst: &Inst) -> Result<Beside, Declined> {
         let mut operands = self.site.body.operands(inst).ok_or(Declined)?;
-        let varies = |reg: &Reg, lane: usize, this: &Self| match reg.bank {
-            Bank::Real => this.state.reals.contains_key(&(lane, reg.index)),
-            Bank::Ref => this.state.refs.contains_key(&(lane, reg.index)),
-            Bank::Int => false,
-        };
+        let Some(Operand::Def(made)) = operands.first() else { return Ok(Beside::Nothing) };
+        let holds = self.holds_reals(*made);
         // Objects have tangents in all lanes or in none.
         let lanes = if inst.op == Op::Mov { lane..lane + 1 } else { 0..self.lanes };
-        let any = lanes.into_iter().any(|lane| {
-            operands.iter().any(|operand| match operand {
-                Operand::Use(reg) => varies(reg, lane, self),
-                Operand::Uses(regs) => regs.iter().any(|reg| varies(reg, lane, self)),
-                _ => false,
-            })
-        });
+        let varies = |reg: Reg| match reg.bank {
+            Bank::Real => lanes.clone().any(|lane| self.state.reals.contains_key(&(lane, reg.index))),
+            Bank::Ref => self.state.refs.contains_key(&(lane, reg.index)),
+            Bank::Int => false,
+        };
+        let parts = Parts::of(&self.rules, self.site.body, inst, varies);
         let makes = matches!(inst.op, Op::StructNew | Op::VariantNew | Op::Pack);
         let beside = match inst.op {
-            Op::Build => self.activity.builders.contains(&inst.a),
-            Op::Mov | Op::PMov | Op::PSelect | Op::Finish => any,
-            Op::Field | Op::PField | Op::Payload | Op::PPayload | Op::Elem | Op::PElem => any,
-            _ => makes && any,
+            Op::Build => self.activity.builders.contains(&inst.a) || self.rules.dense,
+            Op::ChainNew => true,
+            Op::Mov | Op::PMov | Op::PSelect | Op::Finish | Op::ChainPush | Op::ChainFinish => parts.vary,
+            Op::Field | Op::PField | Op::Payload | Op::PPayload | Op::Elem | Op::PElem => parts.vary,
+            _ => makes && self.rules.object_varies(&parts),
         };
-        if !beside {
-            return Ok(None);
+        if !beside || !holds {
+            return Ok(Beside::Nothing);
         }
+        if makes && parts.is_empty() {
+            return Ok(Beside::Itself);
+        }
+        let makes = makes || inst.op == Op::ChainPush;
         for operand in &mut operands[1..] {
             match operand {
                 Operand::Use(reg) => *reg = self.beside_register(lane, *reg, makes)?,
@@ -111,7 +147,7 @@ impl Forward<'_, '_> {
                 _ => {}
             }
         }
-        Ok(Some(operands))
+        Ok(Beside::Made(operands))
     }
 
     /// What stands beside an operand: its tangent, and integers as they are unless they are part of an object.
@@ -121,16 +157,18 @@ impl Forward<'_, '_> {
             Bank::Real => self.tangent_of(lane, reg.index)?,
             Bank::Int if is_part => self.writer.constant(Bank::Int, 0)?,
             Bank::Int => self.register(reg)?,
+            // An object of no reals is its own tangent.
+            Bank::Ref if !self.holds_reals(reg) => self.register(reg)?,
             Bank::Ref => self.object_of(lane, reg.index)?,
         };
         Ok(Reg { index, ..reg })
     }
 
     /// The tangent of a real as objects hold it, without -0.0.
-    fn normalised(&mut self, lane: usize, reg: u16) -> Result<u16, Declined> {
+    pub(super) fn normalised(&mut self, lane: usize, reg: u16) -> Result<u16, Declined> {
         match self.state.reals.get(&(lane, reg)) {
             Some(&Tangent::Register(from)) => {
-                let to = self.writer.real()?;
+                let to = self.writer.temporary(Bank::Real)?;
                 self.writer.copy(&[Copy::derivative(Reg::real(to), Reg::real(from))])?;
                 Ok(to)
             }

@@ -70,7 +70,7 @@ impl Forward<'_, '_> {
             for reg in &args {
                 given.push(Reg { index: self.register(*reg)?, ..*reg });
             }
-            let result = self.writer.real()?;
+            let result = self.writer.temporary(Bank::Real)?;
             self.writer.scalar(op, result, &given)?;
             let tangents = self.piece(&piece, Some(result), dst)?;
             let to = Reg::real(self.register(Reg::real(dst))?);
@@ -81,7 +81,7 @@ impl Forward<'_, '_> {
     }
 
     /// Whether a real register has a tangent in any lane.
-    fn varies(&self, reg: u16) -> bool {
+    pub(super) fn varies(&self, reg: u16) -> bool {
         (0..self.lanes).any(|lane| self.state.reals.contains_key(&(lane, reg)))
     }
 
@@ -168,8 +168,7 @@ impl Forward<'_, '_> {
                             made[lane] = true;
                             self.tangent(lane, Reg::real(dst))?
                         }
-                        (None, Bank::Real) => self.writer.real()?,
-                        (None, _) => self.writer.int()?,
+                        (None, bank) => self.writer.temporary(bank)?,
                     };
                     self.writer.scalar(op, index, &args)?;
                     Reg { bank: bank_of(node), index }

@@ -1,0 +1,223 @@
+//! Functions that give tangents with their values, for operators and hosts that take these, and for calls.
+
+use super::writer::Declined;
+use crate::bytecode::module::{FuncId, Function, ModuleDef, TypeDef, TypeId, ValueType};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+/// What becomes of a module's functions is written in so many functions at most.
+const FUNCTIONS_MAX: usize = 1024;
+
+/// A function with tangents: which it takes and which it gives.
+///
+/// It takes captures, their tangents, other arguments and their tangents, each in the order of the parameters; it gives
+/// what the function gives, and then tangents in the order of the results. Where there are several lanes, all tangents
+/// of a lane stand together.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Signature {
+    pub(super) func: FuncId,
+    /// The first so many parameters stand before all others with their tangents, since an operator takes them for
+    /// captures.
+    pub(super) captures: usize,
+    /// The parameters that vary. There are tangents of these.
+    pub(super) varied: Box<[bool]>,
+    pub(super) lanes: usize,
+    /// Whether there are tangents of all that isn't an integer, as operators take and give them. What doesn't vary is
+    /// not looked at; an object of no reals is its own tangent.
+    pub(super) whole: bool,
+}
+
+impl Signature {
+    /// What the parameters are.
+    pub(super) fn layout(&self, function: &Function) -> Vec<Param> {
+        let mut layout = Vec::new();
+        for group in [0..self.captures, self.captures..function.params.len()] {
+            layout.extend(group.clone().map(Param::Value));
+            for lane in 0..self.lanes {
+                let taken = |&n: &usize| self.varied[n] || self.whole && function.params[n] != ValueType::Int;
+                layout.extend(group.clone().filter(taken).map(|parameter| Param::Tangent { parameter, lane }));
+            }
+        }
+        layout
+    }
+
+    /// The types of the results.
+    pub(super) fn results(&self, function: &Function, types: &Types) -> Vec<ValueType> {
+        let given = |ty: &ValueType| self.gives(*ty, types);
+        let tangents: Vec<ValueType> = function.results.iter().copied().filter(given).collect();
+        let mut all = function.results.clone();
+        (0..self.lanes).for_each(|_| all.extend_from_slice(&tangents));
+        all
+    }
+
+    /// Whether there are tangents of a result of this type.
+    pub(super) fn gives(&self, ty: ValueType, types: &Types) -> bool {
+        if self.whole { ty != ValueType::Int } else { types.hold_reals(ty) }
+    }
+}
+
+/// A parameter of a function with tangents.
+#[derive(Clone, Copy)]
+pub(super) enum Param {
+    /// That of the function with this number.
+    Value(usize),
+    Tangent {
+        parameter: usize,
+        lane: usize,
+    },
+}
+
+impl Param {
+    /// The number of the parameter of the function that it belongs to.
+    pub(super) fn parameter(self) -> usize {
+        match self {
+            Param::Value(parameter) | Param::Tangent { parameter, .. } => parameter,
+        }
+    }
+}
+
+/// Which types of a module hold reals, so that there are tangents of them.
+pub(super) struct Types(Vec<bool>);
+
+impl Types {
+    pub(super) fn of(module: &ModuleDef) -> Types {
+        let mut types = Types(vec![false; module.types.len()]);
+        let mut used_by = vec![Vec::new(); module.types.len()];
+        let mut found = Vec::new();
+        for (index, def) in module.types.iter().enumerate() {
+            let mut holds = false;
+            let mut part = |ty: ValueType| match ty {
+                ValueType::Real => holds = true,
+                ValueType::Int => {}
+                ValueType::Ref(id) => used_by[id.index()].push(index),
+            };
+            match def {
+                TypeDef::Struct(fields) => fields.iter().copied().for_each(part),
+                TypeDef::Variant(variants) => variants.iter().flat_map(|v| &v.fields).copied().for_each(part),
+                TypeDef::Array(ty) | TypeDef::Builder(ty) => part(*ty),
+                TypeDef::Chain(id) => part(ValueType::Ref(*id)),
+                // Nobody knows what it has captured.
+                TypeDef::Closure { .. } => holds = true,
+            }
+            if holds {
+                types.0[index] = true;
+                found.push(index);
+            }
+        }
+        while let Some(index) = found.pop() {
+            for user in std::mem::take(&mut used_by[index]) {
+                if !std::mem::replace(&mut types.0[user], true) {
+                    found.push(user);
+                }
+            }
+        }
+        types
+    }
+
+    /// A type that is a builder of reals, if the module has it or not.
+    pub(super) fn with_builder(mut self, builder: TypeId) -> Types {
+        self.0.resize(self.0.len().max(builder.index() + 1), true);
+        self
+    }
+
+    /// Whether values of this type are reals, or objects that may hold some or lead to some.
+    pub(super) fn hold_reals(&self, ty: ValueType) -> bool {
+        match ty {
+            ValueType::Real => true,
+            ValueType::Int => false,
+            ValueType::Ref(id) => self.object_holds_reals(id),
+        }
+    }
+
+    pub(super) fn object_holds_reals(&self, id: TypeId) -> bool {
+        self.0[id.index()]
+    }
+}
+
+/// A function that was written, and for each of its instructions the one that it is from.
+pub(super) struct Written {
+    pub(super) function: Rc<Function>,
+    pub(super) insts: Vec<u32>,
+}
+
+/// The functions with tangents of a module, behind its own. A number is given out when a call of one is written; so a
+/// function may call itself. Who asks for one sees to it that all are written, or takes all back.
+pub(super) struct TangentFunctions {
+    /// The number of functions that the module has.
+    first: usize,
+    numbers: HashMap<Signature, FuncId>,
+    functions: Vec<(Signature, Option<Written>)>,
+    /// Those that can't be written. They aren't tried again, which bounds what a module costs.
+    declined: HashSet<Signature>,
+}
+
+impl TangentFunctions {
+    pub(super) fn new(module: &ModuleDef) -> TangentFunctions {
+        TangentFunctions {
+            first: module.functions.len(),
+            numbers: HashMap::new(),
+            functions: Vec::new(),
+            declined: HashSet::new(),
+        }
+    }
+
+    /// The number of a function, which may have to be written yet.
+    pub(super) fn number(&mut self, signature: Signature) -> Result<FuncId, Declined> {
+        if let Some(&number) = self.numbers.get(&signature) {
+            return Ok(number);
+        }
+        if self.functions.len() == FUNCTIONS_MAX || self.declined.contains(&signature) {
+            return Err(Declined);
+        }
+        let number = FuncId((self.first + self.functions.len()) as u32);
+        self.numbers.insert(signature.clone(), number);
+        self.functions.push((signature, None));
+        Ok(number)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// One that was written.
+    pub(super) fn written(&self, number: FuncId) -> Option<Rc<Function>> {
+        let (_, written) = self.functions.get(number.index().checked_sub(self.first)?)?;
+        written.as_ref().map(|written| written.function.clone())
+    }
+
+    /// How many results a function of the module has, or one that was written.
+    pub(super) fn result_count(&self, module: &ModuleDef, number: FuncId) -> Result<usize, Declined> {
+        match module.functions.get(number.index()) {
+            Some(function) => Ok(function.results.len()),
+            None => self.written(number).map(|function| function.results.len()).ok_or(Declined),
+        }
+    }
+
+    pub(super) fn signature(&self, index: usize) -> &Signature {
+        &self.functions[index].0
+    }
+
+    pub(super) fn set(&mut self, index: usize, written: Written) {
+        self.functions[index].1 = Some(written);
+    }
+
+    /// Notes that one can't be written.
+    pub(super) fn decline(&mut self, index: usize) {
+        self.declined.insert(self.functions[index].0.clone());
+    }
+
+    /// Forgets all but the first so many.
+    pub(super) fn truncate(&mut self, len: usize) {
+        for (signature, _) in self.functions.drain(len..) {
+            self.numbers.remove(&signature);
+        }
+    }
+
+    /// The functions in order, and whose tangents they give. All are written.
+    pub(super) fn into_functions(self) -> impl Iterator<Item = (FuncId, Written)> {
+        self.functions.into_iter().map(|(signature, written)| {
+            (signature.func, written.expect("who asked for it has seen to it that it is written"))
+        })
+    }
+}
