@@ -55,7 +55,8 @@ pub(crate) fn run(
         let medians = medians.map_err(|error| failed(error.into()))?;
         rows.push(report::Row::new(tiers, &cases, &stats, &medians));
     }
-    Ok(Report { suite: suite.name, tiers: tiers.to_vec(), rounds: effort.rounds, rows })
+    let head = report::Head { suite: suite.name, tiers: tiers.to_vec(), rounds: effort.rounds };
+    Ok(Report { head, rows })
 }
 
 /// Rounds in a run of a suite.

@@ -5,7 +5,7 @@
 
 use super::cases::Tier;
 use super::measure::{Effort, median};
-use super::report::{align, names, time};
+use super::report::{Head, align, time};
 use dualvm::{CallOptions, CodeKind, CompiledCode, Error, ErrorKind, Mode, Module, frontend};
 use serde::de::DeserializeSeed;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -104,8 +104,7 @@ impl From<std::io::Error> for Unsound {
 
 /// The results of the suite. Times are medians.
 pub(crate) struct Report {
-    tiers: Vec<Tier>,
-    rounds: usize,
+    head: Head,
     rows: Vec<Row>,
 }
 
@@ -207,7 +206,7 @@ pub(crate) fn run(
         }
         rows.extend(samples.into_iter().zip(tiers).map(|(samples, &tier)| samples.row(program, tier)));
     }
-    Ok(Report { tiers: tiers.to_vec(), rounds: effort.rounds, rows })
+    Ok(Report { head: Head { suite: NAME, tiers: tiers.to_vec(), rounds: effort.rounds }, rows })
 }
 
 fn ns(time: Duration) -> f64 {
@@ -292,12 +291,7 @@ fn start(program: &Program, tier: Tier) -> Result<Start, Error> {
 
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut report = serializer.serialize_struct("Report", 4)?;
-        report.serialize_field("suite", NAME)?;
-        report.serialize_field("tiers", &names(&self.tiers))?;
-        report.serialize_field("rounds", &self.rounds)?;
-        report.serialize_field("results", &self.rows)?;
-        report.end()
+        self.head.serialize_with(&self.rows, serializer)
     }
 }
 
@@ -333,8 +327,7 @@ impl Serialize for CompiledPiece {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tiers = names(&self.tiers).join(", ");
-        writeln!(f, "suite {NAME}: {tiers}, 1 thread, medians of {} rounds", self.rounds)?;
+        writeln!(f, "{}", self.head)?;
         let heads = ["program", "tier", "chars"].into_iter().chain(STAGES.map(|(name, _)| name));
         let heads = heads.chain(["total", "native code"]).chain(FIRSTS.map(|(name, _)| name));
         let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
@@ -351,7 +344,7 @@ impl fmt::Display for Report {
             "first module, first gradient: in a process of its own, from nothing to the module and to the gradient"
         )?;
         align(f, &lines)?;
-        self.tiers.iter().try_for_each(|&tier| self.compiled(f, tier))
+        self.head.tiers.iter().try_for_each(|&tier| self.compiled(f, tier))
     }
 }
 

@@ -6,14 +6,47 @@ use dualvm::Stats;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
 
+/// What the results of a suite begin with.
+pub(super) struct Head {
+    pub(super) suite: &'static str,
+    /// Which code of dualvm ran.
+    pub(super) tiers: Vec<Tier>,
+    /// Samples that each median is of.
+    pub(super) rounds: usize,
+}
+
+impl Head {
+    /// The report as JSON has it.
+    pub(super) fn serialize_with<S: Serializer>(
+        &self,
+        results: &impl Serialize,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut report = serializer.serialize_struct("Report", 4)?;
+        report.serialize_field("suite", self.suite)?;
+        report.serialize_field("tiers", &names(&self.tiers))?;
+        report.serialize_field("rounds", &self.rounds)?;
+        report.serialize_field("results", results)?;
+        report.end()
+    }
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "suite {}: {}, medians of {} rounds", self.suite, conditions(&self.tiers), self.rounds)
+    }
+}
+
+/// What ran, on how many threads.
+pub(super) fn conditions(tiers: &[Tier]) -> String {
+    let threads = if THREADS == 1 { "1 thread".to_owned() } else { format!("{THREADS} threads") };
+    format!("{}, {threads}", names(tiers).join(", "))
+}
+
 /// The results of a suite.
 pub(crate) struct Report {
-    pub(crate) suite: &'static str,
-    /// Which code of dualvm ran.
-    pub(crate) tiers: Vec<Tier>,
-    /// Samples that each median is of.
-    pub(crate) rounds: usize,
-    pub(crate) rows: Vec<Row>,
+    pub(super) head: Head,
+    pub(super) rows: Vec<Row>,
 }
 
 /// Medians of primal and gradient in nanoseconds for one run.
@@ -75,13 +108,8 @@ impl Row {
 
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut report = serializer.serialize_struct("Report", 4)?;
-        report.serialize_field("suite", self.suite)?;
-        report.serialize_field("tiers", &names(&self.tiers))?;
-        report.serialize_field("rounds", &self.rounds)?;
         let results = self.rows.iter().flat_map(|row| row.tiers.iter().map(move |tier| Flat { row, tier }));
-        report.serialize_field("results", &results.collect::<Vec<_>>())?;
-        report.end()
+        self.head.serialize_with(&results.collect::<Vec<_>>(), serializer)
     }
 }
 
@@ -125,9 +153,7 @@ element are multiplied by the number of elements in the first table.";
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = if THREADS == 1 { "1 thread".to_owned() } else { format!("{THREADS} threads") };
-        let tiers = names(&self.tiers).join(", ");
-        writeln!(f, "suite {}: {tiers}, {threads}, medians of {} rounds", self.suite, self.rounds)?;
+        writeln!(f, "{}", self.head)?;
         writeln!(f, "\nwhole calls; / hand and / primal are ratios of times")?;
         self.calls(f)?;
         writeln!(f, "\nwithout the conversion of arguments and results")?;
@@ -151,7 +177,7 @@ impl Report {
     fn times(&self, part: impl Fn(&TierResult) -> Times) -> Vec<Vec<String>> {
         let mut groups = vec!["", "by hand", ""];
         let mut heads = vec!["case", "primal", "gradient"];
-        for tier in &self.tiers {
+        for tier in &self.head.tiers {
             groups.extend([tier.name(), "", "", "", ""]);
             heads.extend(["primal", "/ hand", "gradient", "/ hand", "/ primal"]);
         }
@@ -186,7 +212,7 @@ impl Report {
     }
 
     fn per_element(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads = ["case", "elements", "by hand"].into_iter().chain(names(&self.tiers)).chain(["paper"]);
+        let heads = ["case", "elements", "by hand"].into_iter().chain(names(&self.head.tiers)).chain(["paper"]);
         let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
         for row in &self.rows {
             let Some(elements) = row.elements else { continue };

@@ -2,7 +2,7 @@
 
 use super::super::THREADS;
 use super::super::cases::Tier;
-use super::super::report::{align, names, ratio, time};
+use super::super::report::{align, conditions, names, ratio, time};
 use super::NAME;
 use crate::gradbench::Tape;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -77,11 +77,9 @@ impl Serialize for Flat<'_> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = if THREADS == 1 { "1 thread".to_owned() } else { format!("{THREADS} threads") };
         let rounds = self.rows.iter().map(|row| row.rounds);
         let (least, most) = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
-        let tiers = names(&self.tiers).join(", ");
-        writeln!(f, "suite {NAME}: {tiers}, {threads}, medians of {least} to {most} rounds")?;
+        writeln!(f, "suite {NAME}: {}, medians of {least} to {most} rounds", conditions(&self.tiers))?;
         writeln!(f, "\nwhole calls; / hand are ratios to the hand-written primal")?;
         align(f, &self.lines())?;
         self.means(f)
