@@ -1,6 +1,6 @@
 //! Derivatives beyond the gradient, with values.
 
-use crate::vm::engine::{CallOptions, Hessian, Hvp, Jacobian, JacobianMode, Jvp, Vjp};
+use crate::vm::engine::{CallOptions, Hessian, Hvp, Jacobian, JacobianMode, Jvp, Jvps, Vjp};
 use crate::vm::value::Value;
 use crate::{Error, Function};
 
@@ -37,6 +37,44 @@ impl Function {
     /// As [`Function::jvp`].
     pub fn jvp_with(&self, args: &[Value], tangents: &[Value], options: &CallOptions) -> Result<Jvp, Error> {
         Ok(self.0.jvp_with(args, tangents, options)?)
+    }
+
+    /// The function's value, and how it changes in each of several directions: for each list of tangents what
+    /// [`Function::jvp`] gives, in the same bits. A run goes in four directions at once, so that what doesn't move, and
+    /// what all tangents need, is computed once for these. A Jacobian whose columns can be computed together, because
+    /// they move different reals of the value, takes few directions.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    ///
+    /// let text = "def squares (xs : Array Real) (k : Real) = [| k * x * x for x in xs |]";
+    /// let squares = Module::from_source(&Engine::default(), "squares.dual", text)?.function("squares")?;
+    /// // All elements of the first argument at once, since each moves its own square, and then the second argument.
+    /// let directions = [[[1.0, 1.0, 1.0].into(), 0.0.into()], [[0.0, 0.0, 0.0].into(), 1.0.into()]];
+    /// let (value, tangents) = squares.jvps(&[[1.0, 2.0, 3.0].into(), 1.0.into()], &directions)?;
+    /// assert_eq!(value, [1.0, 4.0, 9.0].into());
+    /// assert_eq!(tangents, [[2.0, 4.0, 6.0].into(), [1.0, 4.0, 9.0].into()]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::jvp`].
+    pub fn jvps(&self, args: &[Value], directions: &[impl AsRef<[Value]>]) -> Result<(Value, Vec<Value>), Error> {
+        Ok(self.0.jvps(args, directions)?)
+    }
+
+    /// [`Function::jvps`] with limits or a cancel handle, which are for all directions together, and a report on what
+    /// they used.
+    ///
+    /// # Errors
+    /// As [`Function::jvp`].
+    pub fn jvps_with(
+        &self,
+        args: &[Value],
+        directions: &[impl AsRef<[Value]>],
+        options: &CallOptions,
+    ) -> Result<Jvps, Error> {
+        Ok(self.0.jvps_with(args, directions, options)?)
     }
 
     /// The function's value, of any type, and the product of a cotangent of it and the Jacobian: the gradient of the

@@ -294,7 +294,7 @@ pub use module::{Module, read_def, read_def_with};
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use typed::TypedFunction;
 pub use vm::engine::{
-    CallOptions, CancelHandle, Config, Engine, Gradient, Hessian, Hvp, Jacobian, JacobianMode, Jit, Jvp, Limits,
+    CallOptions, CancelHandle, Config, Engine, Gradient, Hessian, Hvp, Jacobian, JacobianMode, Jit, Jvp, Jvps, Limits,
     NoSuchParameter, Stats, TangentError, Vjp,
 };
 pub use vm::explain::{

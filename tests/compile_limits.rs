@@ -59,7 +59,7 @@ const OVERRUN_MAX: Duration = Duration::from_millis(15);
 const TRIES: usize = 25;
 const CODE_BYTES: u64 = 4 << 20;
 /// What compiling may take besides: the code, and the generator's own memory for the largest piece that it is given.
-const COMPILER_BYTES: i64 = 8 << 20;
+const COMPILER_BYTES: i64 = 16 << 20;
 
 fn limits() -> Limits {
     Limits { deadline: Some(DEADLINE), code_bytes: CODE_BYTES, ..Limits::untrusted() }

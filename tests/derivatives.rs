@@ -620,6 +620,86 @@ fn columns_side_by_side_have_the_bits_of_each_alone() {
 }
 
 #[test]
+fn directions_side_by_side_have_the_bits_of_each_alone() {
+    // Written as code, constants that lead to reals, and the operator, which forks keep.
+    let source = "
+        def f (x : Real) (ys : Array Real) (n : Int) : (Real, Array Real) =
+          let zs = [| loop z = y for i < n do z + sin (x * z) for y in ys |] in (sum_array zs / x, zs)
+        def kept (data : { ks : Array Real, rows : Array (Array Real) }) (x : Real) =
+          (data, x, [| x * k for k in data.ks |], data.rows[1])
+        def forked (ks : List Real) (x : Real) = let (a, b) = par (x * sum ks, sin x) in (ks, a * b, 7)";
+    let reals = |xs: &[f64]| Value::Reals(xs.to_vec());
+    let data = Value::Record(vec![
+        ("ks".to_owned(), reals(&[0.5, f64::NAN, 2.0])),
+        ("rows".to_owned(), Value::Array(vec![reals(&[]), reals(&[1.5, f64::INFINITY])])),
+    ]);
+    for (name, args, wrt) in [
+        ("f", vec![0.7.into(), reals(&[0.1, -2.0, 3.5]), Value::Int(3)], &["x", "ys", "n"][..]),
+        ("f", vec![0.7.into(), reals(&[0.1, -2.0, 3.5]), Value::Int(3)], &["ys"]),
+        ("f", vec![0.7.into(), reals(&[]), Value::Int(3)], &["x", "ys", "n"]),
+        ("kept", vec![data.clone(), 0.7.into()], &["x"]),
+        ("kept", vec![data, 0.7.into()], &["data"]),
+        ("forked", vec![reals(&[0.5, -1.5]), 0.7.into()], &["x"]),
+        ("forked", vec![reals(&[0.5, -1.5]), 0.7.into()], &["ks", "x"]),
+    ] {
+        for jit in [Jit::Off, Jit::Always] {
+            let of = module(jit, 1, source).function(name).unwrap().wrt(wrt).unwrap();
+            let mut seed = 0.3;
+            let mut direction = || -> Vec<Value> {
+                let mut tangent = |n: usize| {
+                    if of.is_wrt(n) { random_tangent(&args[n], &mut seed) } else { Value::Null }
+                };
+                (0..args.len()).map(&mut tangent).collect()
+            };
+            let directions: Vec<Vec<Value>> = (0..6).map(|_| direction()).collect();
+            for count in 0..=directions.len() {
+                let (value, tangents) = of.jvps(&args, &directions[..count]).unwrap();
+                let bits = |value: &Value| flatten(std::slice::from_ref(value)).iter().map(|x| x.to_bits()).collect();
+                let found: Vec<Vec<u64>> = tangents.iter().map(bits).collect();
+                let alone = |tangents: &Vec<Value>| bits(&of.jvp(&args, tangents).unwrap().1);
+                let expected: Vec<Vec<u64>> = directions[..count].iter().map(alone).collect();
+                assert_eq!(found, expected, "{name} {wrt:?} {jit:?}, {count} directions");
+                assert_eq!(bits(&value) as Vec<u64>, bits(&of.call(&args).unwrap()));
+            }
+        }
+    }
+}
+
+/// A tangent of the shape of a value, of reals that follow from the seed.
+fn random_tangent(value: &Value, seed: &mut f64) -> Value {
+    let mut next = || {
+        *seed = 3.9 * *seed * (1.0 - *seed);
+        *seed - 0.5
+    };
+    match value {
+        Value::Real(_) => Value::Real(next()),
+        Value::Reals(xs) => Value::Reals(xs.iter().map(|_| next()).collect()),
+        Value::Array(parts) => Value::Array(parts.iter().map(|part| random_tangent(part, seed)).collect()),
+        Value::Record(parts) => {
+            Value::Record(parts.iter().map(|(name, part)| (name.clone(), random_tangent(part, seed))).collect())
+        }
+        _ => Value::Null,
+    }
+}
+
+#[test]
+fn directions_of_the_wrong_shape_are_refused_and_limits_are_for_all() {
+    let of = function("def f (x : Real) (ys : Array Real) : Real = x * sum_array ys", "f");
+    let args = [2.0.into(), Value::Reals(vec![1.0, 3.0])];
+    let right = vec![1.0.into(), Value::Reals(vec![0.0, 1.0])];
+    for wrong in [vec![1.0.into()], vec![1.0.into(), Value::Reals(vec![1.0])]] {
+        let error = of.jvps(&args, &[right.clone(), right.clone(), wrong]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Tangent(_)), "{error}");
+    }
+    let once = of.jvps_with(&args, &[&right[..]], &CallOptions::default()).unwrap().stats.instructions;
+    let many = vec![&right[..]; 40];
+    let mut options = CallOptions::default();
+    options.limits = Some(Limits { fuel: 3 * once, ..Limits::default() });
+    let error = of.jvps_with(&args, &many, &options).unwrap_err();
+    assert!(error.is_limit(), "{error}");
+}
+
+#[test]
 fn tangents_for_the_host_have_no_negative_zeros() {
     let source = "
         def k (n : Int) (x : Real) : Real = if n <= 0 then x else if k (n - 1) x > 9.0 then 1.0 else -x

@@ -26,7 +26,7 @@ pub(crate) use maker::{Cells, Maker, REAL_CELL};
 pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};
 pub(crate) use source::Source;
 pub(crate) use store::Store;
-pub(crate) use write::{WriteError, write_arguments};
+pub(crate) use write::{WriteError, write_arguments, write_tangents};
 
 use crate::bytecode::module::HostType;
 use crate::memory::heap::Fields;

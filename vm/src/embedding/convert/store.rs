@@ -51,6 +51,15 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
+    /// Appends registers again, all but integers: so many, which stand behind so many.
+    pub(super) fn again(&mut self, before: Fields, registers: Fields) {
+        let Gathered { reals, words, refs, .. } = &mut *self.to;
+        let range = before.reals..before.reals + registers.reals;
+        reals.extend_from_within(range.clone());
+        words.extend_from_within(range);
+        refs.extend_from_within(before.refs..before.refs + registers.refs);
+    }
+
     pub(super) fn int(&mut self, n: i64) {
         self.to.ints.push(n);
     }

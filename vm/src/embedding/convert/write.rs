@@ -88,6 +88,30 @@ pub(crate) fn write_arguments(
     Ok(())
 }
 
+/// Converts arguments again, with the tangents that the store was given in the place of their reals. Of a parameter
+/// that derivatives are not with respect to, that is 0s if they are looked at, and otherwise what was written before.
+pub(crate) fn write_tangents(
+    module: &ModuleDef,
+    params: &[(String, HostType)],
+    (wrt, looks_at_constants): (&Wrt, bool),
+    values: &[Value],
+    store: &mut Store<'_>,
+) -> Result<(), WriteError> {
+    let mut writer = Writer { module, store, steps: 0 };
+    let mut before = Fields::default();
+    for (n, ((name, ty), value)) in params.iter().zip(values).enumerate() {
+        let registers = registers(ty);
+        writer.store.set_active(wrt.has(n));
+        if wrt.has(n) || looks_at_constants {
+            writer.write(ty, value).map_err(|error| error.of_parameter(name))?;
+        } else {
+            writer.store.again(before, registers);
+        }
+        (before.reals, before.refs) = (before.reals + registers.reals, before.refs + registers.refs);
+    }
+    Ok(())
+}
+
 /// Writes values of the host.
 struct Writer<'a, 's> {
     module: &'a ModuleDef,

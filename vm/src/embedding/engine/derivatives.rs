@@ -7,7 +7,7 @@
 //! and v, and by v, which are the gradient.
 
 use super::{
-    CallOptions, Function, Hessian, Hvp, Invocation, Jacobian, Jvp, Module, RunError, RunState, TangentError, Vjp,
+    CallOptions, Function, Hessian, Hvp, Invocation, Jacobian, Jvp, Jvps, Module, RunError, RunState, TangentError, Vjp,
 };
 use crate::bytecode::module::FuncId;
 use crate::bytecode::module::HostType;
@@ -42,14 +42,14 @@ pub enum JacobianMode {
 /// In which direction arguments move.
 #[derive(Clone, Copy)]
 enum Direction<'a> {
-    /// That of these tangents.
-    Tangents(&'a [Value]),
+    /// Those of these tangents, each in a lane of its own. Lanes that are left over don't move.
+    Tangents(&'a [&'a [Value]]),
     /// That of the real of this number, among those that derivatives are with respect to. If there are several lanes,
     /// those of the next ones, too.
     Axis(usize),
 }
 
-/// How many columns of a Jacobian are computed in a run, side by side.
+/// How many directions a run goes in, side by side.
 const LANES: usize = 4;
 
 impl Function {
@@ -89,8 +89,58 @@ impl Function {
         self.check_tangents(tangents)?;
         let (function, mut lease) = (self.with_tangents(), self.lease());
         let mut run = Invocation::begin(&function, options, &mut lease).timed();
-        let (value, tangent) = run.jvp(args, tangents)?;
+        run.forward_with_tangents(args, Direction::Tangents(&[tangents]), Mode::PRIMAL)?;
+        let value = run.value()?;
+        let tangent = run.tangent(0)?;
         Ok(Jvp { value, tangent, stats: run.state.stats() })
+    }
+
+    /// The function's value, and how it changes in each of several directions: for each list of tangents what
+    /// [`Function::jvp`] gives, in the same bits. A run goes in four directions at once, so that what doesn't move is
+    /// computed once for these.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real)
+    /// #     export (x : Real, y : Real) -> Real
+    /// #     regs 2 real
+    /// #     { mul r1, r0, r1
+    /// #     ret (r1) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (y : Real) = x * y
+    /// let f = module.function("f").ok_or("no such function")?;
+    /// let directions = [[1.0.into(), 0.0.into()], [0.0.into(), 1.0.into()], [1.0.into(), 10.0.into()]];
+    /// let (value, tangents) = f.jvps(&[3.0.into(), 5.0.into()], &directions)?;
+    /// assert_eq!(value, 15.0.into());
+    /// assert_eq!(tangents, [5.0.into(), 3.0.into(), 35.0.into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::jvp`].
+    pub fn jvps(&self, args: &[Value], directions: &[impl AsRef<[Value]>]) -> Result<(Value, Vec<Value>), RunError> {
+        let outcome = self.jvps_with(args, directions, &CallOptions::default());
+        outcome.map(|Jvps { value, tangents, .. }| (value, tangents))
+    }
+
+    /// [`Function::jvps`], with options, and reports what the call used. Limits are for all directions together.
+    ///
+    /// # Errors
+    /// As [`Function::jvp`].
+    pub fn jvps_with(
+        &self,
+        args: &[Value],
+        directions: &[impl AsRef<[Value]>],
+        options: &CallOptions,
+    ) -> Result<Jvps, RunError> {
+        let directions: Vec<&[Value]> = directions.iter().map(AsRef::as_ref).collect();
+        directions.iter().try_for_each(|tangents| self.check_tangents(tangents))?;
+        if directions.is_empty() {
+            let (value, stats) = self.call_with(args, options)?;
+            return Ok(Jvps { value, tangents: Vec::new(), stats });
+        }
+        let (function, mut lease) = (self.with_lanes(directions.len().min(LANES)), self.lease());
+        Invocation::begin(&function, options, &mut lease).timed().jvps(args, &directions)
     }
 
     /// The function's value, and the product of a cotangent of it and the Jacobian: the gradient of their inner
@@ -177,7 +227,7 @@ impl Function {
         self.check_tangents(tangents)?;
         let (function, mut lease) = (self.with_tangents(), self.lease());
         let mut run = Invocation::begin(&function, options, &mut lease).timed();
-        let (reals, value) = run.hvp(args, Direction::Tangents(tangents))?;
+        let (reals, value) = run.hvp(args, Direction::Tangents(&[tangents]))?;
         let (gradient, product) = (run.gradient_behind(args, reals)?, run.gradient(args)?);
         Ok(Hvp { value, gradient, product, stats: run.state.stats() })
     }
@@ -358,6 +408,11 @@ impl WithTangents {
             WithTangents::Operator(site) => Entry::Operator(site),
         }
     }
+
+    /// Whether tangents of constants are looked at.
+    fn looks_at_constants(&self) -> bool {
+        matches!(self, WithTangents::Operator(_))
+    }
 }
 
 /// Tangents in the form that they have in all code.
@@ -389,33 +444,40 @@ impl Invocation<'_> {
         let flat;
         let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
         let written = convert::write_arguments(module, params, wrt, args, &mut store).map_err(Unwritten::Argument);
-        let tangents = written.and_then(|()| {
+        let moved = |tangents: Option<&[Value]>| {
             let mut flattener = Flattener::new(&module.data, account);
-            match direction {
-                Direction::Tangents(tangents) => flattener.tangents((params, wrt), args, tangents),
-                Direction::Axis(_) => flattener.arguments((params, wrt), args),
-            }
-            .map_err(Unwritten::Tangent)?;
+            let flat = match tangents {
+                Some(tangents) => flattener.tangents((params, wrt), args, tangents),
+                None => flattener.arguments((params, wrt), args),
+            };
+            flat.map_err(Unwritten::Tangent)?;
             let mut reals = flattener.into_reals();
             without_negative_zeros(&mut reals);
-            let along = |axis: usize| (0..reals.len()).map(|n| if n == axis { 1.0 } else { 0.0 }).collect();
-            Ok(match direction {
-                Direction::Tangents(_) => vec![reals],
-                Direction::Axis(axis) => (axis..axis + lanes).map(along).collect::<Vec<Vec<f64>>>(),
-            })
+            Ok(reals)
+        };
+        let tangents = written.and_then(|()| match direction {
+            Direction::Tangents(directions) => {
+                let mut flat =
+                    directions.iter().map(|tangents| moved(Some(tangents))).collect::<Result<Vec<_>, _>>()?;
+                flat.resize(lanes, vec![0.0; flat[0].len()]);
+                Ok(flat)
+            }
+            Direction::Axis(axis) => {
+                let reals = moved(None)?.len();
+                let along = |axis: usize| (0..reals).map(|n| if n == axis { 1.0 } else { 0.0 }).collect();
+                Ok((axis..axis + lanes).map(along).collect::<Vec<Vec<f64>>>())
+            }
         });
         let written = match tangents {
             Err(error) => Err(error),
             Ok(tangents) => {
                 flat = tangents;
-                let mut written = Ok(());
-                for tangents in &flat {
-                    if written.is_ok() {
-                        store.set_tangents(tangents);
-                        written = convert::write_arguments(module, params, wrt, args, &mut store);
-                    }
-                }
-                written.map(|()| flat[0].len()).map_err(Unwritten::Argument)
+                let looks = code.looks_at_constants();
+                let each = flat.iter().try_for_each(|tangents| {
+                    store.set_tangents(tangents);
+                    convert::write_tangents(module, params, (wrt, looks), args, &mut store)
+                });
+                each.map(|()| flat[0].len()).map_err(Unwritten::Argument)
             }
         };
         // Integers have no tangents.
@@ -518,14 +580,36 @@ impl Invocation<'_> {
         if bytes > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
     }
 
-    /// The value and its tangent.
-    fn jvp(&mut self, args: &[Value], tangents: &[Value]) -> Result<(Value, Value), RunError> {
-        let result = &self.function.interface().result;
-        self.forward_with_tangents(args, Direction::Tangents(tangents), Mode::PRIMAL)?;
-        let mut reader = self.reader();
-        let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
-        let tangent = reader.tangent(result, self.tangents(0)).map_err(|error| self.unreadable(error))?;
-        Ok((value, tangent))
+    /// The value of the run.
+    fn value(&self) -> Result<Value, RunError> {
+        let value = self.reader().result(&self.function.interface().result, self.results());
+        value.map_err(|error| self.unreadable(error))
+    }
+
+    /// Its tangent in one direction.
+    fn tangent(&self, lane: usize) -> Result<Value, RunError> {
+        let tangent = self.reader().tangent(&self.function.interface().result, self.tangents(lane));
+        tangent.map_err(|error| self.unreadable(error))
+    }
+
+    /// The value and its tangents in these directions; there is one.
+    fn jvps(mut self, args: &[Value], directions: &[&[Value]]) -> Result<Jvps, RunError> {
+        let lanes = self.lanes();
+        let (mut first, mut tangents) = (None, Vec::with_capacity(directions.len()));
+        for directions in directions.chunks(lanes) {
+            if first.is_some() {
+                self.go_on();
+            }
+            self.forward_with_tangents(args, Direction::Tangents(directions), Mode::PRIMAL)?;
+            if first.is_none() {
+                first = Some(self.value()?);
+            }
+            for lane in 0..directions.len() {
+                tangents.push(self.tangent(lane)?);
+            }
+        }
+        let value = first.expect("there is a direction");
+        Ok(Jvps { value, tangents, stats: self.state.stats() })
     }
 
     /// Sweeps from the tangent of the value, which is one real. Returns how many reals the tangents have, and the
@@ -564,10 +648,9 @@ impl Invocation<'_> {
         let mut axis = 0;
         let (inputs, value) = loop {
             let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
-            let mut reader = self.reader();
-            let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
+            let value = self.value()?;
             for lane in 0..self.lanes() {
-                let tangent = reader.tangent(result, self.tangents(lane)).map_err(|error| self.unreadable(error))?;
+                let tangent = self.tangent(lane)?;
                 columns.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
             }
             if axis == 0 {

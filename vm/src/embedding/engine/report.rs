@@ -96,6 +96,18 @@ pub struct Jvp {
     pub stats: Stats,
 }
 
+/// Directional derivatives and what they took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Jvps {
+    /// The function's value.
+    pub value: Value,
+    /// For each direction, how the value changes in it, as in [`Jvp::tangent`].
+    pub tangents: Vec<Value>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
 /// A cotangent that was pulled back, and what it took.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]

@@ -240,13 +240,14 @@ impl Account {
     }
 
     /// Whether the run can afford to compile something that takes `estimate`: no more than it may spend on compiling,
-    /// and no more than half of the time until its deadline, because the rest of the run needs some, too. If not,
-    /// nothing more is compiled in this run: what has been asked for once would be asked for again and again.
+    /// and no more than a quarter of the time until its deadline, because the rest of the run needs some, too, and
+    /// machines may be slower than the estimate thinks. If not, nothing more is compiled in this run: what has been
+    /// asked for once would be asked for again and again.
     pub(crate) fn affords(&self, estimate: Duration) -> bool {
         let left = Duration::from_nanos(self.compiling_left.load(Ordering::Relaxed));
         let time = self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         let cancelled = self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
-        let affords = !cancelled && !self.is_stopped() && estimate <= left && 2 * estimate <= time;
+        let affords = !cancelled && !self.is_stopped() && estimate <= left && 4 * estimate <= time;
         if !affords {
             self.compile_no_more();
         }
