@@ -82,6 +82,11 @@ impl Engine {
         Engine(Arc::new(inner))
     }
 
+    /// How the engine works, for one that is to work like it.
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+
     /// The limits of calls that bring none of their own.
     pub fn limits(&self) -> &Limits {
         &self.0.config.limits

@@ -112,6 +112,11 @@ impl Function {
         &self.definition().name
     }
 
+    /// The module that exports the function.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
     /// Parameters and result as the host sees them.
     pub fn interface(&self) -> &Interface {
         self.definition().interface.as_ref().expect("handles are made for exported functions only")
