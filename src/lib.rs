@@ -282,6 +282,7 @@ mod expected;
 mod function;
 mod kind;
 mod module;
+mod places;
 mod seed;
 mod ser;
 mod typed;
@@ -291,6 +292,7 @@ pub use frontend::{CompileLimits, CompileOptions};
 pub use function::Function;
 pub use kind::FileKind;
 pub use module::{Module, read_def, read_def_with};
+pub use places::places_of_reals;
 pub use seed::{ArgumentsSeed, ValueSeed};
 pub use typed::TypedFunction;
 pub use vm::engine::{

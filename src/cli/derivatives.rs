@@ -8,7 +8,7 @@ use super::output::{self, Used};
 use super::threads::{Busy, Clock};
 use super::{Call, Gradient, With};
 use clap::{Args, ValueEnum};
-use dualvm::{CallOptions, Error, Function, JacobianMode, Stats, Value};
+use dualvm::{CallOptions, Error, Function, JacobianMode, Stats, Value, places_of_reals};
 
 /// What all of these commands say in the end.
 macro_rules! help {
@@ -147,8 +147,7 @@ pub(crate) fn jacobian(Jacobian { call, wrt, mode }: &Jacobian) -> Outcome {
     let ready = Ready::of(call, wrt)?;
     let mode = JacobianMode::from(*mode);
     let (found, busy) = ready.run(|function, args, options| function.jacobian_by(mode, args, options))?;
-    let mut places = Vec::new();
-    places_of_reals("result", &found.value, &mut places);
+    let places = places_of_reals("result", &found.value);
     let rows = Derivative::Rows { places, rows: &found.rows };
     ready.report(&found.value, &[("jacobian", rows)], &found.stats, busy)
 }
@@ -156,35 +155,14 @@ pub(crate) fn jacobian(Jacobian { call, wrt, mode }: &Jacobian) -> Outcome {
 pub(crate) fn hessian(Gradient { call, wrt }: &Gradient) -> Outcome {
     let ready = Ready::of(call, wrt)?;
     let (found, busy) = ready.run(|function, args, options| function.hessian_with(args, options))?;
-    let mut places = Vec::new();
     // The gradient has a real for each that derivatives are with respect to, and null for all else.
-    for ((name, _), gradient) in ready.function.interface().params.iter().zip(&found.gradient) {
-        places_of_reals(name, gradient, &mut places);
-    }
+    let gradients = ready.function.interface().params.iter().zip(&found.gradient);
+    let places = gradients.flat_map(|((name, _), gradient)| places_of_reals(name, gradient)).collect();
     let derivatives = [
         ("gradient", Derivative::ByArguments(&found.gradient)),
         ("hessian", Derivative::Rows { places, rows: &found.rows }),
     ];
     ready.report(&Value::Real(found.value), &derivatives, &found.stats, busy)
-}
-
-/// Where each real of a value stands.
-fn places_of_reals(place: &str, value: &Value, places: &mut Vec<String>) {
-    match value {
-        Value::Real(_) => places.push(place.to_owned()),
-        Value::Reals(xs) => places.extend((0..xs.len()).map(|n| format!("{place}[{n}]"))),
-        Value::Array(items) => {
-            items.iter().enumerate().for_each(|(n, item)| places_of_reals(&format!("{place}[{n}]"), item, places));
-        }
-        Value::Tuple(parts) => {
-            parts.iter().enumerate().for_each(|(n, part)| places_of_reals(&format!("{place}.{n}"), part, places));
-        }
-        Value::Record(parts) => {
-            parts.iter().for_each(|(name, part)| places_of_reals(&format!("{place}.{name}"), part, places));
-        }
-        Value::Variant(_, payload) => places_of_reals(place, payload, places),
-        _ => {}
-    }
 }
 
 /// A call that is ready to be made.

@@ -1,0 +1,53 @@
+//! Where reals stand inside of values: the names that rows of Jacobians and messages have.
+
+use crate::Value;
+
+/// Where each real of a value stands, in order, as in `x[3].width`, if the value is called `name`. Of a gradient, these
+/// are the places of all reals that derivatives are with respect to, in the order of the rows of a Hessian.
+///
+/// ```
+/// use dualvm::{Value, places_of_reals};
+///
+/// let value = Value::Tuple(vec![Value::Int(3), Value::Reals(vec![0.5, 0.7])]);
+/// assert_eq!(places_of_reals("x", &value), ["x.1[0]", "x.1[1]"]);
+/// ```
+pub fn places_of_reals(name: &str, value: &Value) -> Vec<String> {
+    let mut places = Vec::new();
+    let mut walk = Walk { seen: 0, wanted: |_| true, found: |_, place| places.push(place) };
+    walk.value(name, value);
+    places
+}
+
+/// A way through values. Names are made of those places only that are wanted.
+struct Walk<Wanted, Found> {
+    seen: usize,
+    wanted: Wanted,
+    found: Found,
+}
+
+impl<Wanted: Fn(usize) -> bool, Found: FnMut(usize, String)> Walk<Wanted, Found> {
+    fn value(&mut self, place: &str, value: &Value) {
+        match value {
+            Value::Real(_) => self.real(|| place.to_owned()),
+            Value::Reals(xs) => (0..xs.len()).for_each(|n| self.real(|| format!("{place}[{n}]"))),
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(n, item)| self.value(&format!("{place}[{n}]"), item));
+            }
+            Value::Tuple(parts) => {
+                parts.iter().enumerate().for_each(|(n, part)| self.value(&format!("{place}.{n}"), part));
+            }
+            Value::Record(parts) => {
+                parts.iter().for_each(|(name, part)| self.value(&format!("{place}.{name}"), part));
+            }
+            Value::Variant(_, payload) => self.value(place, payload),
+            _ => {}
+        }
+    }
+
+    fn real(&mut self, place: impl FnOnce() -> String) {
+        if (self.wanted)(self.seen) {
+            (self.found)(self.seen, place());
+        }
+        self.seen += 1;
+    }
+}
