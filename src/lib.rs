@@ -275,6 +275,7 @@
 pub use dualvm_frontend as frontend;
 pub use dualvm_vm as vm;
 
+mod check;
 mod de;
 mod derivatives;
 mod error;
@@ -287,6 +288,9 @@ mod seed;
 mod ser;
 mod typed;
 
+pub use check::{
+    CheckOptions, Comparison, Counts, Engines, Estimate, GradientCheck, PointCheck, Quantity, Reason, Side, Verdict,
+};
 pub use error::{Error, ErrorKind};
 pub use frontend::{CompileLimits, CompileOptions};
 pub use function::Function;

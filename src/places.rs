@@ -18,6 +18,19 @@ pub fn places_of_reals(name: &str, value: &Value) -> Vec<String> {
     places
 }
 
+/// The places of some of the reals of values with these names, which are counted through from 0.
+pub(crate) fn some_places<'a>(values: impl Iterator<Item = (&'a str, &'a Value)>, wanted: &[usize]) -> Vec<String> {
+    let mut places = vec![String::new(); wanted.len()];
+    let found = |n: usize, place| {
+        if let Ok(at) = wanted.binary_search(&n) {
+            places[at] = place;
+        }
+    };
+    let mut walk = Walk { seen: 0, wanted: |n| wanted.binary_search(&n).is_ok(), found };
+    values.for_each(|(name, value)| walk.value(name, value));
+    places
+}
+
 /// A way through values. Names are made of those places only that are wanted.
 struct Walk<Wanted, Found> {
     seen: usize,
