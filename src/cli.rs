@@ -1,9 +1,11 @@
 //! The command line: flags and subcommands. What each subcommand does is in the files beside this one.
 //!
-//! Results go to stdout, everything else to stderr. Exit codes: 0; 1 if a program trapped or reached a limit; 2 for bad
-//! input; 130 after Ctrl-C. Nothing here panics: a closed pipe ends the program quietly.
+//! Results go to stdout, everything else to stderr. Exit codes: 0; 1 if a program trapped or reached a limit, or its
+//! derivatives are wrong; 2 for bad input; 130 after Ctrl-C. Nothing here panics: a closed pipe ends the program quietly.
 
 mod bench;
+mod check_grad;
+mod check_grad_json;
 mod convert;
 mod derivatives;
 mod explain;
@@ -86,6 +88,9 @@ enum Command {
     /// Value and gradient of a function that returns one Real, and the gradient of each partial derivative
     #[command(after_help = derivatives::HESSIAN)]
     Hessian(Gradient),
+    /// Compare a program's derivatives with each other and with differences
+    #[command(name = "check-grad", after_help = check_grad::HELP)]
+    CheckGrad(check_grad::CheckGrad),
     /// What is recorded as one of a function's loops and of those that it reaches, and why the rest isn't
     #[command(after_help = explain::HELP)]
     Explain {
@@ -251,6 +256,7 @@ fn execute(command: Command) -> Outcome {
         Command::Hvp(flags) => derivatives::hvp(&flags),
         Command::Jacobian(flags) => derivatives::jacobian(&flags),
         Command::Hessian(flags) => derivatives::hessian(&flags),
+        Command::CheckGrad(flags) => check_grad::check_grad(&flags),
         Command::Explain { file, name, format } => explain::explain(&file, name.as_deref(), format),
         Command::Tape(flags) => tape::tape(&flags),
         Command::Build { file, output } => convert::build(&file, output),

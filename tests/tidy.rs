@@ -109,9 +109,10 @@ fn no_directory_has_a_mod_file() {
 /// Commands that the README shows run, up to arguments: their subcommands, flags and files exist.
 #[test]
 fn commands_in_the_readme_exist() {
-    const SUBCOMMANDS: [&str; 16] = [
+    const SUBCOMMANDS: [&str; 17] = [
         "bench",
         "check",
+        "check-grad",
         "run",
         "grad",
         "jvp",

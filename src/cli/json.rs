@@ -39,7 +39,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-fn list<'a, S: Serializer, T, J: Serialize>(
+pub(crate) fn list<'a, S: Serializer, T, J: Serialize>(
     serializer: S,
     items: &'a [T],
     json: impl Fn(&'a T) -> J,
