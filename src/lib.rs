@@ -44,7 +44,7 @@
 //!
 //! Derivatives beyond the gradient are [`Function::jvp`] and [`Function::vjp`], the products of the Jacobian and a
 //! tangent or a cotangent; [`Function::hvp`], that of the Hessian and a tangent; [`Function::jacobian`] and
-//! [`Function::hessian`], row by row.
+//! [`Function::hessian`], row by row. [`Function::check_gradient`] says whether they are right.
 //!
 //! # Your own types
 //! [`Function::call_as`] and [`Function::value_and_grad_as`] take and give types of your own, through `serde`:

@@ -10,6 +10,8 @@ const SCALE_MIN: f64 = 0.0625;
 const STEPS: i32 = 24;
 /// Steps of reals that are smaller than [`SCALE_MIN`], whose own scale may be what counts.
 const STEPS_MAX: i32 = 64;
+/// How many of the smallest steps say what is beside the point.
+const NEAREST: usize = 4;
 /// How often the error bar a difference may be off: bars are estimates.
 pub(super) const BARS: f64 = 8.0;
 /// How far derivatives may be from differences beside the error bar, relative to the larger one.
@@ -39,8 +41,8 @@ pub(super) struct Ladder {
     magnitude: f64,
     /// The largest step.
     reach: f64,
-    /// Slopes across larger steps, if the value is the same at all others.
-    secants: Vec<f64>,
+    /// Slopes to the left and to the right across larger steps, if small ones change nothing.
+    secants: Vec<[f64; 2]>,
 }
 
 /// The scale of a real that is moved.
@@ -109,7 +111,7 @@ impl Ladder {
 
     /// A side that has values near the point, if the other has none.
     pub(super) fn only_side(&self) -> Option<Side> {
-        let near = || self.rises.iter().rev().take(4);
+        let near = || self.rises.iter().rev().take(NEAREST);
         match [0, 1].map(|side| near().any(|rises| rises[side].is_finite())) {
             [true, false] => Some(Side::Left),
             [false, true] => Some(Side::Right),
@@ -128,7 +130,6 @@ impl Ladder {
 
     /// Whether the value jumps beside the point: however small the step, it changes by the same.
     pub(super) fn jumps(&self, side: Side) -> bool {
-        const NEAREST: usize = 4;
         let index = usize::from(side == Side::Right);
         let near: Vec<f64> = self.rises.iter().rev().take(NEAREST).map(|rises| rises[index]).collect();
         let Some(&nearest) = near.first() else { return false };
@@ -153,19 +154,25 @@ impl Ladder {
 
     /// Adds the slope across a step that is larger than all others.
     pub(super) fn push_secant(&mut self, step: f64, [below, above]: [f64; 2]) {
-        self.secants.push((above - below) / (2.0 * step));
+        self.secants.push([(self.base - below) / step, (above - self.base) / step]);
+    }
+
+    /// Whether small steps change nothing at all.
+    pub(super) fn is_flat(&self) -> bool {
+        let nearest = self.rises.iter().rev().take(NEAREST);
+        self.rises.len() >= NEAREST && nearest.flatten().all(|&rise| rise == 0.0)
     }
 
     /// The steps for [`Ladder::push_secant`].
     pub(super) fn wide_steps(&self) -> impl Iterator<Item = f64> + use<> {
         let reach = self.reach;
-        (1..12).map(move |n| reach * 2.0_f64.powi(n))
+        (1..=20).map(move |n| reach * 2.0_f64.powi(n))
     }
 
-    /// Whether larger steps than those that count have about this slope.
+    /// Whether larger steps than those that count have about this slope, to both sides: no kink does that.
     pub(super) fn is_seen_from_afar(&self, derivative: f64) -> bool {
         let near = |slope: &f64| (slope - derivative).abs() <= 0.25 * derivative.abs();
-        self.central.turns_from(derivative) || self.secants.windows(2).any(|pair| pair.iter().all(near))
+        self.central.turns_from(derivative) || self.secants.windows(2).any(|pair| pair.iter().flatten().all(near))
     }
 
     /// How large a slope is that changes the value by as much as it is, on the way of the largest step.

@@ -150,9 +150,9 @@ pub(super) fn climb(
             !is_constant && !ladder.confirms(derivative)
         });
     }
-    // The same everywhere, where the derivative says that it changes: only larger steps tell a wrong derivative from
+    // The same nearby, where the derivative says that it changes: only larger steps tell a wrong derivative from
     // rounding.
-    open.retain(|&n| ladders[n].is_constant());
+    open.retain(|&n| ladders[n].is_flat() && derivatives[n] != 0.0);
     let Some(&first) = open.first() else { return Ok(()) };
     for step in ladders[first].wide_steps() {
         let (below, above) = (values(-step)?, values(step)?);
