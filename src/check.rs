@@ -37,7 +37,8 @@ use reals::Reals;
 #[non_exhaustive]
 pub struct CheckOptions {
     /// How many points near the given one are checked, too; by default 3. There each real is elsewhere by up to a
-    /// hundredth of its magnitude, and 0 by up to 0.001, at random. Integers, booleans, constructors and lengths stay as they are.
+    /// hundredth of its magnitude, and 0 by up to 0.001, at random. Integers, booleans, constructors and lengths stay
+    /// as they are.
     pub points: usize,
     /// What random points, directions, cotangents and samples are made of: the same for the same seed.
     pub seed: u64,
@@ -98,18 +99,19 @@ impl Function {
     /// ```
     ///
     /// # How it decides
-    /// - *Forward and reverse mode* may differ by 10⁻⁹ of the larger one, plus 10⁻¹² of the largest part of the gradient:
-    ///   both are exact but for rounding, which long sums and cancellation add up. NaN in both is the same.
-    /// - *Differences* are central, with steps that are halved from an eighth of the real's magnitude on, extrapolated by
-    ///   Ridders' method with an error bar (Ridders 1982). They may differ by 8 error bars, plus 10⁻⁶ of the larger one.
-    ///   They say something if the bar is no more than a thousandth of the derivative, or nothing beside the largest
-    ///   part of the gradient; and they say that it is wrong if the bar is no more than a fiftieth of what it is off by.
+    /// - *Forward and reverse mode* may differ by 10⁻⁹ of the larger one, plus 10⁻¹² of the largest part of the
+    ///   gradient: both are exact but for rounding, which long sums and cancellation add up. NaN in both is the same.
+    /// - *Differences* are central, with steps that are halved from an eighth of the real's magnitude on, extrapolated
+    ///   by Ridders' method with an error bar (Ridders 1982). They may differ by 8 error bars, plus 10⁻⁶ of the larger
+    ///   one. They say something if the bar is no more than a thousandth of the derivative, or nothing beside the
+    ///   largest part of the gradient; and they say that it is wrong if the bar is no more than a fiftieth of what it
+    ///   is off by.
     /// - *A kink* is where slopes from the left and from the right differ by more than their bars, or where the value
     ///   jumps. It isn't wrong, if the derivative is one of the slopes or between them; [`Reason`] says which. What is
     ///   closer to the point than 2⁻²⁶ of the real counts as at the point.
-    /// - *It can't tell* where the value, the derivative or all differences are not finite, where rounding leaves a large
-    ///   error bar, and where larger steps agree with the derivative while smaller ones show the stairs that reals leave
-    ///   which cancel. A program that traps beside the point is compared on the other side alone.
+    /// - *It can't tell* where the value, the derivative or all differences are not finite, where rounding leaves a
+    ///   large error bar, and where larger steps agree with the derivative while smaller ones show the stairs that
+    ///   reals leave which cancel. A program that traps beside the point is compared on the other side alone.
     ///
     /// Where random points and steps lead is beyond what the arguments were chosen for: that a program traps there, or
     /// is NaN, is reported and isn't wrong. Results are the same on any number of threads, and for the same seed.

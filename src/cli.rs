@@ -1,7 +1,8 @@
 //! The command line: flags and subcommands. What each subcommand does is in the files beside this one.
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: 0; 1 if a program trapped or reached a limit, or its
-//! derivatives are wrong; 2 for bad input; 130 after Ctrl-C. Nothing here panics: a closed pipe ends the program quietly.
+//! derivatives are wrong; 2 for bad input; 130 after Ctrl-C. Nothing here panics: a closed pipe ends the program
+//! quietly.
 
 mod bench;
 mod check_grad;

@@ -12,6 +12,7 @@ def wrong (x : Real) (y : Real) : Real = x * custom_vjp (\\y -> y * y) (\\y c ->
 def edge (x : Real) : Real = abs x
 def root (x : Real) : Real = sqrt x
 def total (xs : Array Real) : Real = loop s = 0.0 for x in xs do s + x * x
+def distance (xs : Array Real) : Real = loop s = 0.0 for x in xs do s + abs x
 def count (n : Int) : Int = n + 1
 def third (xs : Array Real) : Real = xs[2]
 def long (x : Real) : Real = loop y = x for _ < 1_000_000_000_000 do y * 0.5
@@ -85,6 +86,12 @@ fn many_reals_are_a_sample() {
     assert!(some.contains(sentence), "{some}");
     assert!(printed(&[]).starts_with("at the arguments: 201 agree\n"));
     assert!(printed(&["--components", "0"]).starts_with("at the arguments: 301 agree\n"));
+    // Of what doesn't agree, only the first are printed.
+    w.write("zeros.json", format!("[{:?}]", vec![0.0; 30]));
+    let kinks = w.stdout(&["check-grad", "f.dual", "distance", "--input", "zeros.json", "--points", "0"]);
+    assert!(kinks.starts_with("at the arguments: 31 at a kink\n"), "{kinks}");
+    assert!(kinks.contains("  and 11 more that don't agree; --format json has all\n"), "{kinks}");
+    assert_eq!(kinks.matches("kink; ").count(), 20, "{kinks}");
 }
 
 #[test]

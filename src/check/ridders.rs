@@ -107,7 +107,10 @@ mod tests {
 
     fn of(tableau: Tableau, levels: i32, difference: impl Fn(f64) -> f64) -> Option<Estimate> {
         let mut tableau = tableau;
-        (0..levels).for_each(|level| tableau.push(difference(0.5_f64.powi(level + 3)), 0.0));
+        for step in (0..levels).map(|level| 0.5_f64.powi(level + 3)) {
+            // That of values of about 3.
+            tableau.push(difference(step), 6.0 * f64::EPSILON / step);
+        }
         tableau.estimate()
     }
 

@@ -113,7 +113,8 @@ pub(super) fn modes_agree(a: f64, b: f64, size: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= bound
 }
 
-/// Judges a derivative by reverse mode, and by forward mode if it was asked, in a gradient whose largest part is `size`.
+/// Judges a derivative by reverse mode, and by forward mode if it was asked, in a gradient whose largest part is
+/// `size`.
 pub(super) fn judge(reverse: f64, forward: Option<f64>, ladder: &Ladder, size: f64) -> (Verdict, Reason) {
     if !ladder.base().is_finite() {
         return (Verdict::CannotTell, Reason::ValueNotFinite);

@@ -12,10 +12,10 @@ use dualvm::{
 use std::io::{self, Write};
 
 pub(crate) const HELP: &str = "\
-At the given arguments and at random ones near them, each real's derivative is computed by reverse mode, by forward mode
-and by differences with an error bar (Ridders 1982), all together along a random direction, and in the interpreter and
-natively. A result that isn't one real is multiplied by a random cotangent. Printed are the comparisons that don't agree,
-and of those that do the one that is the furthest off:
+At the given arguments and at random ones near them, each real's derivative is computed by reverse mode, by forward
+mode and by differences with an error bar (Ridders 1982), all together along a random direction, and in the interpreter
+and natively. A result that isn't one real is multiplied by a random cotangent. Printed are the comparisons that don't
+agree, and of those that do the one that is the furthest off:
 
   agrees      within rounding, and within the error bar
   wrong       forward and reverse mode differ, or differences with a small error bar are something else
@@ -125,7 +125,10 @@ fn at_point(out: &mut dyn Write, point: &PointCheck, shows_args: bool) -> io::Re
         let args: Vec<String> = point.args.iter().map(|arg| shortened(&arg.to_string())).collect();
         writeln!(out, "  at {}", args.join(" "))?;
     }
-    table(out, &shown)
+    table(out, &shown)?;
+    let Counts { wrong, kinks, cannot_tell, .. } = point.counts();
+    let left = [wrong, kinks, cannot_tell].map(|count| count.saturating_sub(ROWS_MAX)).iter().sum::<usize>();
+    if left > 0 { writeln!(out, "  and {left} more that don't agree; --format json has all") } else { Ok(()) }
 }
 
 /// How many comparisons of a verdict a table has.
@@ -155,12 +158,6 @@ fn table(out: &mut dyn Write, comparisons: &[&Comparison]) -> io::Result<()> {
     for [place, reverse, forward, differences, verdict] in &rows {
         let [a, b, c, d] = widths;
         writeln!(out, "  {place:<a$}  {reverse:<b$}  {forward:<c$}  {differences:<d$}  {verdict}")?;
-    }
-    for verdict in [Verdict::Wrong, Verdict::Kink, Verdict::CannotTell] {
-        let (of, counted) = (|c: &&&Comparison| c.verdict == verdict, comparisons.iter());
-        if counted.filter(of).count() == ROWS_MAX {
-            writeln!(out, "  the first {ROWS_MAX} of those with the verdict `{verdict}`; --format json has all")?;
-        }
     }
     Ok(())
 }
