@@ -49,11 +49,12 @@ impl Function {
     ///
     /// let text = "def squares (xs : Array Real) (k : Real) = [| k * x * x for x in xs |]";
     /// let squares = Module::from_source(&Engine::default(), "squares.dual", text)?.function("squares")?;
+    /// let reals = |xs: [f64; 3]| Value::Reals(xs.to_vec());
     /// // All elements of the first argument at once, since each moves its own square, and then the second argument.
-    /// let directions = [[[1.0, 1.0, 1.0].into(), 0.0.into()], [[0.0, 0.0, 0.0].into(), 1.0.into()]];
-    /// let (value, tangents) = squares.jvps(&[[1.0, 2.0, 3.0].into(), 1.0.into()], &directions)?;
-    /// assert_eq!(value, [1.0, 4.0, 9.0].into());
-    /// assert_eq!(tangents, [[2.0, 4.0, 6.0].into(), [1.0, 4.0, 9.0].into()]);
+    /// let directions = [[reals([1.0, 1.0, 1.0]), 0.0.into()], [reals([0.0, 0.0, 0.0]), 1.0.into()]];
+    /// let (value, tangents) = squares.jvps(&[reals([1.0, 2.0, 3.0]), 1.0.into()], &directions)?;
+    /// assert_eq!(value, reals([1.0, 4.0, 9.0]));
+    /// assert_eq!(tangents, [reals([2.0, 4.0, 6.0]), reals([1.0, 4.0, 9.0])]);
     /// # Ok::<(), Error>(())
     /// ```
     ///
