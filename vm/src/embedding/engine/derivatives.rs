@@ -90,8 +90,8 @@ impl Function {
         let (function, mut lease) = (self.with_tangents(), self.lease());
         let mut run = Invocation::begin(&function, options, &mut lease).timed();
         run.forward_with_tangents(args, Direction::Tangents(&[tangents]), Mode::PRIMAL)?;
-        let value = run.value()?;
-        let tangent = run.tangent(0)?;
+        let (value, mut tangents) = run.value_and_tangents(1)?;
+        let tangent = tangents.pop().expect("there is one direction");
         Ok(Jvp { value, tangent, stats: run.state.stats() })
     }
 
@@ -580,16 +580,14 @@ impl Invocation<'_> {
         if bytes > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
     }
 
-    /// The value of the run.
-    fn value(&self) -> Result<Value, RunError> {
-        let value = self.reader().result(&self.function.interface().result, self.results());
-        value.map_err(|error| self.unreadable(error))
-    }
-
-    /// Its tangent in one direction.
-    fn tangent(&self, lane: usize) -> Result<Value, RunError> {
-        let tangent = self.reader().tangent(&self.function.interface().result, self.tangents(lane));
-        tangent.map_err(|error| self.unreadable(error))
+    /// The value of the run and its tangents in the first so many directions, which together are as large as may live.
+    fn value_and_tangents(&self, directions: usize) -> Result<(Value, Vec<Value>), RunError> {
+        let result = &self.function.interface().result;
+        let mut reader = self.reader();
+        let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
+        let tangents = (0..directions).map(|lane| reader.tangent(result, self.tangents(lane)));
+        let tangents = tangents.collect::<Result<_, _>>().map_err(|error| self.unreadable(error))?;
+        Ok((value, tangents))
     }
 
     /// The value and its tangents in these directions; there is one.
@@ -601,12 +599,9 @@ impl Invocation<'_> {
                 self.go_on();
             }
             self.forward_with_tangents(args, Direction::Tangents(directions), Mode::PRIMAL)?;
-            if first.is_none() {
-                first = Some(self.value()?);
-            }
-            for lane in 0..directions.len() {
-                tangents.push(self.tangent(lane)?);
-            }
+            let (value, of_run) = self.value_and_tangents(directions.len())?;
+            first.get_or_insert(value);
+            tangents.extend(of_run);
         }
         let value = first.expect("there is a direction");
         Ok(Jvps { value, tangents, stats: self.state.stats() })
@@ -648,9 +643,8 @@ impl Invocation<'_> {
         let mut axis = 0;
         let (inputs, value) = loop {
             let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
-            let value = self.value()?;
-            for lane in 0..self.lanes() {
-                let tangent = self.tangent(lane)?;
+            let (value, tangents) = self.value_and_tangents(self.lanes())?;
+            for tangent in tangents {
                 columns.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
             }
             if axis == 0 {
