@@ -24,7 +24,7 @@ use crate::bytecode::module::{Function, ModuleDef};
 use crate::code::{Mode, Stream};
 use crate::records::recorded_loop::LoopCode;
 use crate::records::region::{RegionCode, RegionPlan};
-use crate::records::segment::SegmentCode;
+use crate::records::segment::{SegmentCode, SegmentStructure};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use emitter::{Emitter, PlannedRegion};
@@ -37,12 +37,24 @@ use std::collections::HashSet;
 /// What deriving a block of a region takes, in the units of [`Watch::tick`].
 const REGION_WORK: usize = 1 << 12;
 
+/// What a record of a recording run stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Grain {
+    /// As much as can be: a region, a loop, or a segment.
+    Region,
+    /// A segment, of which is known which of its derivatives can be other than zero. Records say then what depends on
+    /// what, without a look at what they have saved ([`crate::sparsity`]).
+    Segment,
+}
+
 /// A stream with the records that it writes.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// Records go by their numbers in the lists below.
     pub(crate) stream: Stream,
     pub(crate) segments: Vec<SegmentCode>,
+    /// Those of the segments, if records are as fine as these.
+    pub(crate) structures: Vec<SegmentStructure>,
     pub(crate) loops: Vec<LoopCode>,
     pub(crate) regions: Vec<RegionCode>,
 }
@@ -54,13 +66,13 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(
     module: &ModuleDef,
     function: &Function,
-    mode: Mode,
+    (mode, grain): (Mode, Grain),
     watch: &Watch<'_>,
 ) -> Result<Prepared, TrapKind> {
-    match (mode.depth(), mode.is_recording()) {
-        (0, false) => primal(module, function, watch),
-        (0, true) => recording(module, function, None, watch),
-        _ => at_depth(module, function, mode, watch),
+    match (mode.depth(), mode.is_recording(), grain) {
+        (0, false, _) => primal(module, function, watch),
+        (0, true, Grain::Region) => recording(module, function, None, watch),
+        _ => by_segments(module, function, (mode, grain), watch),
     }
 }
 
@@ -73,13 +85,18 @@ pub(crate) fn prepare_with_notes(module: &ModuleDef, function: &Function) -> (Pr
 
 fn primal(module: &ModuleDef, function: &Function, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
     let flow = FlowGraph::of(&function.body, watch)?;
-    Emitter::new(module, function, Mode::PRIMAL, watch).run(&flow, Vec::new(), Vec::new(), Vec::new())
+    Emitter::new(module, function, (Mode::PRIMAL, Grain::Region), watch).run(&flow, Vec::new(), Vec::new(), Vec::new())
 }
 
 /// Code with components is cut as that of recording runs is, so that a component is computed alike in both.
-fn at_depth(module: &ModuleDef, function: &Function, mode: Mode, watch: &Watch<'_>) -> Result<Prepared, TrapKind> {
+fn by_segments(
+    module: &ModuleDef,
+    function: &Function,
+    code: (Mode, Grain),
+    watch: &Watch<'_>,
+) -> Result<Prepared, TrapKind> {
     let StraightLine { function, flow, segments } = straight_line(function, watch)?;
-    Emitter::new(module, &function, mode, watch).run(&flow, segments, Vec::new(), Vec::new())
+    Emitter::new(module, &function, code, watch).run(&flow, segments, Vec::new(), Vec::new())
 }
 
 /// A function cut into segments as if no loop was recorded as one.
@@ -154,5 +171,5 @@ fn recording(
         let live = live.as_ref().map(|live| &live[index]);
         segments.extend(segmentation::cut(body, block, live, &constants, watch)?);
     }
-    Emitter::new(module, &function, Mode::RECORDING, watch).run(&flow, segments, loops, regions)
+    Emitter::new(module, &function, (Mode::RECORDING, Grain::Region), watch).run(&flow, segments, loops, regions)
 }

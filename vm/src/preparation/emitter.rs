@@ -5,10 +5,10 @@ mod regions;
 
 pub(super) use regions::PlannedRegion;
 
-use super::Prepared;
 use super::flow::{Block, FlowGraph};
 use super::loop_detection::Loop;
 use super::segmentation::Segment;
+use super::{Grain, Prepared};
 use crate::bytecode::isa::{self, Bank, Op, Reg, Structural};
 use crate::bytecode::module::{Body, FuncId, Function, ModuleDef, TypeDef};
 use crate::code::{
@@ -18,7 +18,7 @@ use crate::code::{
 use crate::memory::heap::{self, Fields};
 use crate::records::recorded_loop::{LoopCode, LoopPlan, LoopSite};
 use crate::records::region::RegionCode;
-use crate::records::segment::{RecordPlan, SegmentCode, SegmentSite};
+use crate::records::segment::{RecordPlan, SegmentCode, SegmentSite, SegmentStructure};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use std::collections::{HashMap, HashSet};
@@ -32,9 +32,12 @@ pub(super) struct Emitter<'a> {
     body: &'a Body,
     watch: &'a Watch<'a>,
     mode: Mode,
+    grain: Grain,
     stream: Stream,
     /// The code of the records that the stream writes.
     segments: Vec<SegmentCode>,
+    /// Those of the segments, if records are as fine as these.
+    structures: Vec<SegmentStructure>,
     loops: Vec<LoopCode>,
     regions: Vec<RegionCode>,
     /// The stream position of each bytecode instruction.
@@ -61,7 +64,12 @@ fn unresolved(target: u32) -> Position {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(module: &'a ModuleDef, function: &'a Function, mode: Mode, watch: &'a Watch<'a>) -> Self {
+    pub(super) fn new(
+        module: &'a ModuleDef,
+        function: &'a Function,
+        (mode, grain): (Mode, Grain),
+        watch: &'a Watch<'a>,
+    ) -> Self {
         let body = &function.body;
         let params = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();
         let stream = Stream {
@@ -78,8 +86,10 @@ impl<'a> Emitter<'a> {
             body,
             watch,
             mode,
+            grain,
             stream,
             segments: Vec::new(),
+            structures: Vec::new(),
             loops: Vec::new(),
             regions: Vec::new(),
             position: vec![Position::default(); body.code.len()],
@@ -144,8 +154,8 @@ impl<'a> Emitter<'a> {
         }
         self.resolve_targets()?;
         self.check_size()?;
-        let Emitter { stream, segments, loops, regions, .. } = self;
-        Ok(Prepared { stream, segments, loops, regions })
+        let Emitter { stream, segments, structures, loops, regions, .. } = self;
+        Ok(Prepared { stream, segments, structures, loops, regions })
     }
 
     fn here(&self) -> Position {
@@ -443,7 +453,7 @@ impl<'a> Emitter<'a> {
     /// Emits a segment: its instructions as they stand, copies of reals as copies of primals, then its end.
     fn segment(&mut self, segment: Segment) {
         let (start, end) = (segment.start, segment.end);
-        let plan = RecordPlan::new(segment, self.body.reals as u16);
+        let plan = RecordPlan::new(segment, self.body.reals as u16, self.grain == Grain::Segment);
         self.stream.reals = self.stream.reals.max(self.body.reals as usize + plan.copies.len());
         for at in start..end {
             self.position[at as usize] = self.here();
@@ -460,6 +470,7 @@ impl<'a> Emitter<'a> {
             u32::MAX
         } else {
             self.segments.push(plan.code);
+            self.structures.extend(plan.structure);
             self.segments.len() as u32 - 1
         };
         let site = self.stream.segments.push(SegmentSite { id, ..plan.site });

@@ -5,9 +5,11 @@
 
 mod adjoint;
 mod plan;
+mod structure;
 
 pub(crate) use adjoint::SegmentAdjoint;
 pub(crate) use plan::{EndRegisters, RecordPlan, computed_outputs, slot_words};
+pub(crate) use structure::SegmentStructure;
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Sites, Stream};

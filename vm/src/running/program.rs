@@ -6,10 +6,10 @@ use crate::bytecode::verify::verify;
 use crate::code::{ByMode, DEPTH_MAX, Mode, Position, Stream};
 use crate::in_place::{self, Directions, Expanded, Origins};
 use crate::native::Tier;
-use crate::preparation::{self, Prepared};
+use crate::preparation::{self, Grain, Prepared};
 use crate::records::recorded_loop::LoopCode;
 use crate::records::region::RegionCode;
-use crate::records::segment::SegmentCode;
+use crate::records::segment::{SegmentCode, SegmentStructure};
 use crate::running::meter::{Account, Watch};
 use crate::trap::TrapKind;
 use std::collections::HashMap;
@@ -26,8 +26,14 @@ pub(crate) struct Program {
     tangents: Option<TangentFunction>,
     /// Such programs, for functions whose tangents a host has asked for; `None` where there is none.
     with_tangents: Mutex<HashMap<Directions, Option<Arc<Program>>>>,
+    /// What its records stand for.
+    grain: Grain,
+    /// The same program with finer records, if it was asked for.
+    structured: OnceLock<Arc<Program>>,
     streams: ByMode<Box<[OnceLock<Stream>]>>,
     segments: boxcar::Vec<SegmentCode>,
+    /// Those of the segments, if the program is made for them.
+    structures: boxcar::Vec<SegmentStructure>,
     loops: boxcar::Vec<LoopCode>,
     regions: boxcar::Vec<RegionCode>,
     /// Held while records get their numbers.
@@ -133,8 +139,22 @@ impl Program {
         programs.values().flatten().cloned().collect()
     }
 
+    /// The same program with records of which is known what depends on what: [`Program::structure`].
+    pub(crate) fn structured(&self) -> Arc<Program> {
+        let make = || {
+            let origins = self.given.as_ref().map(|given| given.origins.clone());
+            let given = origins.map(|origins| Box::new(Given { def: None, origins }));
+            let tier = self.tier.as_ref().map(|tier| tier.of_functions(self.def.functions.len()));
+            Arc::new(Program { grain: Grain::Segment, ..Program::of(self.def.clone(), given, tier) })
+        };
+        self.structured.get_or_init(make).clone()
+    }
+
     fn of(def: ModuleDef, given: Option<Box<Given>>, tier: Option<Tier>) -> Self {
         Program {
+            grain: Grain::Region,
+            structured: OnceLock::new(),
+            structures: boxcar::Vec::new(),
             streams: ByMode::new(|| no_streams(&def)),
             segments: boxcar::Vec::new(),
             loops: boxcar::Vec::new(),
@@ -217,7 +237,8 @@ impl Program {
     fn prepare_now(&self, func: FuncId, mode: Mode, watch: &Watch<'_>) -> Result<&Stream, TrapKind> {
         let place = self.place(func, mode);
         let function = &self.def.functions[func.index()];
-        let Prepared { mut stream, segments, loops, regions } = preparation::prepare(&self.def, function, mode, watch)?;
+        let prepared = preparation::prepare(&self.def, function, (mode, self.grain), watch)?;
+        let Prepared { mut stream, segments, structures, loops, regions } = prepared;
         let registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         if place.get().is_none() {
             // Whoever has the lock gives out the numbers, so those of one function follow each other.
@@ -233,6 +254,7 @@ impl Program {
                 site.id += first_region;
             }
             segments.into_iter().for_each(|code| _ = self.segments.push(code));
+            structures.into_iter().for_each(|structure| _ = self.structures.push(structure));
             loops.into_iter().for_each(|code| _ = self.loops.push(code));
             regions.into_iter().for_each(|code| _ = self.regions.push(code));
             _ = place.set(stream);
@@ -262,6 +284,11 @@ impl Program {
     #[inline]
     pub(crate) fn segment(&self, id: u32) -> &SegmentCode {
         &self.segments[id as usize]
+    }
+
+    /// What is known of a segment by the number that its records carry, in a program that was made for this.
+    pub(crate) fn structure(&self, id: u32) -> &SegmentStructure {
+        &self.structures[id as usize]
     }
 
     /// A loop's code by the number that its records carry.

@@ -15,9 +15,10 @@ use crate::derivation::graph::{Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::memory::heap::{self, planes};
 use crate::native::Candidate;
+use crate::preparation::Grain;
 use crate::preparation::segmentation::Segment;
 use crate::records::segment::{
-    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentSite, computed_outputs, slot_words,
+    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentSite, SegmentStructure, computed_outputs, slot_words,
 };
 use crate::trap::TrapKind;
 use std::collections::{HashMap, HashSet};
@@ -217,7 +218,11 @@ impl Emitter<'_> {
             let adjoint = adjoint_with_components_within(&piece, &derived, depth, NODES_MAX);
             let adjoint = adjoint.ok_or(too_large.clone())?;
             self.watch.tick(NODE_WORK * adjoint.graph.len())?;
-            Some(SegmentAdjoint::of(&derived, &adjoint, reals))
+            let record = SegmentAdjoint::of(&derived, &adjoint, reals);
+            if self.grain == Grain::Segment && !record.inputs.is_empty() && !outputs.is_empty() {
+                self.structures.push(SegmentStructure::new(&derived, &adjoint, &record));
+            }
+            Some(record)
         } else {
             None
         };

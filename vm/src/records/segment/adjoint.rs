@@ -4,7 +4,7 @@
 //! get registers.
 
 use crate::bytecode::isa::Bank;
-use crate::derivation::adjoint::{adjoint, contributions, seeds_by_output};
+use crate::derivation::adjoint::{contributions, seeds_by_output};
 use crate::derivation::assembler::{Assembler, StraightCode};
 use crate::derivation::dependence::{InputSet, dependences};
 use crate::derivation::graph::NodeId;
@@ -32,11 +32,6 @@ pub(crate) struct SegmentAdjoint {
 }
 
 impl SegmentAdjoint {
-    /// Derives the adjoint of a piece, of which the segment's body consists.
-    pub(crate) fn new(piece: &Piece) -> Self {
-        SegmentAdjoint::of(piece, &adjoint(piece), piece.reals)
-    }
-
     /// Takes registers for the adjoint of a piece with components of `real_inputs` reals, whose outputs are computed.
     /// If a real has a contribution, all of its components are inputs of the record, side by side.
     pub(crate) fn of(piece: &Piece, derived: &Piece, real_inputs: u32) -> Self {
@@ -88,6 +83,7 @@ impl SegmentAdjoint {
 mod tests {
     use super::*;
     use crate::bytecode::isa::Op;
+    use crate::derivation::adjoint::adjoint;
     use crate::derivation::graph::Node;
 
     #[test]
@@ -99,7 +95,7 @@ mod tests {
         let zero = piece.graph.real(0.0);
         let nothing = piece.graph.op(Op::Mul, &[inputs[3], zero]);
         piece.outputs = vec![squares[99], sum, piece.graph.op(Op::Floor, &[sum]), nothing];
-        let adjoint = SegmentAdjoint::new(&piece);
+        let adjoint = SegmentAdjoint::of(&piece, &adjoint(&piece), piece.reals);
         assert_eq!(adjoint.inputs, (0..100).collect::<Vec<u32>>());
         assert_eq!((adjoint.saved_reals.len(), adjoint.slots, adjoint.contributions.len()), (100, 3, 100));
         let sets = [Some([99].into_iter().collect()), Some((0..100).collect()), None, Some([3].into_iter().collect())];

@@ -4,7 +4,8 @@
 //! ends, and which values must be copied before the segment itself overwrites them.
 
 use super::adjoint::SegmentAdjoint;
-use super::{OutputWord, SegmentCode, SegmentSite};
+use super::{OutputWord, SegmentCode, SegmentSite, SegmentStructure};
+use crate::derivation::adjoint::adjoint;
 use crate::derivation::dependence::InputSet;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
@@ -54,18 +55,22 @@ impl<'a> EndRegisters<'a> {
 pub(crate) struct RecordPlan {
     pub(crate) site: SegmentSite,
     pub(crate) code: SegmentCode,
+    /// If asked for.
+    pub(crate) structure: Option<SegmentStructure>,
     pub copies: Vec<Copy>,
 }
 
 impl RecordPlan {
     /// Derives the segment's adjoint and finds the registers of what its record holds. Copies go to registers from
-    /// `free` on.
-    pub(crate) fn new(segment: Segment, free: u16) -> Self {
+    /// `free` on. The structure is there if `structured`.
+    pub(crate) fn new(segment: Segment, free: u16, structured: bool) -> Self {
         let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
         let computed = computed_outputs(&graph, &outputs);
         let (reals, ints) = (real_inputs.len() as u32, int_inputs.len() as u32);
         let piece = Piece { graph, reals, ints, outputs: computed };
-        let adjoint = SegmentAdjoint::new(&piece);
+        let derived = adjoint(&piece);
+        let adjoint = SegmentAdjoint::of(&piece, &derived, piece.reals);
+        let structure = structured.then(|| SegmentStructure::new(&piece, &derived, &adjoint));
 
         let mut copies = Vec::new();
         let ends = EndRegisters::new(&piece.graph, &real_inputs, &writes);
@@ -105,7 +110,7 @@ impl RecordPlan {
             adjoint: adjoint.code,
             native: Candidate::default(),
         };
-        RecordPlan { site, code, copies }
+        RecordPlan { site, code, structure, copies }
     }
 }
 
