@@ -7,6 +7,7 @@ use crate::vm::binary::{DecodeError, EncodeError};
 use crate::vm::engine::{NoSuchParameter, RunError, TangentError};
 use crate::vm::flat::{CotangentError, NotFlat};
 use crate::vm::module::HostType;
+use crate::vm::sparse::SparsityError;
 use crate::vm::text::TextError;
 use crate::vm::trap::{Trap, TrapKind};
 use crate::vm::typed::{ShapeMismatch, TypeMismatch};
@@ -93,6 +94,8 @@ pub enum ErrorKind {
     Tangent(TangentError),
     /// The cotangents are not those of the function's result.
     Cotangent(CotangentError),
+    /// A sparsity is not that of the function's derivative at these arguments.
+    Sparsity(SparsityError),
     /// A slice for the gradient of an argument has another number of places than the argument has reals that
     /// derivatives are asked for.
     GradientLength {
@@ -192,6 +195,7 @@ impl From<RunError> for Error {
             RunError::ResultDepth { function } => ErrorKind::ResultDepth { function },
             RunError::Tangent(error) => ErrorKind::Tangent(error),
             RunError::Cotangent(error) => ErrorKind::Cotangent(error),
+            RunError::Sparsity(error) => ErrorKind::Sparsity(error),
             RunError::GradientLength { parameter, expected, found } => {
                 ErrorKind::GradientLength { parameter, expected, found }
             }
@@ -286,6 +290,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::ResultDepth { function } => RunError::ResultDepth { function: function.clone() }.fmt(f),
             ErrorKind::Tangent(error) => error.fmt(f),
             ErrorKind::Cotangent(error) => error.fmt(f),
+            ErrorKind::Sparsity(error) => error.fmt(f),
             ErrorKind::GradientLength { parameter, expected, found } => {
                 RunError::GradientLength { parameter: parameter.clone(), expected: *expected, found: *found }.fmt(f)
             }

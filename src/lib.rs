@@ -286,6 +286,7 @@ mod module;
 mod places;
 mod seed;
 mod ser;
+mod sparse;
 mod typed;
 
 pub use check::{
@@ -311,6 +312,10 @@ pub use vm::formulas::{Formula, Formulas, PieceFormulas};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::profile::{Profile, Site, SiteUsage};
+pub use vm::sparse::{
+    CompressedColumns, Coordinates, HessianSparsity, JacobianSparsity, Pattern, SparseHessian, SparseJacobian,
+    SparseMatrix, SparsityError,
+};
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
 pub use vm::typed::{Matrix, ShapeMismatch, TypeMismatch};
 pub use vm::value::{ArgumentError, Value};

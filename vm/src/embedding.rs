@@ -7,5 +7,6 @@ pub mod flat;
 pub mod formulas;
 pub mod job_graph;
 pub mod profile;
+pub mod sparse;
 pub mod typed;
 pub mod value;

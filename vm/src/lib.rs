@@ -43,7 +43,7 @@
 //! - `derivation`: tangents and adjoints of straight-line code;
 //! - `records`: what a record holds, and the code that sweeps it;
 //! - `running`: the interpreter, fuel and clock; `memory`: its stacks, heap and slabs; `native`: when to compile;
-//! - `tape` and `sweep`;
+//! - `tape` and `sweep`; `sparsity`: what a tape says of the pattern of derivatives;
 //! - `embedding`: engines, functions, values, and the border between these and registers.
 
 mod bytecode;
@@ -59,6 +59,7 @@ mod preparation;
 mod records;
 mod running;
 mod similar;
+mod sparsity;
 mod sweep;
 mod sync;
 mod tape;
@@ -66,4 +67,4 @@ pub mod trap;
 mod word;
 
 pub use bytecode::{binary, builder, isa, module, reference, text, verify};
-pub use embedding::{engine, explain, flat, formulas, job_graph, profile, typed, value};
+pub use embedding::{engine, explain, flat, formulas, job_graph, profile, sparse, typed, value};

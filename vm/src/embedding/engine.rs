@@ -9,6 +9,7 @@ mod error;
 mod function;
 mod invocation;
 mod report;
+mod sparse;
 mod state;
 
 pub use crate::memory::stack::HOST_JOB_STACK_BYTES;

@@ -41,12 +41,15 @@ pub enum JacobianMode {
 
 /// In which direction arguments move.
 #[derive(Clone, Copy)]
-enum Direction<'a> {
+pub(super) enum Direction<'a> {
     /// Those of these tangents, each in a lane of its own. Lanes that are left over don't move.
     Tangents(&'a [&'a [Value]]),
     /// That of the real of this number, among those that derivatives are with respect to. If there are several lanes,
     /// those of the next ones, too.
     Axis(usize),
+    /// Those of these reals, one for each that derivatives are with respect to, each in a lane of its own as tangents
+    /// are.
+    Reals(&'a [Vec<f64>]),
 }
 
 /// How many directions a run goes in, side by side.
@@ -139,7 +142,7 @@ impl Function {
             let (value, stats) = self.call_with(args, options)?;
             return Ok(Jvps { value, tangents: Vec::new(), stats });
         }
-        let (function, mut lease) = (self.with_lanes(directions.len().min(LANES)), self.lease());
+        let (function, mut lease) = (self.with_lanes_for(directions.len()), self.lease());
         Invocation::begin(&function, options, &mut lease).timed().jvps(args, &directions)
     }
 
@@ -370,6 +373,11 @@ impl Function {
         }
     }
 
+    /// The same function, with code for tangents in so many directions at a time as there are lanes.
+    pub(super) fn with_lanes_for(&self, directions: usize) -> Function {
+        self.with_lanes(directions.min(LANES))
+    }
+
     /// Whether there are as many tangents as parameters.
     fn check_tangents(&self, tangents: &[Value]) -> Result<(), RunError> {
         let params = &self.interface().params;
@@ -429,7 +437,7 @@ enum Unwritten {
 impl Invocation<'_> {
     /// Runs the function with tangents. Returns how many reals these have. In a recording run arguments have the first
     /// so many slots, and tangents the next. The results' tangents stand behind the results.
-    fn forward_with_tangents(
+    pub(super) fn forward_with_tangents(
         &mut self,
         args: &[Value],
         direction: Direction<'_>,
@@ -467,6 +475,11 @@ impl Invocation<'_> {
                 let along = |axis: usize| (0..reals).map(|n| if n == axis { 1.0 } else { 0.0 }).collect();
                 Ok((axis..axis + lanes).map(along).collect::<Vec<Vec<f64>>>())
             }
+            Direction::Reals(directions) => {
+                let mut flat = directions.to_vec();
+                flat.resize(lanes, vec![0.0; flat[0].len()]);
+                Ok(flat)
+            }
         });
         let written = match tangents {
             Err(error) => Err(error),
@@ -493,7 +506,7 @@ impl Invocation<'_> {
     }
 
     /// In how many directions a run with tangents goes.
-    fn lanes(&self) -> usize {
+    pub(super) fn lanes(&self) -> usize {
         self.function.module.program.tangents().map_or(1, |tangents| tangents.lanes)
     }
 
@@ -547,7 +560,10 @@ impl Invocation<'_> {
     }
 
     /// Reals that the flattener takes, of what the run has given.
-    fn flat(&self, take: impl FnOnce(&mut Flattener<'_>) -> Result<(), FlattenError>) -> Result<Vec<f64>, RunError> {
+    pub(super) fn flat(
+        &self,
+        take: impl FnOnce(&mut Flattener<'_>) -> Result<(), FlattenError>,
+    ) -> Result<Vec<f64>, RunError> {
         let mut flattener = self.flattener();
         match take(&mut flattener) {
             Ok(()) => Ok(flattener.into_reals()),
@@ -581,7 +597,7 @@ impl Invocation<'_> {
     }
 
     /// The value of the run and its tangents in the first so many directions, which together are as large as may live.
-    fn value_and_tangents(&self, directions: usize) -> Result<(Value, Vec<Value>), RunError> {
+    pub(super) fn value_and_tangents(&self, directions: usize) -> Result<(Value, Vec<Value>), RunError> {
         let result = &self.function.interface().result;
         let mut reader = self.reader();
         let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
@@ -609,7 +625,7 @@ impl Invocation<'_> {
 
     /// Sweeps from the tangent of the value, which is one real. Returns how many reals the tangents have, and the
     /// value.
-    fn hvp(&mut self, args: &[Value], direction: Direction<'_>) -> Result<(usize, f64), RunError> {
+    pub(super) fn hvp(&mut self, args: &[Value], direction: Direction<'_>) -> Result<(usize, f64), RunError> {
         let reals = self.forward_with_tangents(args, direction, Mode::RECORDING)?;
         Ok((reals, self.sweep_of_tangent()?))
     }
@@ -624,7 +640,7 @@ impl Invocation<'_> {
     }
 
     /// The adjoints of slots behind the first so many, in the shape of the arguments.
-    fn gradient_behind(&self, args: &[Value], slots: usize) -> Result<Vec<Value>, RunError> {
+    pub(super) fn gradient_behind(&self, args: &[Value], slots: usize) -> Result<Vec<Value>, RunError> {
         self.shaped(args, &self.state.sweep.adjoints()[slots..])
     }
 

@@ -2,6 +2,7 @@
 
 use crate::bytecode::module::HostType;
 use crate::embedding::flat::CotangentError;
+use crate::embedding::sparse::SparsityError;
 use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX};
 use crate::trap::{Limit, Trap, TrapKind};
 use std::fmt;
@@ -30,6 +31,8 @@ pub enum RunError {
     Tangent(TangentError),
     /// The cotangents are not those of the function's result.
     Cotangent(CotangentError),
+    /// A sparsity is not that of the function at these arguments.
+    Sparsity(SparsityError),
     /// A slice for the gradient of an argument has another number of places than the argument has reals that
     /// derivatives are asked for.
     GradientLength {
@@ -99,6 +102,7 @@ impl fmt::Display for RunError {
             ),
             RunError::Tangent(error) => error.fmt(f),
             RunError::Cotangent(error) => error.fmt(f),
+            RunError::Sparsity(error) => error.fmt(f),
             RunError::GradientLength { parameter, expected, found } => {
                 let plural = if *expected == 1 { "" } else { "s" };
                 write!(f, "gradient of {parameter}: expected a slice of {expected} real{plural}, found {found}")
@@ -124,6 +128,12 @@ impl From<TangentError> for RunError {
 impl From<CotangentError> for RunError {
     fn from(error: CotangentError) -> Self {
         RunError::Cotangent(error)
+    }
+}
+
+impl From<SparsityError> for RunError {
+    fn from(error: SparsityError) -> Self {
+        RunError::Sparsity(error)
     }
 }
 

@@ -1,0 +1,126 @@
+//! Sparse Jacobians and Hessians of functions.
+
+use crate::vm::engine::CallOptions;
+use crate::vm::sparse::{HessianSparsity, JacobianSparsity, SparseHessian, SparseJacobian};
+use crate::vm::value::Value;
+use crate::{Error, Function};
+
+impl Function {
+    /// Which entries of the Jacobian can be other than zero at these arguments, and how few products have all of them:
+    /// what [`Function::sparse_jacobian`] needs. One recorded run, whose records are looked at and not swept; it takes
+    /// some times as long as a gradient.
+    ///
+    /// The pattern holds for the branches that the run has taken, and for all arguments that lead to the same ones.
+    /// [`Pattern::union`](crate::vm::sparse::Pattern::union) and
+    /// [`JacobianSparsity::of_pattern`] make one that holds for several. What a derivative operator inside of the
+    /// program gives counts as depending on everything, unless it is a small one, which is written out in place.
+    ///
+    /// # Errors
+    /// As [`Function::call`]. A pattern counts towards the limit on live memory, with 16 bytes for each entry.
+    pub fn jacobian_sparsity(&self, args: &[Value]) -> Result<JacobianSparsity, Error> {
+        Ok(self.0.jacobian_sparsity(args)?)
+    }
+
+    /// [`Function::jacobian_sparsity`] with limits or a cancel handle of this call's own.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`].
+    pub fn jacobian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<JacobianSparsity, Error> {
+        Ok(self.0.jacobian_sparsity_with(args, options)?)
+    }
+
+    /// The function's value and its Jacobian, with the entries of the sparsity's pattern: those of
+    /// [`Function::jacobian`], up to rounding. Columns that have no row in common are computed by one run forwards, or
+    /// rows that have no column in common by one sweep, and four such runs go side by side. One more product checks the
+    /// pattern.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def differences (x : Array Real) = [| x[i + 1] ^ 2 - x[i] for i < len x - 1 |]";
+    /// let f = Module::from_source(&Engine::default(), "differences.dual", text)?.function("differences")?;
+    /// let sparsity = f.jacobian_sparsity(&[vec![0.0; 1000].into()])?;
+    /// assert_eq!((sparsity.pattern().len(), sparsity.products()), (1998, 2));
+    /// let jacobian = f.sparse_jacobian(&[vec![1.0; 1000].into()], &sparsity)?;
+    /// assert_eq!(jacobian.matrix.entries().nth(1), Some((0, 1, 2.0)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`], and [`ErrorKind::Sparsity`](crate::ErrorKind::Sparsity) if the sparsity isn't that of
+    /// the function at these arguments: it has another size, or there is an entry outside of the pattern, which is
+    /// found if it is more than a millionth of the others in its row, or column.
+    pub fn sparse_jacobian(&self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, Error> {
+        Ok(self.0.sparse_jacobian(args, sparsity)?)
+    }
+
+    /// [`Function::sparse_jacobian`] with limits or a cancel handle of this call's own, for all products together.
+    ///
+    /// # Errors
+    /// As [`Function::sparse_jacobian`].
+    pub fn sparse_jacobian_with(
+        &self,
+        args: &[Value],
+        sparsity: &JacobianSparsity,
+        options: &CallOptions,
+    ) -> Result<SparseJacobian, Error> {
+        Ok(self.0.sparse_jacobian_with(args, sparsity, options)?)
+    }
+
+    /// Which entries of the Hessian can be other than zero at these arguments, and how few products with vectors have
+    /// all of them: what [`Function::sparse_hessian`] needs. The pattern is found as that of
+    /// [`Function::jacobian_sparsity`] is, and holds for as much.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`], and [`ErrorKind::NotScalar`](crate::ErrorKind::NotScalar) if the result is
+    /// not one real.
+    pub fn hessian_sparsity(&self, args: &[Value]) -> Result<HessianSparsity, Error> {
+        Ok(self.0.hessian_sparsity(args)?)
+    }
+
+    /// [`Function::hessian_sparsity`] with limits or a cancel handle of this call's own.
+    ///
+    /// # Errors
+    /// As [`Function::hessian_sparsity`].
+    pub fn hessian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, Error> {
+        Ok(self.0.hessian_sparsity_with(args, options)?)
+    }
+
+    /// The function's value, its gradient and its Hessian, with the entries of the sparsity's pattern: those of
+    /// [`Function::hessian`], up to rounding. A [`Function::hvp`] for each of a few groups of columns, from which the
+    /// entries are read off, and one more that checks the pattern.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def chain (x : Array Real) : Real =
+    ///     loop energy = 0.0 for i < len x - 1 do energy + (x[i + 1] - x[i]) ^ 4";
+    /// let chain = Module::from_source(&Engine::default(), "chain.dual", text)?.function("chain")?;
+    /// let sparsity = chain.hessian_sparsity(&[vec![0.0; 1000].into()])?;
+    /// assert_eq!((sparsity.pattern().len(), sparsity.products()), (2998, 3));
+    /// let x: Vec<f64> = (0..1000).map(f64::from).collect();
+    /// let hessian = chain.sparse_hessian(&[x.into()], &sparsity)?;
+    /// assert_eq!((hessian.value, hessian.matrix.entries().next()), (999.0, Some((0, 0, 12.0))));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::hessian`], and [`ErrorKind::Sparsity`](crate::ErrorKind::Sparsity) as
+    /// [`Function::sparse_jacobian`].
+    pub fn sparse_hessian(&self, args: &[Value], sparsity: &HessianSparsity) -> Result<SparseHessian, Error> {
+        Ok(self.0.sparse_hessian(args, sparsity)?)
+    }
+
+    /// [`Function::sparse_hessian`] with limits or a cancel handle of this call's own, for all products together.
+    ///
+    /// # Errors
+    /// As [`Function::sparse_hessian`].
+    pub fn sparse_hessian_with(
+        &self,
+        args: &[Value],
+        sparsity: &HessianSparsity,
+        options: &CallOptions,
+    ) -> Result<SparseHessian, Error> {
+        Ok(self.0.sparse_hessian_with(args, sparsity, options)?)
+    }
+}

@@ -1,0 +1,299 @@
+//! Sparse derivatives: patterns from a recorded run, and matrices from a few products.
+//!
+//! A pattern is that of the branches of its run. Where another run takes others, the products may hold entries that the
+//! pattern knows nothing of, and would be taken apart in the wrong way. So each matrix is checked: one more product, with
+//! a vector of numbers that have nothing in common, has to be that of the matrix.
+
+use super::derivatives::Direction;
+use super::error::outside_of_code;
+use super::{CallOptions, Function, Invocation, JacobianMode, Module, RunError};
+use crate::code::Mode;
+use crate::embedding::sparse::{
+    HessianSparsity, JacobianSparsity, SparseHessian, SparseJacobian, SparseMatrix, SparsityError,
+};
+use crate::embedding::value::Value;
+use crate::running::entry::Entry;
+use crate::running::meter::Watch;
+use crate::sparsity::{coloring::Coloring, of_hessian, of_jacobian};
+use crate::trap::{Limit, TrapKind};
+use crate::word::Owner;
+
+/// How far a product may be from that of the matrix, relative to its terms: roundings of two runs, and no entry that
+/// makes a difference to the row.
+const TOLERANCE: f64 = 1e-6;
+/// The same relative to the largest product, for entries that are the rounded difference of larger numbers.
+const TOLERANCE_OF_ALL: f64 = 1e-12;
+
+impl Function {
+    /// Which entries of the Jacobian can be other than zero at these arguments, and which columns or rows can be
+    /// computed together. One recorded run, whose records are looked at and not swept.
+    ///
+    /// The pattern holds for the branches that the run has taken, and for all arguments that lead to the same ones. What
+    /// a derivative operator inside of the program gives counts as depending on everything, unless it is a small one
+    /// that is written out in place.
+    ///
+    /// # Errors
+    /// As [`Function::call`]; a pattern counts towards the limit on live memory, with 16 bytes for each entry.
+    pub fn jacobian_sparsity(&self, args: &[Value]) -> Result<JacobianSparsity, RunError> {
+        self.jacobian_sparsity_with(args, &CallOptions::default())
+    }
+
+    /// [`Function::jacobian_sparsity`], with options.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`].
+    pub fn jacobian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<JacobianSparsity, RunError> {
+        let (function, mut lease) = (self.structured(), self.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease);
+        let inputs = run.record(args)?;
+        let mut reader = run.reader();
+        let value = reader.result(&self.interface().result, run.results());
+        let results = reader.into_slots();
+        value.map_err(|error| run.unreadable(error))?;
+        let (program, entries_max) = (&function.module.program, run.entries_max());
+        let root = run.state.worker.exec.tape.root();
+        let watch = Watch::of(&run.state.account);
+        // SAFETY: the run has ended; the results are of it.
+        let pattern = unsafe { of_jacobian(program, root, inputs, &results, entries_max, &watch) };
+        let sparsity = pattern.and_then(|pattern| JacobianSparsity::new(pattern, &watch));
+        sparsity.map_err(|kind| run.ended(kind))
+    }
+
+    /// The function's value and its Jacobian, with the entries of the sparsity's pattern: those of
+    /// [`Function::jacobian`] up to rounding. One run forwards for each colour of columns, four at a time, or one sweep
+    /// for each colour of rows; and one more that checks the pattern.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian`], and [`RunError::Sparsity`] if the sparsity isn't that of the function at these
+    /// arguments. (An entry outside of the pattern is found if it is more than a millionth of the others in its row, or
+    /// column.)
+    pub fn sparse_jacobian(&self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, RunError> {
+        self.sparse_jacobian_with(args, sparsity, &CallOptions::default())
+    }
+
+    /// [`Function::sparse_jacobian`], with options. Limits are for all products together.
+    ///
+    /// # Errors
+    /// As [`Function::sparse_jacobian`].
+    pub fn sparse_jacobian_with(
+        &self,
+        args: &[Value],
+        sparsity: &JacobianSparsity,
+        options: &CallOptions,
+    ) -> Result<SparseJacobian, RunError> {
+        let mut lease = self.lease();
+        if sparsity.mode() == JacobianMode::Reverse {
+            return Invocation::begin(self, options, &mut lease).timed().compressed_rows(args, sparsity);
+        }
+        let function = self.with_lanes_for(sparsity.products() + 1);
+        Invocation::begin(&function, options, &mut lease).timed().compressed_columns(args, sparsity)
+    }
+
+    /// Which entries of the Hessian can be other than zero at these arguments, and which columns can be computed
+    /// together. One recorded run, whose records are looked at and not swept. The pattern holds as that of
+    /// [`Function::jacobian_sparsity`] does.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`], and [`RunError::NotScalar`] if the result is not one real.
+    pub fn hessian_sparsity(&self, args: &[Value]) -> Result<HessianSparsity, RunError> {
+        self.hessian_sparsity_with(args, &CallOptions::default())
+    }
+
+    /// [`Function::hessian_sparsity`], with options.
+    ///
+    /// # Errors
+    /// As [`Function::hessian_sparsity`].
+    pub fn hessian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, RunError> {
+        self.check_scalar()?;
+        let (function, mut lease) = (self.structured(), self.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease);
+        let inputs = run.record(args)?;
+        // SAFETY: the run has ended, and its result is the first real register.
+        let result = (Owner::NOBODY, unsafe { *run.state.worker.bottom().words }.slot());
+        let (program, entries_max) = (&function.module.program, run.entries_max());
+        let root = run.state.worker.exec.tape.root();
+        let watch = Watch::of(&run.state.account);
+        // SAFETY: the run has ended; the result is of it.
+        let pattern = unsafe { of_hessian(program, root, inputs, result, entries_max, &watch) };
+        let sparsity = pattern.and_then(|pattern| HessianSparsity::new(pattern, &watch));
+        sparsity.map_err(|kind| run.ended(kind))
+    }
+
+    /// The function's value, its gradient and its Hessian, with the entries of the sparsity's pattern: those of
+    /// [`Function::hessian`] up to rounding. A [`Function::hvp`] for each colour, and one more that checks the pattern.
+    ///
+    /// # Errors
+    /// As [`Function::hessian`], and [`RunError::Sparsity`] if the sparsity isn't that of the function at these
+    /// arguments. (An entry outside of the pattern is found if it is more than a millionth of the others in its row.)
+    pub fn sparse_hessian(&self, args: &[Value], sparsity: &HessianSparsity) -> Result<SparseHessian, RunError> {
+        self.sparse_hessian_with(args, sparsity, &CallOptions::default())
+    }
+
+    /// [`Function::sparse_hessian`], with options. Limits are for all products together.
+    ///
+    /// # Errors
+    /// As [`Function::sparse_hessian`].
+    pub fn sparse_hessian_with(
+        &self,
+        args: &[Value],
+        sparsity: &HessianSparsity,
+        options: &CallOptions,
+    ) -> Result<SparseHessian, RunError> {
+        self.check_scalar()?;
+        let (function, mut lease) = (self.with_tangents(), self.lease());
+        Invocation::begin(&function, options, &mut lease).timed().compressed_hessian(args, sparsity)
+    }
+
+    /// The same function, with records of which is known what depends on what.
+    fn structured(&self) -> Function {
+        Function { module: Module { program: self.module.program.structured(), ..self.module.clone() }, ..self.clone() }
+    }
+}
+
+/// What the n-th real is multiplied with in the product that checks a pattern: from 1 to 2, of either sign, as if drawn
+/// by lot.
+fn probe(n: usize) -> f64 {
+    let mut bits = (n as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    bits ^= bits >> 32;
+    let size = f64::from_bits(1f64.to_bits() | bits >> 12);
+    if bits & 1 == 0 { size } else { -size }
+}
+
+/// What is multiplied for a colour, of so many; the product behind the last one checks the pattern.
+fn factors(coloring: &Coloring, color: usize) -> Vec<f64> {
+    let of = coloring.of_columns.iter().enumerate();
+    if color == coloring.colors {
+        of.map(|(n, _)| probe(n)).collect()
+    } else {
+        of.map(|(_, &of)| if of as usize == color { 1.0 } else { 0.0 }).collect()
+    }
+}
+
+/// Whether the last product is that of the matrix, or of its transpose.
+fn check(matrix: &SparseMatrix, transposed: bool, product: &[f64]) -> Result<(), SparsityError> {
+    let expected = matrix.product(transposed, probe);
+    let finite = expected.iter().map(|[_, size]| *size).filter(|size| size.is_finite());
+    let floor = TOLERANCE_OF_ALL * finite.fold(0.0, f64::max);
+    let is_close = |(&[sum, size], &product): (&[f64; 2], &f64)| {
+        // Where the matrix has infinite entries, or none that is a number, there is nothing to compare.
+        !size.is_finite() || (sum - product).abs() <= TOLERANCE * (size + product.abs()) + floor
+    };
+    match expected.iter().zip(product).position(|pair| !is_close(pair)) {
+        None => Ok(()),
+        Some(place) => Err(SparsityError::Entry { place, is_column: transposed }),
+    }
+}
+
+impl Invocation<'_> {
+    /// Records a run, and says how many reals derivatives are with respect to.
+    fn record(&mut self, args: &[Value]) -> Result<u32, RunError> {
+        self.write(args, Mode::RECORDING)?;
+        let inputs = self.state.worker.exec.tape.slots();
+        // SAFETY: the arguments were gathered.
+        unsafe { self.execute(Entry::Function(self.function.func), Mode::RECORDING, true) }?;
+        Ok(inputs as u32)
+    }
+
+    /// How many entries a pattern may have.
+    fn entries_max(&self) -> usize {
+        usize::try_from(self.limits.live_bytes / 16).unwrap_or(usize::MAX)
+    }
+
+    /// The error of work on a run that has ended.
+    fn ended(&self, kind: TrapKind) -> RunError {
+        outside_of_code(self.state.account.verdict(kind))
+    }
+
+    /// Whether products with all entries in them are within the limit on live memory.
+    fn room_for_products(&self, [count, len]: [usize; 2], entries: usize) -> Result<(), RunError> {
+        let reals = (count as u64 + 1).saturating_mul(len as u64).saturating_add(entries as u64);
+        if reals.saturating_mul(8) > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
+    }
+
+    fn compressed_columns(mut self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, RunError> {
+        let (pattern, coloring) = (sparsity.pattern(), sparsity.coloring());
+        self.check_inputs(args, [pattern.rows(), pattern.columns()])?;
+        self.room_for_products([coloring.colors, pattern.rows()], pattern.len())?;
+        let (result, lanes) = (&self.function.interface().result, self.lanes());
+        let (mut first, mut products) = (None, Vec::new());
+        while products.len() <= coloring.colors {
+            if first.is_some() {
+                self.go_on();
+            }
+            let colors = products.len()..=coloring.colors.min(products.len() + lanes - 1);
+            let directions: Vec<Vec<f64>> = colors.map(|color| factors(coloring, color)).collect();
+            self.forward_with_tangents(args, Direction::Reals(&directions), Mode::PRIMAL)?;
+            let (value, tangents) = self.value_and_tangents(directions.len())?;
+            for tangent in tangents {
+                products.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
+            }
+            first.get_or_insert(value);
+        }
+        let rows = products[0].len();
+        if rows != pattern.rows() {
+            return Err(wrong_size([pattern.rows(), pattern.columns()], [Some(rows), Some(pattern.columns())]));
+        }
+        let matrix = sparsity.matrix(&products);
+        check(&matrix, false, &products[coloring.colors])?;
+        Ok(SparseJacobian { value: first.expect("there was a run"), matrix, stats: self.state.stats() })
+    }
+
+    fn compressed_rows(mut self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, RunError> {
+        let (pattern, coloring) = (sparsity.pattern(), sparsity.coloring());
+        let inputs = self.record(args)? as usize;
+        let mut reader = self.reader();
+        let value = reader.result(&self.function.interface().result, self.results());
+        let slots = reader.into_slots();
+        let value = value.map_err(|error| self.unreadable(error))?;
+        let (expected, found) = ([pattern.rows(), pattern.columns()], [slots.len(), inputs]);
+        if expected != found {
+            return Err(wrong_size(expected, found.map(Some)));
+        }
+        self.room_for_products([coloring.colors, inputs], pattern.len())?;
+        let mut products = Vec::with_capacity(coloring.colors + 1);
+        for color in 0..=coloring.colors {
+            self.sweep_from(slots.clone(), factors(coloring, color))?;
+            products.push(self.state.sweep.adjoints()[1..=inputs].to_vec());
+        }
+        let matrix = sparsity.matrix(&products);
+        check(&matrix, true, &products[coloring.colors])?;
+        Ok(SparseJacobian { value, matrix, stats: self.state.stats() })
+    }
+
+    fn compressed_hessian(mut self, args: &[Value], sparsity: &HessianSparsity) -> Result<SparseHessian, RunError> {
+        let (pattern, coloring) = (sparsity.pattern(), sparsity.coloring());
+        let inputs = pattern.columns();
+        self.check_inputs(args, [inputs; 2])?;
+        self.room_for_products([coloring.colors, inputs], pattern.len())?;
+        let (mut first, mut products) = (None, Vec::with_capacity(coloring.colors + 1));
+        for color in 0..=coloring.colors {
+            if first.is_some() {
+                self.go_on();
+            }
+            let direction = [factors(coloring, color)];
+            let (_, value) = self.hvp(args, Direction::Reals(&direction))?;
+            if first.is_none() {
+                first = Some((value, self.gradient_behind(args, inputs)?));
+            }
+            products.push(self.state.sweep.adjoints()[1..=inputs].to_vec());
+        }
+        let matrix = sparsity.matrix(&products);
+        check(&matrix, false, &products[coloring.colors])?;
+        let (value, gradient) = first.expect("there was a run");
+        Ok(SparseHessian { value, gradient, matrix, stats: self.state.stats() })
+    }
+
+    /// Whether derivatives are with respect to as many reals as the pattern has columns. What else is wrong with the
+    /// arguments is said where they are written.
+    fn check_inputs(&self, args: &[Value], size: [usize; 2]) -> Result<(), RunError> {
+        let mut flattener = self.flattener();
+        let counted = flattener.arguments((&self.function.interface().params, &self.function.wrt), args);
+        let inputs = counted.map_or(size[1], |()| flattener.into_reals().len());
+        if inputs == size[1] { Ok(()) } else { Err(wrong_size(size, [None, Some(inputs)])) }
+    }
+}
+
+fn wrong_size(pattern: [usize; 2], derivative: [Option<usize>; 2]) -> RunError {
+    SparsityError::Size { pattern, derivative }.into()
+}

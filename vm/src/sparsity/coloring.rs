@@ -1,0 +1,337 @@
+//! Colourings of sparsity patterns: which columns share a product.
+//!
+//! Columns of a Jacobian that have no row in common can be had from one product: that is a colouring of the columns at
+//! distance two in the graph of rows and columns (Curtis, Powell and Reid 1974). For a Hessian, symmetry lets more
+//! columns share one: of two entries that are equal by symmetry it is enough to have one, which a star colouring of its
+//! graph grants (Coleman and Moré 1984). Both are greedy: a column takes the first colour that is free, in each of several
+//! orders, and the colouring with the fewest colours is kept (Gebremedhin, Manne and Pothen 2005).
+
+use super::pattern::Pattern;
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
+use rustc_hash::FxHashMap;
+
+/// A colour for each column, from 0 on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Coloring {
+    pub(crate) of_columns: Vec<u32>,
+    pub(crate) colors: usize,
+}
+
+/// No colour yet.
+const NONE: u32 = u32::MAX;
+
+/// A colouring of the columns of a Jacobian: columns with a row in common have different colours. `columns` is its
+/// transposed pattern. Takes time in proportion to the sum over all entries of the lengths of their rows.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn of_columns(rows: &Pattern, columns: &Pattern, watch: &Watch<'_>) -> Result<Coloring, TrapKind> {
+    let neighbours = |column: usize| columns.row(column).iter().flat_map(|&row| rows.row(row as usize));
+    let mut degrees = Vec::with_capacity(columns.rows());
+    for column in 0..columns.rows() {
+        let degree = columns.row(column).iter().map(|&row| rows.row(row as usize).len() - 1).sum::<usize>();
+        watch.tick(columns.row(column).len())?;
+        degrees.push(degree);
+    }
+    let least = (0..rows.rows()).map(|row| rows.row(row).len()).max().unwrap_or(0);
+    best(&degrees, least, watch, |order, watch| {
+        let mut colors = vec![NONE; columns.rows()];
+        let mut forbidden = Forbidden::default();
+        for &column in order {
+            watch.tick(1 + degrees[column as usize])?;
+            forbidden.begin();
+            neighbours(column as usize).for_each(|&other| forbidden.add(colors[other as usize]));
+            // A column without entries is in no product.
+            let is_empty = columns.row(column as usize).is_empty();
+            colors[column as usize] = if is_empty { 0 } else { forbidden.first_free() };
+        }
+        Ok(colors)
+    })
+}
+
+/// A star colouring of the graph of a symmetric pattern: neighbours have different colours, and every path of four
+/// vertices has at least three. Then for each entry (i, j), j is the only column of its colour in row i, or i is the
+/// only column of its colour in row j.
+///
+/// Two colours induce stars, and each edge is in one of them. A vertex knows the colours of its neighbours, with one
+/// star for each, and the hubs of the stars that it is a spoke of, so that a vertex is coloured without a look at
+/// neighbours of neighbours (after Gebremedhin, Tarafdar, Manne and Pothen 2007, algorithm 4.1): a hub with a million
+/// spokes costs no more than a million vertices.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn star(pattern: &Pattern, watch: &Watch<'_>) -> Result<Coloring, TrapKind> {
+    let degree = |vertex: usize| pattern.row(vertex).iter().filter(|&&other| other as usize != vertex).count();
+    watch.tick(pattern.len())?;
+    let degrees: Vec<usize> = (0..pattern.rows()).map(degree).collect();
+    let least = if degrees.iter().any(|&degree| degree > 0) { 2 } else { 1 };
+    best(&degrees, least, watch, |order, watch| {
+        let mut stars = Stars::new(pattern.rows());
+        for &vertex in order {
+            stars.color(vertex, pattern.row(vertex as usize), watch)?;
+        }
+        Ok(stars.colors)
+    })
+}
+
+/// The best of several orders: as they come, those with the most neighbours first, and from the last to the first. It
+/// ends when there are as few colours as there can be.
+fn best(
+    degrees: &[usize],
+    least: usize,
+    watch: &Watch<'_>,
+    color: impl Fn(&[u32], &Watch<'_>) -> Result<Vec<u32>, TrapKind>,
+) -> Result<Coloring, TrapKind> {
+    let count = degrees.len() as u32;
+    let natural = || (0..count).collect::<Vec<_>>();
+    let largest_first = || {
+        let mut order = natural();
+        order.sort_by_key(|&vertex| std::cmp::Reverse(degrees[vertex as usize]));
+        order
+    };
+    let backwards = || (0..count).rev().collect::<Vec<_>>();
+    let orders: [&dyn Fn() -> Vec<u32>; 3] = [&natural, &largest_first, &backwards];
+    let mut best: Option<Coloring> = None;
+    for order in orders {
+        watch.tick(8 * degrees.len())?;
+        let of_columns = color(&order(), watch)?;
+        let colors = of_columns.iter().max().map_or(0, |&color| color as usize + 1);
+        if best.as_ref().is_none_or(|best| colors < best.colors) {
+            best = Some(Coloring { of_columns, colors });
+        }
+        if best.as_ref().is_some_and(|best| best.colors <= least) {
+            break;
+        }
+    }
+    Ok(best.expect("there are orders"))
+}
+
+/// The colours that a vertex can't have.
+#[derive(Default)]
+struct Forbidden {
+    /// For each colour, the last vertex that couldn't have it.
+    by: Vec<u32>,
+    vertex: u32,
+}
+
+impl Forbidden {
+    fn begin(&mut self) {
+        self.vertex += 1;
+    }
+
+    fn add(&mut self, color: u32) {
+        if color == NONE {
+            return;
+        }
+        if self.by.len() <= color as usize {
+            self.by.resize(color as usize + 1, 0);
+        }
+        self.by[color as usize] = self.vertex;
+    }
+
+    fn first_free(&self) -> u32 {
+        self.by.iter().position(|&vertex| vertex != self.vertex).unwrap_or(self.by.len()) as u32
+    }
+}
+
+/// A star of two colours.
+#[derive(Clone, Copy)]
+struct Star {
+    /// The centre; [`NONE`] while there is one edge.
+    hub: u32,
+    /// The ends of the first edge.
+    ends: [u32; 2],
+}
+
+/// A star colouring that is being made.
+struct Stars {
+    colors: Vec<u32>,
+    stars: Vec<Star>,
+    /// For a vertex and a colour that one of its neighbours has, the star of the edge to that one.
+    sides: FxHashMap<(u32, u32), u32>,
+    /// For each vertex, its neighbours' colours, each once.
+    around: Vec<Vec<u32>>,
+    /// For each vertex, the hubs of the stars of which it is a spoke.
+    hubs: Vec<Vec<u32>>,
+    forbidden: Forbidden,
+    /// For each colour, the last vertex with such a neighbour, and the first of these.
+    first_of: Vec<[u32; 2]>,
+    /// For each vertex, the last one whose neighbours' colours were forbidden because of it.
+    treated: Vec<u32>,
+}
+
+impl Stars {
+    fn new(vertices: usize) -> Self {
+        Stars {
+            colors: vec![NONE; vertices],
+            stars: Vec::new(),
+            sides: FxHashMap::default(),
+            around: vec![Vec::new(); vertices],
+            hubs: vec![Vec::new(); vertices],
+            forbidden: Forbidden::default(),
+            first_of: vec![[NONE; 2]; vertices],
+            treated: vec![NONE; vertices],
+        }
+    }
+
+    /// Colours a vertex with these neighbours, which may name itself.
+    fn color(&mut self, vertex: u32, neighbours: &[u32], watch: &Watch<'_>) -> Result<(), TrapKind> {
+        watch.tick(32 * neighbours.len())?;
+        self.forbidden.begin();
+        let of_neighbours = neighbours.iter().map(|&other| (other, self.colors[other as usize]));
+        let colored: Vec<(u32, u32)> =
+            of_neighbours.filter(|&(other, color)| other != vertex && color != NONE).collect();
+        for &(other, color) in &colored {
+            self.forbidden.add(color);
+            let [known, first] = &mut self.first_of[color as usize];
+            if *known == vertex {
+                // The vertex becomes a hub: none of its neighbours of this colour may be one for the vertex's.
+                let first = *first;
+                self.treat(vertex, first, watch)?;
+                self.treat(vertex, other, watch)?;
+            } else {
+                (*known, *first) = (vertex, other);
+                let Stars { hubs, forbidden, colors, .. } = self;
+                watch.tick(hubs[other as usize].len())?;
+                hubs[other as usize].iter().for_each(|&hub| forbidden.add(colors[hub as usize]));
+            }
+        }
+        let color = self.forbidden.first_free();
+        self.colors[vertex as usize] = color;
+        for (other, of_other) in colored {
+            let star = self.join((vertex, color), (other, of_other));
+            self.add_side(vertex, of_other, star);
+            self.add_side(other, color, star);
+        }
+        Ok(())
+    }
+
+    /// Forbids a vertex the colours of all neighbours of one of its own.
+    fn treat(&mut self, vertex: u32, neighbour: u32, watch: &Watch<'_>) -> Result<(), TrapKind> {
+        if std::mem::replace(&mut self.treated[neighbour as usize], vertex) != vertex {
+            let colors = &self.around[neighbour as usize];
+            watch.tick(colors.len())?;
+            colors.iter().for_each(|&color| self.forbidden.add(color));
+        }
+        Ok(())
+    }
+
+    /// The star of the edge from a vertex to a neighbour that was coloured before.
+    fn join(&mut self, (vertex, color): (u32, u32), (other, of_other): (u32, u32)) -> u32 {
+        if let Some(&star) = self.sides.get(&(other, color)) {
+            // The neighbour has another one of this colour: it is the hub.
+            self.add_spoke(star, other, vertex);
+            star
+        } else if let Some(&star) = self.sides.get(&(vertex, of_other)) {
+            // The vertex has another one of that colour: it is the hub.
+            self.add_spoke(star, vertex, other);
+            star
+        } else {
+            self.stars.push(Star { hub: NONE, ends: [vertex, other] });
+            self.stars.len() as u32 - 1
+        }
+    }
+
+    /// Adds a spoke to a star, which has its hub from its second edge on.
+    fn add_spoke(&mut self, star: u32, hub: u32, spoke: u32) {
+        let Star { hub: known, ends } = &mut self.stars[star as usize];
+        if *known == NONE {
+            *known = hub;
+            let first = if ends[0] == hub { ends[1] } else { ends[0] };
+            self.hubs[first as usize].push(hub);
+        }
+        debug_assert_eq!(*known, hub, "two colours induce stars");
+        self.hubs[spoke as usize].push(hub);
+    }
+
+    /// Notes that a vertex has a neighbour of this colour, and the star of the edge to it.
+    fn add_side(&mut self, vertex: u32, color: u32, star: u32) {
+        self.sides.entry((vertex, color)).or_insert_with(|| {
+            self.around[vertex as usize].push(color);
+            star
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use fastrand::Rng;
+
+    fn symmetric(size: usize, edges: impl IntoIterator<Item = (usize, usize)>) -> Pattern {
+        let both = edges.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]);
+        Pattern::from_entries(size, size, both)
+    }
+
+    fn star_of(pattern: &Pattern) -> Coloring {
+        let coloring = star(pattern, &Watch::none()).expect("nobody stops it");
+        check_star(pattern, &coloring);
+        coloring
+    }
+
+    /// Each entry can be read off: from the definition of what a star colouring is for.
+    fn check_star(pattern: &Pattern, Coloring { of_columns, .. }: &Coloring) {
+        let alone = |row: usize, column: usize| {
+            let same = |&&other: &&u32| of_columns[other as usize] == of_columns[column];
+            pattern.row(row).iter().filter(same).count() == 1
+        };
+        for (row, column) in pattern.entries() {
+            assert!(alone(row, column) || alone(column, row), "({row}, {column}) of {:?}", of_columns);
+        }
+    }
+
+    fn columns_of(pattern: &Pattern) -> Coloring {
+        let coloring = of_columns(pattern, &pattern.transposed(), &Watch::none()).expect("nobody stops it");
+        for row in 0..pattern.rows() {
+            let mut colors: Vec<u32> =
+                pattern.row(row).iter().map(|&column| coloring.of_columns[column as usize]).collect();
+            colors.sort_unstable();
+            assert!(colors.windows(2).all(|pair| pair[0] != pair[1]), "row {row}");
+        }
+        coloring
+    }
+
+    #[test]
+    fn a_band_takes_its_width() {
+        let entries = |n: usize| (0..n).flat_map(move |i| [(i, i), (i, (i + 1).min(n - 1)), (i, i.saturating_sub(1))]);
+        assert_eq!(columns_of(&Pattern::from_entries(50, 50, entries(50))).colors, 3);
+        assert_eq!(star_of(&symmetric(50, entries(50))).colors, 3);
+    }
+
+    #[test]
+    fn an_arrow_takes_two_products() {
+        let size = if cfg!(miri) { 50 } else { 20_000 };
+        let arrow = symmetric(size, (0..size).flat_map(|n| [(n, n), (n, size - 1)]));
+        assert_eq!(star_of_large(&arrow).colors, 2);
+    }
+
+    /// [`star_of`] without the check, which takes quadratic time.
+    fn star_of_large(pattern: &Pattern) -> Coloring {
+        star(pattern, &Watch::none()).expect("nobody stops it")
+    }
+
+    #[test]
+    fn a_dense_matrix_takes_as_many_as_it_has_columns() {
+        let dense = symmetric(12, (0..12).flat_map(|a| (0..12).map(move |b| (a, b))));
+        assert_eq!(star_of(&dense).colors, 12);
+        assert_eq!(columns_of(&dense).colors, 12);
+        let diagonal = symmetric(12, (0..12).map(|n| (n, n)));
+        assert_eq!((star_of(&diagonal).colors, columns_of(&diagonal).colors), (1, 1));
+        let nothing = Pattern::from_entries(0, 0, []);
+        assert_eq!((star_of(&nothing).colors, columns_of(&nothing).colors), (0, 0));
+    }
+
+    #[test]
+    fn every_entry_of_random_patterns_can_be_read_off() {
+        let mut dice = Rng::with_seed(7);
+        for round in 0..if cfg!(miri) { 10 } else { 3000 } {
+            let size = 1 + round % 40;
+            let edges = dice.usize(..3 * size + 1);
+            let mut random = || dice.usize(..size);
+            let entries: Vec<(usize, usize)> = (0..edges).map(|_| (random(), random())).collect();
+            star_of(&symmetric(size, entries.iter().copied()));
+            columns_of(&Pattern::from_entries(size, size, entries));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Sets of inputs that share what they have in common.
+//!
+//! A sum over a loop depends on one input more after each round. Written out, these sets are of quadratic size; as
+//! unions of earlier sets they take one node each, and only those that somebody asks for are written out.
+
+use crate::running::meter::Watch;
+use crate::trap::TrapKind;
+use rustc_hash::FxHashMap;
+
+/// A set, by its place among the nodes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Set(u32);
+
+impl Set {
+    pub(super) const EMPTY: Set = Set(0);
+}
+
+/// Sets of up to so many members are written out, and equal ones are one node: what depends on a few neighbours does so
+/// after any number of steps.
+const SMALL: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+enum Node {
+    /// Members in order, and how many.
+    Small([u32; SMALL], u8),
+    Union(Set, Set),
+    /// All inputs.
+    All,
+}
+
+/// Sets of inputs, which have the numbers below a bound.
+#[derive(Debug)]
+pub(super) struct IndexSets {
+    inputs: u32,
+    /// The empty set comes first, then the inputs one by one, then all of them.
+    nodes: Vec<Node>,
+    small: FxHashMap<([u32; SMALL], u8), Set>,
+    unions: FxHashMap<[Set; 2], Set>,
+    /// For each node and for each input, the last walk that has met it.
+    met: [Vec<u32>; 2],
+    walk: u32,
+}
+
+impl IndexSets {
+    pub(super) fn new(inputs: u32) -> Self {
+        let single = |n: u32| Node::Small(members_of(&[n]), 1);
+        let empty = Node::Small([0; SMALL], 0);
+        let nodes = std::iter::once(empty).chain((0..inputs).map(single)).chain([Node::All]).collect();
+        let met = [Vec::new(), vec![0; inputs as usize]];
+        IndexSets { inputs, nodes, small: FxHashMap::default(), unions: FxHashMap::default(), met, walk: 0 }
+    }
+
+    /// The set of one input.
+    pub(super) fn single(&self, input: u32) -> Set {
+        debug_assert!(input < self.inputs, "inputs are numbered");
+        Set(1 + input)
+    }
+
+    /// The set of all inputs.
+    pub(super) fn all(&self) -> Set {
+        Set(1 + self.inputs)
+    }
+
+    pub(super) fn union(&mut self, a: Set, b: Set) -> Set {
+        if a == b || b == Set::EMPTY {
+            return a;
+        }
+        if a == Set::EMPTY {
+            return b;
+        }
+        if a == self.all() || b == self.all() {
+            return self.all();
+        }
+        let key = [a.min(b), a.max(b)];
+        if let Some(&known) = self.unions.get(&key) {
+            return known;
+        }
+        let union = self.small_union(a, b).unwrap_or_else(|| self.push(Node::Union(key[0], key[1])));
+        self.unions.insert(key, union);
+        union
+    }
+
+    fn push(&mut self, node: Node) -> Set {
+        self.nodes.push(node);
+        Set(self.nodes.len() as u32 - 1)
+    }
+
+    /// The union of two sets that are written out, if it is small enough to be, too.
+    fn small_union(&mut self, a: Set, b: Set) -> Option<Set> {
+        let (Node::Small(left, left_len), Node::Small(right, right_len)) =
+            (self.nodes[a.0 as usize], self.nodes[b.0 as usize])
+        else {
+            return None;
+        };
+        let (mut left, mut right) = (&left[..usize::from(left_len)], &right[..usize::from(right_len)]);
+        let (mut merged, mut len) = ([0; SMALL], 0);
+        while let Some(next) = left.first().into_iter().chain(right.first()).min().copied() {
+            *merged.get_mut(len)? = next;
+            len += 1;
+            left = left.strip_prefix(&[next]).unwrap_or(left);
+            right = right.strip_prefix(&[next]).unwrap_or(right);
+        }
+        if len == 1 {
+            return Some(self.single(merged[0]));
+        }
+        let key = (merged, len as u8);
+        if let Some(&known) = self.small.get(&key) {
+            return Some(known);
+        }
+        let set = self.push(Node::Small(key.0, key.1));
+        self.small.insert(key, set);
+        Some(set)
+    }
+
+    /// Adds the members of a set to a list, each once, in no order.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(super) fn members(&mut self, set: Set, into: &mut Vec<u32>, watch: &Watch<'_>) -> Result<(), TrapKind> {
+        if let Node::Small(members, len) = self.nodes[set.0 as usize] {
+            into.extend(&members[..usize::from(len)]);
+            return Ok(());
+        }
+        self.walk += 1;
+        let (walk, [nodes, inputs]) = (self.walk, &mut self.met);
+        nodes.resize(self.nodes.len(), 0);
+        let mut waiting = vec![set];
+        while let Some(next) = waiting.pop() {
+            if std::mem::replace(&mut nodes[next.0 as usize], walk) == walk {
+                continue;
+            }
+            watch.tick(2)?;
+            match &self.nodes[next.0 as usize] {
+                Node::Small(members, len) => {
+                    let new = |&&n: &&u32| std::mem::replace(&mut inputs[n as usize], walk) != walk;
+                    into.extend(members[..usize::from(*len)].iter().filter(new));
+                }
+                Node::Union(a, b) => waiting.extend([b, a]),
+                Node::All => {
+                    watch.tick(inputs.len())?;
+                    into.extend(0..inputs.len() as u32);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn members_of(members: &[u32]) -> [u32; SMALL] {
+    let mut all = [0; SMALL];
+    all[..members.len()].copy_from_slice(members);
+    all
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn members(sets: &mut IndexSets, set: Set) -> Vec<u32> {
+        let mut members = Vec::new();
+        sets.members(set, &mut members, &Watch::none()).expect("nobody stops it");
+        members.sort_unstable();
+        members
+    }
+
+    #[test]
+    fn equal_small_sets_are_one_node() {
+        let mut sets = IndexSets::new(20);
+        let [a, b, c] = [3, 7, 5].map(|n| sets.single(n));
+        let ab = sets.union(a, b);
+        assert_eq!(sets.union(b, a), ab);
+        assert_eq!(sets.union(ab, a), ab);
+        let (ab_c, bc) = (sets.union(ab, c), sets.union(b, c));
+        assert_eq!(sets.union(a, bc), ab_c);
+        assert_eq!(members(&mut sets, ab_c), [3, 5, 7]);
+        assert_eq!(sets.union(a, a), a);
+        assert_eq!(members(&mut sets, Set::EMPTY), []);
+    }
+
+    #[test]
+    fn a_running_sum_takes_a_node_for_each_round() {
+        let inputs = 1000;
+        let mut sets = IndexSets::new(inputs);
+        let mut sum = Set::EMPTY;
+        for n in 0..inputs {
+            let single = sets.single(n);
+            sum = sets.union(sum, single);
+        }
+        assert!(sets.nodes.len() < 2 * inputs as usize + 10);
+        assert_eq!(members(&mut sets, sum), (0..inputs).collect::<Vec<_>>());
+        let (one, all) = (sets.single(5), sets.all());
+        assert_eq!(sets.union(sum, all), all);
+        assert_eq!(members(&mut sets, all).len(), inputs as usize);
+        let again = sets.union(sum, one);
+        assert_eq!(members(&mut sets, again), (0..inputs).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn unions_are_those_of_sets() {
+        let mut dice = fastrand::Rng::with_seed(1);
+        let mut sets = IndexSets::new(40);
+        let mut known: Vec<(Set, std::collections::BTreeSet<u32>)> =
+            (0..40).map(|n| (sets.single(n), [n].into())).collect();
+        for _ in 0..400 {
+            let [a, b] = [(); 2].map(|()| known[dice.usize(..known.len())].clone());
+            let union = sets.union(a.0, b.0);
+            let expected: std::collections::BTreeSet<u32> = a.1.union(&b.1).copied().collect();
+            assert_eq!(members(&mut sets, union), expected.iter().copied().collect::<Vec<_>>());
+            known.push((union, expected));
+        }
+    }
+}
