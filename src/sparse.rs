@@ -37,7 +37,7 @@ impl Function {
     /// ```
     /// use dualvm::{Engine, Error, Module};
     ///
-    /// let text = "def differences (x : Array Real) = [| x[i + 1] ^ 2 - x[i] for i < len x - 1 |]";
+    /// let text = "def differences (x : Array Real) = [| x[i + 1] ^ 2 - x[i] for i < length x - 1 |]";
     /// let f = Module::from_source(&Engine::default(), "differences.dual", text)?.function("differences")?;
     /// let sparsity = f.jacobian_sparsity(&[vec![0.0; 1000].into()])?;
     /// assert_eq!((sparsity.pattern().len(), sparsity.products()), (1998, 2));
@@ -94,7 +94,7 @@ impl Function {
     /// use dualvm::{Engine, Error, Module};
     ///
     /// let text = "def chain (x : Array Real) : Real =
-    ///     loop energy = 0.0 for i < len x - 1 do energy + (x[i + 1] - x[i]) ^ 4";
+    ///     loop energy = 0.0 for i < length x - 1 do energy + (x[i + 1] - x[i]) ^ 4";
     /// let chain = Module::from_source(&Engine::default(), "chain.dual", text)?.function("chain")?;
     /// let sparsity = chain.hessian_sparsity(&[vec![0.0; 1000].into()])?;
     /// assert_eq!((sparsity.pattern().len(), sparsity.products()), (2998, 3));
