@@ -19,6 +19,7 @@ mod json;
 mod limits;
 mod native;
 mod output;
+mod pattern;
 mod profile;
 mod run;
 mod tape;
@@ -88,7 +89,7 @@ enum Command {
     Jacobian(derivatives::Jacobian),
     /// Value and gradient of a function that returns one Real, and the gradient of each partial derivative
     #[command(after_help = derivatives::HESSIAN)]
-    Hessian(Gradient),
+    Hessian(derivatives::Hessian),
     /// Compare a program's derivatives with each other and with differences
     #[command(name = "check-grad", after_help = check_grad::HELP)]
     CheckGrad(check_grad::CheckGrad),

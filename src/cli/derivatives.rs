@@ -5,10 +5,12 @@ use super::input::{self, Prepared, prepare, shown};
 use super::interrupt::cancellable;
 use super::json::{Derivative, Report};
 use super::output::{self, Used};
+use super::pattern;
 use super::threads::{Busy, Clock};
-use super::{Call, Gradient, With};
+use super::{Call, With};
 use clap::{Args, ValueEnum};
-use dualvm::{CallOptions, Error, Function, JacobianMode, Stats, Value, places_of_reals};
+use dualvm::{CallOptions, Error, Function, JacobianMode, Pattern, Stats, Value, places_of_reals};
+use std::path::PathBuf;
 
 /// What all of these commands say in the end.
 macro_rules! help {
@@ -50,15 +52,23 @@ pub(crate) const JACOBIAN: &str = help!(
 A row for each real in the result, which is named by its place there. By rows (reverse) that is one recorded run and a
 sweep for each; by columns (forward) it is a run for each real in the arguments.
 
+With --sparse, entries that are zero whatever the arguments are, as long as these lead to the same branches, are neither
+computed nor written. In JSON the others are in coordinates.
+
   dualvm jacobian polar.dual 2 0
-  dualvm jacobian polar.dual 2 0 --mode forward --format json"
+  dualvm jacobian polar.dual 2 0 --mode forward --format json
+  dualvm jacobian polar.dual 2 0 --sparse --pattern polar.svg"
 );
 
 pub(crate) const HESSIAN: &str = help!(
     "\
 A row for each real in the arguments that derivatives are with respect to, which is named by its place there.
 
-  dualvm hessian examples/rosenbrock.dual rosenbrock '[-1.2, 1.0, 0.7]'"
+With --sparse, entries that are zero whatever the arguments are, as long as these lead to the same branches, are neither
+computed nor written. In JSON the others are in coordinates.
+
+  dualvm hessian examples/rosenbrock.dual rosenbrock '[-1.2, 1.0, 0.7]'
+  dualvm hessian examples/rosenbrock.dual rosenbrock '[-1.2, 1.0, 0.7]' --sparse --pattern rosenbrock.svg"
 );
 
 /// A call with tangents.
@@ -96,8 +106,40 @@ pub(crate) struct Jacobian {
     #[command(flatten)]
     wrt: With,
     /// By columns or by rows
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Auto)]
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Auto, conflicts_with = "sparse")]
     mode: Mode,
+    #[command(flatten)]
+    sparse: Sparse,
+}
+
+/// A call with a Hessian.
+#[derive(Args)]
+pub(crate) struct Hessian {
+    #[command(flatten)]
+    call: Call,
+    #[command(flatten)]
+    wrt: With,
+    #[command(flatten)]
+    sparse: Sparse,
+}
+
+/// Whether a matrix is sparse.
+#[derive(Args)]
+struct Sparse {
+    /// Leave out what is always zero: columns, or rows, that have nothing in common are computed together
+    #[arg(long)]
+    sparse: bool,
+    /// Draw where the matrix has entries: a file that ends in .svg
+    #[arg(long, value_name = "FILE", requires = "sparse")]
+    pattern: Option<PathBuf>,
+}
+
+impl Sparse {
+    /// Draws the pattern of a function's derivative, if that is asked for.
+    fn draw(&self, what: &str, function: &Function, pattern: &Pattern) -> Outcome {
+        let title = format!("{what} of {}", function.name());
+        self.pattern.as_ref().map_or(Ok(()), |path| pattern::draw(path, pattern, &title))
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -143,8 +185,19 @@ pub(crate) fn hvp(Hvp { call, wrt, tangents }: &Hvp) -> Outcome {
     ready.report(&Value::Real(found.value), &derivatives, &found.stats, busy)
 }
 
-pub(crate) fn jacobian(Jacobian { call, wrt, mode }: &Jacobian) -> Outcome {
+pub(crate) fn jacobian(Jacobian { call, wrt, mode, sparse }: &Jacobian) -> Outcome {
     let ready = Ready::of(call, wrt)?;
+    if sparse.sparse {
+        let ((sparsity, found), busy) = ready.run(|function, args, options| {
+            let sparsity = function.jacobian_sparsity_with(args, options)?;
+            let found = function.sparse_jacobian_with(args, &sparsity, options)?;
+            Ok((sparsity, found))
+        })?;
+        sparse.draw("Jacobian", &ready.function, sparsity.pattern())?;
+        let (rows, columns) = (places_of_reals("result", &found.value), ready.places());
+        let jacobian = Derivative::Sparse { rows, columns, matrix: &found.matrix, products: sparsity.products() };
+        return ready.report(&found.value, &[("jacobian", jacobian)], &found.stats, busy);
+    }
     let mode = JacobianMode::from(*mode);
     let (found, busy) = ready.run(|function, args, options| function.jacobian_by(mode, args, options))?;
     let places = places_of_reals("result", &found.value);
@@ -152,12 +205,22 @@ pub(crate) fn jacobian(Jacobian { call, wrt, mode }: &Jacobian) -> Outcome {
     ready.report(&found.value, &[("jacobian", rows)], &found.stats, busy)
 }
 
-pub(crate) fn hessian(Gradient { call, wrt }: &Gradient) -> Outcome {
+pub(crate) fn hessian(Hessian { call, wrt, sparse }: &Hessian) -> Outcome {
     let ready = Ready::of(call, wrt)?;
+    let places = ready.places();
+    if sparse.sparse {
+        let ((sparsity, found), busy) = ready.run(|function, args, options| {
+            let sparsity = function.hessian_sparsity_with(args, options)?;
+            let found = function.sparse_hessian_with(args, &sparsity, options)?;
+            Ok((sparsity, found))
+        })?;
+        sparse.draw("Hessian", &ready.function, sparsity.pattern())?;
+        let (matrix, products) = (&found.matrix, sparsity.products());
+        let hessian = Derivative::Sparse { rows: places.clone(), columns: places, matrix, products };
+        let derivatives = [("gradient", Derivative::ByArguments(&found.gradient)), ("hessian", hessian)];
+        return ready.report(&Value::Real(found.value), &derivatives, &found.stats, busy);
+    }
     let (found, busy) = ready.run(|function, args, options| function.hessian_with(args, options))?;
-    // The gradient has a real for each that derivatives are with respect to, and null for all else.
-    let gradients = ready.function.interface().params.iter().zip(&found.gradient);
-    let places = gradients.flat_map(|((name, _), gradient)| places_of_reals(name, gradient)).collect();
     let derivatives = [
         ("gradient", Derivative::ByArguments(&found.gradient)),
         ("hessian", Derivative::Rows { places, rows: &found.rows }),
@@ -177,6 +240,13 @@ impl<'a> Ready<'a> {
         let prepared = prepare(&call.target)?;
         let function = wrt.of(&call.target, prepared.function.clone())?;
         Ok(Ready { call, prepared, function })
+    }
+
+    /// The places of the reals that derivatives are with respect to.
+    fn places(&self) -> Vec<String> {
+        let args = self.function.interface().params.iter().zip(&self.prepared.args).enumerate();
+        let varied = args.filter(|&(n, _)| self.function.is_wrt(n));
+        varied.flat_map(|(_, ((name, _), value))| places_of_reals(name, value)).collect()
     }
 
     /// Makes the call, which Ctrl-C stops. Says what it took, if that is asked for.

@@ -2,7 +2,7 @@
 
 use super::output::{Used, work_by_span};
 use super::profile::Usage;
-use dualvm::{CompiledCode, Value};
+use dualvm::{CompiledCode, Coordinates, SparseMatrix, Value};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 use std::time::Duration;
 
@@ -79,6 +79,9 @@ pub(crate) enum Derivative<'a> {
     ByArguments(&'a [Value]),
     /// A matrix: rows by the arguments, and what each of them is the derivative of.
     Rows { places: Vec<String>, rows: &'a [Vec<Value>] },
+    /// The entries of a matrix that aren't always zero, the places of its rows and columns, and from how many products
+    /// it was taken.
+    Sparse { rows: Vec<String>, columns: Vec<String>, matrix: &'a SparseMatrix, products: usize },
 }
 
 impl Serialize for Derivative<'_> {
@@ -87,6 +90,17 @@ impl Serialize for Derivative<'_> {
             Derivative::OfValue(value) => Json(value).serialize(serializer),
             Derivative::ByArguments(gradient) => list(serializer, gradient, Json),
             Derivative::Rows { rows, .. } => list(serializer, rows, |row| Row(row)),
+            Derivative::Sparse { rows, columns, matrix, products } => {
+                let Coordinates { rows: row, columns: column, values, .. } = matrix.to_coordinates();
+                let mut sparse = serializer.serialize_struct("Sparse", 6)?;
+                sparse.serialize_field("rows", &rows.len())?;
+                sparse.serialize_field("columns", &columns.len())?;
+                sparse.serialize_field("products", products)?;
+                sparse.serialize_field("row", &row)?;
+                sparse.serialize_field("column", &column)?;
+                sparse.serialize_field("value", &values.into_iter().map(Number).collect::<Vec<_>>())?;
+                sparse.end()
+            }
         }
     }
 }

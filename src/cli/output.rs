@@ -58,6 +58,8 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
         Derivative::OfValue(_) => name.len() - 2,
         Derivative::ByArguments(gradient) => widest(by_parameter(function, gradient).map(|(name, _)| name)),
         Derivative::Rows { places, .. } => widest(places.iter().map(String::as_str)),
+        // Each has two places, and stands by itself.
+        Derivative::Sparse { .. } => 0,
     };
     // Aligned with each other: parameters stand two columns to the right.
     let width = report.derivatives.iter().map(width_of).fold(4, usize::max);
@@ -77,9 +79,23 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
                     writeln!(out, "  {place:<width$} = {}", Value::Record(fields.collect()))?;
                 }
             }
+            Derivative::Sparse { rows, columns, matrix, products } => {
+                let (all, entries) = (rows.len() as u128 * columns.len() as u128, matrix.values().len());
+                writeln!(out, "{name}: {entries} of {all} entries, by {products} product{}", plural(*products))?;
+                let places = || matrix.entries().map(|(row, column, _)| (&rows[row], &columns[column]));
+                let [row_width, column_width] =
+                    [widest(places().map(|(row, _)| &**row)), widest(places().map(|(_, column)| &**column))];
+                for ((row, column), (.., value)) in places().zip(matrix.entries()) {
+                    writeln!(out, "  {row:<row_width$}  {column:<column_width$} = {}", Value::Real(value))?;
+                }
+            }
         }
     }
     Ok(())
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// Derivatives by the parameters that they are with respect to, with the parameters' names.

@@ -163,6 +163,6 @@ impl Svg {
 }
 
 /// The text in XML; what XML doesn't allow doesn't come up in names.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

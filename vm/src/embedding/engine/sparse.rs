@@ -21,7 +21,8 @@ use crate::word::Owner;
 /// How far a product may be from that of the matrix, relative to its terms: roundings of two runs, and no entry that
 /// makes a difference to the row.
 const TOLERANCE: f64 = 1e-6;
-/// The same relative to the largest product, for entries that are the rounded difference of larger numbers.
+/// The same relative to the largest of all products, values and gradients, for entries that are the rounded difference
+/// of larger numbers.
 const TOLERANCE_OF_ALL: f64 = 1e-12;
 
 impl Function {
@@ -170,11 +171,11 @@ fn factors(coloring: &Coloring, color: usize) -> Vec<f64> {
     }
 }
 
-/// Whether the last product is that of the matrix, or of its transpose.
-fn check(matrix: &SparseMatrix, transposed: bool, product: &[f64]) -> Result<(), SparsityError> {
+/// Whether the last product is that of the matrix, or of its transpose. It was computed along with these reals.
+fn check(matrix: &SparseMatrix, transposed: bool, product: &[f64], reals: &[f64]) -> Result<(), SparsityError> {
     let expected = matrix.product(transposed, probe);
-    let finite = expected.iter().map(|[_, size]| *size).filter(|size| size.is_finite());
-    let floor = TOLERANCE_OF_ALL * finite.fold(0.0, f64::max);
+    let sizes = expected.iter().map(|[_, size]| *size).chain(reals.iter().map(|real| real.abs()));
+    let floor = TOLERANCE_OF_ALL * sizes.filter(|size| size.is_finite()).fold(0.0, f64::max);
     let is_close = |(&[sum, size], &product): (&[f64; 2], &f64)| {
         // Where the matrix has infinite entries, or none that is a number, there is nothing to compare.
         !size.is_finite() || (sum - product).abs() <= TOLERANCE * (size + product.abs()) + floor
@@ -234,9 +235,10 @@ impl Invocation<'_> {
         if rows != pattern.rows() {
             return Err(wrong_size([pattern.rows(), pattern.columns()], [Some(rows), Some(pattern.columns())]));
         }
-        let matrix = sparsity.matrix(&products);
-        check(&matrix, false, &products[coloring.colors])?;
-        Ok(SparseJacobian { value: first.expect("there was a run"), matrix, stats: self.state.stats() })
+        let (matrix, value) = (sparsity.matrix(&products), first.expect("there was a run"));
+        let reals = self.flat(|flattener| flattener.cotangent(result, &value, &value))?;
+        check(&matrix, false, &products[coloring.colors], &reals)?;
+        Ok(SparseJacobian { value, matrix, stats: self.state.stats() })
     }
 
     fn compressed_rows(mut self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, RunError> {
@@ -257,7 +259,9 @@ impl Invocation<'_> {
             products.push(self.state.sweep.adjoints()[1..=inputs].to_vec());
         }
         let matrix = sparsity.matrix(&products);
-        check(&matrix, true, &products[coloring.colors])?;
+        let result = &self.function.interface().result;
+        let reals = self.flat(|flattener| flattener.cotangent(result, &value, &value))?;
+        check(&matrix, true, &products[coloring.colors], &reals)?;
         Ok(SparseJacobian { value, matrix, stats: self.state.stats() })
     }
 
@@ -274,13 +278,15 @@ impl Invocation<'_> {
             let direction = [factors(coloring, color)];
             let (_, value) = self.hvp(args, Direction::Reals(&direction))?;
             if first.is_none() {
-                first = Some((value, self.gradient_behind(args, inputs)?));
+                let mut reals = self.state.sweep.adjoints()[1 + inputs..=2 * inputs].to_vec();
+                reals.push(value);
+                first = Some((value, self.gradient_behind(args, inputs)?, reals));
             }
             products.push(self.state.sweep.adjoints()[1..=inputs].to_vec());
         }
         let matrix = sparsity.matrix(&products);
-        check(&matrix, false, &products[coloring.colors])?;
-        let (value, gradient) = first.expect("there was a run");
+        let (value, gradient, reals) = first.expect("there was a run");
+        check(&matrix, false, &products[coloring.colors], &reals)?;
         Ok(SparseHessian { value, gradient, matrix, stats: self.state.stats() })
     }
 
