@@ -1,15 +1,16 @@
 //! What derivatives that aren't gradients cost, as multiples of what they are taken of: the function's value, its
 //! gradient, or the same derivative in another way.
 //!
-//! All times are those of runs by the engine's own clock, without the conversion of arguments and results.
+//! Times are those of runs by the engine's own clock, without the conversion of arguments and results; of sparse
+//! matrices, and of what they are compared with, those of whole calls.
 
 use super::cases::{Tier, Unsound, near, neural_args, particles_args, ramp, reals, rosenbrock_args};
 use super::measure::{Effort, medians};
 use super::report::{Head, align, ratio, time};
-use dualvm::{CallOptions, Error, Function, Module, Stats, Value};
+use dualvm::{CallOptions, Error, Function, Module, SparseMatrix, Stats, Value};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What `--suite` takes.
 pub(crate) const NAME: &str = "derivatives";
@@ -29,6 +30,20 @@ def plain (s : (Real, Real)) : Real = fst (loop s = s for _ < 100 do steps 100 s
 def pieces (s : (Real, Real)) : Real = fst (loop s = s for _ < 100 do checkpoint (steps 100) s)
 ";
 
+/// What is left of an equation on a square grid, at each of its points.
+const GRID: &str = "\
+def at (u : Array Real) (n : Int) (i : Int) (j : Int) : Real =
+  if i < 0 || j < 0 || i >= n || j >= n then 0.0 else u[i * n + j]
+def residual (n : Int) (u : Array Real) : Array Real =
+  [| let i = k / n in let j = k % n in
+     4 * u[k] - at u n (i - 1) j - at u n (i + 1) j - at u n i (j - 1) - at u n i (j + 1) + 0.1 * exp u[k]
+     for k < n * n |]
+";
+
+/// Points along a side of the grid, and variables of the function whose Hessian is sparse.
+const GRID_SIDE: usize = 300;
+const LONG: usize = 100_000;
+
 /// A computation that is timed.
 #[derive(Clone, Copy, Debug)]
 enum Run {
@@ -39,6 +54,15 @@ enum Run {
     /// So many products with the Hessian.
     Hvps(u32),
     Hessian,
+    /// Whole calls.
+    GradientCall,
+    JvpCall,
+    HessianSparsity,
+    /// With a sparsity that is known.
+    SparseHessian,
+    JacobianSparsity,
+    /// The same.
+    SparseJacobian,
 }
 
 /// A row of the report: what is computed of which function, beside what it is a multiple of.
@@ -51,6 +75,15 @@ struct Case {
     base_run: Run,
     /// The project's target for the ratio.
     target: f64,
+}
+
+/// A case of whole calls.
+const fn sparse(name: &'static str, function: &'static str, run: Run, target: f64) -> Case {
+    let (base, base_run) = match run {
+        Run::JacobianSparsity | Run::SparseJacobian => ("jvp", Run::JvpCall),
+        _ => ("gradient", Run::GradientCall),
+    };
+    Case { name, function, run, base, base_function: function, base_run, target }
 }
 
 /// An example or the program above, with arguments and a direction.
@@ -73,7 +106,7 @@ const fn second(name: &'static str, function: &'static str) -> Case {
 /// Variables of the function whose Hessian is a matrix.
 const SIDE: usize = 200;
 
-const SUBJECTS: [Subject; 6] = [
+const SUBJECTS: [Subject; 8] = [
     Subject {
         module: "rosenbrock",
         source: include_str!("../../examples/rosenbrock.dual"),
@@ -134,6 +167,25 @@ const SUBJECTS: [Subject; 6] = [
             target: 2.0,
         }],
     },
+    Subject {
+        module: "rosenbrock",
+        source: include_str!("../../examples/rosenbrock.dual"),
+        args: || vec![ramp(LONG, -1.0, 0.00002).as_slice().into()],
+        cases: &[
+            sparse("tridiagonal pattern", "rosenbrock", Run::HessianSparsity, 60.0),
+            sparse("tridiagonal Hessian", "rosenbrock", Run::SparseHessian, 12.0),
+        ],
+    },
+    Subject {
+        module: "grid",
+        source: GRID,
+        args: || vec![(GRID_SIDE as i64).into(), ramp(GRID_SIDE * GRID_SIDE, -1.0, 0.00002).as_slice().into()],
+        cases: &[
+            sparse("five-point pattern", "residual", Run::JacobianSparsity, 60.0),
+            // Eight colours at most, and three products.
+            sparse("five-point Jacobian", "residual", Run::SparseJacobian, 11.0),
+        ],
+    },
 ];
 
 /// The results of the suite.
@@ -193,15 +245,28 @@ fn row(subject: &Subject, case: &'static Case, tier: Tier, effort: &Effort) -> R
 /// Compares derivatives with others, which are computed in another way.
 fn check(run: Run, function: &Function, base: &Function, args: &[Value]) -> Result<(), Unsound> {
     let direction = direction(args);
+    if let Run::JacobianSparsity | Run::SparseJacobian = run {
+        let found = function.sparse_jacobian(args, &function.jacobian_sparsity(args)?)?.matrix;
+        let along: Vec<f64> = direction.iter().flat_map(|part| reals(std::slice::from_ref(part))).collect();
+        return near("product", &reals(&[function.jvp(args, &direction)?.1]), &product(&found, &along));
+    }
     let gradient = reals(&function.value_and_grad(args)?.1);
     match run {
         Run::Value | Run::Hvps(_) => Ok(()),
+        Run::HessianSparsity | Run::SparseHessian => {
+            let found = function.sparse_hessian(args, &function.hessian_sparsity(args)?)?;
+            near("gradient", &gradient, &reals(&found.gradient))?;
+            let expected = reals(&function.hvp(args, &direction)?.2);
+            near("product", &expected, &product(&found.matrix, &reals(&direction)))
+        }
         // A function and the same with checkpoints; or a derivative, which is that of the base by the jvp.
-        Run::Gradient if function.call(args)? == base.call(args)? => {
+        Run::Gradient | Run::GradientCall if function.call(args)? == base.call(args)? => {
             near("gradient", &reals(&base.value_and_grad(args)?.1), &gradient)
         }
-        Run::Gradient => near("second derivative", &reals(&base.hvp(args, &ones(args))?.2), &gradient),
-        Run::Jvp => {
+        Run::Gradient | Run::GradientCall => {
+            near("second derivative", &reals(&base.hvp(args, &ones(args))?.2), &gradient)
+        }
+        Run::Jvp | Run::JvpCall => {
             let along: Vec<f64> = reals(&direction);
             let expected = gradient.iter().zip(&along).map(|(by, along)| by * along).sum();
             near("directional derivative", &[expected], &reals(&[function.jvp(args, &direction)?.1]))
@@ -221,7 +286,15 @@ fn check(run: Run, function: &Function, base: &Function, args: &[Value]) -> Resu
             let sums: Vec<f64> = rows.iter().map(|row| reals(row).iter().sum()).collect();
             near("sum of a row", &product, &sums)
         }
+        Run::JacobianSparsity | Run::SparseJacobian => unreachable!("the value of this function is no real"),
     }
+}
+
+/// The product of a matrix and a vector.
+fn product(matrix: &SparseMatrix, vector: &[f64]) -> Vec<f64> {
+    let mut sums = vec![0.0; matrix.pattern().rows()];
+    matrix.entries().for_each(|(row, column, value)| sums[row] += value * vector[column]);
+    sums
 }
 
 /// Tangents of these arguments, all of them different; integers have none.
@@ -253,8 +326,11 @@ fn with_reals(value: &Value, next: &mut impl FnMut() -> f64) -> Value {
 /// How long a number of runs take together.
 fn repeat(function: &Function, run: Run, args: &[Value], times: u64) -> Result<Duration, Error> {
     let (options, direction) = (CallOptions::default(), direction(args));
+    let jacobian = matches!(run, Run::SparseJacobian).then(|| function.jacobian_sparsity(args)).transpose()?;
+    let hessian = matches!(run, Run::SparseHessian).then(|| function.hessian_sparsity(args)).transpose()?;
     let once = || -> Result<Duration, Error> {
         let spent = |stats: &Stats| stats.forward + stats.sweep;
+        let began = Instant::now();
         Ok(match run {
             Run::Value => spent(&function.call_with(args, &options)?.1),
             Run::Gradient => spent(&function.grad_with(args, &options)?.stats),
@@ -262,6 +338,18 @@ fn repeat(function: &Function, run: Run, args: &[Value], times: u64) -> Result<D
             Run::Hvp => spent(&function.hvp_with(args, &direction, &options)?.stats),
             Run::Hvps(count) => spent(&function.hvp_with(args, &direction, &options)?.stats) * count,
             Run::Hessian => spent(&function.hessian_with(args, &options)?.stats),
+            Run::GradientCall => function.value_and_grad(args).map(|_| began.elapsed())?,
+            Run::JvpCall => function.jvp(args, &direction).map(|_| began.elapsed())?,
+            Run::HessianSparsity => function.hessian_sparsity(args).map(|_| began.elapsed())?,
+            Run::JacobianSparsity => function.jacobian_sparsity(args).map(|_| began.elapsed())?,
+            Run::SparseHessian => {
+                let sparsity = hessian.as_ref().expect("it was found");
+                function.sparse_hessian(args, sparsity).map(|_| began.elapsed())?
+            }
+            Run::SparseJacobian => {
+                let sparsity = jacobian.as_ref().expect("it was found");
+                function.sparse_jacobian(args, sparsity).map(|_| began.elapsed())?
+            }
         })
     };
     (0..times).map(|_| once()).sum()
@@ -269,7 +357,7 @@ fn repeat(function: &Function, run: Run, args: &[Value], times: u64) -> Result<D
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}; times are those of runs", self.head)?;
+        writeln!(f, "{}; times are those of runs, and of calls for sparse matrices", self.head)?;
         let heads = ["case", "tier", "time", "over", "time", "ratio", "target"];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         for row in &self.rows {

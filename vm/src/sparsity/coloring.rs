@@ -65,7 +65,10 @@ pub(crate) fn star(pattern: &Pattern, watch: &Watch<'_>) -> Result<Coloring, Tra
     let degree = |vertex: usize| pattern.row(vertex).iter().filter(|&&other| other as usize != vertex).count();
     watch.tick(pattern.len())?;
     let degrees: Vec<usize> = (0..pattern.rows()).map(degree).collect();
-    let least = if degrees.iter().any(|&degree| degree > 0) { 2 } else { 1 };
+    // Two colours are enough for stars, and for nothing else: each edge has an end without other edges.
+    let is_spoke = |(a, b): (usize, usize)| a == b || degrees[a] == 1 || degrees[b] == 1;
+    let least =
+        if !pattern.entries().all(is_spoke) { 3 } else { 1 + usize::from(pattern.entries().any(|(a, b)| a != b)) };
     best(&degrees, least, watch, |order, watch| {
         let mut stars = Stars::new(pattern.rows());
         for &vertex in order {
@@ -144,16 +147,48 @@ struct Star {
     ends: [u32; 2],
 }
 
+/// Short lists of pairs, one for each vertex, in one place.
+#[derive(Default)]
+struct Lists {
+    /// The last pair of each list, and the one before each pair.
+    last: Vec<u32>,
+    pairs: Vec<([u32; 2], u32)>,
+}
+
+impl Lists {
+    fn new(count: usize) -> Self {
+        Lists { last: vec![NONE; count], pairs: Vec::new() }
+    }
+
+    fn push(&mut self, list: u32, pair: [u32; 2]) {
+        let last = &mut self.last[list as usize];
+        self.pairs.push((pair, *last));
+        *last = self.pairs.len() as u32 - 1;
+    }
+
+    /// The pairs of a list, the last one first.
+    fn of(&self, list: u32) -> impl Iterator<Item = [u32; 2]> + '_ {
+        let mut at = self.last[list as usize];
+        std::iter::from_fn(move || {
+            let &(pair, before) = self.pairs.get(at as usize)?;
+            at = before;
+            Some(pair)
+        })
+    }
+}
+
 /// A star colouring that is being made.
 struct Stars {
     colors: Vec<u32>,
     stars: Vec<Star>,
-    /// For a vertex and a colour that one of its neighbours has, the star of the edge to that one.
-    sides: FxHashMap<(u32, u32), u32>,
-    /// For each vertex, its neighbours' colours, each once.
-    around: Vec<Vec<u32>>,
-    /// For each vertex, the hubs of the stars of which it is a spoke.
-    hubs: Vec<Vec<u32>>,
+    /// For each vertex, the colours that its neighbours have, with the star of an edge to such a neighbour.
+    around: Lists,
+    /// The same for vertices with neighbours of many colours.
+    crowded: FxHashMap<[u32; 2], u32>,
+    /// How many colours there are around each vertex.
+    counts: Vec<u32>,
+    /// For each vertex, the stars of which it is a spoke, with their hubs.
+    spokes: Lists,
     forbidden: Forbidden,
     /// For each colour, the last vertex with such a neighbour, and the first of these.
     first_of: Vec<[u32; 2]>,
@@ -161,14 +196,18 @@ struct Stars {
     treated: Vec<u32>,
 }
 
+/// A vertex with neighbours of more colours is crowded.
+const CROWD: u32 = 16;
+
 impl Stars {
     fn new(vertices: usize) -> Self {
         Stars {
             colors: vec![NONE; vertices],
             stars: Vec::new(),
-            sides: FxHashMap::default(),
-            around: vec![Vec::new(); vertices],
-            hubs: vec![Vec::new(); vertices],
+            around: Lists::new(vertices),
+            crowded: FxHashMap::default(),
+            counts: vec![0; vertices],
+            spokes: Lists::new(vertices),
             forbidden: Forbidden::default(),
             first_of: vec![[NONE; 2]; vertices],
             treated: vec![NONE; vertices],
@@ -177,12 +216,14 @@ impl Stars {
 
     /// Colours a vertex with these neighbours, which may name itself.
     fn color(&mut self, vertex: u32, neighbours: &[u32], watch: &Watch<'_>) -> Result<(), TrapKind> {
-        watch.tick(32 * neighbours.len())?;
+        watch.tick(16 * neighbours.len())?;
         self.forbidden.begin();
-        let of_neighbours = neighbours.iter().map(|&other| (other, self.colors[other as usize]));
-        let colored: Vec<(u32, u32)> =
-            of_neighbours.filter(|&(other, color)| other != vertex && color != NONE).collect();
-        for &(other, color) in &colored {
+        let colored = |colors: &[u32], other: u32| other != vertex && colors[other as usize] != NONE;
+        for &other in neighbours {
+            if !colored(&self.colors, other) {
+                continue;
+            }
+            let color = self.colors[other as usize];
             self.forbidden.add(color);
             let [known, first] = &mut self.first_of[color as usize];
             if *known == vertex {
@@ -192,38 +233,51 @@ impl Stars {
                 self.treat(vertex, other, watch)?;
             } else {
                 (*known, *first) = (vertex, other);
-                let Stars { hubs, forbidden, colors, .. } = self;
-                watch.tick(hubs[other as usize].len())?;
-                hubs[other as usize].iter().for_each(|&hub| forbidden.add(colors[hub as usize]));
+                for [_, hub] in self.spokes.of(other) {
+                    watch.tick(1)?;
+                    self.forbidden.add(self.colors[hub as usize]);
+                }
             }
         }
         let color = self.forbidden.first_free();
-        self.colors[vertex as usize] = color;
-        for (other, of_other) in colored {
-            let star = self.join((vertex, color), (other, of_other));
-            self.add_side(vertex, of_other, star);
-            self.add_side(other, color, star);
+        for &other in neighbours {
+            if colored(&self.colors, other) {
+                let of_other = self.colors[other as usize];
+                let star = self.join((vertex, color), (other, of_other));
+                self.add_around(vertex, of_other, star);
+                self.add_around(other, color, star);
+            }
         }
+        self.colors[vertex as usize] = color;
         Ok(())
     }
 
     /// Forbids a vertex the colours of all neighbours of one of its own.
     fn treat(&mut self, vertex: u32, neighbour: u32, watch: &Watch<'_>) -> Result<(), TrapKind> {
         if std::mem::replace(&mut self.treated[neighbour as usize], vertex) != vertex {
-            let colors = &self.around[neighbour as usize];
-            watch.tick(colors.len())?;
-            colors.iter().for_each(|&color| self.forbidden.add(color));
+            for [color, _] in self.around.of(neighbour) {
+                watch.tick(1)?;
+                self.forbidden.add(color);
+            }
         }
         Ok(())
     }
 
+    /// The star of the edge from a vertex to a neighbour of this colour, if there is one.
+    fn star(&self, vertex: u32, color: u32) -> Option<u32> {
+        if self.counts[vertex as usize] > CROWD {
+            return self.crowded.get(&[vertex, color]).copied();
+        }
+        self.around.of(vertex).find(|&[of, _]| of == color).map(|[_, star]| star)
+    }
+
     /// The star of the edge from a vertex to a neighbour that was coloured before.
     fn join(&mut self, (vertex, color): (u32, u32), (other, of_other): (u32, u32)) -> u32 {
-        if let Some(&star) = self.sides.get(&(other, color)) {
+        if let Some(star) = self.star(other, color) {
             // The neighbour has another one of this colour: it is the hub.
             self.add_spoke(star, other, vertex);
             star
-        } else if let Some(&star) = self.sides.get(&(vertex, of_other)) {
+        } else if let Some(star) = self.star(vertex, of_other) {
             // The vertex has another one of that colour: it is the hub.
             self.add_spoke(star, vertex, other);
             star
@@ -239,18 +293,25 @@ impl Stars {
         if *known == NONE {
             *known = hub;
             let first = if ends[0] == hub { ends[1] } else { ends[0] };
-            self.hubs[first as usize].push(hub);
+            self.spokes.push(first, [star, hub]);
         }
         debug_assert_eq!(*known, hub, "two colours induce stars");
-        self.hubs[spoke as usize].push(hub);
+        self.spokes.push(spoke, [star, hub]);
     }
 
     /// Notes that a vertex has a neighbour of this colour, and the star of the edge to it.
-    fn add_side(&mut self, vertex: u32, color: u32, star: u32) {
-        self.sides.entry((vertex, color)).or_insert_with(|| {
-            self.around[vertex as usize].push(color);
-            star
-        });
+    fn add_around(&mut self, vertex: u32, color: u32, star: u32) {
+        if self.star(vertex, color).is_some() {
+            return;
+        }
+        self.around.push(vertex, [color, star]);
+        let count = &mut self.counts[vertex as usize];
+        *count += 1;
+        if *count == CROWD + 1 {
+            self.crowded.extend(self.around.of(vertex).map(|[color, star]| ([vertex, color], star)));
+        } else if *count > CROWD {
+            self.crowded.insert([vertex, color], star);
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::running::worker::Execution;
 use crate::sweep::Seed;
 use crate::trap::Limit;
 use crate::word::Owner;
+use std::borrow::Cow;
 
 /// How a Jacobian is computed. The derivatives are the same up to rounding, unless the program gives derivatives of its
 /// own that aren't linear, or that are nobody's: then each way asks for what it asks for.
@@ -47,8 +48,7 @@ pub(super) enum Direction<'a> {
     /// That of the real of this number, among those that derivatives are with respect to. If there are several lanes,
     /// those of the next ones, too.
     Axis(usize),
-    /// Those of these reals, one for each that derivatives are with respect to, each in a lane of its own as tangents
-    /// are.
+    /// Those of these reals, one for each that derivatives are with respect to, for each lane.
     Reals(&'a [Vec<f64>]),
 }
 
@@ -468,18 +468,14 @@ impl Invocation<'_> {
                 let mut flat =
                     directions.iter().map(|tangents| moved(Some(tangents))).collect::<Result<Vec<_>, _>>()?;
                 flat.resize(lanes, vec![0.0; flat[0].len()]);
-                Ok(flat)
+                Ok(Cow::Owned(flat))
             }
             Direction::Axis(axis) => {
                 let reals = moved(None)?.len();
                 let along = |axis: usize| (0..reals).map(|n| if n == axis { 1.0 } else { 0.0 }).collect();
-                Ok((axis..axis + lanes).map(along).collect::<Vec<Vec<f64>>>())
+                Ok(Cow::Owned((axis..axis + lanes).map(along).collect::<Vec<Vec<f64>>>()))
             }
-            Direction::Reals(directions) => {
-                let mut flat = directions.to_vec();
-                flat.resize(lanes, vec![0.0; flat[0].len()]);
-                Ok(flat)
-            }
+            Direction::Reals(directions) => Ok(Cow::Borrowed(directions)),
         });
         let written = match tangents {
             Err(error) => Err(error),

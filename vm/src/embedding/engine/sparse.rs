@@ -173,7 +173,8 @@ fn factors(coloring: &Coloring, color: usize) -> Vec<f64> {
 
 /// Whether the last product is that of the matrix, or of its transpose. It was computed along with these reals.
 fn check(matrix: &SparseMatrix, transposed: bool, product: &[f64], reals: &[f64]) -> Result<(), SparsityError> {
-    let expected = matrix.product(transposed, probe);
+    let factors = if transposed { matrix.pattern().rows() } else { matrix.pattern().columns() };
+    let expected = matrix.product(transposed, &(0..factors).map(probe).collect::<Vec<_>>());
     let sizes = expected.iter().map(|[_, size]| *size).chain(reals.iter().map(|real| real.abs()));
     let floor = TOLERANCE_OF_ALL * sizes.filter(|size| size.is_finite()).fold(0.0, f64::max);
     let is_close = |(&[sum, size], &product): (&[f64; 2], &f64)| {
@@ -223,9 +224,11 @@ impl Invocation<'_> {
                 self.go_on();
             }
             let colors = products.len()..=coloring.colors.min(products.len() + lanes - 1);
-            let directions: Vec<Vec<f64>> = colors.map(|color| factors(coloring, color)).collect();
+            let mut directions: Vec<Vec<f64>> = colors.map(|color| factors(coloring, color)).collect();
+            let count = directions.len();
+            directions.resize(lanes, vec![0.0; pattern.columns()]);
             self.forward_with_tangents(args, Direction::Reals(&directions), Mode::PRIMAL)?;
-            let (value, tangents) = self.value_and_tangents(directions.len())?;
+            let (value, tangents) = self.value_and_tangents(count)?;
             for tangent in tangents {
                 products.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
             }
