@@ -33,7 +33,7 @@ pub use crate::sparsity::pattern::Pattern;
 use crate::embedding::engine::{JacobianMode, Stats};
 use crate::embedding::value::Value;
 use crate::running::meter::Watch;
-use crate::sparsity::coloring::{self, Coloring};
+use crate::sparsity::coloring::{self, Coloring, Compression};
 use crate::trap::TrapKind;
 use std::fmt;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub struct JacobianSparsity(Arc<JacobianPlan>);
 struct JacobianPlan {
     pattern: Arc<Pattern>,
     mode: JacobianMode,
-    /// Of the columns, or of the rows if the mode is reverse.
-    coloring: Coloring,
+    /// By columns, or by rows if the mode is reverse.
+    compression: Compression,
 }
 
 impl JacobianSparsity {
@@ -81,7 +81,14 @@ impl JacobianSparsity {
             let rows = by_rows(watch)?;
             if rows.colors < least_columns { (JacobianMode::Reverse, rows) } else { fewer(by_columns(watch)?, rows) }
         };
-        Ok(JacobianSparsity(Arc::new(JacobianPlan { pattern: Arc::new(pattern), mode, coloring })))
+        watch.tick(4 * pattern.len())?;
+        let source = |(row, column): (usize, usize)| match mode {
+            JacobianMode::Reverse => [coloring.of_columns[row], column as u32],
+            _ => [coloring.of_columns[column], row as u32],
+        };
+        let sources: Vec<[u32; 2]> = pattern.entries().map(source).collect();
+        let compression = Compression::new(coloring, &sources);
+        Ok(JacobianSparsity(Arc::new(JacobianPlan { pattern: Arc::new(pattern), mode, compression })))
     }
 
     /// Where the Jacobian has entries.
@@ -91,7 +98,7 @@ impl JacobianSparsity {
 
     /// How many products have all entries in them. One more is computed to check the pattern.
     pub fn products(&self) -> usize {
-        self.0.coloring.colors
+        self.0.compression.products()
     }
 
     /// Whether products are of columns, runs forwards, or of rows, sweeps.
@@ -99,19 +106,13 @@ impl JacobianSparsity {
         self.0.mode
     }
 
-    pub(crate) fn coloring(&self) -> &Coloring {
-        &self.0.coloring
+    pub(crate) fn compression(&self) -> &Compression {
+        &self.0.compression
     }
 
-    /// The matrix with the entries that these products of columns, or of rows, are made of: a product for each colour.
-    pub(crate) fn matrix(&self, products: &[Vec<f64>]) -> SparseMatrix {
-        let JacobianPlan { pattern, mode, coloring } = &*self.0;
-        let color = |n: usize| coloring.of_columns[n] as usize;
-        let value = |(row, column): (usize, usize)| match mode {
-            JacobianMode::Reverse => products[color(row)][column],
-            _ => products[color(column)][row],
-        };
-        SparseMatrix { values: pattern.entries().map(value).collect(), pattern: pattern.clone() }
+    /// The matrix with these entries.
+    pub(crate) fn matrix(&self, values: Vec<f64>) -> SparseMatrix {
+        SparseMatrix { pattern: self.0.pattern.clone(), values }
     }
 }
 
@@ -127,9 +128,7 @@ pub struct HessianSparsity(Arc<HessianPlan>);
 #[derive(Debug)]
 struct HessianPlan {
     pattern: Arc<Pattern>,
-    coloring: Coloring,
-    /// For each entry, the colour and the row whose product it is.
-    sources: Vec<[u32; 2]>,
+    compression: Compression,
 }
 
 impl HessianSparsity {
@@ -164,7 +163,8 @@ impl HessianSparsity {
             }));
             columns.iter().for_each(|&column| counts[color(column) as usize] = 0);
         }
-        Ok(HessianSparsity(Arc::new(HessianPlan { pattern: Arc::new(pattern), coloring, sources })))
+        let compression = Compression::new(coloring, &sources);
+        Ok(HessianSparsity(Arc::new(HessianPlan { pattern: Arc::new(pattern), compression })))
     }
 
     /// Where the Hessian has entries. It is symmetric.
@@ -174,18 +174,16 @@ impl HessianSparsity {
 
     /// How many products with vectors have all entries in them. One more is computed to check the pattern.
     pub fn products(&self) -> usize {
-        self.0.coloring.colors
+        self.0.compression.products()
     }
 
-    pub(crate) fn coloring(&self) -> &Coloring {
-        &self.0.coloring
+    pub(crate) fn compression(&self) -> &Compression {
+        &self.0.compression
     }
 
-    /// The matrix with the entries that these products are made of, one for each colour.
-    pub(crate) fn matrix(&self, products: &[Vec<f64>]) -> SparseMatrix {
-        let HessianPlan { pattern, sources, .. } = &*self.0;
-        let values = sources.iter().map(|&[color, row]| products[color as usize][row as usize]).collect();
-        SparseMatrix { values, pattern: pattern.clone() }
+    /// The matrix with these entries.
+    pub(crate) fn matrix(&self, values: Vec<f64>) -> SparseMatrix {
+        SparseMatrix { pattern: self.0.pattern.clone(), values }
     }
 }
 
@@ -256,11 +254,15 @@ impl SparseMatrix {
     pub(crate) fn product(&self, transposed: bool, vector: &[f64]) -> Vec<[f64; 2]> {
         let len = if transposed { self.pattern.columns() } else { self.pattern.rows() };
         let mut sums = vec![[0.0; 2]; len];
-        for (row, column, value) in self.entries() {
-            let (to, from) = if transposed { (column, row) } else { (row, column) };
-            let term = value * vector[from];
-            sums[to][0] += term;
-            sums[to][1] += term.abs();
+        let starts = self.pattern.starts();
+        for row in 0..self.pattern.rows() {
+            for at in starts[row]..starts[row + 1] {
+                let column = self.pattern.indices()[at] as usize;
+                let (to, from) = if transposed { (column, row) } else { (row, column) };
+                let term = self.values[at] * vector[from];
+                sums[to][0] += term;
+                sums[to][1] += term.abs();
+            }
         }
         sums
     }

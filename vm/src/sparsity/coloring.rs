@@ -18,6 +18,68 @@ pub(crate) struct Coloring {
     pub(crate) colors: usize,
 }
 
+/// What is multiplied with a matrix so that all of its entries can be read off the products: a vector for each colour,
+/// with 1 for each column of it.
+#[derive(Debug)]
+pub(crate) struct Compression {
+    coloring: Coloring,
+    /// Where the entries of each colour's product begin in the list below, and where the last one's end.
+    starts: Vec<usize>,
+    /// The places of entries in the pattern, each with its place in the product.
+    sources: Vec<[u32; 2]>,
+}
+
+impl Compression {
+    /// `sources` has for each entry of the pattern, in order, the colour of the product that it is read off, and its
+    /// place there.
+    pub(crate) fn new(coloring: Coloring, sources: &[[u32; 2]]) -> Self {
+        let mut starts = vec![0; coloring.colors + 1];
+        sources.iter().for_each(|[color, _]| starts[*color as usize + 1] += 1);
+        for color in 0..coloring.colors {
+            starts[color + 1] += starts[color];
+        }
+        let (mut next, mut by_color) = (starts.clone(), vec![[0; 2]; sources.len()]);
+        for (entry, &[color, place]) in sources.iter().enumerate() {
+            let to = &mut next[color as usize];
+            by_color[*to] = [entry as u32, place];
+            *to += 1;
+        }
+        Compression { coloring, starts, sources: by_color }
+    }
+
+    /// How many products have all entries.
+    pub(crate) fn products(&self) -> usize {
+        self.coloring.colors
+    }
+
+    /// The vector of a product. That of the product behind the last one has nothing in common with the others: numbers
+    /// from 1 to 2, of either sign, as if drawn by lot.
+    pub(crate) fn factors(&self, product: usize, factors: &mut Vec<f64>) {
+        factors.clear();
+        let columns = self.coloring.of_columns.iter().enumerate();
+        if product == self.coloring.colors {
+            factors.extend(columns.map(|(column, _)| lot(column)));
+        } else {
+            factors.extend(columns.map(|(_, &color)| if color as usize == product { 1.0 } else { 0.0 }));
+        }
+    }
+
+    /// Reads entries off a product.
+    pub(crate) fn read(&self, product: usize, reals: &[f64], values: &mut [f64]) {
+        for &[entry, place] in &self.sources[self.starts[product]..self.starts[product + 1]] {
+            values[entry as usize] = reals[place as usize];
+        }
+    }
+}
+
+fn lot(n: usize) -> f64 {
+    let mut bits = (n as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    bits ^= bits >> 32;
+    let size = f64::from_bits(1f64.to_bits() | bits >> 12);
+    if bits & 1 == 0 { size } else { -size }
+}
+
 /// No colour yet.
 const NONE: u32 = u32::MAX;
 

@@ -22,9 +22,9 @@ impl Pattern {
     /// ```
     ///
     /// # Panics
-    /// If an entry is outside of the matrix, or if there are more than 2³² columns.
+    /// If an entry is outside of the matrix, or if there are 2³² rows, columns or entries.
     pub fn from_entries(rows: usize, columns: usize, entries: impl IntoIterator<Item = (usize, usize)>) -> Self {
-        assert!(u32::try_from(columns).is_ok(), "a pattern has fewer than 2^32 columns");
+        assert!(rows.max(columns) < 1 << 32, "a pattern has fewer than 2^32 rows and columns");
         let mut by_row = vec![Vec::new(); rows];
         for (row, column) in entries {
             assert!(row < rows && column < columns, "entry ({row}, {column}) of a {rows} × {columns} matrix");
@@ -42,6 +42,7 @@ impl Pattern {
             indices.append(&mut row);
             starts.push(indices.len());
         }
+        assert!(indices.len() < 1 << 32, "a pattern has fewer than 2^32 entries");
         Pattern { columns, starts, indices }
     }
 

@@ -187,7 +187,7 @@ impl Function {
         let slots = reader.into_slots();
         let value = value.map_err(|error| run.unreadable(error))?;
         let adjoints = run.flat(|flattener| flattener.cotangent(result, &value, cotangent))?;
-        run.sweep_from(slots, adjoints)?;
+        run.sweep_from(&slots, &adjoints)?;
         let gradient = run.gradient(args)?;
         Ok(Vjp { value, gradient, stats: run.state.stats() })
     }
@@ -576,10 +576,10 @@ impl Invocation<'_> {
     }
 
     /// Sweeps the tape from adjoints of the reals of the result, which have these slots.
-    pub(crate) fn sweep_from(&mut self, slots: Vec<ResultSlot>, adjoints: Vec<f64>) -> Result<(), RunError> {
+    pub(crate) fn sweep_from(&mut self, slots: &[ResultSlot], adjoints: &[f64]) -> Result<(), RunError> {
         self.time_to_fill(adjoints.len() * size_of::<Seed>())?;
-        let seed = |((owner, slot), adjoint)| Seed { owner, slot, adjoint };
-        let seeds: Vec<Seed> = slots.into_iter().zip(adjoints).map(seed).collect();
+        let seed = |(&(owner, slot), &adjoint): (&ResultSlot, &f64)| Seed { owner, slot, adjoint };
+        let seeds: Vec<Seed> = slots.iter().zip(adjoints).map(seed).collect();
         self.sweep(&seeds)
     }
 

@@ -14,7 +14,8 @@ use crate::embedding::sparse::{
 use crate::embedding::value::Value;
 use crate::running::entry::Entry;
 use crate::running::meter::Watch;
-use crate::sparsity::{coloring::Coloring, of_hessian, of_jacobian};
+use crate::sparsity::pattern::Pattern;
+use crate::sparsity::{of_hessian, of_jacobian};
 use crate::trap::{Limit, TrapKind};
 use crate::word::Owner;
 
@@ -151,30 +152,15 @@ impl Function {
     }
 }
 
-/// What the n-th real is multiplied with in the product that checks a pattern: from 1 to 2, of either sign, as if drawn
-/// by lot.
-fn probe(n: usize) -> f64 {
-    let mut bits = (n as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ bits >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    bits ^= bits >> 32;
-    let size = f64::from_bits(1f64.to_bits() | bits >> 12);
-    if bits & 1 == 0 { size } else { -size }
-}
-
-/// What is multiplied for a colour, of so many; the product behind the last one checks the pattern.
-fn factors(coloring: &Coloring, color: usize) -> Vec<f64> {
-    let of = coloring.of_columns.iter().enumerate();
-    if color == coloring.colors {
-        of.map(|(n, _)| probe(n)).collect()
-    } else {
-        of.map(|(_, &of)| if of as usize == color { 1.0 } else { 0.0 }).collect()
-    }
-}
-
-/// Whether the last product is that of the matrix, or of its transpose. It was computed along with these reals.
-fn check(matrix: &SparseMatrix, transposed: bool, product: &[f64], reals: &[f64]) -> Result<(), SparsityError> {
-    let factors = if transposed { matrix.pattern().rows() } else { matrix.pattern().columns() };
-    let expected = matrix.product(transposed, &(0..factors).map(probe).collect::<Vec<_>>());
+/// Whether this is the product of the matrix, or of its transpose, and these factors. It was computed along with these
+/// reals.
+fn check(
+    (matrix, transposed): (&SparseMatrix, bool),
+    factors: &[f64],
+    product: &[f64],
+    reals: &[f64],
+) -> Result<(), SparsityError> {
+    let expected = matrix.product(transposed, factors);
     let sizes = expected.iter().map(|[_, size]| *size).chain(reals.iter().map(|real| real.abs()));
     let floor = TOLERANCE_OF_ALL * sizes.filter(|size| size.is_finite()).fold(0.0, f64::max);
     let is_close = |(&[sum, size], &product): (&[f64; 2], &f64)| {
@@ -199,7 +185,7 @@ impl Invocation<'_> {
 
     /// How many entries a pattern may have.
     fn entries_max(&self) -> usize {
-        usize::try_from(self.limits.live_bytes / 16).unwrap_or(usize::MAX)
+        (self.limits.live_bytes / 16).min(u64::from(u32::MAX)) as usize
     }
 
     /// The error of work on a run that has ended.
@@ -207,90 +193,95 @@ impl Invocation<'_> {
         outside_of_code(self.state.account.verdict(kind))
     }
 
-    /// Whether products with all entries in them are within the limit on live memory.
-    fn room_for_products(&self, [count, len]: [usize; 2], entries: usize) -> Result<(), RunError> {
-        let reals = (count as u64 + 1).saturating_mul(len as u64).saturating_add(entries as u64);
-        if reals.saturating_mul(8) > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
-    }
-
     fn compressed_columns(mut self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, RunError> {
-        let (pattern, coloring) = (sparsity.pattern(), sparsity.coloring());
+        let (pattern, compression) = (sparsity.pattern(), sparsity.compression());
         self.check_inputs(args, [pattern.rows(), pattern.columns()])?;
-        self.room_for_products([coloring.colors, pattern.rows()], pattern.len())?;
-        let (result, lanes) = (&self.function.interface().result, self.lanes());
-        let (mut first, mut products) = (None, Vec::new());
-        while products.len() <= coloring.colors {
-            if first.is_some() {
+        let mut values = self.entries(pattern)?;
+        let (result, lanes, last) = (&self.function.interface().result, self.lanes(), compression.products());
+        let (mut value, mut reals) = (None, Vec::new());
+        let mut factors = vec![vec![0.0; pattern.columns()]; lanes];
+        for first in (0..=last).step_by(lanes) {
+            if first > 0 {
                 self.go_on();
             }
-            let colors = products.len()..=coloring.colors.min(products.len() + lanes - 1);
-            let mut directions: Vec<Vec<f64>> = colors.map(|color| factors(coloring, color)).collect();
-            let count = directions.len();
-            directions.resize(lanes, vec![0.0; pattern.columns()]);
-            self.forward_with_tangents(args, Direction::Reals(&directions), Mode::PRIMAL)?;
-            let (value, tangents) = self.value_and_tangents(count)?;
-            for tangent in tangents {
-                products.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
+            let products = first..=last.min(first + lanes - 1);
+            products.clone().zip(&mut factors).for_each(|(product, factors)| compression.factors(product, factors));
+            self.forward_with_tangents(args, Direction::Reals(&factors), Mode::PRIMAL)?;
+            let (of_run, tangents) = self.value_and_tangents(products.clone().count())?;
+            for (product, tangent) in products.zip(tangents) {
+                reals = self.flat(|flattener| flattener.cotangent(result, &of_run, &tangent))?;
+                if reals.len() != pattern.rows() {
+                    let size = [pattern.rows(), pattern.columns()];
+                    return Err(wrong_size(size, [Some(reals.len()), Some(pattern.columns())]));
+                }
+                if product < last {
+                    compression.read(product, &reals, &mut values);
+                }
             }
-            first.get_or_insert(value);
+            value = Some(of_run);
         }
-        let rows = products[0].len();
-        if rows != pattern.rows() {
-            return Err(wrong_size([pattern.rows(), pattern.columns()], [Some(rows), Some(pattern.columns())]));
-        }
-        let (matrix, value) = (sparsity.matrix(&products), first.expect("there was a run"));
-        let reals = self.flat(|flattener| flattener.cotangent(result, &value, &value))?;
-        check(&matrix, false, &products[coloring.colors], &reals)?;
+        let (matrix, value) = (sparsity.matrix(values), value.expect("there was a run"));
+        let of_value = self.flat(|flattener| flattener.cotangent(result, &value, &value))?;
+        check((&matrix, false), &factors[last % lanes], &reals, &of_value)?;
         Ok(SparseJacobian { value, matrix, stats: self.state.stats() })
     }
 
     fn compressed_rows(mut self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, RunError> {
-        let (pattern, coloring) = (sparsity.pattern(), sparsity.coloring());
+        let (pattern, compression) = (sparsity.pattern(), sparsity.compression());
         let inputs = self.record(args)? as usize;
+        let result = &self.function.interface().result;
         let mut reader = self.reader();
-        let value = reader.result(&self.function.interface().result, self.results());
+        let value = reader.result(result, self.results());
         let slots = reader.into_slots();
         let value = value.map_err(|error| self.unreadable(error))?;
         let (expected, found) = ([pattern.rows(), pattern.columns()], [slots.len(), inputs]);
         if expected != found {
             return Err(wrong_size(expected, found.map(Some)));
         }
-        self.room_for_products([coloring.colors, inputs], pattern.len())?;
-        let mut products = Vec::with_capacity(coloring.colors + 1);
-        for color in 0..=coloring.colors {
-            self.sweep_from(slots.clone(), factors(coloring, color))?;
-            products.push(self.state.sweep.adjoints()[1..=inputs].to_vec());
+        let (mut values, mut factors) = (self.entries(pattern)?, Vec::new());
+        for product in 0..=compression.products() {
+            compression.factors(product, &mut factors);
+            self.sweep_from(&slots, &factors)?;
+            if product < compression.products() {
+                compression.read(product, &self.state.sweep.adjoints()[1..=inputs], &mut values);
+            }
         }
-        let matrix = sparsity.matrix(&products);
-        let result = &self.function.interface().result;
+        let matrix = sparsity.matrix(values);
         let reals = self.flat(|flattener| flattener.cotangent(result, &value, &value))?;
-        check(&matrix, true, &products[coloring.colors], &reals)?;
+        check((&matrix, true), &factors, &self.state.sweep.adjoints()[1..=inputs], &reals)?;
         Ok(SparseJacobian { value, matrix, stats: self.state.stats() })
     }
 
     fn compressed_hessian(mut self, args: &[Value], sparsity: &HessianSparsity) -> Result<SparseHessian, RunError> {
-        let (pattern, coloring) = (sparsity.pattern(), sparsity.coloring());
-        let inputs = pattern.columns();
+        let (pattern, compression) = (sparsity.pattern(), sparsity.compression());
+        let (inputs, last) = (pattern.columns(), compression.products());
         self.check_inputs(args, [inputs; 2])?;
-        self.room_for_products([coloring.colors, inputs], pattern.len())?;
-        let (mut first, mut products) = (None, Vec::with_capacity(coloring.colors + 1));
-        for color in 0..=coloring.colors {
-            if first.is_some() {
+        let (mut values, mut factors, mut value) = (self.entries(pattern)?, [Vec::new()], 0.0);
+        for product in 0..=last {
+            if product > 0 {
                 self.go_on();
             }
-            let direction = [factors(coloring, color)];
-            let (_, value) = self.hvp(args, Direction::Reals(&direction))?;
-            if first.is_none() {
-                let mut reals = self.state.sweep.adjoints()[1 + inputs..=2 * inputs].to_vec();
-                reals.push(value);
-                first = Some((value, self.gradient_behind(args, inputs)?, reals));
+            compression.factors(product, &mut factors[0]);
+            (_, value) = self.hvp(args, Direction::Reals(&factors))?;
+            if product < last {
+                compression.read(product, &self.state.sweep.adjoints()[1..=inputs], &mut values);
             }
-            products.push(self.state.sweep.adjoints()[1..=inputs].to_vec());
         }
-        let matrix = sparsity.matrix(&products);
-        let (value, gradient, reals) = first.expect("there was a run");
-        check(&matrix, false, &products[coloring.colors], &reals)?;
+        let matrix = sparsity.matrix(values);
+        let (product, gradient) = self.state.sweep.adjoints()[1..=2 * inputs].split_at(inputs);
+        check((&matrix, false), &factors[0], product, &[gradient, &[value]].concat())?;
+        let gradient = self.gradient_behind(args, inputs)?;
         Ok(SparseHessian { value, gradient, matrix, stats: self.state.stats() })
+    }
+
+    /// Room for the entries of a pattern.
+    fn entries(&self, pattern: &Pattern) -> Result<Vec<f64>, RunError> {
+        let bytes = 8 * pattern.len();
+        if bytes as u64 > self.limits.live_bytes {
+            return Err(self.stopped(Limit::LiveBytes));
+        }
+        self.time_to_fill(bytes)?;
+        Ok(vec![0.0; pattern.len()])
     }
 
     /// Whether derivatives are with respect to as many reals as the pattern has columns. What else is wrong with the

@@ -134,7 +134,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         let taken = adjoints.argument(("result", true), &value, cotangent);
         let adjoints = adjoints.into_reals();
         taken.map_err(|error| run.without_cotangent(error))?;
-        run.sweep_from(slots, adjoints)?;
+        run.sweep_from(&slots, &adjoints)?;
         let gradient = self.gradient(run, args, 0)?;
         Ok((value, gradient))
     }
