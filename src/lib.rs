@@ -313,8 +313,8 @@ pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::profile::{Profile, Site, SiteUsage};
 pub use vm::sparse::{
-    CompressedColumns, Coordinates, HessianSparsity, JacobianSparsity, Pattern, SparseHessian, SparseJacobian,
-    SparseMatrix, SparsityError,
+    CompressedColumns, Coordinates, GaussNewton, HessianSparsity, JacobianSparsity, LagrangianHvp, Pattern,
+    SparseHessian, SparseJacobian, SparseLagrangian, SparseMatrix, SparsityError,
 };
 pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
 pub use vm::typed::{Matrix, ShapeMismatch, TypeMismatch};

@@ -1,7 +1,9 @@
-//! Sparse Jacobians and Hessians of functions.
+//! Sparse Jacobians and Hessians of functions, and what optimisers ask for besides: Lagrangians, Gauss-Newton products.
 
 use crate::vm::engine::CallOptions;
-use crate::vm::sparse::{HessianSparsity, JacobianSparsity, SparseHessian, SparseJacobian};
+use crate::vm::sparse::{
+    GaussNewton, HessianSparsity, JacobianSparsity, LagrangianHvp, SparseHessian, SparseJacobian, SparseLagrangian,
+};
 use crate::vm::value::Value;
 use crate::{Error, Function};
 
@@ -122,5 +124,128 @@ impl Function {
         options: &CallOptions,
     ) -> Result<SparseHessian, Error> {
         Ok(self.0.sparse_hessian_with(args, sparsity, options)?)
+    }
+
+    /// Which entries the Hessian of a sum of the reals in the value can have, whatever their weights, and how few
+    /// products have all of them: what [`Function::sparse_lagrangian`] needs. As [`Function::hessian_sparsity`], for
+    /// results of any type.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`].
+    pub fn lagrangian_sparsity(&self, args: &[Value]) -> Result<HessianSparsity, Error> {
+        Ok(self.0.lagrangian_sparsity(args)?)
+    }
+
+    /// [`Function::lagrangian_sparsity`] with limits or a cancel handle of this call's own.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`].
+    pub fn lagrangian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, Error> {
+        Ok(self.0.lagrangian_sparsity_with(args, options)?)
+    }
+
+    /// The function's value, and gradient and Hessian of the sum of the reals in it with these weights: of a
+    /// Lagrangian, if the value is an objective and constraints, and the weights are 1 and the multipliers. Weights have
+    /// the shape of the value; [`Value::Null`] may stand for discrete parts. The Hessian is computed as by
+    /// [`Function::sparse_hessian`].
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    ///
+    /// let text = "def problem (x : Array Real) =
+    ///     (x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2], x[0] * x[1] * x[2] * x[3])";
+    /// let problem = Module::from_source(&Engine::default(), "problem.dual", text)?.function("problem")?;
+    /// let args = [vec![1.0, 5.0, 5.0, 1.0].into()];
+    /// let sparsity = problem.lagrangian_sparsity(&args)?;
+    /// let weights = Value::Tuple(vec![1.0.into(), (-0.5).into()]);
+    /// let found = problem.sparse_lagrangian(&args, &weights, &sparsity)?;
+    /// assert_eq!(found.gradient, [vec![-0.5, -1.5, -0.5, -1.5].into()]);
+    /// assert_eq!(found.matrix.entries().next(), Some((0, 0, 2.0)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::sparse_hessian`] for results of any type, and
+    /// [`ErrorKind::Cotangent`](crate::ErrorKind::Cotangent) if the weights are not those of the value.
+    pub fn sparse_lagrangian(
+        &self,
+        args: &[Value],
+        weights: &Value,
+        sparsity: &HessianSparsity,
+    ) -> Result<SparseLagrangian, Error> {
+        Ok(self.0.sparse_lagrangian(args, weights, sparsity)?)
+    }
+
+    /// [`Function::sparse_lagrangian`] with limits or a cancel handle of this call's own, for all products together.
+    ///
+    /// # Errors
+    /// As [`Function::sparse_lagrangian`].
+    pub fn sparse_lagrangian_with(
+        &self,
+        args: &[Value],
+        weights: &Value,
+        sparsity: &HessianSparsity,
+        options: &CallOptions,
+    ) -> Result<SparseLagrangian, Error> {
+        Ok(self.0.sparse_lagrangian_with(args, weights, sparsity, options)?)
+    }
+
+    /// The gradient of the sum of the reals in the value with these weights, and the product of its Hessian and the
+    /// tangents: a [`Function::hvp`] of a Lagrangian, for solvers that need no matrix. Weights are as for
+    /// [`Function::sparse_lagrangian`], tangents as for [`Function::jvp`].
+    ///
+    /// # Errors
+    /// As [`Function::jvp`], and [`ErrorKind::Cotangent`](crate::ErrorKind::Cotangent) if the weights are not those of
+    /// the value.
+    pub fn lagrangian_hvp(&self, args: &[Value], weights: &Value, tangents: &[Value]) -> Result<LagrangianHvp, Error> {
+        Ok(self.0.lagrangian_hvp(args, weights, tangents)?)
+    }
+
+    /// [`Function::lagrangian_hvp`] with limits or a cancel handle of this call's own.
+    ///
+    /// # Errors
+    /// As [`Function::lagrangian_hvp`].
+    pub fn lagrangian_hvp_with(
+        &self,
+        args: &[Value],
+        weights: &Value,
+        tangents: &[Value],
+        options: &CallOptions,
+    ) -> Result<LagrangianHvp, Error> {
+        Ok(self.0.lagrangian_hvp_with(args, weights, tangents, options)?)
+    }
+
+    /// The function's value, and of half the sum of the squares of the reals in it, which are residuals, the gradient
+    /// Jᵀr and the Gauss-Newton product JᵀJ v: that of the Hessian, but for what the residuals' own curvature adds. A
+    /// run with tangents, a recorded one and two sweeps. Tangents are as for [`Function::jvp`].
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def residuals (x : Real) (y : Real) = [| x - 1, 10 * (y - x * x) |]";
+    /// let residuals = Module::from_source(&Engine::default(), "residuals.dual", text)?.function("residuals")?;
+    /// let found = residuals.gauss_newton(&[2.0.into(), 3.0.into()], &[1.0.into(), 0.0.into()])?;
+    /// assert_eq!(found.gradient, [401.0.into(), (-100.0).into()]);
+    /// assert_eq!(found.product, [1601.0.into(), (-400.0).into()]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::jvp`].
+    pub fn gauss_newton(&self, args: &[Value], tangents: &[Value]) -> Result<GaussNewton, Error> {
+        Ok(self.0.gauss_newton(args, tangents)?)
+    }
+
+    /// [`Function::gauss_newton`] with limits or a cancel handle of this call's own, for all of it together.
+    ///
+    /// # Errors
+    /// As [`Function::gauss_newton`].
+    pub fn gauss_newton_with(
+        &self,
+        args: &[Value],
+        tangents: &[Value],
+        options: &CallOptions,
+    ) -> Result<GaussNewton, Error> {
+        Ok(self.0.gauss_newton_with(args, tangents, options)?)
     }
 }

@@ -251,6 +251,59 @@ fn the_pattern_of_another_branch_is_refused() {
 }
 
 #[test]
+fn a_lagrangian_is_the_weighted_sum_of_hessians() {
+    let source = "
+        def problem (x : Array Real) (y : Real) =
+          (loop s = 0.0 for i < length x do s + (x[i] - y) ^ 2 * x[0],
+           [| x[i] * x[i + 1] - exp y for i < length x - 1 |], length x, sin x[0])
+        def weighted (w : Array Real) (x : Array Real) (y : Real) : Real =
+          let (f, g, _, h) = problem x y in
+          loop s = w[0] * f + w[1] * h for i < length g do s + w[i + 2] * g[i]";
+    let args = [ramp(6), 0.7.into()];
+    let weights: Vec<f64> = vec![1.5, -2.0, 0.25, 3.0, 0.0, -1.0, 2.5];
+    let weighted = function(source, "weighted").wrt(&["x", "y"]).unwrap();
+    let with_weights = [weights.clone().into(), args[0].clone(), args[1].clone()];
+    let expected = weighted.hessian(&with_weights).unwrap();
+    let constraints = Value::Reals(weights[2..].to_vec());
+    let cotangent = Value::Tuple(vec![weights[0].into(), constraints, Value::Null, weights[1].into()]);
+    for jit in [Jit::Off, Jit::Always] {
+        let problem = with_threads(1, jit, source, "problem");
+        let sparsity = problem.lagrangian_sparsity(&args).unwrap();
+        let found = problem.sparse_lagrangian(&args, &cotangent, &sparsity).unwrap();
+        compare(sparsity.pattern(), found.matrix.entries(), &dense(&expected.rows));
+        let gradient = flatten(&expected.gradient[1..]);
+        support::assert_all_close(&flatten(&found.gradient), &gradient, 1e-12);
+        assert_eq!(found.value, problem.call(&args).unwrap());
+        let tangents = [ramp(6), 0.25.into()];
+        let product = problem.lagrangian_hvp(&args, &cotangent, &tangents).unwrap();
+        let nothing = Value::Reals(vec![0.0; 7]);
+        let all = [nothing, tangents[0].clone(), tangents[1].clone()];
+        let expected = function(source, "weighted").hvp(&with_weights, &all).unwrap().2;
+        support::assert_all_close(&flatten(&product.product), &flatten(&expected[1..]), 1e-12);
+        support::assert_all_close(&flatten(&product.gradient), &gradient, 1e-12);
+        assert!(matches!(
+            problem.sparse_lagrangian(&args, &Value::Real(1.0), &sparsity).unwrap_err().kind(),
+            ErrorKind::Cotangent(_)
+        ));
+    }
+}
+
+#[test]
+fn gauss_newton_is_a_product_with_the_jacobian_and_one_with_its_transpose() {
+    for threads in [1, 3] {
+        let f = with_threads(threads, Jit::Auto, SHAPES, "shapes");
+        let args = [ramp(9), 1.5.into()];
+        let tangents = [ramp(9), 0.5.into()];
+        let found = f.gauss_newton(&args, &tangents).unwrap();
+        let (value, moved) = f.jvp(&args, &tangents).unwrap();
+        assert_eq!(found.value, value);
+        let expected = [f.vjp(&args, &moved).unwrap().1, f.vjp(&args, &value).unwrap().1];
+        assert_eq!([found.product, found.gradient], expected);
+        assert!(f.gauss_newton(&args, &tangents[1..]).is_err());
+    }
+}
+
+#[test]
 fn other_sizes_are_refused() {
     let source = "def f (n : Int) (x : Array Real) = [| x[i] ^ 2 for i < n |]
                   def g (x : Array Real) : Real = sum_array (map_array exp x)";

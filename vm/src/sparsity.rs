@@ -77,7 +77,8 @@ pub(crate) unsafe fn of_jacobian(
     Ok(Pattern::from_rows(inputs as usize, rows))
 }
 
-/// The pattern of the Hessian of a result by the first so many slots, the run's inputs. It is symmetric.
+/// The pattern of the Hessian of a weighted sum of these results by the first so many slots, the run's inputs, whatever
+/// the weights. It is symmetric.
 ///
 /// # Errors
 /// As [`of_jacobian`].
@@ -88,13 +89,15 @@ pub(crate) unsafe fn of_hessian(
     program: &Program,
     root: *mut TaskNode,
     inputs: u32,
-    result: ResultSlot,
+    results: &[ResultSlot],
     entries_max: usize,
     watch: &Watch<'_>,
 ) -> Result<Pattern, TrapKind> {
     // SAFETY: promised by the caller.
     let mut trace = unsafe { Trace::new(program, root, inputs, watch) }?;
-    trace.ask(result, REACHED);
+    for &result in results {
+        trace.ask(result, REACHED);
+    }
     trace.back(watch)?;
     trace.forwards(watch)?;
     let size = [inputs as usize; 2];

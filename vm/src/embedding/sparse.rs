@@ -234,6 +234,13 @@ impl SparseMatrix {
         self.pattern.entries().zip(&self.values).map(|((row, column), &value)| (row, column, value))
     }
 
+    /// The entries on the diagonal: of a Hessian, the second derivative by each real.
+    pub fn diagonal(&self) -> Vec<f64> {
+        let mut diagonal = vec![0.0; self.pattern.rows().min(self.pattern.columns())];
+        self.entries().filter(|(row, column, _)| row == column).for_each(|(row, _, value)| diagonal[row] = value);
+        diagonal
+    }
+
     /// The matrix in coordinates (COO), row by row.
     pub fn to_coordinates(&self) -> Coordinates {
         let (rows, columns) = self.pattern.entries().unzip();
@@ -296,6 +303,49 @@ pub struct SparseHessian {
     pub stats: Stats,
 }
 
+/// Gradient and sparse Hessian of a weighted sum of the reals in a function's value, and what they took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct SparseLagrangian {
+    /// The function's value.
+    pub value: Value,
+    /// The gradient of the sum: one entry per argument, of its shape; discrete parts are [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// The Hessian of the sum, as [`SparseHessian::matrix`].
+    pub matrix: SparseMatrix,
+    /// What the call used.
+    pub stats: Stats,
+}
+
+/// Gradient and product with the Hessian of a weighted sum of the reals in a function's value, and what they took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct LagrangianHvp {
+    /// The function's value.
+    pub value: Value,
+    /// The gradient of the sum: one entry per argument, of its shape; discrete parts are [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// The product of its Hessian and the tangents, of the gradient's shape.
+    pub product: Vec<Value>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
+/// What a step of Gauss and Newton needs of residuals, and what it took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct GaussNewton {
+    /// The residuals: the function's value.
+    pub value: Value,
+    /// The gradient of half the sum of their squares, Jᵀr: one entry per argument, of its shape; discrete parts are
+    /// [`Value::Null`].
+    pub gradient: Vec<Value>,
+    /// The product JᵀJ v, of the gradient's shape.
+    pub product: Vec<Value>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
 /// Why a sparsity is not that of a function's derivative.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -353,6 +403,7 @@ mod tests {
         assert_eq!((rows, columns, values), (vec![0, 1, 1], vec![1, 0, 1], vec![2.0, 3.0, 5.0]));
         let CompressedColumns { starts, rows, values } = matrix.to_compressed_columns();
         assert_eq!((starts, rows, values), (vec![0, 1, 3, 3], vec![1, 0, 1], vec![3.0, 2.0, 5.0]));
+        assert_eq!(matrix.diagonal(), [0.0, 5.0]);
         assert_eq!(matrix.product(false, &[-1.0; 3]), [[-2.0, 2.0], [-8.0, 8.0]]);
         assert_eq!(matrix.product(true, &[0.0, 1.0]), [[3.0, 3.0], [5.0, 5.0], [0.0, 0.0]]);
     }

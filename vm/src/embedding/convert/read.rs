@@ -198,6 +198,12 @@ impl<'m> Reader<'m> {
         self.read(ty, &mut tangents)
     }
 
+    /// Reads the tangent of the result of a recorded run, and notes the slots of its reals.
+    pub(crate) fn tangent_with_slots(&mut self, ty: &HostType, mut tangents: Cursor<'_>) -> Result<Value, ReadError> {
+        (self.derivative, self.slots) = (true, Some(Vec::new()));
+        self.read(ty, &mut tangents)
+    }
+
     /// Reads the result of a run, whose registers those of the cursor are.
     pub(crate) fn result(&mut self, ty: &HostType, mut results: Cursor<'_>) -> Result<Value, ReadError> {
         self.read(ty, &mut results)

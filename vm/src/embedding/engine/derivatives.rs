@@ -379,7 +379,7 @@ impl Function {
     }
 
     /// Whether there are as many tangents as parameters.
-    fn check_tangents(&self, tangents: &[Value]) -> Result<(), RunError> {
+    pub(super) fn check_tangents(&self, tangents: &[Value]) -> Result<(), RunError> {
         let params = &self.interface().params;
         if params.len() == tangents.len() {
             return Ok(());

@@ -9,7 +9,8 @@ use super::error::outside_of_code;
 use super::{CallOptions, Function, Invocation, JacobianMode, Module, RunError};
 use crate::code::Mode;
 use crate::embedding::sparse::{
-    HessianSparsity, JacobianSparsity, SparseHessian, SparseJacobian, SparseMatrix, SparsityError,
+    GaussNewton, HessianSparsity, JacobianSparsity, LagrangianHvp, SparseHessian, SparseJacobian, SparseLagrangian,
+    SparseMatrix, SparsityError,
 };
 use crate::embedding::value::Value;
 use crate::running::entry::Entry;
@@ -17,7 +18,6 @@ use crate::running::meter::Watch;
 use crate::sparsity::pattern::Pattern;
 use crate::sparsity::{of_hessian, of_jacobian};
 use crate::trap::{Limit, TrapKind};
-use crate::word::Owner;
 
 /// How far a product may be from that of the matrix, relative to its terms: roundings of two runs, and no entry that
 /// makes a difference to the row.
@@ -107,16 +107,35 @@ impl Function {
     /// As [`Function::hessian_sparsity`].
     pub fn hessian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, RunError> {
         self.check_scalar()?;
+        self.lagrangian_sparsity_with(args, options)
+    }
+
+    /// Which entries the Hessian of a sum of the reals in the value can have, whatever their weights; of a Lagrangian,
+    /// for example. As [`Function::hessian_sparsity`], for a function with results of any type.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`].
+    pub fn lagrangian_sparsity(&self, args: &[Value]) -> Result<HessianSparsity, RunError> {
+        self.lagrangian_sparsity_with(args, &CallOptions::default())
+    }
+
+    /// [`Function::lagrangian_sparsity`], with options.
+    ///
+    /// # Errors
+    /// As [`Function::jacobian_sparsity`].
+    pub fn lagrangian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, RunError> {
         let (function, mut lease) = (self.structured(), self.lease());
         let mut run = Invocation::begin(&function, options, &mut lease);
         let inputs = run.record(args)?;
-        // SAFETY: the run has ended, and its result is the first real register.
-        let result = (Owner::NOBODY, unsafe { *run.state.worker.bottom().words }.slot());
+        let mut reader = run.reader();
+        let value = reader.result(&self.interface().result, run.results());
+        let results = reader.into_slots();
+        value.map_err(|error| run.unreadable(error))?;
         let (program, entries_max) = (&function.module.program, run.entries_max());
         let root = run.state.worker.exec.tape.root();
         let watch = Watch::of(&run.state.account);
-        // SAFETY: the run has ended; the result is of it.
-        let pattern = unsafe { of_hessian(program, root, inputs, result, entries_max, &watch) };
+        // SAFETY: the run has ended; the results are of it.
+        let pattern = unsafe { of_hessian(program, root, inputs, &results, entries_max, &watch) };
         let sparsity = pattern.and_then(|pattern| HessianSparsity::new(pattern, &watch));
         sparsity.map_err(|kind| run.ended(kind))
     }
@@ -142,8 +161,116 @@ impl Function {
         options: &CallOptions,
     ) -> Result<SparseHessian, RunError> {
         self.check_scalar()?;
+        let found = self.sparse_lagrangian_with(args, &Value::Real(1.0), sparsity, options)?;
+        let SparseLagrangian { value, gradient, matrix, stats } = found;
+        let value = value.as_real().expect("the result is a real");
+        Ok(SparseHessian { value, gradient, matrix, stats })
+    }
+
+    /// The function's value, and gradient and Hessian of the sum of the reals in it with these weights, of a Lagrangian,
+    /// for example: an objective, and constraints with their multipliers. The weights have the shape of the value;
+    /// [`Value::Null`] may stand for discrete parts. A product for each colour, as [`Function::sparse_hessian`].
+    ///
+    /// # Errors
+    /// As [`Function::sparse_hessian`], and [`RunError::Cotangent`] if the weights are not those of the value.
+    pub fn sparse_lagrangian(
+        &self,
+        args: &[Value],
+        weights: &Value,
+        sparsity: &HessianSparsity,
+    ) -> Result<SparseLagrangian, RunError> {
+        self.sparse_lagrangian_with(args, weights, sparsity, &CallOptions::default())
+    }
+
+    /// [`Function::sparse_lagrangian`], with options. Limits are for all products together.
+    ///
+    /// # Errors
+    /// As [`Function::sparse_lagrangian`].
+    pub fn sparse_lagrangian_with(
+        &self,
+        args: &[Value],
+        weights: &Value,
+        sparsity: &HessianSparsity,
+        options: &CallOptions,
+    ) -> Result<SparseLagrangian, RunError> {
         let (function, mut lease) = (self.with_tangents(), self.lease());
-        Invocation::begin(&function, options, &mut lease).timed().compressed_hessian(args, sparsity)
+        Invocation::begin(&function, options, &mut lease).timed().compressed_lagrangian(args, weights, sparsity)
+    }
+
+    /// The function's value, and the gradient of the sum of the reals in it with these weights, with the product of its
+    /// Hessian and the tangents: a [`Function::hvp`] of a Lagrangian, for solvers that need no matrix. Weights are as
+    /// for [`Function::sparse_lagrangian`], tangents as for [`Function::jvp`].
+    ///
+    /// # Errors
+    /// As [`Function::hvp`], and [`RunError::Cotangent`] if the weights are not those of the value.
+    pub fn lagrangian_hvp(
+        &self,
+        args: &[Value],
+        weights: &Value,
+        tangents: &[Value],
+    ) -> Result<LagrangianHvp, RunError> {
+        self.lagrangian_hvp_with(args, weights, tangents, &CallOptions::default())
+    }
+
+    /// [`Function::lagrangian_hvp`], with options.
+    ///
+    /// # Errors
+    /// As [`Function::lagrangian_hvp`].
+    pub fn lagrangian_hvp_with(
+        &self,
+        args: &[Value],
+        weights: &Value,
+        tangents: &[Value],
+        options: &CallOptions,
+    ) -> Result<LagrangianHvp, RunError> {
+        self.check_tangents(tangents)?;
+        let (function, mut lease) = (self.with_tangents(), self.lease());
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
+        let (reals, value) = run.weighted_hvp(args, weights, Direction::Tangents(&[tangents]))?;
+        let (gradient, product) = (run.gradient_behind(args, reals)?, run.gradient(args)?);
+        Ok(LagrangianHvp { value, gradient, product, stats: run.state.stats() })
+    }
+
+    /// The function's value, and of half the sum of the squares of the reals in it, which are residuals, the gradient
+    /// Jᵀr and the Gauss-Newton product JᵀJ v: that of the Hessian but for what the residuals' own curvature adds. A run
+    /// with tangents, a recorded one and two sweeps. Tangents are as for [`Function::jvp`].
+    ///
+    /// # Errors
+    /// As [`Function::jvp`].
+    pub fn gauss_newton(&self, args: &[Value], tangents: &[Value]) -> Result<GaussNewton, RunError> {
+        self.gauss_newton_with(args, tangents, &CallOptions::default())
+    }
+
+    /// [`Function::gauss_newton`], with options. Limits are for all of it together.
+    ///
+    /// # Errors
+    /// As [`Function::gauss_newton`].
+    pub fn gauss_newton_with(
+        &self,
+        args: &[Value],
+        tangents: &[Value],
+        options: &CallOptions,
+    ) -> Result<GaussNewton, RunError> {
+        self.check_tangents(tangents)?;
+        let (function, mut lease) = (self.with_tangents(), self.lease());
+        let result = &self.interface().result;
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
+        run.forward_with_tangents(args, Direction::Tangents(&[tangents]), Mode::PRIMAL)?;
+        let (value, tangents) = run.value_and_tangents(1)?;
+        let moved = run.flat(|flattener| flattener.cotangent(result, &value, &tangents[0]))?;
+        run.go_on();
+        let mut run = run.of_function(self);
+        run.forward(args, Mode::RECORDING)?;
+        let mut reader = run.reader();
+        let value = reader.result(result, run.results());
+        let slots = reader.into_slots();
+        let value = value.map_err(|error| run.unreadable(error))?;
+        run.sweep_from(&slots, &moved)?;
+        let product = run.gradient(args)?;
+        let residuals = run.flat(|flattener| flattener.cotangent(result, &value, &value))?;
+        run.sweep_from(&slots, &residuals)?;
+        let gradient = run.gradient(args)?;
+        Ok(GaussNewton { value, gradient, product, stats: run.state.stats() })
     }
 
     /// The same function, with records of which is known what depends on what.
@@ -252,26 +379,56 @@ impl Invocation<'_> {
         Ok(SparseJacobian { value, matrix, stats: self.state.stats() })
     }
 
-    fn compressed_hessian(mut self, args: &[Value], sparsity: &HessianSparsity) -> Result<SparseHessian, RunError> {
+    fn compressed_lagrangian(
+        mut self,
+        args: &[Value],
+        weights: &Value,
+        sparsity: &HessianSparsity,
+    ) -> Result<SparseLagrangian, RunError> {
         let (pattern, compression) = (sparsity.pattern(), sparsity.compression());
         let (inputs, last) = (pattern.columns(), compression.products());
         self.check_inputs(args, [inputs; 2])?;
-        let (mut values, mut factors, mut value) = (self.entries(pattern)?, [Vec::new()], 0.0);
+        let (mut values, mut factors, mut value) = (self.entries(pattern)?, [Vec::new()], Value::Null);
         for product in 0..=last {
             if product > 0 {
                 self.go_on();
             }
             compression.factors(product, &mut factors[0]);
-            (_, value) = self.hvp(args, Direction::Reals(&factors))?;
+            (_, value) = self.weighted_hvp(args, weights, Direction::Reals(&factors))?;
             if product < last {
                 compression.read(product, &self.state.sweep.adjoints()[1..=inputs], &mut values);
             }
         }
         let matrix = sparsity.matrix(values);
         let (product, gradient) = self.state.sweep.adjoints()[1..=2 * inputs].split_at(inputs);
-        check((&matrix, false), &factors[0], product, &[gradient, &[value]].concat())?;
+        check((&matrix, false), &factors[0], product, gradient)?;
         let gradient = self.gradient_behind(args, inputs)?;
-        Ok(SparseHessian { value, gradient, matrix, stats: self.state.stats() })
+        Ok(SparseLagrangian { value, gradient, matrix, stats: self.state.stats() })
+    }
+
+    /// Sweeps from the tangents of the reals in the value, with these weights. Returns how many reals the arguments'
+    /// tangents have, and the value.
+    fn weighted_hvp(
+        &mut self,
+        args: &[Value],
+        weights: &Value,
+        direction: Direction<'_>,
+    ) -> Result<(usize, Value), RunError> {
+        let result = &self.function.interface().result;
+        if result.is_real() && *weights == Value::Real(1.0) {
+            // What there is for one real: nothing needs to be made of it.
+            return self.hvp(args, direction).map(|(reals, value)| (reals, Value::Real(value)));
+        }
+        let reals = self.forward_with_tangents(args, direction, Mode::RECORDING)?;
+        let value = self.reader().without_slots().result(result, self.results());
+        let value = value.map_err(|error| self.unreadable(error))?;
+        let mut reader = self.reader();
+        let tangent = reader.tangent_with_slots(result, self.tangents(0));
+        let slots = reader.into_slots();
+        tangent.map_err(|error| self.unreadable(error))?;
+        let adjoints = self.flat(|flattener| flattener.cotangent(result, &value, weights))?;
+        self.sweep_from(&slots, &adjoints)?;
+        Ok((reals, value))
     }
 
     /// Room for the entries of a pattern.
