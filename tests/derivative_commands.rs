@@ -213,6 +213,46 @@ fn bad_input_is_explained() {
 }
 
 #[test]
+fn sparse_matrices_are_printed_entry_by_entry_and_drawn() {
+    let w = workspace("derivatives_sparse");
+    let printed = |args: &[&str]| w.stdout(&[&args[..1], &["f.dual"], &args[1..]].concat());
+    assert_eq!(
+        printed(&["jacobian", "grid", "[1, 2]", "3", "--sparse"]),
+        "value  = [{ n = 3, v = 1.0 }, { n = 3, v = 4.0 }]\n\
+         jacobian: 2 of 4 entries, by 1 product\n  result[0].v  xs[0] = 2.0\n  result[1].v  xs[1] = 4.0\n"
+    );
+    assert_eq!(
+        printed(&["hessian", "pick", "[1, 2]", "1", "--sparse", "--wrt", "xs"]),
+        "value  = 4.0\ngradient:\n  xs   = [0.0, 4.0]\nhessian: 1 of 4 entries, by 1 product\n  xs[1]  xs[1] = 2.0\n"
+    );
+    assert_eq!(
+        printed(&["hessian", "pick", "[1, 2]", "1", "--sparse", "--format", "json"]),
+        "{\"value\":4.0,\"gradient\":[[0.0,4.0],null],\
+         \"hessian\":{\"rows\":2,\"columns\":2,\"products\":1,\"row\":[1],\"column\":[1],\"value\":[2.0]}}\n"
+    );
+    w.stdout(&["jacobian", "f.dual", "grid", "[1, 2, 3]", "3", "--sparse", "--pattern", "grid.svg"]);
+    let drawn = String::from_utf8(w.read("grid.svg")).unwrap();
+    assert!(drawn.contains("Jacobian of grid: 3 × 3, 3 entries") && drawn.ends_with("</svg>\n"), "{drawn}");
+    for (args, expected) in [
+        (&["--pattern", "grid.svg"][..], "--sparse"),
+        (&["--sparse", "--mode", "forward"], "cannot be used with"),
+        (&["--sparse", "--pattern", "grid.png"], "expected a file that ends in .svg, found grid.png"),
+        (&["--sparse", "--pattern", "nowhere/grid.svg"], "nowhere/grid.svg"),
+        (&["--sparse", "--format", "yaml"], "json"),
+    ] {
+        let finished = w.run(&[&["jacobian", "f.dual", "grid", "[1, 2]", "3"], args].concat());
+        assert_eq!(finished.code, Some(2), "{finished:#?}");
+        assert!(finished.stderr.contains(expected), "{finished:#?}");
+    }
+    let finished = w.run(&["hessian", "f.dual", "pick", "[1, 2]", "5", "--sparse"]);
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.stderr.contains("index 5 is out of bounds"), "{finished:#?}");
+    let finished = w.run(&["hessian", "f.dual", "polar", "2", "0", "--sparse"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.stderr.contains("needs a function that returns one Real"), "{finished:#?}");
+}
+
+#[test]
 fn traps_and_limits_end_with_1_and_a_backtrace() {
     let w = workspace("derivatives_traps");
     let tangents = ["--tangent", "[1, 1]", "--tangent", "null"];
