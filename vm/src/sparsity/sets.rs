@@ -5,7 +5,6 @@
 
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
-use rustc_hash::FxHashMap;
 
 /// A set, by its place among the nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -15,11 +14,13 @@ impl Set {
     pub(super) const EMPTY: Set = Set(0);
 }
 
-/// Sets of up to so many members are written out, and equal ones are one node: what depends on a few neighbours does so
-/// after any number of steps.
+/// Sets of up to so many members are written out, and equal ones that are made soon after each other are one node: what
+/// depends on a few neighbours does so after any number of steps.
 const SMALL: usize = 8;
+/// So many sets are kept in mind, by what they were made of.
+const RECENT: usize = 1 << 12;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {
     /// Members in order, and how many.
     Small([u32; SMALL], u8),
@@ -34,8 +35,8 @@ pub(super) struct IndexSets {
     inputs: u32,
     /// The empty set comes first, then the inputs one by one, then all of them.
     nodes: Vec<Node>,
-    small: FxHashMap<([u32; SMALL], u8), Set>,
-    unions: FxHashMap<[Set; 2], Set>,
+    /// The last sets that were made, each at the place that its members, or its parts, have by their hash.
+    recent: Box<[Set; RECENT]>,
     /// For each node and for each input, the last walk that has met it.
     met: [Vec<u32>; 2],
     walk: u32,
@@ -47,7 +48,7 @@ impl IndexSets {
         let empty = Node::Small([0; SMALL], 0);
         let nodes = std::iter::once(empty).chain((0..inputs).map(single)).chain([Node::All]).collect();
         let met = [Vec::new(), vec![0; inputs as usize]];
-        IndexSets { inputs, nodes, small: FxHashMap::default(), unions: FxHashMap::default(), met, walk: 0 }
+        IndexSets { inputs, nodes, recent: Box::new([Set::EMPTY; RECENT]), met, walk: 0 }
     }
 
     /// The set of one input.
@@ -71,22 +72,27 @@ impl IndexSets {
         if a == self.all() || b == self.all() {
             return self.all();
         }
-        let key = [a.min(b), a.max(b)];
-        if let Some(&known) = self.unions.get(&key) {
-            return known;
+        if let Some(merged) = self.merged(a, b) {
+            return match merged {
+                Node::Small([member, ..], 1) => self.single(member),
+                merged => self.node(merged),
+            };
         }
-        let union = self.small_union(a, b).unwrap_or_else(|| self.push(Node::Union(key[0], key[1])));
-        self.unions.insert(key, union);
-        union
+        self.node(Node::Union(a.min(b), a.max(b)))
     }
 
-    fn push(&mut self, node: Node) -> Set {
-        self.nodes.push(node);
-        Set(self.nodes.len() as u32 - 1)
+    /// A set of this kind: a recent one, or a new one.
+    fn node(&mut self, node: Node) -> Set {
+        let recent = &mut self.recent[node.hash()];
+        if self.nodes[recent.0 as usize] != node {
+            self.nodes.push(node);
+            *recent = Set(self.nodes.len() as u32 - 1);
+        }
+        *recent
     }
 
     /// The union of two sets that are written out, if it is small enough to be, too.
-    fn small_union(&mut self, a: Set, b: Set) -> Option<Set> {
+    fn merged(&self, a: Set, b: Set) -> Option<Node> {
         let (Node::Small(left, left_len), Node::Small(right, right_len)) =
             (self.nodes[a.0 as usize], self.nodes[b.0 as usize])
         else {
@@ -100,16 +106,7 @@ impl IndexSets {
             left = left.strip_prefix(&[next]).unwrap_or(left);
             right = right.strip_prefix(&[next]).unwrap_or(right);
         }
-        if len == 1 {
-            return Some(self.single(merged[0]));
-        }
-        let key = (merged, len as u8);
-        if let Some(&known) = self.small.get(&key) {
-            return Some(known);
-        }
-        let set = self.push(Node::Small(key.0, key.1));
-        self.small.insert(key, set);
-        Some(set)
+        Some(Node::Small(merged, len as u8))
     }
 
     /// Adds the members of a set to a list, each once, in no order.
@@ -143,6 +140,21 @@ impl IndexSets {
             }
         }
         Ok(())
+    }
+}
+
+impl Node {
+    /// Where it stands among the recent ones.
+    fn hash(&self) -> usize {
+        let of = |numbers: &[u32]| {
+            let mix = |hash: u64, &n: &u32| (hash ^ u64::from(n)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            (numbers.iter().fold(numbers.len() as u64, mix) >> 20) as usize % RECENT
+        };
+        match self {
+            Node::Small(members, len) => of(&members[..usize::from(*len)]),
+            Node::Union(a, b) => of(&[a.0, b.0]),
+            Node::All => 0,
+        }
     }
 }
 
