@@ -145,8 +145,8 @@ impl Function {
     }
 
     /// The function's value, and gradient and Hessian of the sum of the reals in it with these weights: of a
-    /// Lagrangian, if the value is an objective and constraints, and the weights are 1 and the multipliers. Weights have
-    /// the shape of the value; [`Value::Null`] may stand for discrete parts. The Hessian is computed as by
+    /// Lagrangian, if the value is an objective and constraints, and the weights are 1 and the multipliers. Weights
+    /// have the shape of the value; [`Value::Null`] may stand for discrete parts. The Hessian is computed as by
     /// [`Function::sparse_hessian`].
     ///
     /// ```

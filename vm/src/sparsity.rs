@@ -1,10 +1,10 @@
-//! Sparsity: which entries of a Jacobian or a Hessian can be other than zero, and in how few products all of them can be
-//! had.
+//! Sparsity: which entries of a Jacobian or a Hessian can be other than zero, and in how few products all of them can
+//! be had.
 //!
 //! A recorded run knows what depends on what. It is repeated with records that are no coarser than segments
 //! ([`Program::structured`]), and its tapes are walked twice: back from the results, to find out which slots lead to
-//! one, and forwards, with the inputs that each slot depends on ([`sets`]). Where inputs of a segment meet in a way that
-//! isn't linear, the Hessian has entries for all inputs that the one depends on with all those of the other: the
+//! one, and forwards, with the inputs that each slot depends on ([`sets`]). Where inputs of a segment meet in a way
+//! that isn't linear, the Hessian has entries for all inputs that the one depends on with all those of the other: the
 //! nonlinear interaction domains of Walther (2008), of a whole segment at once. The pattern is that of the rules of the
 //! instruction table: an entry outside of it is zero for all values that take the same branches, an entry inside may
 //! happen to be zero.

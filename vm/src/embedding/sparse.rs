@@ -2,8 +2,8 @@
 //!
 //! A [`Pattern`] says where entries may be other than zero. [`Function::jacobian_sparsity`] and
 //! [`Function::hessian_sparsity`] find it, and how few products have all entries in them ([`JacobianSparsity`],
-//! [`HessianSparsity`]). With these, [`Function::sparse_jacobian`] and [`Function::sparse_hessian`] compute the entries,
-//! at any number of points: for a tridiagonal Hessian with a million rows three products.
+//! [`HessianSparsity`]). With these, [`Function::sparse_jacobian`] and [`Function::sparse_hessian`] compute the
+//! entries, at any number of points: for a tridiagonal Hessian with a million rows three products.
 //!
 //! ```
 //! # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};

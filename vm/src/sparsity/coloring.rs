@@ -3,8 +3,8 @@
 //! Columns of a Jacobian that have no row in common can be had from one product: that is a colouring of the columns at
 //! distance two in the graph of rows and columns (Curtis, Powell and Reid 1974). For a Hessian, symmetry lets more
 //! columns share one: of two entries that are equal by symmetry it is enough to have one, which a star colouring of its
-//! graph grants (Coleman and Moré 1984). Both are greedy: a column takes the first colour that is free, in each of several
-//! orders, and the colouring with the fewest colours is kept (Gebremedhin, Manne and Pothen 2005).
+//! graph grants (Coleman and Moré 1984). Both are greedy: a column takes the first colour that is free, in each of
+//! several orders, and the colouring with the fewest colours is kept (Gebremedhin, Manne and Pothen 2005).
 
 use super::pattern::Pattern;
 use crate::running::meter::Watch;
@@ -56,11 +56,11 @@ impl Compression {
     /// from 1 to 2, of either sign, as if drawn by lot.
     pub(crate) fn factors(&self, product: usize, factors: &mut Vec<f64>) {
         factors.clear();
-        let columns = self.coloring.of_columns.iter().enumerate();
+        let colors = &self.coloring.of_columns;
         if product == self.coloring.colors {
-            factors.extend(columns.map(|(column, _)| lot(column)));
+            factors.extend((0..colors.len()).map(lot));
         } else {
-            factors.extend(columns.map(|(_, &color)| if color as usize == product { 1.0 } else { 0.0 }));
+            factors.extend(colors.iter().map(|&color| if color as usize == product { 1.0 } else { 0.0 }));
         }
     }
 

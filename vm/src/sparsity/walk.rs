@@ -91,7 +91,8 @@ impl<'a> Events<'a> {
         let base = self.bases[task.index as usize];
         while !at.is_null() {
             watch.tick(2)?;
-            // SAFETY: promised by the caller: `at` is the end of a record, of which each part stands where its kind says.
+            // SAFETY: promised by the caller: `at` is the end of a record, of which each part stands where its kind
+            // says.
             unsafe {
                 let Trailer { kind, first, at: trailer } = Trailer::before(at);
                 at = match kind {

@@ -1,8 +1,8 @@
 //! Sparse derivatives: patterns from a recorded run, and matrices from a few products.
 //!
 //! A pattern is that of the branches of its run. Where another run takes others, the products may hold entries that the
-//! pattern knows nothing of, and would be taken apart in the wrong way. So each matrix is checked: one more product, with
-//! a vector of numbers that have nothing in common, has to be that of the matrix.
+//! pattern knows nothing of, and would be taken apart in the wrong way. So each matrix is checked: one more product,
+//! with a vector of numbers that have nothing in common, has to be that of the matrix.
 
 use super::derivatives::Direction;
 use super::error::outside_of_code;
@@ -30,9 +30,9 @@ impl Function {
     /// Which entries of the Jacobian can be other than zero at these arguments, and which columns or rows can be
     /// computed together. One recorded run, whose records are looked at and not swept.
     ///
-    /// The pattern holds for the branches that the run has taken, and for all arguments that lead to the same ones. What
-    /// a derivative operator inside of the program gives counts as depending on everything, unless it is a small one
-    /// that is written out in place.
+    /// The pattern holds for the branches that the run has taken, and for all arguments that lead to the same ones.
+    /// What a derivative operator inside of the program gives counts as depending on everything, unless it is a small
+    /// one that is written out in place.
     ///
     /// # Errors
     /// As [`Function::call`]; a pattern counts towards the limit on live memory, with 16 bytes for each entry.
@@ -167,9 +167,9 @@ impl Function {
         Ok(SparseHessian { value, gradient, matrix, stats })
     }
 
-    /// The function's value, and gradient and Hessian of the sum of the reals in it with these weights, of a Lagrangian,
-    /// for example: an objective, and constraints with their multipliers. The weights have the shape of the value;
-    /// [`Value::Null`] may stand for discrete parts. A product for each colour, as [`Function::sparse_hessian`].
+    /// The function's value, and gradient and Hessian of the sum of the reals in it with these weights, of a
+    /// Lagrangian, for example: an objective, and constraints with their multipliers. The weights have the shape of the
+    /// value; [`Value::Null`] may stand for discrete parts. A product for each colour, as [`Function::sparse_hessian`].
     ///
     /// # Errors
     /// As [`Function::sparse_hessian`], and [`RunError::Cotangent`] if the weights are not those of the value.
@@ -232,8 +232,8 @@ impl Function {
     }
 
     /// The function's value, and of half the sum of the squares of the reals in it, which are residuals, the gradient
-    /// Jᵀr and the Gauss-Newton product JᵀJ v: that of the Hessian but for what the residuals' own curvature adds. A run
-    /// with tangents, a recorded one and two sweeps. Tangents are as for [`Function::jvp`].
+    /// Jᵀr and the Gauss-Newton product JᵀJ v: that of the Hessian but for what the residuals' own curvature adds. A
+    /// run with tangents, a recorded one and two sweeps. Tangents are as for [`Function::jvp`].
     ///
     /// # Errors
     /// As [`Function::jvp`].
