@@ -112,7 +112,11 @@ macro_rules! define_execute {
                 let depth = if DEEP { mode.depth() } else { 0 };
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);
-                let mut countdown = period;
+                // Activations of a few rounds count, too, all together.
+                let mut countdown = match std::mem::take(&mut self.exec.countdown) {
+                    left if (1..period).contains(&left) => left,
+                    _ => period,
+                };
                 self.exec.rounds = period;
                 let mut remaining = remaining;
                 let floor = self.callers.len();
@@ -563,6 +567,9 @@ macro_rules! define_execute {
                                 if self.callers.len() == floor {
                                     move_to_front::<RECORD>(&site.uses, frame.base, &mut self.scratch);
                                     self.exec.fuel = fuel;
+                                    if self.exec.rounds == period {
+                                        self.exec.countdown = countdown;
+                                    }
                                     return Ok(None);
                                 }
                                 let from = frame.base;
