@@ -202,6 +202,10 @@ struct Gradient {
     call: Call,
     #[command(flatten)]
     wrt: With,
+    /// Sum the gradient up instead of printing it: norm, smallest and largest entry, zeros and what is no number, by
+    /// parameter
+    #[arg(long)]
+    table: bool,
 }
 
 /// What derivatives are with respect to.

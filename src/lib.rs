@@ -287,6 +287,7 @@ mod places;
 mod seed;
 mod ser;
 mod sparse;
+mod summary;
 mod typed;
 
 pub use check::{
@@ -299,6 +300,7 @@ pub use kind::FileKind;
 pub use module::{Module, read_def, read_def_with};
 pub use places::places_of_reals;
 pub use seed::{ArgumentsSeed, ValueSeed};
+pub use summary::{Shape, Summary};
 pub use typed::TypedFunction;
 pub use vm::engine::{
     CallOptions, CancelHandle, Config, Engine, Gradient, Hessian, Hvp, Jacobian, JacobianMode, Jit, Jvp, Jvps, Limits,

@@ -253,6 +253,29 @@ fn sparse_matrices_are_printed_entry_by_entry_and_drawn() {
 }
 
 #[test]
+fn gradients_are_summed_up() {
+    let w = workspace("derivatives_table");
+    assert_eq!(
+        w.stdout(&["grad", "f.dual", "area", "Circle 2.0", "3", "2", "[1, 2]", "--table"]),
+        "value  = 216.0\n\
+         gradient:\n\
+         \x20 parameter  shape     norm                smallest  at       largest  at       zeros  NaN  infinite\n\
+         \x20 shape      1 in all  216.0               216.0     shape.0  216.0    shape.0  0      0    0\n\
+         \x20 k          real      72.0                72.0      k        72.0     k        0      0    0\n\
+         \x20 n          -         0.0                 -                  -                 0      0    0\n\
+         \x20 xs         2         101.82337649086286  72.0      xs[0]    72.0     xs[0]    0      0    0\n"
+    );
+    assert_eq!(
+        w.stdout(&["grad", "f.dual", "pick", "[1, 2]", "1", "--table", "--wrt", "xs", "--format", "json"]),
+        "{\"value\":4.0,\"gradient\":[{\"parameter\":\"xs\",\"shape\":[2],\"reals\":2,\"norm\":4.0,\
+         \"smallest\":[\"xs[0]\",0.0],\"largest\":[\"xs[1]\",4.0],\"zeros\":1,\"nan\":0,\"infinite\":0}]}\n"
+    );
+    let table = w.stdout(&["vjp", "f.dual", "polar", "2", "0", "--cotangent", "(inf, nan)", "--table"]);
+    assert!(table.contains("  r          real   inf   inf       r   inf      r   0      0    1\n"), "{table}");
+    assert!(table.contains("  phi        real   0.0   -             -            0      1    0\n"), "{table}");
+}
+
+#[test]
 fn traps_and_limits_end_with_1_and_a_backtrace() {
     let w = workspace("derivatives_traps");
     let tangents = ["--tangent", "[1, 1]", "--tangent", "null"];

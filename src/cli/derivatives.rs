@@ -96,6 +96,9 @@ pub(crate) struct Vjp {
     /// The cotangent of the result
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     cotangent: String,
+    /// Sum the gradient up instead of printing it
+    #[arg(long)]
+    table: bool,
 }
 
 /// A call with a Jacobian.
@@ -169,11 +172,12 @@ pub(crate) fn jvp(Jvp { call, wrt, tangents }: &Jvp) -> Outcome {
     ready.report(&found.value, &[("tangent", Derivative::OfValue(&found.tangent))], &found.stats, busy)
 }
 
-pub(crate) fn vjp(Vjp { call, wrt, cotangent }: &Vjp) -> Outcome {
+pub(crate) fn vjp(Vjp { call, wrt, cotangent, table }: &Vjp) -> Outcome {
     let ready = Ready::of(call, wrt)?;
     let cotangent = input::cotangent(&ready.function, cotangent)?;
     let (found, busy) = ready.run(|function, args, options| function.vjp_with(args, &cotangent, options))?;
-    ready.report(&found.value, &[("gradient", Derivative::ByArguments(&found.gradient))], &found.stats, busy)
+    let gradient = output::gradient(&ready.function, &found.gradient, *table);
+    ready.report(&found.value, &[("gradient", gradient)], &found.stats, busy)
 }
 
 pub(crate) fn hvp(Hvp { call, wrt, tangents }: &Hvp) -> Outcome {

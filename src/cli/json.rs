@@ -2,7 +2,7 @@
 
 use super::output::{Used, work_by_span};
 use super::profile::Usage;
-use dualvm::{CompiledCode, Coordinates, SparseMatrix, Value};
+use dualvm::{CompiledCode, Coordinates, Shape, SparseMatrix, Summary, Value};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ pub(crate) enum Derivative<'a> {
     OfValue(&'a Value),
     /// By the arguments, in their shapes.
     ByArguments(&'a [Value]),
+    /// The same, summed up by parameter.
+    Table(Vec<(&'a str, Summary)>),
     /// A matrix: rows by the arguments, and what each of them is the derivative of.
     Rows { places: Vec<String>, rows: &'a [Vec<Value>] },
     /// The entries of a matrix that aren't always zero, the places of its rows and columns, and from how many products
@@ -89,6 +91,7 @@ impl Serialize for Derivative<'_> {
         match self {
             Derivative::OfValue(value) => Json(value).serialize(serializer),
             Derivative::ByArguments(gradient) => list(serializer, gradient, Json),
+            Derivative::Table(table) => list(serializer, table, |(name, summary)| Summed(name, summary)),
             Derivative::Rows { rows, .. } => list(serializer, rows, |row| Row(row)),
             Derivative::Sparse { rows, columns, matrix, products } => {
                 let Coordinates { rows: row, columns: column, values, .. } = matrix.to_coordinates();
@@ -102,6 +105,30 @@ impl Serialize for Derivative<'_> {
                 sparse.end()
             }
         }
+    }
+}
+
+/// What is known of the reals of a parameter.
+struct Summed<'a>(&'a str, &'a Summary);
+
+impl Serialize for Summed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Summed(name, Summary { shape, reals, norm, smallest, largest, zeros, nans, infinite, .. }) = self;
+        let entry = |entry: &Option<(String, f64)>| entry.as_ref().map(|(place, x)| (place.clone(), Number(*x)));
+        let mut summed = serializer.serialize_struct("Summary", 9)?;
+        summed.serialize_field("parameter", name)?;
+        match shape {
+            Shape::Dimensions(lengths) => summed.serialize_field("shape", lengths)?,
+            _ => summed.serialize_field("shape", &())?,
+        }
+        summed.serialize_field("reals", reals)?;
+        summed.serialize_field("norm", &Number(*norm))?;
+        summed.serialize_field("smallest", &entry(smallest))?;
+        summed.serialize_field("largest", &entry(largest))?;
+        summed.serialize_field("zeros", zeros)?;
+        summed.serialize_field("nan", nans)?;
+        summed.serialize_field("infinite", infinite)?;
+        summed.end()
     }
 }
 

@@ -5,7 +5,7 @@ use super::failure::{Failure, Outcome};
 use super::json::{Derivative, Report};
 use super::threads::Busy;
 use super::{native, profile};
-use dualvm::{CompiledCode, Function, Profile, Stats, Value};
+use dualvm::{CompiledCode, Function, Profile, Stats, Summary, Value};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -58,8 +58,8 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
         Derivative::OfValue(_) => name.len() - 2,
         Derivative::ByArguments(gradient) => widest(by_parameter(function, gradient).map(|(name, _)| name)),
         Derivative::Rows { places, .. } => widest(places.iter().map(String::as_str)),
-        // Each has two places, and stands by itself.
-        Derivative::Sparse { .. } => 0,
+        // These stand by themselves.
+        Derivative::Table(_) | Derivative::Sparse { .. } => 0,
     };
     // Aligned with each other: parameters stand two columns to the right.
     let width = report.derivatives.iter().map(width_of).fold(4, usize::max);
@@ -71,6 +71,10 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
                 writeln!(out, "{name}:")?;
                 by_parameter(function, gradient)
                     .try_for_each(|(name, value)| writeln!(out, "  {name:<width$} = {value}"))?;
+            }
+            Derivative::Table(rows) => {
+                writeln!(out, "{name}:")?;
+                table(out, rows)?;
             }
             Derivative::Rows { places, rows } => {
                 writeln!(out, "{name}:")?;
@@ -92,6 +96,38 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
         }
     }
     Ok(())
+}
+
+/// A line for each parameter.
+fn table(out: &mut dyn Write, rows: &[(&str, Summary)]) -> io::Result<()> {
+    let heads = ["parameter", "shape", "norm", "smallest", "at", "largest", "at", "zeros", "NaN", "infinite"];
+    let mut lines = vec![heads.map(str::to_owned)];
+    for (name, Summary { shape, norm, smallest, largest, zeros, nans, infinite, .. }) in rows {
+        let entry = |entry: &Option<(String, f64)>| match entry {
+            Some((place, x)) => [Value::Real(*x).to_string(), place.clone()],
+            None => ["-".to_owned(), String::new()],
+        };
+        let ([low, low_at], [high, high_at]) = (entry(smallest), entry(largest));
+        let [zeros, nans, infinite] = [zeros, nans, infinite].map(usize::to_string);
+        let (name, norm) = ((*name).to_owned(), Value::Real(*norm).to_string());
+        lines.push([name, shape.to_string(), norm, low, low_at, high, high_at, zeros, nans, infinite]);
+    }
+    let widths: Vec<usize> = (0..heads.len()).map(|n| widest(lines.iter().map(|line| &*line[n]))).collect();
+    for line in &lines {
+        let cells: Vec<String> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        writeln!(out, "  {}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// The gradient as it is, or summed up.
+pub(crate) fn gradient<'a>(function: &'a Function, gradient: &'a [Value], summed_up: bool) -> Derivative<'a> {
+    if summed_up {
+        let rows = by_parameter(function, gradient).map(|(name, value)| (name, Summary::of(name, value)));
+        Derivative::Table(rows.collect())
+    } else {
+        Derivative::ByArguments(gradient)
+    }
 }
 
 fn plural(count: usize) -> &'static str {

@@ -3,7 +3,7 @@
 use super::failure::{Failure, Outcome};
 use super::input::{Prepared, prepare, shown};
 use super::interrupt::cancellable;
-use super::json::{Derivative, Report};
+use super::json::Report;
 use super::output::{self, Used};
 use super::threads::Clock;
 use super::{Call, Gradient};
@@ -19,7 +19,7 @@ pub(crate) fn run(call: &Call) -> Outcome {
     output::report(&function, &Report { value: &value, derivatives: &[], used }, call.format)
 }
 
-pub(crate) fn grad(Gradient { call, wrt }: &Gradient) -> Outcome {
+pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
     let Prepared { engine, function, args } = prepare(&call.target)?;
     let function = wrt.of(&call.target, function)?;
     let clock = Clock::start(&engine);
@@ -37,7 +37,7 @@ pub(crate) fn grad(Gradient { call, wrt }: &Gradient) -> Outcome {
         let profile = cancellable(|handle| function.profile(&args, &CallOptions::default().cancelled_by(handle)));
         used.profile = Some(profile.map_err(failed)?);
     }
-    let derivatives = [("gradient", Derivative::ByArguments(&result.gradient))];
+    let derivatives = [("gradient", output::gradient(&function, &result.gradient, *table))];
     let report = Report { value: &Value::Real(result.value), derivatives: &derivatives, used };
     output::report(&function, &report, call.format)
 }
