@@ -27,6 +27,11 @@ use pattern::Pattern;
 use sets::{IndexSets, Set};
 use walk::{Event, Events};
 
+/// What an entry takes: in lists, in the pattern, and in what is read off by it.
+const ENTRY_BYTES: usize = 16;
+/// Pairs that are kept before those that are there twice are dropped.
+const PAIRS_MIN: usize = 1 << 16;
+
 /// A real of a result: the task whose slot it has, and the slot.
 type ResultSlot = (Owner, Slot);
 
@@ -40,7 +45,7 @@ const GIVEN: u8 = 4;
 /// The pattern of the Jacobian of these results by the first so many slots, the run's inputs.
 ///
 /// # Errors
-/// What the watch says, and [`Limit::LiveBytes`] if there are more than so many entries.
+/// What the watch says, and [`Limit::LiveBytes`] if that takes more than so many bytes.
 ///
 /// # Safety
 /// `root` is the tree of a run of this program that has ended, with its tapes; the results are slots of it. The program
@@ -50,11 +55,11 @@ pub(crate) unsafe fn of_jacobian(
     root: *mut TaskNode,
     inputs: u32,
     results: &[ResultSlot],
-    entries_max: usize,
+    bytes_max: u64,
     watch: &Watch<'_>,
 ) -> Result<Pattern, TrapKind> {
     // SAFETY: promised by the caller.
-    let mut trace = unsafe { Trace::new(program, root, inputs, watch) }?;
+    let mut trace = unsafe { Trace::new(program, root, inputs, bytes_max, watch) }?;
     for &result in results {
         trace.ask(result, WANTED);
     }
@@ -69,9 +74,7 @@ pub(crate) unsafe fn of_jacobian(
             watch.tick(row.len())?;
         }
         entries += row.len();
-        if entries > entries_max {
-            return Err(Limit::LiveBytes.into());
-        }
+        trace.fits_entries(entries)?;
         rows.push(row);
     }
     Ok(Pattern::from_rows(inputs as usize, rows))
@@ -90,11 +93,11 @@ pub(crate) unsafe fn of_hessian(
     root: *mut TaskNode,
     inputs: u32,
     results: &[ResultSlot],
-    entries_max: usize,
+    bytes_max: u64,
     watch: &Watch<'_>,
 ) -> Result<Pattern, TrapKind> {
     // SAFETY: promised by the caller.
-    let mut trace = unsafe { Trace::new(program, root, inputs, watch) }?;
+    let mut trace = unsafe { Trace::new(program, root, inputs, bytes_max, watch) }?;
     for &result in results {
         trace.ask(result, REACHED);
     }
@@ -106,6 +109,7 @@ pub(crate) unsafe fn of_hessian(
         let all = trace.sets.all();
         pairs = vec![[all, all]];
     }
+    watch.tick(4 * pairs.len())?;
     pairs.sort_unstable();
     pairs.dedup();
     let mut entries: Vec<u64> = Vec::new();
@@ -125,9 +129,7 @@ pub(crate) unsafe fn of_hessian(
                 watch.tick(4 * entries.len())?;
                 entries.sort_unstable();
                 entries.dedup();
-                if entries.len() > entries_max {
-                    return Err(Limit::LiveBytes.into());
-                }
+                trace.fits_entries(entries.len())?;
                 compact_at = (2 * entries.len()).max(1 << 16);
             }
         }
@@ -135,9 +137,7 @@ pub(crate) unsafe fn of_hessian(
     watch.tick(4 * entries.len())?;
     entries.sort_unstable();
     entries.dedup();
-    if entries.len() > entries_max {
-        return Err(Limit::LiveBytes.into());
-    }
+    trace.fits_entries(entries.len())?;
     Ok(Pattern::from_sorted(size, &entries))
 }
 
@@ -152,14 +152,23 @@ struct Trace<'a> {
     sets: IndexSets,
     /// What meets in a way that isn't linear.
     pairs: Vec<[Set; 2]>,
+    /// When there are so many, those that are there twice are dropped.
+    pairs_max: usize,
+    bytes_max: u64,
 }
 
 impl<'a> Trace<'a> {
     /// # Safety
     /// As [`of_jacobian`].
-    unsafe fn new(program: &'a Program, root: *mut TaskNode, inputs: u32, watch: &Watch<'_>) -> Result<Self, TrapKind> {
+    unsafe fn new(
+        program: &'a Program,
+        root: *mut TaskNode,
+        inputs: u32,
+        bytes_max: u64,
+        watch: &Watch<'_>,
+    ) -> Result<Self, TrapKind> {
         // SAFETY: promised by the caller.
-        let events = unsafe { Events::of(program, root, watch) }?;
+        let events = unsafe { Events::of(program, root, bytes_max, watch) }?;
         watch.tick(events.cells / 16 + inputs as usize)?;
         let (mut flags, sets) = (vec![0; events.cells], IndexSets::new(inputs));
         let mut of_slots = vec![Set::EMPTY; events.cells];
@@ -170,7 +179,21 @@ impl<'a> Trace<'a> {
             flags[1 + input as usize] = GIVEN;
             of_slots[1 + input as usize] = sets.single(input);
         }
-        Ok(Trace { program, events, flags, of_slots, sets, pairs: Vec::new() })
+        Ok(Trace { program, events, flags, of_slots, sets, pairs: Vec::new(), pairs_max: PAIRS_MIN, bytes_max })
+    }
+
+    /// Whether there is room for a pattern with so many entries, which are numbered in 32 bits.
+    fn fits_entries(&self, count: usize) -> Result<(), TrapKind> {
+        if count >= 1 << 32 { Err(Limit::LiveBytes.into()) } else { self.fits(ENTRY_BYTES * count) }
+    }
+
+    /// Whether there is room for so many bytes more.
+    fn fits(&self, bytes: usize) -> Result<(), TrapKind> {
+        let pairs = self.pairs.len() * size_of::<[Set; 2]>();
+        if (self.events.bytes() + self.sets.bytes() + pairs + bytes) as u64 > self.bytes_max {
+            return Err(Limit::LiveBytes.into());
+        }
+        Ok(())
     }
 
     fn ask(&mut self, (owner, slot): ResultSlot, flag: u8) {
@@ -283,6 +306,7 @@ impl<'a> Trace<'a> {
                     self.of_slots[output] = set;
                 }
             }
+            self.fits(0)?;
             if together & REACHED != 0 {
                 watch.tick(structure.pairs.len())?;
                 for pair in &structure.pairs {
@@ -292,7 +316,19 @@ impl<'a> Trace<'a> {
                         self.pairs.push(pair);
                     }
                 }
+                self.drop_doubles(watch)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Drops pairs that are there twice, when there are many.
+    fn drop_doubles(&mut self, watch: &Watch<'_>) -> Result<(), TrapKind> {
+        if self.pairs.len() >= self.pairs_max {
+            watch.tick(4 * self.pairs.len())?;
+            self.pairs.sort_unstable();
+            self.pairs.dedup();
+            self.pairs_max = (2 * self.pairs.len()).max(PAIRS_MIN);
         }
         Ok(())
     }

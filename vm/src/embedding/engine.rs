@@ -246,7 +246,7 @@ impl Module {
     /// The native code that the module has by now, in the order of its compilation.
     pub fn compiled(&self) -> Vec<CompiledCode> {
         let of = |program: &Program| program.tier.as_ref().map_or_else(Vec::new, |tier| tier.compiled(program));
-        let tangents = self.program.all_with_tangents();
+        let tangents = self.program.all_made();
         of(&self.program).into_iter().chain(tangents.iter().flat_map(|program| of(program))).collect()
     }
 
@@ -254,7 +254,7 @@ impl Module {
     /// interpreted.
     pub fn compile_failures(&self) -> Vec<String> {
         let of = |program: &Program| program.tier.as_ref().map_or_else(Vec::new, Tier::failures);
-        let tangents = self.program.all_with_tangents();
+        let tangents = self.program.all_made();
         of(&self.program).into_iter().chain(tangents.iter().flat_map(|program| of(program))).collect()
     }
 

@@ -133,10 +133,10 @@ impl Program {
         self.tangents
     }
 
-    /// The programs that were made for tangents.
-    pub(crate) fn all_with_tangents(&self) -> Vec<Arc<Program>> {
+    /// The programs that were made of this one, for tangents and for finer records.
+    pub(crate) fn all_made(&self) -> Vec<Arc<Program>> {
         let programs = self.with_tangents.lock().unwrap_or_else(PoisonError::into_inner);
-        programs.values().flatten().cloned().collect()
+        programs.values().flatten().chain(self.structured.get()).cloned().collect()
     }
 
     /// The same program with records of which is known what depends on what: [`Program::structure`].

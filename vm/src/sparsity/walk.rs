@@ -4,7 +4,7 @@ use crate::records::{Kind, Trailer, import::Import, link, pack::Pack};
 use crate::running::meter::Watch;
 use crate::running::program::Program;
 use crate::tape::{ForkNode, RerunNode, TaskNode, number};
-use crate::trap::TrapKind;
+use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot};
 
 /// What happens to the slots of a run.
@@ -40,12 +40,17 @@ enum Step<'a> {
 
 impl<'a> Events<'a> {
     /// # Errors
-    /// What the watch says.
+    /// What the watch says, and [`Limit::LiveBytes`] if they take more than so many bytes.
     ///
     /// # Safety
     /// `root` is the tree of a run of the program that has ended, with its tapes, which nobody else reads or numbers.
     /// The program is a structured one.
-    pub(super) unsafe fn of(program: &Program, root: *mut TaskNode, watch: &Watch<'_>) -> Result<Events<'a>, TrapKind> {
+    pub(super) unsafe fn of(
+        program: &Program,
+        root: *mut TaskNode,
+        bytes_max: u64,
+        watch: &Watch<'_>,
+    ) -> Result<Events<'a>, TrapKind> {
         // SAFETY: promised by the caller.
         let root: &'a TaskNode = unsafe {
             watch.tick(8 * (*root).totals.tasks as usize)?;
@@ -59,15 +64,29 @@ impl<'a> Events<'a> {
             match step {
                 Step::Task(task) => {
                     events.open(task);
+                    events.fit(bytes_max)?;
                     events.list.push(Event::End(task));
                     waiting.extend([Step::Begin(task), Step::Records(task, task.end)]);
                 }
                 Step::Begin(task) => events.list.push(Event::Begin(task)),
                 // SAFETY: promised by the caller: a record ends there.
-                Step::Records(task, at) => unsafe { events.records(program, task, at, &mut waiting, watch) }?,
+                Step::Records(task, at) => unsafe {
+                    events.records(program, task, at, &mut waiting, (bytes_max, watch))?;
+                },
             }
         }
         Ok(events)
+    }
+
+    /// What the events take, and what is known of slots.
+    pub(super) fn bytes(&self) -> usize {
+        /// What the inputs of a slot are, and flags.
+        const CELL: usize = 5;
+        self.list.len() * size_of::<Event<'_>>() + self.cells * CELL
+    }
+
+    fn fit(&self, bytes_max: u64) -> Result<(), TrapKind> {
+        if self.bytes() as u64 > bytes_max { Err(Limit::LiveBytes.into()) } else { Ok(()) }
     }
 
     /// Gives cells to a task's slots.
@@ -86,7 +105,7 @@ impl<'a> Events<'a> {
         task: &'a TaskNode,
         mut at: *const u8,
         waiting: &mut Vec<Step<'a>>,
-        watch: &Watch<'_>,
+        (bytes_max, watch): (u64, &Watch<'_>),
     ) -> Result<(), TrapKind> {
         let base = self.bases[task.index as usize];
         while !at.is_null() {
@@ -101,6 +120,7 @@ impl<'a> Events<'a> {
                     Kind::Import => Import::read_single(trailer).start,
                     Kind::ImportRange => Import::read_range(trailer).start,
                     Kind::Link => {
+                        self.fit(bytes_max)?;
                         at = link::read(trailer);
                         continue;
                     }

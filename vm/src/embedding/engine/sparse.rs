@@ -35,7 +35,8 @@ impl Function {
     /// one that is written out in place.
     ///
     /// # Errors
-    /// As [`Function::call`]; a pattern counts towards the limit on live memory, with 16 bytes for each entry.
+    /// As [`Function::call`]; what is known of the run's records and slots counts towards the limit on live memory, and
+    /// the pattern with 16 bytes for each entry.
     pub fn jacobian_sparsity(&self, args: &[Value]) -> Result<JacobianSparsity, RunError> {
         self.jacobian_sparsity_with(args, &CallOptions::default())
     }
@@ -52,11 +53,11 @@ impl Function {
         let value = reader.result(&self.interface().result, run.results());
         let results = reader.into_slots();
         value.map_err(|error| run.unreadable(error))?;
-        let (program, entries_max) = (&function.module.program, run.entries_max());
+        let (program, bytes_max) = (&function.module.program, run.limits.live_bytes);
         let root = run.state.worker.exec.tape.root();
         let watch = Watch::of(&run.state.account);
         // SAFETY: the run has ended; the results are of it.
-        let pattern = unsafe { of_jacobian(program, root, inputs, &results, entries_max, &watch) };
+        let pattern = unsafe { of_jacobian(program, root, inputs, &results, bytes_max, &watch) };
         let sparsity = pattern.and_then(|pattern| JacobianSparsity::new(pattern, &watch));
         sparsity.map_err(|kind| run.ended(kind))
     }
@@ -131,11 +132,11 @@ impl Function {
         let value = reader.result(&self.interface().result, run.results());
         let results = reader.into_slots();
         value.map_err(|error| run.unreadable(error))?;
-        let (program, entries_max) = (&function.module.program, run.entries_max());
+        let (program, bytes_max) = (&function.module.program, run.limits.live_bytes);
         let root = run.state.worker.exec.tape.root();
         let watch = Watch::of(&run.state.account);
         // SAFETY: the run has ended; the results are of it.
-        let pattern = unsafe { of_hessian(program, root, inputs, &results, entries_max, &watch) };
+        let pattern = unsafe { of_hessian(program, root, inputs, &results, bytes_max, &watch) };
         let sparsity = pattern.and_then(|pattern| HessianSparsity::new(pattern, &watch));
         sparsity.map_err(|kind| run.ended(kind))
     }
@@ -308,11 +309,6 @@ impl Invocation<'_> {
         // SAFETY: the arguments were gathered.
         unsafe { self.execute(Entry::Function(self.function.func), Mode::RECORDING, true) }?;
         Ok(inputs as u32)
-    }
-
-    /// How many entries a pattern may have.
-    fn entries_max(&self) -> usize {
-        (self.limits.live_bytes / 16).min(u64::from(u32::MAX)) as usize
     }
 
     /// The error of work on a run that has ended.
