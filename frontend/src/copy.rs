@@ -283,6 +283,12 @@ impl<'c> Copier<'c> {
         };
         let constants: Option<Vec<Scalar>> = args.iter().map(constant).collect();
         match constants.and_then(|constants| evaluate(op, &constants)) {
+            // Somebody looks for the instruction that makes it. A quotient is how infinity is written.
+            Some(Scalar::Real(value))
+                if self.meter.as_written && !value.is_finite() && !(op == Op::Div && value.is_infinite()) =>
+            {
+                ExprKind::Scalar(op, args)
+            }
             Some(Scalar::Real(value)) => ExprKind::Real(value),
             Some(Scalar::Int(value)) => ExprKind::Int(value),
             None => ExprKind::Scalar(op, args),

@@ -78,12 +78,29 @@ pub struct CompileOptions {
     pub limits: CompileLimits,
     /// Lets another thread stop the compilation.
     pub cancel: Option<CancelHandle>,
+    /// Whether code computes only what the text asks for, where it asks for it. If not, which is the default, cheap
+    /// branches of loops may both be computed, what doesn't change in a loop is computed before it, even if no round
+    /// needs it, and operations on constants are done by the compiler. (Those that give NaN or infinity aren't, then, but for quotients:
+    /// `1.0 / 0.0` is how infinity is written.) None of that changes a result; but who
+    /// looks for the first number that isn't finite doesn't want to find one that nobody has asked for, or to miss one.
+    ///
+    /// ```
+    /// # use dualvm_frontend::{CompileOptions, compile_with};
+    /// let text = "def f (x : Real) : Real = x * (0 / 0)";
+    /// let mut options = CompileOptions::default();
+    /// let folded = compile_with("f.dual", text, &options)?.module;
+    /// options.as_written = true;
+    /// let as_written = compile_with("f.dual", text, &options)?.module;
+    /// assert!(as_written.functions[0].body.code.len() > folded.functions[0].body.code.len());
+    /// # Ok::<(), dualvm_frontend::Diagnostics>(())
+    /// ```
+    pub as_written: bool,
 }
 
 impl CompileOptions {
     /// Options with these limits.
     pub fn with_limits(limits: CompileLimits) -> Self {
-        CompileOptions { limits, cancel: None }
+        CompileOptions { limits, ..CompileOptions::default() }
     }
 
     /// The same options, with a handle that cancels the compilation.
@@ -173,6 +190,8 @@ pub(crate) struct Meter {
     bytes: Cell<u64>,
     /// Steps until the next look at the clock.
     steps_left: Cell<u32>,
+    /// See [`CompileOptions::as_written`].
+    pub(crate) as_written: bool,
     stage: Cell<Stage>,
     /// Where the last step was.
     place: Cell<Span>,
@@ -197,6 +216,7 @@ impl Meter {
             counts: [const { Cell::new(0) }; 3],
             bytes: Cell::new(0),
             steps_left: Cell::new(STEPS),
+            as_written: options.as_written,
             stage: Cell::new(Stage::Parse),
             place: Cell::new(Span::default()),
             stopped: Cell::new(None),

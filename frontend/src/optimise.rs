@@ -4,7 +4,8 @@
 //!
 //! But for the elements of arrays (`arrays.rs`), all of them move or remove only what is *pure*: it has no effect,
 //! always ends, and can't trap. So nothing that a program does is moved, and the zero rule of derivatives makes a
-//! value that is computed but not chosen harmless.
+//! value that is computed but not chosen harmless. Where code is to be as it was written, nothing is computed that may
+//! not be needed: branches stay branches, and loops keep what is in them.
 
 mod arrays;
 mod copies;
@@ -25,6 +26,11 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
     let Program { functions, lists, .. } = &mut program;
     for id in functions.ids() {
         let function = &mut functions[id];
+        if meter.as_written {
+            share::share(function, lists, meter);
+            dead::drop_unused(function, meter);
+            continue;
+        }
         select::select(function, lists, meter);
         hoist::hoist(function, lists, meter);
         share::share(function, lists, meter);
