@@ -28,7 +28,7 @@ impl Function {
     /// As [`Function::call`], and [`ErrorKind::Tangent`](crate::ErrorKind::Tangent) if the tangents are not those of
     /// the arguments.
     pub fn jvp(&self, args: &[Value], tangents: &[Value]) -> Result<(Value, Value), Error> {
-        Ok(self.0.jvp(args, tangents)?)
+        self.0.jvp(args, tangents).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::jvp`] with limits or a cancel handle of this call's own, and a report on what it used.
@@ -36,7 +36,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jvp`].
     pub fn jvp_with(&self, args: &[Value], tangents: &[Value], options: &CallOptions) -> Result<Jvp, Error> {
-        Ok(self.0.jvp_with(args, tangents, options)?)
+        self.0.jvp_with(args, tangents, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value, and how it changes in each of several directions: for each list of tangents what
@@ -61,7 +61,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jvp`].
     pub fn jvps(&self, args: &[Value], directions: &[impl AsRef<[Value]>]) -> Result<(Value, Vec<Value>), Error> {
-        Ok(self.0.jvps(args, directions)?)
+        self.0.jvps(args, directions).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::jvps`] with limits or a cancel handle, which are for all directions together, and a report on what
@@ -75,7 +75,7 @@ impl Function {
         directions: &[impl AsRef<[Value]>],
         options: &CallOptions,
     ) -> Result<Jvps, Error> {
-        Ok(self.0.jvps_with(args, directions, options)?)
+        self.0.jvps_with(args, directions, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value, of any type, and the product of a cotangent of it and the Jacobian: the gradient of the
@@ -99,7 +99,7 @@ impl Function {
     /// As [`Function::call`], and [`ErrorKind::Cotangent`](crate::ErrorKind::Cotangent) if the cotangent is not that of
     /// the value.
     pub fn vjp(&self, args: &[Value], cotangent: &Value) -> Result<(Value, Vec<Value>), Error> {
-        Ok(self.0.vjp(args, cotangent)?)
+        self.0.vjp(args, cotangent).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::vjp`] with limits or a cancel handle of this call's own, and a report on what it used.
@@ -107,7 +107,7 @@ impl Function {
     /// # Errors
     /// As [`Function::vjp`].
     pub fn vjp_with(&self, args: &[Value], cotangent: &Value, options: &CallOptions) -> Result<Vjp, Error> {
-        Ok(self.0.vjp_with(args, cotangent, options)?)
+        self.0.vjp_with(args, cotangent, options).map_err(|error| self.failed(args, error))
     }
 
     /// The value of a function that returns one real, its gradient, and the product of its Hessian and the tangents:
@@ -132,7 +132,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jvp`], and [`ErrorKind::NotScalar`](crate::ErrorKind::NotScalar) if the result is not one real.
     pub fn hvp(&self, args: &[Value], tangents: &[Value]) -> Result<(f64, Vec<Value>, Vec<Value>), Error> {
-        Ok(self.0.hvp(args, tangents)?)
+        self.0.hvp(args, tangents).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::hvp`] with limits or a cancel handle of this call's own, and a report on what it used.
@@ -140,7 +140,7 @@ impl Function {
     /// # Errors
     /// As [`Function::hvp`].
     pub fn hvp_with(&self, args: &[Value], tangents: &[Value], options: &CallOptions) -> Result<Hvp, Error> {
-        Ok(self.0.hvp_with(args, tangents, options)?)
+        self.0.hvp_with(args, tangents, options).map_err(|error| self.failed(args, error))
     }
 
     /// The value of a function that returns one real, its gradient and its Hessian. That has a row for each real in
@@ -167,7 +167,7 @@ impl Function {
     /// # Errors
     /// As [`Function::value_and_grad`].
     pub fn hessian(&self, args: &[Value]) -> Result<Hessian, Error> {
-        Ok(self.0.hessian(args)?)
+        self.0.hessian(args).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::hessian`] with limits or a cancel handle of this call's own, for all rows together.
@@ -175,7 +175,7 @@ impl Function {
     /// # Errors
     /// As [`Function::hessian`].
     pub fn hessian_with(&self, args: &[Value], options: &CallOptions) -> Result<Hessian, Error> {
-        Ok(self.0.hessian_with(args, options)?)
+        self.0.hessian_with(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value, of any type, and the gradient of every real in it: a row each, in the order in which they
@@ -194,7 +194,7 @@ impl Function {
     /// # Errors
     /// As [`Function::call`].
     pub fn jacobian(&self, args: &[Value]) -> Result<Jacobian, Error> {
-        Ok(self.0.jacobian(args)?)
+        self.0.jacobian(args).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::jacobian`] with limits or a cancel handle of this call's own.
@@ -202,7 +202,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jacobian`].
     pub fn jacobian_with(&self, args: &[Value], options: &CallOptions) -> Result<Jacobian, Error> {
-        Ok(self.0.jacobian_with(args, options)?)
+        self.0.jacobian_with(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::jacobian`] by rows or by columns, whichever is fewer, or the one that is asked for. Limits are for
@@ -221,6 +221,6 @@ impl Function {
     /// # Errors
     /// As [`Function::jacobian`].
     pub fn jacobian_by(&self, mode: JacobianMode, args: &[Value], options: &CallOptions) -> Result<Jacobian, Error> {
-        Ok(self.0.jacobian_by(mode, args, options)?)
+        self.0.jacobian_by(mode, args, options).map_err(|error| self.failed(args, error))
     }
 }

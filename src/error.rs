@@ -9,7 +9,7 @@ use crate::vm::flat::{CotangentError, NotFlat};
 use crate::vm::module::HostType;
 use crate::vm::sparse::SparsityError;
 use crate::vm::text::TextError;
-use crate::vm::trap::{Trap, TrapKind};
+use crate::vm::trap::{NonFinite, Trap, TrapKind};
 use crate::vm::typed::{ShapeMismatch, TypeMismatch};
 use crate::vm::value::ArgumentError;
 use crate::vm::verify::VerifyError;
@@ -144,6 +144,37 @@ impl Error {
     /// What went wrong, by value.
     pub fn into_kind(self) -> ErrorKind {
         *self.0
+    }
+
+    /// The number that the program was stopped for, in an engine that looks for
+    /// [numbers that aren't finite](crate::Config::trap_nan): what has made it, and how that came about.
+    ///
+    /// ```
+    /// use dualvm::{Config, Engine, Module, vm::trap::Origin};
+    ///
+    /// let mut config = Config::default();
+    /// config.trap_nan = true;
+    /// let text = "def f (x : Real) (y : Real) : Real = x * log (y - 1)";
+    /// let f = Module::from_source(&Engine::new(config), "f.dual", text)?.function("f")?;
+    ///
+    /// let error = f.value_and_grad(&[2.0.into(), 1.0.into()]).unwrap_err();
+    /// let found = error.non_finite().expect("log 0 is infinite");
+    /// assert_eq!((found.step.formula(), found.step.place), ("log(0.0)".to_owned(), Some((1, 42))));
+    /// assert_eq!(found.chain[0].formula(), "1.0 - 1.0");
+    /// assert!(matches!(&found.origin, Origin::Input { place: Some(place), .. } if place == "y"));
+    ///
+    /// // 2.0 · log 1 is finite, and so are its derivatives.
+    /// assert_eq!(f.value_and_grad(&[2.0.into(), 2.0.into()])?.0, 0.0);
+    /// # Ok::<(), dualvm::Error>(())
+    /// ```
+    pub fn non_finite(&self) -> Option<&NonFinite> {
+        match self.kind() {
+            ErrorKind::Trap(trap) => match &trap.kind {
+                TrapKind::NonFinite(found) => Some(found),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Whether a program was run and stopped before its end: it trapped, reached a limit or was cancelled. Any other

@@ -1,14 +1,16 @@
 //! Functions that a host calls, with values or with its own types.
 
 use crate::CompiledCode;
-use crate::vm::engine::{self, CallOptions, Gradient, Stats};
+use crate::vm::engine::{self, CallOptions, Gradient, RunError, Stats};
 use crate::vm::flat::FlatFunction;
 use crate::vm::job_graph::JobGraph;
+use crate::vm::kinks::Kinks;
 use crate::vm::module::{DataDef, Interface};
 use crate::vm::profile::Profile;
+use crate::vm::trap::{Origin, TrapKind};
 use crate::vm::typed::{Arguments, Output};
 use crate::vm::value::Value;
-use crate::{ArgumentsSeed, Error, TypedFunction, de, ser};
+use crate::{ArgumentsSeed, Error, TypedFunction, de, places, ser};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -77,6 +79,20 @@ impl Function {
         self.0.is_wrt(parameter)
     }
 
+    /// Why a call with these arguments has failed. Says which of them a number is made of that isn't finite.
+    pub(crate) fn failed(&self, args: &[Value], mut error: RunError) -> Error {
+        if let RunError::Trap(trap) = &mut error
+            && let TrapKind::NonFinite(found) = &mut trap.kind
+            && let Origin::Input { index, place, .. } = &mut found.origin
+        {
+            let params = self.interface().params.iter().enumerate().zip(args);
+            let varied = params.filter(|((n, _), _)| self.is_wrt(*n));
+            let typed = varied.map(|((_, (name, ty)), arg)| (&**name, ty, arg));
+            *place = places::place_of_argument(typed, self.data(), *index);
+        }
+        error.into()
+    }
+
     /// The native code that the function's module has by now: see [`Module::compiled`](crate::Module::compiled).
     pub fn compiled(&self) -> Vec<CompiledCode> {
         self.0.compiled()
@@ -98,7 +114,7 @@ impl Function {
     /// [`ErrorKind::Argument`](crate::ErrorKind::Argument) if the arguments are not of the parameters' types,
     /// [`ErrorKind::Trap`](crate::ErrorKind::Trap) if the program traps or reaches a limit of the engine.
     pub fn call(&self, args: &[Value]) -> Result<Value, Error> {
-        Ok(self.0.call(args)?)
+        self.0.call(args).map_err(|error| self.failed(args, error))
     }
 
     /// Calls the function with limits or a cancel handle of this call's own, and reports what the call used.
@@ -106,7 +122,7 @@ impl Function {
     /// # Errors
     /// As [`Function::call`].
     pub fn call_with(&self, args: &[Value], options: &CallOptions) -> Result<(Value, Stats), Error> {
-        Ok(self.0.call_with(args, options)?)
+        self.0.call_with(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value, and its gradient with respect to every real in its arguments.
@@ -119,7 +135,7 @@ impl Function {
     /// # Errors
     /// As [`Function::call`], and [`ErrorKind::NotScalar`](crate::ErrorKind::NotScalar) if the result is not one real.
     pub fn value_and_grad(&self, args: &[Value]) -> Result<(f64, Vec<Value>), Error> {
-        Ok(self.0.value_and_grad(args)?)
+        self.0.value_and_grad(args).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::value_and_grad`] with limits or a cancel handle of this call's own, and a report on what it used.
@@ -127,7 +143,36 @@ impl Function {
     /// # Errors
     /// As [`Function::value_and_grad`].
     pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, Error> {
-        Ok(self.0.grad_with(args, options)?)
+        self.0.grad_with(args, options).map_err(|error| self.failed(args, error))
+    }
+
+    /// Runs the function as for a gradient, and reports where it was near a point at which the derivative changes, or at
+    /// which the result jumps: ties of `min` and `max`, `abs` near 0, roundings near a jump, comparisons of nearly equal
+    /// reals. Only what depends on a real that derivatives are with respect to counts. Near is what is nearer than
+    /// `epsilon`, [`KINK_EPSILON`](crate::KINK_EPSILON) say, times the greater operand if that is greater than 1. At
+    /// such points a derivative is one of several, and differences tell another one. `dualvm grad --warn-kinks` prints
+    /// the report.
+    ///
+    /// It is about the code as compiled; [`CompileOptions::as_written`](crate::CompileOptions) keeps the compiler from
+    /// computing what isn't asked for. The run is interpreted, on one thread, with a record for each instruction.
+    ///
+    /// ```
+    /// use dualvm::{CallOptions, Engine, Error, KINK_EPSILON, Module};
+    ///
+    /// let text = "def hinge (xs : Array Real) : Real = sum_array [| max 0 (1 - x) for x in xs |]";
+    /// let hinge = Module::from_source(&Engine::default(), "hinge.dual", text)?.function("hinge")?;
+    /// let kinks = hinge.kinks(&[vec![0.5, 1.0, 2.0, 1.0].into()], KINK_EPSILON, &CallOptions::default())?;
+    ///
+    /// let [max] = &kinks.sites[..] else { panic!("there is one place") };
+    /// assert_eq!((max.operation, max.place, max.count, max.nearest), ("max", Some((1, 51)), 2, 0.0));
+    /// println!("{kinks}");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn kinks(&self, args: &[Value], epsilon: f64, options: &CallOptions) -> Result<Kinks, Error> {
+        Ok(self.0.kinks(args, epsilon, options)?)
     }
 
     /// Runs the function as for a gradient, and reports the records that each of its loops and functions has written,
@@ -154,7 +199,7 @@ impl Function {
     /// # Errors
     /// As [`Function::value_and_grad`].
     pub fn profile(&self, args: &[Value], options: &CallOptions) -> Result<Profile, Error> {
-        Ok(self.0.profile(args, options)?)
+        self.0.profile(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// Runs the function as for a gradient, and reports the tasks that it forks and how much of the tape each of them
@@ -174,7 +219,7 @@ impl Function {
     /// # Errors
     /// As [`Function::call`].
     pub fn job_graph(&self, args: &[Value], options: &CallOptions) -> Result<JobGraph, Error> {
-        Ok(self.0.job_graph(args, options)?)
+        self.0.job_graph(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// Calls the function with the host's own types.

@@ -311,6 +311,7 @@ pub use vm::explain::{
 };
 pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::formulas::{Formula, Formulas, PieceFormulas};
+pub use vm::kinks::{KINK_EPSILON, Kink, Kinks};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::profile::{Profile, Site, SiteUsage};
@@ -318,7 +319,7 @@ pub use vm::sparse::{
     CompressedColumns, Coordinates, GaussNewton, HessianSparsity, JacobianSparsity, LagrangianHvp, Pattern,
     SparseHessian, SparseJacobian, SparseLagrangian, SparseMatrix, SparsityError,
 };
-pub use vm::trap::{Limit, TraceFrame, Trap, TrapKind};
+pub use vm::trap::{Limit, NonFinite, TraceFrame, Trap, TrapKind};
 pub use vm::typed::{Matrix, ShapeMismatch, TypeMismatch};
 pub use vm::value::{ArgumentError, Value};
 

@@ -92,7 +92,7 @@ impl Module {
         text: &str,
         options: &CompileOptions,
     ) -> Result<Module, Error> {
-        Module::verify(engine, compile(file, text, options)?)
+        Module::verify(engine, compile(file, text, &options_for(engine, options))?)
     }
 
     /// Assembles and verifies a module in text form; [`dualvm::vm::text`](crate::vm::text) describes it.
@@ -145,7 +145,7 @@ impl Module {
     /// # Errors
     /// As [`Module::load`] and [`Module::from_source_with`].
     pub fn load_with(engine: &Engine, file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Module, Error> {
-        Module::verify(engine, read(file, bytes, options)?)
+        Module::verify(engine, read(file, bytes, &options_for(engine, options))?)
     }
 
     /// The exported function of this name.
@@ -343,6 +343,14 @@ fn read(file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Read, Erro
         }
         _ => compile(file, text, options),
     }
+}
+
+/// Options for a program that the engine is to run: one that looks for the first number that isn't finite runs programs
+/// as they were written.
+fn options_for(engine: &Engine, options: &CompileOptions) -> CompileOptions {
+    let mut options = options.clone();
+    options.as_written |= engine.config().trap_nan;
+    options
 }
 
 /// The one place where the language's compiler is called.

@@ -1,6 +1,7 @@
 //! Where reals stand inside of values: the names that rows of Jacobians and messages have.
 
 use crate::Value;
+use crate::vm::module::{DataDef, HostType};
 
 /// Where each real of a value stands, in order, as in `x[3].width`, if the value is called `name`. Of a gradient, these
 /// are the places of all reals that derivatives are with respect to, in the order of the rows of a Hessian.
@@ -63,4 +64,50 @@ impl<Wanted: Fn(usize) -> bool, Found: FnMut(usize, String)> Walk<Wanted, Found>
         }
         self.seen += 1;
     }
+}
+
+/// The place of one of the reals of arguments, which are counted through from 0. Types say what is a real: where one is
+/// asked for, an integer is one, too.
+pub(crate) fn place_of_argument<'a>(
+    args: impl Iterator<Item = (&'a str, &'a HostType, &'a Value)>,
+    data: &[DataDef],
+    wanted: usize,
+) -> Option<String> {
+    let mut left = wanted;
+    let mut waiting: Vec<(String, &HostType, &Value)> =
+        args.map(|(name, ty, value)| (name.to_owned(), ty, value)).collect();
+    waiting.reverse();
+    while let Some((place, ty, value)) = waiting.pop() {
+        let known = waiting.len();
+        match (ty, value) {
+            (HostType::Real, _) if left == 0 => return Some(place),
+            (HostType::Real, _) => left -= 1,
+            (_, Value::Reals(xs)) if left < xs.len() => return Some(format!("{place}[{left}]")),
+            (_, Value::Reals(xs)) => left -= xs.len(),
+            (HostType::Array { element, .. } | HostType::List { element, .. }, Value::Array(items)) => {
+                let item = |(n, item)| (format!("{place}[{n}]"), &**element, item);
+                waiting.extend(items.iter().enumerate().map(item));
+            }
+            (HostType::Tuple(types), Value::Tuple(parts)) => {
+                let part = |(n, (ty, part))| (format!("{place}.{n}"), ty, part);
+                waiting.extend(types.iter().zip(parts).enumerate().map(part));
+            }
+            // What a constructor takes may stand without parentheses.
+            (HostType::Tuple(types), value) if types.len() == 1 => waiting.push((place, &types[0], value)),
+            (HostType::Record(types), Value::Record(parts)) => {
+                for (name, ty) in types {
+                    let part = parts.iter().find(|(known, _)| known == name);
+                    waiting.extend(part.map(|(_, part)| (format!("{place}.{name}"), ty, part)));
+                }
+            }
+            (HostType::Data { data: id, .. }, Value::Variant(name, payload)) => {
+                let variants = &data[id.index()].variants;
+                let known = variants.iter().find(|(known, _)| known == name);
+                waiting.extend(known.map(|(_, ty)| (place, ty, &**payload)));
+            }
+            _ => {}
+        }
+        waiting[known..].reverse();
+    }
+    None
 }

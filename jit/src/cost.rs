@@ -146,6 +146,8 @@ impl Measure<'_> {
             Form::RegionFinish { .. } => 26 + CALL,
             Form::RegionEnd { site } => region_end(&stream.regions[site]),
             Form::SegmentEnd { site } => segment_end(&stream.segments[site]),
+            // Only where everything is interpreted.
+            Form::Check { .. } => CALL,
             Form::Jump { .. } | Form::BackJump { .. } | Form::Branch { .. } | Form::BackBranch { .. } => CHARGE + 1,
             Form::Switch { site, .. } => CHARGE + 4 + stream.switches[site].targets.len() as u64 / 4,
             Form::Call { site } => CHARGE + 16 + self.call(&stream.calls[site]),

@@ -424,6 +424,7 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::LoopBegin { site } => self.loop_begin(&stream.loops[site]),
             Form::LoopStep { cond, site } => self.loop_step(cond, &stream.loops[site]),
             Form::LoopEnd { site } => self.loop_end(site),
+            Form::Check { .. } => unreachable!("programs whose instructions are looked at are interpreted"),
             Form::RegionBegin { site } => self.region_begin(&stream.regions[site]),
             Form::RegionRound { dst, before } => {
                 let rounds = self.int(before.0);

@@ -1,5 +1,6 @@
 //! Prepared code: what runs, natively or interpreted, and what derivation gives.
 //!
+//! - `check`: what is known of instructions that are looked at;
 //! - `inst`: the instruction set, with operands resolved and typed;
 //! - `mode`, `position`: how code runs, and where it is;
 //! - `site`: operands that don't fit into an instruction;
@@ -7,12 +8,14 @@
 //!
 //! [`Stream`] is a function's code for one mode. Nothing here knows how code is made ([`crate::preparation`]).
 
+mod check;
 mod inst;
 mod mode;
 mod position;
 mod site;
 mod straight;
 
+pub use check::{CheckSite, CheckedOperand, CheckedRecord, CountedLoop};
 pub(crate) use inst::for_each_inst;
 pub use inst::{Form, Inst, IntReg, Pure, RealReg, RefReg, ScalarInst};
 pub(crate) use mode::ByMode;
@@ -55,6 +58,8 @@ pub struct Stream {
     pub regions: Sites<RegionSite>,
     /// What regions append to their trails.
     pub saves: Sites<SaveSite>,
+    /// Instructions that are looked at.
+    pub checks: Sites<CheckSite>,
     /// Real registers of a frame.
     pub reals: usize,
     /// Integer registers of a frame.

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod flat;
 pub mod formulas;
 pub mod job_graph;
+pub mod kinks;
 pub mod profile;
 pub mod sparse;
 pub mod typed;

@@ -50,6 +50,7 @@ mod bytecode;
 mod code;
 mod derivation;
 mod embedding;
+mod excerpt;
 mod in_place;
 pub mod math;
 mod memory;
@@ -67,4 +68,4 @@ pub mod trap;
 mod word;
 
 pub use bytecode::{binary, builder, isa, module, reference, text, verify};
-pub use embedding::{engine, explain, flat, formulas, job_graph, profile, sparse, typed, value};
+pub use embedding::{engine, explain, flat, formulas, job_graph, kinks, profile, sparse, typed, value};

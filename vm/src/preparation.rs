@@ -7,6 +7,7 @@
 //! save ([`crate::preparation::region_detection`]). Both are made on first use and belong to the module.
 
 mod activity;
+mod checks;
 mod emitter;
 pub(crate) mod flow;
 pub(crate) mod liveness;
@@ -21,12 +22,13 @@ pub(crate) mod stretch;
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{Function, ModuleDef};
-use crate::code::{Mode, Stream};
+use crate::code::{Mode, Position, Stream};
 use crate::records::recorded_loop::LoopCode;
 use crate::records::region::{RegionCode, RegionPlan};
 use crate::records::segment::{SegmentCode, SegmentStructure};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
+use checks::Checked;
 use emitter::{Emitter, PlannedRegion};
 use flow::{Block, FlowGraph};
 use refusal::Notes;
@@ -45,6 +47,8 @@ pub(crate) enum Grain {
     /// A segment, of which is known which of its derivatives can be other than zero. Records say then what depends on
     /// what, without a look at what they have saved ([`crate::sparsity`]).
     Segment,
+    /// An instruction, with all that it has read. What it has computed is looked at ([`checks`]).
+    Instruction,
 }
 
 /// A stream with the records that it writes.
@@ -55,6 +59,8 @@ pub(crate) struct Prepared {
     pub(crate) segments: Vec<SegmentCode>,
     /// Those of the segments, if records are as fine as these.
     pub(crate) structures: Vec<SegmentStructure>,
+    /// Where the instructions are looked at that the segments are, if records are as fine as these.
+    pub(crate) checks: Vec<Position>,
     pub(crate) loops: Vec<LoopCode>,
     pub(crate) regions: Vec<RegionCode>,
 }
@@ -70,6 +76,7 @@ pub(crate) fn prepare(
     watch: &Watch<'_>,
 ) -> Result<Prepared, TrapKind> {
     match (mode.depth(), mode.is_recording(), grain) {
+        (_, _, Grain::Instruction) => by_instructions(module, function, mode, watch),
         (0, false, _) => primal(module, function, watch),
         (0, true, Grain::Region) => recording(module, function, None, watch),
         _ => by_segments(module, function, (mode, grain), watch),
@@ -97,6 +104,17 @@ fn by_segments(
 ) -> Result<Prepared, TrapKind> {
     let StraightLine { function, flow, segments } = straight_line(function, watch)?;
     Emitter::new(module, &function, code, watch).run(&flow, segments, Vec::new(), Vec::new())
+}
+
+fn by_instructions(
+    module: &ModuleDef,
+    function: &Function,
+    mode: Mode,
+    watch: &Watch<'_>,
+) -> Result<Prepared, TrapKind> {
+    let Checked { function, flow, segments, checks } = checks::checked(function, watch)?;
+    let emitter = Emitter::new(module, &function, (mode, Grain::Instruction), watch).with_checks(checks);
+    emitter.run(&flow, segments, Vec::new(), Vec::new())
 }
 
 /// A function cut into segments as if no loop was recorded as one.

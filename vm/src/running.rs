@@ -7,12 +7,15 @@
 //! - `tasks`: forks and parallel maps; `operators`, `reverse`, `reruns`: derivatives of calls; `custom`: those that the
 //!   program gives;
 //! - `deep`, `structures`: objects with components, and copies of them;
+//! - `checks`, `kinks`: looking for numbers that aren't finite, and for ties and jumps;
 //! - `limits`, `meter`: what a run may use, and what it has used.
 
+pub(crate) mod checks;
 mod custom;
 pub(crate) mod deep;
 pub(crate) mod entry;
 pub(crate) mod interp;
+pub(crate) mod kinks;
 pub(crate) mod limits;
 pub(crate) mod meter;
 mod operators;

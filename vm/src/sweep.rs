@@ -5,6 +5,7 @@
 //! the same slot. This is the loop that Smeding and Vákár (2024, section 10) arrive at, with a segment in place of a
 //! scalar operation. Where tasks were forked, their tapes are swept in turn ([`tasks`]).
 
+mod checks;
 mod debts;
 mod idle;
 mod loops;
@@ -340,19 +341,23 @@ impl Sweep {
     /// The frame is that of a task that has ended.
     #[inline]
     unsafe fn records<'a>(&mut self, run: &SweepRun<'a>, frame: &mut OpenTask<'a>) -> Result<(), TrapKind> {
+        if run.program.is_checked() {
+            // SAFETY: promised by the caller.
+            return unsafe { self.each_record::<false, true>(run, frame) };
+        }
         match self.clock {
             // SAFETY: promised by the caller.
-            None => unsafe { self.each_record::<false>(run, frame) },
+            None => unsafe { self.each_record::<false, false>(run, frame) },
             // SAFETY: promised by the caller.
-            Some(_) => unsafe { self.each_record::<true>(run, frame) },
+            Some(_) => unsafe { self.each_record::<true, false>(run, frame) },
         }
     }
 
-    /// [`Sweep::records`], whose times are taken or not.
+    /// [`Sweep::records`], whose times are taken or not, and which are looked at or not.
     ///
     /// # Safety
     /// As there.
-    unsafe fn each_record<'a, const TIMED: bool>(
+    unsafe fn each_record<'a, const TIMED: bool, const CHECKED: bool>(
         &mut self,
         run: &SweepRun<'a>,
         frame: &mut OpenTask<'a>,
@@ -367,6 +372,7 @@ impl Sweep {
             unsafe {
                 let Trailer { kind, first, at: trailer } = Trailer::before(at);
                 at = match kind {
+                    Kind::Segment(id) if CHECKED => self.checked_segment(run, frame, trailer, (id, first))?,
                     Kind::Segment(id) => {
                         let code = match last {
                             Some((last, code)) if last == id => code,

@@ -6,6 +6,7 @@
 //! - `tree`: how the tapes of a run hang together;
 //! - `region`: the record of a region while it is open;
 //! - `rerun`: the record of a derivative operator;
+//! - `trace`: the way from a slot back to inputs, where every instruction was recorded;
 //! - `imports`: what a task uses of other tasks' tapes.
 //!
 //! The records of a task stand in stretches, in one slab or several. A stretch begins with a record that leads to the
@@ -16,6 +17,7 @@ mod region;
 mod rerun;
 mod slabs;
 mod task;
+pub(crate) mod trace;
 mod tree;
 
 pub(crate) use imports::{ForeignArray, Imported, Reads};

@@ -1,5 +1,10 @@
 //! Why a run stopped before its end, and where.
 
+mod non_finite;
+
+pub(crate) use non_finite::Pending;
+pub use non_finite::{Followed, NonFinite, Operand, Origin, Role, Round, Step};
+
 use crate::code::{DEPTH_MAX, Mode};
 use std::fmt;
 
@@ -77,6 +82,8 @@ pub enum TrapKind {
     },
     /// The program stopped itself, with this message.
     Message(String),
+    /// A number became NaN or infinite, in an engine that [stops there](crate::engine::Config::trap_nan).
+    NonFinite(Box<NonFinite>),
     /// A limit was reached.
     Limit(Limit),
     /// The host cancelled the run.
@@ -110,6 +117,7 @@ impl fmt::Display for TrapKind {
                 )
             }
             TrapKind::Message(text) => write!(f, "{text}"),
+            TrapKind::NonFinite(found) => found.fmt(f),
             TrapKind::Limit(limit) => match limit {
                 Limit::Fuel => write!(f, "out of fuel"),
                 Limit::Deadline => write!(f, "the deadline has passed"),
@@ -153,19 +161,45 @@ pub struct Trap {
     pub outermost: Vec<TraceFrame>,
 }
 
+impl Trap {
+    /// The trap as text, with the source line of the instruction if it is about [a number](TrapKind::NonFinite). `text`
+    /// is the source file's.
+    pub fn with_source<'a>(&'a self, text: &'a str) -> WithSource<'a> {
+        WithSource { trap: self, lines: text.lines().collect() }
+    }
+}
+
+/// A trap with the text of the source file that its places are in: see [`Trap::with_source`].
+#[derive(Clone, Debug)]
+pub struct WithSource<'a> {
+    trap: &'a Trap,
+    /// The lines of the file; none if it isn't at hand.
+    lines: Vec<&'a str>,
+}
+
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.kind)?;
-        let source = self.source.as_deref().unwrap_or("<module>");
+        WithSource { trap: self, lines: Vec::new() }.fmt(f)
+    }
+}
+
+impl fmt::Display for WithSource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WithSource { trap, lines } = self;
+        write!(f, "{}", trap.kind)?;
+        let source = trap.source.as_deref().unwrap_or("<module>");
+        if let TrapKind::NonFinite(found) = &trap.kind {
+            found.write_details(f, source, lines)?;
+        }
         let frame = |f: &mut fmt::Formatter<'_>, frame: &TraceFrame| match frame.place {
             Some((line, column)) => write!(f, "\n  in {} at {source}:{line}:{column}", frame.function),
             None => write!(f, "\n  in {} at instruction {}", frame.function, frame.inst),
         };
-        self.innermost.iter().try_for_each(|entry| frame(f, entry))?;
-        if self.omitted > 0 {
-            write!(f, "\n  … {} more frames …", self.omitted)?;
+        trap.innermost.iter().try_for_each(|entry| frame(f, entry))?;
+        if trap.omitted > 0 {
+            write!(f, "\n  … {} more frames …", trap.omitted)?;
         }
-        self.outermost.iter().try_for_each(|entry| frame(f, entry))
+        trap.outermost.iter().try_for_each(|entry| frame(f, entry))
     }
 }
 

@@ -244,6 +244,8 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
             Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
             Form::RegionFinish { .. } | Form::ArrayCell { .. } | Form::ArrayCopy { .. } => return None,
+            // Only where everything is interpreted.
+            Form::Check { .. } => return None,
             // Rare in loops of reals.
             Form::Payload { .. } | Form::IPayload { .. } | Form::PPayload { .. } => return None,
             Form::VariantTag { .. } | Form::PPush { .. } => return None,

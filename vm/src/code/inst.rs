@@ -12,6 +12,7 @@
 //!   All but two read registers only; these read what a record refers to, which doesn't change.
 //! - *Operands* that don't fit stand in a [`Site`] of the code.
 
+use super::check::CheckSite;
 use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, OperatorSite, Site, SwitchSite};
 use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Op, Reg, has_flag};
@@ -188,6 +189,8 @@ macro_rules! for_each_inst {
 
                 /// Ends a segment: appends its record and gives its outputs their words.
                 SegmentEnd (site(site SegmentSite)) [];
+                /// Looks at what the instruction before has computed. Traps if that became NaN or infinite.
+                Check (site(site CheckSite)) [];
                 /// Begins a loop that is recorded as one: opens its record if anything that it depends on is active.
                 LoopBegin (site(site LoopSite)) [];
                 /// Ends an iteration of such a loop: saves what its adjoint needs, and goes to the site's body or end.

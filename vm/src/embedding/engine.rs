@@ -211,6 +211,9 @@ impl Module {
     ) -> Result<Module, Vec<VerifyError>> {
         verify(&def)?;
         let config = &engine.0.config;
+        if config.trap_nan {
+            return Ok(Module { engine: engine.clone(), program: Arc::new(Program::looked_at(def)) });
+        }
         let generator = config.generator.clone().or(generator).zip(config.jit.policy());
         let tier = |functions| generator.map(|(generator, policy)| Tier::new(generator, policy, functions));
         Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })

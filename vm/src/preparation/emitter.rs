@@ -1,10 +1,12 @@
 //! Writing a stream: bytecode with its operands resolved, segments with their ends, recorded loops as their paths.
 
+mod checks;
 mod deep;
 mod regions;
 
 pub(super) use regions::PlannedRegion;
 
+use super::checks::Checks;
 use super::flow::{Block, FlowGraph};
 use super::loop_detection::Loop;
 use super::segmentation::Segment;
@@ -21,6 +23,7 @@ use crate::records::region::RegionCode;
 use crate::records::segment::{RecordPlan, SegmentCode, SegmentSite, SegmentStructure};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
+use checks::NOWHERE;
 use std::collections::{HashMap, HashSet};
 
 /// What deriving a segment takes per instruction, and a loop, in the units of [`Watch::tick`].
@@ -38,6 +41,10 @@ pub(super) struct Emitter<'a> {
     segments: Vec<SegmentCode>,
     /// Those of the segments, if records are as fine as these.
     structures: Vec<SegmentStructure>,
+    /// What is to be looked at, if records are as fine as instructions.
+    checks: Option<Checks>,
+    /// Where the instructions are looked at that the segments are.
+    checked: Vec<Position>,
     loops: Vec<LoopCode>,
     regions: Vec<RegionCode>,
     /// The stream position of each bytecode instruction.
@@ -90,9 +97,11 @@ impl<'a> Emitter<'a> {
             stream,
             segments: Vec::new(),
             structures: Vec::new(),
+            checks: None,
+            checked: Vec::new(),
             loops: Vec::new(),
             regions: Vec::new(),
-            position: vec![Position::default(); body.code.len()],
+            position: vec![NOWHERE; body.code.len()],
             cost: 0,
             widest: 0,
             listed: 0,
@@ -120,6 +129,7 @@ impl<'a> Emitter<'a> {
             regions.into_iter().map(|found| (found.head(), found)).collect();
         for (index, &Block { start, end }) in flow.blocks().iter().enumerate() {
             self.cost = 0;
+            self.begin_block(index, start);
             if inside.contains(&index) {
                 if let Some(found) = regions.remove(&index) {
                     self.region(found, flow.blocks());
@@ -133,8 +143,12 @@ impl<'a> Emitter<'a> {
             }
             let mut at = start;
             while at < end {
+                if at + 1 == end && self.body.code[at as usize].op.is_terminator() {
+                    self.reset_counters(index, at);
+                }
                 match segments.next_if(|segment| segment.start == at) {
                     Some(segment) => {
+                        self.copy_operand(at);
                         self.watch.tick(SEGMENT_WORK * (segment.end - at) as usize)?;
                         at = segment.end;
                         if self.mode.depth() > 0 { self.deep_segment(segment)? } else { self.segment(segment) }
@@ -142,20 +156,22 @@ impl<'a> Emitter<'a> {
                     None => {
                         self.watch.tick(8)?;
                         self.inst(at, self.mode.is_recording());
+                        self.check_comparison(at);
                         at += 1;
                     }
                 }
                 self.check_length()?;
             }
             if !self.body.code[end as usize - 1].op.is_terminator() {
+                self.reset_counters(index, end - 1);
                 // Control falls into the next block, whose cost is its own.
                 self.jump(end - 1, end, self.cost);
             }
         }
         self.resolve_targets()?;
         self.check_size()?;
-        let Emitter { stream, segments, structures, loops, regions, .. } = self;
-        Ok(Prepared { stream, segments, structures, loops, regions })
+        let Emitter { stream, segments, structures, checked: checks, loops, regions, .. } = self;
+        Ok(Prepared { stream, segments, structures, checks, loops, regions })
     }
 
     fn here(&self) -> Position {
@@ -175,7 +191,7 @@ impl<'a> Emitter<'a> {
 
     /// Emits one instruction where control may come to. `words`: reals have words, which move with them.
     fn inst(&mut self, at: u32, words: bool) {
-        self.position[at as usize] = self.here();
+        self.arrive(at);
         if self.mode.depth() > 0 { self.lower_deep(at) } else { self.lower(at, words) }
     }
 
@@ -242,6 +258,8 @@ impl<'a> Emitter<'a> {
             }
             Structural::Jvp => Inst::Operate { site: self.operator_site(inst, Operator::Jvp) },
             Structural::Vjp => Inst::Operate { site: self.operator_site(inst, Operator::Vjp) },
+            // It is to be traced.
+            Structural::Checkpoint if self.grain == Grain::Instruction => Inst::Call { site: self.call_site(inst) },
             Structural::Checkpoint => Inst::Operate { site: self.operator_site(inst, Operator::Checkpoint) },
             // A primal run computes nothing but values.
             Structural::Primal if self.mode == Mode::PRIMAL => Inst::Call { site: self.call_site(inst) },
@@ -453,16 +471,21 @@ impl<'a> Emitter<'a> {
     /// Emits a segment: its instructions as they stand, copies of reals as copies of primals, then its end.
     fn segment(&mut self, segment: Segment) {
         let (start, end) = (segment.start, segment.end);
-        let plan = RecordPlan::new(segment, self.body.reals as u16, self.grain == Grain::Segment);
+        let check = self.check_of(&segment);
+        let plan = RecordPlan::new(segment, self.body.reals as u16, self.grain);
         self.stream.reals = self.stream.reals.max(self.body.reals as usize + plan.copies.len());
         for at in start..end {
-            self.position[at as usize] = self.here();
+            self.arrive(at);
             for copy in plan.copies.iter().filter(|copy| copy.before == at) {
                 self.push(at, Inst::PrimalMov { dst: RealReg(copy.to), src: RealReg(copy.from) });
             }
             self.lower(at, self.body.code[at as usize].op != Op::Mov);
         }
-        if plan.site.outputs.is_empty() {
+        let has_record = !plan.site.outputs.is_empty() && !plan.site.inputs.is_empty() && self.mode.is_recording();
+        if let Some(check) = check {
+            self.check(check, 1, plan.checked.filter(|_| has_record));
+        }
+        if plan.site.outputs.is_empty() || !self.mode.is_recording() {
             return;
         }
         // A segment without inputs never writes a record; its end makes its outputs constants.

@@ -41,6 +41,9 @@ pub(crate) struct Segment {
     pub(crate) outputs: Vec<(u16, NodeId)>,
     /// Where the body writes registers: instruction, register, node.
     pub(crate) writes: Vec<(u32, u16, NodeId)>,
+    /// Loops around it whose rounds are counted, the outermost first: an instruction that tells where the loop is, and
+    /// the register that counts, which is an input. None where nobody asks.
+    pub(crate) loops: Vec<(u32, u16)>,
 }
 
 /// Registers of a bank with one definition in the whole function, a constant: they have the same value wherever they
@@ -89,9 +92,23 @@ pub(crate) fn cut(
     }
     cutter.close(block.end);
     let mut segments = cutter.done;
+    keep_live(body, block, live_out, &mut segments, watch)?;
+    Ok(segments)
+}
 
-    // Backwards over the block, keep of each segment the outputs that are live at its end.
-    let Some(mut live) = live_out.cloned() else { return Ok(segments) };
+/// Keeps of each segment of a block the outputs that are live at its end. `live_out` is what is live at the end of the
+/// block; `None` is everything, everywhere.
+///
+/// # Errors
+/// What the watch says.
+pub(crate) fn keep_live(
+    body: &Body,
+    block: Block,
+    live_out: Option<&RegSet>,
+    segments: &mut [Segment],
+    watch: &Watch<'_>,
+) -> Result<(), TrapKind> {
+    let Some(mut live) = live_out.cloned() else { return Ok(()) };
     let mut pending = segments.iter_mut().rev().peekable();
     for at in (block.start..block.end).rev() {
         if let Some(segment) = pending.next_if(|segment| segment.end == at + 1) {
@@ -100,7 +117,7 @@ pub(crate) fn cut(
         watch.tick(2)?;
         step_back(body, Bank::Real, &body.code[at as usize], &mut live);
     }
-    Ok(segments)
+    Ok(())
 }
 
 /// A segment that may still grow.

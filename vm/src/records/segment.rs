@@ -8,7 +8,7 @@ mod plan;
 mod structure;
 
 pub(crate) use adjoint::SegmentAdjoint;
-pub(crate) use plan::{EndRegisters, RecordPlan, computed_outputs, slot_words};
+pub(crate) use plan::{EndRegisters, RecordPlan, checked_record, computed_outputs, slot_words};
 pub(crate) use structure::SegmentStructure;
 
 use crate::bytecode::isa::Reg;

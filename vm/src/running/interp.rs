@@ -112,11 +112,7 @@ macro_rules! define_execute {
                 let depth = if DEEP { mode.depth() } else { 0 };
                 let tier = program.tier.as_ref();
                 let period = tier.map_or(u32::MAX, Tier::back_edge_period);
-                // Activations of a few rounds count, too, all together.
-                let mut countdown = match std::mem::take(&mut self.exec.countdown) {
-                    left if (1..period).contains(&left) => left,
-                    _ => period,
-                };
+                let mut countdown = period;
                 self.exec.rounds = period;
                 let mut remaining = remaining;
                 let floor = self.callers.len();
@@ -454,6 +450,12 @@ macro_rules! define_execute {
                                 let (tape, scratch) = (&mut self.exec.tape, &mut self.scratch.words);
                                 limit!(segment_end::<DEEP>(site, tape, scratch, reals, words, ints));
                             }
+                            Inst::Check { site } => {
+                                let registers = Registers { reals, words, ints, refs };
+                                if let Err(kind) = self.check(stream.checks.at(site), frame.func, registers) {
+                                    trap!(kind);
+                                }
+                            }
                             Inst::LoopBegin { site } => {
                                 loop_begin(stream.loops.at(site), &mut self.exec.tape, words, refs);
                             }
@@ -567,9 +569,6 @@ macro_rules! define_execute {
                                 if self.callers.len() == floor {
                                     move_to_front::<RECORD>(&site.uses, frame.base, &mut self.scratch);
                                     self.exec.fuel = fuel;
-                                    if self.exec.rounds == period {
-                                        self.exec.countdown = countdown;
-                                    }
                                     return Ok(None);
                                 }
                                 let from = frame.base;

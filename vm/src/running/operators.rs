@@ -45,7 +45,11 @@ impl Worker {
             Operator::CustomVjp | Operator::CustomJvp => unsafe { self.attach_derivative(site, args, remaining) },
         };
         self.exec.mode = mode;
-        outcome
+        outcome.map_err(|mut kind| {
+            // SAFETY: promised by the caller.
+            unsafe { self.outside_of_operator(&mut kind, site, args) };
+            kind
+        })
     }
 
     /// Runs a derivative operator that is all there is to a run: what it takes stands at `base`, and what it gives will

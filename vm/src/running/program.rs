@@ -3,7 +3,7 @@
 use crate::bytecode::isa::{Op, Operand};
 use crate::bytecode::module::{FuncId, ModuleDef};
 use crate::bytecode::verify::verify;
-use crate::code::{ByMode, DEPTH_MAX, Mode, Position, Stream};
+use crate::code::{ByMode, CheckSite, DEPTH_MAX, Inst, Mode, Position, Stream};
 use crate::in_place::{self, Directions, Expanded, Origins};
 use crate::native::Tier;
 use crate::preparation::{self, Grain, Prepared};
@@ -30,10 +30,16 @@ pub(crate) struct Program {
     grain: Grain,
     /// The same program with finer records, if it was asked for.
     structured: OnceLock<Arc<Program>>,
+    /// The same program, each instruction of which is looked at, if it was asked for.
+    watched: OnceLock<Arc<Program>>,
+    /// Whether a number that becomes NaN or infinite is a trap; each instruction is looked at then.
+    traps_non_finite: bool,
     streams: ByMode<Box<[OnceLock<Stream>]>>,
     segments: boxcar::Vec<SegmentCode>,
     /// Those of the segments, if the program is made for them.
     structures: boxcar::Vec<SegmentStructure>,
+    /// Where the instructions are looked at that the segments are, in a program whose records are as fine as that.
+    checks: boxcar::Vec<(FuncId, Mode, Position)>,
     loops: boxcar::Vec<LoopCode>,
     regions: boxcar::Vec<RegionCode>,
     /// Held while records get their numbers.
@@ -91,11 +97,39 @@ impl Program {
         Program { keeps_operators: true, ..Program::of(def, None, None) }
     }
 
+    /// A program in which every instruction is looked at. It is interpreted, and its operators stay what they are: so
+    /// each instruction is one of the module's own.
+    pub(crate) fn looked_at(def: ModuleDef) -> Self {
+        Program { grain: Grain::Instruction, traps_non_finite: true, ..Program::of(def, None, None) }
+    }
+
+    /// The same program as it was given, in which every instruction is looked at, and nothing traps for that.
+    pub(crate) fn watched(&self) -> Arc<Program> {
+        let make = || {
+            let program = Program::of(self.given().clone(), None, None);
+            Arc::new(Program { grain: Grain::Instruction, ..program })
+        };
+        self.watched.get_or_init(make).clone()
+    }
+
+    /// Whether a number that becomes NaN or infinite is a trap.
+    pub(crate) fn traps_non_finite(&self) -> bool {
+        self.traps_non_finite
+    }
+
+    /// Whether every instruction is looked at.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.grain == Grain::Instruction
+    }
+
     /// A program with the same functions and types that has a function for the values and tangents of one of them:
     /// [`Program::tangents`]. It is made when it is first asked for. `None` if there is no such function.
     pub(crate) fn with_tangents(&self, directions: Directions) -> Option<Arc<Program>> {
         #[cfg(all(test, not(loom)))]
         if self.keeps_operators {
+            return None;
+        }
+        if self.is_checked() {
             return None;
         }
         let programs = || self.with_tangents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +188,10 @@ impl Program {
         Program {
             grain: Grain::Region,
             structured: OnceLock::new(),
+            watched: OnceLock::new(),
+            traps_non_finite: false,
             structures: boxcar::Vec::new(),
+            checks: boxcar::Vec::new(),
             streams: ByMode::new(|| no_streams(&def)),
             segments: boxcar::Vec::new(),
             loops: boxcar::Vec::new(),
@@ -238,7 +275,8 @@ impl Program {
         let place = self.place(func, mode);
         let function = &self.def.functions[func.index()];
         let prepared = preparation::prepare(&self.def, function, (mode, self.grain), watch)?;
-        let Prepared { mut stream, segments, structures, loops, regions } = prepared;
+        let Prepared { mut stream, segments, structures, checks, loops, regions } = prepared;
+        debug_assert!(!self.is_checked() || checks.len() == segments.len());
         let registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         if place.get().is_none() {
             // Whoever has the lock gives out the numbers, so those of one function follow each other.
@@ -255,6 +293,7 @@ impl Program {
             }
             segments.into_iter().for_each(|code| _ = self.segments.push(code));
             structures.into_iter().for_each(|structure| _ = self.structures.push(structure));
+            checks.into_iter().for_each(|check| _ = self.checks.push((func, mode, check)));
             loops.into_iter().for_each(|code| _ = self.loops.push(code));
             regions.into_iter().for_each(|code| _ = self.regions.push(code));
             _ = place.set(stream);
@@ -289,6 +328,17 @@ impl Program {
     /// What is known of a segment by the number that its records carry, in a program that was made for this.
     pub(crate) fn structure(&self, id: u32) -> &SegmentStructure {
         &self.structures[id as usize]
+    }
+
+    /// The instruction that a segment is, by the number that its records carry, in a program that is looked at: its
+    /// function, the mode of the code, and what is known of it.
+    pub(crate) fn checked(&self, id: u32) -> (FuncId, (Mode, Position), &CheckSite) {
+        let (func, mode, position) = self.checks[id as usize];
+        let stream = self.stream(func, mode);
+        match stream.code[position.index()] {
+            Inst::Check { site } => (func, (mode, position), &stream.checks[site]),
+            ref found => unreachable!("an instruction is looked at there, found {found:?}"),
+        }
     }
 
     /// A loop's code by the number that its records carry.

@@ -167,10 +167,13 @@ impl Worker {
         // SAFETY: promised by the caller.
         unsafe {
             let info = self.exec.info();
-            if (*root).totals.rerun_work == 0 {
+            let plain = (*root).totals.rerun_work == 0;
+            if plain && !info.program.is_checked() {
                 return sweep.run(root, seeds, info, sweeps);
             }
-            let outcome = if self.exec.forked {
+            let outcome = if plain {
+                sweep.run(root, seeds, info, sweeps)
+            } else if self.exec.forked {
                 self.give_slices_back();
                 sweep.run(root, seeds, info, sweeps)
             } else {
@@ -261,7 +264,7 @@ impl Worker {
         unsafe {
             let work = (*root).totals.sweep_work;
             self.exec.fuel = meter.refill_alone(self.exec.fuel.saturating_sub_unsigned(work))?;
-            if (*root).totals.rerun_work == 0 {
+            if (*root).totals.rerun_work == 0 && !info.program.is_checked() {
                 return sweep.run(root, seeds, info, sweeps);
             }
             self.sweep_run_with_reruns(sweep, seeds, (info, &mut meter), sweeps)
@@ -356,7 +359,10 @@ impl Worker {
         unsafe {
             match (*node.site).operator {
                 Operator::CustomVjp | Operator::CustomJvp => {
-                    let again = self.pull_by_rule(node, task, adjoints)?;
+                    let again = self.pull_by_rule(node, task, adjoints).map_err(|mut kind| {
+                        self.outside_of_rule(&mut kind, node, task);
+                        kind
+                    })?;
                     self.exec.tape.finish();
                     Ok(again)
                 }

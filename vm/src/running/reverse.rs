@@ -18,7 +18,7 @@ use crate::code::{Counts, Mode, OperatorSite};
 use crate::memory::heap::{self, LEN, Ref, Roots, planes};
 use crate::running::meter::Watch;
 use crate::sweep::{Seed, Sweep};
-use crate::tape::Tape;
+use crate::tape::{Tape, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
 
@@ -75,6 +75,7 @@ impl Worker {
             self.exec.roots = outer_roots;
             self.exec.heap.restore_floor(floor);
             let (inner, active) = self.close_level(tape);
+            let outcome = outcome.map_err(|kind| self.outside_of_level(kind, site, &inner, &places));
             let finished = outcome.and_then(|sweep| {
                 self.exec.mode = outer;
                 // What isn't recorded may read what is: in a checkpoint.
@@ -107,6 +108,47 @@ impl Worker {
         let inner = std::mem::replace(&mut self.exec.tape, outer);
         let active = self.exec.tape.take_marks(&inner);
         (inner, active)
+    }
+
+    /// Goes on with what a trap inside of a level says of a number: the level's arguments are numbers outside.
+    ///
+    /// # Safety
+    /// As [`Worker::pull_back`], when the level was closed, whose tape is `inner`.
+    #[cold]
+    unsafe fn outside_of_level(
+        &mut self,
+        mut kind: TrapKind,
+        site: &OperatorSite,
+        inner: &Tape,
+        places: &Places,
+    ) -> TrapKind {
+        let Places { args, opened, outer, depth, slots, .. } = *places;
+        if !matches!(kind, TrapKind::NonFinite(_)) || !outer.is_recording() {
+            return kind;
+        }
+        let (own, end) = self.exec.tape.here();
+        let level = std::ptr::from_ref(inner.tree());
+        let outside = |node: *const TaskNode, slot: Slot| {
+            if node != level {
+                return None;
+            }
+            let (n, part) = {
+                let at = slot.index().checked_sub(slots.index())?;
+                (at >> depth, at & ((1 << depth) - 1))
+            };
+            // SAFETY: promised by the caller: the arguments stand behind the captures.
+            unsafe {
+                if !slots.is_none() && n < site.args.reals {
+                    let register = ((site.captures.reals + n) << outer.depth()) + part;
+                    return (part < 1 << outer.depth()).then(|| (own, (*args.words.add(register)).slot()));
+                }
+                let pair = |n: usize| [*opened.refs.add(n), *args.refs.add(site.captures.refs + n)];
+                (0..site.args.refs).find_map(|n| slot_outside(pair(n), (depth, Owner::of(level)), slot))
+            }
+        };
+        // SAFETY: promised by the caller.
+        unsafe { self.follow_outwards(&mut kind, end, outside) };
+        kind
     }
 
     /// Keeps the memory of a tape whose level is closed.
@@ -304,6 +346,65 @@ impl Worker {
             }
         }
     }
+}
+
+/// The owner and the slot of the number that a slot of a level is a copy of, if it is one of a structure that the level
+/// was given: the first of the pair is the level's own.
+///
+/// # Safety
+/// Both are complete and alike; owners are there.
+unsafe fn slot_outside(pair: [Ref; 2], (depth, level): (u32, Owner), slot: Slot) -> Option<(*const TaskNode, Slot)> {
+    /// Objects that are looked at: read position by position, a structure may be exponentially larger than they are.
+    const OBJECTS_MAX: usize = 1 << 20;
+    let mut waiting = vec![pair];
+    let mut seen = 0;
+    // SAFETY: promised by the caller; nothing moves meanwhile.
+    unsafe {
+        while let Some([copy, given]) = waiting.pop() {
+            seen += 1;
+            if seen > OBJECTS_MAX || !heap::are_alike(copy, given) {
+                return None;
+            }
+            let owner = heap::owner_of(copy);
+            if owner.is_nobody() || owner.level() != level {
+                continue;
+            }
+            let outside = heap::owner_of(given);
+            let found = |slot: Slot| Some((outside.task(), if outside.is_nobody() { Slot::NONE } else { slot }));
+            match heap::element_bank(*copy) {
+                None => {
+                    let fields = heap::fields_of(*copy);
+                    for n in 0..fields.reals {
+                        for part in 0..1usize << depth {
+                            let at = if part == 0 { fields.real_at(n) } else { planes::field_at(fields, part, n) };
+                            let is_there = |object| part == 0 || planes::has(object, fields.size(), at);
+                            let word = |object: Ref| (*object.add(at + fields.reals).cast::<Word>()).slot();
+                            if is_there(copy) && word(copy) == slot {
+                                return found(if is_there(given) { word(given) } else { Slot::NONE });
+                            }
+                        }
+                    }
+                }
+                Some(Bank::Real) => {
+                    let len = *copy.add(LEN) as usize;
+                    for part in 0..1usize << depth {
+                        let first = planes::first_of(copy, part);
+                        let index = slot.index().checked_sub(first.index()).filter(|&index| index < len);
+                        if let Some(index) = index.filter(|_| !first.is_none()) {
+                            let first = if outside.is_nobody() { Slot::NONE } else { planes::first_of(given, part) };
+                            return found(first.element(index));
+                        }
+                    }
+                }
+                Some(_) => {}
+            }
+            let (first, count) = heap::references(copy);
+            for at in (first..first + count).rev() {
+                waiting.push([*copy.add(at).cast(), *given.add(at).cast()]);
+            }
+        }
+    }
+    None
 }
 
 /// Adds the adjoints of the slots of a structure, which are the numbers of another one, position by position. Component

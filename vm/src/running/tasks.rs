@@ -346,7 +346,7 @@ impl Worker {
             on_tape = Some((parked, node));
         }
         // SAFETY: promised by the caller.
-        let (span, outcome) = unsafe { (self.exec.span(), self.run_tasks(&fork, 0, fork.count(), fork.above)) };
+        let (span, mut outcome) = unsafe { (self.exec.span(), self.run_tasks(&fork, 0, fork.count(), fork.above)) };
         let mut first = Slot::NONE;
         if let Some((parked, node)) = on_tape {
             self.exec.tape.resume(parked);
@@ -356,6 +356,10 @@ impl Worker {
                     first = self.take_results(&fork)?;
                     self.exec.tape.join(node)?;
                 }
+            }
+            if let Err(kind) = &mut outcome {
+                // SAFETY: the tasks' tapes stay until the run ends; the node is that of the fork.
+                unsafe { self.follow_outwards(kind, (*node).before, |_, _| None) };
             }
         }
         let longest = outcome?;

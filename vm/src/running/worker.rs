@@ -54,8 +54,6 @@ pub(crate) struct Execution {
     pub(crate) fuel: i64,
     /// Rounds of loops between the last two times that the interpreter asked for native code, or to the next time.
     pub(super) rounds: u32,
-    /// What was left to the next time when the last activation ended; 0 if that is not known.
-    pub(super) countdown: u32,
     /// The function that native code calls: what the interpreter runs if there is no code for it.
     pub(crate) callee: FuncId,
     /// What a helper that preserves all registers has for native code.
@@ -97,7 +95,6 @@ impl Execution {
             depth_max: usize::MAX,
             fuel: 0,
             rounds: 0,
-            countdown: 0,
             callee: FuncId(0),
             result: 0,
             trap: None,

@@ -1,5 +1,6 @@
 //! The workers of an engine that no run uses, and what those of one run know of it.
 
+use super::kinks::KinkTable;
 use super::limits::Limits;
 use super::meter::Account;
 use super::program::Program;
@@ -87,6 +88,8 @@ pub(crate) struct RunInfo<'a> {
     pub(crate) account: &'a Account,
     pub(crate) program: &'a Program,
     pub(crate) limits: &'a Limits,
+    /// Where ties and jumps are counted, in a run that asks for it.
+    pub(crate) kinks: Option<&'a KinkTable>,
     /// Whether forks run in parallel.
     parallel: AtomicBool,
 }
@@ -99,7 +102,7 @@ impl<'a> RunInfo<'a> {
         limits: &'a Limits,
         parallel: bool,
     ) -> Self {
-        RunInfo { workers, account, program, limits, parallel: AtomicBool::new(parallel) }
+        RunInfo { workers, account, program, limits, kinks: None, parallel: AtomicBool::new(parallel) }
     }
 
     pub(super) fn is_parallel(&self) -> bool {

@@ -191,7 +191,8 @@ impl Sweep {
         let left: Half = (start, middle, captures);
         // SAFETY: the left half's cells come first.
         let right: Half = (middle, end, Shared(unsafe { captures.get().add(left_captures) }));
-        let left_first = left_weight >= right_weight;
+        // What traps first is what counts where everything is looked at: the leftmost.
+        let left_first = left_weight >= right_weight || run.program.is_checked();
         let (first, second) = if left_first { (left, right) } else { (right, left) };
         let sweeps = run.sweeps.filter(|_| left_weight.min(right_weight) >= GRAIN);
         let (first, second) = match sweeps {

@@ -46,6 +46,23 @@ pub struct Config {
     /// [`Limit::StackBytes`]: crate::trap::Limit::StackBytes
     /// [`Limit::AddressSpace`]: crate::trap::Limit::AddressSpace
     pub stack_bytes: usize,
+    /// Whether calls stop at the first number that becomes NaN or infinite out of numbers that aren't:
+    /// [`TrapKind::NonFinite`](crate::trap::TrapKind::NonFinite) says which instruction that was, what it was given,
+    /// and how that came about. Off by default, and then it costs nothing.
+    ///
+    /// In the forward run that is a value, or a tangent. In the sweep it is the adjoint of an operand that is made of a
+    /// finite adjoint other than 0: a partial derivative that is infinite and that nobody asks for is none, so that
+    /// `if x > 0 then sqrt x else 0` passes at 0. What is NaN or infinite from the beginning, as an argument or a
+    /// constant, is none either, and neither is what is made of it, but for a NaN that is made of infinite numbers.
+    ///
+    /// Everything is interpreted, on one thread, in the order of the program, and every call is recorded, one record
+    /// for each instruction: it takes some ten times as long, and some 50 bytes of tape for each instruction. Modules
+    /// that were compiled from source should be compiled with [`trap_nan`] in mind, as the crate `dualvm` does:
+    /// an optimiser may compute what is not asked for. Instructions count as fuel as they do in an interpreter without
+    /// derivatives as code.
+    ///
+    /// [`trap_nan`]: Config::trap_nan
+    pub trap_nan: bool,
 }
 
 /// When functions are compiled to native code. Results, traps and fuel are the same in any case.

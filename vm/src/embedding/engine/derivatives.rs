@@ -443,7 +443,7 @@ impl Invocation<'_> {
         direction: Direction<'_>,
         mode: Mode,
     ) -> Result<usize, RunError> {
-        let function = self.function;
+        let (function, mode) = (self.function, self.mode(mode));
         let (module, wrt, params) = (&function.module.program.def, &function.wrt, &function.interface().params);
         let lanes = self.lanes();
         let code = self.open_with_tangents(mode);
@@ -508,6 +508,7 @@ impl Invocation<'_> {
 
     /// Begins a run with tangents in place of the function, and says of what.
     fn open_with_tangents(&mut self, mode: Mode) -> WithTangents {
+        let mode = self.mode(mode);
         self.open(mode);
         if let Some(tangents) = self.function.module.program.tangents() {
             return WithTangents::Function(tangents.func);

@@ -4,9 +4,11 @@ use super::{CallOptions, Engine, Gradient, Invocation, Lease, Module, RunError, 
 use crate::bytecode::module::{DataDef, FuncId, Interface};
 use crate::code::Mode;
 use crate::embedding::job_graph::JobGraph;
+use crate::embedding::kinks::Kinks;
 use crate::embedding::profile::Profile;
 use crate::embedding::value::Value;
 use crate::native::CompiledCode;
+use crate::running::kinks::KinkTable;
 use std::fmt;
 use std::sync::Arc;
 
@@ -208,6 +210,44 @@ impl Function {
         run.forward(args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         Ok((value, run.gradient(args)?))
+    }
+
+    /// Runs the function as for a gradient, and reports the instructions that were executed near a point where the
+    /// derivative changes, or where the result jumps: ties of `min` and `max`, `abs` and `sign` near 0, roundings near a
+    /// jump, and comparisons of nearly equal reals. Only what depends on a real that derivatives are with respect to
+    /// counts. Near is what is nearer than `epsilon` (see [`KINK_EPSILON`](crate::kinks::KINK_EPSILON)), times the
+    /// greater operand if that is greater than 1.
+    ///
+    /// The run is interpreted, on one thread, with a record for each instruction. It is a forward run only.
+    ///
+    /// ```
+    /// # use dualvm_vm::{engine::{CallOptions, Engine, Module}, kinks::KINK_EPSILON, text};
+    /// # let def = text::parse("func \"f\" (real, real) -> (real)
+    /// #     export (x : Real, y : Real) -> Real
+    /// #     regs 3 real
+    /// #     { max r2, r0, r1
+    /// #     ret (r2) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+    /// # let module = Module::new(&Engine::default(), def).map_err(|errors| errors[0].to_string())?;
+    /// // def f (x : Real) (y : Real) : Real = max x y
+    /// let f = module.function("f").ok_or("no such function")?;
+    /// let kinks = f.kinks(&[3.0.into(), 3.0.into()], KINK_EPSILON, &CallOptions::default())?;
+    /// assert_eq!((kinks.sites[0].operation, kinks.sites[0].count, kinks.sites[0].nearest), ("max", 1, 0.0));
+    /// let kinks = f.kinks(&[3.0.into(), 4.0.into()], KINK_EPSILON, &CallOptions::default())?;
+    /// assert!(kinks.sites.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub fn kinks(&self, args: &[Value], epsilon: f64, options: &CallOptions) -> Result<Kinks, RunError> {
+        let program = self.module.program.watched();
+        let function = Function { module: Module { program, ..self.module.clone() }, ..self.clone() };
+        let (mut lease, table) = (function.lease(), KinkTable::new(epsilon));
+        let mut run = Invocation::begin(&function, options, &mut lease).timed();
+        run.kinks = Some(&table);
+        run.forward(args, Mode::RECORDING)?;
+        let stats = run.state.stats();
+        Ok(Kinks::new(&function.module.program, table, stats))
     }
 
     /// Runs the function as for a gradient, and reports the records that each of its loops and functions has written,

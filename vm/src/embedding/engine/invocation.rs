@@ -9,12 +9,13 @@ use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
 use crate::memory::heap::{Fields, HeapLimits};
 use crate::running::entry::Entry;
+use crate::running::kinks::KinkTable;
 use crate::running::trace::Place;
 use crate::running::worker::Execution;
 use crate::running::workers::RunInfo;
 use crate::sweep::Seed;
 use crate::sweep::usage::{self, Clock, Usages};
-use crate::trap::{Limit, TraceFrame, Trap, TrapKind};
+use crate::trap::{Limit, NonFinite, Origin, TraceFrame, Trap, TrapKind};
 use crate::word::Owner;
 use std::time::Instant;
 
@@ -27,6 +28,8 @@ pub(crate) struct Invocation<'a> {
     pub(super) timed: bool,
     /// Whether there were earlier runs of this call.
     goes_on: bool,
+    /// Where forward runs count ties and jumps.
+    pub(super) kinks: Option<&'a KinkTable>,
 }
 
 impl<'a> Invocation<'a> {
@@ -34,14 +37,14 @@ impl<'a> Invocation<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
         state.account.begin(limits, options.cancel.as_ref());
-        Invocation { function, limits, state, timed: false, goes_on: false }
+        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None }
     }
 
     /// A run that was begun with these options.
     #[inline]
     pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
-        Invocation { function, limits, state, timed: false, goes_on: false }
+        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None }
     }
 
     /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
@@ -56,8 +59,8 @@ impl<'a> Invocation<'a> {
     where
         'a: 'b,
     {
-        let Invocation { limits, state, timed, goes_on, .. } = self;
-        Invocation { function, limits, state, timed, goes_on }
+        let Invocation { limits, state, timed, goes_on, kinks, .. } = self;
+        Invocation { function, limits, state, timed, goes_on, kinks }
     }
 
     /// The same run, whose parts are timed.
@@ -73,6 +76,12 @@ impl<'a> Invocation<'a> {
         self
     }
 
+    /// How a run goes that is asked for in a mode: one that is looked at is recorded, so that it can be traced.
+    #[inline]
+    pub(super) fn mode(&self, mode: Mode) -> Mode {
+        if self.function.module.program.is_checked() { Mode::RECORDING.at_depth(mode.depth()) } else { mode }
+    }
+
     fn clock(&self) -> Option<Instant> {
         self.timed.then(Instant::now)
     }
@@ -85,7 +94,7 @@ impl<'a> Invocation<'a> {
 
     /// Begins a run and gathers its arguments.
     pub(super) fn write(&mut self, args: &[Value], mode: Mode) -> Result<(), RunError> {
-        let function = self.function;
+        let (function, mode) = (self.function, self.mode(mode));
         let params = &function.interface().params;
         self.open(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
@@ -108,6 +117,7 @@ impl<'a> Invocation<'a> {
     /// Forgets the last run and begins this one. What is made on the heap from now on are arguments.
     #[inline]
     pub(super) fn open(&mut self, mode: Mode) {
+        let mode = self.mode(mode);
         let RunState { worker, account, progress, earlier, .. } = &mut *self.state;
         let Limits { mut allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
         if self.goes_on {
@@ -146,6 +156,7 @@ impl<'a> Invocation<'a> {
     /// What writes the arguments of a run, which has been opened, to the first registers.
     #[inline]
     pub(super) fn argument_writer(&mut self, mode: Mode) -> Result<ArgumentWriter<'_>, RunError> {
+        let mode = self.mode(mode);
         if !self.state.worker.stacks.are_there() {
             let place = Place { func: self.function.func, mode, position: Position(0) };
             self.state.worker.exec.trace.push(place);
@@ -163,7 +174,9 @@ impl<'a> Invocation<'a> {
     #[inline]
     fn pool(&self) -> Option<&'a rayon::ThreadPool> {
         let Module { engine, program } = &self.function.module;
-        program.forks(self.function.func).then(|| engine.pool()).flatten()
+        // What is looked at is looked at in the program's order.
+        let alone = program.is_checked();
+        program.forks(self.function.func).then(|| engine.pool()).flatten().filter(|_| !alone)
     }
 
     /// Runs the function, or a derivative of it, with the arguments that were written: they were gathered, or else
@@ -172,12 +185,17 @@ impl<'a> Invocation<'a> {
     /// # Safety
     /// They are what is taken.
     pub(super) unsafe fn execute(&mut self, entry: Entry<'_>, mode: Mode, gathered: bool) -> Result<(), RunError> {
-        let began = self.clock();
+        let (began, mode) = (self.clock(), self.mode(mode));
         let pool = self.pool();
-        let RunState { worker, args, account, .. } = &mut *self.state;
+        let RunState { worker, args, account, progress, .. } = &mut *self.state;
+        if self.function.module.program.is_checked() {
+            progress.inputs = worker.exec.tape.slots();
+            progress.has_tangents = matches!(entry, Entry::Operator(_));
+        }
         let Module { engine, program } = &self.function.module;
         let args = gathered.then_some(&*args);
-        let info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
+        let mut info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
+        info.kinks = self.kinks;
         let outcome = match pool {
             // SAFETY: promised by the caller.
             None => unsafe { worker.run(program, entry, args, mode, &info) },
@@ -346,10 +364,28 @@ impl<'a> Invocation<'a> {
             let (given, inst) = program.given_place(func, inst);
             TraceFrame { function: program.def.functions[given.index()].name.clone(), mode, inst, place }
         };
-        let kind = self.state.account.verdict(kind);
+        let mut kind = self.state.account.verdict(kind);
+        if let TrapKind::NonFinite(found) = &mut kind {
+            self.name_origin(found);
+        }
         let (innermost, omitted, outermost) = self.state.worker.exec.trace.shown();
         let (innermost, outermost) = (innermost.map(frame).collect(), outermost.map(frame).collect());
         Trap { kind, source: program.def.source.clone(), innermost, omitted, outermost }
+    }
+}
+
+impl Invocation<'_> {
+    /// Says of which argument a number is made whose chain leads to the run's beginning.
+    fn name_origin(&self, found: &mut NonFinite) {
+        let Progress { inputs, has_tangents, .. } = self.state.progress;
+        let Some(pending) = found.pending.take().filter(|pending| pending.from_start) else { return };
+        let root = std::ptr::from_ref(self.state.worker.exec.tape.tree());
+        let index = (pending.slot as usize).checked_sub(1).filter(|&index| index < inputs);
+        if let Some(index) = index.filter(|_| pending.node == root.addr()) {
+            let reals = if has_tangents { inputs / 2 } else { inputs };
+            let (index, is_tangent) = (index % reals, index >= reals);
+            found.origin = Origin::Input { index, is_tangent, place: None };
+        }
     }
 }
 

@@ -27,6 +27,10 @@ pub(crate) struct RunState {
 pub(super) struct Progress {
     /// Whether the run was a recording one, so that there is a tape.
     pub(super) recorded: bool,
+    /// Slots of the arguments, in a recorded run.
+    pub(super) inputs: usize,
+    /// Whether the second half of these are tangents.
+    pub(super) has_tangents: bool,
     pub(super) sweeps: u64,
     pub(super) sweep_peak_bytes: u64,
     pub(super) forward: Duration,

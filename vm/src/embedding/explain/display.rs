@@ -1,10 +1,8 @@
 //! An explanation as text: a line for each loop and each call, with its source line where the text is at hand.
 
 use super::{CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording};
+use crate::excerpt;
 use std::fmt;
-
-/// Characters of a source line that are shown on either side of the place.
-const EXCERPT_CHARS: usize = 80;
 
 /// An explanation with the text of the source file that its places are in: see [`Explanation::with_source`].
 #[derive(Clone, Debug)]
@@ -148,15 +146,6 @@ impl WithSource<'_> {
 
     /// The source line of a place, and a caret under it.
     fn excerpt(&self, f: &mut fmt::Formatter<'_>, place: Place) -> fmt::Result {
-        let Some((line, column)) = place.line_and_column else { return Ok(()) };
-        let Some(found) = self.lines.get(line as usize - 1) else { return Ok(()) };
-        let before = column as usize - 1;
-        let from = before.saturating_sub(EXCERPT_CHARS);
-        let shown: String =
-            found.chars().skip(from).take(2 * EXCERPT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let number = line.to_string();
-        let margin = " ".repeat(number.len());
-        writeln!(f, "    {number} | {}", shown.trim_end())?;
-        writeln!(f, "    {margin} | {}^", " ".repeat(before - from))
+        place.line_and_column.map_or(Ok(()), |place| excerpt::write(f, &self.lines, place))
     }
 }

@@ -18,7 +18,8 @@ use crate::native::Candidate;
 use crate::preparation::Grain;
 use crate::preparation::segmentation::Segment;
 use crate::records::segment::{
-    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentSite, SegmentStructure, computed_outputs, slot_words,
+    EndRegisters, OutputWord, SegmentAdjoint, SegmentCode, SegmentSite, SegmentStructure, checked_record,
+    computed_outputs, slot_words,
 };
 use crate::trap::TrapKind;
 use std::collections::{HashMap, HashSet};
@@ -206,6 +207,7 @@ impl Emitter<'_> {
     /// What the watch says, and if there would be too much code.
     pub(super) fn deep_segment(&mut self, segment: Segment) -> Result<(), TrapKind> {
         let (start, end, depth) = (segment.start, segment.end, self.depth());
+        let check = self.check_of(&segment);
         let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
         let computed = computed_outputs(&graph, &outputs);
         let count = computed.len();
@@ -218,7 +220,10 @@ impl Emitter<'_> {
             let adjoint = adjoint_with_components_within(&piece, &derived, depth, NODES_MAX);
             let adjoint = adjoint.ok_or(too_large.clone())?;
             self.watch.tick(NODE_WORK * adjoint.graph.len())?;
-            let record = SegmentAdjoint::of(&derived, &adjoint, reals);
+            let record = match self.grain {
+                Grain::Instruction => SegmentAdjoint::saving_inputs(&derived, &adjoint, reals),
+                Grain::Region | Grain::Segment => SegmentAdjoint::of(&derived, &adjoint, reals),
+            };
             if self.grain == Grain::Segment && !record.inputs.is_empty() && !outputs.is_empty() {
                 self.structures.push(SegmentStructure::new(&derived, &adjoint, &record));
             }
@@ -262,7 +267,7 @@ impl Emitter<'_> {
         }
 
         for at in start..end {
-            self.position[at as usize] = self.here();
+            self.arrive(at);
             for &(_, from, to) in copies.iter().filter(|&&(before, ..)| before == at) {
                 self.push(at, Inst::PrimalMov { dst: RealReg(to), src: RealReg(from) });
             }
@@ -347,6 +352,12 @@ impl Emitter<'_> {
         self.stream.ints = self.stream.ints.max(assembler.ints);
         self.cost += code.len() as u32;
         code.into_iter().chain(moves).for_each(|inst| self.push(at, inst));
+        if let Some(check) = check {
+            let parts = if outputs.is_empty() { 1 } else { 1 << depth };
+            let with_record = record.as_ref().filter(|record| !outputs.is_empty() && !record.inputs.is_empty());
+            let with_record = with_record.map(|record| checked_record(&derived, record, reals));
+            self.check(check, parts, with_record);
+        }
         if let (Some(site), Some(record)) = (site, record) {
             self.segment_record(at, site, record);
         }

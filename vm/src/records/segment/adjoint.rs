@@ -7,7 +7,7 @@ use crate::bytecode::isa::Bank;
 use crate::derivation::adjoint::{contributions, seeds_by_output};
 use crate::derivation::assembler::{Assembler, StraightCode};
 use crate::derivation::dependence::{InputSet, dependences};
-use crate::derivation::graph::NodeId;
+use crate::derivation::graph::{Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::derivation::plan::Plan;
 
@@ -35,6 +35,18 @@ impl SegmentAdjoint {
     /// Takes registers for the adjoint of a piece with components of `real_inputs` reals, whose outputs are computed.
     /// If a real has a contribution, all of its components are inputs of the record, side by side.
     pub(crate) fn of(piece: &Piece, derived: &Piece, real_inputs: u32) -> Self {
+        SegmentAdjoint::saving(piece, derived, real_inputs, &[])
+    }
+
+    /// The same of records that hold all inputs, whether the adjoint reads them or not.
+    pub(crate) fn saving_inputs(piece: &Piece, derived: &Piece, real_inputs: u32) -> Self {
+        let is_input = |node: Node| matches!(node, Node::RealInput(_) | Node::IntInput(_));
+        let inputs: Vec<NodeId> = piece.graph.iter().filter(|&(_, node)| is_input(node)).map(|(id, _)| id).collect();
+        SegmentAdjoint::saving(piece, derived, real_inputs, &inputs)
+    }
+
+    /// [`SegmentAdjoint::of`], whose records hold these nodes in any case.
+    fn saving(piece: &Piece, derived: &Piece, real_inputs: u32, saved: &[NodeId]) -> Self {
         // Only inputs with a contribution are part of a record.
         let (mut with_contribution, mut seen) = (Vec::new(), vec![None; real_inputs as usize]);
         for (input, _) in contributions(piece, derived) {
@@ -55,7 +67,8 @@ impl SegmentAdjoint {
         };
         let sets: Vec<Option<InputSet>> = piece.outputs.iter().map(renumbered).collect();
 
-        let plan = Plan::new(&derived.graph, piece.graph.len(), &contributions, &|_| false);
+        let wanted = [&contributions, saved].concat();
+        let plan = Plan::new(&derived.graph, piece.graph.len(), &wanted, &|_| false);
         let mut assembler = Assembler::new(&derived.graph, 0, 0);
         plan.saved_reals.iter().for_each(|&id| _ = assembler.place(id));
         // A slot that no contribution comes from has its register all the same.
@@ -84,7 +97,6 @@ mod tests {
     use super::*;
     use crate::bytecode::isa::Op;
     use crate::derivation::adjoint::adjoint;
-    use crate::derivation::graph::Node;
 
     #[test]
     fn a_piece_of_many_inputs_has_an_adjoint() {

@@ -5,11 +5,13 @@
 
 use super::adjoint::SegmentAdjoint;
 use super::{OutputWord, SegmentCode, SegmentSite, SegmentStructure};
+use crate::code::CheckedRecord;
 use crate::derivation::adjoint::adjoint;
 use crate::derivation::dependence::InputSet;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::native::Candidate;
+use crate::preparation::Grain;
 use crate::preparation::segmentation::Segment;
 
 /// A primal that is saved but overwritten before its segment ends: it is copied first.
@@ -55,22 +57,28 @@ impl<'a> EndRegisters<'a> {
 pub(crate) struct RecordPlan {
     pub(crate) site: SegmentSite,
     pub(crate) code: SegmentCode,
-    /// If asked for.
+    /// If records are as fine as segments.
     pub(crate) structure: Option<SegmentStructure>,
+    /// If they are as fine as instructions.
+    pub(crate) checked: Option<CheckedRecord>,
     pub copies: Vec<Copy>,
 }
 
 impl RecordPlan {
     /// Derives the segment's adjoint and finds the registers of what its record holds. Copies go to registers from
-    /// `free` on. The structure is there if `structured`.
-    pub(crate) fn new(segment: Segment, free: u16, structured: bool) -> Self {
+    /// `free` on.
+    pub(crate) fn new(segment: Segment, free: u16, grain: Grain) -> Self {
         let Segment { graph, real_inputs, int_inputs, outputs, writes, .. } = segment;
         let computed = computed_outputs(&graph, &outputs);
         let (reals, ints) = (real_inputs.len() as u32, int_inputs.len() as u32);
         let piece = Piece { graph, reals, ints, outputs: computed };
         let derived = adjoint(&piece);
-        let adjoint = SegmentAdjoint::of(&piece, &derived, piece.reals);
-        let structure = structured.then(|| SegmentStructure::new(&piece, &derived, &adjoint));
+        let adjoint = match grain {
+            Grain::Instruction => SegmentAdjoint::saving_inputs(&piece, &derived, piece.reals),
+            Grain::Region | Grain::Segment => SegmentAdjoint::of(&piece, &derived, piece.reals),
+        };
+        let structure = (grain == Grain::Segment).then(|| SegmentStructure::new(&piece, &derived, &adjoint));
+        let checked = (grain == Grain::Instruction).then(|| checked_record(&piece, &adjoint, reals));
 
         let mut copies = Vec::new();
         let ends = EndRegisters::new(&piece.graph, &real_inputs, &writes);
@@ -110,7 +118,22 @@ impl RecordPlan {
             adjoint: adjoint.code,
             native: Candidate::default(),
         };
-        RecordPlan { site, code, structure, copies }
+        RecordPlan { site, code, structure, checked, copies }
+    }
+}
+
+/// What stands where in the records of an instruction, whose piece has this adjoint.
+pub(crate) fn checked_record(piece: &Piece, adjoint: &SegmentAdjoint, real_inputs: u32) -> CheckedRecord {
+    let input = |id: &NodeId| match piece.graph.node(*id) {
+        Node::RealInput(n) | Node::IntInput(n) => n,
+        _ => u32::MAX,
+    };
+    CheckedRecord {
+        saved_reals: adjoint.saved_reals.iter().map(input).collect(),
+        saved_ints: adjoint.saved_ints.iter().map(input).collect(),
+        slots: adjoint.inputs.clone().into(),
+        components: (0..).zip(&adjoint.sets).filter(|(_, set)| set.is_some()).map(|(component, _)| component).collect(),
+        real_inputs,
     }
 }
 
