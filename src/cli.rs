@@ -186,6 +186,8 @@ impl Target {
 struct Call {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    diagnosis: Diagnosis,
     /// How the result is written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -193,6 +195,27 @@ struct Call {
     /// function has written to the tape, which takes another run
     #[arg(long)]
     stats: bool,
+}
+
+/// What a call looks for.
+#[derive(Args, Clone, Copy, Default)]
+#[command(next_help_heading = "Diagnosis")]
+struct Diagnosis {
+    /// Stop at the first number that becomes NaN or infinite out of numbers that aren't, in the forward run or in the
+    /// sweep, and say how it came about. Runs everything interpreted, on one thread, with a record for each instruction
+    #[arg(long)]
+    trap_nan: bool,
+    /// Say on stderr where the forward run was near a point at which a derivative changes: ties of min and max, abs near
+    /// 0, roundings near a jump, comparisons of nearly equal reals, of what depends on the arguments. Takes another run.
+    /// EPS is the distance that counts as near, relative to operands that are greater than 1 [default: 1e-9]
+    #[arg(long, value_name = "EPS", num_args = 0..=1, require_equals = true, default_missing_value = "1e-9",
+        value_parser = epsilon)]
+    warn_kinks: Option<f64>,
+}
+
+fn epsilon(text: &str) -> Result<f64, String> {
+    let epsilon = text.trim().parse().ok().filter(|epsilon: &f64| *epsilon >= 0.0 && epsilon.is_finite());
+    epsilon.ok_or_else(|| "expected a distance, such as 1e-9".to_owned())
 }
 
 /// A call with a gradient.

@@ -43,14 +43,40 @@ fn run(command: &str, more: &[&str]) -> String {
     counts.fold(out.into_owned(), |all, line| all + line + "\n")
 }
 
-#[test]
-fn examples_print_what_they_always_have() {
+fn examples() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(root().join("examples")).expect("there are examples");
     let mut examples: Vec<PathBuf> = folder.map(|entry| entry.expect("entries can be read").path()).collect();
     examples.retain(|path| path.extension().is_some_and(|extension| extension == "dual" || extension == "dvs"));
     examples.sort();
+    examples
+}
+
+/// The numbers in what a command prints, but for those of its statistics.
+fn numbers(printed: &str) -> Vec<f64> {
+    let results = printed.lines().filter(|line| !COUNTS.iter().any(|count| line.starts_with(count)));
+    let words = results.flat_map(|line| line.split(|c: char| !(c.is_alphanumeric() || "+-.".contains(c))));
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn no_number_of_the_examples_becomes_infinite() {
+    for command in examples().iter().flat_map(|example| commands(example)) {
+        // What a check of gradients calls isn't one call.
+        if command.starts_with("check-grad") {
+            continue;
+        }
+        let (expected, found) = (numbers(&run(&command, &[])), numbers(&run(&command, &["--trap-nan"])));
+        assert_eq!(found.len(), expected.len(), "{command}");
+        for (a, b) in expected.iter().zip(found) {
+            assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{command}: {a} and {b}");
+        }
+    }
+}
+
+#[test]
+fn examples_print_what_they_always_have() {
     let mut found = String::new();
-    for command in examples.iter().flat_map(|example| commands(example)) {
+    for command in examples().iter().flat_map(|example| commands(example)) {
         let results = run(&command, &["--jit", "off", "--threads", "1"]);
         let native = run(&command, &["--jit", "always", "--threads", "2"]);
         assert_eq!(native, results, "{command}: natively on two threads");

@@ -97,22 +97,3 @@ fn examples_are_the_same_to_the_last_bit() {
         }
     }
 }
-
-/// What an activation of the interpreter doesn't count to its end the next one goes on with.
-#[test]
-fn loops_of_few_rounds_are_compiled_when_they_have_run_often_enough() {
-    let text = "def sum_of_sines (xs : Array Real) : Real = loop s = 0.0 for i < length xs do s + sin xs[i] * 0.5";
-    let calls = |len: usize| {
-        let module = Module::from_source(&engine(Jit::Auto), "sums.dual", text).expect("the program is right");
-        let function = module.function("sum_of_sines").expect("it is there");
-        let args = [reals(len)];
-        let expected = function.call(&args).expect("it ends");
-        (1..20_000).find(|_| {
-            assert_eq!(function.call(&args).expect("it ends"), expected);
-            !module.compiled().is_empty()
-        })
-    };
-    // Rounds are what counts, so there are ten times as many calls of a tenth of the length.
-    let (few, many) = (calls(400).expect("it is compiled"), calls(40).expect("it is compiled"));
-    assert!((3 * few..30 * few).contains(&many), "{few} calls with 400 rounds, {many} with 40");
-}

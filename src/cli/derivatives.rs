@@ -1,7 +1,7 @@
 //! `jvp`, `vjp`, `hvp`, `jacobian` and `hessian`.
 
 use super::failure::{Failure, Outcome};
-use super::input::{self, Prepared, prepare, shown};
+use super::input::{self, Prepared, prepare_call, shown};
 use super::interrupt::cancellable;
 use super::json::{Derivative, Report};
 use super::output::{self, Used};
@@ -235,15 +235,16 @@ pub(crate) fn hessian(Hessian { call, wrt, sparse }: &Hessian) -> Outcome {
 /// A call that is ready to be made.
 struct Ready<'a> {
     call: &'a Call,
+    wrt: &'a With,
     prepared: Prepared,
     function: Function,
 }
 
 impl<'a> Ready<'a> {
-    fn of(call: &'a Call, wrt: &With) -> Outcome<Self> {
-        let prepared = prepare(&call.target)?;
+    fn of(call: &'a Call, wrt: &'a With) -> Outcome<Self> {
+        let prepared = prepare_call(call)?;
         let function = wrt.of(&call.target, prepared.function.clone())?;
-        Ok(Ready { call, prepared, function })
+        Ok(Ready { call, wrt, prepared, function })
     }
 
     /// The places of the reals that derivatives are with respect to.
@@ -263,7 +264,9 @@ impl<'a> Ready<'a> {
             call(&self.function, &self.prepared.args, &CallOptions::default().cancelled_by(handle))
         });
         let busy = self.call.stats.then(|| clock.stop());
-        let done = done.map_err(|error| Failure::call(&shown(&self.call.target.file), &self.function, &error))?;
+        let target = &self.call.target;
+        let done = done.map_err(|error| Failure::call(&shown(&target.file), &self.function, &error))?;
+        self.prepared.warn_of_kinks(&target.file, |function| self.wrt.of(target, function))?;
         Ok((done, busy))
     }
 

@@ -2,7 +2,7 @@
 
 use super::interrupt;
 use dualvm::frontend::Stopped;
-use dualvm::{ArgumentError, Error, ErrorKind, Function, Limit, Module, TangentError, Trap, TrapKind};
+use dualvm::{ArgumentError, Error, ErrorKind, FileKind, Function, Limit, Module, TangentError, Trap, TrapKind};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -169,7 +169,17 @@ fn trap_message(trap: &Trap) -> String {
         TrapKind::Limit(Limit::AddressSpace) => {
             return format!("trap: {trap}\n  help: `ulimit -v` sets such a limit");
         }
+        TrapKind::NonFinite(_) => {
+            let text = trap.source.as_ref().and_then(|file| source_text(file));
+            return format!("trap: {}", trap.with_source(&text.unwrap_or_default()));
+        }
         _ => return format!("trap: {trap}"),
     };
     format!("trap: {trap}\n  help: {flag} sets this limit")
+}
+
+/// The text of a source file that a module names, if it is still there.
+fn source_text(file: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    (FileKind::detect(file, text.as_bytes()) == FileKind::Source).then_some(text)
 }

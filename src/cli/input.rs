@@ -1,15 +1,15 @@
 //! What a command is given: files, names of functions, arguments.
 
-use super::Target;
 use super::failure::{Failure, Outcome, exported};
 use super::interrupt::cancellable;
+use super::{Call, Diagnosis, Target};
 use dualvm::frontend::{Literal, parse_literal};
 use dualvm::{
-    ArgumentError, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function, HostType,
-    Module, TangentError, Value, ValueSeed,
+    ArgumentError, CallOptions, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function,
+    HostType, Module, TangentError, Value, ValueSeed,
 };
 use serde::de::DeserializeSeed;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Words that look like names but are values.
@@ -39,9 +39,12 @@ pub(crate) fn shown(path: &Path) -> String {
 
 /// Loads a module, and verifies it.
 pub(crate) fn load(path: &Path, engine: &Engine, limits: CompileLimits) -> Outcome<Module> {
-    let (name, bytes) = (shown(path), read_module(path)?);
-    let options = CompileOptions::with_limits(limits);
-    cancellable(|handle| Module::load_with(engine, &name, &bytes, &options.cancelled_by(handle)))
+    load_bytes(path, &read_module(path)?, engine, CompileOptions::with_limits(limits))
+}
+
+fn load_bytes(path: &Path, bytes: &[u8], engine: &Engine, options: CompileOptions) -> Outcome<Module> {
+    let name = shown(path);
+    cancellable(|handle| Module::load_with(engine, &name, bytes, &options.cancelled_by(handle)))
         .map_err(|error| Failure::load(&name, &error))
 }
 
@@ -50,10 +53,40 @@ pub(crate) struct Prepared {
     pub(crate) engine: Engine,
     pub(crate) function: Function,
     pub(crate) args: Vec<Value>,
+    /// The same function as it was written, and the distance within which its kinks are to be told.
+    pub(crate) watched: Option<(Function, f64)>,
+}
+
+impl Prepared {
+    /// Says on stderr where a run of the function was near a kink, if that is asked for. `choose` says what derivatives
+    /// are with respect to.
+    pub(crate) fn warn_of_kinks(
+        &self,
+        file: &Path,
+        choose: impl FnOnce(Function) -> Result<Function, Failure>,
+    ) -> Outcome {
+        let Some((function, epsilon)) = &self.watched else { return Ok(()) };
+        let function = choose(function.clone())?;
+        let options = CallOptions::default();
+        let found = cancellable(|handle| function.kinks(&self.args, *epsilon, &options.cancelled_by(handle)));
+        let kinks = found.map_err(|error| Failure::call(&shown(file), &function, &error))?;
+        // Where stderr can't be written there is nobody to tell.
+        _ = writeln!(std::io::stderr().lock(), "{kinks}");
+        Ok(())
+    }
 }
 
 /// Loads the module, finds the function in it and reads the arguments.
 pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
+    prepare_with(target, Diagnosis::default())
+}
+
+/// The same of a call.
+pub(crate) fn prepare_call(call: &Call) -> Outcome<Prepared> {
+    prepare_with(&call.target, call.diagnosis)
+}
+
+fn prepare_with(target: &Target, diagnosis: Diagnosis) -> Outcome<Prepared> {
     if target.input.as_deref() == Some(Path::new("-")) && target.file == Path::new("-") {
         return Err(Failure::bad_input("FILE and --input can't both be stdin", "put one of them into a file"));
     }
@@ -61,8 +94,10 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
     config.limits = target.limits.limits();
     config.jit = target.jit.into();
     config.threads = target.threads;
+    config.trap_nan = diagnosis.trap_nan;
     let engine = Engine::new(config);
-    let module = load(&target.file, &engine, target.limits.compile_limits())?;
+    let (bytes, limits) = (read_module(&target.file)?, target.limits.compile_limits());
+    let module = load_bytes(&target.file, &bytes, &engine, CompileOptions::with_limits(limits.clone()))?;
     let words = target.words();
     let (function, words) = choose_function(target, &words, &module)?;
     let args = match &target.input {
@@ -73,7 +108,16 @@ pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
         }
         Some(path) => read_arguments(path, &function)?,
     };
-    Ok(Prepared { engine, function, args })
+    let watched = match diagnosis.warn_kinks {
+        None => None,
+        Some(epsilon) => {
+            let mut options = CompileOptions::with_limits(limits);
+            options.as_written = true;
+            let as_written = load_bytes(&target.file, &bytes, &engine, options)?.function(function.name());
+            Some((as_written.map_err(|error| Failure::name(&shown(&target.file), &module, &error))?, epsilon))
+        }
+    };
+    Ok(Prepared { engine, function, args, watched })
 }
 
 /// The function, and the words that are left.

@@ -1,7 +1,7 @@
 //! `run` and `grad`.
 
 use super::failure::{Failure, Outcome};
-use super::input::{Prepared, prepare, shown};
+use super::input::{Prepared, prepare_call, shown};
 use super::interrupt::cancellable;
 use super::json::Report;
 use super::output::{self, Used};
@@ -10,22 +10,26 @@ use super::{Call, Gradient};
 use dualvm::{CallOptions, Value};
 
 pub(crate) fn run(call: &Call) -> Outcome {
-    let Prepared { engine, function, args } = prepare(&call.target)?;
-    let clock = Clock::start(&engine);
-    let (value, stats) = cancellable(|handle| function.call_with(&args, &CallOptions::default().cancelled_by(handle)))
-        .map_err(|error| Failure::call(&shown(&call.target.file), &function, &error))?;
+    let prepared = prepare_call(call)?;
+    let Prepared { engine, function, args, .. } = &prepared;
+    let clock = Clock::start(engine);
+    let (value, stats) = cancellable(|handle| function.call_with(args, &CallOptions::default().cancelled_by(handle)))
+        .map_err(|error| Failure::call(&shown(&call.target.file), function, &error))?;
+    prepared.warn_of_kinks(&call.target.file, Ok)?;
     let used =
         call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled(), profile: None });
-    output::report(&function, &Report { value: &value, derivatives: &[], used }, call.format)
+    output::report(function, &Report { value: &value, derivatives: &[], used }, call.format)
 }
 
 pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
-    let Prepared { engine, function, args } = prepare(&call.target)?;
-    let function = wrt.of(&call.target, function)?;
-    let clock = Clock::start(&engine);
+    let prepared = prepare_call(call)?;
+    let Prepared { engine, function, args, .. } = &prepared;
+    let function = wrt.of(&call.target, function.clone())?;
+    let clock = Clock::start(engine);
     let failed = |error| Failure::call(&shown(&call.target.file), &function, &error);
-    let result = cancellable(|handle| function.grad_with(&args, &CallOptions::default().cancelled_by(handle)));
+    let result = cancellable(|handle| function.grad_with(args, &CallOptions::default().cancelled_by(handle)));
     let result = result.map_err(&failed)?;
+    prepared.warn_of_kinks(&call.target.file, |function| wrt.of(&call.target, function))?;
     let mut used = call.stats.then(|| Used {
         stats: &result.stats,
         busy: clock.stop(),
@@ -34,7 +38,7 @@ pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
     });
     if let Some(used) = &mut used {
         // A run of its own, so that the other figures are those of a usual one.
-        let profile = cancellable(|handle| function.profile(&args, &CallOptions::default().cancelled_by(handle)));
+        let profile = cancellable(|handle| function.profile(args, &CallOptions::default().cancelled_by(handle)));
         used.profile = Some(profile.map_err(failed)?);
     }
     let derivatives = [("gradient", output::gradient(&function, &result.gradient, *table))];
