@@ -205,9 +205,10 @@ struct Diagnosis {
     /// sweep, and say how it came about. Runs everything interpreted, on one thread, with a record for each instruction
     #[arg(long)]
     trap_nan: bool,
-    /// Say on stderr where the forward run was near a point at which a derivative changes: ties of min and max, abs near
-    /// 0, roundings near a jump, comparisons of nearly equal reals, of what depends on the arguments. Takes another run.
-    /// EPS is the distance that counts as near, relative to operands that are greater than 1 [default: 1e-9]
+    /// Say on stderr where the forward run was near a point at which a derivative changes: ties of min and max, abs
+    /// near 0, roundings near a jump, comparisons of nearly equal reals, of what depends on the arguments. Takes
+    /// another run. EPS is the distance that counts as near, relative to operands that are greater than 1 [default:
+    /// 1e-9]
     #[arg(long, value_name = "EPS", num_args = 0..=1, require_equals = true, default_missing_value = "1e-9",
         value_parser = epsilon)]
     warn_kinks: Option<f64>,

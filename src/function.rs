@@ -146,12 +146,12 @@ impl Function {
         self.0.grad_with(args, options).map_err(|error| self.failed(args, error))
     }
 
-    /// Runs the function as for a gradient, and reports where it was near a point at which the derivative changes, or at
-    /// which the result jumps: ties of `min` and `max`, `abs` near 0, roundings near a jump, comparisons of nearly equal
-    /// reals. Only what depends on a real that derivatives are with respect to counts. Near is what is nearer than
-    /// `epsilon`, [`KINK_EPSILON`](crate::KINK_EPSILON) say, times the greater operand if that is greater than 1. At
-    /// such points a derivative is one of several, and differences tell another one. `dualvm grad --warn-kinks` prints
-    /// the report.
+    /// Runs the function as for a gradient, and reports where it was near a point at which the derivative changes, or
+    /// at which the result jumps: ties of `min` and `max`, `abs` near 0, roundings near a jump, comparisons of nearly
+    /// equal reals. Only what depends on a real that derivatives are with respect to counts. Near is what is nearer
+    /// than `epsilon`, [`KINK_EPSILON`](crate::KINK_EPSILON) say, times the greater operand if that is greater than 1.
+    /// At such points a derivative is one of several, and differences tell another one. `dualvm grad --warn-kinks`
+    /// prints the report.
     ///
     /// It is about the code as compiled; [`CompileOptions::as_written`](crate::CompileOptions) keeps the compiler from
     /// computing what isn't asked for. The run is interpreted, on one thread, with a record for each instruction.

@@ -1,5 +1,5 @@
-//! Sweeping in programs that are looked at: the first contribution that isn't finite, out of a finite adjoint other than
-//! zero, is a trap, and so is a sum of finite ones that isn't.
+//! Sweeping in programs that are looked at: the first contribution that isn't finite, out of a finite adjoint other
+//! than zero, is a trap, and so is a sum of finite ones that isn't.
 //!
 //! A record is an instruction, so a contribution is an adjoint times a partial derivative of it. Strong products are as
 //! they are: what an adjoint of zero meets isn't looked at.

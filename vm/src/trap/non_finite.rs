@@ -1,5 +1,5 @@
-//! What is said of a number that became NaN or infinite, in a run that looks for such numbers: the instruction that made
-//! it, with its operands, and how these came about.
+//! What is said of a number that became NaN or infinite, in a run that looks for such numbers: the instruction that
+//! made it, with its operands, and how these came about.
 
 use crate::excerpt;
 use crate::isa::Scalar;

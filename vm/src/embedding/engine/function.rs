@@ -213,8 +213,8 @@ impl Function {
     }
 
     /// Runs the function as for a gradient, and reports the instructions that were executed near a point where the
-    /// derivative changes, or where the result jumps: ties of `min` and `max`, `abs` and `sign` near 0, roundings near a
-    /// jump, and comparisons of nearly equal reals. Only what depends on a real that derivatives are with respect to
+    /// derivative changes, or where the result jumps: ties of `min` and `max`, `abs` and `sign` near 0, roundings near
+    /// a jump, and comparisons of nearly equal reals. Only what depends on a real that derivatives are with respect to
     /// counts. Near is what is nearer than `epsilon` (see [`KINK_EPSILON`](crate::kinks::KINK_EPSILON)), times the
     /// greater operand if that is greater than 1.
     ///
