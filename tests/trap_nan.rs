@@ -461,3 +461,21 @@ def f (xs : Array Real) (k : Real) : Real =
         assert!((a - b).abs() <= 1e-12 * a.abs().max(1.0), "{a} and {b}");
     }
 }
+
+#[test]
+fn loops_around_calls_and_operators_tell_their_rounds() {
+    let text = "
+def power (n : Int) (x : Real) : Real = if n == 0 then 1 / x else power (n - 1) x * x + 1
+def f (x : Real) : Real =
+  loop s = 0.0 for i < 5 do
+    loop t = s for j < 3 do
+      t + power 2 (x - to_real (3 * i + j))";
+    let found = run(text, &reals(&[7.0]));
+    let rounds = ", called in round 1 of the loop at 5:5, called in round 2 of the loop at 4:3";
+    assert!(found.contains(rounds), "{found}");
+    let text = "
+def f (x : Real) : Real =
+  loop s = 0.0 for i < 5 do s + grad (\\y -> log (y * y)) (x - to_real i)";
+    let found = grad(text, &reals(&[3.0]));
+    assert!(found.contains(", called in round 3 of the loop at 3:3\n"), "{found}");
+}

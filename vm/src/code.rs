@@ -15,7 +15,7 @@ mod position;
 mod site;
 mod straight;
 
-pub use check::{CheckSite, CheckedOperand, CheckedRecord, CountedLoop};
+pub use check::{CheckSite, CheckedOperand, CheckedRecord, CountedBlock, CountedLoop};
 pub(crate) use inst::for_each_inst;
 pub use inst::{Form, Inst, IntReg, Pure, RealReg, RefReg, ScalarInst};
 pub(crate) use mode::ByMode;
@@ -60,6 +60,8 @@ pub struct Stream {
     pub saves: Sites<SaveSite>,
     /// Instructions that are looked at.
     pub checks: Sites<CheckSite>,
+    /// Where instructions are looked at, the loops around ranges of the bytecode.
+    pub counted: Box<[CountedBlock]>,
     /// Real registers of a frame.
     pub reals: usize,
     /// Integer registers of a frame.

@@ -26,9 +26,9 @@ pub(crate) use tier::{Candidate, Code, Policy, Status, Tier};
 pub use tier::{CodeKind, CompiledCode, Thresholds};
 
 pub use crate::code::{
-    CallSite, CheckSite, CheckedOperand, CheckedRecord, CountedLoop, Counts, DEPTH_MAX, ForkSite, Form, Inst, IntReg,
-    MapSite, Mode, ObjectSite, Operator, OperatorSite, Position, Pure, RealReg, RefReg, RegList, ScalarInst, Site,
-    Sites, Stream, SwitchSite, TaskSite,
+    CallSite, CheckSite, CheckedOperand, CheckedRecord, CountedBlock, CountedLoop, Counts, DEPTH_MAX, ForkSite, Form,
+    Inst, IntReg, MapSite, Mode, ObjectSite, Operator, OperatorSite, Position, Pure, RealReg, RefReg, RegList,
+    ScalarInst, Site, Sites, Stream, SwitchSite, TaskSite,
 };
 pub use crate::derivation::assembler::StraightCode;
 pub use crate::memory::heap::{OBJECT_HEADER, array_header};

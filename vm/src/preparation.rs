@@ -113,8 +113,11 @@ fn by_instructions(
     watch: &Watch<'_>,
 ) -> Result<Prepared, TrapKind> {
     let Checked { function, flow, segments, checks } = checks::checked(function, watch)?;
+    let counted = checks.counted(&flow);
     let emitter = Emitter::new(module, &function, (mode, Grain::Instruction), watch).with_checks(checks);
-    emitter.run(&flow, segments, Vec::new(), Vec::new())
+    let mut prepared = emitter.run(&flow, segments, Vec::new(), Vec::new())?;
+    prepared.stream.counted = counted;
+    Ok(prepared)
 }
 
 /// A function cut into segments as if no loop was recorded as one.

@@ -2,6 +2,7 @@
 
 use super::{InSite, Sites, Stream};
 use crate::bytecode::isa::{Bank, Op, Reg};
+use std::ops::Range;
 
 /// An operand of an instruction that is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +23,17 @@ pub struct CountedLoop {
     pub head: u32,
     /// The integer register.
     pub rounds: u16,
-    /// Its number among the integer inputs of the segment.
+    /// Its number among the integer inputs of the segment, where it stands for one.
     pub input: u32,
+}
+
+/// A range of the bytecode, and the loops around it, the outermost first.
+#[derive(Clone, Debug)]
+pub struct CountedBlock {
+    /// Its instructions.
+    pub block: Range<u32>,
+    /// The loops.
+    pub loops: Box<[CountedLoop]>,
 }
 
 /// What of an instruction stands where in the record of the segment that it is.

@@ -12,7 +12,7 @@ use super::nesting;
 use super::segmentation::{self, Segment};
 use crate::bytecode::isa::{Bank, Reg, Role};
 use crate::bytecode::module::{Body, Function};
-use crate::code::{CheckedOperand, CountedLoop};
+use crate::code::{CheckedOperand, CountedBlock, CountedLoop};
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
@@ -82,6 +82,20 @@ impl Checks {
     fn loops_around(&self, block: usize) -> impl Iterator<Item = &Counter> {
         let around: &[u32] = self.around.get(block).map_or(&[], |around| around);
         around[around.len().saturating_sub(LOOPS_MAX)..].iter().map(|&counter| &self.counters[counter as usize])
+    }
+
+    /// The loops around each block that is in any.
+    pub(super) fn counted(&self, flow: &FlowGraph) -> Box<[CountedBlock]> {
+        let blocks = flow.blocks().iter().enumerate();
+        let counted = blocks.map(|(index, block)| {
+            let loops = self.loops_around(index).map(|&Counter { inst, register, .. }| CountedLoop {
+                head: inst,
+                rounds: register,
+                input: 0,
+            });
+            CountedBlock { block: block.start..block.end, loops: loops.collect() }
+        });
+        counted.filter(|counted| !counted.loops.is_empty()).collect()
     }
 
     /// What the instruction of a segment reads, and the loops around it.

@@ -7,11 +7,14 @@ use super::registers::Registers;
 use super::worker::Worker;
 use crate::bytecode::isa::{Bank, Scalar};
 use crate::bytecode::module::FuncId;
-use crate::code::{CheckSite, CheckedOperand, OperatorSite};
+use crate::code::{CheckSite, CheckedOperand, OperatorSite, Position};
 use crate::tape::trace::{self, Cause, Trace};
 use crate::tape::{RerunNode, TaskNode};
 use crate::trap::{NonFinite, Operand, Origin, Role, Round, Step, TrapKind};
 use crate::word::Slot;
+
+/// Rounds of loops around calls that are told: the innermost ones.
+const AROUND_MAX: usize = 16;
 
 /// Whether a number that came out of others is one that the run looks for: NaN out of none, or infinite out of finite
 /// ones.
@@ -101,10 +104,15 @@ pub(crate) fn step_at(
 ) -> Step {
     let function = &program.def.functions[func.index()];
     let place = |inst| function.body.location(inst).map(|location| (location.line, location.column));
-    let rounds = rounds.into_iter().map(|(head, round)| Round { place: place(head), round: round.max(0) as u64 });
-    let rounds = rounds.collect();
+    let rounds = rounds.into_iter().map(|round| round_at(program, func, round)).collect();
     let (function, place) = (function.name.clone(), place(inst));
     Step { operation, function, place, operands, result: Some(result), rounds, component: 0, followed: None }
+}
+
+/// A round of a loop, which is told by an instruction.
+fn round_at(program: &Program, func: FuncId, (head, round): (u32, i64)) -> Round {
+    let place = program.def.functions[func.index()].body.location(head);
+    Round { place: place.map(|location| (location.line, location.column)), round: round.max(0) as u64 }
 }
 
 impl Worker {
@@ -136,6 +144,32 @@ impl Worker {
         }
     }
 
+    /// Adds the rounds of the loops around a call, or what runs functions inside, that a trap of a number has left.
+    ///
+    /// # Safety
+    /// **Running**; `ints` are the integers of the frame of this function, which is at this place.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn add_rounds(&self, kind: &mut TrapKind, (func, at): (FuncId, Position), ints: *const i64) {
+        let TrapKind::NonFinite(found) = kind else { return };
+        if found.around.len() >= AROUND_MAX {
+            return;
+        }
+        // SAFETY: promised by the caller; **Running**.
+        unsafe {
+            let program = &*self.exec.program;
+            let stream = program.stream(func, self.exec.mode);
+            let inst = stream.origin[at.index()];
+            let around = stream.counted.iter().find(|counted| counted.block.contains(&inst));
+            for counted in around.iter().flat_map(|counted| counted.loops.iter().rev()) {
+                if found.around.len() < AROUND_MAX {
+                    let round = (counted.head, *ints.add(usize::from(counted.rounds)));
+                    found.around.push(round_at(program, func, round));
+                }
+            }
+        }
+    }
+
     /// The trap of a component of what an instruction has computed.
     ///
     /// # Safety
@@ -155,6 +189,7 @@ impl Worker {
                 step: site.step(program, func, frame),
                 adjoint: None,
                 operand: None,
+                around: Vec::new(),
                 chain: Vec::new(),
                 omitted: 0,
                 origin: Origin::Constant,

@@ -49,6 +49,13 @@ impl Worker {
         fuel: i64,
     ) -> Result<T, TrapKind> {
         self.exec.trace.push(Place { func, mode: self.exec.mode, position });
+        let mut kind = kind;
+        if matches!(kind, TrapKind::NonFinite(_)) {
+            for Caller { func, resume_at, base } in self.callers[floor..].iter().rev() {
+                // SAFETY: **Running**; the callers' frames are there.
+                unsafe { self.add_rounds(&mut kind, (*func, Position(resume_at.0 - 1)), base.ints) };
+            }
+        }
         self.unwind_callers(floor);
         self.exec.fuel = fuel;
         Err(kind)
@@ -273,7 +280,11 @@ macro_rules! define_execute {
                         fuel = self.exec.fuel;
                         match outcome {
                             Ok(given) => given,
-                            Err(kind) => trap!(kind),
+                            Err(mut kind) => {
+                                let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
+                                self.add_rounds(&mut kind, (frame.func, position), ints);
+                                trap!(kind)
+                            }
                         }
                     }};
                 }

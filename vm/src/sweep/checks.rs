@@ -109,6 +109,7 @@ impl Sweep {
             step: recorded.step(),
             adjoint: Some(adjoint),
             operand,
+            around: Vec::new(),
             chain: Vec::new(),
             omitted: 0,
             origin: Origin::Constant,

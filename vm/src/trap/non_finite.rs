@@ -34,6 +34,8 @@ pub struct NonFinite {
     pub adjoint: Option<f64>,
     /// In the sweep, the operand whose adjoint the number is, counted from 0.
     pub operand: Option<usize>,
+    /// In which rounds the loops were that the calls which led to the instruction are in, the innermost first.
+    pub around: Vec<Round>,
     /// How one of the operands came about, as far as that depends on what derivatives are recorded for: the
     /// instruction that has made it, then that which has made one of its operands, and so on. Which operand that is, is
     /// said by [`Step::followed`] of the step before.
@@ -114,6 +116,15 @@ pub struct Round {
     pub round: u64,
 }
 
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some((line, column)) => write!(f, "round {} of the loop at {line}:{column}", self.round),
+            None => write!(f, "round {} of a loop", self.round),
+        }
+    }
+}
+
 /// Where a chain ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -183,11 +194,8 @@ impl Step {
             Some((line, column)) => format!("at {source}:{line}:{column}"),
             None => format!("in {}", self.function),
         };
-        for Round { place, round } in self.rounds.iter().rev() {
-            text.push_str(&match place {
-                Some((line, column)) => format!(", round {round} of the loop at {line}:{column}"),
-                None => format!(", round {round} of its loop"),
-            });
+        for round in self.rounds.iter().rev() {
+            text.push_str(&format!(", {round}"));
         }
         text
     }
@@ -211,6 +219,7 @@ impl NonFinite {
     /// file, and `lines` are those that it has, if it is at hand.
     pub(super) fn write_details(&self, f: &mut impl fmt::Write, source: &str, lines: &[&str]) -> fmt::Result {
         write!(f, "\n  {}", self.step.located(source))?;
+        self.around.iter().try_for_each(|round| write!(f, ", called in {round}"))?;
         if let Some(place) = self.step.place {
             let mut excerpt = String::new();
             excerpt::write(&mut excerpt, lines, place)?;

@@ -56,12 +56,9 @@ pub struct Config {
     /// constant, is none either, and neither is what is made of it, but for a NaN that is made of infinite numbers.
     ///
     /// Everything is interpreted, on one thread, in the order of the program, and every call is recorded, one record
-    /// for each instruction: it takes some ten times as long, and some 50 bytes of tape for each instruction. Modules
-    /// that were compiled from source should be compiled with [`trap_nan`] in mind, as the crate `dualvm` does:
-    /// an optimiser may compute what is not asked for. Instructions count as fuel as they do in an interpreter without
-    /// derivatives as code.
-    ///
-    /// [`trap_nan`]: Config::trap_nan
+    /// for each instruction: it takes some ten times as long, and some 50 bytes of tape for each instruction. Code that
+    /// an optimiser has made may compute what is not asked for; the crate `dualvm` compiles source for such an engine
+    /// as it was written. Fuel is that of code whose derivative operators aren't written out.
     pub trap_nan: bool,
 }
 
