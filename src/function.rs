@@ -13,6 +13,7 @@ use crate::vm::value::Value;
 use crate::{ArgumentsSeed, Error, TypedFunction, de, places, ser};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::ops::Range;
 
 /// An exported function of a [`Module`](crate::Module). Cheap to clone, `Send` and `Sync`; it may be called from any
 /// number of threads at a time.
@@ -85,12 +86,34 @@ impl Function {
             && let TrapKind::NonFinite(found) = &mut trap.kind
             && let Origin::Input { index, place, .. } = &mut found.origin
         {
-            let params = self.interface().params.iter().enumerate().zip(args);
-            let varied = params.filter(|((n, _), _)| self.is_wrt(*n));
-            let typed = varied.map(|((_, (name, ty)), arg)| (&**name, ty, arg));
-            *place = places::place_of_argument(typed, self.data(), *index);
+            *place = self.some_places(args, *index..*index + 1).pop();
         }
         error.into()
+    }
+
+    /// Where each real of the arguments stands that derivatives are [with respect to](Function::wrt), in order, as in
+    /// `x[3].width`: the names of the columns of a Jacobian. Of arguments that the function doesn't take, there may be
+    /// others.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    ///
+    /// let text = "def area (side : { x : Real, y : Real }) (n : Int) (scale : Real) : Real = scale * side.x * side.y";
+    /// let area = Module::from_source(&Engine::default(), "area.dual", text)?.function("area")?;
+    /// let side = Value::Record(vec![("x".into(), 2.0.into()), ("y".into(), 3.into())]);
+    /// assert_eq!(area.places_of_reals(&[side, 1.into(), 5.into()]), ["side.x", "side.y", "scale"]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn places_of_reals(&self, args: &[Value]) -> Vec<String> {
+        self.some_places(args, 0..usize::MAX)
+    }
+
+    /// The places of some of these reals, by their numbers.
+    fn some_places(&self, args: &[Value], wanted: Range<usize>) -> Vec<String> {
+        let params = self.interface().params.iter().enumerate().zip(args);
+        let varied = params.filter(|((n, _), _)| self.is_wrt(*n));
+        let typed = varied.map(|((_, (name, ty)), arg)| (&**name, ty, arg));
+        places::places_of_arguments(typed, self.data(), wanted)
     }
 
     /// The native code that the function's module has by now: see [`Module::compiled`](crate::Module::compiled).

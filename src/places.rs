@@ -2,6 +2,7 @@
 
 use crate::Value;
 use crate::vm::module::{DataDef, HostType};
+use std::ops::Range;
 
 /// Where each real of a value stands, in order, as in `x[3].width`, if the value is called `name`. Of a gradient, these
 /// are the places of all reals that derivatives are with respect to, in the order of the rows of a Hessian.
@@ -66,24 +67,30 @@ impl<Wanted: Fn(usize) -> bool, Found: FnMut(usize, String)> Walk<Wanted, Found>
     }
 }
 
-/// The place of one of the reals of arguments, which are counted through from 0. Types say what is a real: where one is
-/// asked for, an integer is one, too.
-pub(crate) fn place_of_argument<'a>(
+/// The places of some of the reals of arguments, which are counted through from 0. Types say what is a real: where one
+/// is asked for, an integer is one, too.
+pub(crate) fn places_of_arguments<'a>(
     args: impl Iterator<Item = (&'a str, &'a HostType, &'a Value)>,
     data: &[DataDef],
-    wanted: usize,
-) -> Option<String> {
-    let mut left = wanted;
+    wanted: Range<usize>,
+) -> Vec<String> {
+    let (mut places, mut next) = (Vec::new(), 0);
     let mut waiting: Vec<(String, &HostType, &Value)> =
         args.map(|(name, ty, value)| (name.to_owned(), ty, value)).collect();
     waiting.reverse();
-    while let Some((place, ty, value)) = waiting.pop() {
+    while let Some((place, ty, value)) = waiting.pop().filter(|_| next < wanted.end) {
         let known = waiting.len();
         match (ty, value) {
-            (HostType::Real, _) if left == 0 => return Some(place),
-            (HostType::Real, _) => left -= 1,
-            (_, Value::Reals(xs)) if left < xs.len() => return Some(format!("{place}[{left}]")),
-            (_, Value::Reals(xs)) => left -= xs.len(),
+            (HostType::Real, _) => {
+                places.extend(wanted.contains(&next).then_some(place));
+                next += 1;
+            }
+            (_, Value::Reals(xs)) => {
+                let first = wanted.start.saturating_sub(next).min(xs.len());
+                let end = (wanted.end - next).min(xs.len());
+                places.extend((first..end).map(|n| format!("{place}[{n}]")));
+                next += xs.len();
+            }
             (HostType::Array { element, .. } | HostType::List { element, .. }, Value::Array(items)) => {
                 let item = |(n, item)| (format!("{place}[{n}]"), &**element, item);
                 waiting.extend(items.iter().enumerate().map(item));
@@ -109,5 +116,5 @@ pub(crate) fn place_of_argument<'a>(
         }
         waiting[known..].reverse();
     }
-    None
+    places
 }

@@ -20,7 +20,7 @@ impl Function {
     /// # Errors
     /// As [`Function::call`]. A pattern counts towards the limit on live memory, with 16 bytes for each entry.
     pub fn jacobian_sparsity(&self, args: &[Value]) -> Result<JacobianSparsity, Error> {
-        Ok(self.0.jacobian_sparsity(args)?)
+        self.0.jacobian_sparsity(args).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::jacobian_sparsity`] with limits or a cancel handle of this call's own.
@@ -28,7 +28,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jacobian_sparsity`].
     pub fn jacobian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<JacobianSparsity, Error> {
-        Ok(self.0.jacobian_sparsity_with(args, options)?)
+        self.0.jacobian_sparsity_with(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value and its Jacobian, with the entries of the sparsity's pattern: those of
@@ -53,7 +53,7 @@ impl Function {
     /// the function at these arguments: it has another size, or there is an entry outside of the pattern, which is
     /// found if it is more than a millionth of the others in its row, or column.
     pub fn sparse_jacobian(&self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, Error> {
-        Ok(self.0.sparse_jacobian(args, sparsity)?)
+        self.0.sparse_jacobian(args, sparsity).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::sparse_jacobian`] with limits or a cancel handle of this call's own, for all products together.
@@ -66,7 +66,7 @@ impl Function {
         sparsity: &JacobianSparsity,
         options: &CallOptions,
     ) -> Result<SparseJacobian, Error> {
-        Ok(self.0.sparse_jacobian_with(args, sparsity, options)?)
+        self.0.sparse_jacobian_with(args, sparsity, options).map_err(|error| self.failed(args, error))
     }
 
     /// Which entries of the Hessian can be other than zero at these arguments, and how few products with vectors have
@@ -77,7 +77,7 @@ impl Function {
     /// As [`Function::jacobian_sparsity`], and [`ErrorKind::NotScalar`](crate::ErrorKind::NotScalar) if the result is
     /// not one real.
     pub fn hessian_sparsity(&self, args: &[Value]) -> Result<HessianSparsity, Error> {
-        Ok(self.0.hessian_sparsity(args)?)
+        self.0.hessian_sparsity(args).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::hessian_sparsity`] with limits or a cancel handle of this call's own.
@@ -85,7 +85,7 @@ impl Function {
     /// # Errors
     /// As [`Function::hessian_sparsity`].
     pub fn hessian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, Error> {
-        Ok(self.0.hessian_sparsity_with(args, options)?)
+        self.0.hessian_sparsity_with(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value, its gradient and its Hessian, with the entries of the sparsity's pattern: those of
@@ -110,7 +110,7 @@ impl Function {
     /// As [`Function::hessian`], and [`ErrorKind::Sparsity`](crate::ErrorKind::Sparsity) as
     /// [`Function::sparse_jacobian`].
     pub fn sparse_hessian(&self, args: &[Value], sparsity: &HessianSparsity) -> Result<SparseHessian, Error> {
-        Ok(self.0.sparse_hessian(args, sparsity)?)
+        self.0.sparse_hessian(args, sparsity).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::sparse_hessian`] with limits or a cancel handle of this call's own, for all products together.
@@ -123,7 +123,7 @@ impl Function {
         sparsity: &HessianSparsity,
         options: &CallOptions,
     ) -> Result<SparseHessian, Error> {
-        Ok(self.0.sparse_hessian_with(args, sparsity, options)?)
+        self.0.sparse_hessian_with(args, sparsity, options).map_err(|error| self.failed(args, error))
     }
 
     /// Which entries the Hessian of a sum of the reals in the value can have, whatever their weights, and how few
@@ -133,7 +133,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jacobian_sparsity`].
     pub fn lagrangian_sparsity(&self, args: &[Value]) -> Result<HessianSparsity, Error> {
-        Ok(self.0.lagrangian_sparsity(args)?)
+        self.0.lagrangian_sparsity(args).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::lagrangian_sparsity`] with limits or a cancel handle of this call's own.
@@ -141,7 +141,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jacobian_sparsity`].
     pub fn lagrangian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, Error> {
-        Ok(self.0.lagrangian_sparsity_with(args, options)?)
+        self.0.lagrangian_sparsity_with(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value, and gradient and Hessian of the sum of the reals in it with these weights: of a
@@ -173,7 +173,7 @@ impl Function {
         weights: &Value,
         sparsity: &HessianSparsity,
     ) -> Result<SparseLagrangian, Error> {
-        Ok(self.0.sparse_lagrangian(args, weights, sparsity)?)
+        self.0.sparse_lagrangian(args, weights, sparsity).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::sparse_lagrangian`] with limits or a cancel handle of this call's own, for all products together.
@@ -187,7 +187,7 @@ impl Function {
         sparsity: &HessianSparsity,
         options: &CallOptions,
     ) -> Result<SparseLagrangian, Error> {
-        Ok(self.0.sparse_lagrangian_with(args, weights, sparsity, options)?)
+        self.0.sparse_lagrangian_with(args, weights, sparsity, options).map_err(|error| self.failed(args, error))
     }
 
     /// The gradient of the sum of the reals in the value with these weights, and the product of its Hessian and the
@@ -198,7 +198,7 @@ impl Function {
     /// As [`Function::jvp`], and [`ErrorKind::Cotangent`](crate::ErrorKind::Cotangent) if the weights are not those of
     /// the value.
     pub fn lagrangian_hvp(&self, args: &[Value], weights: &Value, tangents: &[Value]) -> Result<LagrangianHvp, Error> {
-        Ok(self.0.lagrangian_hvp(args, weights, tangents)?)
+        self.0.lagrangian_hvp(args, weights, tangents).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::lagrangian_hvp`] with limits or a cancel handle of this call's own.
@@ -212,7 +212,7 @@ impl Function {
         tangents: &[Value],
         options: &CallOptions,
     ) -> Result<LagrangianHvp, Error> {
-        Ok(self.0.lagrangian_hvp_with(args, weights, tangents, options)?)
+        self.0.lagrangian_hvp_with(args, weights, tangents, options).map_err(|error| self.failed(args, error))
     }
 
     /// The function's value, and of half the sum of the squares of the reals in it, which are residuals, the gradient
@@ -233,7 +233,7 @@ impl Function {
     /// # Errors
     /// As [`Function::jvp`].
     pub fn gauss_newton(&self, args: &[Value], tangents: &[Value]) -> Result<GaussNewton, Error> {
-        Ok(self.0.gauss_newton(args, tangents)?)
+        self.0.gauss_newton(args, tangents).map_err(|error| self.failed(args, error))
     }
 
     /// [`Function::gauss_newton`] with limits or a cancel handle of this call's own, for all of it together.
@@ -246,6 +246,6 @@ impl Function {
         tangents: &[Value],
         options: &CallOptions,
     ) -> Result<GaussNewton, Error> {
-        Ok(self.0.gauss_newton_with(args, tangents, options)?)
+        self.0.gauss_newton_with(args, tangents, options).map_err(|error| self.failed(args, error))
     }
 }

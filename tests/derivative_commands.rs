@@ -230,6 +230,14 @@ fn sparse_matrices_are_printed_entry_by_entry_and_drawn() {
         "{\"value\":4.0,\"gradient\":[[0.0,4.0],null],\
          \"hessian\":{\"rows\":2,\"columns\":2,\"products\":1,\"row\":[1],\"column\":[1],\"value\":[2.0]}}\n"
     );
+    // Written so that some reals are integers.
+    assert_eq!(
+        printed(&["jacobian", "grid", "[1, nan]", "3", "--sparse"]),
+        "value  = [{ n = 3, v = 1.0 }, { n = 3, v = nan }]\n\
+         jacobian: 2 of 4 entries, by 1 product\n  result[0].v  xs[0] = 2.0\n  result[1].v  xs[1] = nan\n"
+    );
+    let shape = printed(&["hessian", "area", "Square { side = 2 }", "3", "2", "[1, nan]", "--sparse"]);
+    assert!(shape.contains("\n  shape.side  xs[1]      = 24.0\n"), "{shape}");
     w.stdout(&["jacobian", "f.dual", "grid", "[1, 2, 3]", "3", "--sparse", "--pattern", "grid.svg"]);
     let drawn = String::from_utf8(w.read("grid.svg")).unwrap();
     assert!(drawn.contains("Jacobian of grid: 3 × 3, 3 entries") && drawn.ends_with("</svg>\n"), "{drawn}");

@@ -198,7 +198,8 @@ pub(crate) fn jacobian(Jacobian { call, wrt, mode, sparse }: &Jacobian) -> Outco
             Ok((sparsity, found))
         })?;
         sparse.draw("Jacobian", &ready.function, sparsity.pattern())?;
-        let (rows, columns) = (places_of_reals("result", &found.value), ready.places());
+        let (rows, columns) =
+            (places_of_reals("result", &found.value), ready.function.places_of_reals(&ready.prepared.args));
         let jacobian = Derivative::Sparse { rows, columns, matrix: &found.matrix, products: sparsity.products() };
         return ready.report(&found.value, &[("jacobian", jacobian)], &found.stats, busy);
     }
@@ -211,7 +212,7 @@ pub(crate) fn jacobian(Jacobian { call, wrt, mode, sparse }: &Jacobian) -> Outco
 
 pub(crate) fn hessian(Hessian { call, wrt, sparse }: &Hessian) -> Outcome {
     let ready = Ready::of(call, wrt)?;
-    let places = ready.places();
+    let places = ready.function.places_of_reals(&ready.prepared.args);
     if sparse.sparse {
         let ((sparsity, found), busy) = ready.run(|function, args, options| {
             let sparsity = function.hessian_sparsity_with(args, options)?;
@@ -245,13 +246,6 @@ impl<'a> Ready<'a> {
         let prepared = prepare_call(call)?;
         let function = wrt.of(&call.target, prepared.function.clone())?;
         Ok(Ready { call, wrt, prepared, function })
-    }
-
-    /// The places of the reals that derivatives are with respect to.
-    fn places(&self) -> Vec<String> {
-        let args = self.function.interface().params.iter().zip(&self.prepared.args).enumerate();
-        let varied = args.filter(|&(n, _)| self.function.is_wrt(n));
-        varied.flat_map(|(_, ((name, _), value))| places_of_reals(name, value)).collect()
     }
 
     /// Makes the call, which Ctrl-C stops. Says what it took, if that is asked for.
