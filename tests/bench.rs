@@ -326,7 +326,7 @@ fn gradbench_prints_tables() {
 
 #[test]
 fn derivatives_are_multiples_of_what_they_are_taken_of() {
-    const CASES: [&str; 9] = [
+    const CASES: [&str; 13] = [
         "rosenbrock jvp",
         "rosenbrock hvp",
         "particles jvp",
@@ -336,6 +336,10 @@ fn derivatives_are_multiples_of_what_they_are_taken_of() {
         "rosenbrock Hessian",
         "reverse over reverse",
         "checkpoints",
+        "tridiagonal pattern",
+        "tridiagonal Hessian",
+        "five-point pattern",
+        "five-point Jacobian",
     ];
     let rows = results_with("derivatives", &["--jit", "off,auto"], &["interpreter", "native"]);
     assert_eq!(cases_of(&rows), CASES);
