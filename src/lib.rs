@@ -281,6 +281,7 @@ mod derivatives;
 mod error;
 mod expected;
 mod function;
+mod import;
 mod kind;
 mod module;
 mod places;
@@ -294,8 +295,9 @@ pub use check::{
     CheckOptions, Comparison, Counts, Engines, Estimate, GradientCheck, PointCheck, Quantity, Reason, Side, Verdict,
 };
 pub use error::{Error, ErrorKind};
-pub use frontend::{CompileLimits, CompileOptions};
+pub use frontend::{CompileLimits, CompileOptions, ImportRequest, ImportedFile, Importer, TextImporter};
 pub use function::Function;
+pub use import::FolderImporter;
 pub use kind::FileKind;
 pub use module::{Module, read_def, read_def_with};
 pub use places::places_of_reals;

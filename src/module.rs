@@ -1,8 +1,9 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend::{self, CompileOptions, KeptCall, Unexported};
+use crate::frontend::{self, CompileOptions, Compiled, KeptCall, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
+use crate::vm::excerpt::SourceTexts;
 use crate::vm::explain::Explanation;
 use crate::vm::formulas::Formulas;
 use crate::vm::module::{FuncId, ModuleDef};
@@ -37,6 +38,8 @@ pub struct Module {
     unexported: Arc<[Unexported]>,
     /// The calls that the compiler has left, and why; only source tells.
     kept_calls: Arc<[KeptCall]>,
+    /// The texts of the files that it was compiled from.
+    source_texts: Arc<SourceTexts>,
 }
 
 const _: () = {
@@ -187,7 +190,7 @@ impl Module {
     ///
     /// let series = &explanation.functions[0];
     /// let loops = series.loops.as_ref().expect("the function is small");
-    /// assert_eq!(loops[0].place.line_and_column, Some((4, 3)));
+    /// assert_eq!(loops[0].place.source.as_ref().expect("it is known").to_string(), "series.dual:4:3");
     /// let Recording::Rounds(obstacle) = &loops[0].recording else { panic!("the loop has a call") };
     /// assert_eq!(obstacle.refusal.to_string(), "it calls a function");
     /// assert_eq!(series.calls[0].reason.as_deref(), Some("may call itself"));
@@ -196,7 +199,7 @@ impl Module {
     /// let expected = format!("series.dual:4:3  loop: records in each round, {why}");
     /// assert!(explanation.to_string().contains(&expected));
     /// // With the source lines and carets.
-    /// println!("{}", explanation.with_source(text));
+    /// println!("{}", explanation.with_sources(module.source_texts()));
     /// # Ok::<(), Error>(())
     /// ```
     ///
@@ -218,11 +221,32 @@ impl Module {
                 };
                 let kept = || self.kept_calls.iter().filter(|kept| kept.caller == func && kept.callee == callee);
                 // Code of the prelude has no place of its own.
-                let here = kept().find(|kept| kept.place == call.place.line_and_column).or_else(|| kept().next());
+                let here = kept().find(|kept| kept.place == call.place.source).or_else(|| kept().next());
                 call.reason = here.map(|kept| kept.reason.to_string());
             }
         }
         Ok(explanation)
+    }
+
+    /// The texts of the files that the module was compiled from, for messages that show lines; none for a module in
+    /// binary form or in assembly.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    ///
+    /// let text = "def third (a : Array Real) : Real = a[2]";
+    /// let module = Module::from_source(&Engine::default(), "third.dual", text)?;
+    /// let error = module.function("third")?.call(&[Value::Array(vec![Value::Real(1.0)])]).unwrap_err();
+    /// let shown = error.trap().expect("it is one").with_sources(module.source_texts()).to_string();
+    /// assert_eq!(shown, "\
+    /// index 2 is out of bounds of an array of length 1
+    ///   in third at third.dual:1:37
+    ///     1 | def third (a : Array Real) : Real = a[2]
+    ///       |                                     ^");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn source_texts(&self) -> &SourceTexts {
+        &self.source_texts
     }
 
     /// All exported functions, in the order of the program.
@@ -281,7 +305,13 @@ impl Module {
     fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
         let verified =
             engine::Module::with_generator(engine, read.def, Some(Arc::new(Cranelift))).map_err(ErrorKind::Verify)?;
-        Ok(Module { verified, unexported: read.unexported.into(), kept_calls: read.kept_calls.into() })
+        let Read { unexported, kept_calls, source_texts, .. } = read;
+        Ok(Module {
+            verified,
+            unexported: unexported.into(),
+            kept_calls: kept_calls.into(),
+            source_texts: Arc::new(source_texts),
+        })
     }
 
     /// Exported functions whose names are similar to `name`, the most similar first.
@@ -321,12 +351,13 @@ struct Read {
     def: ModuleDef,
     unexported: Vec<Unexported>,
     kept_calls: Vec<KeptCall>,
+    source_texts: SourceTexts,
 }
 
 impl Read {
     /// Of which nothing but the code is known.
     fn only(def: ModuleDef) -> Read {
-        Read { def, unexported: Vec::new(), kept_calls: Vec::new() }
+        Read { def, unexported: Vec::new(), kept_calls: Vec::new(), source_texts: SourceTexts::default() }
     }
 }
 
@@ -356,5 +387,8 @@ fn options_for(engine: &Engine, options: &CompileOptions) -> CompileOptions {
 /// The one place where the language's compiler is called.
 fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
     let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
-    Ok(Read { def: compiled.module, unexported: compiled.unexported, kept_calls: compiled.kept_calls })
+    let Compiled { module, unexported, kept_calls, sources, .. } = compiled;
+    let mut source_texts = SourceTexts::default();
+    sources.into_iter().for_each(|(name, text)| source_texts.insert(name, text));
+    Ok(Read { def: module, unexported, kept_calls, source_texts })
 }

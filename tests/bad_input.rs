@@ -135,7 +135,7 @@ const CASES: &[Case] = &[
         name: "source given to the assembler",
         files: &[("mult.dual", MULT)],
         args: &["asm", "mult.dual"],
-        says: &["mult.dual:1:1", "expected `module`, `type`, `data`, `message` or `func`"],
+        says: &["mult.dual:1:1", "expected `module`, `library`, `inlined`, `type`, `data`, `message` or `func`"],
         ..CASE
     },
     // Bytecode.

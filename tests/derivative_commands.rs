@@ -297,7 +297,8 @@ fn traps_and_limits_end_with_1_and_a_backtrace() {
     for call in calls {
         let finished = w.run(call);
         assert_eq!(finished.code, Some(1), "{finished:#?}");
-        let expected = "trap: index 5 is out of bounds of an array of length 2\n  in pick at f.dual:7:3\n";
+        let expected = "trap: index 5 is out of bounds of an array of length 2\n  in pick at f.dual:7:3\n    \
+                        7 |   xs[i] * xs[i]\n      |   ^\n";
         assert_eq!(finished.stderr, expected, "{call:?}");
     }
     let finished = w.run(&["hessian", "f.dual", "pick", "[1, 2]", "1", "--fuel", "10"]);

@@ -1,5 +1,6 @@
 //! Points at which a derivative changes, or the result jumps, are found where a run comes near.
 
+use dualvm::vm::module::SourcePlace;
 use dualvm::{CallOptions, CompileOptions, Engine, Function, KINK_EPSILON, Kinks, Module, Value};
 
 fn function(text: &str) -> Function {
@@ -17,7 +18,7 @@ fn kinks(text: &str, args: &[Value]) -> Kinks {
 /// Operations with their lines, columns and counts.
 fn sites(kinks: &Kinks) -> Vec<(&'static str, u32, u32, u64)> {
     let site = |site: &dualvm::Kink| {
-        let (line, column) = site.place.expect("source has places");
+        let SourcePlace { line, column, .. } = site.place.clone().expect("source has places");
         (site.operation, line, column, site.count)
     };
     kinks.sites.iter().map(site).collect()

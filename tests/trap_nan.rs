@@ -231,7 +231,7 @@ def f (n : Int) (x : Real) : Real =
     let expected = "1.0 / 0.0 is inf
   at t.dual:4:3
   0.0 = 2.0 - 2.0 at t.dual:4:8
-  2.0 = 1.0 * 2.0 at t.dual:3:28, round 0 of the loop at 3:28
+  2.0 = 1.0 * 2.0 at t.dual:3:28, round 0 of the loop at 3:22
   2.0 = argument x
 ";
     let found = run(text, &[Value::Int(3), Value::Real(2.0)]);

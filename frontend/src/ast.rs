@@ -13,7 +13,7 @@ use crate::arena::{Id, Table, id_types};
 use crate::names::Name;
 use crate::source::Span;
 
-pub(crate) use declaration::{Alias, Constructor, Data, Def, Own};
+pub(crate) use declaration::{Alias, Constructor, Counts, Data, Def, File};
 pub(crate) use operator::{BinaryOp, Comparison};
 pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr, TypeExprKind};
 
@@ -52,7 +52,7 @@ pub(crate) struct Ast {
     pub(crate) patterns: Table<PatternId, Pattern>,
     /// All types as written.
     pub(crate) types: Table<TypeExprId, TypeExpr>,
-    /// The definitions in the order of the text; the program's come before the prelude's.
+    /// The definitions in the order of the text, file by file; the program's come before the prelude's.
     pub(crate) defs: Table<DefId, Def>,
     /// All functions that a `let` defines.
     pub(crate) functions: Table<LocalFunctionId, LocalFunction>,
@@ -62,8 +62,8 @@ pub(crate) struct Ast {
     pub(crate) constructors: Table<ConstructorId, Constructor>,
     /// The abbreviations of types.
     pub(crate) aliases: Table<AliasId, Alias>,
-    /// How much of it is the program; the rest is the prelude.
-    pub(crate) own: Own,
+    /// The files of the program, the main one first: how much there is after each. The rest is the prelude.
+    pub(crate) files: Vec<File>,
     /// Whether a type's declaration has a syntax error, so that its name and its constructors are unknown.
     pub(crate) incomplete: bool,
 }
@@ -410,8 +410,24 @@ impl Ast {
         self.types.push(TypeExpr { kind, span })
     }
 
-    /// Whether a definition is the program's own, so that hosts may call it.
+    /// How much of it is the program.
+    pub(crate) fn own(&self) -> Counts {
+        self.files.last().map_or(Counts::default(), |last| last.end)
+    }
+
+    /// Whether a definition is the program's own, and not the prelude's.
     pub(crate) fn is_own(&self, def: DefId) -> bool {
-        def.index() < self.own.defs
+        def.index() < self.own().defs
+    }
+
+    /// Whether hosts may call a definition: it is one of the main file, and not private.
+    pub(crate) fn is_exported(&self, def: DefId) -> bool {
+        let main = self.files.first().map_or(0, |main| main.end.defs);
+        def.index() < main && !self.defs[def].is_private
+    }
+
+    /// The file of a definition; `None` for the prelude's.
+    pub(crate) fn file_of(&self, def: DefId) -> Option<&File> {
+        self.files.get(self.files.partition_point(|file| file.end.defs <= def.index()))
     }
 }

@@ -3,28 +3,28 @@
 //! Variables that turn out to be atoms vanish, operations on constants are done, branches on constants taken, and calls
 //! of known closures are calls. With a function to inline for a call, this is the inliner.
 
-use crate::arena::Id;
+use crate::arena::{Id, Table};
 use crate::core::{
-    Atom, Binding, Body, Cell, Collect, Derivative, Expr, ExprId, ExprKind, Extend, Function, FunctionId, Iteration,
-    Join, Label, Labelled, Loop, Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
+    Atom, Binding, Body, CallSite, Cell, Collect, Derivative, Expr, ExprId, ExprKind, Extend, Function, FunctionId,
+    InlinedCall, Iteration, Join, Label, Labelled, Loop, Origin, Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
 use crate::kept::{Kept, KeptReason};
 use crate::limits::{Count, Meter};
-use crate::source::{Source, Span};
+use crate::source::Span;
 use dualvm_vm::isa::{Op, Scalar, evaluate};
 use std::collections::{HashMap, HashSet};
 
-/// Says which function takes the place of a call: its body is copied there.
+/// Says which function takes the origin of a call: its body is copied there.
 pub(crate) trait Chooser {
-    /// The function to inline for a call of `callee` at a place, or why there is none.
-    fn choose(&self, callee: FunctionId, place: Place) -> Result<&Function, KeptReason>;
+    /// The function to inline for a call of `callee`, or why there is none.
+    fn choose(&self, callee: FunctionId, around: Surroundings) -> Result<&Function, KeptReason>;
     /// A task's function, if all that it does is a call whose arguments take no time: the task can be that call.
     fn forwards(&self, task: FunctionId) -> Option<&Function>;
 }
 
 /// Where a call stands in a copy.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Surroundings {
     /// How many loops are around it.
     pub(crate) loops: u32,
     /// How many inlined functions are around it.
@@ -34,19 +34,19 @@ pub(crate) struct Place {
 }
 
 /// Copies a function, inlining what the chooser says. The calls that stay are added to `kept`. Each node of the copy is
-/// counted. What is inlined from outside of the program's own text stands where it was called.
+/// counted. What is inlined says in `calls` where it was called.
 pub(crate) fn copy_function(
     old: &Function,
     chooser: &dyn Chooser,
-    source: &Source,
     lists: &mut TypeLists,
+    calls: &mut Table<CallSite, InlinedCall>,
     kept: &mut Vec<Kept>,
     meter: &Meter,
 ) -> Function {
     let mut copier = Copier {
         chooser,
-        source,
         lists,
+        calls,
         meter,
         body: Body::default(),
         from: old,
@@ -56,21 +56,22 @@ pub(crate) fn copy_function(
         closures: HashMap::new(),
         loops: 0,
         depth: 0,
-        called_at: None,
+        inlined_at: None,
+        sites: HashMap::new(),
         caller: old.id,
         kept,
     };
     let params = old.params.iter().map(|&var| copier.bind(var)).collect();
     let root = copier.expr(old.root);
     let body = copier.body;
-    let (name, interface) = (old.name.clone(), old.interface.clone());
-    Function { id: old.id, name, interface, params, results: old.results, body, root }
+    let (name, written, interface) = (old.name.clone(), old.written.clone(), old.interface.clone());
+    Function { id: old.id, name, written, interface, params, results: old.results, body, root }
 }
 
 struct Copier<'c> {
     chooser: &'c dyn Chooser,
-    source: &'c Source,
     lists: &'c mut TypeLists,
+    calls: &'c mut Table<CallSite, InlinedCall>,
     meter: &'c Meter,
     body: Body,
     /// The function that is copied from.
@@ -87,8 +88,11 @@ struct Copier<'c> {
     loops: u32,
     /// How many inlined functions are around it.
     depth: u32,
-    /// The innermost call in the program's own text that was inlined around it.
-    called_at: Option<Span>,
+    /// The origin of the innermost call that is inlined around it, and the call site of what stands there; that is the
+    /// one of the origin if nobody has written the function.
+    inlined_at: Option<(Origin, Option<CallSite>)>,
+    /// What the call sites of the function that is copied from are in the copy.
+    sites: HashMap<CallSite, CallSite>,
     /// The function that is copied.
     caller: FunctionId,
     /// The calls that stay.
@@ -115,8 +119,8 @@ impl<'c> Copier<'c> {
     /// Copies an expression; once the compilation is stopped, what comes is empty.
     fn expr(&mut self, expr: ExprId) -> ExprId {
         let node = &self.from.body.exprs[expr];
-        if !self.meter.node(Count::Code, node.span) {
-            return self.make(ExprKind::Values(Box::default()), node.types, node.span);
+        if !self.meter.node(Count::Code, node.origin.span) {
+            return self.make(ExprKind::Values(Box::default()), node.types, node.origin);
         }
         crate::stack::grown(|| self.expr_here(expr))
     }
@@ -125,27 +129,53 @@ impl<'c> Copier<'c> {
         list.iter().map(|&expr| self.expr(expr)).collect()
     }
 
-    fn make(&mut self, kind: ExprKind, types: TypeList, span: Span) -> ExprId {
-        self.body.exprs.push(Expr { kind, types, span })
+    fn make(&mut self, kind: ExprKind, types: TypeList, origin: Origin) -> ExprId {
+        self.body.exprs.push(Expr { kind, types, origin })
     }
 
-    /// Where something stands in the program's text, or where what it belongs to was called there.
-    fn place(&self, span: Span) -> Span {
-        if self.source.contains(span) { span } else { self.called_at.unwrap_or(span) }
+    /// What a origin of the function that is copied from is in the copy. What comes from nowhere is where it is called.
+    fn placed(&mut self, origin: Origin) -> Origin {
+        let Some((called, site)) = self.inlined_at else { return origin };
+        if origin.span == Span::default() {
+            return called;
+        }
+        Origin { span: origin.span, call: self.site(origin.call, site) }
+    }
+
+    /// What a call site of the function that is copied from is in the copy, where `outermost` is around it.
+    fn site(&mut self, site: Option<CallSite>, outermost: Option<CallSite>) -> Option<CallSite> {
+        let mut unknown = Vec::new();
+        let mut next = site;
+        let known = loop {
+            match next {
+                None => break outermost,
+                Some(site) if let Some(&known) = self.sites.get(&site) => break Some(known),
+                Some(site) => {
+                    unknown.push(site);
+                    next = self.calls[site].origin.call;
+                }
+            }
+        };
+        unknown.into_iter().rev().fold(known, |around, site| {
+            let InlinedCall { callee, origin } = self.calls[site].clone();
+            let copied = self.calls.push(InlinedCall { callee, origin: Origin { call: around, ..origin } });
+            self.sites.insert(site, copied);
+            Some(copied)
+        })
     }
 
     fn expr_here(&mut self, expr: ExprId) -> ExprId {
         let from: &'c Function = self.from;
         let node = &from.body.exprs[expr];
-        let span = self.place(node.span);
+        let origin = self.placed(node.origin);
         let kind = match &node.kind {
             ExprKind::Var(var) => {
                 let atom = self.atoms[var.index()].expect("variables are bound before they are used");
-                return self.body.atom(atom, span, self.lists);
+                return self.body.atom(atom, origin, self.lists);
             }
             ExprKind::Call(callee, args) => {
                 let args = self.list(args);
-                return self.call(*callee, args, node.types, node.span);
+                return self.call(*callee, args, node.types, origin);
             }
             ExprKind::CallClosure(callee, args) => {
                 let callee = self.expr(*callee);
@@ -153,13 +183,13 @@ impl<'c> Copier<'c> {
                 if let ExprKind::Var(var) = self.body.exprs[callee].kind
                     && let Some((function, captures)) = self.closures.get(&var).cloned()
                 {
-                    let captures = captures.iter().map(|&atom| self.body.atom(atom, span, self.lists));
+                    let captures = captures.iter().map(|&atom| self.body.atom(atom, origin, self.lists));
                     let args = captures.chain(args).collect();
-                    return self.call(function, args, node.types, node.span);
+                    return self.call(function, args, node.types, origin);
                 }
                 ExprKind::CallClosure(callee, args)
             }
-            ExprKind::Fork(tasks) => return self.fork(tasks, node.types, span),
+            ExprKind::Fork(tasks) => return self.fork(tasks, node.types, origin),
             ExprKind::Derivative(derivative) => {
                 let [captures, args, directions] =
                     [&derivative.captures, &derivative.args, &derivative.directions].map(|list| self.list(list));
@@ -257,7 +287,7 @@ impl<'c> Copier<'c> {
                 ExprKind::Repeat(Box::new(Repeat { label, params, init, body, builds: repeat.builds }))
             }
         };
-        self.make(kind, node.types, span)
+        self.make(kind, node.types, origin)
     }
 
     /// The operand that an instruction with 1 hands on as it is, to the last bit.
@@ -295,7 +325,7 @@ impl<'c> Copier<'c> {
         }
     }
 
-    /// Copies bindings; where a value has become an atom or a block, its parts take the place of the variables.
+    /// Copies bindings; where a value has become an atom or a block, its parts take the origin of the variables.
     fn bindings(&mut self, bindings: &[Binding]) -> Vec<Binding> {
         let mut copied = Vec::with_capacity(bindings.len());
         for binding in bindings {
@@ -314,14 +344,14 @@ impl<'c> Copier<'c> {
     fn note_closure(&mut self, bindings: &mut Vec<Binding>) {
         let Some(last) = bindings.last() else { return };
         let ExprKind::Closure(function, captures) = &self.body.exprs[last.value].kind else { return };
-        let (function, captures, var, span) =
-            (*function, captures.clone(), last.vars[0], self.body.exprs[last.value].span);
+        let (function, captures, var, origin) =
+            (*function, captures.clone(), last.vars[0], self.body.exprs[last.value].origin);
         let made = bindings.pop().expect("it was there a moment ago");
         let mut atoms = Vec::new();
         for &capture in &captures {
             self.body.name_values(capture, self.lists, bindings, &mut atoms);
         }
-        let parts = atoms.iter().map(|&atom| self.body.atom(atom, span, self.lists)).collect();
+        let parts = atoms.iter().map(|&atom| self.body.atom(atom, origin, self.lists)).collect();
         self.body.exprs[made.value].kind = ExprKind::Closure(function, parts);
         bindings.push(made);
         self.closures.insert(var, (function, atoms));
@@ -331,11 +361,11 @@ impl<'c> Copier<'c> {
         if bindings.is_empty() {
             return value;
         }
-        let (types, span) = (self.body.exprs[value].types, self.body.exprs[value].span);
-        self.make(ExprKind::Block(bindings.into(), value), types, span)
+        let Expr { types, origin, .. } = self.body.exprs[value];
+        self.make(ExprKind::Block(bindings.into(), value), types, origin)
     }
 
-    fn fork(&mut self, tasks: &[Task], types: TypeList, span: Span) -> ExprId {
+    fn fork(&mut self, tasks: &[Task], types: TypeList, origin: Origin) -> ExprId {
         let chooser: &'c dyn Chooser = self.chooser;
         let mut bindings = Vec::new();
         let mut copied = Vec::with_capacity(tasks.len());
@@ -346,13 +376,14 @@ impl<'c> Copier<'c> {
             {
                 let mut values = Vec::new();
                 args.iter().for_each(|&arg| self.body.name_values(arg, self.lists, &mut bindings, &mut values));
-                let args = self.inside(function, &values, |copier| copier.list(inner));
-                copied.push(Task { function: *callee, args: self.flat(&args), ..*task });
+                let origin = self.placed(task.origin);
+                let args = self.inside(function, &values, origin, |copier| copier.list(inner));
+                copied.push(Task { function: *callee, args: self.flat(&args), origin, ..*task });
             } else {
-                copied.push(Task { args: self.flat(&args), ..*task });
+                copied.push(Task { args: self.flat(&args), origin: self.placed(task.origin), ..*task });
             }
         }
-        let fork = self.make(ExprKind::Fork(copied.into()), types, span);
+        let fork = self.make(ExprKind::Fork(copied.into()), types, origin);
         self.block(bindings, fork)
     }
 
@@ -401,15 +432,15 @@ impl<'c> Copier<'c> {
         Range { index: self.bind(range.index), from, to }
     }
 
-    /// A call, or the body of the function in its place.
-    fn call(&mut self, callee: FunctionId, args: Box<[ExprId]>, types: TypeList, span: Span) -> ExprId {
+    /// A call, or the body of the function in its origin.
+    fn call(&mut self, callee: FunctionId, args: Box<[ExprId]>, types: TypeList, origin: Origin) -> ExprId {
         let chooser: &'c dyn Chooser = self.chooser;
-        let place = Place { loops: self.loops, depth: self.depth, grown: self.body.exprs.len() };
-        let callee = match chooser.choose(callee, place) {
+        let around = Surroundings { loops: self.loops, depth: self.depth, grown: self.body.exprs.len() };
+        let callee = match chooser.choose(callee, around) {
             Ok(function) => function,
             Err(reason) => {
-                self.kept.push(Kept { caller: self.caller, callee, span, reason });
-                return self.make(ExprKind::Call(callee, args), types, self.place(span));
+                self.kept.push(Kept { caller: self.caller, callee, origin, reason });
+                return self.make(ExprKind::Call(callee, args), types, origin);
             }
         };
         let (mut bindings, mut values) = (Vec::new(), Vec::new());
@@ -417,15 +448,25 @@ impl<'c> Copier<'c> {
             self.body.name_values(arg, self.lists, &mut bindings, &mut values);
             self.note_closure(&mut bindings);
         }
-        let place = self.place(span);
-        let around = self.called_at.replace(place);
-        let value = self.inside(callee, &values, |copier| copier.expr(callee.root));
-        self.called_at = around;
+        let value = self.inside(callee, &values, origin, |copier| copier.expr(callee.root));
         self.block(bindings, value)
     }
 
-    /// Copies something of another function, whose parameters have these values.
-    fn inside<T>(&mut self, callee: &'c Function, values: &[Atom], copy: impl FnOnce(&mut Self) -> T) -> T {
+    /// Copies something of another function, which is called at a origin of the copy, and whose parameters have these
+    /// values.
+    fn inside<T>(
+        &mut self,
+        callee: &'c Function,
+        values: &[Atom],
+        origin: Origin,
+        copy: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let site = match &callee.written {
+            Some(name) => Some(self.calls.push(InlinedCall { callee: name.clone(), origin })),
+            None => origin.call,
+        };
+        let inlined_at = self.inlined_at.replace((origin, site));
+        let sites = std::mem::take(&mut self.sites);
         let mut atoms = vec![None; callee.body.vars.len()];
         for (param, &value) in callee.params.iter().zip(values) {
             atoms[param.index()] = Some(value);
@@ -440,6 +481,8 @@ impl<'c> Copier<'c> {
         self.from = caller;
         self.atoms = caller_atoms;
         self.labels = caller_labels;
+        self.sites = sites;
+        self.inlined_at = inlined_at;
         copied
     }
 }

@@ -14,13 +14,15 @@
 //!
 //! Whatever can trap or fail to end is evaluated where the source says, in the source's order.
 
-use crate::arena::{Table, id_types};
+use crate::arena::{Id, Table, id_types};
 use crate::kept::Kept;
 use crate::source::Span;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::{Interface, TypeId, ValueType};
 use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 pub(crate) use crate::ast::Comparison;
 
@@ -37,6 +39,44 @@ id_types! {
     Label;
 }
 
+/// A call in whose place the code of what is called stands, in [`Program::calls`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct CallSite(NonZeroU32);
+
+impl Id for CallSite {
+    fn from_index(index: usize) -> Self {
+        let number = u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index));
+        CallSite(number.expect("there are fewer calls than nodes, which are counted"))
+    }
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// Where an expression comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub(crate) struct Origin {
+    /// The text; that of the default has no place.
+    pub(crate) span: Span,
+    /// The call in whose place it stands; `None` if it is the function's own.
+    pub(crate) call: Option<CallSite>,
+}
+
+impl From<Span> for Origin {
+    fn from(span: Span) -> Self {
+        Origin { span, call: None }
+    }
+}
+
+/// A call in whose place the code of what is called stands.
+#[derive(Clone, Debug)]
+pub(crate) struct InlinedCall {
+    /// What is called, as the text names it.
+    pub(crate) callee: Arc<str>,
+    /// Where it is called.
+    pub(crate) origin: Origin,
+}
+
 /// A program.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -48,6 +88,8 @@ pub(crate) struct Program {
     pub(crate) module: ModuleBuilder,
     /// The calls that are left after inlining, with those that have vanished since.
     pub(crate) kept: Vec<Kept>,
+    /// The calls in whose place the code of what is called stands.
+    pub(crate) calls: Table<CallSite, InlinedCall>,
 }
 
 /// A function.
@@ -57,6 +99,9 @@ pub(crate) struct Function {
     pub(crate) id: FunctionId,
     /// The name, unique in the program.
     pub(crate) name: String,
+    /// What it is called in messages where its code stands in the place of a call; `None` if nobody has written it, so
+    /// that it belongs to what is around it.
+    pub(crate) written: Option<Arc<str>>,
     /// How hosts call it.
     pub(crate) interface: Option<Interface>,
     /// The parameters, flattened.
@@ -72,7 +117,7 @@ pub(crate) struct Function {
 impl Function {
     /// Where its result comes from.
     pub(crate) fn place(&self) -> Span {
-        self.body.exprs[self.root].span
+        self.body.exprs[self.root].origin.span
     }
 }
 
@@ -95,7 +140,7 @@ pub(crate) struct Expr {
     /// The types of its values.
     pub(crate) types: TypeList,
     /// Where it comes from.
-    pub(crate) span: Span,
+    pub(crate) origin: Origin,
 }
 
 /// A value that needs no evaluation.
@@ -200,7 +245,7 @@ pub(crate) struct Task {
     /// The types of its results.
     pub(crate) results: TypeList,
     /// Where it comes from.
-    pub(crate) span: Span,
+    pub(crate) origin: Origin,
 }
 
 /// A call with a derivative operator. Each expression in it has one value.
@@ -485,13 +530,13 @@ impl Expr {
 
 impl Body {
     /// Adds an expression that is an atom.
-    pub(crate) fn atom(&mut self, atom: Atom, span: Span, lists: &mut TypeLists) -> ExprId {
+    pub(crate) fn atom(&mut self, atom: Atom, origin: Origin, lists: &mut TypeLists) -> ExprId {
         let ty = match atom {
             Atom::Var(var) => self.vars[var],
             Atom::Real(_) => ValueType::Real,
             Atom::Int(_) => ValueType::Int,
         };
-        self.exprs.push(Expr { kind: atom.kind(), types: lists.intern(&[ty]), span })
+        self.exprs.push(Expr { kind: atom.kind(), types: lists.intern(&[ty]), origin })
     }
 
     /// Turns an expression into bindings and atoms, one for each of its values. The expression is used up.

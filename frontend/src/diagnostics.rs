@@ -3,7 +3,7 @@
 //! A stage pushes [`Diagnostic`]s into a [`Sink`] and goes on where it can. Rendering is left to `annotate-snippets`.
 
 use crate::limits::Stopped;
-use crate::source::{Source, Span};
+use crate::source::{Source, SourceMap, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
 
@@ -89,21 +89,21 @@ impl Diagnostic {
     }
 
     /// Takes away places in the prelude, whose text nobody sees.
-    fn leave_prelude(&mut self, source: &Source) {
-        self.secondary.retain(|label| source.contains(label.span));
-        if !source.contains(self.primary.span) {
+    fn leave_prelude(&mut self, sources: &SourceMap) {
+        self.secondary.retain(|label| sources.contains(label.span));
+        if !sources.contains(self.primary.span) {
             self.primary = Label { span: Span::default(), text: String::new() };
             self.notes.push("this is about a definition of the prelude that the program uses".to_owned());
         }
     }
 
-    fn render(&self, source: &Source) -> String {
+    fn render(&self, sources: &SourceMap) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
         let mut group = Group::with_title(level.primary_title(&*self.message));
-        for snippet in self.snippets(source) {
+        for snippet in self.snippets(sources) {
             group = group.element(snippet);
         }
         for note in &self.notes {
@@ -117,43 +117,52 @@ impl Diagnostic {
 
     /// One snippet for the primary label and what is near it, one for each label elsewhere. A snippet holds only the
     /// lines that it shows, so that the cost doesn't depend on the length of the file.
-    fn snippets<'s>(&'s self, source: &'s Source) -> Vec<Snippet<'s, annotate_snippets::Annotation<'s>>> {
+    fn snippets<'s>(&'s self, sources: &'s SourceMap) -> Vec<Snippet<'s, annotate_snippets::Annotation<'s>>> {
         const NEARBY: u32 = 20;
-        let line = |span: Span| source.line_and_column(span.start).0;
-        let is_near = |label: &&Label| line(label.span).abs_diff(line(self.primary.span)) <= NEARBY;
+        let place = |span: Span| (sources.number(span), sources.source_place(span).line);
+        let (file, line) = place(self.primary.span);
+        let is_near = |label: &&Label| {
+            let (of_label, at) = place(label.span);
+            of_label == file && at.abs_diff(line) <= NEARBY
+        };
         let (near, far): (Vec<&Label>, Vec<&Label>) = self.secondary.iter().partition(is_near);
         let whole = near.iter().fold(self.primary.span, |span, label| span.to(label.span));
-        let mut first = snippet(source, whole, AnnotationKind::Primary, &self.primary);
-        let (lines, _) = source.lines_around(whole);
+        let mut first = snippet(sources, whole, AnnotationKind::Primary, &self.primary);
+        let (source, within) = sources.locate(whole);
+        let (lines, _) = source.lines_around(within);
         for label in near {
-            first = first.annotation(annotation(&lines, AnnotationKind::Context, label));
+            let (_, span) = sources.locate(label.span);
+            first = first.annotation(annotation(&lines, AnnotationKind::Context, span, &label.text));
         }
         let mut out = vec![first];
-        out.extend(far.into_iter().map(|label| snippet(source, label.span, AnnotationKind::Context, label)));
+        out.extend(far.into_iter().map(|label| snippet(sources, label.span, AnnotationKind::Context, label)));
         out
     }
 }
 
 fn snippet<'s>(
-    source: &'s Source,
+    sources: &'s SourceMap,
     shown: Span,
     kind: AnnotationKind,
     label: &'s Label,
 ) -> Snippet<'s, annotate_snippets::Annotation<'s>> {
+    let (source, shown) = sources.locate(shown);
+    let (_, span) = sources.locate(label.span);
     let (lines, first) = source.lines_around(shown);
     Snippet::source(&source.text()[lines.clone()])
         .line_start(first as usize)
         .path(source.name())
-        .annotation(annotation(&lines, kind, label))
+        .annotation(annotation(&lines, kind, span, &label.text))
 }
 
 fn annotation<'s>(
     lines: &std::ops::Range<usize>,
     kind: AnnotationKind,
-    label: &'s Label,
+    span: Span,
+    text: &'s str,
 ) -> annotate_snippets::Annotation<'s> {
-    let annotation = kind.span(label.span.start as usize - lines.start..label.span.end as usize - lines.start);
-    if label.text.is_empty() { annotation } else { annotation.label(&*label.text) }
+    let annotation = kind.span(span.start as usize - lines.start..span.end as usize - lines.start);
+    if text.is_empty() { annotation } else { annotation.label(text) }
 }
 
 /// The problems found in a program, with its text.
@@ -169,17 +178,17 @@ fn annotation<'s>(
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostics {
-    source: Box<Source>,
+    sources: Box<SourceMap>,
     list: Vec<Diagnostic>,
     stopped: Option<Stopped>,
 }
 
 impl Diagnostics {
-    pub(crate) fn new(source: Source, sink: Sink, stopped: Option<Stopped>) -> Self {
+    pub(crate) fn new(sources: SourceMap, sink: Sink, stopped: Option<Stopped>) -> Self {
         let mut list = sink.list;
-        list.iter_mut().for_each(|diagnostic| diagnostic.leave_prelude(&source));
+        list.iter_mut().for_each(|diagnostic| diagnostic.leave_prelude(&sources));
         list.sort_by_key(|diagnostic| diagnostic.primary.span.start);
-        Diagnostics { source: Box::new(source), list, stopped }
+        Diagnostics { sources: Box::new(sources), list, stopped }
     }
 
     /// Which limit the compilation ran into, or that it was cancelled; `None` if the program has errors.
@@ -192,9 +201,9 @@ impl Diagnostics {
         &self.list
     }
 
-    /// The text that spans refer to.
-    pub fn source(&self) -> &Source {
-        &self.source
+    /// The file that a place is in, and the place counted from its beginning.
+    pub fn file(&self, span: Span) -> (&Source, Span) {
+        self.sources.locate(span)
     }
 }
 
@@ -204,7 +213,7 @@ impl fmt::Display for Diagnostics {
             if i > 0 {
                 writeln!(f)?;
             }
-            writeln!(f, "{}", diagnostic.render(&self.source))?;
+            writeln!(f, "{}", diagnostic.render(&self.sources))?;
         }
         Ok(())
     }

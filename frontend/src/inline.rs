@@ -11,14 +11,13 @@ mod recursion;
 
 use crate::arena::{Id, Table};
 use crate::chain::repeat_calls_in_cells;
-use crate::copy::{Chooser, Place, copy_function};
+use crate::copy::{Chooser, Surroundings, copy_function};
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
 use crate::fuse::fuse;
 use crate::graph;
 use crate::kept::KeptReason;
 use crate::limits::Meter;
 use crate::optimise::pure_cost;
-use crate::source::Source;
 use crate::tail::repeat_tail_calls;
 use recursion::{copying_order, unroll};
 
@@ -35,7 +34,7 @@ const LOOPED_GROWN_NODES_MAX: usize = 4_000;
 const TASK_ARGUMENT_COST_MAX: u32 = 4;
 
 /// Inlines functions. If the compilation is stopped, what comes of the program has no meaning.
-pub(crate) fn inline(mut program: Program, source: &Source, meter: &Meter) -> Program {
+pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
     for id in program.functions.ids() {
         if !meter.step(program.functions[id].place()) {
             return program;
@@ -75,10 +74,10 @@ pub(crate) fn inline(mut program: Program, source: &Source, meter: &Meter) -> Pr
         let is_mutual = group.len() > 1;
         let into = |id: FunctionId| calls[id].caller.filter(|_| is_mutual && calls[id].count == 1);
         for (id, is_breaker) in copying_order(&group, into) {
-            let policy = Policy { functions: &program.functions, sizes: &sizes, calls: &calls };
             let known = program.kept.len();
-            let (lists, kept) = (&mut program.lists, &mut program.kept);
-            let mut function = copy_function(&program.functions[id], &policy, source, lists, kept, meter);
+            let Program { functions, lists, calls: sites, kept, .. } = &mut program;
+            let policy = Policy { functions, sizes: &sizes, calls: &calls };
+            let mut function = copy_function(&functions[id], &policy, lists, sites, kept, meter);
             if is_mutual && is_breaker {
                 // Tail calls of helpers may be its own now.
                 calls[id].became_jumps(repeat_tail_calls(&mut function, &mut program.lists));
@@ -96,7 +95,7 @@ pub(crate) fn inline(mut program: Program, source: &Source, meter: &Meter) -> Pr
                     let own = program.kept.split_off(known);
                     program.kept.extend(own.into_iter().filter(|kept| kept.callee != id));
                 }
-                function = unroll(function, callees.len(), source, &mut program.lists, meter);
+                function = unroll(function, callees.len(), &mut program.lists, &mut program.calls, meter);
             }
             if !is_recursive {
                 sizes[id] = size(&function);
@@ -135,7 +134,11 @@ struct Policy<'p> {
 }
 
 impl Chooser for Policy<'_> {
-    fn choose(&self, callee: FunctionId, Place { loops, grown, .. }: Place) -> Result<&Function, KeptReason> {
+    fn choose(
+        &self,
+        callee: FunctionId,
+        Surroundings { loops, grown, .. }: Surroundings,
+    ) -> Result<&Function, KeptReason> {
         let size = self.sizes[callee]?;
         let is_only = self.calls[callee].count == 1 && self.functions[callee].interface.is_none();
         let limit = if size <= SMALL_NODES_MAX { GROWN_NODES_MAX } else { LOOPED_GROWN_NODES_MAX };
@@ -178,7 +181,7 @@ pub(crate) fn all_nodes(function: &Function, meter: &Meter) -> Vec<ExprId> {
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
         let node = &function.body.exprs[expr];
-        if !meter.step(node.span) {
+        if !meter.step(node.origin.span) {
             break;
         }
         found.push(expr);

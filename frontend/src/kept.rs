@@ -1,9 +1,9 @@
 //! Calls that are left when functions have been copied into their callers, and why.
 
-use crate::arena::Id;
-use crate::core::FunctionId;
-use crate::source::{Source, Span};
-use dualvm_vm::module::FuncId;
+use crate::arena::{Id, Table};
+use crate::core::{CallSite, FunctionId, InlinedCall, Origin};
+use crate::source::{SourceMap, Span};
+use dualvm_vm::module::{FuncId, SourcePlace};
 use std::fmt;
 
 /// A call of a function that was not copied into its caller.
@@ -14,8 +14,9 @@ pub struct KeptCall {
     pub caller: FuncId,
     /// The function that is called.
     pub callee: FuncId,
-    /// Line and column of the call, counted from 1; `None` if it is in the prelude.
-    pub place: Option<(u32, u32)>,
+    /// Where the call is; of one in the prelude, the call in the program's text in whose place it stands, if there is
+    /// one.
+    pub place: Option<SourcePlace>,
     /// Why it was not copied.
     pub reason: KeptReason,
 }
@@ -69,16 +70,17 @@ impl fmt::Display for KeptReason {
 pub(crate) struct Kept {
     pub(crate) caller: FunctionId,
     pub(crate) callee: FunctionId,
-    pub(crate) span: Span,
+    pub(crate) origin: Origin,
     pub(crate) reason: KeptReason,
 }
 
 impl Kept {
     /// The call in terms of the module.
-    pub(crate) fn located(&self, source: &Source) -> KeptCall {
+    pub(crate) fn located(&self, sources: &SourceMap, calls: &Table<CallSite, InlinedCall>) -> KeptCall {
         let func = |id: FunctionId| FuncId(id.index() as u32);
-        let is_known = self.span != Span::default() && source.contains(self.span);
-        let place = is_known.then(|| source.line_and_column(self.span.start));
+        let mut around = std::iter::successors(Some(self.origin), |origin| Some(calls[origin.call?].origin));
+        let own = around.find(|origin| origin.span != Span::default() && sources.is_own(origin.span));
+        let place = own.map(|origin| sources.source_place(origin.span));
         KeptCall { caller: func(self.caller), callee: func(self.callee), place, reason: self.reason }
     }
 }

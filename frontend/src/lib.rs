@@ -23,13 +23,17 @@ mod diagnostics;
 mod exhaustive;
 mod fuse;
 mod graph;
+mod importer;
+mod imports;
 mod infer;
 mod inline;
 mod kept;
 mod lexer;
+mod library;
 mod limits;
 mod literal;
 mod liveness;
+mod load;
 mod lower;
 mod mono;
 mod names;
@@ -48,6 +52,7 @@ mod types;
 mod unexported;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
+pub use importer::{ImportRequest, ImportedFile, Importer, TextImporter};
 pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};
 pub use literal::{Literal, parse_literal};
@@ -57,7 +62,9 @@ pub use unexported::Unexported;
 
 use dualvm_vm::module::ModuleDef;
 use limits::{Meter, Stage};
+use source::SourceMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Compiles a program. `file_name` is for messages and locations only.
@@ -82,6 +89,9 @@ pub struct Compiled {
     /// The calls that are left after functions were copied into their callers, and why. Some of them may have vanished
     /// since.
     pub kept_calls: Vec<KeptCall>,
+    /// The files that it was compiled from, the main one first, but for those of the language's library: names and
+    /// texts.
+    pub sources: Vec<(String, Arc<str>)>,
     /// How long it took.
     pub times: CompileTimes,
 }
@@ -129,30 +139,48 @@ pub fn compile_program(file_name: &str, text: &str) -> Result<Compiled, Diagnost
 /// [`Diagnostics::stopped`] which it was.
 pub fn compile_with(file_name: &str, text: &str, options: &CompileOptions) -> Result<Compiled, Diagnostics> {
     let meter = Rc::new(Meter::new(options));
-    meter.check_source(text.len());
     // Of a text that is too long nothing is looked at.
-    let source = Source::new(file_name, if meter.go_on() { text } else { "" });
+    let text = if meter.another_source(text.len()) { text } else { "" };
+    let mut sources = SourceMap::of(Source::new(file_name, text));
     let mut sink = diagnostics::Sink::default();
-    let compiled = stack::on_callers_stack(|| compile_into(&source, &mut sink, &meter));
+    let importer = options.importer.as_deref();
+    let compiled = stack::on_callers_stack(|| compile_into(&mut sources, importer, &mut sink, &meter));
     match (compiled, meter.stopped()) {
         (_, Some((error, why))) => {
             let mut sink = diagnostics::Sink::default();
             sink.push(error);
-            Err(Diagnostics::new(source, sink, why))
+            Err(Diagnostics::new(sources, sink, why))
         }
         (Some(compiled), None) if !sink.has_errors() => Ok(compiled),
-        (_, None) => Err(Diagnostics::new(source, sink, None)),
+        (_, None) => Err(Diagnostics::new(sources, sink, None)),
     }
 }
 
+/// The syntax of a program: of the main file, which is in the map, of what it imports, and of what it needs of the
+/// prelude.
+fn read(
+    sources: &mut SourceMap,
+    importer: Option<&dyn Importer>,
+    names: &mut names::Names,
+    sink: &mut diagnostics::Sink,
+    meter: &Meter,
+) -> ast::Ast {
+    let files = load::load(sources, importer, names, sink, meter);
+    let tokens = files.iter().map(|file| &*file.tokens);
+    let prelude = prelude::lex_needed(tokens, sources.prelude_start(), names, sink, meter);
+    parser::parse(files, &prelude, names, sink, meter)
+}
+
 /// The stages one after the other. Nothing if there are errors, or the compilation is stopped.
-fn compile_into(source: &Source, sink: &mut diagnostics::Sink, meter: &Rc<Meter>) -> Option<Compiled> {
+fn compile_into(
+    sources: &mut SourceMap,
+    importer: Option<&dyn Importer>,
+    sink: &mut diagnostics::Sink,
+    meter: &Rc<Meter>,
+) -> Option<Compiled> {
     let began = Instant::now();
     let mut names = names::Names::default();
-    let tokens = lexer::lex(source.text(), 0, &mut names, sink, meter);
-    let prelude = prelude::lex_needed(&tokens, source.prelude_start(), &mut names, sink, meter);
-    let ast = parser::parse(&tokens, &prelude, &mut names, sink, meter);
-    drop((tokens, prelude));
+    let ast = read(sources, importer, &mut names, sink, meter);
     let parsed = Instant::now();
     if !meter.enter(Stage::Resolve) {
         return None;
@@ -171,12 +199,14 @@ fn compile_into(source: &Source, sink: &mut diagnostics::Sink, meter: &Rc<Meter>
     if sink.has_errors() || !meter.enter(Stage::Optimise) {
         return None;
     }
-    let program = optimise::optimise(inline::inline(program, source, meter), meter);
+    let program = optimise::optimise(inline::inline(program, meter), meter);
     if !meter.enter(Stage::Lower) {
         return None;
     }
-    let kept_calls = program.kept.iter().map(|kept| kept.located(source)).collect();
-    let module = lower::lower(program, source, sink, meter);
+    let kept_calls = program.kept.iter().map(|kept| kept.located(sources, &program.calls)).collect();
+    let module = lower::lower(program, sources, sink, meter);
     let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
-    Some(Compiled { module, unexported, kept_calls, times })
+    let own = sources.files().iter().filter(|file| !file.is_library);
+    let own = own.map(|file| (file.source.name().to_owned(), file.source.text().into()));
+    Some(Compiled { module, unexported, kept_calls, sources: own.collect(), times })
 }

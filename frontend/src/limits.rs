@@ -4,10 +4,12 @@
 //! once with something that has the right shape, and no later stage begins. The error says where that was.
 
 use crate::diagnostics::Diagnostic;
+use crate::importer::Importer;
 use crate::source::Span;
 use dualvm_vm::engine::CancelHandle;
 use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a compilation may use. Every limit but that on time is on by default; the defaults are meant for trusted
@@ -95,9 +97,18 @@ pub struct CompileOptions {
     /// # Ok::<(), dualvm_frontend::Diagnostics>(())
     /// ```
     pub as_written: bool,
+    /// Where the files come from that the program imports. By default there are none but those of the language's
+    /// library, so that compiling opens no file.
+    pub importer: Option<Arc<dyn Importer>>,
 }
 
 impl CompileOptions {
+    /// The same options, with what finds the files that the program imports.
+    pub fn importing(mut self, importer: Arc<dyn Importer>) -> Self {
+        self.importer = Some(importer);
+        self
+    }
+
     /// Options with these limits.
     pub fn with_limits(limits: CompileLimits) -> Self {
         CompileOptions { limits, ..CompileOptions::default() }
@@ -190,6 +201,8 @@ pub(crate) struct Meter {
     bytes: Cell<u64>,
     /// Steps until the next look at the clock.
     steps_left: Cell<u32>,
+    /// The bytes of all texts so far.
+    source_bytes: Cell<usize>,
     /// See [`CompileOptions::as_written`].
     pub(crate) as_written: bool,
     stage: Cell<Stage>,
@@ -216,6 +229,7 @@ impl Meter {
             counts: [const { Cell::new(0) }; 3],
             bytes: Cell::new(0),
             steps_left: Cell::new(STEPS),
+            source_bytes: Cell::new(0),
             as_written: options.as_written,
             stage: Cell::new(Stage::Parse),
             place: Cell::new(Span::default()),
@@ -325,13 +339,16 @@ impl Meter {
         self.end(Reason::Types);
     }
 
-    /// Looks at the length of the text.
-    pub(crate) fn check_source(&self, bytes: usize) {
-        if bytes > self.limits.source_bytes {
+    /// Looks at the length of one more text; whether to read it.
+    pub(crate) fn another_source(&self, bytes: usize) -> bool {
+        let all = self.source_bytes.get().saturating_add(bytes);
+        self.source_bytes.set(all);
+        if all > self.limits.source_bytes {
             self.stop(Stopped::SourceBytes);
         } else {
             self.hold(bytes as u64);
         }
+        self.go_on()
     }
 
     /// What is said about the end of the compilation, if there was one, and by which limit it was.

@@ -6,7 +6,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Sink};
 use crate::lexer::lex;
 use crate::limits::Meter;
 use crate::names::Names;
-use crate::source::{Source, Span};
+use crate::source::{Source, SourceMap, Span};
 use crate::token::{Token, TokenKind};
 use dualvm_vm::value::VALUE_DEPTH_MAX;
 
@@ -58,7 +58,7 @@ pub fn parse_literal(text: &str) -> Result<Literal, Diagnostics> {
             Err(error) => sink.push(*error),
         }
     }
-    Err(Diagnostics::new(Source::new("argument", text), sink, None))
+    Err(Diagnostics::new(SourceMap::of(Source::new("argument", text)), sink, None))
 }
 
 type Read<T> = Result<T, Box<Diagnostic>>;

@@ -102,7 +102,7 @@ struct Walker<'w> {
 
 impl Walker<'_> {
     fn expr(&mut self, expr: ExprId) {
-        if !self.meter.step(self.function.body.exprs[expr].span) {
+        if !self.meter.step(self.function.body.exprs[expr].origin.span) {
             return;
         }
         let start = self.at;

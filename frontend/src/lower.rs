@@ -16,14 +16,15 @@ mod derivative;
 mod labels;
 mod loops;
 mod parallel;
+mod places;
 mod registers;
 
 use crate::arena::Id;
-use crate::core::{Comparison, ExprId, ExprKind, Function, Program};
+use crate::core::{Comparison, ExprId, ExprKind, Function, Origin, Program};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::limits::{Count, Meter};
 use crate::liveness::Liveness;
-use crate::source::{Source, Span};
+use crate::source::SourceMap;
 use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{FuncId, ModuleDef, ValueType};
@@ -32,17 +33,18 @@ use dualvm_vm::verify::limits::{FIELDS_MAX, PARAMS_MAX};
 use assign::Target;
 use constants::Constants;
 use control::Flow;
+use places::Places;
 use registers::{Held, Registers};
 
 /// So many registers in lists of an instruction count as one node more.
 const LISTED_PER_NODE: usize = 32;
 
 /// Lowers a program. If the compilation is stopped, what comes of it has no meaning.
-pub(crate) fn lower(program: Program, source: &Source, sink: &mut Sink, meter: &Meter) -> ModuleDef {
-    let Program { functions, lists, mut module, .. } = program;
-    module.source(source.name());
+pub(crate) fn lower(program: Program, sources: &SourceMap, sink: &mut Sink, meter: &Meter) -> ModuleDef {
+    let Program { functions, lists, mut module, calls, .. } = program;
+    let mut places = Places::new(sources, &calls, &mut module);
     for (_, function) in functions.iter() {
-        match lower_function(function, &lists, &mut module, source, meter) {
+        match lower_function(function, &lists, &mut module, &mut places, meter) {
             Ok(lowered) => {
                 module.define(lowered);
             }
@@ -62,7 +64,7 @@ fn lower_function(
     function: &Function,
     lists: &crate::core::TypeLists,
     module: &mut ModuleBuilder,
-    source: &Source,
+    places: &mut Places<'_>,
     meter: &Meter,
 ) -> Result<dualvm_vm::module::Function, String> {
     let params: Vec<ValueType> = function.params.iter().map(|&var| function.body.vars[var]).collect();
@@ -77,7 +79,7 @@ fn lower_function(
         function,
         lists,
         module,
-        source,
+        places,
         meter,
         live: Liveness::of(function, meter),
         registers: Registers::new(&function.body.vars),
@@ -93,11 +95,11 @@ fn lower_function(
     lowerer.out.finish().map_err(|error| error.to_string())
 }
 
-struct Lowerer<'l> {
+struct Lowerer<'l, 'p> {
     function: &'l Function,
     lists: &'l crate::core::TypeLists,
     module: &'l mut ModuleBuilder,
-    source: &'l Source,
+    places: &'l mut Places<'p>,
     meter: &'l Meter,
     live: Liveness,
     registers: Registers<'l>,
@@ -108,7 +110,7 @@ struct Lowerer<'l> {
     out: FunctionBuilder,
 }
 
-impl<'l> Lowerer<'l> {
+impl<'l> Lowerer<'l, '_> {
     fn body(&mut self) {
         let function = self.function;
         for (i, &var) in function.params.iter().enumerate() {
@@ -156,13 +158,12 @@ impl<'l> Lowerer<'l> {
 
     /// Says where the next instruction comes from.
     fn set_place(&mut self, place: ExprId) {
-        self.set_span(self.function.body.exprs[place].span);
+        self.set_source(self.function.body.exprs[place].origin);
     }
 
-    fn set_span(&mut self, span: Span) {
-        if span != Span::default() && self.source.contains(span) {
-            let (line, column) = self.source.line_and_column(span.start);
-            self.out.at(line, column);
+    fn set_source(&mut self, origin: Origin) {
+        if let Some((place, call)) = self.places.located(origin, self.module) {
+            self.out.at_place(place, call);
         }
     }
 
@@ -187,7 +188,7 @@ impl<'l> Lowerer<'l> {
     /// Whether to go on with an expression. Once the compilation is stopped, nothing is computed any more, and values
     /// are in registers that nobody writes.
     fn step(&mut self, expr: ExprId) -> bool {
-        self.meter.step(self.function.body.exprs[expr].span)
+        self.meter.step(self.function.body.exprs[expr].origin.span)
     }
 
     /// A register that nobody reads yet, as a value.

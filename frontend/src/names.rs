@@ -26,6 +26,11 @@ impl Names {
         name
     }
 
+    /// The name with this text, if there is one.
+    pub(crate) fn known(&self, text: &str) -> Option<Name> {
+        self.ids.get(text).copied()
+    }
+
     /// The name's text.
     pub(crate) fn text(&self, name: Name) -> &str {
         &self.texts[name]

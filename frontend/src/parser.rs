@@ -14,13 +14,16 @@ mod pattern;
 mod types;
 
 use crate::ast::{
-    Ast, DEFINITION_NODES_MAX, ExprId, ExprKind, NESTING_MAX, Own, PatternId, PatternKind, TypeExprId, TypeExprKind,
+    Ast, Counts, DEFINITION_NODES_MAX, ExprId, ExprKind, File, NESTING_MAX, PatternId, PatternKind, TypeExprId,
+    TypeExprKind,
 };
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::limits::{Count, Meter};
-use crate::names::Names;
+use crate::load::FileTokens;
+use crate::names::{Name, Names};
 use crate::source::Span;
 use crate::token::{Token, TokenKind};
+use std::collections::HashSet;
 
 /// A definition can't be parsed any further; the reason was reported.
 #[derive(Debug)]
@@ -28,28 +31,53 @@ struct Abandoned;
 
 type Parse<T> = Result<T, Abandoned>;
 
-/// Parses a program and then the prelude. Where there are syntax errors, expressions are [`ExprKind::Error`].
-pub(crate) fn parse(program: &[Token], prelude: &[Token], names: &mut Names, sink: &mut Sink, meter: &Meter) -> Ast {
+/// Parses the files of a program and then the prelude. Where there are syntax errors, expressions are
+/// [`ExprKind::Error`].
+pub(crate) fn parse(
+    files: Vec<FileTokens>,
+    prelude: &[Token],
+    names: &mut Names,
+    sink: &mut Sink,
+    meter: &Meter,
+) -> Ast {
     let mut ast = Ast::default();
     declaration::declare_lists(&mut ast, names);
-    let mut parser = Parser { tokens: program, at: 0, depth: 0, start: 0, names, sink, meter, ast, incomplete: false };
+    let mut incomplete = false;
+    for FileTokens { module, imports, tokens } in files {
+        let modules = imports.iter().map(|(import, _)| import.module).collect();
+        (ast, incomplete) = parse_file((&tokens, modules), (ast, incomplete), names, sink, meter);
+        let end = Counts { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
+        ast.files.push(File { module, imports, end });
+    }
+    ast.incomplete = incomplete;
+    parse_file((prelude, HashSet::new()), (ast, incomplete), names, sink, meter).0
+}
+
+/// Adds the declarations of a file, in which modules have these names, to a tree; whether the declaration of a type was
+/// abandoned, here or before.
+fn parse_file(
+    (tokens, modules): (&[Token], HashSet<Name>),
+    (ast, incomplete): (Ast, bool),
+    names: &Names,
+    sink: &mut Sink,
+    meter: &Meter,
+) -> (Ast, bool) {
+    let (at, depth, start, is_private) = (0, 0, 0, false);
+    let mut parser = Parser { tokens, modules, at, depth, start, is_private, names, sink, meter, ast, incomplete };
     parser.program();
-    let ast = &parser.ast;
-    let own = Own { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
-    parser.ast.own = own;
-    parser.ast.incomplete = parser.incomplete;
-    parser.tokens = prelude;
-    parser.at = 0;
-    parser.program();
-    parser.ast
+    (parser.ast, parser.incomplete)
 }
 
 struct Parser<'p> {
     tokens: &'p [Token],
+    /// The names of modules that the file imports, which nothing else in it may have.
+    modules: HashSet<Name>,
     at: usize,
     depth: u32,
     /// How many expressions there were when the definition started.
     start: usize,
+    /// Whether the declaration is private.
+    is_private: bool,
     names: &'p Names,
     sink: &'p mut Sink,
     meter: &'p Meter,
@@ -61,11 +89,24 @@ struct Parser<'p> {
 impl Parser<'_> {
     fn program(&mut self) {
         while self.meter.step(self.span()) {
+            let private = self.span();
+            self.is_private = self.eat(TokenKind::Private);
             match self.peek() {
                 TokenKind::Def => self.def(),
                 TokenKind::Type => self.data(),
                 TokenKind::Alias => self.alias(),
-                TokenKind::End => return,
+                TokenKind::End if !self.is_private => return,
+                TokenKind::Import => {
+                    let error = Diagnostic::error(self.span(), "imports stand at the beginning of a file");
+                    self.sink.push(error.help("move it before the first definition"));
+                    self.advance();
+                    self.skip_to_declaration();
+                }
+                _ if self.is_private => {
+                    let error = self.unexpected_error("`def`, `type` or `alias`").also(private, "what is private?");
+                    self.sink.push(error.help("`private` stands before a declaration: `private def helper x = ..`"));
+                    self.skip_to_declaration();
+                }
                 _ => {
                     let help = match self.peek() {
                         TokenKind::Lower(name) if matches!(self.names.text(name), "data" | "newtype") => {
@@ -83,7 +124,20 @@ impl Parser<'_> {
 
     /// Whether a declaration can't go on here.
     fn starts_declaration(&self) -> bool {
-        matches!(self.peek(), TokenKind::Def | TokenKind::Type | TokenKind::Alias | TokenKind::End)
+        self.peek().starts_declaration()
+    }
+
+    /// Reports what binds a name that something in a module has, or a module itself.
+    fn check_binding(&mut self, name: Name, span: Span) {
+        let text = self.names.text(name);
+        if text.contains('.') {
+            let error = Diagnostic::error(span, format!("`{text}` is the name of something in a module"));
+            self.sink.push(error.label("a name without a dot is needed here"));
+        } else if self.modules.contains(&name) {
+            let error = Diagnostic::error(span, format!("`{text}` is the name of an imported module"));
+            let help = format!("give it or the module another name: `import {text} as {}`", &text[..1]);
+            self.sink.push(error.label("nothing else can have it in this file").help(help));
+        }
     }
 
     fn skip_to_declaration(&mut self) {
@@ -151,9 +205,9 @@ impl Parser<'_> {
         self.fail(error)
     }
 
-    fn lower_name(&mut self, expected: &str) -> Parse<(crate::names::Name, Span)> {
+    fn lower_name(&mut self, expected: &str) -> Parse<(Name, Span)> {
         match self.peek() {
-            TokenKind::Lower(name) => Ok((name, self.advance().span)),
+            TokenKind::Lower(name) if !self.names.text(name).contains('.') => Ok((name, self.advance().span)),
             TokenKind::Upper(name) => {
                 let help =
                     format!("`{}` is capitalised: names of values start with a small letter", self.names.text(name));

@@ -8,8 +8,9 @@ use crate::diagnostics::Sink;
 use crate::lexer::lex;
 use crate::limits::Meter;
 use crate::names::{Name, Names};
-use crate::source::Span;
+use crate::source::{Source, Span};
 use crate::token::{Token, TokenKind};
+use std::sync::LazyLock;
 
 /// The files, in the order of the documentation.
 pub(crate) const FILES: [&str; 7] = [
@@ -21,6 +22,21 @@ pub(crate) const FILES: [&str; 7] = [
     include_str!("../prelude/functions.dual"),
     include_str!("../prelude/maybe.dual"),
 ];
+
+/// The names that messages have for the files.
+pub(crate) const FILE_NAMES: [&str; FILES.len()] = [
+    "prelude/lists.dual",
+    "prelude/arrays.dual",
+    "prelude/parallel.dual",
+    "prelude/derivatives.dual",
+    "prelude/maths.dual",
+    "prelude/functions.dual",
+    "prelude/maybe.dual",
+];
+
+/// The files with the tables of their lines.
+static SOURCES: LazyLock<[Source; FILES.len()]> =
+    LazyLock::new(|| std::array::from_fn(|file| Source::new(FILE_NAMES[file], FILES[file])));
 
 /// The definition that `++` is.
 pub(crate) const APPEND: &str = "append";
@@ -173,15 +189,15 @@ fn position(name: &str) -> Option<usize> {
 
 /// The tokens of the types and of all definitions that the tokens of a program may mention, in the order of the files.
 /// A name may also be the program's own. Spans count from `start`.
-pub(crate) fn lex_needed(
-    program: &[Token],
+pub(crate) fn lex_needed<'t>(
+    program: impl Iterator<Item = &'t [Token]>,
     start: u32,
     names: &mut Names,
     sink: &mut Sink,
     meter: &Meter,
 ) -> Vec<Token> {
     let mut needed: [Option<Vec<Token>>; DEFS.len()] = [const { None }; DEFS.len()];
-    let mut pending: Vec<usize> = append_in(program).collect();
+    let mut pending: Vec<usize> = program.flat_map(append_in).collect();
     let mut looked_up = 0;
     loop {
         while looked_up < names.len() && meter.step(Span::default()) {
@@ -210,6 +226,16 @@ fn append_in(tokens: &[Token]) -> impl Iterator<Item = usize> + use<> {
     position(APPEND).filter(|_| is_there).into_iter()
 }
 
+/// The file, line and column of a byte, counted from the first one of the first file.
+pub(crate) fn located(offset: u32) -> (usize, (u32, u32)) {
+    let (mut file, mut before) = (0, 0);
+    while offset - before >= FILES[file].len() as u32 {
+        before += FILES[file].len() as u32;
+        file += 1;
+    }
+    (file, SOURCES[file].line_and_column(offset - before))
+}
+
 /// The tokens of a declaration, without an end.
 fn lex_place(place: &Place, start: u32, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Vec<Token> {
     let before: usize = FILES[..place.file].iter().map(|file| file.len()).sum();
@@ -223,7 +249,7 @@ fn lex_place(place: &Place, start: u32, names: &mut Names, sink: &mut Sink, mete
 mod tests {
     use super::*;
     use crate::diagnostics::Diagnostics;
-    use crate::source::Source;
+    use crate::source::SourceMap;
     use std::rc::Rc;
 
     #[test]
@@ -246,15 +272,13 @@ mod tests {
     /// A program that is the prelude, so that every definition is inferred.
     #[test]
     fn the_whole_prelude_is_free_of_errors() {
-        let source = Source::new("prelude", &FILES.concat());
+        let mut sources = SourceMap::of(Source::new("prelude", &FILES.concat()));
         let (mut names, mut sink) = (Names::default(), Sink::default());
         let meter = Rc::new(Meter::unlimited());
-        let tokens = lex(source.text(), 0, &mut names, &mut sink, &meter);
-        let prelude = lex_needed(&tokens, source.prelude_start(), &mut names, &mut sink, &meter);
-        let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
+        let ast = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
         let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
         crate::infer::infer(&ast, &names, &resolved, &mut sink, &meter);
-        assert!(!sink.has_errors(), "{}", Diagnostics::new(source, sink, None));
+        assert!(!sink.has_errors(), "{}", Diagnostics::new(sources, sink, None));
     }
 
     #[test]
@@ -277,9 +301,8 @@ mod tests {
         let defs = |text: &str| {
             let (mut names, mut sink) = (Names::default(), Sink::default());
             let meter = Meter::unlimited();
-            let tokens = lex(text, 0, &mut names, &mut sink, &meter);
-            let prelude = lex_needed(&tokens, 1 << 20, &mut names, &mut sink, &meter);
-            let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
+            let mut sources = SourceMap::of(Source::new("defs.dual", text));
+            let ast = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
             let read = ast.defs.iter().filter(|(def, _)| !ast.is_own(*def));
             read.map(|(_, def)| names.text(def.name).to_owned()).collect::<Vec<_>>()
         };

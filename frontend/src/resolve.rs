@@ -1,10 +1,12 @@
 //! Names to what they mean: locals, definitions, constructors, types and builtins, with their scopes. Also finds which
 //! definition mentions which, for the order of inference.
 //!
-//! The prelude is a scope around the program: the program's names shadow its names, and the prelude doesn't see the
-//! program's. Of the prelude's definitions only those that the program needs are looked at.
+//! Each file of the program is a scope of its own, with what it imports. The prelude is a scope around all of them: the
+//! program's names shadow its names, and the prelude doesn't see the program's. Of the prelude's definitions only those
+//! that the program needs are looked at.
 
 mod pattern;
+mod scopes;
 mod types;
 mod unknown;
 
@@ -19,6 +21,7 @@ use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::prelude;
 use crate::source::Span;
+use scopes::{Declarations, FileScope, Globals};
 use std::cell::Cell;
 use std::collections::HashMap;
 
@@ -95,26 +98,19 @@ pub(crate) struct Resolved {
     pub(crate) overloads: HashMap<DefId, DefId>,
 }
 
-/// What the names of the outermost scope mean.
-#[derive(Clone, Debug)]
-struct Globals {
-    values: Table<Name, Option<Meaning>>,
-    constructors: Table<Name, Option<ConstructorId>>,
-    types: Table<Name, Option<TypeMeaning>>,
-}
-
 /// Resolves all names; what has no meaning is reported.
 pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Resolved {
     let basic = [("Real", TypeMeaning::Real), ("Int", TypeMeaning::Int), ("Bool", TypeMeaning::Bool)];
     let types = basic.into_iter().chain([("Array", TypeMeaning::Array), ("List", TypeMeaning::Data(LIST))]);
     let types: Vec<(Name, TypeMeaning)> = types.map(|(text, meaning)| (names.intern(text), meaning)).collect();
     let of_prelude = |text: &str| {
-        let mut prelude = ast.defs.iter().skip(ast.own.defs);
+        let mut prelude = ast.defs.iter().skip(ast.own().defs);
         prelude.find(|(_, def)| names.text(def.name) == text).map(|(id, _)| id)
     };
     let append = of_prelude(prelude::APPEND);
     let overloads = prelude::OVERLOADS.iter().filter_map(|(list, array)| Some((of_prelude(list)?, of_prelude(array)?)));
     let overloads = overloads.collect();
+    scopes::intern_qualified(ast, names, meter);
     let mut globals = Globals {
         values: Table::filled(None, names.len()),
         constructors: Table::filled(None, names.len()),
@@ -146,6 +142,8 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Met
         sink,
         meter,
         globals,
+        files: vec![FileScope::default(); ast.files.len()],
+        file: 0,
         append,
         scope,
         undo: Vec::new(),
@@ -164,8 +162,12 @@ struct Resolver<'r> {
     names: &'r Names,
     sink: &'r mut Sink,
     meter: &'r Meter,
-    /// The outermost scope of what is being resolved.
+    /// The scope around all files.
     globals: Globals,
+    /// The scopes of the program's files.
+    files: Vec<FileScope>,
+    /// The file that is being resolved; the prelude has the number after the last.
+    file: usize,
     /// What `++` means, if it is anywhere.
     append: Option<DefId>,
     /// What each name means here, if it is bound in a definition.
@@ -185,21 +187,28 @@ struct Resolver<'r> {
 impl Resolver<'_> {
     fn program(&mut self) {
         let ast = self.ast;
-        let is_own = |def: &DefId| ast.is_own(*def);
-        self.declare_types(false);
-        self.declare(ast.defs.ids().filter(|def| !is_own(def)));
-        let prelude = self.globals.clone();
-        self.declare_types(true);
-        self.declare(ast.defs.ids().filter(is_own));
-        self.resolve_types(true);
-        for def in ast.defs.ids().filter(is_own) {
-            self.def(def);
+        let prelude = ast.files.len();
+        let declared: Vec<Declarations> = (0..=prelude).map(|file| scopes::declarations(ast, file)).collect();
+        for (file, declared) in declared.iter().enumerate() {
+            self.file = file;
+            self.declare_types(declared);
+            self.declare(declared.defs());
+        }
+        self.import_all();
+        let own = &declared[..prelude];
+        self.resolve_types(own, 0);
+        for (file, declared) in own.iter().enumerate() {
+            self.file = file;
+            declared.defs().for_each(|def| self.def(def));
         }
         if !self.meter.go_on() {
             return;
         }
-        self.globals = prelude;
-        self.resolve_types(false);
+        self.file = prelude;
+        // The declaration of lists is resolved with the prelude's types.
+        let with_lists = Declarations { datas: 0..1, defs: 0..0, aliases: 0..0 };
+        self.resolve_types(&[with_lists], prelude);
+        self.resolve_types(&declared[prelude..], prelude);
         let mut pending: Vec<DefId> = self.resolved.mentions.iter().flat_map(|(_, list)| list.clone()).collect();
         while let Some(def) = pending.pop() {
             if !self.resolved.reached[def] {
@@ -225,7 +234,7 @@ impl Resolver<'_> {
                 continue;
             }
             own.insert(def.name, id);
-            self.globals.values[def.name] = Some(Meaning::Def(id));
+            self.declare_value(def.name, id);
         }
     }
 
@@ -454,7 +463,7 @@ impl Resolver<'_> {
     }
 
     fn name(&mut self, expr: ExprId, name: Name) {
-        let meaning = self.scope[name].or(self.globals.values[name]).or_else(|| self.builtin(name));
+        let meaning = self.scope[name].or_else(|| self.global_value(name)).or_else(|| self.builtin(name));
         self.resolved.meanings[expr] = meaning;
         match meaning {
             Some(Meaning::Def(def)) => {
@@ -487,7 +496,7 @@ impl Resolver<'_> {
     }
 
     fn constructor(&mut self, name: Name, span: Span) -> Option<ConstructorId> {
-        let known = self.globals.constructors[name];
+        let known = self.global_constructor(name);
         if known.is_none() && !self.ast.incomplete {
             self.unknown_constructor(name, span);
         }

@@ -1,9 +1,11 @@
-//! Source text and places in it: byte spans, lines and columns. Knows nothing of the language.
+//! Source texts and places in them: byte spans, lines and columns. Knows nothing of the language.
 
-/// Texts may be this long: offsets are 32 bits wide, and those of the prelude come after the text's.
+use dualvm_vm::module::SourcePlace;
+
+/// All texts of a program together may be this long: offsets are 32 bits wide, and those of the prelude come last.
 pub(crate) const SOURCE_BYTES_MAX: usize = 1 << 31;
 
-/// A range of bytes of the source text.
+/// A range of bytes of a program's texts, which stand one after the other: see [`crate::Diagnostics::file`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
     /// The first byte.
@@ -65,22 +67,85 @@ impl Source {
         (line as u32, offset - start - (before(offset) - before(start)) + 1)
     }
 
-    /// Where the offsets of the prelude start, which is compiled together with the text.
-    pub(crate) fn prelude_start(&self) -> u32 {
-        self.text.len().min(SOURCE_BYTES_MAX) as u32 + 1
-    }
-
-    /// Whether a place is in this text, and not in the prelude.
-    pub(crate) fn contains(&self, span: Span) -> bool {
-        span.start < self.prelude_start()
-    }
-
     /// The byte range of the lines that a span touches, without the last line's end, and the first line's number.
     pub(crate) fn lines_around(&self, span: Span) -> (std::ops::Range<usize>, u32) {
         let first = self.line_starts.partition_point(|&start| start <= span.start);
         let start = self.line_starts[first - 1] as usize;
         let end = self.text[span.end as usize..].find('\n').map_or(self.text.len(), |at| span.end as usize + at);
         (start..end, first as u32)
+    }
+}
+
+/// The files of a program, the main one first. Their texts have the offsets from 0, with one byte between two of them;
+/// those of the prelude come after them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct SourceMap {
+    files: Vec<File>,
+}
+
+/// A file of a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct File {
+    /// The offset of its first byte.
+    pub(crate) start: u32,
+    /// Its text.
+    pub(crate) source: Source,
+    /// Whether it belongs to the language's library.
+    pub(crate) is_library: bool,
+}
+
+impl SourceMap {
+    /// A program of one file.
+    pub(crate) fn of(source: Source) -> Self {
+        SourceMap { files: vec![File { start: 0, source, is_library: false }] }
+    }
+
+    /// Adds a file and gives its number; `None` if all texts together would be too long.
+    pub(crate) fn add(&mut self, source: Source, is_library: bool) -> Option<usize> {
+        let start = self.prelude_start();
+        if start as usize + source.text.len() > SOURCE_BYTES_MAX {
+            return None;
+        }
+        self.files.push(File { start, source, is_library });
+        Some(self.files.len() - 1)
+    }
+
+    /// The files in the order of their numbers.
+    pub(crate) fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// Where the offsets of the prelude start, which is compiled together with the texts.
+    pub(crate) fn prelude_start(&self) -> u32 {
+        self.files.last().map_or(0, |last| last.start + last.source.text.len().min(SOURCE_BYTES_MAX) as u32 + 1)
+    }
+
+    /// Whether a place is in one of the files, and not in the prelude.
+    pub(crate) fn contains(&self, span: Span) -> bool {
+        span.start < self.prelude_start()
+    }
+
+    /// Whether a place is in what the program's author has written: not in the prelude or another part of the library.
+    pub(crate) fn is_own(&self, span: Span) -> bool {
+        self.contains(span) && !self.files[self.number(span)].is_library
+    }
+
+    /// The number of the file that a place is in.
+    pub(crate) fn number(&self, span: Span) -> usize {
+        self.files.partition_point(|file| file.start <= span.start).saturating_sub(1)
+    }
+
+    /// The file that a place is in, and the place counted from its start.
+    pub(crate) fn locate(&self, span: Span) -> (&Source, Span) {
+        let File { start, source, .. } = &self.files[self.number(span)];
+        (source, Span::new(span.start - start, span.end.saturating_sub(*start)))
+    }
+
+    /// File, line and column of a place.
+    pub(crate) fn source_place(&self, span: Span) -> SourcePlace {
+        let (source, span) = self.locate(span);
+        let (line, column) = source.line_and_column(span.start);
+        SourcePlace { file: source.name().into(), line, column }
     }
 }
 

@@ -68,7 +68,13 @@ pub(crate) fn specialise(
     let monos = Monos::new(&mut lists);
     let mut type_args = TypeArgsTable::default();
     let no_types = type_args.intern(None, Box::default());
-    let program = Program { functions: Table::default(), lists, module: ModuleBuilder::new(), kept: Vec::new() };
+    let program = Program {
+        functions: Table::default(),
+        lists,
+        module: ModuleBuilder::new(),
+        kept: Vec::new(),
+        calls: Table::default(),
+    };
     let mut specialiser = Specialiser {
         ast,
         names,
@@ -172,7 +178,7 @@ impl Specialiser<'_> {
     }
 
     fn run(&mut self) {
-        let own: Vec<DefId> = self.ast.defs.ids().filter(|&def| self.ast.is_own(def)).collect();
+        let own: Vec<DefId> = self.ast.defs.ids().filter(|&def| self.ast.is_exported(def)).collect();
         let mut exported = Vec::new();
         for def in own {
             exported.extend(self.export(def));
@@ -224,13 +230,13 @@ impl Elaborator<'_, '_> {
     /// Adds an expression whose values have the registers of a type.
     fn make(&mut self, kind: ExprKind, ty: Mono, span: Span) -> ExprId {
         let types = self.program.monos.flat(ty);
-        self.body.exprs.push(Expr { kind, types, span })
+        self.body.exprs.push(Expr { kind, types, origin: span.into() })
     }
 
     /// Adds an expression whose values have the registers of a form.
     fn make_form(&mut self, kind: ExprKind, form: Form, span: Span) -> Shaped {
         let types = self.program.forms.flat(form);
-        Shaped { expr: self.body.exprs.push(Expr { kind, types, span }), form }
+        Shaped { expr: self.body.exprs.push(Expr { kind, types, origin: span.into() }), form }
     }
 
     fn make_plain(&mut self, kind: ExprKind, ty: Mono, span: Span) -> Shaped {
@@ -238,7 +244,7 @@ impl Elaborator<'_, '_> {
     }
 
     fn atom(&mut self, atom: Atom, span: Span) -> ExprId {
-        self.body.atom(atom, span, &mut self.program.program.lists)
+        self.body.atom(atom, span.into(), &mut self.program.program.lists)
     }
 
     /// The expression of a named value.

@@ -68,7 +68,7 @@ pub(crate) fn repeat_calls(function: &mut Function, calls: Vec<SelfCall>, lists:
 
 /// Makes a function's body that of a repetition, of the parameters that change.
 fn wrap(function: &mut Function, label: Label, changes: &[bool], builds: bool, lists: &mut TypeLists) {
-    let span = function.body.exprs[function.root].span;
+    let origin = function.body.exprs[function.root].origin;
     let mut params: Vec<Var> = Vec::new();
     let mut init: Vec<ExprId> = Vec::new();
     for (at, _) in changes.iter().enumerate().filter(|(_, changes)| **changes) {
@@ -76,14 +76,14 @@ fn wrap(function: &mut Function, label: Label, changes: &[bool], builds: bool, l
         let outer = function.body.vars.push(function.body.vars[inner]);
         function.params[at] = outer;
         params.push(inner);
-        init.push(function.body.atom(Atom::Var(outer), span, lists));
+        init.push(function.body.atom(Atom::Var(outer), origin, lists));
     }
     let types: Vec<_> = params.iter().map(|&var| function.body.vars[var]).collect();
-    let init = Expr { kind: ExprKind::Values(init.into()), types: lists.intern(&types), span };
+    let init = Expr { kind: ExprKind::Values(init.into()), types: lists.intern(&types), origin };
     let init = function.body.exprs.push(init);
     let repeat = Repeat { label, params: params.into(), init, body: function.root, builds };
     let types = function.results;
-    function.root = function.body.exprs.push(Expr { kind: ExprKind::Repeat(Box::new(repeat)), types, span });
+    function.root = function.body.exprs.push(Expr { kind: ExprKind::Repeat(Box::new(repeat)), types, origin });
 }
 
 /// Where a function's value comes from.

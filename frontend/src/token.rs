@@ -48,6 +48,8 @@ fixed_tokens! {
     "def" Def,
     "type" Type,
     "alias" Alias,
+    "import" Import,
+    "private" Private,
     "let" Let,
     "and" AndAlso,
     "in" In,
@@ -101,6 +103,14 @@ fixed_tokens! {
     ">>" ComposeRight,
     "<<" ComposeLeft,
     "@" At,
+}
+
+impl TokenKind {
+    /// Whether a declaration can't go on here.
+    pub(crate) fn starts_declaration(self) -> bool {
+        use TokenKind::{Alias, Def, End, Import, Private, Type};
+        matches!(self, Def | Type | Alias | Import | Private | End)
+    }
 }
 
 impl fmt::Display for TokenKind {

@@ -6,8 +6,8 @@ use super::input::{default_function, read_module, shown};
 use super::interrupt::cancellable;
 use super::output;
 use dualvm::{
-    CallExplanation, CallKind, CompileOptions, Engine, Explanation, FileKind, FunctionExplanation, LoopExplanation,
-    Module, Obstacle, Place, Recording,
+    CallExplanation, CallKind, CompileOptions, Engine, Explanation, FunctionExplanation, LoopExplanation, Module,
+    Obstacle, Place, Recording,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::path::Path;
@@ -36,11 +36,9 @@ pub(crate) fn explain(file: &Path, name: Option<&str>, format: Format) -> Outcom
         None => module.explain(default_function(file, &module)?.name()),
     };
     let explanation = explained.map_err(|error| Failure::name(&shown, &module, &error))?;
-    let text = std::str::from_utf8(&bytes).ok().filter(|_| FileKind::detect(&shown, &bytes) == FileKind::Source);
-    output::with_stdout(|out| match (format, text) {
-        (Format::Text, Some(text)) => write!(out, "{}", explanation.with_source(text)),
-        (Format::Text, None) => write!(out, "{explanation}"),
-        (Format::Json, _) => {
+    output::with_stdout(|out| match format {
+        Format::Text => write!(out, "{}", explanation.with_sources(module.source_texts())),
+        Format::Json => {
             serde_json::to_writer(&mut *out, &Json(&explanation))?;
             writeln!(out)
         }
@@ -62,7 +60,7 @@ macro_rules! object {
 impl Serialize for Json<&Explanation> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let functions: Vec<_> = self.0.functions.iter().map(Json).collect();
-        object!(serializer, "source": self.0.source, "functions": functions)
+        object!(serializer, "functions": functions)
     }
 }
 
@@ -74,10 +72,12 @@ impl Serialize for Json<&FunctionExplanation> {
     }
 }
 
-impl Serialize for Json<Place> {
+impl Serialize for Json<&Place> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (line, column) = self.0.line_and_column.unzip();
-        object!(serializer, "line": line, "column": column, "instruction": self.0.inst)
+        let source = self.0.source.as_ref();
+        let file = source.map(|place| &*place.file);
+        let (line, column) = source.map(|place| (place.line, place.column)).unzip();
+        object!(serializer, "file": file, "line": line, "column": column, "instruction": self.0.inst)
     }
 }
 
@@ -94,7 +94,7 @@ impl Serialize for Json<&LoopExplanation> {
             _ => ("other", None, None),
         };
         let obstacle = obstacle.map(Json);
-        let place = Json(*place);
+        let place = Json(place);
         object!(serializer, "place": place, "parent": parent, "recording": kind, "region": region, "obstacle": obstacle)
     }
 }
@@ -102,7 +102,7 @@ impl Serialize for Json<&LoopExplanation> {
 impl Serialize for Json<&Obstacle> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Obstacle { refusal, place, call, .. } = self.0;
-        object!(serializer, "because": refusal.to_string(), "place": place.map(Json), "call": call)
+        object!(serializer, "because": refusal.to_string(), "place": place.as_ref().map(Json), "call": call)
     }
 }
 
@@ -116,7 +116,7 @@ impl Serialize for Json<&CallExplanation> {
             CallKind::Derivative => "derivative",
             _ => "other",
         };
-        let place = Json(*place);
+        let place = Json(place);
         object!(serializer, "place": place, "kind": kind, "callee": callee, "parent": parent, "reason": reason)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::interrupt;
 use dualvm::frontend::Stopped;
+use dualvm::vm::excerpt::SourceTexts;
 use dualvm::{ArgumentError, Error, ErrorKind, FileKind, Function, Limit, Module, TangentError, Trap, TrapKind};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
@@ -156,6 +157,8 @@ pub(crate) fn exported(module: &Module) -> String {
 }
 
 fn trap_message(trap: &Trap) -> String {
+    let texts = source_texts(trap);
+    let shown = trap.with_sources(&texts);
     let flag = match trap.kind {
         TrapKind::Limit(Limit::Fuel) => "--fuel",
         TrapKind::Limit(Limit::Deadline) => "--deadline",
@@ -164,22 +167,32 @@ fn trap_message(trap: &Trap) -> String {
         TrapKind::Limit(Limit::TapeBytes) => "--max-tape",
         TrapKind::Limit(Limit::Depth) => "--max-depth",
         TrapKind::Limit(Limit::StackBytes) => {
-            return format!("trap: {trap}\n  help: engines take it from `Config::stack_bytes`; here it is the default");
+            return format!(
+                "trap: {shown}\n  help: engines take it from `Config::stack_bytes`; here it is the default"
+            );
         }
         TrapKind::Limit(Limit::AddressSpace) => {
-            return format!("trap: {trap}\n  help: `ulimit -v` sets such a limit");
+            return format!("trap: {shown}\n  help: `ulimit -v` sets such a limit");
         }
-        TrapKind::NonFinite(_) => {
-            let text = trap.source.as_ref().and_then(|file| source_text(file));
-            return format!("trap: {}", trap.with_source(&text.unwrap_or_default()));
-        }
-        _ => return format!("trap: {trap}"),
+        _ => return format!("trap: {shown}"),
     };
-    format!("trap: {trap}\n  help: {flag} sets this limit")
+    format!("trap: {shown}\n  help: {flag} sets this limit")
 }
 
-/// The text of a source file that a module names, if it is still there.
-fn source_text(file: &str) -> Option<String> {
-    let text = std::fs::read_to_string(file).ok()?;
-    (FileKind::detect(file, text.as_bytes()) == FileKind::Source).then_some(text)
+/// The texts of the source files that a trap names, if they are still there.
+fn source_texts(trap: &Trap) -> SourceTexts {
+    let mut texts = SourceTexts::default();
+    let number = match &trap.kind {
+        TrapKind::NonFinite(found) => found.step.place.as_ref(),
+        _ => None,
+    };
+    for place in trap.frames().filter_map(|frame| frame.place.as_ref()).chain(number) {
+        if texts.get(&place.file).is_none()
+            && let Ok(text) = std::fs::read_to_string(&*place.file)
+            && FileKind::detect(&place.file, text.as_bytes()) == FileKind::Source
+        {
+            texts.insert(&*place.file, text.into());
+        }
+    }
+    texts
 }

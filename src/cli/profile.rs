@@ -13,14 +13,14 @@ pub(crate) fn table(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
     writeln!(out, "{:>12} {:>14} {:>12}", "records", "tape bytes", "sweep")?;
     for SiteUsage { site, records, tape_bytes, sweep, .. } in &profile.sites {
         let sweep = format!("{:.1} µs", 1e6 * sweep.as_secs_f64());
-        writeln!(out, "{records:>12} {tape_bytes:>14} {sweep:>12}  {}", name(profile, site))?;
+        writeln!(out, "{records:>12} {tape_bytes:>14} {sweep:>12}  {}", name(site))?;
     }
     Ok(())
 }
 
-fn name(profile: &Profile, site: &Site) -> String {
-    let shown = |place: &Place| match place.line_and_column {
-        Some((line, column)) => format!("{}:{line}:{column}", profile.source.as_deref().unwrap_or("<module>")),
+fn name(site: &Site) -> String {
+    let shown = |place: &Place| match &place.source {
+        Some(place) => place.to_string(),
         None => format!("instruction {}", place.inst),
     };
     match site {
@@ -51,10 +51,12 @@ impl Serialize for Usage<'_> {
             _ => ("other", None),
         };
         let (function, place) = code.unzip();
-        let (line, column) = place.and_then(|place| place.line_and_column).unzip();
-        let mut usage = serializer.serialize_struct("Usage", 8)?;
+        let source = place.and_then(|place| place.source.as_ref());
+        let (line, column) = source.map(|place| (place.line, place.column)).unzip();
+        let mut usage = serializer.serialize_struct("Usage", 9)?;
         usage.serialize_field("site", kind)?;
         usage.serialize_field("function", &function)?;
+        usage.serialize_field("file", &source.map(|place| &*place.file))?;
         usage.serialize_field("line", &line)?;
         usage.serialize_field("column", &column)?;
         usage.serialize_field("instruction", &place.map(|place| place.inst))?;

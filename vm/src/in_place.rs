@@ -18,6 +18,7 @@
 //! knows of (Siskind and Pearlmutter 2008, "Nesting forward-mode AD in a functional framework", need a tag where it is
 //! a value).
 
+mod call_sites;
 mod forward;
 mod reverse;
 mod tangent_functions;
@@ -27,11 +28,14 @@ mod writer;
 mod tests;
 
 use crate::bytecode::isa::{Bank, Inst, Op, Operand, Reg};
-use crate::bytecode::module::{Body, FuncId, Function, ModuleDef, TypeDef, TypeId, ValueType, assign_registers};
+use crate::bytecode::module::{
+    Body, FuncId, Function, Location, ModuleDef, TypeDef, TypeId, ValueType, assign_registers,
+};
 use crate::bytecode::verify::limits;
 use crate::preparation::flow::FlowGraph;
 use crate::preparation::segmentation::constant_registers;
 use crate::running::meter::Watch;
+use call_sites::{CallSites, Moved};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -159,6 +163,8 @@ struct Site<'a> {
     module: &'a ModuleDef,
     types: &'a Types,
     functions: &'a RefCell<TangentFunctions>,
+    /// Where the function's code comes to stand.
+    moved: Moved<'a>,
     /// The function, with its own operators replaced.
     callee: &'a Function,
     body: &'a Body,
@@ -183,6 +189,11 @@ fn constants_of(params: &[ValueType], body: &Body, flow: &FlowGraph) -> Constant
 }
 
 impl Site<'_> {
+    /// Where an instruction of the function comes from, as it is said where its code comes to stand.
+    fn location(&self, inst: u32) -> Option<Location> {
+        self.body.location(inst).map(|location| self.moved.location(location))
+    }
+
     /// What a register of the caller holds, if it is always the same.
     fn constant(&self, reg: Reg) -> Option<u64> {
         match reg.bank {
@@ -217,6 +228,7 @@ struct Expansion<'a> {
     /// Functions whose operators were replaced, and those of all functions that they call.
     reached: HashSet<FuncId>,
     functions: RefCell<TangentFunctions>,
+    sites: CallSites<'a>,
     /// Functions that an operator isn't written out for. They aren't tried again, which bounds what a module costs.
     declined: HashSet<(FuncId, Op)>,
     /// The names of all functions, once they are asked for, and how many were tried for each function with tangents.
@@ -238,6 +250,7 @@ impl<'a> Expansion<'a> {
             bodies: HashMap::new(),
             reached: HashSet::new(),
             functions: RefCell::new(TangentFunctions::new(def)),
+            sites: CallSites::new(&def.debug.calls),
             declined: HashSet::new(),
             names: None,
             names_tried: HashMap::new(),
@@ -247,12 +260,13 @@ impl<'a> Expansion<'a> {
 
     /// The module with all that was written; `None` if nothing was.
     fn finish(self) -> Option<Expanded> {
-        let Expansion { def, builder, bodies, functions, .. } = self;
+        let Expansion { def, builder, bodies, functions, sites, .. } = self;
         let functions = functions.into_inner();
         if functions.len() == 0 && !bodies.values().any(Option::is_some) {
             return None;
         }
         let mut expanded = def.clone();
+        expanded.debug.calls.extend(sites.into_new());
         if builder.index() == def.types.len() {
             expanded.types.push(TypeDef::Builder(ValueType::Real));
         }
@@ -327,7 +341,7 @@ impl<'a> Expansion<'a> {
             if is_replaced(inst.op) && left > 0 {
                 writer.begin_site();
                 let before = writer.here();
-                if self.replace(&mut writer, body, &inst, &constants).is_ok() {
+                if self.replace(&mut writer, body, at as u32, &constants).is_ok() {
                     left = left.saturating_sub((writer.here() - before) as usize);
                     any = true;
                     continue;
@@ -339,14 +353,9 @@ impl<'a> Expansion<'a> {
         any.then(|| writer.finish().ok()).flatten()
     }
 
-    /// Writes the derivative that an operator takes.
-    fn replace(
-        &mut self,
-        writer: &mut Writer,
-        body: &Body,
-        inst: &Inst,
-        constants: &Constants,
-    ) -> Result<(), Declined> {
+    /// Writes the derivative that an operator, an instruction of a function's code, takes.
+    fn replace(&mut self, writer: &mut Writer, body: &Body, at: u32, constants: &Constants) -> Result<(), Declined> {
+        let inst = &body.code[at as usize];
         let operands = body.operands(inst).ok_or(Declined)?;
         let [Operand::Func(func), Operand::Count(captures), Operand::Uses(args), Operand::Defs(results)] =
             &operands[..]
@@ -364,10 +373,12 @@ impl<'a> Expansion<'a> {
         for &way in ways {
             let callee = &self.def.functions[func.index()];
             let new_body = self.bodies.get(&func).and_then(Option::as_ref);
+            let sites = self.sites.len();
             let site = Site {
                 module: self.def,
                 types: &self.types,
                 functions: &self.functions,
+                moved: Moved::to_call(&self.sites, &callee.name, body.location(at)),
                 callee,
                 body: new_body.map_or(&callee.body, |(body, _)| body),
                 captures: usize::from(*captures),
@@ -392,6 +403,7 @@ impl<'a> Expansion<'a> {
                 return Ok(());
             }
             self.functions.borrow_mut().truncate(functions);
+            self.sites.truncate(sites);
             writer.back_to(&mark);
         }
         self.declined.insert((func, inst.op));
@@ -445,6 +457,7 @@ impl<'a> Expansion<'a> {
             module: self.def,
             types: &self.types,
             functions: &self.functions,
+            moved: Moved::to_function(&self.sites),
             callee,
             body,
             captures: 0,

@@ -50,7 +50,7 @@ mod bytecode;
 mod code;
 mod derivation;
 mod embedding;
-mod excerpt;
+pub mod excerpt;
 mod in_place;
 pub mod math;
 mod memory;

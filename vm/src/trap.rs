@@ -5,7 +5,9 @@ mod non_finite;
 pub(crate) use non_finite::Pending;
 pub use non_finite::{Followed, NonFinite, Operand, Origin, Role, Round, Step};
 
+use crate::bytecode::module::SourcePlace;
 use crate::code::{DEPTH_MAX, Mode};
+use crate::excerpt::SourceTexts;
 use std::fmt;
 
 /// A limit of a run.
@@ -142,8 +144,11 @@ pub struct TraceFrame {
     pub mode: Mode,
     /// The instruction that was being executed.
     pub inst: u32,
-    /// Line and column in the source, counted from 1, if the module carries them.
-    pub place: Option<(u32, u32)>,
+    /// Where that was in the source, if the module says.
+    pub place: Option<SourcePlace>,
+    /// Whether this is a call in whose place the code of what was called stands: then it has no frame of its own, and
+    /// `inst` is an instruction of the function around it.
+    pub is_inlined: bool,
 }
 
 /// A trap and the calls that led to it.
@@ -151,8 +156,6 @@ pub struct TraceFrame {
 pub struct Trap {
     /// Why the run stopped.
     pub kind: TrapKind,
-    /// The source file of the module, if it names one.
-    pub source: Option<String>,
     /// The innermost frames, innermost first.
     pub innermost: Vec<TraceFrame>,
     /// How many frames between `innermost` and `outermost` are left out.
@@ -161,39 +164,73 @@ pub struct Trap {
     pub outermost: Vec<TraceFrame>,
 }
 
+/// So many frames are shown at each end, those of calls whose code stands elsewhere included.
+const FRAMES_MAX: usize = 64;
+
 impl Trap {
-    /// The trap as text, with the source line of the instruction if it is about [a number](TrapKind::NonFinite). `text`
-    /// is the source file's.
-    pub fn with_source<'a>(&'a self, text: &'a str) -> WithSource<'a> {
-        WithSource { trap: self, lines: text.lines().collect() }
+    /// A trap with the frames at both ends; of more than are shown, those in the middle are left out.
+    pub(crate) fn new(
+        kind: TrapKind,
+        mut innermost: Vec<TraceFrame>,
+        mut omitted: usize,
+        mut outermost: Vec<TraceFrame>,
+    ) -> Trap {
+        if innermost.len() > FRAMES_MAX {
+            let rest = innermost.split_off(FRAMES_MAX);
+            match omitted {
+                0 => outermost.splice(0..0, rest).for_each(drop),
+                _ => omitted += rest.len(),
+            }
+        }
+        let passed_over = outermost.len().saturating_sub(FRAMES_MAX);
+        outermost.drain(..passed_over);
+        Trap { kind, innermost, omitted: omitted + passed_over, outermost }
+    }
+
+    /// The trap as text, with the line of the innermost place whose text is there, and a caret under it.
+    pub fn with_sources<'a>(&'a self, texts: &'a SourceTexts) -> WithSources<'a> {
+        WithSources { trap: self, texts: Some(texts) }
+    }
+
+    /// The innermost frames, innermost first, and then the outermost ones.
+    pub fn frames(&self) -> impl Iterator<Item = &TraceFrame> {
+        self.innermost.iter().chain(&self.outermost)
     }
 }
 
-/// A trap with the text of the source file that its places are in: see [`Trap::with_source`].
-#[derive(Clone, Debug)]
-pub struct WithSource<'a> {
+/// A trap with the texts of the source files that its places are in: see [`Trap::with_sources`].
+#[derive(Clone, Copy, Debug)]
+pub struct WithSources<'a> {
     trap: &'a Trap,
-    /// The lines of the file; none if it isn't at hand.
-    lines: Vec<&'a str>,
+    texts: Option<&'a SourceTexts>,
 }
 
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        WithSource { trap: self, lines: Vec::new() }.fmt(f)
+        WithSources { trap: self, texts: None }.fmt(f)
     }
 }
 
-impl fmt::Display for WithSource<'_> {
+impl fmt::Display for WithSources<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WithSource { trap, lines } = self;
+        let WithSources { trap, texts } = *self;
         write!(f, "{}", trap.kind)?;
-        let source = trap.source.as_deref().unwrap_or("<module>");
+        // A number has its own line.
+        let mut texts_to_show = texts;
         if let TrapKind::NonFinite(found) = &trap.kind {
-            found.write_details(f, source, lines)?;
+            found.write_details(f, texts_to_show.take())?;
         }
-        let frame = |f: &mut fmt::Formatter<'_>, frame: &TraceFrame| match frame.place {
-            Some((line, column)) => write!(f, "\n  in {} at {source}:{line}:{column}", frame.function),
-            None => write!(f, "\n  in {} at instruction {}", frame.function, frame.inst),
+        let mut frame = |f: &mut fmt::Formatter<'_>, frame: &TraceFrame| {
+            let Some(place) = &frame.place else {
+                return write!(f, "\n  in {} at instruction {}", frame.function, frame.inst);
+            };
+            write!(f, "\n  in {} at {place}", frame.function)?;
+            let excerpt = texts_to_show.map(|texts| texts.excerpt(place)).unwrap_or_default();
+            if !excerpt.is_empty() {
+                texts_to_show = None;
+                write!(f, "\n{}", excerpt.trim_end())?;
+            }
+            Ok(())
         };
         trap.innermost.iter().try_for_each(|entry| frame(f, entry))?;
         if trap.omitted > 0 {

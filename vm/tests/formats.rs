@@ -263,7 +263,11 @@ fn syntax_errors_say_what_was_expected_and_where() {
 #[test]
 fn errors_in_items_say_what_was_expected_and_where() {
     let cases = [
-        ("tpye t0 = array real", 1, "expected `module`, `type`, `data`, `message` or `func`, found `tpye`"),
+        (
+            "tpye t0 = array real",
+            1,
+            "expected `module`, `library`, `inlined`, `type`, `data`, `message` or `func`, found `tpye`",
+        ),
         ("type t1 = array real", 6, "expected `t0`, found `t1`"),
         (
             "type t0 = list real",
@@ -337,8 +341,8 @@ fn decode_errors_say_where_and_what() {
     let cases: [(Vec<u8>, &str); 10] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
-        (b"DVBC\x05\0".to_vec(), "byte 4 (format version): expected version 1 to 4, found version 5"),
-        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 4, found version 0"),
+        (b"DVBC\x06\0".to_vec(), "byte 4 (format version): expected version 1 to 5, found version 6"),
+        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 5, found version 0"),
         (
             b"DVBC\x02\0\0".to_vec(),
             "byte 4 (format version): expected version 1, the first with all instructions of the module, \
@@ -351,7 +355,7 @@ fn decode_errors_say_where_and_what() {
         ),
         (
             [sections, &[6, 0]].concat(),
-            &format!("byte {} (section): expected one that comes after debug, found code 6", sections.len()),
+            &format!("byte {} (section): expected one that comes after inlined code, found code 6", sections.len()),
         ),
         (
             [&bytes[..], &[6, 0]].concat(),

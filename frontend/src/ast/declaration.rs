@@ -1,12 +1,24 @@
 //! Declarations: definitions, data types and abbreviations.
 
 use super::{ConstructorId, DataId, ExprId, PatternId, TypeExprId};
+use crate::imports::Import;
 use crate::names::Name;
 use crate::source::Span;
 
-/// How many entries of each table belong to the program, and not to the prelude.
+/// A file of the program.
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    /// What it is called where it is imported for the first time; the main file is never imported.
+    pub(crate) module: Option<Name>,
+    /// What it imports, and the numbers of these files.
+    pub(crate) imports: Vec<(Import, usize)>,
+    /// How many entries of each table there are up to its end; it begins where the file before ends.
+    pub(crate) end: Counts,
+}
+
+/// How many entries of each table there are.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Own {
+pub(crate) struct Counts {
     /// Definitions.
     pub(crate) defs: usize,
     /// Data types.
@@ -22,6 +34,8 @@ pub(crate) struct Data {
     pub(crate) name: Name,
     /// Where the name stands.
     pub(crate) name_span: Span,
+    /// Whether other files can't mention it.
+    pub(crate) is_private: bool,
     /// The parameters.
     pub(crate) params: Vec<(Name, Span)>,
     /// The constructors, in the order of the text.
@@ -52,6 +66,8 @@ pub(crate) struct Alias {
     pub(crate) name: Name,
     /// Where the name stands.
     pub(crate) name_span: Span,
+    /// Whether other files can't mention it.
+    pub(crate) is_private: bool,
     /// The parameters.
     pub(crate) params: Vec<(Name, Span)>,
     /// What it stands for.
@@ -65,6 +81,8 @@ pub(crate) struct Def {
     pub(crate) name: Name,
     /// Where the name stands.
     pub(crate) name_span: Span,
+    /// Whether other files can't mention it.
+    pub(crate) is_private: bool,
     /// The parameters.
     pub(crate) params: Vec<PatternId>,
     /// The declared result type.

@@ -353,7 +353,7 @@ impl Fuser<'_> {
         while let Some(expr) = pending.pop() {
             let node = &body.exprs[expr];
             seen += 1;
-            if !self.meter.step(node.span) || seen > NODES_MAX {
+            if !self.meter.step(node.origin.span) || seen > NODES_MAX {
                 return true;
             }
             match &node.kind {

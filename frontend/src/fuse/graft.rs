@@ -4,10 +4,9 @@ use super::analysis::{Consumer, Made, Producer};
 use super::{CONS, flat_args};
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Label, Repeat, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Label, Origin, Repeat, TypeList, TypeLists, Var,
 };
 use crate::renumber::Renumber;
-use crate::source::Span;
 use dualvm_vm::module::ValueType;
 
 /// A consumer and a producer in one function, whose parameters are the producer's and the consumer's others. Its name
@@ -64,19 +63,19 @@ struct Grafter<'g> {
 }
 
 impl Grafter<'_> {
-    fn make(&mut self, kind: ExprKind, types: TypeList, span: Span) -> ExprId {
-        self.body.exprs.push(Expr { kind, types, span })
+    fn make(&mut self, kind: ExprKind, types: TypeList, origin: Origin) -> ExprId {
+        self.body.exprs.push(Expr { kind, types, origin })
     }
 
-    fn variable(&mut self, var: Var, span: Span) -> ExprId {
-        self.body.atom(Atom::Var(var), span, self.lists)
+    fn variable(&mut self, var: Var, origin: Origin) -> ExprId {
+        self.body.atom(Atom::Var(var), origin, self.lists)
     }
 
-    fn variables(&mut self, vars: &[Var], span: Span) -> ExprId {
-        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, span)).collect();
+    fn variables(&mut self, vars: &[Var], origin: Origin) -> ExprId {
+        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, origin)).collect();
         let types: Vec<ValueType> = vars.iter().map(|&var| self.body.vars[var]).collect();
         let types = self.lists.intern(&types);
-        self.make(ExprKind::Values(uses), types, span)
+        self.make(ExprKind::Values(uses), types, origin)
     }
 
     /// Makes a repetition of the producer's body. What each of its calls of itself hands on as it is stays outside.
@@ -88,7 +87,7 @@ impl Grafter<'_> {
         repeat: &Repeat,
         others: Vec<(Var, Var)>,
     ) -> ExprId {
-        let span = self.body.exprs[root].span;
+        let origin = self.body.exprs[root].origin;
         let changes = |&at: &usize| {
             makes.results.iter().any(|(_, made)| match made {
                 Made::Element { args, .. } => {
@@ -127,30 +126,30 @@ impl Grafter<'_> {
         let label = self.body.labels.push(());
         self.head = Some(Head { label, carried, list });
         self.results(makes);
-        let init = self.variables(&init, span);
+        let init = self.variables(&init, origin);
         let repeat = Repeat { label, params: inner.into(), init, body: root, builds: false };
-        self.make(ExprKind::Repeat(Box::new(repeat)), self.consumer.results, span)
+        self.make(ExprKind::Repeat(Box::new(repeat)), self.consumer.results, origin)
     }
 
     /// Replaces all results.
     fn results(&mut self, makes: &Producer) {
         for (expr, made) in &makes.results {
-            let span = self.body.exprs[*expr].span;
+            let origin = self.body.exprs[*expr].origin;
             let kind = match made {
                 Made::Empty => {
                     let shift = self.append();
                     let arm = shift.expr(self.takes.arms[0]);
-                    let bindings = self.known(shift, span);
+                    let bindings = self.known(shift, origin);
                     ExprKind::Block(bindings.into(), arm)
                 }
-                Made::Element { heads, call, args } => self.element(heads, *call, args, span),
+                Made::Element { heads, call, args } => self.element(heads, *call, args, origin),
                 Made::Other => {
                     let node = self.body.exprs[*expr].clone();
                     let list = self.body.exprs.push(node);
-                    self.call(list, span)
+                    self.call(list, origin)
                 }
             };
-            self.body.exprs[*expr] = Expr { kind, types: self.consumer.results, span };
+            self.body.exprs[*expr] = Expr { kind, types: self.consumer.results, origin };
         }
     }
 
@@ -173,16 +172,16 @@ impl Grafter<'_> {
     }
 
     /// Bindings of what an appended arm knows.
-    fn known(&mut self, shift: Shift, span: Span) -> Vec<Binding> {
+    fn known(&mut self, shift: Shift, origin: Origin) -> Vec<Binding> {
         let others = self.others.clone();
         let known = others
             .into_iter()
-            .map(|(var, is)| Binding { vars: Box::new([shift.var(var)]), value: self.variable(is, span) });
+            .map(|(var, is)| Binding { vars: Box::new([shift.var(var)]), value: self.variable(is, origin) });
         known.collect()
     }
 
     /// Elements before a list: the consumer's arm, which goes on with the producer's call.
-    fn element(&mut self, heads: &[ExprId], call: ExprId, args: &[ExprId], span: Span) -> ExprKind {
+    fn element(&mut self, heads: &[ExprId], call: ExprId, args: &[ExprId], origin: Origin) -> ExprKind {
         let shift = self.append();
         let mut bindings = Vec::new();
         let mut fields: Vec<Var> = Vec::new();
@@ -192,7 +191,7 @@ impl Grafter<'_> {
             fields.extend(&vars);
             bindings.push(Binding { vars, value: head });
         }
-        let known = self.known(shift, span);
+        let known = self.known(shift, origin);
         bindings.extend(known);
         let (list, rest) = (shift.var(self.takes.list), shift.var(self.takes.rest));
         for at in shift.exprs..shift.exprs + self.consumer.body.exprs.len() {
@@ -242,7 +241,7 @@ impl Grafter<'_> {
     }
 
     /// A call of the consumer.
-    fn call(&mut self, list: ExprId, span: Span) -> ExprKind {
+    fn call(&mut self, list: ExprId, origin: Origin) -> ExprKind {
         let mut args = Vec::new();
         for (at, param) in self.consumer.params.iter().enumerate() {
             if at == self.at {
@@ -256,7 +255,7 @@ impl Grafter<'_> {
             };
             let known = self.others.iter().rev().find(|other| other.0 == carried);
             let var = known.expect("all other parameters are known").1;
-            args.push(self.variable(var, span));
+            args.push(self.variable(var, origin));
         }
         ExprKind::Call(self.consumer.id, args.into())
     }

@@ -2,20 +2,18 @@
 
 use crate::diagnostics::{Diagnostics, Sink};
 use crate::names::Names;
-use crate::source::Source;
+use crate::source::{Source, SourceMap};
 
 /// The types of a program's definitions, or what is wrong with it.
 fn types(text: &str) -> Result<Vec<String>, String> {
-    let source = Source::new("test.dual", text);
+    let mut sources = SourceMap::of(Source::new("test.dual", text));
     let (mut names, mut sink) = (Names::default(), Sink::default());
     let meter = std::rc::Rc::new(crate::limits::Meter::unlimited());
-    let tokens = crate::lexer::lex(text, 0, &mut names, &mut sink, &meter);
-    let prelude = crate::prelude::lex_needed(&tokens, source.prelude_start(), &mut names, &mut sink, &meter);
-    let ast = crate::parser::parse(&tokens, &prelude, &mut names, &mut sink, &meter);
+    let ast = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
     let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
     let mut inferred = super::infer(&ast, &names, &resolved, &mut sink, &meter);
     if sink.has_errors() {
-        return Err(Diagnostics::new(source, sink, None).to_string());
+        return Err(Diagnostics::new(sources, sink, None).to_string());
     }
     let own = ast.defs.ids().filter(|&def| ast.is_own(def));
     Ok(own

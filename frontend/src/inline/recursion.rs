@@ -1,11 +1,11 @@
 //! Functions that call each other or themselves: which are copied into which, and how often into themselves.
 
 use super::size;
-use crate::copy::{Chooser, Place, copy_function};
-use crate::core::{Function, FunctionId, TypeLists};
+use crate::arena::Table;
+use crate::copy::{Chooser, Surroundings, copy_function};
+use crate::core::{CallSite, Function, FunctionId, InlinedCall, TypeLists};
 use crate::kept::KeptReason;
 use crate::limits::Meter;
-use crate::source::Source;
 
 /// A function is copied into itself at most so deep.
 const LEVELS_MAX: u32 = 3;
@@ -45,8 +45,8 @@ pub(super) fn copying_order(
 pub(super) fn unroll(
     function: Function,
     calls: usize,
-    source: &Source,
     lists: &mut TypeLists,
+    sites: &mut Table<CallSite, InlinedCall>,
     meter: &Meter,
 ) -> Function {
     let Ok(size) = size(&function) else { return function };
@@ -62,7 +62,7 @@ pub(super) fn unroll(
     }
     // Why the calls stay that it has is known already.
     let mut kept = Vec::new();
-    copy_function(&function, &Unroller { function: &function, levels }, source, lists, &mut kept, meter)
+    copy_function(&function, &Unroller { function: &function, levels }, lists, sites, &mut kept, meter)
 }
 
 struct Unroller<'u> {
@@ -71,8 +71,8 @@ struct Unroller<'u> {
 }
 
 impl Chooser for Unroller<'_> {
-    fn choose(&self, callee: FunctionId, place: Place) -> Result<&Function, KeptReason> {
-        let copied = callee == self.function.id && place.depth < self.levels;
+    fn choose(&self, callee: FunctionId, around: Surroundings) -> Result<&Function, KeptReason> {
+        let copied = callee == self.function.id && around.depth < self.levels;
         copied.then_some(self.function).ok_or(KeptReason::Recursive)
     }
 

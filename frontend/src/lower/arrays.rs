@@ -26,7 +26,7 @@ pub(super) fn load(bank: Bank) -> Op {
     }
 }
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     /// The values of an element that takes several, or a struct. There is a target for each that is wanted.
     pub(super) fn element_parts(
         &mut self,

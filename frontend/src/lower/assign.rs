@@ -45,7 +45,7 @@ impl Write {
     }
 }
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     /// A register that nobody reads yet.
     pub(super) fn fresh_target(&mut self, ty: ValueType) -> Target {
         Target { reg: self.registers.allocate(ty, &mut self.out), ty, owner: None }

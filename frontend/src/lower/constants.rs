@@ -58,7 +58,7 @@ impl Constants {
     }
 }
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     /// A constant in a register.
     pub(super) fn constant(&mut self, place: ExprId, constant: Constant) -> Held {
         if let Some(&reg) = self.constants.available.get(&constant) {

@@ -30,7 +30,7 @@ impl Default for Flow {
     }
 }
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     pub(super) fn bind(&mut self, label: Label) {
         self.out.bind(label);
         self.flow.reachable |= self.flow.jumped_to.contains(&label);

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 const TABLE_MIN: usize = 16;
 const TABLE_PER_ARM: usize = 8;
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     pub(super) fn payload(&mut self, place: ExprId, dst: Reg, object: Reg, field: Field) {
         let op = match dst.bank {
             Bank::Real => Op::Payload,

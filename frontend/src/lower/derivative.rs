@@ -6,7 +6,7 @@ use crate::arena::Id;
 use crate::core::{Derivative, ExprId, Operator};
 use dualvm_vm::isa::{Op, Operand};
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     /// Lowers an operator whose results go to `targets`.
     pub(super) fn derivative(&mut self, expr: ExprId, derivative: &Derivative, targets: &[Target]) {
         let parts: Vec<ExprId> = derivative.parts().collect();

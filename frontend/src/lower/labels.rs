@@ -11,7 +11,7 @@ use dualvm_vm::builder;
 use dualvm_vm::isa::{Op, Operand};
 use dualvm_vm::module::{TypeDef, ValueType};
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     /// Goes to the parameters' registers of a label, then to the label.
     pub(super) fn jump_to(&mut self, label: Label, args: &[ExprId]) {
         let (place, targets) = self.flow.places[&label].clone();

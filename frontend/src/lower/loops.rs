@@ -13,7 +13,7 @@ use dualvm_vm::module::ValueType;
 /// A condition of more nodes than this is not written twice.
 const COPIED_CONDITION_MAX: usize = 64;
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     /// Lowers a loop whose variables end in `targets`.
     pub(super) fn repeat(&mut self, expr: ExprId, repeat: &Loop, targets: &[Target]) {
         let repeated: Vec<ExprId> = match repeat.iteration {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// The tasks of a fork have at most this many arguments in a bank together.
 const ARGUMENTS_MAX: usize = 16_384;
 
-impl Lowerer<'_> {
+impl Lowerer<'_, '_> {
     /// Lowers a fork whose results go to `targets`. What a task has as its result must not be an argument of a later
     /// one: then the result waits in another register.
     pub(super) fn fork(&mut self, expr: ExprId, tasks: &[Task], targets: &[Target]) {
@@ -52,7 +52,7 @@ impl Lowerer<'_> {
         self.emit(expr, Op::Fork, &[Operand::Int(tasks.len() as i64)]);
         for ((task, args), results) in tasks.iter().zip(args).zip(results) {
             if self.flow.reachable {
-                self.set_span(task.span);
+                self.set_source(task.origin);
                 let func = Operand::Func(task.function.index() as u32);
                 self.out.emit(Op::Task, &[func, Operand::Uses(args), Operand::Defs(results)]);
             }

@@ -28,13 +28,12 @@ mod facts;
 mod survey;
 
 use super::copies;
-use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, TypeLists, Var};
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, TypeLists, Var};
 use crate::limits::{Count, Meter};
-use crate::source::Span;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use survey::{Load, Made, Origin, Place, Read, Survey, Which, is_trap};
+use survey::{Load, Made, Place, Provenance, Read, Survey, Which, is_trap};
 
 /// An element and the loop that it moves into have at most so many nodes together.
 const NODES_MAX: usize = 400;
@@ -210,7 +209,7 @@ impl Moved<'_> {
 
     fn is_made_since(&self, array: Var) -> bool {
         self.survey.rows[array] == Some(self.array)
-            || self.survey.origins[array] == Origin::Fresh && self.survey.bound[array] > self.made
+            || self.survey.origins[array] == Provenance::Fresh && self.survey.bound[array] > self.made
     }
 
     /// Whether two variables hold different arrays: that of the element, and another one.
@@ -222,11 +221,12 @@ impl Moved<'_> {
         }
         match (own_origin, other_origin) {
             _ if own == other => false,
-            (Origin::Fresh, Origin::Fresh) => true,
-            (Origin::Fresh | Origin::Local, Origin::Param) | (Origin::Param, Origin::Fresh | Origin::Local) => true,
+            (Provenance::Fresh, Provenance::Fresh) => true,
+            (Provenance::Fresh | Provenance::Local, Provenance::Param)
+            | (Provenance::Param, Provenance::Fresh | Provenance::Local) => true,
             // What was there before an array was made is another one.
-            (Origin::Fresh, _) => other_place < own_place,
-            (_, Origin::Fresh) => own_place < other_place,
+            (Provenance::Fresh, _) => other_place < own_place,
+            (_, Provenance::Fresh) => own_place < other_place,
             _ => false,
         }
     }
@@ -259,24 +259,24 @@ impl Fuser<'_> {
         }
     }
 
-    fn make(&mut self, kind: ExprKind, types: &[ValueType], span: Span) -> ExprId {
-        self.meter.node(Count::Code, span);
-        self.body.exprs.push(Expr { kind, types: self.lists.intern(types), span })
+    fn make(&mut self, kind: ExprKind, types: &[ValueType], origin: Origin) -> ExprId {
+        self.meter.node(Count::Code, origin.span);
+        self.body.exprs.push(Expr { kind, types: self.lists.intern(types), origin })
     }
 
     /// Puts the count in the place of an array's length, and says what binds it, if it needs a name.
     fn count(&mut self, made: &Made) -> Option<Binding> {
         let ExprKind::Collect(_, collect) = &self.body.exprs[made.collect].kind else { return None };
         let mut to = collect.range.to;
-        let span = self.body.exprs[made.collect].span;
+        let origin = self.body.exprs[made.collect].origin;
         let is_plain = made.is_counted || made.lengths.iter().all(|&(_, is_end)| is_end);
         let (atom, binding) = match self.body.exprs[to].kind {
             ExprKind::Int(count) => (Atom::Int(count.max(0)), None),
             ExprKind::Var(var) if is_plain => (Atom::Var(var), None),
             _ => {
                 if !is_plain {
-                    let zero = self.make(ExprKind::Int(0), &[ValueType::Int], span);
-                    to = self.make(ExprKind::Scalar(Op::IMax, Box::new([to, zero])), &[ValueType::Int], span);
+                    let zero = self.make(ExprKind::Int(0), &[ValueType::Int], origin);
+                    to = self.make(ExprKind::Scalar(Op::IMax, Box::new([to, zero])), &[ValueType::Int], origin);
                 }
                 let var = self.body.vars.push(ValueType::Int);
                 (Atom::Var(var), Some(Binding { vars: Box::new([var]), value: to }))
@@ -345,15 +345,15 @@ impl Fuser<'_> {
                     expr = *value;
                 }
                 &mut ExprKind::If([cond, then, other]) => {
-                    let span = self.body.exprs[expr].span;
+                    let origin = self.body.exprs[expr].origin;
                     let (mut trap, mut rest, mut fails) = (then, other, cond);
                     if is_trap(self.body, other) {
                         (trap, rest) = (other, then);
-                        fails = self.make(ExprKind::Not(cond), &[ValueType::Int], span);
+                        fails = self.make(ExprKind::Not(cond), &[ValueType::Int], origin);
                     }
-                    let nothing = self.make(ExprKind::Values(Box::default()), &[], span);
+                    let nothing = self.make(ExprKind::Values(Box::default()), &[], origin);
                     self.body.exprs[trap].types = self.lists.intern(&[]);
-                    let value = self.make(ExprKind::If([fails, trap, nothing]), &[], span);
+                    let value = self.make(ExprKind::If([fails, trap, nothing]), &[], origin);
                     bindings.push(Binding { vars: Box::default(), value });
                     expr = rest;
                 }

@@ -15,7 +15,7 @@ pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
         let node = &function.body.exprs[expr];
-        if !meter.step(node.span) {
+        if !meter.step(node.origin.span) {
             return;
         }
         if let ExprKind::Var(var) = node.kind {

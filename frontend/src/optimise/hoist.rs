@@ -35,7 +35,7 @@ struct Found {
 impl Hoister<'_> {
     /// Walks an expression; once the compilation is stopped, nothing of it moves.
     fn expr(&mut self, expr: ExprId) -> Found {
-        if !self.meter.step(self.body.exprs[expr].span) {
+        if !self.meter.step(self.body.exprs[expr].origin.span) {
             return Found { level: self.before.len(), pure: false, cost: 0 };
         }
         crate::stack::grown(|| self.expr_here(expr))
@@ -165,29 +165,29 @@ impl Hoister<'_> {
         if before.is_empty() {
             return;
         }
-        let Expr { types, span, .. } = self.body.exprs[expr];
+        let Expr { types, origin, .. } = self.body.exprs[expr];
         let mut bindings = Vec::new();
         if once_binds {
             // What has left the loop may read what is bound there.
             evaluated_once(&mut kind).into_iter().for_each(|part| *part = self.named(*part, &mut bindings));
         }
         bindings.extend(before);
-        let repeat = self.body.exprs.push(Expr { kind, types, span });
+        let repeat = self.body.exprs.push(Expr { kind, types, origin });
         self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), repeat);
     }
 
     /// An expression of the variables that an expression's values are bound to, and of those that are atoms.
     fn named(&mut self, part: ExprId, bindings: &mut Vec<Binding>) -> ExprId {
-        let Expr { types, span, .. } = self.body.exprs[part];
+        let Expr { types, origin, .. } = self.body.exprs[part];
         let mut atoms: Vec<Atom> = Vec::new();
         self.body.name_values(part, self.lists, bindings, &mut atoms);
         while self.levels.len() < self.body.vars.len() {
             self.levels.push(self.before.len());
         }
-        let parts: Box<[ExprId]> = atoms.into_iter().map(|atom| self.body.atom(atom, span, self.lists)).collect();
+        let parts: Box<[ExprId]> = atoms.into_iter().map(|atom| self.body.atom(atom, origin, self.lists)).collect();
         match parts[..] {
             [only] => only,
-            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(parts), types, span }),
+            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(parts), types, origin }),
         }
     }
 }

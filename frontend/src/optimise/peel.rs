@@ -11,9 +11,10 @@
 
 use super::{copies, keep_bindings};
 use crate::arena::Table;
-use crate::core::{Atom, Body, Comparison, Expr, ExprId, ExprKind, Function, Iteration, Loop, Range, TypeLists, Var};
+use crate::core::{
+    Atom, Body, Comparison, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Range, TypeLists, Var,
+};
 use crate::limits::{Count, Meter};
-use crate::source::Span;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::cmp::Ordering;
@@ -223,7 +224,7 @@ impl Peeler<'_> {
 
     /// `if from < to then loop … = first round for i in from + 1 .. to do … else init`
     fn peel_loop(&mut self, expr: ExprId, repeat: Loop) {
-        let Expr { types, span, .. } = self.body.exprs[expr];
+        let Expr { types, origin, .. } = self.body.exprs[expr];
         let Iteration::Range(range) = repeat.iteration else { unreachable!("only ranges have first rounds") };
         let (mut bindings, mut init, mut to) = (Vec::new(), Vec::new(), Vec::new());
         self.body.name_values(repeat.init, self.lists, &mut bindings, &mut init);
@@ -233,25 +234,25 @@ impl Peeler<'_> {
         atoms.insert(range.index, from);
         let first = self.first(atoms);
         let next = match from {
-            Atom::Int(from) => self.body.atom(Atom::Int(from + 1), span, self.lists),
+            Atom::Int(from) => self.body.atom(Atom::Int(from + 1), origin, self.lists),
             _ => {
-                let args = [from, Atom::Int(1)].map(|atom| self.body.atom(atom, span, self.lists));
-                self.make(ExprKind::Scalar(Op::IAdd, Box::new(args)), span)
+                let args = [from, Atom::Int(1)].map(|atom| self.body.atom(atom, origin, self.lists));
+                self.make(ExprKind::Scalar(Op::IAdd, Box::new(args)), origin)
             }
         };
-        let ends = [from, to[0], to[0]].map(|atom| self.body.atom(atom, span, self.lists));
+        let ends = [from, to[0], to[0]].map(|atom| self.body.atom(atom, origin, self.lists));
         let iteration = Iteration::Range(Range { index: range.index, from: next, to: ends[2] });
         let rest = ExprKind::Loop(Box::new(Loop { init: first, iteration, ..repeat }));
-        let rest = self.body.exprs.push(Expr { kind: rest, types, span });
-        let init = init.into_iter().map(|atom| self.body.atom(atom, span, self.lists)).collect();
-        let none = self.body.exprs.push(Expr { kind: ExprKind::Values(init), types, span });
-        let any = self.make(ExprKind::Compare(Comparison::Less, [ends[0], ends[1]]), span);
-        let value = self.body.exprs.push(Expr { kind: ExprKind::If([any, rest, none]), types, span });
+        let rest = self.body.exprs.push(Expr { kind: rest, types, origin });
+        let init = init.into_iter().map(|atom| self.body.atom(atom, origin, self.lists)).collect();
+        let none = self.body.exprs.push(Expr { kind: ExprKind::Values(init), types, origin });
+        let any = self.make(ExprKind::Compare(Comparison::Less, [ends[0], ends[1]]), origin);
+        let value = self.body.exprs.push(Expr { kind: ExprKind::If([any, rest, none]), types, origin });
         self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), value);
     }
 
-    fn make(&mut self, kind: ExprKind, span: Span) -> ExprId {
-        self.body.exprs.push(Expr { kind, types: self.lists.intern(&[ValueType::Int]), span })
+    fn make(&mut self, kind: ExprKind, origin: Origin) -> ExprId {
+        self.body.exprs.push(Expr { kind, types: self.lists.intern(&[ValueType::Int]), origin })
     }
 
     /// The first index.
@@ -280,8 +281,8 @@ impl Peeler<'_> {
                 ExprKind::If([cond, ..]) | ExprKind::And([cond, _]) | ExprKind::Or([cond, _]) => of(cond),
                 _ => None,
             };
-            let Expr { ref kind, types, span } = self.body.exprs[copy];
-            let outcome = |holds: bool| Expr { kind: ExprKind::Int(holds.into()), types, span };
+            let Expr { ref kind, types, origin } = self.body.exprs[copy];
+            let outcome = |holds: bool| Expr { kind: ExprKind::Int(holds.into()), types, origin };
             let (dropped, value) = match (kind, choice, of(*node)) {
                 (&ExprKind::If([cond, then, _]), Some(true), _) => (cond, then),
                 (&ExprKind::If([cond, _, other]), Some(false), _) => (cond, other),

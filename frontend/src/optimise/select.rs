@@ -2,9 +2,8 @@
 //! loop's body stays one segment.
 
 use super::{is_number, pure_cost};
-use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, TypeLists};
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, TypeLists};
 use crate::limits::Meter;
-use crate::source::Span;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 
@@ -18,7 +17,7 @@ pub(super) fn select(function: &mut Function, lists: &mut TypeLists, meter: &Met
     let mut pending = vec![(function.root, false)];
     while let Some((expr, in_loop)) = pending.pop() {
         let node = &function.body.exprs[expr];
-        if !meter.step(node.span) {
+        if !meter.step(node.origin.span) {
             return;
         }
         if in_loop && matches!(node.kind, ExprKind::If(_)) {
@@ -36,7 +35,7 @@ pub(super) fn select(function: &mut Function, lists: &mut TypeLists, meter: &Met
 }
 
 fn convert(body: &mut Body, expr: ExprId, lists: &mut TypeLists) {
-    let Expr { kind: ExprKind::If([cond, then, other]), types, span } = body.exprs[expr].clone() else { return };
+    let Expr { kind: ExprKind::If([cond, then, other]), types, origin } = body.exprs[expr].clone() else { return };
     let types = lists.get(types).to_vec();
     let costs = [cond, then, other].map(|part| pure_cost(body, part, COST_MAX));
     let [Some(a), Some(b), Some(c)] = costs else { return };
@@ -64,13 +63,13 @@ fn convert(body: &mut Body, expr: ExprId, lists: &mut TypeLists) {
         for part in [then, other] {
             number(body, part, lists);
         }
-        let cond = body.atom(atoms[0], span, lists);
+        let cond = body.atom(atoms[0], origin, lists);
         let op = if ty == ValueType::Real { Op::Select } else { Op::ISelect };
-        selected.push(make(body, ExprKind::Scalar(op, Box::new([cond, then, other])), &[ty], span, lists));
+        selected.push(make(body, ExprKind::Scalar(op, Box::new([cond, then, other])), &[ty], origin, lists));
     }
     let value = match selected[..] {
         [single] => single,
-        _ => make(body, ExprKind::Values(selected.into()), &types, span, lists),
+        _ => make(body, ExprKind::Values(selected.into()), &types, origin, lists),
     };
     body.exprs[expr].kind = match bindings.is_empty() {
         true => body.exprs[value].kind.clone(),
@@ -78,8 +77,8 @@ fn convert(body: &mut Body, expr: ExprId, lists: &mut TypeLists) {
     };
 }
 
-fn make(body: &mut Body, kind: ExprKind, types: &[ValueType], span: Span, lists: &mut TypeLists) -> ExprId {
-    body.exprs.push(Expr { kind, types: lists.intern(types), span })
+fn make(body: &mut Body, kind: ExprKind, types: &[ValueType], origin: Origin, lists: &mut TypeLists) -> ExprId {
+    body.exprs.push(Expr { kind, types: lists.intern(types), origin })
 }
 
 /// The expressions of a branch's values, one each, after its bindings; `false` if they can't be told apart.
@@ -103,7 +102,7 @@ fn flatten(body: &Body, expr: ExprId, bindings: &mut Vec<Binding>, flat: &mut Ve
 
 /// Turns logic, which would be branches, into arithmetic on 0 and 1. Its operands are pure.
 fn number(body: &mut Body, expr: ExprId, lists: &mut TypeLists) {
-    let span = body.exprs[expr].span;
+    let origin = body.exprs[expr].origin;
     match body.exprs[expr].kind.clone() {
         ExprKind::And(pair) | ExprKind::Or(pair) => {
             let op = if matches!(body.exprs[expr].kind, ExprKind::And(_)) { Op::IAnd } else { Op::IOr };
@@ -112,7 +111,7 @@ fn number(body: &mut Body, expr: ExprId, lists: &mut TypeLists) {
         }
         ExprKind::Not(operand) => {
             number(body, operand, lists);
-            let one = body.atom(Atom::Int(1), span, lists);
+            let one = body.atom(Atom::Int(1), origin, lists);
             body.exprs[expr].kind = ExprKind::Scalar(Op::IXor, Box::new([operand, one]));
         }
         _ => {}

@@ -15,11 +15,10 @@
 use super::{keep_bindings, scalar_cost};
 use crate::arena::Table;
 use crate::core::{
-    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Switch, TypeList,
-    TypeLists, Var,
+    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Origin, Switch,
+    TypeList, TypeLists, Var,
 };
 use crate::limits::{Count, Meter};
-use crate::source::Span;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::collections::{HashMap, HashSet};
@@ -198,7 +197,7 @@ impl Sharer<'_> {
 
     /// Walks an expression, and says what it computes. Once the compilation is stopped, nothing changes any more.
     fn expr(&mut self, expr: ExprId) -> Number {
-        if !self.meter.step(self.body.exprs[expr].span) {
+        if !self.meter.step(self.body.exprs[expr].origin.span) {
             return self.new_number();
         }
         crate::stack::grown(|| self.expr_here(expr))
@@ -299,12 +298,12 @@ impl Sharer<'_> {
         }
         // What was available only within the expression goes with it.
         self.back_to(mark);
-        let Expr { types, span, .. } = self.body.exprs[expr];
+        let Expr { types, origin, .. } = self.body.exprs[expr];
         let vars = self.name(number);
-        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, span)).collect();
+        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, origin)).collect();
         let value = match uses[..] {
             [only] => self.body.exprs[only].clone(),
-            _ => Expr { kind: ExprKind::Values(uses), types, span },
+            _ => Expr { kind: ExprKind::Values(uses), types, origin },
         };
         let dropped = std::mem::replace(&mut self.body.exprs[expr], value);
         let dropped = self.body.exprs.push(dropped);
@@ -319,7 +318,7 @@ impl Sharer<'_> {
             return vars.clone();
         }
         self.meter.nodes(Count::Code, NAMING_NODES);
-        let Expr { types, span, .. } = self.body.exprs[site];
+        let Expr { types, origin, .. } = self.body.exprs[site];
         let vars: Box<[Var]> = self.lists.get(types).iter().map(|&ty| self.body.vars.push(ty)).collect();
         place.vars = Some(vars.clone());
         for at in 0..vars.len() {
@@ -332,19 +331,19 @@ impl Sharer<'_> {
         }
         let value = self.body.exprs[site].clone();
         let value = self.body.exprs.push(value);
-        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, span)).collect();
+        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, origin)).collect();
         let result = match uses[..] {
             [only] => only,
-            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(uses), types, span }),
+            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(uses), types, origin }),
         };
         let binding = Binding { vars: vars.clone(), value };
         self.body.exprs[site].kind = ExprKind::Block(Box::new([binding]), result);
         vars
     }
 
-    fn variable(&mut self, var: Var, span: Span) -> ExprId {
+    fn variable(&mut self, var: Var, origin: Origin) -> ExprId {
         let types = self.lists.intern(&[self.body.vars[var]]);
-        self.body.exprs.push(Expr { kind: ExprKind::Var(var), types, span })
+        self.body.exprs.push(Expr { kind: ExprKind::Var(var), types, origin })
     }
 
     fn reach(&self, expr: ExprId) -> Reach {

@@ -15,7 +15,10 @@ impl Parser<'_> {
         let Ok((name, name_span)) = self.lower_name("the name of the definition") else {
             return self.skip_to_declaration();
         };
-        let mut def = Def { name, name_span, params: Vec::new(), result: None, body: ExprId::from_index(0) };
+        self.check_binding(name, name_span);
+        let is_private = self.is_private;
+        let mut def =
+            Def { name, name_span, is_private, params: Vec::new(), result: None, body: ExprId::from_index(0) };
         self.depth = 0;
         self.start = self.ast.exprs.len();
         def.body = match self.def_rest(&mut def) {
@@ -85,7 +88,8 @@ impl Parser<'_> {
             }
         }
         self.end_of_declaration("the type of a field, `|` or the next definition")?;
-        self.ast.datas.push(Data { name, name_span, params, constructors });
+        let is_private = self.is_private;
+        self.ast.datas.push(Data { name, name_span, is_private, params, constructors });
         Ok(())
     }
 
@@ -123,7 +127,8 @@ impl Parser<'_> {
             return self.fail(error.help("a type with several constructors is declared with `type`"));
         }
         self.end_of_declaration("the next definition")?;
-        self.ast.aliases.push(Alias { name, name_span, params, ty });
+        let is_private = self.is_private;
+        self.ast.aliases.push(Alias { name, name_span, is_private, params, ty });
         Ok(())
     }
 
@@ -141,7 +146,7 @@ impl Parser<'_> {
 
     fn upper_name(&mut self, expected: &str, what: &str) -> Parse<(Name, Span)> {
         match self.peek() {
-            TokenKind::Upper(name) => Ok((name, self.advance().span)),
+            TokenKind::Upper(name) if !self.names.text(name).contains('.') => Ok((name, self.advance().span)),
             TokenKind::Lower(name) => {
                 let help = format!("names of {what} start with a capital letter, unlike `{}`", self.names.text(name));
                 self.unexpected(expected, Some(&help))
@@ -181,7 +186,8 @@ pub(super) fn declare_lists(ast: &mut crate::ast::Ast, names: &mut crate::names:
         ast.constructors.push(Constructor { name, name_span: nowhere, data, index, fields, field_names: None })
     };
     let constructors: Vec<ConstructorId> = vec![constructor("[]", 0, vec![]), constructor("::", 1, vec![head, tail])];
-    ast.datas.push(Data { name: list, name_span: nowhere, params: vec![(a, nowhere)], constructors });
+    let params = vec![(a, nowhere)];
+    ast.datas.push(Data { name: list, name_span: nowhere, is_private: false, params, constructors });
     debug_assert_eq!(data, crate::ast::LIST);
     debug_assert_eq!(ast.datas[data].constructors, [crate::ast::NIL, crate::ast::CONS]);
 }

@@ -85,6 +85,7 @@ impl Parser<'_> {
             TokenKind::LeftBracket => return self.nested(Self::list_pattern),
             TokenKind::LeftBrace => return self.nested(Self::record_pattern),
             TokenKind::Lower(name) => {
+                self.check_binding(name, span);
                 self.advance();
                 if !self.eat(TokenKind::At) {
                     return self.make_pattern(PatternKind::Var(name), span);

@@ -1,35 +1,38 @@
 //! Declarations of types and types as written.
 
+use super::scopes::Declarations;
 use super::{Resolver, TypeMeaning};
-use crate::arena::{Id, Table};
-use crate::ast::{AliasId, DataId, TypeExprId, TypeExprKind};
+use crate::arena::Table;
+use crate::ast::{AliasId, Constructor, TypeExprId, TypeExprKind};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
 use crate::source::Span;
 use std::collections::{HashMap, HashSet};
 
 impl Resolver<'_> {
-    /// Gives the program's own types and constructors their names, or the prelude's.
-    pub(super) fn declare_types(&mut self, own: bool) {
+    /// Gives the types and constructors of a file their names.
+    pub(super) fn declare_types(&mut self, declared: &Declarations) {
         let ast = self.ast;
         let mut types: HashMap<Name, Span> = HashMap::new();
         let mut constructors: HashMap<Name, Span> = HashMap::new();
-        for (id, data) in ast.datas.iter().skip(1).filter(|(id, _)| (id.index() < ast.own.datas) == own) {
+        for id in declared.datas() {
+            let data = &ast.datas[id];
             self.declare_type(&mut types, data.name, data.name_span, TypeMeaning::Data(id));
             self.once(&data.params, "parameter");
             for &constructor in &data.constructors {
-                let declared = &ast.constructors[constructor];
-                match constructors.get(&declared.name) {
-                    Some(&first) => self.declared_twice("constructor", declared.name, declared.name_span, first),
+                let Constructor { name, name_span, ref field_names, .. } = ast.constructors[constructor];
+                match constructors.get(&name) {
+                    Some(&first) => self.declared_twice("constructor", name, name_span, first),
                     None => {
-                        constructors.insert(declared.name, declared.name_span);
-                        self.globals.constructors[declared.name] = Some(constructor);
+                        constructors.insert(name, name_span);
+                        self.declare_constructor(name, constructor);
                     }
                 }
-                declared.field_names.iter().for_each(|fields| self.once(fields, "field"));
+                field_names.iter().for_each(|fields| self.once(fields, "field"));
             }
         }
-        for (id, alias) in ast.aliases.iter().filter(|(id, _)| (id.index() < ast.own.aliases) == own) {
+        for id in declared.aliases() {
+            let alias = &ast.aliases[id];
             self.declare_type(&mut types, alias.name, alias.name_span, TypeMeaning::Alias(id));
             self.once(&alias.params, "parameter");
         }
@@ -43,14 +46,8 @@ impl Resolver<'_> {
             self.declared_twice("type", name, span, first);
         } else {
             types.insert(name, span);
-            self.globals.types[name] = Some(meaning);
+            self.declare_type_name(name, meaning);
         }
-    }
-
-    fn declared_twice(&mut self, what: &str, name: Name, span: Span, first: Span) {
-        let message = format!("the {what} `{}` is declared twice", self.names.text(name));
-        let error = Diagnostic::error(span, message).label("declared again here");
-        self.sink.push(error.also(first, "first declared here"));
     }
 
     fn once(&mut self, names: &[(Name, Span)], what: &str) {
@@ -62,22 +59,24 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves the declarations of the program's own types, or of the prelude's.
-    pub(super) fn resolve_types(&mut self, own: bool) {
+    /// Resolves the declarations of types of some files, the first of which has this number.
+    pub(super) fn resolve_types(&mut self, files: &[Declarations], first: usize) {
         let ast = self.ast;
-        // The declaration of lists is resolved with the prelude's types.
-        let is_own = |id: DataId| id.index() < ast.own.datas && id.index() > 0;
-        for (_, data) in ast.datas.iter().filter(|&(id, _)| is_own(id) == own) {
-            let params: HashSet<Name> = data.params.iter().map(|param| param.0).collect();
-            for &constructor in &data.constructors {
-                ast.constructors[constructor].fields.iter().for_each(|&field| self.type_expr(field, Some(&params)));
-            }
-        }
         let mut uses: Table<AliasId, Vec<AliasId>> = Table::filled(Vec::new(), ast.aliases.len());
-        for (id, alias) in ast.aliases.iter().filter(|(id, _)| (id.index() < ast.own.aliases) == own) {
-            let params = alias.params.iter().map(|param| param.0).collect();
-            self.type_expr(alias.ty, Some(&params));
-            self.aliases_in(alias.ty, &mut uses[id]);
+        for (declared, file) in files.iter().zip(first..) {
+            self.file = file;
+            for data in declared.datas().map(|id| &ast.datas[id]) {
+                let params: HashSet<Name> = data.params.iter().map(|param| param.0).collect();
+                for &constructor in &data.constructors {
+                    ast.constructors[constructor].fields.iter().for_each(|&field| self.type_expr(field, Some(&params)));
+                }
+            }
+            for id in declared.aliases() {
+                let alias = &ast.aliases[id];
+                let params = alias.params.iter().map(|param| param.0).collect();
+                self.type_expr(alias.ty, Some(&params));
+                self.aliases_in(alias.ty, &mut uses[id]);
+            }
         }
         for group in crate::graph::groups(&uses, self.meter) {
             let first = group[0];
@@ -135,7 +134,7 @@ impl Resolver<'_> {
 
     fn type_name(&mut self, name: Name, found: usize, span: Span) -> Option<TypeMeaning> {
         let text = self.names.text(name);
-        let Some(meaning) = self.globals.types[name] else {
+        let Some(meaning) = self.global_type(name) else {
             if !self.ast.incomplete {
                 self.unknown_type(name, span);
             }
@@ -173,12 +172,12 @@ impl Resolver<'_> {
             "Unit" => Some("()"),
             "Vec" | "Vector" => Some("Array"),
             "Option" | "Optional" => Some("Maybe"),
-            _ => self.closest_of(name, std::iter::empty(), |known| self.globals.types[known].is_some()),
+            _ => self.closest_of(name, std::iter::empty(), |known| self.global_type(known).is_some()),
         };
         let error = Diagnostic::error(span, format!("unknown type `{text}`"));
         let error = match meant {
             Some(meant) => error.help(format!("there is a type `{meant}`")),
-            None if self.globals.constructors[name].is_some() => {
+            None if self.global_constructor(name).is_some() => {
                 error.help(format!("`{text}` is a constructor, not a type"))
             }
             None => error.help("declare it with `type`, or use `Real`, `Int`, `Bool`, `()`, `List T` or `Array T`"),

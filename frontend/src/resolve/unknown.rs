@@ -51,7 +51,7 @@ impl Resolver<'_> {
         if let Some(hint) = foreign {
             return error.help(hint);
         }
-        let is_known = |known| self.scope[known].is_some() || self.globals.values[known].is_some();
+        let is_known = |known| self.scope[known].is_some() || self.global_value(known).is_some();
         let Some(best) = self.closest_of(name, Builtin::all().map(|(text, _)| text).chain(prelude::names()), is_known)
         else {
             return error;
@@ -88,12 +88,12 @@ impl Resolver<'_> {
             "Some" => Some("Just"),
             "Nil" => Some("[]"),
             "Cons" => Some("::"),
-            _ => self.closest_of(name, std::iter::empty(), |known| self.globals.constructors[known].is_some()),
+            _ => self.closest_of(name, std::iter::empty(), |known| self.global_constructor(known).is_some()),
         };
         let error = match meant {
             Some(meant @ ("true" | "false" | "[]" | "::")) => error.help(format!("write `{meant}`")),
             Some(meant) => error.help(format!("there is a constructor `{meant}`")),
-            None if self.globals.types[name].is_some() => error.help(format!("`{text}` is a type, not a constructor")),
+            None if self.global_type(name).is_some() => error.help(format!("`{text}` is a type, not a constructor")),
             None => error.help("names with a capital letter are constructors, which `type` declares"),
         };
         self.sink.push(error);

@@ -337,7 +337,7 @@ impl Elaborator<'_, '_> {
 
     /// The same value in the plain form: known functions in it become closure objects.
     pub(super) fn materialised(&mut self, value: Shaped) -> Shaped {
-        let span = self.body.exprs[value.expr].span;
+        let span = self.body.exprs[value.expr].origin.span;
         match self.program.forms.node(value.form).clone() {
             FormNode::Plain(_) => value,
             FormNode::Parts(ty, parts) => {

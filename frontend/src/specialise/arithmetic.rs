@@ -4,7 +4,7 @@ use super::{Elaborator, Specialiser};
 use crate::arena::Id;
 use crate::ast::{BinaryOp, Comparison};
 use crate::builtins::Builtin;
-use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop};
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop, Origin};
 use crate::diagnostics::Diagnostic;
 use crate::mono::Mono;
 use crate::source::Span;
@@ -161,7 +161,7 @@ impl Specialiser<'_> {
         let mut var = || body.vars.push(ValueType::Int);
         let (base, exponent) = (var(), var());
         let (result, square, rest) = (var(), var(), var());
-        let mut make = |kind, types| body.exprs.push(Expr { kind, types, span: Span::default() });
+        let mut make = |kind, types| body.exprs.push(Expr { kind, types, origin: Origin::default() });
         let scalar = |op, args: [ExprId; 2]| ExprKind::Scalar(op, Box::new(args));
 
         let init = [ExprKind::Int(1), ExprKind::Var(base), ExprKind::Var(exponent)].map(|kind| make(kind, int));
@@ -185,7 +185,7 @@ impl Specialiser<'_> {
         let powers = make(ExprKind::Loop(Box::new(repeat)), triple);
         let mut var = || body.vars.push(ValueType::Int);
         let ends: Box<[_]> = Box::new([var(), var(), var()]);
-        let mut make = |kind, types| body.exprs.push(Expr { kind, types, span: Span::default() });
+        let mut make = |kind, types| body.exprs.push(Expr { kind, types, origin: Origin::default() });
         let value = make(ExprKind::Var(ends[0]), int);
         let value = make(ExprKind::Block(Box::new([Binding { vars: ends, value: powers }]), value), int);
 
@@ -195,7 +195,16 @@ impl Specialiser<'_> {
         let root = make(ExprKind::If([negative, trap, value]), int);
         let name = "^<Int>".to_owned();
         let id = FunctionId::from_index(self.program.functions.len());
-        let function = Function { id, name, interface: None, params: vec![base, exponent], results: int, body, root };
+        let function = Function {
+            id,
+            name,
+            written: None,
+            interface: None,
+            params: vec![base, exponent],
+            results: int,
+            body,
+            root,
+        };
         *self.int_power.insert(self.program.functions.push(function))
     }
 }

@@ -69,7 +69,7 @@ impl Elaborator<'_, '_> {
             let own = cases.split_off(piece * NESTED_MAX);
             let made = own.into_iter().rev().fold(last, |other, Case { bindings, cond, then, span }| {
                 let kind = ExprKind::If([cond, then, other]);
-                let choice = self.body.exprs.push(Expr { kind, types, span });
+                let choice = self.body.exprs.push(Expr { kind, types, origin: span.into() });
                 self.block(bindings, choice)
             });
             if piece == 0 {
@@ -78,13 +78,14 @@ impl Elaborator<'_, '_> {
                     true => made,
                     false => {
                         let kind = ExprKind::Join(Box::new(Join { value: made, bodies: bodies.into() }));
-                        self.body.exprs.push(Expr { kind, types, span })
+                        self.body.exprs.push(Expr { kind, types, origin: span.into() })
                     }
                 };
             }
             let label = labels[piece - 1];
             bodies.push(Labelled { label, params: Box::default(), body: made });
-            last = self.body.exprs.push(Expr { kind: ExprKind::Jump(label, Box::default()), types, span });
+            last =
+                self.body.exprs.push(Expr { kind: ExprKind::Jump(label, Box::default()), types, origin: span.into() });
         }
         unreachable!("the first piece is the last one that is made")
     }

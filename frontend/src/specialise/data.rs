@@ -140,7 +140,7 @@ impl Elaborator<'_, '_> {
             let object: ExprId = self.atom(object.atoms.first().copied().unwrap_or(Atom::Int(0)), span);
             let types = self.program.program.lists.intern(&[self.body.vars[var]]);
             let kind = ExprKind::Payload(Field { tag, index }, object);
-            let read = self.body.exprs.push(crate::core::Expr { kind, types, span });
+            let read = self.body.exprs.push(crate::core::Expr { kind, types, origin: span.into() });
             bindings.push(Binding { vars: Box::new([var]), value: read });
         }
         value

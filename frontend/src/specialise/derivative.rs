@@ -97,7 +97,7 @@ impl Elaborator<'_, '_> {
 
     /// The registers of a tangent or a cotangent that are no integers.
     pub(super) fn derivatives_of(&mut self, made: Shaped) -> ExprId {
-        let span = self.body.exprs[made.expr].span;
+        let span = self.body.exprs[made.expr].origin.span;
         let mut bindings = Vec::new();
         let types = self.program.program.lists.get(self.body.exprs[made.expr].types).to_vec();
         if !types.contains(&ValueType::Int) {
@@ -204,7 +204,7 @@ impl Elaborator<'_, '_> {
 
     fn make_typed(&mut self, kind: ExprKind, types: &[ValueType], span: Span) -> ExprId {
         let types = self.program.program.lists.intern(types);
-        self.body.exprs.push(Expr { kind, types, span })
+        self.body.exprs.push(Expr { kind, types, origin: span.into() })
     }
 }
 

@@ -4,10 +4,10 @@
 use super::Specialiser;
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Loop, Switch, Var,
+    Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Loop, Origin,
+    Switch, Var,
 };
 use crate::mono::{Mono, MonoNode};
-use crate::source::Span;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 
@@ -27,7 +27,7 @@ impl Specialiser<'_> {
         let id = FunctionId::from_index(self.program.functions.len());
         let name = format!("==<{}>", self.type_text(ty));
         let (body, root) = (Body::default(), ExprId::from_index(0));
-        let empty = Function { id, name, interface: None, params: Vec::new(), results: int, body, root };
+        let empty = Function { id, name, written: None, interface: None, params: Vec::new(), results: int, body, root };
         self.program.functions.push(empty);
         self.equalities.insert(ty, id);
         let mut builder = Builder { program: self, body: Body::default() };
@@ -53,16 +53,16 @@ impl Builder<'_, '_> {
     }
 
     fn var(&mut self, var: Var) -> ExprId {
-        self.body.atom(Atom::Var(var), Span::default(), &mut self.program.program.lists)
+        self.body.atom(Atom::Var(var), Origin::default(), &mut self.program.program.lists)
     }
 
     fn int(&mut self, value: i64) -> ExprId {
-        self.body.atom(Atom::Int(value), Span::default(), &mut self.program.program.lists)
+        self.body.atom(Atom::Int(value), Origin::default(), &mut self.program.program.lists)
     }
 
     fn make(&mut self, kind: ExprKind, types: &[ValueType]) -> ExprId {
         let types = self.program.program.lists.intern(types);
-        self.body.exprs.push(Expr { kind, types, span: Span::default() })
+        self.body.exprs.push(Expr { kind, types, origin: Origin::default() })
     }
 
     fn bool(&mut self, kind: ExprKind) -> ExprId {

@@ -232,8 +232,12 @@ impl Elaborator<'_, '_> {
         if bindings.is_empty() {
             return value;
         }
-        let (types, span) = (self.body.exprs[value].types, self.body.exprs[value].span);
-        self.body.exprs.push(crate::core::Expr { kind: ExprKind::Block(bindings.into(), value), types, span })
+        let (types, span) = (self.body.exprs[value].types, self.body.exprs[value].origin.span);
+        self.body.exprs.push(crate::core::Expr {
+            kind: ExprKind::Block(bindings.into(), value),
+            types,
+            origin: span.into(),
+        })
     }
 
     /// Names a single value.

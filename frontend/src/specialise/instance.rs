@@ -10,6 +10,7 @@ use crate::diagnostics::Diagnostic;
 use crate::mono::Mono;
 use crate::source::Span;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Forms in which functions are nested deeper than this are counted per code.
 const DEEP: u32 = 3;
@@ -74,6 +75,7 @@ impl Specialiser<'_> {
         let empty = Function {
             id: FunctionId::from_index(self.program.functions.len()),
             name,
+            written: self.written_name(key.code),
             interface: None,
             params: Vec::new(),
             results,
@@ -99,16 +101,29 @@ impl Specialiser<'_> {
 
     fn too_many(&mut self, code: Code) {
         if !std::mem::replace(&mut self.gave_up, true) {
-            let ast = self.ast;
-            let place = match code {
-                Code::Def(def) => ast.defs[def].name_span,
-                Code::Local(function) => ast.functions[function].name_span,
-                Code::Lambda(expr) | Code::Branch(expr) => ast.exprs[expr].span,
-                _ => Span::default(),
-            };
+            let place = self.place_of(code);
             let error = Diagnostic::error(place, "the program has too many instances");
             self.sink.push(error.label(format!("more than {} functions are needed", self.instances_max())));
         }
+    }
+
+    /// Where code is written; the default for what nobody has written.
+    fn place_of(&self, code: Code) -> Span {
+        match code {
+            Code::Def(def) => self.ast.defs[def].name_span,
+            Code::Local(function) => self.ast.functions[function].name_span,
+            Code::Lambda(expr) | Code::Branch(expr) => self.ast.exprs[expr].span,
+            _ => Span::default(),
+        }
+    }
+
+    /// Where the first function among some forms is written: the place of code that is made around it.
+    fn place_of_function(&self, forms: &[Form]) -> Span {
+        let place = |form: &Form| match self.forms.node(*form) {
+            FormNode::Function { code, .. } => Some(self.place_of(*code)),
+            _ => None,
+        };
+        forms.iter().find_map(place).unwrap_or_default()
     }
 
     fn instances_max(&self) -> usize {
@@ -133,7 +148,6 @@ impl Specialiser<'_> {
 
     fn instance_name(&self, key: &Key) -> String {
         let base = match key.code {
-            Code::Def(def) => self.names.text(self.ast.defs[def].name).to_owned(),
             Code::Entry => match self.forms.node(key.inputs[0]) {
                 FormNode::Function { code, .. } => format!("{}.closure", self.code_name(*code)),
                 _ => "closure".to_owned(),
@@ -156,9 +170,20 @@ impl Specialiser<'_> {
         cut(name + ">")
     }
 
+    /// What code that somebody has written is called in messages.
+    fn written_name(&self, code: Code) -> Option<Arc<str>> {
+        matches!(code, Code::Def(_) | Code::Local(_) | Code::Lambda(_)).then(|| self.code_name(code).into())
+    }
+
     pub(super) fn code_name(&self, code: Code) -> String {
         match code {
-            Code::Def(def) => self.names.text(self.ast.defs[def].name).to_owned(),
+            Code::Def(def) => {
+                let name = self.names.text(self.ast.defs[def].name);
+                match self.ast.file_of(def).and_then(|file| file.module) {
+                    Some(module) => format!("{}.{name}", self.names.text(module)),
+                    None => name.to_owned(),
+                }
+            }
             Code::Operator(op, _) => op.symbol().to_owned(),
             _ => self.code_names.get(&code).cloned().unwrap_or_else(|| "function".to_owned()),
         }
@@ -232,7 +257,7 @@ impl Specialiser<'_> {
 impl Elaborator<'_, '_> {
     fn instance_body(&mut self, key: &Key, inputs: &[Value], result: Mono) -> Shaped {
         let Some((params, body)) = self.program.text_of(key.code).map(|(params, body)| (params.to_vec(), body)) else {
-            let span = Span::default();
+            let span = self.program.place_of_function(&key.inputs);
             if let Code::Part(array) = key.code {
                 return self.part(inputs, array, span);
             }

@@ -30,7 +30,7 @@ impl Elaborator<'_, '_> {
         let result = self.type_of(branch);
         let (function, form) = self.program.instance(key, result);
         let args = values.iter().map(|value| self.of_value(value, span).expr).collect();
-        (Task { function, args, results: self.program.forms.flat(form), span }, form)
+        (Task { function, args, results: self.program.forms.flat(form), origin: span.into() }, form)
     }
 
     /// `pbuild count f`.

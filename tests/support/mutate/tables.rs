@@ -1,7 +1,9 @@
 //! Mutations of everything that isn't code: types, registers, interfaces, data types, names, locations.
 
 use super::{Dice, Mutator};
-use dualvm_vm::module::{DataId, HostType, Interface, Location, TypeDef, TypeId, ValueType, VariantDef};
+use dualvm_vm::module::{
+    DataId, HostType, InlinedCall, Interface, Location, Place, SourceFile, TypeDef, TypeId, ValueType, VariantDef,
+};
 
 /// Names that are hard to print, to quote or to tell apart.
 const NAMES: [&str; 14] = [
@@ -237,7 +239,15 @@ pub(super) fn data_changed(this: &mut Mutator<'_>) -> Option<()> {
 pub(super) fn name_changed(this: &mut Mutator<'_>) -> Option<()> {
     let name = this.name();
     match this.dice.u8(..4) {
-        0 => this.def.source = (!this.dice.one_in(4)).then_some(name),
+        0 => match this.dice.u8(..4) {
+            0 => this.def.debug.sources.clear(),
+            1 => {
+                let digest = this.dice.one_in(2).then_some([1; 32]);
+                this.def.debug.sources.push(SourceFile { name, is_library: this.dice.one_in(2), digest });
+            }
+            2 => this.def.debug.calls.push(inlined_call(this.dice, name)),
+            _ => this.def.debug.sources.first_mut()?.name = name,
+        },
         1 => {
             let which = this.dice.usize(..=this.def.messages.len());
             match this.def.messages.get_mut(which) {
@@ -263,17 +273,28 @@ pub(super) fn name_changed(this: &mut Mutator<'_>) -> Option<()> {
     Some(())
 }
 
+fn source_place(dice: &mut Dice) -> Place {
+    let number = |dice: &mut Dice| dice.pick(&[1, 2, 80, 1 << 16, u32::MAX]);
+    let source = if dice.one_in(4) { dice.pick(&[1, 2, u32::MAX]) } else { 0 };
+    Place { source, line: number(dice), column: number(dice) }
+}
+
+fn inlined_call(dice: &mut Dice, callee: String) -> InlinedCall {
+    let within = dice.one_in(2).then(|| dice.pick(&[0, 1, u32::MAX]));
+    InlinedCall { callee: callee.into(), place: source_place(dice), within }
+}
+
 /// Instructions come from other places of the source.
 pub(super) fn locations_changed(this: &mut Mutator<'_>) -> Option<()> {
     let (function, at) = this.place()?;
     let locations = &mut this.def.functions[function].body.locations;
-    let place = |dice: &mut Dice| dice.pick(&[0, 1, 2, 80, 1 << 16, u32::MAX]);
-    let new = Location { inst: at as u32, line: place(this.dice).max(1), column: place(this.dice).max(1) };
+    let call = this.dice.one_in(4).then(|| this.dice.pick(&[0, 1, u32::MAX]));
+    let new = Location { inst: at as u32, place: source_place(this.dice), call };
     match this.dice.u8(..8) {
         0 => locations.clear(),
         1 => drop(locations.pop()),
         2 => locations.push(new),
-        3 => locations.last_mut()?.line = place(this.dice),
+        3 => locations.last_mut()?.place.line = this.dice.pick(&[0, 1, 2, 80, 1 << 16, u32::MAX]),
         4 if locations.len() > 1 => locations.swap(0, 1),
         _ => {
             let after = locations.partition_point(|location| location.inst < new.inst);

@@ -5,7 +5,7 @@
 //! one way to write each module, and the decoder accepts no other, so that equal modules have equal bytes.
 //! `docs/bytecode.md` describes the format for other implementations.
 
-use crate::bytecode::module::{ModuleDef, TypeDef};
+use crate::bytecode::module::{Location, ModuleDef, TypeDef};
 
 mod decode;
 mod encode;
@@ -18,7 +18,7 @@ pub use encode::{EncodeError, encode};
 pub const MAGIC: [u8; 4] = *b"DVBC";
 
 /// The last format version: [`encode()`] writes, and [`decode()`] reads, each from 1 to this.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// The version of a module's file: the first one that has all of its instructions and types.
 fn version_of(module: &ModuleDef) -> u16 {
@@ -29,7 +29,17 @@ fn version_of(module: &ModuleDef) -> u16 {
     let seen = interfaces.flat_map(|interface| interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]));
     let kept = module.data.iter().flat_map(|data| &data.variants).map(|(_, payload)| payload);
     let seen = seen.chain(kept).map(|ty| third(ty.has_rows()));
-    code.chain(types).chain(seen).max().unwrap_or(1)
+    let debug = [if has_inlined(module) || module.debug.sources.len() > 1 { 5 } else { 1 }];
+    code.chain(types).chain(seen).chain(debug).max().unwrap_or(1)
+}
+
+/// Whether the file has a section on code that stands in the place of calls, or is from other files than the first, or
+/// on what these files are.
+fn has_inlined(module: &ModuleDef) -> bool {
+    let is_elsewhere = |location: &Location| location.place.source > 0 || location.call.is_some();
+    !module.debug.calls.is_empty()
+        || module.debug.sources.iter().any(|source| source.is_library || source.digest.is_some())
+        || module.functions.iter().any(|function| function.body.locations.iter().any(is_elsewhere))
 }
 
 /// Stands after the last section, so that a file that was cut short is found out.
@@ -50,11 +60,19 @@ enum Section {
     Functions = 4,
     Interfaces = 5,
     Debug = 6,
+    Inlined = 7,
 }
 
 impl Section {
-    const ALL: [Section; 6] =
-        [Section::Types, Section::Data, Section::Messages, Section::Functions, Section::Interfaces, Section::Debug];
+    const ALL: [Section; 7] = [
+        Section::Types,
+        Section::Data,
+        Section::Messages,
+        Section::Functions,
+        Section::Interfaces,
+        Section::Debug,
+        Section::Inlined,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -64,6 +82,7 @@ impl Section {
             Section::Functions => "functions",
             Section::Interfaces => "interfaces",
             Section::Debug => "debug",
+            Section::Inlined => "inlined code",
         }
     }
 }

@@ -5,11 +5,12 @@
 
 use crate::bytecode::isa::{Bank, Op, Operand, Reg, Role, for_each_instruction};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, FuncId, Function, Interface, Location, ModuleDef, PackError, TypeDef, TypeId, ValueType,
-    assign_registers,
+    Body, DataDef, DataId, FuncId, Function, InlinedCall, Interface, Location, ModuleDef, PackError, Place, SourceFile,
+    TypeDef, TypeId, ValueType, assign_registers,
 };
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 macro_rules! typed_register {
     ($(#[$doc:meta])* $name:ident, $bank:ident) => {
@@ -99,9 +100,24 @@ impl ModuleBuilder {
         Self::default()
     }
 
-    /// Names the source file that locations refer to.
+    /// Adds a source file, to which places refer by the number that this gives. Places without one are in the first.
+    pub fn source_file(&mut self, source: SourceFile) -> u32 {
+        let sources = &mut self.module.debug.sources;
+        sources.push(source);
+        sources.len() as u32 - 1
+    }
+
+    /// Names the source file of a module that was made from one.
     pub fn source(&mut self, name: impl Into<String>) {
-        self.module.source = Some(name.into());
+        self.source_file(SourceFile { name: name.into(), is_library: false, digest: None });
+    }
+
+    /// Adds a call in whose place code of the function that it calls stands, and gives its number; `within` is the
+    /// number of the call in whose place this one stands.
+    pub fn inlined_call(&mut self, callee: Arc<str>, place: Place, within: Option<u32>) -> u32 {
+        let calls = &mut self.module.debug.calls;
+        calls.push(InlinedCall { callee, place, within });
+        calls.len() as u32 - 1
     }
 
     /// The type with this definition: equal definitions give the same type.
@@ -185,7 +201,7 @@ pub struct FunctionBuilder {
     params: Vec<Reg>,
     counts: [u32; 3],
     labels: Vec<Option<u32>>,
-    place: (u32, u32),
+    location: Option<(Place, Option<u32>)>,
     error: Option<BuildError>,
 }
 
@@ -212,7 +228,7 @@ impl FunctionBuilder {
             params: regs,
             counts,
             labels: Vec::new(),
-            place: (0, 0),
+            location: None,
             error: None,
         }
     }
@@ -292,9 +308,15 @@ impl FunctionBuilder {
         })
     }
 
-    /// The source place of the instructions that follow; line and column count from 1.
+    /// The place of the instructions that follow, in the module's first source; line and column count from 1.
     pub fn at(&mut self, line: u32, column: u32) {
-        self.place = (line, column);
+        self.at_place(Place { source: 0, line, column }, None);
+    }
+
+    /// The place of the instructions that follow, in any source, and the call in whose place they stand:
+    /// [`ModuleBuilder::inlined_call`].
+    pub fn at_place(&mut self, place: Place, call: Option<u32>) {
+        self.location = Some((place, call));
     }
 
     /// The number of the next instruction.
@@ -305,10 +327,9 @@ impl FunctionBuilder {
     /// Appends an instruction.
     pub fn emit(&mut self, op: Op, operands: &[Operand]) {
         let inst = self.position();
-        let last = self.function.body.locations.last().map(|l| (l.line, l.column));
-        if self.place != (0, 0) && last != Some(self.place) {
-            let (line, column) = self.place;
-            self.function.body.locations.push(Location { inst, line, column });
+        let last = self.function.body.locations.last().map(|last| (last.place, last.call));
+        if let Some((place, call)) = self.location.filter(|&here| last != Some(here)) {
+            self.function.body.locations.push(Location { inst, place, call });
         }
         if let Err(error) = self.function.body.push(op, operands) {
             self.error.get_or_insert(error.into());

@@ -3,8 +3,10 @@
 //! A [`ModuleDef`] is plain data that anyone may build, decode, print or change. Nothing runs it: the verifier turns
 //! it into a [`crate::engine::Module`]. This file knows nothing of the text and binary forms.
 
+mod debug;
 mod host_type;
 
+pub use debug::{DebugInfo, InlinedCall, Place, SourceFile, SourcePlace};
 pub use host_type::HostType;
 
 use crate::bytecode::isa::{Bank, Inst, Op, Operand, Reg, Role};
@@ -117,15 +119,16 @@ pub struct Interface {
     pub result: HostType,
 }
 
-/// A place in the source text: the first instruction that it covers, then line and column, counted from 1.
+/// Where instructions come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Location {
     /// The first instruction that comes from this place; the next entry says where it ends.
     pub inst: u32,
-    /// Line, from 1.
-    pub line: u32,
-    /// Column in characters, from 1.
-    pub column: u32,
+    /// The place.
+    pub place: Place,
+    /// The call in whose place this code stands, by its number among [`DebugInfo::calls`]; `None` if it is the
+    /// function's own.
+    pub call: Option<u32>,
 }
 
 /// A function.
@@ -465,8 +468,8 @@ impl Fields {
 /// A program before verification.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct ModuleDef {
-    /// The source file that locations refer to, for messages.
-    pub source: Option<String>,
+    /// What messages need to know of the program's text.
+    pub debug: DebugInfo,
     /// Heap types. A type may refer to any other and to itself.
     pub types: Vec<TypeDef>,
     /// Data types that interfaces refer to. One may refer to any other and to itself.

@@ -152,7 +152,8 @@ define_rules! {
     DuplicateResult "a register takes two results";
     /// The last instruction is a terminator.
     FallsOff "control falls off the end of the code";
-    /// Locations are in ascending order, one per instruction, and count from 1.
+    /// Locations are in ascending order, one per instruction, and count from 1; sources and inlined calls that they
+    /// name are there, and a call stands behind those around it.
     Locations "a source location is out of place";
 
     /// Arguments have the types of parameters.
@@ -281,6 +282,7 @@ pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
         Report { module, function: None, errors: Vec::new(), flow_steps: 0, leads_to_function: OnceCell::new() };
     if check_size(&mut report) {
         check_names(&mut report);
+        function::check_debug(&mut report);
         types::check(&mut report);
         types::check_data(&mut report);
         for (index, function) in module.functions.iter().enumerate() {
@@ -302,6 +304,8 @@ fn check_size(report: &mut Report) -> bool {
         ("types", module.types.len(), limits::TYPES_MAX),
         ("data types", module.data.len(), limits::DATA_MAX),
         ("messages", module.messages.len(), limits::MESSAGES_MAX),
+        ("sources", module.debug.sources.len(), limits::SOURCES_MAX),
+        ("inlined calls", module.debug.calls.len(), limits::INLINED_CALLS_MAX),
     ];
     for (what, count, max) in tables {
         if count > max {
@@ -313,7 +317,9 @@ fn check_size(report: &mut Report) -> bool {
 
 fn check_names(report: &mut Report) {
     let module = report.module;
-    for text in module.messages.iter().chain(&module.source) {
+    let sources = module.debug.sources.iter().map(|source| &*source.name);
+    let callees = module.debug.calls.iter().map(|call| &*call.callee);
+    for text in module.messages.iter().map(String::as_str).chain(sources).chain(callees) {
         report.check_string(text);
     }
     let mut first_with = HashMap::new();

@@ -6,10 +6,10 @@
 mod display;
 
 pub use crate::preparation::refusal::Refusal;
-pub use display::WithSource;
+pub use display::WithSources;
 
 use crate::bytecode::isa::{Inst as Bytecode, Op, Operand};
-use crate::bytecode::module::{Body, FuncId, ModuleDef};
+use crate::bytecode::module::{Body, DebugInfo, FuncId, ModuleDef, SourcePlace};
 use crate::code::{Inst, Stream};
 use crate::preparation::flow::FlowGraph;
 use crate::preparation::prepare_with_notes;
@@ -20,12 +20,10 @@ use std::collections::VecDeque;
 /// The loops and calls of a function and of all functions that it reaches, as compiled: what the compiler has fused,
 /// unrolled, copied into its caller or removed is not there.
 ///
-/// `Display` writes a line for each; [`Explanation::with_source`] adds the source lines.
+/// `Display` writes a line for each; [`Explanation::with_sources`] adds the source lines.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The source file that places are in, if the module names one.
-    pub source: Option<String>,
     /// The function, then those that it reaches.
     pub functions: Vec<FunctionExplanation>,
 }
@@ -47,13 +45,13 @@ pub struct FunctionExplanation {
 }
 
 /// A place in a function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Place {
     /// The instruction, by its number in the bytecode.
     pub inst: u32,
-    /// Line and column in the source, counted from 1, if the module carries them.
-    pub line_and_column: Option<(u32, u32)>,
+    /// Where that is in the source, if the module says; of code of the language's own, where the program calls it.
+    pub source: Option<SourcePlace>,
 }
 
 /// What becomes of a loop.
@@ -128,9 +126,8 @@ pub enum CallKind {
 }
 
 impl Place {
-    pub(crate) fn of(body: &Body, inst: u32) -> Place {
-        let line_and_column = body.location(inst).map(|location| (location.line, location.column));
-        Place { inst, line_and_column }
+    pub(crate) fn of(debug: &DebugInfo, body: &Body, inst: u32) -> Place {
+        Place { inst, source: body.location(inst).map(|location| debug.own_place(location)) }
     }
 }
 
@@ -152,7 +149,7 @@ impl Explanation {
             }
             functions.push(FunctionExplanation::of(def, func, &flow).0);
         }
-        Explanation { source: def.source.clone(), functions }
+        Explanation { functions }
     }
 
     /// Gives instructions other numbers.
@@ -214,12 +211,12 @@ impl FunctionExplanation {
         let ranges = notes.loops.as_ref().map(|notes| LoopRanges::new(notes, flow)).unwrap_or_default();
         let calls = calls(def, body, flow, &ranges);
         let loops = notes.loops.map(|notes| {
-            let loops = Loops { body, flow, notes: &notes, ranges: &ranges, calls: &calls };
+            let loops = Loops { debug: &def.debug, body, flow, notes: &notes, ranges: &ranges, calls: &calls };
             let busy = loops.busy(&prepared.stream);
             (0..notes.len()).map(|number| loops.explain(number, &busy)).collect()
         });
         let name = function.name.clone();
-        (FunctionExplanation { func, name, place: Place::of(body, 0), loops, calls }, ranges)
+        (FunctionExplanation { func, name, place: Place::of(&def.debug, body, 0), loops, calls }, ranges)
     }
 }
 
@@ -236,7 +233,7 @@ fn calls(def: &ModuleDef, body: &Body, flow: &FlowGraph, ranges: &LoopRanges) ->
             _ => continue,
         };
         let callee = named_function(body, inst).map(|func| def.functions[func.index()].name.clone());
-        let (place, parent) = (Place::of(body, at), ranges.innermost(at));
+        let (place, parent) = (Place::of(&def.debug, body, at), ranges.innermost(at));
         calls.push(CallExplanation { place, kind, callee, parent, reason: None });
     }
     calls
@@ -244,6 +241,7 @@ fn calls(def: &ModuleDef, body: &Body, flow: &FlowGraph, ranges: &LoopRanges) ->
 
 /// What is known of a function's loops.
 struct Loops<'a> {
+    debug: &'a DebugInfo,
     body: &'a Body,
     flow: &'a FlowGraph,
     notes: &'a [LoopNote],
@@ -275,7 +273,7 @@ impl Loops<'_> {
     fn explain(&self, number: usize, busy: &[u32]) -> LoopExplanation {
         let LoopNote { found, decision } = &self.notes[number];
         let latch = found.latches.iter().max().expect("a loop goes back");
-        let place = Place::of(self.body, self.flow.blocks()[*latch].end - 1);
+        let place = Place::of(self.debug, self.body, self.flow.blocks()[*latch].end - 1);
         let region = |mut number: usize| {
             while self.notes[number].decision == Decision::Inside {
                 number = self.notes[number].found.parent.expect("what is inside has a loop around it");
@@ -298,6 +296,6 @@ impl Loops<'_> {
         // The tasks of a fork stand behind it.
         let at = inst + u32::from(self.body.code[inst as usize].op == Op::Fork);
         let call = self.calls.iter().position(|call| call.place.inst == at);
-        Obstacle { refusal, place: Some(Place::of(self.body, inst)), call }
+        Obstacle { refusal, place: Some(Place::of(self.debug, self.body, inst)), call }
     }
 }

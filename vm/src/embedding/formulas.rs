@@ -9,13 +9,13 @@ mod names;
 mod writer;
 
 use crate::bytecode::isa::Bank;
-use crate::bytecode::module::{FuncId, Function, ModuleDef};
+use crate::bytecode::module::{FuncId, Function, ModuleDef, SourcePlace};
 use crate::derivation::adjoint::adjoint;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::derivation::tangent::tangent;
 use crate::preparation::segmentation::{Segment, constant_registers};
-use crate::preparation::{StraightLine, straight_line};
+use crate::preparation::straight_line;
 use crate::running::meter::Watch;
 use names::{Name, Names};
 use std::collections::HashMap;
@@ -40,8 +40,8 @@ pub struct Formulas {
 pub struct PieceFormulas {
     /// Its first instruction, by its number in the bytecode, and the one behind its last.
     pub instructions: (u32, u32),
-    /// Line and column in the source, counted from 1, if the module carries them.
-    pub line_and_column: Option<(u32, u32)>,
+    /// Where they are in the source, if the module says.
+    pub source: Option<SourcePlace>,
     /// What it computes.
     pub primal: Vec<Formula>,
     /// The tangents of what it computes. They go on with names that the primal has introduced.
@@ -70,8 +70,10 @@ impl Formulas {
         let params = original.params.iter().filter(|ty| ty.bank() == Bank::Int).count();
         let ints = constant_registers(&code.function.body, &code.flow, Bank::Int, params, &watch).expect(unstopped);
         let names = Names::new(module, original, (&code.function.body, &code.flow), &ints);
+        let body = &code.function.body;
+        let source = |segment: &Segment| Some(module.debug.own_place(body.location(segment.start)?));
         let pieces = code.segments.iter().filter(|segment| !segment.outputs.is_empty());
-        let pieces = pieces.map(|segment| PieceFormulas::of(&code, segment, &names, &ints)).collect();
+        let pieces = pieces.map(|segment| PieceFormulas::of(segment, source(segment), &names, &ints)).collect();
         Formulas { name: original.name.clone(), signature: signature(original), pieces }
     }
 }
@@ -97,7 +99,7 @@ fn signature(function: &Function) -> String {
 }
 
 impl PieceFormulas {
-    fn of(code: &StraightLine, segment: &Segment, names: &Names<'_>, constants: &HashMap<u16, u64>) -> Self {
+    fn of(segment: &Segment, source: Option<SourcePlace>, names: &Names<'_>, constants: &HashMap<u16, u64>) -> Self {
         let read = names.read_by(segment);
         let written = Names::written_by(segment, &read);
         let piece = piece_of(segment, constants);
@@ -125,7 +127,7 @@ impl PieceFormulas {
         writer.call(&tangents);
         PieceFormulas {
             instructions: (segment.start, segment.end),
-            line_and_column: code.function.body.location(segment.start).map(|place| (place.line, place.column)),
+            source,
             primal: writer.definitions(&values),
             tangent: writer.definitions(&tangents),
             adjoint: writer.contributions(&contributions),
@@ -174,7 +176,7 @@ impl fmt::Display for Formulas {
             let (first, last) = (piece.instructions.0, piece.instructions.1 - 1);
             write!(f, "\n  piece {}: instruction", n + 1)?;
             if first == last { write!(f, " {first}") } else { write!(f, "s {first} to {last}") }?;
-            if let Some((line, column)) = piece.line_and_column {
+            if let Some(SourcePlace { line, column, .. }) = &piece.source {
                 write!(f, ", line {line}, column {column}")?;
             }
             writeln!(f)?;

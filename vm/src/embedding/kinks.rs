@@ -1,5 +1,6 @@
 //! Where a run was near a point at which a derivative changes.
 
+use crate::bytecode::module::SourcePlace;
 use crate::embedding::engine::Stats;
 use crate::running::kinks::KinkTable;
 use crate::running::program::Program;
@@ -13,8 +14,6 @@ pub const KINK_EPSILON: f64 = 1e-9;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Kinks {
-    /// The source file that places are in, if the module names one.
-    pub source: Option<String>,
     /// What the run used.
     pub stats: Stats,
     /// The instructions that were near, in the order of places.
@@ -30,8 +29,8 @@ pub struct Kink {
     pub operation: &'static str,
     /// The name of the function that it is in.
     pub function: String,
-    /// Line and column in the source, counted from 1, if the module carries them.
-    pub place: Option<(u32, u32)>,
+    /// Where that is in the source, if the module says; of code of the language's own, where the program calls it.
+    pub place: Option<SourcePlace>,
     /// How many times.
     pub count: u64,
     /// The least distance: of the operands from each other, or of the operand from the jump.
@@ -43,7 +42,7 @@ impl Kinks {
         let mut sites: Vec<Kink> = Vec::new();
         for ((func, inst), met) in table.into_met() {
             let function = &program.def.functions[func.index()];
-            let place = function.body.location(inst).map(|location| (location.line, location.column));
+            let place = function.body.location(inst).map(|location| program.def.debug.own_place(location));
             let (operation, function) = (met.op.info().mnemonic, function.name.clone());
             // What stands in the text once may have become several instructions.
             let known = |site: &&mut Kink| place.is_some() && site.place == place && site.operation == operation;
@@ -55,19 +54,18 @@ impl Kinks {
                 None => sites.push(Kink { operation, function, place, count: met.count, nearest: met.nearest }),
             }
         }
-        sites.sort_by_key(|site| site.place);
-        Kinks { source: program.def.source.clone(), stats, sites }
+        sites.sort_by(|a, b| a.place.cmp(&b.place));
+        Kinks { stats, sites }
     }
 }
 
 impl fmt::Display for Kinks {
     /// A line for each place.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let source = self.source.as_deref().unwrap_or("<module>");
         let plural = if self.sites.len() == 1 { "" } else { "s" };
         write!(f, "kinks: {} place{plural} near a point where a derivative changes", self.sites.len())?;
-        let place = |site: &Kink| match site.place {
-            Some((line, column)) => format!("{source}:{line}:{column}"),
+        let place = |site: &Kink| match &site.place {
+            Some(place) => place.to_string(),
             None => format!("in {}", site.function),
         };
         let places: Vec<String> = self.sites.iter().map(place).collect();

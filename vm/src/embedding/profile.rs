@@ -18,8 +18,6 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Profile {
-    /// The source file that places are in, if the module names one.
-    pub source: Option<String>,
     /// What the run used. The sweep took longer than it does without being timed.
     pub stats: Stats,
     /// What has written records, or taken time in the sweep: that with the most bytes first; of those that have as
@@ -127,8 +125,8 @@ impl Profile {
                 let FunctionExplanation { name, place, loops, .. } = &known[&func].explanation;
                 let function = name.clone();
                 match number.zip(loops.as_ref()) {
-                    Some((number, loops)) => Site::Loop { function, place: loops[number].place },
-                    None => Site::Function { function, place: *place },
+                    Some((number, loops)) => Site::Loop { function, place: loops[number].place.clone() },
+                    None => Site::Function { function, place: place.clone() },
                 }
             }
             Key::Arrays => Site::Arrays,
@@ -140,7 +138,7 @@ impl Profile {
             |(key, Usage { records, bytes, sweep })| SiteUsage { site: site(key), records, tape_bytes: bytes, sweep };
         let mut sites: Vec<SiteUsage> = sums.into_iter().map(usage).collect();
         sites.sort_by_key(|usage| std::cmp::Reverse((usage.tape_bytes, usage.sweep)));
-        Profile { source: program.def.source.clone(), stats, sites }
+        Profile { stats, sites }
     }
 }
 

@@ -279,7 +279,7 @@ impl<'w, 's> Forward<'w, 's> {
             self.enter(index)?;
             for at in start..end {
                 self.writer.begin_inst();
-                self.writer.set_location(self.site.body.location(at));
+                self.writer.set_location(self.site.location(at));
                 if let End::Function { .. } = self.end {
                     self.writer.set_origin(at);
                 }

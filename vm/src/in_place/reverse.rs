@@ -22,7 +22,7 @@ pub(super) fn write(writer: &mut Writer, site: &Site<'_>, flow: &FlowGraph) -> R
     let location = writer.body.locations.last().copied();
     let mut reader = Reader::new(writer, site)?;
     for at in block.start..block.end {
-        reader.location = site.body.location(at);
+        reader.location = site.location(at);
         reader.read(&site.body.code[at as usize])?;
     }
     let Reader { graph, sources, steps, results, asked_for, active, .. } = reader;

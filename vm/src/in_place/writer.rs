@@ -155,12 +155,12 @@ impl Writer {
 
     /// From here on instructions come from this place.
     pub(super) fn set_location(&mut self, location: Option<Location>) {
-        let Some(Location { line, column, .. }) = location else { return };
-        let inst = self.here();
+        let Some(location) = location else { return };
+        let here = Location { inst: self.here(), ..location };
         match self.body.locations.last_mut() {
-            Some(last) if (last.line, last.column) == (line, column) => {}
-            Some(last) if last.inst == inst => *last = Location { inst, line, column },
-            _ => self.body.locations.push(Location { inst, line, column }),
+            Some(last) if (last.place, last.call) == (here.place, here.call) => {}
+            Some(last) if last.inst == here.inst => *last = here,
+            _ => self.body.locations.push(here),
         }
     }
 

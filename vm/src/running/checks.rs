@@ -103,7 +103,7 @@ pub(crate) fn step_at(
     rounds: Vec<(u32, i64)>,
 ) -> Step {
     let function = &program.def.functions[func.index()];
-    let place = |inst| function.body.location(inst).map(|location| (location.line, location.column));
+    let place = |inst| function.body.location(inst).map(|location| program.def.debug.own_place(location));
     let rounds = rounds.into_iter().map(|round| round_at(program, func, round)).collect();
     let (function, place) = (function.name.clone(), place(inst));
     Step { operation, function, place, operands, result: Some(result), rounds, component: 0, followed: None }
@@ -112,7 +112,7 @@ pub(crate) fn step_at(
 /// A round of a loop, which is told by an instruction.
 fn round_at(program: &Program, func: FuncId, (head, round): (u32, i64)) -> Round {
     let place = program.def.functions[func.index()].body.location(head);
-    Round { place: place.map(|location| (location.line, location.column)), round: round.max(0) as u64 }
+    Round { place: place.map(|location| program.def.debug.own_place(location)), round: round.max(0) as u64 }
 }
 
 impl Worker {

@@ -1,7 +1,8 @@
 //! What is said of a number that became NaN or infinite, in a run that looks for such numbers: the instruction that
 //! made it, with its operands, and how these came about.
 
-use crate::excerpt;
+use crate::bytecode::module::SourcePlace;
+use crate::excerpt::SourceTexts;
 use crate::isa::Scalar;
 use std::fmt;
 
@@ -65,8 +66,8 @@ pub struct Step {
     pub operation: &'static str,
     /// The name of the function that it is in.
     pub function: String,
-    /// Line and column in the source, counted from 1, if the module carries them.
-    pub place: Option<(u32, u32)>,
+    /// Where that is in the source, if the module says.
+    pub place: Option<SourcePlace>,
     /// What it was given.
     pub operands: Vec<Operand>,
     /// What it gave; `None` for a derivative operator.
@@ -107,19 +108,21 @@ pub struct Operand {
 }
 
 /// A round of a loop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Round {
-    /// Line and column of the loop, if the module carries them.
-    pub place: Option<(u32, u32)>,
+    /// Where the loop is, if the module says.
+    pub place: Option<SourcePlace>,
     /// How many rounds were complete: the first round is 0.
     pub round: u64,
 }
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Some((line, column)) => write!(f, "round {} of the loop at {line}:{column}", self.round),
+        match &self.place {
+            Some(SourcePlace { line, column, .. }) => {
+                write!(f, "round {} of the loop at {line}:{column}", self.round)
+            }
             None => write!(f, "round {} of a loop", self.round),
         }
     }
@@ -188,10 +191,10 @@ impl Step {
         }
     }
 
-    /// Where it is, in a file of this name: `at f.dual:3:10, round 2 of the loop at 2:5`.
-    fn located(&self, source: &str) -> String {
-        let mut text = match self.place {
-            Some((line, column)) => format!("at {source}:{line}:{column}"),
+    /// Where it is: `at f.dual:3:10, round 2 of the loop at 2:5`.
+    fn located(&self) -> String {
+        let mut text = match &self.place {
+            Some(place) => format!("at {place}"),
             None => format!("in {}", self.function),
         };
         for round in self.rounds.iter().rev() {
@@ -215,14 +218,12 @@ impl fmt::Display for NonFinite {
 }
 
 impl NonFinite {
-    /// The lines below: the source line, operands, rounds of loops, and the chain. `source` is the name of the module's
-    /// file, and `lines` are those that it has, if it is at hand.
-    pub(super) fn write_details(&self, f: &mut impl fmt::Write, source: &str, lines: &[&str]) -> fmt::Result {
-        write!(f, "\n  {}", self.step.located(source))?;
+    /// The lines below: the source line if its text is at hand, operands, rounds of loops, and the chain.
+    pub(super) fn write_details(&self, f: &mut impl fmt::Write, texts: Option<&SourceTexts>) -> fmt::Result {
+        write!(f, "\n  {}", self.step.located())?;
         self.around.iter().try_for_each(|round| write!(f, ", called in {round}"))?;
-        if let Some(place) = self.step.place {
-            let mut excerpt = String::new();
-            excerpt::write(&mut excerpt, lines, place)?;
+        if let Some((texts, place)) = texts.zip(self.step.place.as_ref()) {
+            let excerpt = texts.excerpt(place);
             if !excerpt.is_empty() {
                 write!(f, "\n{}", excerpt.trim_end())?;
             }
@@ -237,7 +238,7 @@ impl NonFinite {
         }
         let mut value = self.followed(&self.step);
         for step in &self.chain {
-            let (mut made, place) = (step.formula(), step.located(source));
+            let (mut made, place) = (step.formula(), step.located());
             if step.component > 0 {
                 made.insert_str(0, "tangent of ");
             }

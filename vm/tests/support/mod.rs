@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
-use dualvm_vm::module::{Body, Function, Location, ModuleDef};
+use dualvm_vm::module::{Body, DebugInfo, Function, InlinedCall, Location, ModuleDef, Place, SourceFile};
 use dualvm_vm::text::parse;
 
 /// A module with every instruction that the verifier accepts.
@@ -29,13 +29,26 @@ pub(crate) fn from_roles() -> ModuleDef {
         }
     }
     body.locations = vec![
-        Location { inst: 0, line: 1, column: 1 },
-        Location { inst: 7, line: u32::MAX, column: u32::MAX },
-        Location { inst: 8, line: 3, column: 1 },
+        Location { inst: 0, place: place(0, 1, 1), call: None },
+        Location { inst: 7, place: place(u32::MAX, u32::MAX, u32::MAX), call: Some(u32::MAX) },
+        Location { inst: 8, place: place(1, 3, 1), call: Some(0) },
     ];
     let function =
         Function { name: "every \"instruction\"\n".into(), params: vec![], results: vec![], interface: None, body };
-    ModuleDef { source: Some("λ.dual".into()), functions: vec![function], ..ModuleDef::default() }
+    let sources = [("λ.dual", false), ("list.dual", true)];
+    let sources = sources
+        .map(|(name, is_library)| SourceFile { name: name.into(), is_library, digest: is_library.then_some([7; 32]) })
+        .into();
+    let calls = vec![
+        InlinedCall { callee: "f".into(), place: place(0, 1, 2), within: None },
+        InlinedCall { callee: "λ \"g\"".into(), place: place(u32::MAX, u32::MAX, 1), within: Some(u32::MAX) },
+    ];
+    let debug = DebugInfo { sources, calls };
+    ModuleDef { debug, functions: vec![function], ..ModuleDef::default() }
+}
+
+fn place(source: u32, line: u32, column: u32) -> Place {
+    Place { source, line, column }
 }
 
 fn operand(role: Role, edge: bool) -> Operand {

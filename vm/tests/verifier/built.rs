@@ -4,9 +4,14 @@ use super::code::with_code;
 use super::support::read;
 use dualvm_vm::isa::{Op, Operand, Reg};
 use dualvm_vm::module::{
-    Body, DataDef, Function, HostType, Interface, Location, ModuleDef, TypeDef, TypeId, ValueType, VariantDef,
+    Body, DataDef, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Place, TypeDef, TypeId, ValueType,
+    VariantDef,
 };
 use dualvm_vm::verify::{Rule, limits};
+
+fn located(source: u32, line: u32, column: u32, call: Option<u32>) -> Location {
+    Location { inst: 1, place: Place { source, line, column }, call }
+}
 
 /// Rules that only a module of a size or with bits that text doesn't have can break.
 pub(crate) fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
@@ -18,6 +23,13 @@ pub(crate) fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
     let unused = |edit: fn(&mut Body)| {
         let mut module = with_code("mov r1, r0\nppayload p7, p4, 1, 1\ncall f0 (r0, p0) -> (r1, i1)\nret (r1)");
         edit(&mut module.functions[2].body);
+        module
+    };
+    let inlined = |calls: Vec<(u32, Option<u32>)>| {
+        let mut module = unused(|_| {});
+        let call =
+            |(source, within)| InlinedCall { callee: "f".into(), place: Place { source, line: 1, column: 1 }, within };
+        module.debug.calls = calls.into_iter().map(call).collect();
         module
     };
     vec![
@@ -90,7 +102,20 @@ pub(crate) fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
         (Rule::UnusedBits, unused(|body| body.code[0].c = 1), "Inst { op: Mov, a: 1, b: 0, c: 1, imm: 0 }"),
         (Rule::UnusedBits, unused(|body| body.code[1].imm |= 1 << 16), "imm: 65537 }"),
         (Rule::UnusedBits, unused(|body| body.code[3].imm |= 1 << 40), "zero in fields without an operand"),
-        (Rule::Locations, unused(|body| body.locations.push(Location { inst: 1, line: 1, column: 0 })), "found 1:0"),
+        (Rule::Locations, unused(|body| body.locations.push(located(0, 1, 0, None))), "found 1:0"),
+        (
+            Rule::Locations,
+            unused(|body| body.locations.push(located(1, 1, 1, None))),
+            "expected a source below 1, found 1",
+        ),
+        (
+            Rule::Locations,
+            unused(|body| body.locations.push(located(0, 1, 1, Some(0)))),
+            "an inlined call below 0, found 0",
+        ),
+        (Rule::Locations, inlined(vec![(0, Some(0))]), "expected an inlined call below 0, found 0"),
+        (Rule::Locations, inlined(vec![(0, None), (0, Some(1))]), "expected an inlined call below 1, found 1"),
+        (Rule::Locations, inlined(vec![(1, None)]), "expected a source below 1, found 1"),
         (
             Rule::ForkRegisters,
             wide_fork(5, 4096, 0),

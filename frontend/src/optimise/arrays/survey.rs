@@ -35,7 +35,7 @@ pub(super) struct Survey {
     /// Where variables are bound.
     pub(super) bound: Table<Var, Place>,
     /// What is known of the objects in variables.
-    pub(super) origins: Table<Var, Origin>,
+    pub(super) origins: Table<Var, Provenance>,
     /// The arrays that the objects in variables are elements of, if these were made for the array.
     pub(super) rows: Table<Var, Option<Var>>,
     /// The arrays that may be fused, in the order of evaluation.
@@ -56,7 +56,7 @@ pub(super) enum Load {
 
 /// Where an object comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Origin {
+pub(super) enum Provenance {
     /// It was made where the variable is bound.
     Fresh,
     /// It was made since the function was called.
@@ -121,7 +121,7 @@ impl Survey {
             loads: Vec::new(),
             constant: Table::filled(false, vars),
             bound: Table::filled(0, vars),
-            origins: Table::filled(Origin::Unknown, vars),
+            origins: Table::filled(Provenance::Unknown, vars),
             rows: Table::filled(None, vars),
             made: Vec::new(),
         };
@@ -143,7 +143,7 @@ impl Survey {
             end_of_range: None,
         };
         for &param in &function.params {
-            walker.survey.origins[param] = Origin::Param;
+            walker.survey.origins[param] = Provenance::Param;
         }
         walker.expr(function.root);
         walker.survey
@@ -271,7 +271,7 @@ struct Walker<'w> {
 impl Walker<'_> {
     /// Walks an expression, and says whether no derivative flows to it.
     fn expr(&mut self, expr: ExprId) -> bool {
-        if !self.meter.step(self.body.exprs[expr].span) {
+        if !self.meter.step(self.body.exprs[expr].origin.span) {
             return false;
         }
         let first = self.survey.order.len();
@@ -379,7 +379,7 @@ impl Walker<'_> {
                         part_of(body, part, at, count).is_some_and(|part| self.is_made_here(part, var))
                     };
                     if parts.iter().all(is_made_here) {
-                        self.survey.origins[var] = Origin::Local;
+                        self.survey.origins[var] = Provenance::Local;
                     }
                 }
                 self.loops.push(expr);
@@ -468,11 +468,11 @@ impl Walker<'_> {
         }
         let Some(collect) = maker(self.body, value) else {
             let is_new = matches!(self.body.exprs[value].kind, ExprKind::Pack(..) | ExprKind::ParallelMap(..));
-            self.survey.origins[var] = if is_new { Origin::Fresh } else { Origin::Unknown };
+            self.survey.origins[var] = if is_new { Provenance::Fresh } else { Provenance::Unknown };
             self.survey.rows[var] = self.row_of(value);
             return;
         };
-        self.survey.origins[var] = Origin::Fresh;
+        self.survey.origins[var] = Provenance::Fresh;
         let ExprKind::Collect(_, parts) = &self.body.exprs[collect].kind else { return };
         if let Some(count) = self.count(parts.range.to) {
             self.facts.join(own, count);
@@ -579,7 +579,7 @@ impl Walker<'_> {
                 ExprKind::Collect(..) | ExprKind::Pack(..) | ExprKind::ParallelMap(..) | ExprKind::Trap(_) => {}
                 ExprKind::If([_, then, other]) => pending.extend([then, other]),
                 ExprKind::Var(var) if var == assumed => {}
-                ExprKind::Var(var) if matches!(self.survey.origins[var], Origin::Fresh | Origin::Local) => {}
+                ExprKind::Var(var) if matches!(self.survey.origins[var], Provenance::Fresh | Provenance::Local) => {}
                 ExprKind::Var(var) => match self.values[var] {
                     Some(value) => pending.push(value),
                     None => return false,

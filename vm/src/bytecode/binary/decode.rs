@@ -4,7 +4,8 @@ use super::wire::{Decoded, Reader};
 use super::{END, MAGIC, Section, VERSION, tag, version_of};
 use crate::bytecode::isa::{Bank, Op, Operand, Reg, Role};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, Function, HostType, Interface, Location, ModuleDef, TypeDef, TypeId, ValueType, VariantDef,
+    Body, DataDef, DataId, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Place, SourceFile, TypeDef,
+    TypeId, ValueType, VariantDef,
 };
 use crate::bytecode::verify::limits;
 use std::fmt;
@@ -38,7 +39,7 @@ impl std::error::Error for DecodeError {}
 ///
 /// ```
 /// let error = dualvm_vm::binary::decode(b"DVBC\x63\x00").unwrap_err();
-/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 4, found version 99");
+/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 5, found version 99");
 /// ```
 ///
 /// # Errors
@@ -57,6 +58,7 @@ pub fn decode(bytes: &[u8]) -> Result<ModuleDef, DecodeError> {
             Section::Functions => module.functions = non_empty(&mut content, section, Reader::function)?,
             Section::Interfaces => interfaces(&mut content, &mut module.functions)?,
             Section::Debug => debug(&mut content, &mut module)?,
+            Section::Inlined => inlined(&mut content, &mut module)?,
         }
         if content.remaining() > 0 {
             let found = format!("{} bytes more", content.remaining());
@@ -131,10 +133,8 @@ fn interfaces(content: &mut Reader, functions: &mut [Function]) -> Decoded<()> {
 
 fn debug(content: &mut Reader, module: &mut ModuleDef) -> Decoded<()> {
     let at = content.offset();
-    module.source = match content.unsigned("number of sources", 1)? {
-        0 => None,
-        _ => Some(content.string("source")?),
-    };
+    module.debug.sources = content
+        .list("sources", |reader| Ok(SourceFile { name: reader.string("source")?, is_library: false, digest: None }))?;
     let mut next = 0;
     let functions = &mut module.functions;
     let located = content.list("functions with locations", |reader| {
@@ -146,13 +146,63 @@ fn debug(content: &mut Reader, module: &mut ModuleDef) -> Decoded<()> {
         }
         Ok(())
     })?;
-    if module.source.is_none() && located.is_empty() {
+    if module.debug.sources.is_empty() && located.is_empty() {
         return Err(content.error(at, "debug", "a source or locations", "neither"));
     }
     Ok(())
 }
 
-/// A function's number, written as the number of functions skipped since the last one.
+fn inlined(content: &mut Reader, module: &mut ModuleDef) -> Decoded<()> {
+    let start = content.offset();
+    let sources = &mut module.debug.sources;
+    let mut last = None;
+    let libraries = content.list("libraries", |reader| {
+        let at = reader.offset();
+        let number = reader.u32("number of a source")?;
+        if last.replace(number) >= Some(number) || number as usize >= sources.len() {
+            let expected = format!("ascending numbers of {} sources", sources.len());
+            return Err(reader.error(at, "number of a source", expected, number.to_string()));
+        }
+        sources[number as usize].is_library = true;
+        Ok(())
+    })?;
+    let (mut next, count) = (0, sources.len());
+    let digests = content.list("digests", |reader| {
+        let source = sparse(reader, &mut next, count)?;
+        sources[source].digest = Some(reader.take(32, "digest")?.try_into().expect("so many bytes were taken"));
+        Ok(())
+    })?;
+    module.debug.calls = content.list("inlined calls", |reader| {
+        let callee = reader.string("name of a function")?.into();
+        let (source, line) = (reader.u32("source of a call")?, reader.u32("line of a call")?);
+        let place = Place { source, line, column: reader.u32("column of a call")? };
+        let within = reader.unsigned("call around a call", u64::from(u32::MAX) + 1)?;
+        Ok(InlinedCall { callee, place, within: within.checked_sub(1).map(|within| within as u32) })
+    })?;
+    let mut next = 0;
+    let functions = &mut module.functions;
+    let located = content.list("functions with inlined code", |reader| {
+        let at = reader.offset();
+        let function = sparse(reader, &mut next, functions.len())?;
+        let (mut source, mut call, mut any) = (0, 0, false);
+        for location in &mut functions[function].body.locations {
+            source = reader.moved(source, "source of a location")?;
+            call = reader.moved_below(call, (1 << 32) + 1, "call around a location")?;
+            (location.place.source, location.call) = (source, call.checked_sub(1).map(|call| call as u32));
+            any |= source > 0 || call > 0;
+        }
+        match any {
+            true => Ok(()),
+            false => Err(reader.error(at, "locations", "one that is elsewhere", "none")),
+        }
+    })?;
+    if libraries.is_empty() && digests.is_empty() && module.debug.calls.is_empty() && located.is_empty() {
+        return Err(content.error(start, Section::Inlined.name(), "at least one entry", "none"));
+    }
+    Ok(())
+}
+
+/// An item's number, written as the number of items skipped since the last one: of functions, or of sources.
 fn sparse(reader: &mut Reader, next: &mut usize, count: usize) -> Decoded<usize> {
     let at = reader.offset();
     let skipped = reader.u32("function number")? as usize;
@@ -309,15 +359,20 @@ impl Reader<'_> {
         self.list("locations", |reader| {
             inst = reader.moved(inst, "instruction of a location")?;
             line = reader.moved(line, "line")?;
-            Ok(Location { inst, line, column: reader.u32("column")? })
+            Ok(Location { inst, place: Place { source: 0, line, column: reader.u32("column")? }, call: None })
         })
     }
 
     /// `from` plus a difference, if that is a number of 32 bits.
     fn moved(&mut self, from: u32, what: &'static str) -> Decoded<u32> {
+        Ok(self.moved_below(from.into(), 1 << 32, what)? as u32)
+    }
+
+    /// `from` plus a difference, if that is at least 0 and below `end`.
+    fn moved_below(&mut self, from: u64, end: u64, what: &'static str) -> Decoded<u64> {
         let at = self.offset();
         let by = self.signed(what)?;
-        let sum = i64::from(from).checked_add(by).and_then(|sum| u32::try_from(sum).ok());
-        sum.ok_or_else(|| self.error(at, what, "a number of 32 bits", format!("{from} moved by {by}")))
+        let sum = from.checked_add_signed(by).filter(|&sum| sum < end);
+        sum.ok_or_else(|| self.error(at, what, format!("a number below {end}"), format!("{from} moved by {by}")))
     }
 }

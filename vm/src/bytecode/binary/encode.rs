@@ -1,10 +1,10 @@
 //! Writing modules.
 
 use super::wire::Writer;
-use super::{END, MAGIC, Section, tag, version_of};
+use super::{END, MAGIC, Section, has_inlined, tag, version_of};
 use crate::bytecode::isa::{Operand, Reg};
 use crate::bytecode::module::{
-    Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType,
+    Body, DataDef, FuncId, HostType, InlinedCall, Interface, Location, ModuleDef, TypeDef, ValueType,
 };
 use crate::nest::{self, Visit};
 use std::convert::Infallible;
@@ -60,6 +60,7 @@ pub fn encode(module: &ModuleDef) -> Result<Vec<u8>, EncodeError> {
             Section::Functions if !module.functions.is_empty() => functions(module, &mut content)?,
             Section::Interfaces => interfaces(module, &mut content),
             Section::Debug => debug(module, &mut content),
+            Section::Inlined if has_inlined(module) => inlined(module, &mut content),
             _ => {}
         }
         if !content.bytes.is_empty() {
@@ -98,26 +99,59 @@ fn interfaces(module: &ModuleDef, content: &mut Writer) {
     }
 }
 
-/// The source's name and the functions with locations.
+/// The sources' names and the functions with locations.
 fn debug(module: &ModuleDef, content: &mut Writer) {
     let located =
         sparse(&module.functions, |function| Some(&function.body.locations).filter(|locations| !locations.is_empty()));
-    if module.source.is_none() && located.is_empty() {
+    if module.debug.sources.is_empty() && located.is_empty() {
         return;
     }
-    content.list(module.source.as_slice(), |writer, source| writer.string(source));
+    content.list(&module.debug.sources, |writer, source| writer.string(&source.name));
     content.list(&located, |writer, (skipped, locations)| {
         writer.unsigned(*skipped);
         writer.locations(locations);
     });
 }
 
-/// What some functions have, each with the number of functions without it before.
-fn sparse<'m, T>(functions: &'m [Function], property: impl Fn(&'m Function) -> Option<T>) -> Vec<(u64, T)> {
+/// Which sources are libraries, the digests of sources, the calls in whose place code stands, and what of the locations
+/// the section before doesn't say.
+fn inlined(module: &ModuleDef, content: &mut Writer) {
+    let sources = module.debug.sources.iter().zip(0u64..);
+    let libraries: Vec<u64> = sources.filter(|(source, _)| source.is_library).map(|(_, number)| number).collect();
+    content.list(&libraries, |writer, number| writer.unsigned(*number));
+    let digests = sparse(&module.debug.sources, |source| source.digest.as_ref());
+    content.list(&digests, |writer, (skipped, digest)| {
+        writer.unsigned(*skipped);
+        digest.iter().for_each(|&byte| writer.byte(byte));
+    });
+    content.list(&module.debug.calls, |writer, call| {
+        let InlinedCall { callee, place, within } = call;
+        writer.string(callee);
+        [place.source, place.line, place.column].into_iter().for_each(|part| writer.unsigned(part.into()));
+        writer.unsigned(within.map_or(0, |within| u64::from(within) + 1));
+    });
+    let is_elsewhere = |location: &Location| location.place.source > 0 || location.call.is_some();
+    let located = sparse(&module.functions, |function| {
+        Some(&function.body.locations).filter(|locations| locations.iter().any(is_elsewhere))
+    });
+    content.list(&located, |writer, (skipped, locations)| {
+        writer.unsigned(*skipped);
+        let mut last = (0, 0);
+        for location in locations.iter() {
+            let here = (i64::from(location.place.source), location.call.map_or(0, |call| i64::from(call) + 1));
+            writer.signed(here.0 - last.0);
+            writer.signed(here.1 - last.1);
+            last = here;
+        }
+    });
+}
+
+/// What some items have, each with the number of items without it before.
+fn sparse<'m, I, T>(items: &'m [I], property: impl Fn(&'m I) -> Option<T>) -> Vec<(u64, T)> {
     let mut skipped = 0;
     let mut out = Vec::new();
-    for function in functions {
-        match property(function) {
+    for item in items {
+        match property(item) {
             Some(value) => out.push((std::mem::take(&mut skipped), value)),
             None => skipped += 1,
         }
@@ -222,10 +256,11 @@ impl Writer {
     fn locations(&mut self, locations: &[Location]) {
         let (mut inst, mut line) = (0, 0);
         self.list(locations, |writer, location| {
-            writer.signed(i64::from(location.inst) - inst);
-            writer.signed(i64::from(location.line) - line);
-            writer.unsigned(location.column.into());
-            (inst, line) = (location.inst.into(), location.line.into());
+            let Location { inst: at, place, .. } = *location;
+            writer.signed(i64::from(at) - inst);
+            writer.signed(i64::from(place.line) - line);
+            writer.unsigned(place.column.into());
+            (inst, line) = (at.into(), place.line.into());
         });
     }
 }

@@ -3,7 +3,8 @@
 use super::grammar;
 use crate::bytecode::isa::{Inst, Op, Operand, Role};
 use crate::bytecode::module::{
-    Body, DataDef, FuncId, Function, HostType, Interface, Location, ModuleDef, TypeDef, ValueType, VariantDef,
+    Body, DataDef, DebugInfo, FuncId, Function, HostType, Interface, Location, ModuleDef, Place, SourceFile, TypeDef,
+    ValueType, VariantDef,
 };
 use crate::nest::{self, Visit};
 use std::fmt::{self, Display, Formatter};
@@ -55,8 +56,18 @@ struct ModuleText<'a>(&'a ModuleDef);
 impl Display for ModuleText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let module = self.0;
-        if let Some(source) = &module.source {
-            writeln!(f, "module source {}", Quoted(source))?;
+        for SourceFile { name, is_library, digest } in &module.debug.sources {
+            write!(f, "{} source {}", if *is_library { "library" } else { "module" }, Quoted(name))?;
+            if let Some(digest) = digest {
+                write!(f, " \"")?;
+                digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                write!(f, "\"")?;
+            }
+            writeln!(f)?;
+        }
+        for (index, call) in module.debug.calls.iter().enumerate() {
+            let callee = Quoted(&call.callee);
+            writeln!(f, "inlined n{index} {callee} {}", PlaceText(call.place, call.within))?;
         }
         for (index, def) in module.types.iter().enumerate() {
             writeln!(f, "type t{index} = {}", TypeText(def))?;
@@ -68,7 +79,7 @@ impl Display for ModuleText<'_> {
             writeln!(f, "message m{index} {}", Quoted(message))?;
         }
         let tables = !(module.types.is_empty() && module.data.is_empty() && module.messages.is_empty());
-        let mut blank = module.source.is_some() || tables;
+        let mut blank = module.debug != DebugInfo::default() || tables;
         for (index, function) in module.functions.iter().enumerate() {
             if blank {
                 writeln!(f)?;
@@ -126,11 +137,25 @@ fn print_code(body: &Body, f: &mut Formatter<'_>) -> fmt::Result {
             writeln!(f, "L{at}:")?;
         }
         while let Some(location) = locations.next_if(|location| location.inst as usize <= at) {
-            writeln!(f, "  @{}:{}", location.line, location.column)?;
+            writeln!(f, "  {}", PlaceText(location.place, location.call))?;
         }
         writeln!(f, "  {}", InstText(body, inst))?;
     }
-    locations.try_for_each(|location| writeln!(f, "  @{}:{}", location.line, location.column))
+    locations.try_for_each(|location| writeln!(f, "  {}", PlaceText(location.place, location.call)))
+}
+
+/// A place, and the call that it is within.
+struct PlaceText(Place, Option<u32>);
+
+impl Display for PlaceText {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let PlaceText(Place { source, line, column }, call) = *self;
+        match source {
+            0 => write!(f, "@{line}:{column}")?,
+            _ => write!(f, "@{source}:{line}:{column}")?,
+        }
+        call.map_or(Ok(()), |call| write!(f, " in n{call}"))
+    }
 }
 
 struct InstText<'a>(&'a Body, &'a Inst);

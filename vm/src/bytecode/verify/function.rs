@@ -2,7 +2,7 @@
 
 use super::{Fault, Report, Rule, assignment, forks, limits, type_of, types, typing};
 use crate::bytecode::isa::{Bank, Inst, Operand, Reg};
-use crate::bytecode::module::{Body, Function, ValueType};
+use crate::bytecode::module::{Body, DebugInfo, Function, Place, ValueType};
 
 /// Checks a function. Later rules are looked at only where the ones that they rely on hold.
 pub(super) fn check(function: &Function, report: &mut Report) {
@@ -213,10 +213,44 @@ fn check_locations(body: &Body, report: &mut Report) {
             let expected = format!("ascending instructions below {}", body.code.len());
             return report.fail(Rule::Locations, expected, location.inst.to_string());
         }
-        if location.line == 0 || location.column == 0 {
-            let found = format!("{}:{}", location.line, location.column);
-            return report.fail(Rule::Locations, "line and column counted from 1".into(), found);
+        let calls = report.module.debug.calls.len();
+        if let Err((expected, found)) =
+            check_place(location.place, &report.module.debug).and_then(|()| check_call(location.call, calls))
+        {
+            return report.fail(Rule::Locations, expected, found);
         }
         next = location.inst as usize + 1;
+    }
+}
+
+/// The tables that locations refer to.
+pub(super) fn check_debug(report: &mut Report) {
+    let debug = &report.module.debug;
+    for (number, call) in debug.calls.iter().enumerate() {
+        let checked = check_place(call.place, debug).and_then(|()| check_call(call.within, number));
+        if let Err((expected, found)) = checked {
+            return report.fail(Rule::Locations, expected, found);
+        }
+    }
+}
+
+/// What was expected of a place, and what was found; a place without a source is in the only one, which has no name.
+fn check_place(place: Place, debug: &DebugInfo) -> Result<(), (String, String)> {
+    let Place { source, line, column } = place;
+    let sources = debug.sources.len().max(1);
+    if source as usize >= sources {
+        return Err((format!("a source below {sources}"), source.to_string()));
+    }
+    if line == 0 || column == 0 {
+        return Err(("line and column counted from 1".into(), format!("{line}:{column}")));
+    }
+    Ok(())
+}
+
+/// The same of a call, of which there are so many.
+fn check_call(call: Option<u32>, calls: usize) -> Result<(), (String, String)> {
+    match call {
+        Some(call) if call as usize >= calls => Err((format!("an inlined call below {calls}"), call.to_string())),
+        _ => Ok(()),
     }
 }

@@ -139,7 +139,7 @@ impl From<SparsityError> for RunError {
 
 /// A trap that no instruction of the program caused.
 pub(super) fn outside_of_code(kind: TrapKind) -> RunError {
-    let trap = Trap { kind, source: None, innermost: Vec::new(), omitted: 0, outermost: Vec::new() };
+    let trap = Trap { kind, innermost: Vec::new(), omitted: 0, outermost: Vec::new() };
     RunError::Trap(Box::new(trap))
 }
 

@@ -10,6 +10,7 @@ use crate::embedding::value::Value;
 use crate::memory::heap::{Fields, HeapLimits};
 use crate::running::entry::Entry;
 use crate::running::kinks::KinkTable;
+use crate::running::program::Program;
 use crate::running::trace::Place;
 use crate::running::worker::Execution;
 use crate::running::workers::RunInfo;
@@ -357,21 +358,32 @@ impl<'a> Invocation<'a> {
     #[cold]
     fn trap(&self, kind: TrapKind) -> Trap {
         let program = &self.function.module.program;
-        let frame = |Place { func, mode, position }: Place| {
-            let inst = program.origin(func, mode, position);
-            let function = &program.def.functions[func.index()];
-            let place = function.body.location(inst).map(|location| (location.line, location.column));
-            let (given, inst) = program.given_place(func, inst);
-            TraceFrame { function: program.def.functions[given.index()].name.clone(), mode, inst, place }
-        };
         let mut kind = self.state.account.verdict(kind);
         if let TrapKind::NonFinite(found) = &mut kind {
             self.name_origin(found);
         }
         let (innermost, omitted, outermost) = self.state.worker.exec.trace.shown();
-        let (innermost, outermost) = (innermost.map(frame).collect(), outermost.map(frame).collect());
-        Trap { kind, source: program.def.source.clone(), innermost, omitted, outermost }
+        let frames = |place| frames_at(program, place);
+        Trap::new(kind, innermost.flat_map(frames).collect(), omitted, outermost.flat_map(frames).collect())
     }
+}
+
+/// The frame of an activation, behind those of the calls in whose place its code stands there.
+fn frames_at(program: &Program, Place { func, mode, position }: Place) -> Vec<TraceFrame> {
+    let debug = &program.def.debug;
+    let inst = program.origin(func, mode, position);
+    let location = program.def.functions[func.index()].body.location(inst);
+    let (given, inst) = program.given_place(func, inst);
+    let mut place = location.map(|location| debug.named(location.place));
+    let mut frames = Vec::new();
+    for call in location.into_iter().flat_map(|location| debug.calls_around(location)) {
+        let around = Some(debug.named(call.place));
+        let place = std::mem::replace(&mut place, around);
+        frames.push(TraceFrame { function: call.callee.to_string(), mode, inst, place, is_inlined: true });
+    }
+    let function = program.def.functions[given.index()].name.clone();
+    frames.push(TraceFrame { function, mode, inst, place, is_inlined: false });
+    frames
 }
 
 impl Invocation<'_> {

@@ -1,31 +1,30 @@
 //! An explanation as text: a line for each loop and each call, with its source line where the text is at hand.
 
 use super::{CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording};
-use crate::excerpt;
+use crate::excerpt::SourceTexts;
 use std::fmt;
 
-/// An explanation with the text of the source file that its places are in: see [`Explanation::with_source`].
-#[derive(Clone, Debug)]
-pub struct WithSource<'a> {
+/// An explanation with the texts of the source files that its places are in: see [`Explanation::with_sources`].
+#[derive(Clone, Copy, Debug)]
+pub struct WithSources<'a> {
     explanation: &'a Explanation,
-    /// The lines of the file; none if it isn't at hand.
-    lines: Vec<&'a str>,
+    texts: Option<&'a SourceTexts>,
 }
 
 impl Explanation {
-    /// What shows the explanation with the source lines and a caret at each place. `text` is the source file's.
-    pub fn with_source<'a>(&'a self, text: &'a str) -> WithSource<'a> {
-        WithSource { explanation: self, lines: text.lines().collect() }
+    /// What shows the explanation with the source lines and a caret at each place.
+    pub fn with_sources<'a>(&'a self, texts: &'a SourceTexts) -> WithSources<'a> {
+        WithSources { explanation: self, texts: Some(texts) }
     }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        WithSource { explanation: self, lines: Vec::new() }.fmt(f)
+        WithSources { explanation: self, texts: None }.fmt(f)
     }
 }
 
-impl fmt::Display for WithSource<'_> {
+impl fmt::Display for WithSources<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.explanation.functions.iter().map(|function| function.name.as_str()).collect();
         writeln!(
@@ -44,23 +43,23 @@ enum Item<'a> {
 }
 
 impl Item<'_> {
-    fn place(&self) -> Place {
+    fn place(&self) -> &Place {
         match self {
-            Item::Loop(found) => found.place,
-            Item::Call(call) => call.place,
+            Item::Loop(found) => &found.place,
+            Item::Call(call) => &call.place,
         }
     }
 }
 
-impl WithSource<'_> {
+impl WithSources<'_> {
     fn function(&self, f: &mut fmt::Formatter<'_>, function: &FunctionExplanation) -> fmt::Result {
         writeln!(f, "\n{}:", function.name)?;
         let loops = function.loops.as_deref().unwrap_or_default();
         let calls = function.calls.iter().map(Item::Call);
         let mut items: Vec<Item<'_>> = loops.iter().map(Item::Loop).chain(calls).collect();
         items.sort_by_key(|item| {
-            let Place { inst, line_and_column } = item.place();
-            (line_and_column, inst)
+            let Place { inst, source } = item.place().clone();
+            (source, inst)
         });
         if function.loops.is_none() {
             writeln!(f, "  there is too much code to look for loops")?;
@@ -68,24 +67,17 @@ impl WithSource<'_> {
             writeln!(f, "  no loops and no calls")?;
         }
         for item in &items {
-            write!(f, "  {}  ", self.place(item.place()))?;
+            write!(f, "  {}  ", shown(item.place()))?;
             match item {
                 Item::Loop(found) => self.recording(f, function, &found.recording)?,
                 Item::Call(call) => self.call(f, call)?,
             }
             writeln!(f)?;
-            self.excerpt(f, item.place())?;
+            if let Some((texts, place)) = self.texts.zip(item.place().source.as_ref()) {
+                write!(f, "{}", texts.excerpt(place))?;
+            }
         }
         Ok(())
-    }
-
-    fn place(&self, place: Place) -> String {
-        match place.line_and_column {
-            Some((line, column)) => {
-                format!("{}:{line}:{column}", self.explanation.source.as_deref().unwrap_or("<module>"))
-            }
-            None => format!("instruction {}", place.inst),
-        }
     }
 
     fn recording(
@@ -98,7 +90,7 @@ impl WithSource<'_> {
             Recording::Straight => write!(f, "loop: recorded whole, one record"),
             Recording::Region => write!(f, "loop: recorded whole with all that is in it, one record"),
             Recording::InRegion(region) => {
-                let around = function.loops.as_ref().map(|loops| self.place(loops[*region].place));
+                let around = function.loops.as_ref().map(|loops| shown(&loops[*region].place));
                 write!(f, "loop: part of the record of the loop at {}", around.unwrap_or_default())
             }
             Recording::Nothing => write!(f, "loop: no record, no real that it computes depends on an argument"),
@@ -123,7 +115,7 @@ impl WithSource<'_> {
             _ => write!(f, "{refusal}")?,
         }
         if let Some(place) = place {
-            write!(f, " ({})", self.place(*place))?;
+            write!(f, " ({})", shown(place))?;
         }
         match call.and_then(|call| call.reason.as_deref()) {
             Some(reason) => write!(f, ", which {reason}"),
@@ -143,9 +135,11 @@ impl WithSource<'_> {
             None => Ok(()),
         }
     }
+}
 
-    /// The source line of a place, and a caret under it.
-    fn excerpt(&self, f: &mut fmt::Formatter<'_>, place: Place) -> fmt::Result {
-        place.line_and_column.map_or(Ok(()), |place| excerpt::write(f, &self.lines, place))
+fn shown(place: &Place) -> String {
+    match &place.source {
+        Some(source) => source.to_string(),
+        None => format!("instruction {}", place.inst),
     }
 }

@@ -3,14 +3,15 @@
 use super::resolve::{Names, Pending, PendingFunction};
 use super::{Parsed, Parser, Stop, quote};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, Function, HostType, Interface, Location, TypeDef, TypeId, ValueType, VariantDef,
+    Body, DataDef, DataId, Function, HostType, InlinedCall, Interface, Location, Place, SourceFile, TypeDef, TypeId,
+    ValueType, VariantDef,
 };
 use crate::bytecode::text::lex::{Kind, Token};
 use crate::bytecode::verify::limits;
 use crate::similar::similar;
 
 /// The words that start an item.
-const ITEMS: [&str; 5] = ["module", "type", "data", "message", "func"];
+const ITEMS: [&str; 7] = ["module", "library", "inlined", "type", "data", "message", "func"];
 
 impl<'t> Parser<'t> {
     /// Reads items up to the end of the text.
@@ -37,10 +38,20 @@ impl<'t> Parser<'t> {
     fn item(&mut self, pending: &mut Pending<'t>) -> Parsed<()> {
         let token = self.peek();
         match token.text {
-            "module" => {
+            "module" | "library" => {
                 self.next += 1;
                 self.mark("source")?;
-                pending.module.source = Some(self.string()?);
+                let (name, is_library) = (self.string()?, token.text == "library");
+                let digest = if self.peek().text.starts_with('"') { Some(self.digest()?) } else { None };
+                pending.module.debug.sources.push(SourceFile { name, is_library, digest });
+            }
+            "inlined" => {
+                self.next += 1;
+                self.in_order('n', "inlined call", pending.module.debug.calls.len())?;
+                let callee = self.string()?.into();
+                self.mark("@")?;
+                let (place, within) = self.place()?;
+                pending.module.debug.calls.push(InlinedCall { callee, place, within });
             }
             "type" => {
                 self.next += 1;
@@ -70,12 +81,26 @@ impl<'t> Parser<'t> {
             }
             word => {
                 let help = similar(word, ITEMS).filter(|_| token.kind == Kind::Word);
-                let message = format!("expected `module`, `type`, `data`, `message` or `func`, found {}", quote(word));
+                let message = format!(
+                    "expected `module`, `library`, `inlined`, `type`, `data`, `message` or `func`, found {}",
+                    quote(word)
+                );
                 let help = help.map(|item| format!("did you mean `{item}`?"));
                 return Err(self.source.fail_token(token, message, help));
             }
         }
         Ok(())
+    }
+
+    /// `"5feceb66…"`, the 32 bytes of a digest in hexadecimal.
+    fn digest(&mut self) -> Parsed<[u8; 32]> {
+        let token = self.peek();
+        let text = self.string()?;
+        let byte = |at: usize| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
+        let digest = bytes.filter(|_| text.len() == 64 && !text.contains('+')).and_then(|bytes| bytes.try_into().ok());
+        let message = format!("expected a digest, found {}", quote(token.text));
+        digest.ok_or_else(|| self.source.fail_token(token, message, Some("it has 64 hexadecimal digits".into())))
     }
 
     /// Reads the number of the item that is being declared: items are numbered as they stand.
@@ -202,15 +227,29 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// The rest of a place, and the call that it is within: `12:3`, or `1:12:3 in n4` in another source than the first.
+    fn place(&mut self) -> Parsed<(Place, Option<u32>)> {
+        let first = self.number("a line", u32::MAX)?;
+        self.mark(":")?;
+        let second = self.number("a column", u32::MAX)?;
+        let (source, line, column) = match self.take_if(":") {
+            true => (first, second, self.number("a column", u32::MAX)?),
+            false => (0, first, second),
+        };
+        let call = match self.take_if("in") {
+            true => Some(self.numbered('n', "the number of an inlined call")?),
+            false => None,
+        };
+        Ok((Place { source, line, column }, call))
+    }
+
     /// A location, a label or an instruction.
     fn line(&mut self, function: &mut PendingFunction<'t>) -> Parsed<()> {
         let token = self.peek();
         if self.take_if("@") {
-            let line = self.number("a line", u32::MAX)?;
-            self.mark(":")?;
-            let column = self.number("a column", u32::MAX)?;
+            let (place, call) = self.place()?;
             let inst = function.code.len() as u32;
-            function.function.body.locations.push(Location { inst, line, column });
+            function.function.body.locations.push(Location { inst, place, call });
             return Ok(());
         }
         if token.kind != Kind::Word {

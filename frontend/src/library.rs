@@ -1,0 +1,19 @@
+//! The language's library: modules that any program can import by their names. Their sources are part of the compiler.
+
+/// Names and texts.
+const MODULES: [(&str, &str); 0] = [];
+
+/// The text of a module.
+pub(crate) fn text(name: &str) -> Option<&'static str> {
+    MODULES.iter().find(|module| module.0 == name).map(|module| module.1)
+}
+
+/// The names of all modules.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    MODULES.iter().map(|module| module.0)
+}
+
+/// What messages call the file of a module.
+pub(crate) fn file_name(name: &str) -> String {
+    format!("library/{name}.dual")
+}

@@ -1,0 +1,168 @@
+//! The files of a program: the main one, and those that are imported, by it and by each other.
+
+use crate::diagnostics::{Diagnostic, Sink};
+use crate::importer::{ImportRequest, ImportedFile, Importer};
+use crate::imports::{Import, qualify, take_imports};
+use crate::lexer::lex;
+use crate::library;
+use crate::limits::Meter;
+use crate::names::{Name, Names};
+use crate::source::{Source, SourceMap, Span};
+use crate::token::Token;
+use std::collections::HashMap;
+
+/// A program imports at most so many files.
+const FILES_MAX: usize = 10_000;
+
+/// A file of a program, as tokens.
+#[derive(Debug)]
+pub(crate) struct FileTokens {
+    /// What it is called where it is imported for the first time; the main file is never imported.
+    pub(crate) module: Option<Name>,
+    /// What it imports, and the numbers of these files.
+    pub(crate) imports: Vec<(Import, usize)>,
+    /// The rest of it.
+    pub(crate) tokens: Vec<Token>,
+}
+
+/// Reads the main file, which is in the map already, and all that it imports, into the map. The numbers of the files
+/// there are those of the list.
+pub(crate) fn load(
+    sources: &mut SourceMap,
+    importer: Option<&dyn Importer>,
+    names: &mut Names,
+    sink: &mut Sink,
+    meter: &Meter,
+) -> Vec<FileTokens> {
+    let mut loader = Loader { sources, importer, names, sink, meter, files: Vec::new(), imports: Vec::new() };
+    loader.add(0, None);
+    loader.run();
+    loader.files
+}
+
+struct Loader<'l> {
+    sources: &'l mut SourceMap,
+    importer: Option<&'l dyn Importer>,
+    names: &'l mut Names,
+    sink: &'l mut Sink,
+    meter: &'l Meter,
+    files: Vec<FileTokens>,
+    /// The imports of each file that weren't looked at yet, in the order of the text.
+    imports: Vec<std::vec::IntoIter<Import>>,
+}
+
+impl Loader<'_> {
+    /// Splits a file of the map into tokens.
+    fn add(&mut self, number: usize, module: Option<Name>) {
+        let file = &self.sources.files()[number];
+        let mut tokens = lex(file.source.text(), file.start, self.names, self.sink, self.meter);
+        let imports = take_imports(&mut tokens, self.names, self.sink, self.meter);
+        qualify(&mut tokens, &imports, self.names, self.meter);
+        self.files.push(FileTokens { module, imports: Vec::new(), tokens });
+        self.imports.push(imports.into_iter());
+    }
+
+    /// Looks at the imports of all files, depth first, so that a cycle is on the way to where it is found.
+    fn run(&mut self) {
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        numbers.insert(self.sources.files()[0].source.name().to_owned(), 0);
+        let mut way: Vec<(usize, Span)> = vec![(0, Span::default())];
+        let mut is_open = vec![true];
+        while let Some(&(from, _)) = way.last() {
+            let Some(import) = self.imports[from].next() else {
+                is_open[from] = false;
+                way.pop();
+                continue;
+            };
+            let span = import.target.1;
+            if !self.meter.step(span) {
+                return;
+            }
+            let Some((found, is_library)) = self.find(from, &import) else { continue };
+            let known = numbers.get(&found.name).copied();
+            if let Some(number) = known.filter(|&number| is_open[number]) {
+                self.cycle(&way, number, span);
+                continue;
+            }
+            let number = match known {
+                Some(number) => number,
+                None => {
+                    let Some(number) = self.read(&found, is_library, span) else { return };
+                    numbers.insert(found.name, number);
+                    is_open.push(true);
+                    self.add(number, Some(import.module));
+                    way.push((number, span));
+                    number
+                }
+            };
+            self.files[from].imports.push((import, number));
+        }
+    }
+
+    /// Adds a file to the map; `None` if there are too many, or they are too long.
+    fn read(&mut self, found: &ImportedFile, is_library: bool, span: Span) -> Option<usize> {
+        if self.files.len() > FILES_MAX {
+            let error = Diagnostic::error(span, "the program has too many files");
+            self.sink.push(error.label(format!("more than {FILES_MAX} are imported")));
+            return None;
+        }
+        if !self.meter.another_source(found.text.len()) {
+            return None;
+        }
+        let number = self.sources.add(Source::new(&found.name, &found.text), is_library);
+        if number.is_none() {
+            self.sink.push(Diagnostic::error(span, "the program's files are longer than 2 GiB"));
+        }
+        number
+    }
+
+    /// The file that an import names, and whether it belongs to the library.
+    fn find(&mut self, from: usize, import: &Import) -> Option<(ImportedFile, bool)> {
+        let name = self.names.text(import.target.0);
+        let from = &self.sources.files()[from];
+        let request = ImportRequest { from: from.source.name(), name, is_path: import.is_path };
+        let span = import.target.1;
+        // The library's files don't see the program's.
+        let found = match self.importer.filter(|_| !from.is_library) {
+            Some(importer) => importer.find(request),
+            None => Ok(None),
+        };
+        let error = match found {
+            Ok(Some(found)) => return Some((found, false)),
+            Ok(None) => match library::text(name).filter(|_| !import.is_path) {
+                Some(text) => {
+                    let name = library::file_name(name);
+                    return Some((ImportedFile { name, text: text.into() }, true));
+                }
+                None => self.not_found(name, import.is_path, span),
+            },
+            Err(why) => Diagnostic::error(span, format!("can't read the module `{name}`: {why}")),
+        };
+        self.sink.push(error);
+        None
+    }
+
+    fn not_found(&self, name: &str, is_path: bool, span: Span) -> Diagnostic {
+        let error = Diagnostic::error(span, format!("there is no module `{name}`")).label("not found");
+        let meant = crate::names::closest(name, library::names()).filter(|_| !is_path);
+        match (meant, self.importer) {
+            (Some(meant), _) => error.help(format!("there is a module `{meant}` in the library")),
+            (None, None) => error.help("no files are at hand here: only modules of the library can be imported"),
+            (None, Some(_)) if is_path => error.help("a path counts from the folder of the file that imports"),
+            (None, Some(_)) => error.help(format!(
+                "it would be the file `{name}.dual` beside the one that imports, in a folder given by `--path`, or a \
+                 module of the library"
+            )),
+        }
+    }
+
+    fn cycle(&mut self, way: &[(usize, Span)], number: usize, span: Span) {
+        let name = |number: usize| self.sources.files()[number].source.name();
+        let start = way.iter().position(|&(open, _)| open == number).unwrap_or(0);
+        let mut chain: Vec<&str> = way[start..].iter().map(|&(open, _)| name(open)).collect();
+        chain.push(name(number));
+        let error = Diagnostic::error(span, "files import each other in a circle").label("the circle closes here");
+        let error = error.note(format!("{} imports {}", chain[0], chain[1..].join(", which imports ")));
+        self.sink.push(error.help("move what both need into a file of its own"));
+    }
+}

@@ -1,0 +1,71 @@
+//! Files that programs import, on disk.
+
+use crate::frontend::{ImportRequest, ImportedFile, Importer};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Finds the files that programs import on disk: beside the file that imports, and then in folders.
+///
+/// `import shapes` is the file `shapes.dual`; `import "../models/gp"` is that path with `.dual`, counted from the
+/// folder of the file that imports, or else from the given ones. The files may be anywhere that such a path leads to:
+/// don't give it to programs that nobody vouches for.
+///
+/// ```
+/// use dualvm::{CompileOptions, Engine, Error, FolderImporter, Module};
+/// use std::sync::Arc;
+///
+/// let options = CompileOptions::default().importing(Arc::new(FolderImporter::default()));
+/// let text = "import dotprod\ndef squared (xs : Array Real) : Real = dotprod.dotprod xs xs";
+/// let module = Module::from_source_with(&Engine::default(), "examples/squared.dual", text, &options)?;
+/// assert!(module.function("squared").is_ok());
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct FolderImporter {
+    folders: Vec<PathBuf>,
+}
+
+impl FolderImporter {
+    /// An importer that looks into these folders where there is no such file beside the one that imports: into the
+    /// first one first.
+    pub fn new(folders: Vec<PathBuf>) -> Self {
+        FolderImporter { folders }
+    }
+}
+
+impl Importer for FolderImporter {
+    fn find(&self, request: ImportRequest<'_>) -> Result<Option<ImportedFile>, String> {
+        let name = match request.name.ends_with(".dual") {
+            true => request.name.to_owned(),
+            false => format!("{}.dual", request.name),
+        };
+        let beside = Path::new(request.from).parent().unwrap_or(Path::new("")).to_owned();
+        for folder in std::iter::once(&beside).chain(&self.folders) {
+            let path = simplified(&folder.join(&name));
+            match std::fs::read_to_string(&path) {
+                Ok(text) => {
+                    return Ok(Some(ImportedFile { name: path.display().to_string(), text: text.into() }));
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(format!("{}: {error}", path.display())),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The same path without `.` and without folders that it leaves again, so that a file has one name. Links are not
+/// followed.
+fn simplified(path: &Path) -> PathBuf {
+    let mut simple = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(simple.components().next_back(), Some(Component::Normal(_))) => {
+                simple.pop();
+            }
+            other => simple.push(other),
+        }
+    }
+    simple
+}
