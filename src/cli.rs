@@ -26,11 +26,12 @@ mod tape;
 mod threads;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use dualvm::Function;
+use dualvm::{CompileLimits, CompileOptions, FolderImporter, Function};
 use failure::{Failure, Outcome};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Runs programs and differentiates them.
 #[derive(Parser)]
@@ -66,8 +67,8 @@ Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 13
 enum Command {
     /// Compile and verify, run nothing; lists the functions that can be called
     Check {
-        /// Source, assembly or bytecode
-        file: PathBuf,
+        #[command(flatten)]
+        program: Program,
     },
     /// Call a function
     #[command(after_help = ARGUMENTS)]
@@ -96,8 +97,8 @@ enum Command {
     /// What is recorded as one of a function's loops and of those that it reaches, and why the rest isn't
     #[command(after_help = explain::HELP)]
     Explain {
-        /// Source, assembly or bytecode
-        file: PathBuf,
+        #[command(flatten)]
+        program: Program,
         /// The function's name; may be left out if it is called like the file, or the only one
         name: Option<String>,
         /// How the result is written
@@ -109,8 +110,8 @@ enum Command {
     Tape(tape::Tape),
     /// Compile to verified bytecode
     Build {
-        /// Source, assembly or bytecode
-        file: PathBuf,
+        #[command(flatten)]
+        program: Program,
         /// Where the bytecode goes; `-` is stdout [default: FILE with the extension .dvbc]
         #[arg(short, long, value_name = "OUT")]
         output: Option<PathBuf>,
@@ -118,8 +119,8 @@ enum Command {
     /// Print a module, or one function of it, as assembly; it need not be verifiable
     #[command(after_help = convert::DISASM)]
     Disasm {
-        /// Source, assembly or bytecode
-        file: PathBuf,
+        #[command(flatten)]
+        program: Program,
         /// A function, exported or not
         name: Option<String>,
         /// Print the function's native code, too: Cranelift IR and machine code
@@ -139,8 +140,8 @@ enum Command {
     },
     /// Check every rule of the verifier and report what is broken
     Verify {
-        /// Source, assembly or bytecode
-        file: PathBuf,
+        #[command(flatten)]
+        program: Program,
     },
     /// Measure example programs, beside the same in hand-written Rust
     #[command(after_help = bench::HELP)]
@@ -150,11 +151,28 @@ enum Command {
     GradBench(gradbench::GradBench),
 }
 
+/// A file that holds a module, and what else it may be made of.
+#[derive(Args)]
+struct Program {
+    /// Source, assembly or bytecode
+    file: PathBuf,
+    /// A folder in which imported files are looked for if they aren't beside the file that imports; may be repeated
+    #[arg(long = "path", value_name = "DIR")]
+    folders: Vec<PathBuf>,
+}
+
+impl Program {
+    /// How the program is compiled, within limits.
+    fn options(&self, limits: CompileLimits) -> CompileOptions {
+        CompileOptions::with_limits(limits).importing(Arc::new(FolderImporter::new(self.folders.clone())))
+    }
+}
+
 /// A function with arguments, and how it runs.
 #[derive(Args)]
 struct Target {
-    /// Source, assembly or bytecode
-    file: PathBuf,
+    #[command(flatten)]
+    program: Program,
     /// The function's name; may be left out, as said below
     #[arg(allow_negative_numbers = true)]
     name: Option<String>,
@@ -248,7 +266,7 @@ impl With {
             return Ok(function);
         }
         let chosen = function.wrt(&self.parameters);
-        chosen.map_err(|error| Failure::call(&input::shown(&target.file), &function, &error))
+        chosen.map_err(|error| Failure::call(&input::shown(&target.program.file), &function, &error))
     }
 }
 
@@ -278,7 +296,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn execute(command: Command) -> Outcome {
     match command {
-        Command::Check { file } => convert::check(&file),
+        Command::Check { program } => convert::check(&program),
         Command::Run(call) => run::run(&call),
         Command::Grad(flags) => run::grad(&flags),
         Command::Jvp(flags) => derivatives::jvp(&flags),
@@ -287,14 +305,14 @@ fn execute(command: Command) -> Outcome {
         Command::Jacobian(flags) => derivatives::jacobian(&flags),
         Command::Hessian(flags) => derivatives::hessian(&flags),
         Command::CheckGrad(flags) => check_grad::check_grad(&flags),
-        Command::Explain { file, name, format } => explain::explain(&file, name.as_deref(), format),
+        Command::Explain { program, name, format } => explain::explain(&program, name.as_deref(), format),
         Command::Tape(flags) => tape::tape(&flags),
-        Command::Build { file, output } => convert::build(&file, output),
-        Command::Disasm { file, name, native, derivative } => {
-            convert::disasm(&file, name.as_deref(), convert::Listing { native, derivative })
+        Command::Build { program, output } => convert::build(&program, output),
+        Command::Disasm { program, name, native, derivative } => {
+            convert::disasm(&program, name.as_deref(), convert::Listing { native, derivative })
         }
         Command::Asm { file, output } => convert::asm(&file, output),
-        Command::Verify { file } => convert::verify(&file),
+        Command::Verify { program } => convert::verify(&program),
         Command::Bench(flags) => bench::bench(&flags),
         Command::GradBench(flags) => gradbench::gradbench(&flags),
     }

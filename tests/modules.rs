@@ -105,6 +105,9 @@ fn what_is_wrong_is_said_with_the_right_file() {
     let shapes = [("shapes", SHAPES)];
     let f = "\ndef f (x : Real) : Real = x";
     refused(&format!("import shapse{f}"), &shapes, &["main.dual:1:8", "there is no module `shapse`", "--path"]);
+    // What would come from there is not reported again.
+    let uses = "\ndef f (x : nowhere.T) : Real = nowhere.g (h x) + nowhere.K";
+    refused(&format!("import nowhere (h){uses}"), &shapes, &["main.dual:1:8", "there is no module `nowhere`"]);
     refused(&format!("import \"lib/shapes\"{f}"), &shapes, &["no module `lib/shapes`", "folder of the file"]);
     refused(&format!("import shapes (areas){f}"), &shapes, &["has no `areas`", "there is `area`"]);
     refused(&format!("import shapes (secret){f}"), &shapes, &["has no `secret`", "it is private"]);

@@ -19,6 +19,8 @@ pub(crate) struct Import {
     pub(crate) is_path: bool,
     /// The module's name in the file.
     pub(crate) module: Name,
+    /// The name that the module has of its own: the last part of a path.
+    pub(crate) title: Name,
     /// What is known without the module's name: the name there, the name here, the place.
     pub(crate) selected: Vec<Selected>,
 }
@@ -124,28 +126,26 @@ impl Reader<'_> {
             TokenKind::Text(name) => ((name, self.advance()), true),
             _ => return self.unexpected("the name of a module", help),
         };
+        let text = self.names.text(target.0).to_owned();
+        let stem = text.rsplit('/').next().unwrap_or_default();
+        let stem = stem.strip_suffix(".dual").unwrap_or(stem);
+        let title = self.names.intern(stem);
         let module = if self.eat_as() {
             let TokenKind::Lower(module) = self.peek() else { return self.unexpected("a name for the module", help) };
             self.advance();
             module
-        } else if is_path {
-            let text = self.names.text(target.0).to_owned();
-            let stem = text.rsplit('/').next().unwrap_or_default();
-            let stem = stem.strip_suffix(".dual").unwrap_or(stem);
-            if !is_name(stem) {
-                let error = Diagnostic::error(target.1, format!("`{stem}` can't be the name of a module"));
-                self.sink.push(error.help(format!("give it one: `import \"{text}\" as models`")));
-                return None;
-            }
-            self.names.intern(stem)
+        } else if is_path && !is_name(stem) {
+            let error = Diagnostic::error(target.1, format!("`{stem}` can't be the name of a module"));
+            self.sink.push(error.help(format!("give it one: `import \"{text}\" as models`")));
+            return None;
         } else {
-            target.0
+            title
         };
         let selected = if self.peek() == TokenKind::LeftParen { self.selected()? } else { Vec::new() };
         if !self.peek().starts_declaration() {
             return self.unexpected("`as`, `(` or the next declaration", help);
         }
-        Some(Import { target, is_path, module, selected })
+        Some(Import { target, is_path, module, title, selected })
     }
 
     /// `(solve, det as determinant, Matrix)`
@@ -177,6 +177,14 @@ impl Reader<'_> {
             true => Some(selected),
             false => self.unexpected("`,` or `)`", help),
         }
+    }
+}
+
+impl Import {
+    /// Whether a name in the file would be something of the module.
+    pub(crate) fn brings(&self, name: Name, names: &Names) -> bool {
+        let qualifier = names.text(name).split_once('.').map(|(qualifier, _)| qualifier);
+        qualifier == Some(names.text(self.module)) || self.selected.iter().any(|selected| selected.known_as == name)
     }
 }
 

@@ -17,10 +17,12 @@ const FILES_MAX: usize = 10_000;
 /// A file of a program, as tokens.
 #[derive(Debug)]
 pub(crate) struct FileTokens {
-    /// What it is called where it is imported for the first time; the main file is never imported.
+    /// The module's own name; the main file is no module.
     pub(crate) module: Option<Name>,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
+    /// What it would import, but what isn't there.
+    pub(crate) missing: Vec<Import>,
     /// The rest of it.
     pub(crate) tokens: Vec<Token>,
 }
@@ -58,7 +60,7 @@ impl Loader<'_> {
         let mut tokens = lex(file.source.text(), file.start, self.names, self.sink, self.meter);
         let imports = take_imports(&mut tokens, self.names, self.sink, self.meter);
         qualify(&mut tokens, &imports, self.names, self.meter);
-        self.files.push(FileTokens { module, imports: Vec::new(), tokens });
+        self.files.push(FileTokens { module, imports: Vec::new(), missing: Vec::new(), tokens });
         self.imports.push(imports.into_iter());
     }
 
@@ -78,10 +80,14 @@ impl Loader<'_> {
             if !self.meter.step(span) {
                 return;
             }
-            let Some((found, is_library)) = self.find(from, &import) else { continue };
+            let Some((found, is_library)) = self.find(from, &import) else {
+                self.files[from].missing.push(import);
+                continue;
+            };
             let known = numbers.get(&found.name).copied();
             if let Some(number) = known.filter(|&number| is_open[number]) {
                 self.cycle(&way, number, span);
+                self.files[from].missing.push(import);
                 continue;
             }
             let number = match known {
@@ -90,7 +96,7 @@ impl Loader<'_> {
                     let Some(number) = self.read(&found, is_library, span) else { return };
                     numbers.insert(found.name, number);
                     is_open.push(true);
-                    self.add(number, Some(import.module));
+                    self.add(number, Some(import.title));
                     way.push((number, span));
                     number
                 }

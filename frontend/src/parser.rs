@@ -43,11 +43,12 @@ pub(crate) fn parse(
     let mut ast = Ast::default();
     declaration::declare_lists(&mut ast, names);
     let mut incomplete = false;
-    for FileTokens { module, imports, tokens } in files {
-        let modules = imports.iter().map(|(import, _)| import.module).collect();
+    for FileTokens { module, imports, missing, tokens } in files {
+        let modules = imports.iter().map(|(import, _)| import).chain(&missing);
+        let modules = modules.map(|import| import.module).collect();
         (ast, incomplete) = parse_file((&tokens, modules), (ast, incomplete), names, sink, meter);
         let end = Counts { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
-        ast.files.push(File { module, imports, end });
+        ast.files.push(File { module, imports, missing, end });
     }
     ast.incomplete = incomplete;
     parse_file((prelude, HashSet::new()), (ast, incomplete), names, sink, meter).0

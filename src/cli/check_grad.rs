@@ -63,7 +63,7 @@ pub(crate) fn check_grad(flags: &CheckGrad) -> Outcome {
         options.call = CallOptions::default().cancelled_by(handle);
         function.check_gradient(&args, &options)
     });
-    let found = found.map_err(|error| Failure::call(&shown(&flags.target.file), &function, &error))?;
+    let found = found.map_err(|error| Failure::call(&shown(&flags.target.program.file), &function, &error))?;
     output::with_stdout(|out| match flags.format {
         Format::Text => text(out, &found),
         Format::Json => {

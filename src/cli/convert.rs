@@ -3,19 +3,19 @@
 use super::failure::{Failure, Outcome};
 use super::input::{load, read_module, shown};
 use super::interrupt::cancellable;
-use super::{native, output};
+use super::{Program, native, output};
 use dualvm::vm::module::{FuncId, ModuleDef};
 use dualvm::vm::{binary, text};
-use dualvm::{CompileLimits, CompileOptions, Engine, ErrorKind, FileKind, Module, read_def_with};
+use dualvm::{CompileLimits, Engine, ErrorKind, FileKind, Module, read_def_with};
 use std::path::{Path, PathBuf};
 
-pub(crate) fn check(file: &Path) -> Outcome {
-    let module = load(file, &Engine::default(), CompileLimits::default())?;
+pub(crate) fn check(program: &Program) -> Outcome {
+    let module = load(program, &Engine::default(), CompileLimits::default())?;
     output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))
 }
 
-pub(crate) fn verify(file: &Path) -> Outcome {
-    let module = load(file, &Engine::default(), CompileLimits::default())?;
+pub(crate) fn verify(program: &Program) -> Outcome {
+    let module = load(program, &Engine::default(), CompileLimits::default())?;
     let functions = &module.def().functions;
     let instructions: usize = functions.iter().map(|function| function.body.code.len()).sum();
     let exported = module.functions().count();
@@ -23,16 +23,16 @@ pub(crate) fn verify(file: &Path) -> Outcome {
         writeln!(
             out,
             "{}: verified: functions {} (exported {exported}), instructions {instructions}",
-            shown(file),
+            shown(&program.file),
             functions.len()
         )
     })
 }
 
-pub(crate) fn build(file: &Path, output: Option<PathBuf>) -> Outcome {
-    let to = output_path(file, output)?;
-    let module = load(file, &Engine::default(), CompileLimits::default())?;
-    let bytes = module.to_binary().map_err(|error| Failure::load(&shown(file), &error))?;
+pub(crate) fn build(program: &Program, output: Option<PathBuf>) -> Outcome {
+    let to = output_path(&program.file, output)?;
+    let module = load(program, &Engine::default(), CompileLimits::default())?;
+    let bytes = module.to_binary().map_err(|error| Failure::load(&shown(&program.file), &error))?;
     output::file(&to, &bytes)
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct Listing {
     pub(crate) derivative: bool,
 }
 
-pub(crate) fn disasm(file: &Path, function: Option<&str>, Listing { native, derivative }: Listing) -> Outcome {
-    let (name, bytes) = (shown(file), read_module(file)?);
-    let options = CompileOptions::default();
+pub(crate) fn disasm(program: &Program, function: Option<&str>, Listing { native, derivative }: Listing) -> Outcome {
+    let (name, bytes) = (shown(&program.file), read_module(&program.file)?);
+    let options = program.options(CompileLimits::default());
     let def = cancellable(|handle| read_def_with(&name, &bytes, &options.cancelled_by(handle)))
         .map_err(|error| Failure::load(&name, &error))?;
     let func = match function {

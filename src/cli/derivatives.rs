@@ -167,7 +167,7 @@ impl From<Mode> for JacobianMode {
 
 pub(crate) fn jvp(Jvp { call, wrt, tangents }: &Jvp) -> Outcome {
     let ready = Ready::of(call, wrt)?;
-    let tangents = input::tangents(&call.target.file, &ready.function, &wrt.parameters, tangents)?;
+    let tangents = input::tangents(&call.target.program.file, &ready.function, &wrt.parameters, tangents)?;
     let (found, busy) = ready.run(|function, args, options| function.jvp_with(args, &tangents, options))?;
     ready.report(&found.value, &[("tangent", Derivative::OfValue(&found.tangent))], &found.stats, busy)
 }
@@ -182,7 +182,7 @@ pub(crate) fn vjp(Vjp { call, wrt, cotangent, table }: &Vjp) -> Outcome {
 
 pub(crate) fn hvp(Hvp { call, wrt, tangents }: &Hvp) -> Outcome {
     let ready = Ready::of(call, wrt)?;
-    let tangents = input::tangents(&call.target.file, &ready.function, &wrt.parameters, tangents)?;
+    let tangents = input::tangents(&call.target.program.file, &ready.function, &wrt.parameters, tangents)?;
     let (found, busy) = ready.run(|function, args, options| function.hvp_with(args, &tangents, options))?;
     let derivatives =
         [("gradient", Derivative::ByArguments(&found.gradient)), ("product", Derivative::ByArguments(&found.product))];
@@ -259,8 +259,8 @@ impl<'a> Ready<'a> {
         });
         let busy = self.call.stats.then(|| clock.stop());
         let target = &self.call.target;
-        let done = done.map_err(|error| Failure::call(&shown(&target.file), &self.function, &error))?;
-        self.prepared.warn_of_kinks(&target.file, |function| self.wrt.of(target, function))?;
+        let done = done.map_err(|error| Failure::call(&shown(&target.program.file), &self.function, &error))?;
+        self.prepared.warn_of_kinks(&target.program.file, |function| self.wrt.of(target, function))?;
         Ok((done, busy))
     }
 

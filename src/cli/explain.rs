@@ -1,16 +1,13 @@
 //! `explain`: what is recorded as one of a function's loops, and why the rest isn't.
 
-use super::Format;
 use super::failure::{Failure, Outcome};
-use super::input::{default_function, read_module, shown};
-use super::interrupt::cancellable;
-use super::output;
+use super::input::{default_function, load, shown};
+use super::{Format, Program, output};
 use dualvm::{
-    CallExplanation, CallKind, CompileOptions, Engine, Explanation, FunctionExplanation, LoopExplanation, Module,
-    Obstacle, Place, Recording,
+    CallExplanation, CallKind, CompileLimits, Engine, Explanation, FunctionExplanation, LoopExplanation, Obstacle,
+    Place, Recording,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use std::path::Path;
 
 pub(crate) const HELP: &str = "\
 When derivatives are asked for, a run leaves records for the sweep back. A loop that is recorded whole leaves one,
@@ -25,15 +22,12 @@ Of assembly and bytecode the places are those that the module carries, or else t
 
 Exit codes: 0 success, 2 bad input.";
 
-pub(crate) fn explain(file: &Path, name: Option<&str>, format: Format) -> Outcome {
-    let (shown, bytes) = (shown(file), read_module(file)?);
-    let options = CompileOptions::default();
-    let engine = Engine::default();
-    let module = cancellable(|handle| Module::load_with(&engine, &shown, &bytes, &options.cancelled_by(handle)))
-        .map_err(|error| Failure::load(&shown, &error))?;
+pub(crate) fn explain(program: &Program, name: Option<&str>, format: Format) -> Outcome {
+    let shown = shown(&program.file);
+    let module = load(program, &Engine::default(), CompileLimits::default())?;
     let explained = match name {
         Some(name) => module.explain(name),
-        None => module.explain(default_function(file, &module)?.name()),
+        None => module.explain(default_function(&program.file, &module)?.name()),
     };
     let explanation = explained.map_err(|error| Failure::name(&shown, &module, &error))?;
     output::with_stdout(|out| match format {

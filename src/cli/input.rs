@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Outcome, exported};
 use super::interrupt::cancellable;
-use super::{Call, Diagnosis, Target};
+use super::{Call, Diagnosis, Program, Target};
 use dualvm::frontend::{Literal, parse_literal};
 use dualvm::{
     ArgumentError, CallOptions, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function,
@@ -38,8 +38,8 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// Loads a module, and verifies it.
-pub(crate) fn load(path: &Path, engine: &Engine, limits: CompileLimits) -> Outcome<Module> {
-    load_bytes(path, &read_module(path)?, engine, CompileOptions::with_limits(limits))
+pub(crate) fn load(program: &Program, engine: &Engine, limits: CompileLimits) -> Outcome<Module> {
+    load_bytes(&program.file, &read_module(&program.file)?, engine, program.options(limits))
 }
 
 fn load_bytes(path: &Path, bytes: &[u8], engine: &Engine, options: CompileOptions) -> Outcome<Module> {
@@ -87,7 +87,7 @@ pub(crate) fn prepare_call(call: &Call) -> Outcome<Prepared> {
 }
 
 fn prepare_with(target: &Target, diagnosis: Diagnosis) -> Outcome<Prepared> {
-    if target.input.as_deref() == Some(Path::new("-")) && target.file == Path::new("-") {
+    if target.input.as_deref() == Some(Path::new("-")) && target.program.file == Path::new("-") {
         return Err(Failure::bad_input("FILE and --input can't both be stdin", "put one of them into a file"));
     }
     let mut config = Config::default();
@@ -96,12 +96,12 @@ fn prepare_with(target: &Target, diagnosis: Diagnosis) -> Outcome<Prepared> {
     config.threads = target.threads;
     config.trap_nan = diagnosis.trap_nan;
     let engine = Engine::new(config);
-    let (bytes, limits) = (read_module(&target.file)?, target.limits.compile_limits());
-    let module = load_bytes(&target.file, &bytes, &engine, CompileOptions::with_limits(limits.clone()))?;
+    let (bytes, limits) = (read_module(&target.program.file)?, target.limits.compile_limits());
+    let module = load_bytes(&target.program.file, &bytes, &engine, target.program.options(limits.clone()))?;
     let words = target.words();
     let (function, words) = choose_function(target, &words, &module)?;
     let args = match &target.input {
-        None => arguments(&target.file, &function, words)?,
+        None => arguments(&target.program.file, &function, words)?,
         Some(_) if !words.is_empty() => {
             let message = format!("found arguments on the command line and --input: {}", words.join(" "));
             return Err(Failure::bad_input(message, "give the arguments in one of the two ways"));
@@ -111,10 +111,10 @@ fn prepare_with(target: &Target, diagnosis: Diagnosis) -> Outcome<Prepared> {
     let watched = match diagnosis.warn_kinks {
         None => None,
         Some(epsilon) => {
-            let mut options = CompileOptions::with_limits(limits);
+            let mut options = target.program.options(limits);
             options.as_written = true;
-            let as_written = load_bytes(&target.file, &bytes, &engine, options)?.function(function.name());
-            Some((as_written.map_err(|error| Failure::name(&shown(&target.file), &module, &error))?, epsilon))
+            let as_written = load_bytes(&target.program.file, &bytes, &engine, options)?.function(function.name());
+            Some((as_written.map_err(|error| Failure::name(&shown(&target.program.file), &module, &error))?, epsilon))
         }
     };
     Ok(Prepared { engine, function, args, watched })
@@ -125,11 +125,11 @@ fn choose_function<'w>(target: &Target, words: &'w [String], module: &Module) ->
     if let Some((first, rest)) = words.split_first() {
         match module.function(first) {
             Ok(function) => return Ok((function, rest)),
-            Err(error) if is_name(first) => return Err(Failure::name(&shown(&target.file), module, &error)),
+            Err(error) if is_name(first) => return Err(Failure::name(&shown(&target.program.file), module, &error)),
             Err(_) => {}
         }
     }
-    Ok((default_function(&target.file, module)?, words))
+    Ok((default_function(&target.program.file, module)?, words))
 }
 
 /// The function that is meant if none is named.

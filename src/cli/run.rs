@@ -14,8 +14,8 @@ pub(crate) fn run(call: &Call) -> Outcome {
     let Prepared { engine, function, args, .. } = &prepared;
     let clock = Clock::start(engine);
     let (value, stats) = cancellable(|handle| function.call_with(args, &CallOptions::default().cancelled_by(handle)))
-        .map_err(|error| Failure::call(&shown(&call.target.file), function, &error))?;
-    prepared.warn_of_kinks(&call.target.file, Ok)?;
+        .map_err(|error| Failure::call(&shown(&call.target.program.file), function, &error))?;
+    prepared.warn_of_kinks(&call.target.program.file, Ok)?;
     let used =
         call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled(), profile: None });
     output::report(function, &Report { value: &value, derivatives: &[], used }, call.format)
@@ -26,10 +26,10 @@ pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
     let Prepared { engine, function, args, .. } = &prepared;
     let function = wrt.of(&call.target, function.clone())?;
     let clock = Clock::start(engine);
-    let failed = |error| Failure::call(&shown(&call.target.file), &function, &error);
+    let failed = |error| Failure::call(&shown(&call.target.program.file), &function, &error);
     let result = cancellable(|handle| function.grad_with(args, &CallOptions::default().cancelled_by(handle)));
     let result = result.map_err(&failed)?;
-    prepared.warn_of_kinks(&call.target.file, |function| wrt.of(&call.target, function))?;
+    prepared.warn_of_kinks(&call.target.program.file, |function| wrt.of(&call.target, function))?;
     let mut used = call.stats.then(|| Used {
         stats: &result.stats,
         busy: clock.stop(),

@@ -68,7 +68,7 @@ pub(crate) fn tape(flags: &Tape) -> Outcome {
     let Prepared { function, args, .. } = prepare(&flags.target)?;
     let function = flags.wrt.of(&flags.target, function)?;
     let graph = cancellable(|handle| function.job_graph(&args, &CallOptions::default().cancelled_by(handle)))
-        .map_err(|error| Failure::call(&shown(&flags.target.file), &function, &error))?;
+        .map_err(|error| Failure::call(&shown(&flags.target.program.file), &function, &error))?;
     let summary = Summary::of(&graph);
     let Some((path, format)) = to else {
         return output::with_stdout(|out| print(out, &summary));

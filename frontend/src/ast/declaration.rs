@@ -8,10 +8,12 @@ use crate::source::Span;
 /// A file of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
-    /// What it is called where it is imported for the first time; the main file is never imported.
+    /// The module's own name; the main file is no module.
     pub(crate) module: Option<Name>,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
+    /// What it would import, but what isn't there, so that names from there are unknown.
+    pub(crate) missing: Vec<Import>,
     /// How many entries of each table there are up to its end; it begins where the file before ends.
     pub(crate) end: Counts,
 }

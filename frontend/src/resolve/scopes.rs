@@ -101,6 +101,12 @@ impl Resolver<'_> {
         own.copied().or(self.globals.types[name])
     }
 
+    /// Whether a name would be something of a module that isn't there, which was reported.
+    pub(super) fn is_missing(&self, name: Name) -> bool {
+        let missing = self.ast.files.get(self.file).map_or(&[][..], |file| &file.missing);
+        missing.iter().any(|import| import.brings(name, self.names))
+    }
+
     pub(super) fn declare_value(&mut self, name: Name, def: DefId) {
         match self.files.get_mut(self.file) {
             Some(scope) => _ = scope.values.insert(name, def),

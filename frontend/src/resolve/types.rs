@@ -164,6 +164,9 @@ impl Resolver<'_> {
     }
 
     fn unknown_type(&mut self, name: Name, span: Span) {
+        if self.is_missing(name) {
+            return;
+        }
         let text = self.names.text(name);
         let meant = match text {
             "Float" | "Double" | "Number" | "F64" => Some("Real"),

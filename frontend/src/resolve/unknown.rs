@@ -13,6 +13,9 @@ pub(super) const COMPARED_MAX: usize = 500_000;
 
 impl Resolver<'_> {
     pub(super) fn unknown_name(&mut self, expr: ExprId, name: Name) {
+        if self.is_missing(name) {
+            return;
+        }
         if self.names.text(name) == "error" {
             let error = Diagnostic::error(self.ast.exprs[expr].span, "`error` takes a text");
             let error = error.label("no text in quotes follows");
@@ -78,6 +81,9 @@ impl Resolver<'_> {
     }
 
     pub(super) fn unknown_constructor(&mut self, name: Name, span: Span) {
+        if self.is_missing(name) {
+            return;
+        }
         let text = self.names.text(name);
         let span = Span::new(span.start, span.start + text.len() as u32);
         let error = Diagnostic::error(span, format!("unknown constructor `{text}`")).label("not declared");
