@@ -206,7 +206,14 @@ fn check_match(matcher: &mut Matcher<'_>, expr: ExprId, sink: &mut Sink) -> Opti
     let missing = matcher.show(missing?);
     let error = Diagnostic::error(value, "not every value is matched").label(format!("missing: `{missing}`"));
     let is_guarded = arms.iter().any(|arm| arm.guard.is_some());
-    Some(if is_guarded { error.note("a case with a condition may not apply") } else { error })
+    let error = if is_guarded { error.note("a case with a condition may not apply") } else { error };
+    let last = arms.last().map(|arm| &program.ast.exprs[arm.body].kind);
+    Some(match last {
+        Some(ExprKind::Match(..)) => {
+            error.help("a `match` in a case takes all cases after it, unless it stands in parentheses")
+        }
+        _ => error,
+    })
 }
 
 impl Matcher<'_> {

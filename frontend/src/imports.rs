@@ -232,7 +232,7 @@ pub(crate) fn qualify(tokens: &mut Vec<Token>, imports: &[Import], names: &mut N
                 continue;
             }
         };
-        joined.push(Token { kind, span: token.span.to(next.span), glued: token.glued });
+        joined.push(Token { kind, span: token.span.to(next.span), ..token });
     }
     *tokens = joined;
 }

@@ -19,11 +19,11 @@ const BYTES_PER_STEP: usize = 256;
 pub(crate) fn lex(text: &str, start: u32, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Vec<Token> {
     if text.len() > SOURCE_BYTES_MAX {
         sink.push(Diagnostic::error(Span::default(), "the file is longer than 2 GiB"));
-        return vec![Token { kind: TokenKind::End, span: Span::default(), glued: false }];
+        return vec![Token { kind: TokenKind::End, span: Span::default(), glued: false, first: true }];
     }
     // A byte order mark is no part of the program.
     let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut lexer = Lexer { text, start, at, names, sink, meter, tokens: Vec::new() };
+    let mut lexer = Lexer { text, start, at, names, sink, meter, tokens: Vec::new(), first: true };
     lexer.run();
     lexer.tokens
 }
@@ -36,6 +36,8 @@ struct Lexer<'t> {
     sink: &'t mut Sink,
     meter: &'t Meter,
     tokens: Vec<Token>,
+    /// Whether a line began after the last token.
+    first: bool,
 }
 
 impl Lexer<'_> {
@@ -65,7 +67,8 @@ impl Lexer<'_> {
         let span = self.span_from(start);
         self.meter.node(Count::Syntax, span);
         self.meter.steps((self.at - start) / BYTES_PER_STEP);
-        self.tokens.push(Token { kind, span, glued });
+        let first = std::mem::take(&mut self.first);
+        self.tokens.push(Token { kind, span, glued, first });
     }
 
     fn error(&mut self, start: usize, message: impl Into<String>) -> Diagnostic {
@@ -82,6 +85,7 @@ impl Lexer<'_> {
         loop {
             self.skip_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
             if self.peek(0) != Some(b'-') || self.peek(1) != Some(b'-') {
+                self.first |= self.text.as_bytes()[start..self.at].contains(&b'\n');
                 self.meter.steps((self.at - start) / BYTES_PER_STEP);
                 return self.at > start || start == 0;
             }
@@ -135,7 +139,13 @@ impl Lexer<'_> {
         }
         let text: String = self.text[start..self.at].chars().filter(|&c| c != '_').collect();
         let kind = if real {
-            TokenKind::Real(text.parse().expect("digits with a dot or an exponent are a float"))
+            let value: f64 = text.parse().expect("digits with a dot or an exponent are a float");
+            if value.is_infinite() {
+                let error = self.error(start, "this number is too large for a `Real`");
+                let error = error.label(format!("the largest is {:?}", f64::MAX));
+                self.sink.push(error.help("infinity is written `1.0 / 0.0`"));
+            }
+            TokenKind::Real(value)
         } else {
             TokenKind::Int(text.parse().unwrap_or_else(|_| {
                 let error = self.error(start, "integer literal out of range").label("more than 64 bits");
@@ -216,7 +226,9 @@ impl Lexer<'_> {
             '!' => error.help("negation is `not`, inequality is `!=`"),
             '&' => error.help("logical and is `&&`, that of bits `bit_and a b`"),
             '~' => error.help("negation is `not`, that of bits `bit_not a`"),
-            '#' | ';' => error.help("comments start with `--`; nothing ends a line"),
+            '?' => error.help("a choice is written `if condition then a else b`"),
+            '#' => error.help("comments start with `--`"),
+            ';' => error.help("nothing ends a line; after `let x = ..` comes `in`"),
             _ => error,
         });
     }

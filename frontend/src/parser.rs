@@ -142,7 +142,8 @@ impl Parser<'_> {
     }
 
     fn skip_to_declaration(&mut self) {
-        while !self.starts_declaration() {
+        // In the middle of a line it is a keyword in a wrong place.
+        while !(self.starts_declaration() && (self.token().first || self.peek() == TokenKind::End)) {
             self.advance();
         }
     }

@@ -216,7 +216,7 @@ pub(crate) fn lex_needed<'t>(
     all.extend(TYPES.iter().map(|place| (place, lex_place(place, start, names, sink, meter))));
     all.sort_unstable_by_key(|(place, _)| (place.file, place.start));
     let mut tokens: Vec<Token> = all.into_iter().flat_map(|(_, tokens)| tokens).collect();
-    tokens.push(Token { kind: TokenKind::End, span: Span::new(start, start), glued: false });
+    tokens.push(Token { kind: TokenKind::End, span: Span::new(start, start), glued: false, first: true });
     tokens
 }
 

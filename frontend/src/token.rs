@@ -106,6 +106,11 @@ fixed_tokens! {
 }
 
 impl TokenKind {
+    /// The text of a keyword.
+    pub(crate) fn keyword(self) -> Option<&'static str> {
+        self.fixed().filter(|text| text.starts_with(|first: char| first.is_ascii_lowercase()))
+    }
+
     /// Whether a declaration can't go on here.
     pub(crate) fn starts_declaration(self) -> bool {
         use TokenKind::{Alias, Def, End, Import, Private, Type};
@@ -136,4 +141,6 @@ pub(crate) struct Token {
     pub(crate) span: Span,
     /// Whether it directly follows the token before, without space: `a[i]` is an index, `a [i]` an argument.
     pub(crate) glued: bool,
+    /// Whether it is the first on its line.
+    pub(crate) first: bool,
 }

@@ -257,7 +257,8 @@ fn without_unreached(cases: &mut Vec<Case>) -> String {
         }
         let line = |error: &dualvm_frontend::Diagnostic| {
             assert_eq!(error.message, "this case is never reached", "{errors}");
-            errors.source().line_and_column(error.primary.span.start).0 as usize
+            let (source, span) = errors.file(error.primary.span);
+            source.line_and_column(span.start).0 as usize
         };
         let mut lines: Vec<usize> = errors.list().iter().map(line).collect();
         lines.dedup();

@@ -65,11 +65,44 @@ impl Infer<'_> {
                 }
                 return self.arguments_only(&args[i..]);
             };
+            if self.is_tuple_of_arguments(callee, args, param) {
+                return self.tuple_of_arguments(callee, args);
+            }
             self.check(arg, param, Why::Argument(callee, i));
             ty = result;
         }
         self.solve_overloads(first);
         ty
+    }
+
+    /// Whether the only argument is a tuple of all that a function takes, as in `pow(x, 2)`, where it takes no tuple.
+    fn is_tuple_of_arguments(&self, callee: ExprId, args: &[ExprId], param: Ty) -> bool {
+        let types = &self.out.types;
+        let takes_other = types.con_of(param).is_some_and(|con| con != Con::Tuple)
+            || matches!(types.class_of(param), Class::Number | Class::Ordered);
+        match (args, self.expected_arguments(callee)) {
+            (&[arg], Some(expected)) => {
+                takes_other
+                    && expected > 1
+                    && matches!(&self.ast.exprs[arg].kind, ExprKind::Tuple(parts) if parts.len() == expected)
+            }
+            _ => false,
+        }
+    }
+
+    fn tuple_of_arguments(&mut self, callee: ExprId, args: &[ExprId]) -> Ty {
+        let name = self.callee_name(callee);
+        let names = ["a", "b", "c", "d"];
+        let expected = self.expected_arguments(callee).unwrap_or_default();
+        let shown = if expected <= names.len() { names[..expected].join(" ") } else { "a b ..".to_owned() };
+        let error = Diagnostic::error(self.ast.exprs[args[0]].span, "arguments stand side by side, without commas")
+            .label("this is one argument, a tuple")
+            .help(format!(
+                "write `{name} {shown}`; an argument that is more than a name or a number needs parentheses"
+            ));
+        let error = self.with_signature(error, callee);
+        self.sink.push(error);
+        self.arguments_only(args)
     }
 
     /// Where a type that is applied to `count` arguments stops to be a function, and what it is there.
@@ -184,14 +217,19 @@ impl Infer<'_> {
             ExprKind::Var(_) => (call, 0),
             _ => return None,
         };
-        let expected = match self.resolved.meanings[callee]? {
+        let expected = self.expected_arguments(callee)?;
+        (found < expected).then_some((callee, found, expected))
+    }
+
+    /// How many arguments what is called was defined with.
+    fn expected_arguments(&self, callee: ExprId) -> Option<usize> {
+        Some(match self.resolved.meanings[callee]? {
             Meaning::Def(def) => self.ast.defs[def].params.len(),
             Meaning::Function(function) => self.ast.functions[function].params.len(),
             Meaning::Builtin(builtin) => builtin.signature().0.len(),
             Meaning::Constructor(constructor) => self.ast.constructors[constructor].fields.len(),
             Meaning::Local(_) => return None,
-        };
-        (found < expected).then_some((callee, found, expected))
+        })
     }
 
     /// A polymorphic type at one use.

@@ -85,7 +85,14 @@ impl Infer<'_> {
             Class::Equal => error.note("functions can't be compared"),
             _ => error,
         };
-        let error = self.with_missing_arguments(error, operand);
+        let error = match (symbol, self.missing_arguments(operand)) {
+            ("-", Some((callee, 0, _))) => {
+                let name = self.callee_name(callee);
+                let error = error.help(format!("a negative argument stands in parentheses: `{name} (-x)`"));
+                self.with_signature(error, callee)
+            }
+            _ => self.with_missing_arguments(error, operand),
+        };
         self.sink.push(error);
         false
     }

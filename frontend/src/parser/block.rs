@@ -4,7 +4,7 @@ use super::{Parse, Parser};
 use crate::ast::{Arm, ExprId, ExprKind, Generator, Iteration, Let, LocalFunction, LocalFunctionId, PatternKind};
 use crate::diagnostics::Diagnostic;
 use crate::source::Span;
-use crate::token::TokenKind;
+use crate::token::{Token, TokenKind};
 
 impl Parser<'_> {
     /// What starts with `let` or `if`: a chain of `let … in` and `if … then … else`, parsed without recursion. `let`s
@@ -78,7 +78,7 @@ impl Parser<'_> {
             let error = Diagnostic::error(self.span(), "only functions can be defined together with `and`");
             return self.fail(error.help("write `in let` for a value; logical and is `&&`"));
         }
-        self.close(TokenKind::In, "an operator or `in`", start)?;
+        self.end_of_let("an operator or `in`", start)?;
         let Some((name, name_span)) = self.plain_name(pattern).filter(|_| self.is_ready(value)) else {
             return Ok(Let::Value { pattern, value });
         };
@@ -99,8 +99,33 @@ impl Parser<'_> {
             }
             functions.push(self.local_function()?);
         }
-        self.close(TokenKind::In, "an operator, `and` or `in`", start)?;
+        self.end_of_let("an operator, `and` or `in`", start)?;
         Ok(Let::Functions(functions))
+    }
+
+    /// The `in` after what a `let` binds. Where it is missing, the error is there where the next line begins, although
+    /// that may go on for a while as if it were an argument.
+    fn end_of_let(&mut self, expected: &str, start: Span) -> Parse<()> {
+        if self.eat(TokenKind::In) {
+            return Ok(());
+        }
+        let ends = |token: &Token| {
+            use TokenKind::{False, Int, Lower, Real, RightArray, RightBrace, RightBracket, RightParen, True, Upper};
+            matches!(token.kind, Lower(_) | Upper(_) | Int(_) | Real(_) | True | False)
+                || matches!(token.kind, RightParen | RightBracket | RightArray | RightBrace)
+        };
+        let first = self.tokens.partition_point(|token| token.span.start <= start.start);
+        let bound = &self.tokens[first..=self.at];
+        let mut lines = bound.windows(2).filter(|pair| pair[1].first && ends(&pair[0]));
+        // In the last line before this token something is wrong that isn't a missing `in`.
+        let starts = |token: &Token| ends(token) || matches!(token.kind, TokenKind::Let | TokenKind::If);
+        match lines.find(|pair| starts(&pair[1]) || matches!(pair[1].kind, TokenKind::Match | TokenKind::Loop)) {
+            Some([last, next]) if !self.peek().starts_declaration() || next.span != self.span() => {
+                let error = Diagnostic::error(last.span, "this `let` has no `in`").label("expected `in` after this");
+                self.fail(error.also(start, "starts here"))
+            }
+            _ => self.close(TokenKind::In, expected, start).map(|_| ()),
+        }
     }
 
     fn local_function(&mut self) -> Parse<LocalFunctionId> {
@@ -123,7 +148,10 @@ impl Parser<'_> {
         }
         if self.peek() != TokenKind::Arrow || params.is_empty() {
             let expected = if params.is_empty() { "a parameter" } else { "a parameter or `->`" };
-            let help = "a function is written `\\x -> x + 1`; parameters side by side, as in `\\x y -> x + y`";
+            let help = match [self.peek(), self.peek_next()] {
+                [TokenKind::Equals, TokenKind::Greater] => "the arrow is written `->`",
+                _ => "a function is written `\\x -> x + 1`; parameters side by side, as in `\\x y -> x + y`",
+            };
             return self.unexpected(expected, Some(help));
         }
         self.advance();
@@ -155,6 +183,9 @@ impl Parser<'_> {
             TokenKind::Comma => Some("a tuple needs parentheses: `| (p, q) -> e`"),
             TokenKind::Colon => Some("a pattern with a type needs parentheses: `| (p : T) -> e`"),
             TokenKind::Equals => Some("an arm is written `| pattern -> value`"),
+            TokenKind::Lower(name) if self.names.text(name) == "when" => {
+                Some("the condition of a case is written `| pattern if condition -> value`")
+            }
             _ => None,
         };
         if help.is_some() {

@@ -40,6 +40,13 @@ impl Resolver<'_> {
             "popcount" | "popCount" | "popcnt" => Some("the number of bits that are 1 is `bit_count a`"),
             "clz" | "countLeadingZeros" => Some("it is called `leading_zeros`"),
             "ctz" | "countTrailingZeros" => Some("it is called `trailing_zeros`"),
+            "or" => Some("logical or is `||`"),
+            "float" | "real" | "toReal" | "to_float" | "fromIntegral" | "double" => {
+                Some("an `Int` becomes a `Real` with `to_real`")
+            }
+            "int" | "toInt" | "truncate" => {
+                Some("a `Real` becomes an `Int` with `to_int`, which cuts off the fraction")
+            }
             "pow" => Some("a power is written `x ^ y`"),
             "null" | "nil" => Some("the empty list is `[]`"),
             "ln" => Some("the natural logarithm is `log`"),
