@@ -304,6 +304,19 @@ fn gauss_newton_is_a_product_with_the_jacobian_and_one_with_its_transpose() {
 }
 
 #[test]
+fn sums_that_begin_alike_are_not_multiplied_out() {
+    let source = "def f (x : Array Real) : Real =
+        let (s, _) = loop (s, before) = (0.0, 0.0) for i < length x do
+          let sum = before + x[i] in (s + sin sum, sum) in s";
+    // As many sets as reals, which have half of them: their squares are a third of the cube of the reals in all.
+    let (f, len) = (function(source, "f"), 1500);
+    let limits = Limits { deadline: Some(std::time::Duration::from_secs(20)), ..Limits::default() };
+    let sparsity = f.hessian_sparsity_with(&[ramp(len)], &CallOptions::with_limits(limits)).unwrap();
+    assert_eq!((sparsity.pattern().len(), sparsity.products()), (len * len, len));
+    check_hessian(&f, &[ramp(40)]);
+}
+
+#[test]
 fn other_sizes_are_refused() {
     let source = "def f (n : Int) (x : Array Real) = [| x[i] ^ 2 for i < n |]
                   def g (x : Array Real) : Real = sum_array (map_array exp x)";
