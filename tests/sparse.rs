@@ -304,6 +304,35 @@ fn gauss_newton_is_a_product_with_the_jacobian_and_one_with_its_transpose() {
 }
 
 #[test]
+fn an_infinite_entry_outside_of_the_pattern_is_refused() {
+    let source = "
+        def f (x : Array Real) =
+          [| if i < 2 || x[0] > 0.0 then x[0] + x[1] * x[i] else x[1] * x[i] + sqrt x[0] for i < length x |]";
+    let f = function(source, "f");
+    let sparsity = f.jacobian_sparsity(&[vec![1.0, 2.0, 3.0].into()]).unwrap();
+    // Each column is computed by itself, so that all entries inside of the pattern are finite.
+    let columns = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (2, 2), (0, 2)];
+    assert!(sparsity.pattern().entries().all(|entry| entry == (2, 0) || columns.contains(&entry)));
+    let sparsity = JacobianSparsity::of_pattern(Pattern::from_entries(3, 3, columns));
+    assert_eq!(sparsity.products(), 3);
+    let refused = f.sparse_jacobian(&[vec![0.0, 2.0, 3.0].into()], &sparsity).unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::Sparsity(SparsityError::Entry { place: 2, is_column: false })));
+}
+
+#[test]
+fn sums_that_begin_alike_are_not_multiplied_out() {
+    let source = "def f (x : Array Real) : Real =
+        let (s, _) = loop (s, before) = (0.0, 0.0) for i < length x do
+          let sum = before + x[i] in (s + sin sum, sum) in s";
+    // As many sets as reals, which have half of them: their squares are a third of the cube of the reals in all.
+    let (f, len) = (function(source, "f"), 1500);
+    let limits = Limits { deadline: Some(std::time::Duration::from_secs(20)), ..Limits::default() };
+    let sparsity = f.hessian_sparsity_with(&[ramp(len)], &CallOptions::with_limits(limits)).unwrap();
+    assert_eq!((sparsity.pattern().len(), sparsity.products()), (len * len, len));
+    check_hessian(&f, &[ramp(40)]);
+}
+
+#[test]
 fn other_sizes_are_refused() {
     let source = "def f (n : Int) (x : Array Real) = [| x[i] ^ 2 for i < n |]
                   def g (x : Array Real) : Real = sum_array (map_array exp x)";

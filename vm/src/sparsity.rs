@@ -31,6 +31,8 @@ use walk::{Event, Events};
 const ENTRY_BYTES: usize = 16;
 /// Pairs that are kept before those that are there twice are dropped.
 const PAIRS_MIN: usize = 1 << 16;
+/// Sets that are kept for rows before these are filled with them.
+const KEPT_MIN: usize = 1 << 16;
 
 /// A real of a result: the task whose slot it has, and the slot.
 type ResultSlot = (Owner, Slot);
@@ -103,42 +105,14 @@ pub(crate) unsafe fn of_hessian(
     }
     trace.back(watch)?;
     trace.forwards(watch)?;
-    let size = [inputs as usize; 2];
-    let mut pairs = std::mem::take(&mut trace.pairs);
     if trace.is_open() {
         let all = trace.sets.all();
-        pairs = vec![[all, all]];
+        trace.pairs = vec![[all, all]];
     }
-    watch.tick(4 * pairs.len())?;
-    pairs.sort_unstable();
-    pairs.dedup();
-    let mut entries: Vec<u64> = Vec::new();
-    let mut compact_at = 1 << 16;
-    let mut of = [Vec::new(), Vec::new()];
-    for sets in pairs {
-        for (members, set) in of.iter_mut().zip(sets) {
-            members.clear();
-            trace.sets.members(set, members, watch)?;
-        }
-        for &a in &of[0] {
-            watch.tick(2 * of[1].len())?;
-            let both =
-                of[1].iter().flat_map(|&b| [u64::from(a) << 32 | u64::from(b), u64::from(b) << 32 | u64::from(a)]);
-            entries.extend(both);
-            if entries.len() >= compact_at {
-                watch.tick(4 * entries.len())?;
-                entries.sort_unstable();
-                entries.dedup();
-                trace.fits_entries(entries.len())?;
-                compact_at = (2 * entries.len()).max(1 << 16);
-            }
-        }
-    }
-    watch.tick(4 * entries.len())?;
-    entries.sort_unstable();
-    entries.dedup();
-    trace.fits_entries(entries.len())?;
-    Ok(Pattern::from_sorted(size, &entries))
+    watch.tick(4 * trace.pairs.len())?;
+    trace.pairs.sort_unstable();
+    trace.pairs.dedup();
+    Ok(Pattern::from_rows(inputs as usize, trace.rows(inputs, watch)?))
 }
 
 /// What is known of the slots of a run.
@@ -330,6 +304,53 @@ impl<'a> Trace<'a> {
             self.pairs.dedup();
             self.pairs_max = (2 * self.pairs.len()).max(PAIRS_MIN);
         }
+        Ok(())
+    }
+
+    /// The rows of a Hessian with entries for all members of one set and all of the other, of each pair.
+    ///
+    /// What meets often has much in common, as the sums before and after a term have. So pairs aren't multiplied out: a
+    /// row collects the sets that its input meets, of which the common parts are then looked at once.
+    fn rows(&mut self, inputs: u32, watch: &Watch<'_>) -> Result<Vec<Vec<u32>>, TrapKind> {
+        let (mut rows, mut entries) = (vec![Vec::new(); inputs as usize], 0);
+        let (mut kept, mut members, mut kept_max) = (Vec::new(), Vec::new(), KEPT_MIN);
+        for n in 0..self.pairs.len() {
+            let [a, b] = self.pairs[n];
+            for (set, other) in [(a, b), (b, a)].into_iter().take(if a == b { 1 } else { 2 }) {
+                members.clear();
+                self.sets.members_again(set, &mut members, watch)?;
+                watch.tick(members.len())?;
+                kept.extend(members.iter().map(|&row| (row, other)));
+            }
+            if kept.len() >= kept_max {
+                self.fill(&mut rows, &mut entries, &mut kept, watch)?;
+                kept_max = (2 * entries).max(KEPT_MIN);
+            }
+        }
+        self.fill(&mut rows, &mut entries, &mut kept, watch)?;
+        watch.tick(4 * entries)?;
+        Ok(rows)
+    }
+
+    /// Adds the members of sets to the rows that they are kept for.
+    fn fill(
+        &mut self,
+        rows: &mut [Vec<u32>],
+        entries: &mut usize,
+        kept: &mut Vec<(u32, Set)>,
+        watch: &Watch<'_>,
+    ) -> Result<(), TrapKind> {
+        watch.tick(4 * kept.len())?;
+        kept.sort_unstable();
+        kept.dedup();
+        for of_row in kept.chunk_by(|a, b| a.0 == b.0) {
+            let row = &mut rows[of_row[0].0 as usize];
+            *entries -= row.len();
+            self.sets.add_members(of_row.iter().map(|&(_, set)| set), row, watch)?;
+            *entries += row.len();
+            self.fits_entries(*entries)?;
+        }
+        kept.clear();
         Ok(())
     }
 

@@ -46,16 +46,6 @@ impl Pattern {
         Pattern { columns, starts, indices }
     }
 
-    /// The pattern of so many rows with these entries, row and column in one number, sorted and each once.
-    pub(crate) fn from_sorted([rows, columns]: [usize; 2], entries: &[u64]) -> Self {
-        let mut starts = vec![0; rows + 1];
-        entries.iter().for_each(|entry| starts[(entry >> 32) as usize + 1] += 1);
-        for row in 0..rows {
-            starts[row + 1] += starts[row];
-        }
-        Pattern { columns, starts, indices: entries.iter().map(|&entry| entry as u32).collect() }
-    }
-
     /// How many rows the matrix has.
     pub fn rows(&self) -> usize {
         self.starts.len() - 1
@@ -147,8 +137,6 @@ mod tests {
         let pattern = Pattern::from_entries(3, 4, [(2, 3), (0, 1), (2, 0), (0, 1)]);
         assert_eq!(pattern.entries().collect::<Vec<_>>(), [(0, 1), (2, 0), (2, 3)]);
         assert_eq!((pattern.starts(), pattern.indices(), pattern.len()), (&[0, 1, 1, 3][..], &[1, 0, 3][..], 3));
-        let sorted = [1, 2 << 32, 2 << 32 | 3];
-        assert_eq!(Pattern::from_sorted([3, 4], &sorted), pattern);
         let (transposed, places) = pattern.transposed_with_places();
         assert_eq!(transposed.entries().collect::<Vec<_>>(), [(0, 2), (1, 0), (3, 2)]);
         assert_eq!(places, [1, 0, 2]);

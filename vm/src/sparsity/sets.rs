@@ -19,6 +19,8 @@ impl Set {
 const SMALL: usize = 8;
 /// So many sets are kept in mind, by what they were made of.
 const RECENT: usize = 1 << 12;
+/// A set with more nodes for each member has become of sets that overlap.
+const NODES_OF_MEMBER: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {
@@ -123,28 +125,65 @@ impl IndexSets {
             into.extend(&members[..usize::from(len)]);
             return Ok(());
         }
+        self.add_members([set], into, watch).map(|_| ())
+    }
+
+    /// [`IndexSets::members`] of a set that will be asked for again: if it takes many more nodes than it has members, it
+    /// is written anew.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(super) fn members_again(&mut self, set: Set, into: &mut Vec<u32>, watch: &Watch<'_>) -> Result<(), TrapKind> {
+        let first = into.len();
+        let met = self.add_members([set], into, watch)?;
+        let members = &mut into[first..];
+        if met > NODES_OF_MEMBER * members.len() {
+            watch.tick(4 * members.len())?;
+            members.sort_unstable();
+            let mut whole = Node::Small([0; SMALL], 0);
+            for part in members.chunks(SMALL) {
+                self.nodes.extend([whole, Node::Small(members_of(part), part.len() as u8)]);
+                let last = self.nodes.len() as u32 - 1;
+                whole = Node::Union(Set(last - 1), Set(last));
+            }
+            self.nodes[set.0 as usize] = whole;
+        }
+        Ok(())
+    }
+
+    /// Adds those members of sets to a list that it doesn't have. It has each once. Returns how many nodes there were.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(super) fn add_members(
+        &mut self,
+        sets: impl IntoIterator<Item = Set>,
+        into: &mut Vec<u32>,
+        watch: &Watch<'_>,
+    ) -> Result<usize, TrapKind> {
         self.walk += 1;
         let (walk, [nodes, inputs]) = (self.walk, &mut self.met);
         nodes.resize(self.nodes.len(), 0);
-        let mut waiting = vec![set];
+        watch.tick(into.len())?;
+        into.iter().for_each(|&n| inputs[n as usize] = walk);
+        let (mut waiting, mut met): (Vec<Set>, usize) = (Vec::from_iter(sets), 0);
         while let Some(next) = waiting.pop() {
+            watch.tick(2)?;
             if std::mem::replace(&mut nodes[next.0 as usize], walk) == walk {
                 continue;
             }
-            watch.tick(2)?;
+            met += 1;
+            let mut new = |n: &u32| std::mem::replace(&mut inputs[*n as usize], walk) != walk;
             match &self.nodes[next.0 as usize] {
-                Node::Small(members, len) => {
-                    let new = |&&n: &&u32| std::mem::replace(&mut inputs[n as usize], walk) != walk;
-                    into.extend(members[..usize::from(*len)].iter().filter(new));
-                }
+                Node::Small(members, len) => into.extend(members[..usize::from(*len)].iter().filter(|n| new(n))),
                 Node::Union(a, b) => waiting.extend([b, a]),
                 Node::All => {
-                    watch.tick(inputs.len())?;
-                    into.extend(0..inputs.len() as u32);
+                    watch.tick(self.inputs as usize)?;
+                    into.extend((0..self.inputs).filter(new));
                 }
             }
         }
-        Ok(())
+        Ok(met)
     }
 }
 
@@ -225,5 +264,28 @@ mod tests {
             assert_eq!(members(&mut sets, union), expected.iter().copied().collect::<Vec<_>>());
             known.push((union, expected));
         }
+    }
+
+    #[test]
+    fn sets_of_what_overlaps_are_written_anew() {
+        let mut sets = IndexSets::new(20);
+        let mut window: Vec<Set> = (0..20).map(|n| sets.single(n)).collect();
+        for _ in 0..40 {
+            window = (0..20).map(|n| sets.union(window[n], window[(n + 1) % 20])).collect();
+        }
+        let (set, all) = (window[0], (0..20).collect::<Vec<_>>());
+        let nodes =
+            |sets: &mut IndexSets| sets.add_members([set], &mut Vec::new(), &Watch::none()).expect("it goes on");
+        assert!(nodes(&mut sets) > 20 * NODES_OF_MEMBER);
+        let mut found = Vec::new();
+        sets.members_again(set, &mut found, &Watch::none()).expect("nobody stops it");
+        assert_eq!(found, all);
+        assert_eq!((nodes(&mut sets), members(&mut sets, set)), (7, all.clone()));
+        // What a list has is not added again.
+        let mut list = vec![7, 3];
+        sets.add_members([set, window[1]], &mut list, &Watch::none()).expect("nobody stops it");
+        assert_eq!(list[..2], [7, 3]);
+        list.sort_unstable();
+        assert_eq!(list, all);
     }
 }
