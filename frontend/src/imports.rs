@@ -4,6 +4,7 @@
 //! any other, which stands in the file's scope.
 
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::lexer::is_name_part;
 use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::source::Span;
@@ -190,9 +191,8 @@ impl Import {
 
 /// Whether a text is a name of a value, and no keyword.
 fn is_name(text: &str) -> bool {
-    let rest = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\'';
-    text.bytes().next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
-        && text.bytes().all(rest)
+    text.starts_with(|first: char| first == '_' || first.is_alphabetic() && !first.is_uppercase())
+        && text.chars().all(is_name_part)
         && TokenKind::from_fixed(text).is_none()
 }
 

@@ -53,6 +53,7 @@ impl Lexer<'_> {
             match first {
                 b'0'..=b'9' => self.number(glued),
                 b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(glued),
+                _ if self.text[start..].starts_with(char::is_alphabetic) => self.word(glued),
                 b'"' => self.text(glued),
                 _ => self.symbol(glued),
             }
@@ -84,12 +85,42 @@ impl Lexer<'_> {
         let start = self.at;
         loop {
             self.skip_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+            if self.peek(0) == Some(b'{') && self.peek(1) == Some(b'-') {
+                self.skip_block();
+                continue;
+            }
             if self.peek(0) != Some(b'-') || self.peek(1) != Some(b'-') {
                 self.first |= self.text.as_bytes()[start..self.at].contains(&b'\n');
                 self.meter.steps((self.at - start) / BYTES_PER_STEP);
                 return self.at > start || start == 0;
             }
             self.at = self.text[self.at..].find('\n').map_or(self.text.len(), |end| self.at + end);
+        }
+    }
+
+    /// Skips a comment `{- … -}`, which may have others in it.
+    fn skip_block(&mut self) {
+        let start = self.at;
+        let mut depth = 0u32;
+        loop {
+            self.skip_while(|byte| !matches!(byte, b'{' | b'-'));
+            match (self.peek(0), self.peek(1)) {
+                (Some(b'{'), Some(b'-')) => depth += 1,
+                (Some(b'-'), Some(b'}')) => depth -= 1,
+                (Some(_), _) => {
+                    self.at += 1;
+                    continue;
+                }
+                (None, _) => {
+                    let open = Span::new(self.start + start as u32, self.start + start as u32 + 2);
+                    self.sink.push(Diagnostic::error(open, "this comment has no end").label("expected `-}` after it"));
+                    return;
+                }
+            }
+            self.at += 2;
+            if depth == 0 {
+                return;
+            }
         }
     }
 
@@ -100,16 +131,17 @@ impl Lexer<'_> {
 
     fn word(&mut self, glued: bool) {
         let start = self.at;
-        self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\'');
+        let rest = &self.text[start..];
+        self.at = start + rest.find(|c: char| !is_name_part(c)).unwrap_or(rest.len());
         let mut text = &self.text[start..self.at];
         if text.len() > NAME_BYTES_MAX {
             let error = self.error(start, "this name is too long").label(format!("more than {NAME_BYTES_MAX} letters"));
             self.sink.push(error);
-            text = &text[..NAME_BYTES_MAX];
+            text = &text[..text.floor_char_boundary(NAME_BYTES_MAX)];
         }
         let kind = TokenKind::from_fixed(text).unwrap_or_else(|| {
             let name = self.names.intern(text);
-            if text.as_bytes()[0].is_ascii_uppercase() { TokenKind::Upper(name) } else { TokenKind::Lower(name) }
+            if text.starts_with(char::is_uppercase) { TokenKind::Upper(name) } else { TokenKind::Lower(name) }
         });
         self.push(kind, start, glued);
     }
@@ -226,12 +258,23 @@ impl Lexer<'_> {
             '!' => error.help("negation is `not`, inequality is `!=`"),
             '&' => error.help("logical and is `&&`, that of bits `bit_and a b`"),
             '~' => error.help("negation is `not`, that of bits `bit_not a`"),
+            _ if is_exponent(unknown) => error.help("a power is written `x ^ 2`"),
             '?' => error.help("a choice is written `if condition then a else b`"),
             '#' => error.help("comments start with `--`"),
             ';' => error.help("nothing ends a line; after `let x = ..` comes `in`"),
             _ => error,
         });
     }
+}
+
+/// Whether a name may have this character in it, though not always at its beginning.
+pub(crate) fn is_name_part(c: char) -> bool {
+    (c.is_alphanumeric() || c == '_' || c == '\'') && !is_exponent(c)
+}
+
+/// Whether a character is a raised digit, which would be taken for a power.
+fn is_exponent(c: char) -> bool {
+    matches!(c, '¹' | '²' | '³' | '⁰'..='⁹')
 }
 
 #[cfg(test)]
@@ -260,6 +303,28 @@ mod tests {
     }
 
     #[test]
+    fn comments_in_braces_nest() {
+        use TokenKind::{End, Int, LeftBrace, Minus, RightBrace};
+        assert_eq!(kinds("1 {- 2 {- 3 -} - {4} -} 5{--}6"), (vec![Int(1), Int(5), Int(6), End], false));
+        assert_eq!(kinds("{ - 1 }"), (vec![LeftBrace, Minus, Int(1), RightBrace, End], false));
+        assert!(kinds("1 {- {- -}").1 && kinds("{-").1 && kinds("{-}").1);
+    }
+
+    #[test]
+    fn names_have_letters_of_any_alphabet() {
+        let mut names = Names::default();
+        let tokens = lex("σ₂ Δx été' ψ_1 Ω 中", 0, &mut names, &mut Sink::default(), &Meter::unlimited());
+        let shown = |token: &Token| match token.kind {
+            TokenKind::Lower(name) => format!("lower {}", names.text(name)),
+            TokenKind::Upper(name) => format!("upper {}", names.text(name)),
+            other => other.to_string(),
+        };
+        let shown: Vec<String> = tokens.iter().map(shown).collect();
+        let last = "the end of the file";
+        assert_eq!(shown, ["lower σ₂", "upper Δx", "lower été'", "lower ψ_1", "upper Ω", "lower 中", last]);
+    }
+
+    #[test]
     fn a_bracket_knows_whether_it_follows_directly() {
         let tokens = lex("a[0] a [0]", 0, &mut Names::default(), &mut Sink::default(), &Meter::unlimited());
         let glued: Vec<bool> =
@@ -270,7 +335,7 @@ mod tests {
     #[test]
     fn strange_characters_are_reported_once() {
         let mut sink = Sink::default();
-        lex("???? é", 0, &mut Names::default(), &mut sink, &Meter::unlimited());
+        lex("???? §", 0, &mut Names::default(), &mut sink, &Meter::unlimited());
         assert!(sink.has_errors());
         assert!(kinds("99999999999999999999").1);
         assert!(kinds("1.").1);

@@ -51,8 +51,8 @@ impl Names {
 pub(crate) fn closest<'c>(wanted: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     let allowed = (wanted.chars().count() / 3).max(1);
     candidates
-        // Names are ASCII, and every edit changes the length by one at most.
-        .filter(|candidate| candidate.len().abs_diff(wanted.len()) <= allowed)
+        // Every edit changes the number of characters by one at most.
+        .filter(|candidate| candidate.chars().count().abs_diff(wanted.chars().count()) <= allowed)
         .map(|candidate| (strsim::osa_distance(wanted, candidate), candidate))
         .filter(|&(distance, candidate)| distance <= allowed && distance < candidate.chars().count())
         .min()

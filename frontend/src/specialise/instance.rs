@@ -25,8 +25,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// A name, or the start of a long one.
 pub(super) fn cut(mut name: String) -> String {
     if name.len() > NAME_BYTES_MAX {
-        // Names and types are ASCII.
-        name.truncate(NAME_BYTES_MAX);
+        name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
         name.push('…');
     }
     name

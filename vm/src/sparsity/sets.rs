@@ -128,8 +128,8 @@ impl IndexSets {
         self.add_members([set], into, watch).map(|_| ())
     }
 
-    /// [`IndexSets::members`] of a set that will be asked for again: if it takes many more nodes than it has members, it
-    /// is written anew.
+    /// [`IndexSets::members`] of a set that will be asked for again: if it takes many more nodes than it has members,
+    /// it is written anew.
     ///
     /// # Errors
     /// What the watch says.

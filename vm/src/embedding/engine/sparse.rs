@@ -147,9 +147,9 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::hessian`], and [`RunError::Sparsity`] if the sparsity isn't that of the function at these
-    /// arguments. (An entry outside of the pattern is found if it is more than a millionth of the others in its row, and
-    /// than 10⁻¹² of the largest of all entries and reals in the gradient. Where entries inside of it are infinite or
-    /// NaN, nothing is compared in their row.)
+    /// arguments. (An entry outside of the pattern is found if it is more than a millionth of the others in its row,
+    /// and than 10⁻¹² of the largest of all entries and reals in the gradient. Where entries inside of it are infinite
+    /// or NaN, nothing is compared in their row.)
     pub fn sparse_hessian(&self, args: &[Value], sparsity: &HessianSparsity) -> Result<SparseHessian, RunError> {
         self.sparse_hessian_with(args, sparsity, &CallOptions::default())
     }
@@ -295,8 +295,8 @@ fn check(
     let sizes = expected.iter().map(|[_, size]| *size).chain(reals.iter().map(|real| real.abs()));
     let floor = TOLERANCE_OF_ALL * sizes.filter(|size| size.is_finite()).fold(0.0, f64::max);
     let is_close = |(&[sum, size], &product): (&[f64; 2], &f64)| {
-        // Where the matrix has infinite entries, or none that is a number, there is nothing to compare. A product that is
-        // infinite without such entries is none of the matrix, and would be within any tolerance of its own size.
+        // Where the matrix has infinite entries, or none that is a number, there is nothing to compare. A product that
+        // is infinite without such entries is none of the matrix, and would be within any tolerance of its own size.
         let is_near = product.is_finite() && (sum - product).abs() <= TOLERANCE * (size + product.abs()) + floor;
         !size.is_finite() || is_near
     };
