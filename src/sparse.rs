@@ -52,8 +52,8 @@ impl Function {
     /// As [`Function::jacobian`], and [`ErrorKind::Sparsity`](crate::ErrorKind::Sparsity) if the sparsity isn't that of
     /// the function at these arguments: it has another size, or there is an entry outside of the pattern, which is
     /// found if it is more than a millionth of the others in its row, or column, and than 10⁻¹² of the largest of all
-    /// entries and reals in the value. Where entries inside of it are infinite or NaN, nothing is compared in their row,
-    /// or column.
+    /// entries and reals in the value. Where entries inside of it are infinite or NaN, nothing is compared in their
+    /// row, or column.
     pub fn sparse_jacobian(&self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, Error> {
         self.0.sparse_jacobian(args, sparsity).map_err(|error| self.failed(args, error))
     }

@@ -193,9 +193,7 @@ fn limits_hold_for_all_files_together() {
     assert!(error.contains("can't read the module `other`: the disk is gone"), "{error}");
     let error = load("import endless", CompileLimits::default()).to_string();
     assert!(error.contains("the program has too many files"), "{error}");
-    let mut limits = CompileLimits::default();
-    limits.source_bytes = 1 << 19;
-    let error = load("import long", limits);
+    let error = load("import long", CompileLimits { source_bytes: 1 << 19, ..CompileLimits::default() });
     assert!(error.is_limit() && error.to_string().contains("bytes"), "{error}");
 }
 
