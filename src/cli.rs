@@ -7,6 +7,7 @@
 mod bench;
 mod check_grad;
 mod check_grad_json;
+mod constant;
 mod convert;
 mod derivatives;
 mod explain;
@@ -48,7 +49,7 @@ Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 13
 
 const ARGUMENTS: &str = "\
 Arguments are values in the language's syntax or in JSON: 3, -1.5e-3, true, (1.0, 2), [1.0, 2.0], { x = 1.0 },
-{\"x\": 1}, Circle 1.5, {\"Circle\": 1.5}. The first word after FILE is the function's name if it looks like a
+{\"x\": 1}, Circle 1.5, {\"Circle\": 1.5}. Numbers, tuples and arrays of them may be computed: pi / 4, 'sqrt 2', .5, 1e6. The first word after FILE is the function's name if it looks like a
 name; without a name, the function that is called like the file is meant, or the only one that there is.
 
   dualvm run model.dual price 1.5 '[1.0, 2.0]'
@@ -179,7 +180,8 @@ struct Target {
     /// The function's arguments
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     args: Vec<String>,
-    /// Read the arguments from a file that holds a JSON list of them; `-` is stdin
+    /// Read the arguments from a file that holds a JSON list of them, or an object with the parameters' names; `-` is
+    /// stdin
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// When functions are compiled to native code

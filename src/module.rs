@@ -228,6 +228,21 @@ impl Module {
         Ok(explanation)
     }
 
+    /// The definitions of the main file that hosts can't call because there are functions in their types; none for a
+    /// module in binary form or in assembly, which don't have them.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def twice (f : Real -> Real) (x : Real) : Real = f (f x)";
+    /// let module = Module::from_source(&Engine::default(), "twice.dual", text)?;
+    /// assert_eq!(module.unexported()[0].reason, "takes a function (`f : Real -> Real`)");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn unexported(&self) -> &[Unexported] {
+        &self.unexported
+    }
+
     /// The texts of the files that the module was compiled from, for messages that show lines; none for a module in
     /// binary form or in assembly.
     ///

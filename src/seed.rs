@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 /// Elements that memory is taken for before they are read: what a format says about lengths is not trusted.
 const RESERVED_MAX: usize = 1 << 16;
 
-/// Reads a list of arguments, one per parameter. From [`Function::arguments_seed`](crate::Function::arguments_seed).
+/// Reads arguments: a list with one per parameter, or a map from the parameters' names, in any order. From [`Function::arguments_seed`](crate::Function::arguments_seed).
 ///
 /// Tuples, arrays and lists are lists, records are maps, unit is null or the empty list. A value of a data type is the
 /// constructor's name if that takes nothing, and else a map from the name to what it takes: the value of its only
@@ -178,7 +178,7 @@ impl<'de> Visitor<'de> for ArgumentsSeed<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.params.len() == 1 { "" } else { "s" };
-        write!(f, "a list of {} argument{plural}", self.params.len())?;
+        write!(f, "a list of {} argument{plural}, or an object with their names", self.params.len())?;
         for (i, (name, ty)) in self.params.iter().enumerate() {
             write!(f, "{}{name} : {ty}", if i == 0 { " (" } else { ", " })?;
         }
@@ -201,6 +201,29 @@ impl<'de> Visitor<'de> for ArgumentsSeed<'_> {
             return Err(de::Error::custom(format_args!("expected {}, found {found}", Expecting(&self))));
         }
         Ok(args)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Vec<Value>, A::Error> {
+        let mut args: Vec<Option<Value>> = vec![None; self.params.len()];
+        while let Some(given) = entries.next_key::<String>()? {
+            let Some(at) = self.params.iter().position(|(name, _)| *name == given) else {
+                return Err(de::Error::custom(format_args!(
+                    "there is no parameter `{given}`: expected {}",
+                    Expecting(&self)
+                )));
+            };
+            let (name, ty) = &self.params[at];
+            let value = entries.next_value_seed(ValueSeed::new(name, ty, self.data))?;
+            if args[at].replace(value).is_some() {
+                return Err(de::Error::custom(format_args!("the argument `{given}` is there twice")));
+            }
+        }
+        let missing = self.params.iter().zip(&args).filter(|(_, arg)| arg.is_none());
+        let missing: Vec<String> = missing.map(|((name, ty), _)| format!("`{name} : {ty}`")).collect();
+        match args.into_iter().collect() {
+            Some(args) => Ok(args),
+            None => Err(de::Error::custom(format_args!("the object has no {}", missing.join(", ")))),
+        }
     }
 }
 

@@ -143,6 +143,64 @@ fn arguments_come_from_files_and_stdin() {
 }
 
 #[test]
+fn input_may_name_the_arguments() {
+    let w = workspace("named");
+    w.write("args.json", r#"{ "n": 2, "x": 0.5 }"#);
+    assert_eq!(w.stdout(&["run", "two.dual", "pair", "--input", "args.json"]), "value  = (0.5, 2)\n");
+    for (json, message) in [
+        (r#"{ "n": 2 }"#, "the object has no `x : Real`"),
+        ("{}", "the object has no `x : Real`, `n : Int`"),
+        (r#"{ "n": 2, "x": 1, "y": 1 }"#, "there is no parameter `y`: expected a list of 2 arguments, or an object"),
+        (r#"{ "n": 2, "x": 1, "n": 3 }"#, "the argument `n` is there twice"),
+        (r#"{ "n": 2.5, "x": 1 }"#, "argument n: expected Int, found floating point `2.5`"),
+    ] {
+        w.write("args.json", json);
+        let refused = w.run(&["run", "two.dual", "pair", "--input", "args.json"]);
+        assert!(refused.code == Some(2) && refused.stderr.contains(message), "{json}: {refused:#?}");
+    }
+}
+
+#[test]
+fn arguments_may_be_computed() {
+    let w = workspace("computed");
+    w.write("all.dual", "def f (x : Real) (n : Int) (xs : Array Real) (p : (Real, Real)) = (x, n, xs, p)");
+    let values = |args: [&str; 4]| w.stdout(&[&["run", "all.dual", "f"], &args[..]].concat());
+    let shown = values(["pi / 2", "1e6", "[1 / 2, sqrt 4]", "(2 * pi, -1)"]);
+    assert_eq!(shown, "value  = (1.5707963267948966, 1000000, [0.5, 2.0], (6.283185307179586, -1.0))\n");
+    let shown = values([".5", "2 ^ 10", "[| exp 0 |]", "let x = 2.0 in (x, x) -- twice"]);
+    assert_eq!(shown, "value  = (0.5, 1024, [1.0], (2.0, 2.0))\n");
+    for (at, word, message) in [
+        (0, "pi /", "argument x: expected Real, found `pi /`"),
+        (0, "n", "argument x: expected Real, found `n`"),
+        (0, "loop x = 1.0 while true do x", "argument x: expected Real, found `loop"),
+        (1, "1.5e0", "argument n: expected Int, found floating point `1.5`"),
+        (1, "1 / 0", "argument n: expected Int, found `1 / 0`"),
+        (1, "1e300", "argument n: expected Int, found floating point"),
+        (2, "[1 / 2, true]", "argument xs: expected Array Real, found `[1 / 2, true]`"),
+    ] {
+        let mut args = ["1", "2", "[]", "(1, 2)"];
+        args[at] = word;
+        let refused = w.run(&[&["run", "all.dual", "f"], &args[..]].concat());
+        assert!(refused.code == Some(2) && refused.stderr.contains(message), "{word}: {refused:#?}");
+    }
+}
+
+#[test]
+fn check_says_what_hosts_cannot_call() {
+    let w = workspace("uncallable");
+    w.write(
+        "twice.dual",
+        "def twice (f : Real -> Real) (x : Real) : Real = f (f x)\ndef g (x : Real) : Real = twice sin x",
+    );
+    let finished = w.run(&["check", "twice.dual"]);
+    assert_eq!((finished.code, &*finished.stdout), (Some(0), "g : (x : Real) -> Real\n"));
+    assert!(
+        finished.stderr.starts_with("note: `twice` takes a function (`f : Real -> Real`), which can't cross"),
+        "{finished:#?}"
+    );
+}
+
+#[test]
 fn stats_are_beside_the_result() {
     let w = workspace("stats");
     let finished = w.run(&["grad", "mult.dual", "2", "3", "--stats"]);

@@ -7,11 +7,17 @@ use super::{Program, native, output};
 use dualvm::vm::module::{FuncId, ModuleDef};
 use dualvm::vm::{binary, text};
 use dualvm::{CompileLimits, Engine, ErrorKind, FileKind, Module, read_def_with};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn check(program: &Program) -> Outcome {
     let module = load(program, &Engine::default(), CompileLimits::default())?;
-    output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))
+    output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))?;
+    for unexported in module.unexported() {
+        // Where stderr can't be written there is nobody to tell.
+        _ = writeln!(std::io::stderr().lock(), "note: {unexported}");
+    }
+    Ok(())
 }
 
 pub(crate) fn verify(program: &Program) -> Outcome {

@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Outcome, exported};
 use super::interrupt::cancellable;
-use super::{Call, Diagnosis, Program, Target};
+use super::{Call, Diagnosis, Program, Target, constant};
 use dualvm::frontend::{Literal, parse_literal};
 use dualvm::{
     ArgumentError, CallOptions, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function,
@@ -228,6 +228,9 @@ fn value(
     let error = match value {
         Ok(value) => return Ok(value),
         Err(error) if error.is_data() => {
+            if let Some(value) = constant::number(word.trim(), ty) {
+                return Ok(value);
+            }
             // A seed calls whatever it reads an argument.
             let message = without_place(&error);
             let message = message.strip_prefix("argument").map_or(message.clone(), |rest| format!("{role}{rest}"));
@@ -235,18 +238,20 @@ fn value(
         }
         Err(error) => error,
     };
-    match parse_literal(word.trim()) {
-        Ok(literal) => Ok(value_of(literal, Some(ty), function.data())),
-        // Strings and null are nothing in the language, so that the other error is the better one.
-        Err(_) if word.contains('"') || word.contains("null") => Err(Failure::bad_input(
-            format_args!("{role} {name}: {} at {} of `{}`", without_place(&error), place_in(word, &error), word.trim()),
-            signature(),
-        )),
-        Err(diagnostics) => {
-            let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
-            Err(Failure::BadInput(format!("error: {message}\n  help: {}\n{diagnostics}", signature())))
-        }
+    let diagnostics = match parse_literal(word.trim()) {
+        Ok(literal) => return Ok(value_of(literal, Some(ty), function.data())),
+        Err(diagnostics) => diagnostics,
+    };
+    // Strings and null are nothing in the language, so that the other error is the better one.
+    if word.contains('"') || word.contains("null") {
+        let place = place_in(word, &error);
+        let message = format!("{role} {name}: {} at {place} of `{}`", without_place(&error), word.trim());
+        return Err(Failure::bad_input(message, signature()));
     }
+    constant::evaluate(word.trim(), ty).ok_or_else(|| {
+        let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
+        Failure::BadInput(format!("error: {message}\n  help: {}\n{diagnostics}", signature()))
+    })
 }
 
 /// Where in a word that isn't JSON the error is: mostly it has one line.
@@ -320,13 +325,16 @@ fn payload_of(mut arguments: Vec<Literal>, ty: Option<&HostType>, data: &[DataDe
 
 /// Reads a JSON list of all arguments.
 fn read_arguments(path: &Path, function: &Function) -> Outcome<Vec<Value>> {
-    let bytes = read(path, "--input expects a file that holds a JSON list of the arguments")?;
+    let bytes = read(path, "--input expects a file that holds the arguments in JSON")?;
     let mut json = serde_json::Deserializer::from_slice(&bytes);
     // Depth is bounded by the types and by the seed.
     json.disable_recursion_limit();
     let args = function.arguments_seed().deserialize(&mut json).and_then(|args| json.end().map(|()| args));
     args.map_err(|error| {
-        let help = format!("expected a JSON list of the arguments; the function is {}", function.signature());
+        let signature = function.signature();
+        let help = format!(
+            "expected a JSON list of the arguments, or an object with the parameters' names; the function is {signature}"
+        );
         Failure::bad_input(format_args!("{}: {error}", shown(path)), help)
     })
 }
