@@ -12,7 +12,8 @@ use std::fmt::{self, Display};
 /// Elements that memory is taken for before they are read: what a format says about lengths is not trusted.
 const RESERVED_MAX: usize = 1 << 16;
 
-/// Reads arguments: a list with one per parameter, or a map from the parameters' names, in any order. From [`Function::arguments_seed`](crate::Function::arguments_seed).
+/// Reads arguments: a list with one per parameter, or a map from the parameters' names, in any order. From
+/// [`Function::arguments_seed`](crate::Function::arguments_seed).
 ///
 /// Tuples, arrays and lists are lists, records are maps, unit is null or the empty list. A value of a data type is the
 /// constructor's name if that takes nothing, and else a map from the name to what it takes: the value of its only

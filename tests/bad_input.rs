@@ -406,22 +406,28 @@ const CASES: &[Case] = &[
         name: "input that is no list",
         files: &[("mult.dual", MULT), ("a.json", b"42\n")],
         args: &["run", "mult.dual", "--input", "a.json"],
-        says: &["a.json: ", "expected a list of 2 arguments (x : Real, y : Real)", "line 1 column 2"],
+        says: &[
+            "a.json: ",
+            "expected a list of 2 arguments, or an object with their names (x : Real, y : Real)",
+            "line 1 column 2",
+        ],
         ..CASE
     },
     Case {
-        name: "input that is an object",
+        name: "input that is an object with another name",
         files: &[("mult.dual", MULT)],
         args: &["run", "mult.dual", "--input", "-"],
-        stdin: r#"{"x": 1, "y": 2}"#,
-        says: &["<stdin>: ", "expected a list of 2 arguments", "expected a JSON list of the arguments"],
+        stdin: r#"{"x": 1, "a": 2}"#,
+        says: &["<stdin>: ", "there is no parameter `a`", "expected a JSON list of the arguments"],
         ..CASE
     },
     Case {
         name: "input with too few arguments",
         files: &[("mult.dual", MULT), ("a.json", b"[\n 1\n]")],
         args: &["grad", "mult.dual", "--input", "a.json"],
-        says: &["a.json: expected a list of 2 arguments (x : Real, y : Real), found 1 at line 3"],
+        says: &[
+            "a.json: expected a list of 2 arguments, or an object with their names (x : Real, y : Real), found 1 at line 3",
+        ],
         ..CASE
     },
     Case {

@@ -22,8 +22,10 @@ pub(crate) fn number(text: &str, ty: &HostType) -> Option<Value> {
     let value: f64 = text.parse().ok().filter(|_| text.chars().all(is_number))?;
     match ty {
         HostType::Real => Some(Value::Real(value)),
-        // Up to here every integer is a real.
-        HostType::Int if value.fract() == 0.0 && value.abs() <= (1u64 << f64::MANTISSA_DIGITS) as f64 => {
+        // With a dot it is meant as a real. Up to here every integer is one.
+        HostType::Int
+            if !text.contains('.') && value.fract() == 0.0 && value.abs() <= (1u64 << f64::MANTISSA_DIGITS) as f64 =>
+        {
             Some(Value::Int(value as i64))
         }
         _ => None,
