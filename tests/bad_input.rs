@@ -455,7 +455,7 @@ const CASES: &[Case] = &[
         name: "input that is not there",
         files: &[("mult.dual", MULT)],
         args: &["run", "mult.dual", "--input", "no.json"],
-        says: &["can't read no.json: No such file", "JSON list of the arguments"],
+        says: &["can't read no.json: No such file", "holds the arguments in JSON"],
         ..CASE
     },
     // Flags.
