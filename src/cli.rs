@@ -18,6 +18,7 @@ mod interrupt;
 mod job_graph;
 mod json;
 mod limits;
+mod look;
 mod native;
 mod output;
 mod pattern;
@@ -49,8 +50,9 @@ Exit codes: 0 success, 1 the program trapped or reached a limit, 2 bad input, 13
 
 const ARGUMENTS: &str = "\
 Arguments are values in the language's syntax or in JSON: 3, -1.5e-3, true, (1.0, 2), [1.0, 2.0], { x = 1.0 },
-{\"x\": 1}, Circle 1.5, {\"Circle\": 1.5}. Numbers, tuples and arrays of them may be computed: pi / 4, 'sqrt 2', .5, 1e6. The first word after FILE is the function's name if it looks like a
-name; without a name, the function that is called like the file is meant, or the only one that there is.
+{\"x\": 1}, Circle 1.5, {\"Circle\": 1.5}. Numbers, and tuples and arrays of them, may be computed: pi / 4, 'sqrt 2',
+.5, 1e6. The first word after FILE is the function's name if it looks like a name; without a name, the function
+that is called like the file is meant, or the only one that there is.
 
   dualvm run model.dual price 1.5 '[1.0, 2.0]'
   dualvm grad price.dual -1.5 '[1.0, 2.0]'
@@ -215,6 +217,8 @@ struct Call {
     /// function has written to the tape, which takes another run
     #[arg(long)]
     stats: bool,
+    #[command(flatten)]
+    look: look::Look,
 }
 
 /// What a call looks for.

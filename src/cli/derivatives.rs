@@ -272,6 +272,6 @@ impl<'a> Ready<'a> {
         busy: Option<Busy>,
     ) -> Outcome {
         let used = busy.map(|busy| Used { stats, busy, compiled: self.function.compiled(), profile: None });
-        output::report(&self.function, &Report { value, derivatives, used }, self.call.format)
+        output::report(&self.function, &Report { value, derivatives, used }, self.call)
     }
 }

@@ -1,9 +1,10 @@
 //! Writing results.
 
-use super::Format;
 use super::failure::{Failure, Outcome};
 use super::json::{Derivative, Report};
+use super::look::Look;
 use super::threads::Busy;
+use super::{Call, Format};
 use super::{native, profile};
 use dualvm::{CompiledCode, Function, Profile, Stats, Summary, Value};
 use std::io::{self, BufWriter, Write};
@@ -20,9 +21,10 @@ pub(crate) struct Used<'a> {
 }
 
 /// Writes a report to stdout.
-pub(crate) fn report(function: &Function, report: &Report<'_>, format: Format) -> Outcome {
+pub(crate) fn report(function: &Function, report: &Report<'_>, call: &Call) -> Outcome {
+    let format = call.format;
     let written = with_stdout(|out| match format {
-        Format::Text => text(out, function, report),
+        Format::Text => text(out, function, report, call.look),
         Format::Json => {
             serde_json::to_writer(&mut *out, report)?;
             writeln!(out)
@@ -53,7 +55,7 @@ pub(crate) fn file(path: &Path, bytes: &[u8]) -> Outcome {
         .map_err(|error| Failure::io("write", path, &error, "-o names another file, or stdout if it is `-`"))
 }
 
-fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Result<()> {
+fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>, look: Look) -> io::Result<()> {
     let width_of = |(name, derivative): &(&str, Derivative<'_>)| match derivative {
         Derivative::OfValue(_) => name.len() - 2,
         Derivative::ByArguments(gradient) => widest(by_parameter(function, gradient).map(|(name, _)| name)),
@@ -63,24 +65,24 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
     };
     // Aligned with each other: parameters stand two columns to the right.
     let width = report.derivatives.iter().map(width_of).fold(4, usize::max);
-    writeln!(out, "{:<1$} = {2}", "value", width + 2, report.value)?;
+    writeln!(out, "{:<1$} = {2}", "value", width + 2, look.of(report.value))?;
     for (name, derivative) in report.derivatives {
         match derivative {
-            Derivative::OfValue(value) => writeln!(out, "{name:<0$} = {value}", width + 2)?,
+            Derivative::OfValue(value) => writeln!(out, "{name:<0$} = {1}", width + 2, look.of(value))?,
             Derivative::ByArguments(gradient) => {
                 writeln!(out, "{name}:")?;
                 by_parameter(function, gradient)
-                    .try_for_each(|(name, value)| writeln!(out, "  {name:<width$} = {value}"))?;
+                    .try_for_each(|(name, value)| writeln!(out, "  {name:<width$} = {}", look.of(value)))?;
             }
             Derivative::Table(rows) => {
                 writeln!(out, "{name}:")?;
-                table(out, rows)?;
+                table(out, rows, look)?;
             }
             Derivative::Rows { places, rows } => {
                 writeln!(out, "{name}:")?;
                 for (place, row) in places.iter().zip(*rows) {
                     let fields = by_parameter(function, row).map(|(name, value)| (name.to_owned(), value.clone()));
-                    writeln!(out, "  {place:<width$} = {}", Value::Record(fields.collect()))?;
+                    writeln!(out, "  {place:<width$} = {}", look.of(&Value::Record(fields.collect())))?;
                 }
             }
             Derivative::Sparse { rows, columns, matrix, products } => {
@@ -90,7 +92,8 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
                 let [row_width, column_width] =
                     [widest(places().map(|(row, _)| &**row)), widest(places().map(|(_, column)| &**column))];
                 for ((row, column), (.., value)) in places().zip(matrix.entries()) {
-                    writeln!(out, "  {row:<row_width$}  {column:<column_width$} = {}", Value::Real(value))?;
+                    let value = Value::Real(value);
+                    writeln!(out, "  {row:<row_width$}  {column:<column_width$} = {}", look.of(&value))?;
                 }
             }
         }
@@ -99,17 +102,18 @@ fn text(out: &mut dyn Write, function: &Function, report: &Report<'_>) -> io::Re
 }
 
 /// A line for each parameter.
-fn table(out: &mut dyn Write, rows: &[(&str, Summary)]) -> io::Result<()> {
+fn table(out: &mut dyn Write, rows: &[(&str, Summary)], look: Look) -> io::Result<()> {
+    let shown = |x: f64| look.of(&Value::Real(x)).to_string();
     let heads = ["parameter", "shape", "norm", "smallest", "at", "largest", "at", "zeros", "NaN", "infinite"];
     let mut lines = vec![heads.map(str::to_owned)];
     for (name, Summary { shape, norm, smallest, largest, zeros, nans, infinite, .. }) in rows {
         let entry = |entry: &Option<(String, f64)>| match entry {
-            Some((place, x)) => [Value::Real(*x).to_string(), place.clone()],
+            Some((place, x)) => [shown(*x), place.clone()],
             None => ["-".to_owned(), String::new()],
         };
         let ([low, low_at], [high, high_at]) = (entry(smallest), entry(largest));
         let [zeros, nans, infinite] = [zeros, nans, infinite].map(usize::to_string);
-        let (name, norm) = ((*name).to_owned(), Value::Real(*norm).to_string());
+        let (name, norm) = ((*name).to_owned(), shown(*norm));
         lines.push([name, shape.to_string(), norm, low, low_at, high, high_at, zeros, nans, infinite]);
     }
     let widths: Vec<usize> = (0..heads.len()).map(|n| widest(lines.iter().map(|line| &*line[n]))).collect();

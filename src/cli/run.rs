@@ -18,7 +18,7 @@ pub(crate) fn run(call: &Call) -> Outcome {
     prepared.warn_of_kinks(&call.target.program.file, Ok)?;
     let used =
         call.stats.then(|| Used { stats: &stats, busy: clock.stop(), compiled: function.compiled(), profile: None });
-    output::report(function, &Report { value: &value, derivatives: &[], used }, call.format)
+    output::report(function, &Report { value: &value, derivatives: &[], used }, call)
 }
 
 pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
@@ -43,5 +43,5 @@ pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
     }
     let derivatives = [("gradient", output::gradient(&function, &result.gradient, *table))];
     let report = Report { value: &Value::Real(result.value), derivatives: &derivatives, used };
-    output::report(&function, &report, call.format)
+    output::report(&function, &report, call)
 }
