@@ -200,3 +200,27 @@ fn a_variable_bound_for_the_next_iteration_leaves_the_old_one_readable() {
     assert_eq!(int(text, &[1]), 3 * 1000 + 13);
     assert_eq!(int(text, &[2]), 16 * 1000 + 46);
 }
+
+#[test]
+fn an_assertion_holds_or_ends_the_run() {
+    let text = "def f (x : Real) : Real =
+        let () = assert (x > 0) \"x must be positive\" in
+        let _ = assert (x < 10) \"x is too large\" in
+        sqrt x
+      def each (xs : Array Real) : Real =
+        loop s = 0.0 for x in xs do let () = assert (x >= 0) \"negative\" in s + x * x
+      def assert_all (assert : Real) : Real = assert + 1";
+    assert_eq!(real(text, &[4.0]), 2.0);
+    let message = |name: &str, arg: Value| match try_run(text, name, &[arg]) {
+        Err(RunError::Trap(trap)) => trap.kind.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(message("f", Value::Real(-1.0)), "x must be positive");
+    assert_eq!(message("f", Value::Real(f64::NAN)), "x must be positive");
+    assert_eq!(message("f", Value::Real(11.0)), "x is too large");
+    assert_eq!(message("each", Value::Reals(vec![1.0, -1.0])), "negative");
+    // Elsewhere it is a name like any other.
+    assert_eq!(run(text, "assert_all", &[Value::Real(1.0)]), Value::Real(2.0));
+    let (value, gradient) = module(text).function("each").unwrap().value_and_grad(&[vec![1.0, 2.0].into()]).unwrap();
+    assert_eq!((value, gradient), (5.0, vec![Value::Reals(vec![2.0, 4.0])]));
+}

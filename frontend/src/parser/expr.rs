@@ -19,6 +19,7 @@
 use super::{Parse, Parser};
 use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind};
 use crate::diagnostics::Diagnostic;
+use crate::names::Name;
 use crate::source::Span;
 use crate::token::TokenKind;
 
@@ -222,10 +223,24 @@ impl Parser<'_> {
         let callee = self.postfix()?;
         let mut args = Vec::new();
         while self.starts_atom() {
+            if let (TokenKind::Text(text), &[condition]) = (self.peek(), &args[..])
+                && matches!(self.ast.exprs[callee].kind, ExprKind::Var(name) if self.names.text(name) == "assert")
+            {
+                return self.assertion(callee, condition, text);
+            }
             args.push(self.postfix()?);
         }
         let Some(&last) = args.last() else { return Ok(callee) };
         let span = self.span_of(callee).to(self.span_of(last));
         self.make(ExprKind::Apply(callee, args), span)
+    }
+
+    /// `assert condition "text"`: unit, if the condition holds, and else the error that the text is.
+    fn assertion(&mut self, callee: ExprId, condition: ExprId, text: Name) -> Parse<ExprId> {
+        let end = self.advance().span;
+        let span = self.span_of(callee).to(end);
+        let unit = self.make(ExprKind::Tuple(Vec::new()), span)?;
+        let fail = self.make(ExprKind::Fail(text), span)?;
+        self.make(ExprKind::If(condition, unit, fail), span)
     }
 }

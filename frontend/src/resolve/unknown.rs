@@ -21,6 +21,11 @@ impl Resolver<'_> {
             let error = error.label("no text in quotes follows");
             return self.sink.push(error.help("write `error \"no solution\"`: a text can't be computed"));
         }
+        if self.names.text(name) == "assert" {
+            let error = Diagnostic::error(self.ast.exprs[expr].span, "`assert` takes a condition and a text");
+            let help = "write `let () = assert (x > 0) \"x must be positive\" in ..`";
+            return self.sink.push(error.help(help));
+        }
         let message = format!("unknown name `{}`", self.names.text(name));
         let error = Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here");
         let error = self.with_suggestion(error, name);
