@@ -9,7 +9,7 @@ use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::source::Span;
 use crate::token::{Token, TokenKind};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// `import linalg as la (solve, Matrix)`.
 #[derive(Clone, Debug)]
@@ -207,11 +207,11 @@ pub(crate) fn qualify(tokens: &mut Vec<Token>, imports: &[Import], names: &mut N
     if imports.is_empty() {
         return;
     }
-    let modules: HashMap<Name, ()> = imports.iter().map(|import| (import.module, ())).collect();
+    let modules: HashSet<Name> = imports.iter().map(|import| import.module).collect();
     let mut joined: Vec<Token> = Vec::with_capacity(tokens.len());
     let mut rest = tokens.iter().copied().peekable();
     while let Some(token) = rest.next() {
-        let is_module = matches!(token.kind, TokenKind::Lower(name) if modules.contains_key(&name));
+        let is_module = matches!(token.kind, TokenKind::Lower(name) if modules.contains(&name));
         // A field may have the name of a module.
         let is_field = token.glued && joined.last().is_some_and(|last| last.kind == TokenKind::Dot);
         let dot = rest.peek().copied().filter(|next| next.kind == TokenKind::Dot && next.glued);

@@ -1,7 +1,7 @@
 //! The language's library: modules that any program can import by their names. Their sources are part of the compiler.
 
 /// Names and texts.
-const MODULES: [(&str, &str); 0] = [];
+pub(crate) const MODULES: [(&str, &str); 1] = [("stats", include_str!("../library/stats.dual"))];
 
 /// The text of a module.
 pub(crate) fn text(name: &str) -> Option<&'static str> {

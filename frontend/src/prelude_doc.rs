@@ -1,8 +1,10 @@
-//! The reference page of the prelude, made from the comments in its sources, and the examples in them.
+//! The reference pages of the prelude and of the library, made from the comments in their sources, and the examples in
+//! them.
 //!
 //! A file opens with a comment that says what it is about. Every declaration is a paragraph: its comment, in which
 //! lines indented by three spaces are examples that are true, and the declaration.
 
+use crate::library;
 use crate::prelude::FILES;
 use std::fmt::Write;
 
@@ -16,6 +18,18 @@ These definitions are in scope in every program. A program may use their names f
 the language itself, and are differentiated like any other definition. Lines after a signature are true.
 ";
 
+const LIBRARY: &str = "\
+# The library
+
+Made from the comments in `frontend/library/`; change those, then run
+`DUALVM_BLESS=1 cargo test -p dualvm-frontend --test library`.
+
+These modules are part of the compiler. A program [imports](language.md#modules) what it uses: after `import stats` it
+has `stats.normal_logpdf`, after `import stats (normal_logpdf)` that without the module's name, too. A file of the
+program that has the name of a module comes first. They are written in the language itself, and are differentiated like
+any other definition. Lines after a signature are true.
+";
+
 /// A declaration with its comment.
 struct Entry<'t> {
     name: &'t str,
@@ -27,9 +41,22 @@ struct Entry<'t> {
 
 /// The reference page in Markdown: every declaration with its type, its comment and its examples.
 pub fn prelude_markdown() -> String {
-    let mut out = String::from(INTRODUCTION);
-    for file in FILES {
+    let sections = FILES.iter().map(|file| (opening(file), *file));
+    markdown(INTRODUCTION, sections)
+}
+
+/// The reference page of the library in Markdown: as that of the prelude, module by module.
+pub fn library_markdown() -> String {
+    let sections = library::MODULES.iter().map(|(name, file)| {
         let (title, about) = opening(file);
+        ((format!("`{name}`"), format!("{title}. {about}")), *file)
+    });
+    markdown(LIBRARY, sections)
+}
+
+fn markdown<'t>(introduction: &str, sections: impl Iterator<Item = ((String, String), &'t str)>) -> String {
+    let mut out = String::from(introduction);
+    for ((title, about), file) in sections {
         write!(out, "\n## {title}\n").expect("writing to a string succeeds");
         if !about.is_empty() {
             write!(out, "\n{about}\n").expect("writing to a string succeeds");
@@ -37,6 +64,16 @@ pub fn prelude_markdown() -> String {
         entries(file).for_each(|entry| print(&mut out, &entry));
     }
     out
+}
+
+/// All examples in the library: the module, the declaration that an expression is an example of, and the expression,
+/// which is true in a program that imports the module.
+pub fn library_examples() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    library::MODULES.iter().flat_map(|&(module, file)| {
+        entries(file).flat_map(move |entry: Entry<'static>| {
+            entry.examples.into_iter().map(move |example| (module, entry.name, example))
+        })
+    })
 }
 
 /// All examples: the declaration that an expression is an example of, and the expression, which is true.

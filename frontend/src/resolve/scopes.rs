@@ -143,7 +143,7 @@ impl Resolver<'_> {
                 let public = self.public(*target);
                 self.qualify(import.module, &public, scope);
                 for selected in &import.selected {
-                    self.select(*selected, import, &public, scope);
+                    self.select(*selected, (import, *target), &public, scope);
                 }
             }
         }
@@ -176,8 +176,14 @@ impl Resolver<'_> {
         scope.types.extend(public.types.iter().map(|(name, &meaning)| (qualified(name), meaning)));
     }
 
-    /// Adds something of a module under a name without the module's.
-    fn select(&mut self, selected: Selected, import: &Import, public: &FileScope, scope: &mut FileScope) {
+    /// Adds something of a module, which is the file of this number, under a name without the module's.
+    fn select(
+        &mut self,
+        selected: Selected,
+        (import, target): (&Import, usize),
+        public: &FileScope,
+        scope: &mut FileScope,
+    ) {
         let Selected { name, known_as, span, is_type } = selected;
         let text = self.names.text(name);
         let is_new = match is_type {
@@ -202,7 +208,8 @@ impl Resolver<'_> {
                 let error = Diagnostic::error(span, format!("the module `{module}` has no `{text}`"));
                 let error = error.label(if is_type { "no such type" } else { "no such definition" });
                 let meant = closest(text, known.into_iter());
-                let is_private = self.has_private(import, name, is_type);
+                let all = &self.files[target];
+                let is_private = if is_type { all.types.contains_key(&name) } else { all.values.contains_key(&name) };
                 self.sink.push(match meant {
                     _ if is_private => error.help("it is private there"),
                     Some(meant) => error.help(format!("there is `{meant}` with a similar name")),
@@ -221,15 +228,6 @@ impl Resolver<'_> {
                 }
             }
         }
-    }
-
-    /// Whether a module has something of that name that others don't see.
-    fn has_private(&self, import: &Import, name: Name, is_type: bool) -> bool {
-        let files = &self.ast.files;
-        let mut imports = files.iter().flat_map(|file| &file.imports);
-        let found = imports.find(|(other, _)| other.target.1 == import.target.1).map(|found| found.1);
-        let Some(scope) = found.and_then(|file| self.files.get(file)) else { return false };
-        if is_type { scope.types.contains_key(&name) } else { scope.values.contains_key(&name) }
     }
 
     /// Reports a second declaration of a name.
