@@ -61,7 +61,7 @@ impl Function {
     /// ```
     /// use dualvm::{Engine, Error, Module, Value};
     ///
-    /// let text = "def model (theta : Array Real) (xs : Array Real) : Real = sum_array (zip_array (*) theta xs)";
+    /// let text = "def model (theta : Array Real) (xs : Array Real) : Real = sum (zip_with (*) theta xs)";
     /// let model = Module::from_source(&Engine::default(), "model.dual", text)?.function("model")?;
     /// let (_, gradient) = model.wrt(&["theta"])?.value_and_grad(&[vec![1.0, 2.0].into(), vec![3.0, 5.0].into()])?;
     /// assert_eq!(gradient, [Value::Reals(vec![3.0, 5.0]), Value::Null]);
@@ -182,7 +182,7 @@ impl Function {
     /// ```
     /// use dualvm::{CallOptions, Engine, Error, KINK_EPSILON, Module};
     ///
-    /// let text = "def hinge (xs : Array Real) : Real = sum_array [| max 0 (1 - x) for x in xs |]";
+    /// let text = "def hinge (xs : Array Real) : Real = sum [| max 0 (1 - x) for x in xs |]";
     /// let hinge = Module::from_source(&Engine::default(), "hinge.dual", text)?.function("hinge")?;
     /// let kinks = hinge.kinks(&[vec![0.5, 1.0, 2.0, 1.0].into()], KINK_EPSILON, &CallOptions::default())?;
     ///
@@ -371,7 +371,7 @@ impl Function {
     /// ```
     /// use dualvm::{Engine, Error, FlatValue, CallFrame, Module};
     ///
-    /// let text = "def scaled (xs : Array Real) (k : Real) = ([| k * x for x in xs |], sum_array xs)";
+    /// let text = "def scaled (xs : Array Real) (k : Real) = ([| k * x for x in xs |], sum xs)";
     /// let scaled = Module::from_source(&Engine::default(), "scaled.dual", text)?.function("scaled")?.flat()?;
     /// let mut frame = CallFrame::new();
     /// let xs = vec![3.0, 4.0];

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::Barrier;
 
 const SOURCE: &str = "
-def squares (xs : Array Real) : Real = sum_array (map_array (\\x -> x * x) xs)
+def squares (xs : Array Real) : Real = sum (map (\\x -> x * x) xs)
 
 def deep (n : Int) (x : Real) : Real = if n == 0 then x else x + deep (n - 1) x
 

@@ -185,7 +185,7 @@ const TYPED: &str = "
     def total (ps : Array (Real, (Real, Int))) (m : Array (Array Real)) (ns : List Int) : Real =
       let each i = let (x, (y, n)) = ps[i] in x * y * to_real n in
       (loop sum = 0.0 for i < length ps do sum + each i)
-        + (loop sum = to_real (len ns) for i < length m do sum + sum_array m[i])
+        + (loop sum = to_real (length ns) for i < length m do sum + sum m[i])
     def doubled (ps : Array (Real, (Real, Int))) (m : Array (Array Real)) (ns : List Int) =
       ([| let (x, (y, n)) = p in (y, (x, n)) for p in ps |], [| [| 2 * x for x in xs |] for xs in m |], ns)";
 
@@ -258,7 +258,7 @@ fn flat_calls_allocate_nothing() {
             });
         }
         let text = "def f (xs : Array Real) (ns : List Int) =
-                      ([| 2 * x for x in xs |], map (\\n -> n + 1) ns, [sum_array xs])";
+                      ([| 2 * x for x in xs |], map (\\n -> n + 1) ns, [sum xs])";
         let module = Module::from_source(&engine, "f.dual", text).unwrap_or_else(|error| panic!("{error}"));
         let f = module.function("f").and_then(|f| f.flat()).expect("it is flat");
         assert_nothing_is_allocated("vjp", || {

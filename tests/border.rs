@@ -29,7 +29,7 @@ def echo (scene : Scene) (rows : Array (List Real)) = (scene, rows, [Just ([||])
 
 def weigh (scene : Scene) (rows : Array (List Real)) : Real =
   let ((x, n), (on, y)) = scene.at in
-  sum (map size scene.shapes) + total scene.tree + (if on then x * y else 0) + sum_array (map_array product rows)
+  sum (map size scene.shapes) + total scene.tree + (if on then x * y else 0) + sum (map product rows)
 
 def grow (shapes : List Shape) : List Shape =
   let twice shape =

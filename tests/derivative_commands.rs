@@ -9,7 +9,7 @@ const PROGRAM: &str = "\
 type Shape = Circle Real | Square { side : Real }
 def polar (r : Real) (phi : Real) = (r * cos phi, r * sin phi)
 def area (shape : Shape) (k : Real) (n : Int) (xs : Array Real) : Real =
-  k * to_real n * sum_array xs * (match shape with Circle r -> 3 * r * r | Square { side } -> side * side)
+  k * to_real n * sum xs * (match shape with Circle r -> 3 * r * r | Square { side } -> side * side)
 def grid (xs : Array Real) (n : Int) = [| { v = x ^ 2, n = n } for x in xs |]
 def pick (xs : Array Real) (i : Int) : Real =
   xs[i] * xs[i]

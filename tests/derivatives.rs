@@ -39,7 +39,7 @@ const SHAPES: &str = "
       let sum = loop s = a for x in xs do s * cos x + x * x in
       let (q, b) = p.q in
       let m = loop s = q for e in p.m do let (x, k) = e in s + x ^ k * s in
-      let (t, r) = total tree |*| sum_array (pmap (\\row -> sum_array row * a) rows) in
+      let (t, r) = total tree |*| sum (pmap (\\row -> sum row * a) rows) in
       { sum = sum * to_real n, squares = [| x * m for x in xs |], list = map (\\y -> (y * q, n)) ys
       , areas = map area shapes, tree = scaled tree a, rest = (t * r, b, [t, sum, 2.0], [| (x, x * m) for x in xs |]) }
     def one (a : Real) (n : Int) (xs : Array Real) (ys : List Real) (p : { q : (Real, Bool), m : Array (Real, Int) })
@@ -47,7 +47,7 @@ const SHAPES: &str = "
       let sum = loop s = a for x in xs do s * cos x + x * x in
       let (q, b) = p.q in
       let m = loop s = q for e in p.m do let (x, k) = e in s + x ^ k * s in
-      let (t, r) = total tree |*| sum_array (pmap (\\row -> sum_array row * a * q) rows) in
+      let (t, r) = total tree |*| sum (pmap (\\row -> sum row * a * q) rows) in
       sum * m * to_real n + t * r + sum * fold (+) 0.0 (map area shapes) * fold (*) 1.0 ys";
 
 fn variant(name: &str, parts: Vec<Value>) -> Value {
@@ -295,7 +295,7 @@ fn degenerate_functions_have_derivatives_too() {
         def constants (xs : Array Real) = (2.0, [1.0, 3.0], xs)
         def unused (x : Real) (y : Real) (ys : List Real) : Real = y * y
         def same (xs : Array Real) = (xs, xs, [xs, xs])
-        def squared (xs : Array Real) : Real = let ps = (xs, xs) in sum_array (zip_array (*) (fst ps) (snd ps))
+        def squared (xs : Array Real) : Real = let ps = (xs, xs) in sum (zip_with (*) (fst ps) (snd ps))
         def sums (xs : List Real) = (sum xs, map (\\x -> x * x) xs)
         def log_of (x : Real) : Real = x * log x
         def cube_slope (x : Real) : Real = grad (\\y -> y * y * y) x
@@ -371,7 +371,7 @@ fn tasks_of_one_run_leave_nothing_to_the_next() {
     let source = "
         def tree (n : Int) (x : Real) : Real =
           if n == 0 then x * x else let (a, b) = tree (n - 1) (x * 1.01) |*| tree (n - 1) (sin x) in a * b + x
-        def f (xs : Array Real) : Real = sum_array [| tree 9 x for x in xs |]";
+        def f (xs : Array Real) : Real = sum [| tree 9 x for x in xs |]";
     let args = [Value::Reals(vec![0.3, 0.6, 0.9])];
     let expected = function(source, "f").hessian(&args).unwrap();
     for jit in [Jit::Off, Jit::Always] {
@@ -443,8 +443,8 @@ fn limits_are_for_the_whole_of_a_call() {
 fn the_fewer_of_rows_and_columns_are_computed() {
     let source = "def wide (x : Real) = [| x ^ n for n < 8 |]
                   def pair (x : Real) = (x, x * x)
-                  def tall (xs : Array Real) = (sum_array xs, 1.0)
-                  def narrow (xs : Array Real) = [| sum_array xs |]";
+                  def tall (xs : Array Real) = (sum xs, 1.0)
+                  def narrow (xs : Array Real) = [| sum xs |]";
     let stats = |name: &str, mode| {
         let f = function(source, name);
         let arg = if f.interface().params[0].0 == "x" { Value::Real(2.0) } else { ones() };
@@ -559,8 +559,8 @@ fn second_derivatives_are_those_of_the_gradient_whatever_a_rule_says() {
 
 #[test]
 fn large_matrices_are_refused_before_they_are_made() {
-    let source = "def each (xs : Array Real) : Array Real = map_array sin xs
-                  def all (xs : Array Real) : Real = sum_array (map_array sin xs)";
+    let source = "def each (xs : Array Real) : Array Real = map sin xs
+                  def all (xs : Array Real) : Real = sum (map sin xs)";
     let module = module(Jit::Off, 1, source);
     let args = [Value::Reals(vec![0.5; 4000])];
     let limits = Limits { live_bytes: 64 << 20, ..Limits::default() };
@@ -580,7 +580,7 @@ fn of_two_traps_in_a_parallel_sweep_one_is_shown_with_its_own_backtrace() {
              if k == 3 then error \"three\"
              else if k == 7 then error \"seven\"
              else c * y) x) x
-         def many (x : Real) : Real = sum_array (pbuild 300 (\\i -> pulled (i % 13) (x * to_real i)))";
+         def many (x : Real) : Real = sum (pbuild 300 (\\i -> pulled (i % 13) (x * to_real i)))";
     let stopped = |threads| {
         let error = module(Jit::Auto, threads, source).function("many").unwrap().value_and_grad(&[1.0.into()]);
         error.unwrap_err().to_string()
@@ -596,9 +596,9 @@ fn of_two_traps_in_a_parallel_sweep_one_is_shown_with_its_own_backtrace() {
 fn columns_side_by_side_have_the_bits_of_each_alone() {
     let source = "
         def f (x : Real) (ys : Array Real) (n : Int) : (Real, Array Real) =
-          let zs = [| loop z = y for i < n do z + sin (x * z) for y in ys |] in (sum_array zs / x, zs)
+          let zs = [| loop z = y for i < n do z + sin (x * z) for y in ys |] in (sum zs / x, zs)
         def rec (ys : Array Real) (x : Real) (n : Int) : List Real =
-          if n == 0 then [sum_array ys] else x :: rec [| y * x for y in ys |] (exp (x / 3)) (n - 1)";
+          if n == 0 then [sum ys] else x :: rec [| y * x for y in ys |] (exp (x / 3)) (n - 1)";
     for (name, args) in [
         ("f", vec![Value::Real(0.7), Value::Reals(vec![0.1, -2.0, 3.5, 0.0, 1.5]), Value::Int(3)]),
         ("f", vec![Value::Real(0.7), Value::Reals(vec![]), Value::Int(3)]),
@@ -624,7 +624,7 @@ fn directions_side_by_side_have_the_bits_of_each_alone() {
     // Written as code, constants that lead to reals, and the operator, which forks keep.
     let source = "
         def f (x : Real) (ys : Array Real) (n : Int) : (Real, Array Real) =
-          let zs = [| loop z = y for i < n do z + sin (x * z) for y in ys |] in (sum_array zs / x, zs)
+          let zs = [| loop z = y for i < n do z + sin (x * z) for y in ys |] in (sum zs / x, zs)
         def kept (data : { ks : Array Real, rows : Array (Array Real) }) (x : Real) =
           (data, x, [| x * k for k in data.ks |], data.rows[1])
         def forked (ks : List Real) (x : Real) = let (a, b) = par (x * sum ks, sin x) in (ks, a * b, 7)";
@@ -684,7 +684,7 @@ fn random_tangent(value: &Value, seed: &mut f64) -> Value {
 
 #[test]
 fn directions_of_the_wrong_shape_are_refused_and_limits_are_for_all() {
-    let of = function("def f (x : Real) (ys : Array Real) : Real = x * sum_array ys", "f");
+    let of = function("def f (x : Real) (ys : Array Real) : Real = x * sum ys", "f");
     let args = [2.0.into(), Value::Reals(vec![1.0, 3.0])];
     let right = vec![1.0.into(), Value::Reals(vec![0.0, 1.0])];
     for wrong in [vec![1.0.into()], vec![1.0.into(), Value::Reals(vec![1.0])]] {

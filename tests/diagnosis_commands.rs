@@ -5,8 +5,8 @@ mod program;
 
 use program::Workspace;
 
-const SLOPE: &str = "def slope (xs : Array Real) (y : Real) : Real =\n  sum_array [| log (x - y) for x in xs |]\n";
-const HINGE: &str = "def hinge (xs : Array Real) : Real = sum_array [| max 0 (1 - x) for x in xs |]\n";
+const SLOPE: &str = "def slope (xs : Array Real) (y : Real) : Real =\n  sum [| log (x - y) for x in xs |]\n";
+const HINGE: &str = "def hinge (xs : Array Real) : Real = sum [| max 0 (1 - x) for x in xs |]\n";
 
 #[test]
 fn a_number_that_is_not_finite_is_named_with_its_source_line() {
@@ -14,7 +14,7 @@ fn a_number_that_is_not_finite_is_named_with_its_source_line() {
     w.write("slope.dual", SLOPE);
     let expected = "trap: log(0.0) is -inf
   at slope.dual:2:16, round 1 of the loop at 2:13
-    2 |   sum_array [| log (x - y) for x in xs |]
+    2 |   sum [| log (x - y) for x in xs |]
       |                ^
   0.0 = 2.0 - 2.0 at slope.dual:2:21, round 1 of the loop at 2:13
   2.0 = argument xs[1]

@@ -437,7 +437,7 @@ fn records_of_many_slabs_are_counted() {
     if s > 0.2 then cos s * x else s + x in
   let c = loop s = x for i < n do
     let ys = [| s, x, a |] in ys[i % 3] * b in
-  sum_array [| x, a, b, c |]";
+  sum [| x, a, b, c |]";
     for jit in [Jit::Off, Jit::Always] {
         let found = profile(jit, text, "f", &[Value::Int(20_000), 0.7.into()]);
         assert!(found.stats.tape_bytes > 4 * (64 << 10), "{found:#?}");
@@ -457,7 +457,7 @@ fn records_of_tasks_are_counted() {
     let (a, b) = squares xs from middle |*| squares xs middle to in
     a + b
 def f (xs : Array Real) : Real = squares xs 0 (length xs)
-def g (xs : Array Real) : Real = sum_array (pmap (\\x -> loop s = x for y in xs do s + x * y) xs)";
+def g (xs : Array Real) : Real = sum (pmap (\\x -> loop s = x for y in xs do s + x * y) xs)";
     let args = [vec![1.0, 2.0, 3.0, 4.0].into()];
     for jit in [Jit::Off, Jit::Always] {
         let found = profile(jit, text, "f", &args);

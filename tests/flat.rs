@@ -71,18 +71,18 @@ const SHAPES: &str = "
     def body (b : Body) (k : Real) : Body =
       let (x, y) = b.at in { mass = k * b.mass, at = (y * k, x * b.mass), on = not b.on }
     def arrays (xs : Array Real) (ns : Array Int) (bs : Array Bool) =
-      ([| x * x for x in xs |], [| 2 * n for n in ns |], [| not b for b in bs |], sum_array xs)
+      ([| x * x for x in xs |], [| 2 * n for n in ns |], [| not b for b in bs |], sum xs)
     def lists (xs : List Real) (ns : List Int) (bs : List Bool) =
-      (map (\\x -> x * sum xs) xs, map (\\n -> n + 1) ns, map not bs, len xs)
+      (map (\\x -> x * sum xs) xs, map (\\n -> n + 1) ns, map not bs, length xs)
     def mixed (n : Int) (p : (Real, (Array Real, Bool))) (xs : List Real) =
-      let (k, (ys, on)) = p in ((n + 1, if on then k else 2.0), ys, (map (\\x -> k * x) xs, xs), sum_array ys)
+      let (k, (ys, on)) = p in ((n + 1, if on then k else 2.0), ys, (map (\\x -> k * x) xs, xs), sum ys)
     def twice (x : Real) (xs : Array Real) = (x, x, xs, xs)
     def constants (x : Real) (y : Real) = (1.5, x, [| 2.0, 3.0 |], [4.0])
     def unused (x : Real) (y : Real) (xs : Array Real) : Real = x * 3
     def nothing (x : Real) : Int = 7
     def unit (x : Real) = ()
     def none : Real = 2.5
-    def tasks (xs : Array Real) (k : Real) = (pmap (\\x -> sin (k * x)) xs, par (k * k, sum_array xs))
+    def tasks (xs : Array Real) (k : Real) = (pmap (\\x -> sin (k * x)) xs, par (k * k, sum xs))
     def pieces (x : Real) =
       let (a, b) = [| x * to_real i for i < 3 |] |*| [| sin x, x * x |] in (a, b, [x, 1.0, x])";
 
@@ -326,7 +326,7 @@ fn traps_and_limits_are_those_of_other_calls() {
     let text = "def at (xs : Array Real) (n : Int) : Real = 2 * xs[n]
         def power (n : Int) (x : Real) : Real = loop y = 1.0 for i < n do y * x
         def deep (n : Int) (x : Real) : Real = if n == 0 then x else x + deep (n - 1) x
-        def long (n : Int) (x : Real) : Real = let xs = [| x * to_real i for i < n |] in sum_array xs";
+        def long (n : Int) (x : Real) : Real = let xs = [| x * to_real i for i < n |] in sum xs";
     for engine in engines() {
         let (module, mut frame) = (module(&engine, text), CallFrame::new());
         let function = |name: &str| module.function(name).unwrap();
@@ -441,7 +441,7 @@ fn a_frame_gives_back_what_it_holds() {
 #[test]
 fn frames_of_many_threads_share_functions() {
     for engine in engines() {
-        let f = flat_on(&engine, "def f (x : Real) (xs : Array Real) : Real = sum_array (pmap (* x) xs)", "f");
+        let f = flat_on(&engine, "def f (x : Real) (xs : Array Real) : Real = sum (pmap (* x) xs)", "f");
         let xs = [1.0, 2.0, 3.0];
         std::thread::scope(|scope| {
             for n in 0..4 {
@@ -509,7 +509,7 @@ fn cotangents_of_zero_and_of_what_is_no_number_go_where_they_belong() {
 #[test]
 fn a_cancelled_pullback_leaves_results_and_a_frame_that_is_good() {
     let text = "def one (x : Real) : Real = loop y = x for i < 300000 do sin (y + x)
-        def many (x : Real) : Real = let xs = pmap (\\k -> one (x * k)) [| to_real k for k < 16 |] in sum_array xs";
+        def many (x : Real) : Real = let xs = pmap (\\k -> one (x * k)) [| to_real k for k < 16 |] in sum xs";
     for engine in engines() {
         let (many, mut frame) = (flat_on(&engine, text, "many"), CallFrame::new());
         many.record(&mut frame, &[0.5.into()]).unwrap();

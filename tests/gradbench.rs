@@ -234,7 +234,7 @@ fn what_cannot_be_had_is_an_answer_and_not_the_end() {
         (evaluate(3, "lse", "primal", &json!({ "x": [1, true] })), "argument x[1]: expected Real"),
         (evaluate(4, "lse", "primal", &json!({ "x": [1], "min_runs": -1 })), "expected u64"),
         (evaluate(5, "llsq", "primal", &json!([1])), "an object with the fields x, n"),
-        (evaluate(6, "lse", "primal", &json!({ "x": [] })), "maximum_array: the array is empty"),
+        (evaluate(6, "lse", "primal", &json!({ "x": [] })), "maximum: the array is empty"),
         (evaluate(7, "ode", "gradient", &json!({ "x": [], "s": 1 })), "index -1 is out of bounds"),
         (evaluate(8, "gmm", "jacobian", &gmm), "in objective at gmm.dual"),
         (

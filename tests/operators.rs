@@ -395,7 +395,7 @@ def cube (y : Real) : Real = y * y * y
 def work (x : Real) : Real = grad (\\y -> sum (map (\\z -> cube z * x) [y, y * y, x])) (sin x)
 def tasks (x : Real) : Real =
   let (a, b) = (loop s = x for _ < 20 do s + 0.1 * work s) |*| (loop s = x * x for _ < 30 do s + 0.01 * work s) in
-  let (c, d) = work (a * b) |*| sum_array (pmap (\\z -> grad (\\y -> y * z * x) z) [| a, b, x, 1.0 |]) in
+  let (c, d) = work (a * b) |*| sum (pmap (\\z -> grad (\\y -> y * z * x) z) [| a, b, x, 1.0 |]) in
   a + b * c * d
 def inner (x : Real) : Real = grad (\\y -> grad (\\z -> tasks (z * y)) (x * y)) x
 def main (x : Real) : Real = grad tasks x
@@ -407,7 +407,7 @@ def squares (x : Real) (ys : List Real) : List Real =
 def step (x : Real) (s : Real) : Real = grad (\\y -> sum (cubes x [y, x]) * sum (squares x [x, y])) s
 def ruled (x : Real) : Real =
   let (a, b) = (loop s = x for _ < 20 do s + 1e-4 * step x s) |*| (loop s = x * x for _ < 30 do s + 1e-4 * step s x) in
-  sum (cubes a [b, a]) * sum_array (pmap (\\z -> sum (squares b [z, a])) [| a, b, x |])
+  sum (cubes a [b, a]) * sum (pmap (\\z -> sum (squares b [z, a])) [| a, b, x |])
 ";
 
 /// The least limit that a call keeps to, on all engines: with one less it ends with `trap`.

@@ -60,11 +60,11 @@ def checked (x : Real) : Real = if x < 0 then error \"negative\" else sqrt x
 def roots (xs : List Real) : Real = fold (\\acc x -> acc + checked x) 0.0 xs
 
 def both (xs : Array Real) : Real =
-  let (a, b) = outer xs |*| sum_array xs in
+  let (a, b) = outer xs |*| sum xs in
   a + b
 
 def inner (xs : Array Real) : Array Real = grad (\\ys -> pick ys 1 * pick ys 2) xs
-def slope (xs : Array Real) : Real = sum_array (inner xs)
+def slope (xs : Array Real) : Real = sum (inner xs)
 
 def later (x : Real) : Real = custom_vjp (\\x -> x * x) (\\x c -> if x > 1 then error \"too far\" else c) x
 def way_back (x : Real) : Real = 3 * later x

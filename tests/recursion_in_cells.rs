@@ -122,7 +122,7 @@ const LEFT: &[(&str, &str)] = &[
            else match s with | Stop -> [] | Step go -> go n s
          def f (n : Int) (s : Step) : List Int =
            if n < 0 then [n] else if n == 5 then n :: f (n - 1) s else pick s (n - 1) 2
-         def main (n : Int) : Int = len (f n (Step f))",
+         def main (n : Int) : Int = length (f n (Step f))",
     ),
     (
         "the call is not the last field",

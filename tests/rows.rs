@@ -25,12 +25,12 @@ fn json(text: &str, function: &Function) -> Vec<Value> {
 const PROGRAM: &str = "
     alias Vec2 = (Real, Real)
     def norms (xs : Array Vec2) : Array Real = [| sqrt (a * a + b * b) for (a, b) in xs |]
-    def swapped (xs : Array Vec2) : Array Vec2 = map_array (\\(a, b) -> (b * 2, a)) xs
-    def total (xs : Array Vec2) : Real = sum_array (norms (swapped xs))
+    def swapped (xs : Array Vec2) : Array Vec2 = map (\\(a, b) -> (b * 2, a)) xs
+    def total (xs : Array Vec2) : Real = sum (norms (swapped xs))
     def total_apart (xs : Array Real) (ys : Array Real) : Real =
-      sum_array [| sqrt (2 * ys[i] * (2 * ys[i]) + xs[i] * xs[i]) for i < length xs |]
+      sum [| sqrt (2 * ys[i] * (2 * ys[i]) + xs[i] * xs[i]) for i < length xs |]
     def at (xs : Array Vec2) (i : Int) : Vec2 = xs[i]
-    def seconds (xs : Array (Int, Bool)) : Array Bool = map_array snd xs
+    def seconds (xs : Array (Int, Bool)) : Array Bool = map snd xs
     def count (xs : Array (Real, (Real, Real))) : Int = length xs
     def same (xs : Array Vec2) (ys : Array Vec2) : Bool = xs == ys
     def filled (n : Int) (from : Int) : Array Vec2 = [| (to_real i, 2) for i in from .. n |]

@@ -93,7 +93,7 @@ fn an_arrow_takes_two_products_in_either_mode() {
     let source = "
         def f (x : Array Real) : Real = loop sum = 0.0 for i < length x do sum + x[i] ^ 2 * sin x[0]
         def tall (x : Array Real) = [| x[i] * x[0] for i < length x |]
-        def wide (x : Array Real) = [| if i == 0 then sum_array (map_array sin x) else x[i] ^ 2 for i < length x |]";
+        def wide (x : Array Real) = [| if i == 0 then sum (map sin x) else x[i] ^ 2 for i < length x |]";
     let hessian = check_hessian(&function(source, "f"), &[ramp(30)]);
     assert_eq!((hessian.pattern().len(), hessian.products()), (30 + 2 * 29, 2));
     let tall = check_jacobian(&function(source, "tall"), &[ramp(30)]);
@@ -127,7 +127,7 @@ fn a_laplacian_has_five_entries_in_a_row() {
 #[test]
 fn a_layer_of_a_network_knows_its_own_weights() {
     let source = "def layer (w : Array (Array Real)) (b : Array Real) (x : Array Real) =
-        [| tanh (b[i] + sum_array (zip_array (*) w[i] x)) for i < length w |]";
+        [| tanh (b[i] + sum (zip_with (*) w[i] x)) for i < length w |]";
     let (outputs, inputs) = (4, 3);
     let rows = Value::Array((0..outputs).map(|_| ramp(inputs)).collect());
     let f = function(source, "layer");
@@ -172,12 +172,12 @@ const SHAPES: &str = "
     def shapes (x : Array Real) (scale : Real) =
       let t = grow 3 0 x in
       let squares = pmap (\\n -> x[n] ^ 2 * scale) (range 0 (length x)) in
-      let scaled = map (\\y -> y * scale) (from_array x) in
+      let scaled = map (\\y -> y * scale) (to_list x) in
       (energy t, squares, scaled, length x > 3, [| (x[0], x[i] + 1.0) for i < 2 |])
     def total (x : Array Real) (scale : Real) : Real =
       let t = grow 3 0 x in
       let squares = pmap (\\n -> x[n] ^ 2 * scale + (if n > 0 then x[n] * x[n - 1] else 0.0)) (range 0 (length x)) in
-      energy t + sum squares + sum (map (\\y -> y * scale) (from_array x))";
+      energy t + sum squares + sum (map (\\y -> y * scale) (to_list x))";
 
 #[test]
 fn data_lists_recursion_and_tasks() {
@@ -222,7 +222,7 @@ fn the_pattern_of_another_branch_is_refused() {
         def g (x : Array Real) : Real =
           loop s = 0.0 for i < length x - 1 do if x[0] > 0.0 then s + x[i] ^ 2 else s + x[i] * x[i + 1] ^ 2
         def wide (x : Array Real) =
-          [| if i == 0 then sum_array x else if x[0] > 0.0 then x[i] else x[i] * x[1] for i < length x |]";
+          [| if i == 0 then sum x else if x[0] > 0.0 then x[i] else x[i] * x[1] for i < length x |]";
     let (plus, minus) = (vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![-1.0, 2.0, 3.0, 4.0, 5.0]);
     let (plus, minus): (Value, Value) = (plus.into(), minus.into());
     let wrong_branch = |error: &dualvm::Error| {
@@ -335,7 +335,7 @@ fn sums_that_begin_alike_are_not_multiplied_out() {
 #[test]
 fn other_sizes_are_refused() {
     let source = "def f (n : Int) (x : Array Real) = [| x[i] ^ 2 for i < n |]
-                  def g (x : Array Real) : Real = sum_array (map_array exp x)";
+                  def g (x : Array Real) : Real = sum (map exp x)";
     let (f, g) = (function(source, "f"), function(source, "g"));
     let sparsity = f.jacobian_sparsity(&[3.into(), ramp(5)]).unwrap();
     assert_eq!((sparsity.pattern().rows(), sparsity.pattern().columns()), (3, 5));
@@ -355,7 +355,7 @@ fn degenerate_functions() {
         def nothing (x : Array Real) : Array Real = [||]
         def same (x : Real) (y : Real) = (x, x, x * x, 1.0)
         def unused (x : Real) (y : Real) : Real = x * x * x
-        def linear (x : Array Real) : Real = sum_array x
+        def linear (x : Array Real) : Real = sum x
         def roots (x : Array Real) = [| if x[i] > 0.0 then sqrt x[i] else 0.0 for i < length x |]
         def discrete (n : Int) = n + 1";
     assert!(check_jacobian(&function(source, "constant"), &[ramp(3)]).pattern().is_empty());
@@ -373,7 +373,7 @@ fn degenerate_functions() {
 
 #[test]
 fn limits_hold() {
-    let source = "def dense (x : Array Real) : Real = sum_array x ^ 2
+    let source = "def dense (x : Array Real) : Real = sum x ^ 2
                   def spin (x : Array Real) : Real = loop s = 1.0 for i < 100000000 do s * x[0]";
     let live = |live_bytes| CallOptions::with_limits(Limits { live_bytes, ..Limits::default() });
     let f = function(source, "dense");

@@ -24,8 +24,8 @@ fn limits_on_memory_are_met_at_the_same_place_on_any_number_of_threads_but_for_s
         def deep (n : Int) (x : Real) : Real = if n == 0 then x else 1 + sin (deep (n - 1) x)
         def mapped (n : Int) (x : Real) : Real =
           let ys = pbuild n (\\i -> deep (i % 300) (x * to_real i)) in
-          let (a, b) = sum_array ys |*| deep n x in
-          a * b * sum_array (pmap_array (\\y -> y * x) ys)";
+          let (a, b) = sum ys |*| deep n x in
+          a * b * sum (pmap (\\y -> y * x) ys)";
     let function = |threads| {
         let mut config = Config::default();
         config.threads = threads;
@@ -68,7 +68,7 @@ fn tasks_with_operators_that_allocate_start_over_where_a_limit_is_reached() {
         def large (x : Real) : Real =
           grad (\\y -> let ys = build 20000 (\\i -> y * to_real i) in loop s = 0.0 for i < 9 do s + ys[i * 1000 % 77]) x
         def mapped (n : Int) (x : Real) : Real =
-          sum_array (pbuild n (\\i -> loop s = x + to_real i for _ < 60 do tanh (large s)))";
+          sum (pbuild n (\\i -> loop s = x + to_real i for _ < 60 do tanh (large s)))";
     let function = |threads| {
         let mut config = Config::default();
         config.threads = threads;

@@ -81,7 +81,7 @@ fn the_difference_of_infinite_arguments_but_not_these_themselves() {
     let passes = function("def f (x : Real) (y : Real) : Real = min x y * 2 + exp (-x)");
     assert_eq!(passes.call(&reals(&[f64::INFINITY, 3.0])).expect("it passes"), Value::Real(6.0));
     assert!(passes.call(&reals(&[f64::NAN, 3.0])).is_ok());
-    let least = "def infinity = 1.0 / 0.0\ndef f (xs : Array Real) : Real = fold_array min infinity xs";
+    let least = "def infinity = 1.0 / 0.0\ndef f (xs : Array Real) : Real = fold min infinity xs";
     assert_eq!(function(least).call(&[vec![2.0, 1.0].into()]).expect("it is a constant"), Value::Real(1.0));
 }
 
@@ -126,7 +126,7 @@ def f (n : Int) (x : Real) : Real =
 fn an_element_of_an_array_through_map_and_fold() {
     let text = "
 def f (x : Real) (xs : Array Real) : Real =
-  sum_array [| log (y - x) for y in xs |]";
+  sum [| log (y - x) for y in xs |]";
     let expected = "log(0.0) is -inf
   at t.dual:3:16, round 1 of the loop at 3:13
   0.0 = 2.0 - 2.0 at t.dual:3:21, round 1 of the loop at 3:13
@@ -283,7 +283,7 @@ def f (x : Real) : Real =
 fn of_an_array_that_a_nested_gradient_is_taken_at() {
     let text = "
 def f (xs : Array Real) : Real =
-  sum_array (grad (\\ys -> sum_array [| log y for y in ys |]) xs)";
+  sum (grad (\\ys -> sum [| log y for y in ys |]) xs)";
     let found = run(text, &[vec![1.0, 0.0, 2.0].into()]);
     assert!(found.starts_with("log(0.0) is -inf\n"), "{found}");
     assert!(found.contains("\n  0.0 = argument xs[1]\n"), "{found}");
@@ -429,7 +429,7 @@ fn limits_hold() {
 fn the_same_on_any_number_of_threads() {
     let text = "
 def f (n : Int) (x : Real) : Real =
-  sum_array (pbuild n (\\i -> sqrt (x - to_real i) * sqrt (x - to_real (i / 2))))";
+  sum (pbuild n (\\i -> sqrt (x - to_real i) * sqrt (x - to_real (i / 2))))";
     let found: Vec<String> = [1, 2, 4]
         .map(|threads| {
             let module = Module::from_source(&engine(threads), "t.dual", text).expect("the program is good");
@@ -445,7 +445,7 @@ def f (n : Int) (x : Real) : Real =
 fn results_are_those_of_other_engines() {
     let text = "
 def f (xs : Array Real) (k : Real) : Real =
-  let inner = grad (\\y -> sum_array [| sin (y * x) for x in xs |] ^ 2) k in
+  let inner = grad (\\y -> sum [| sin (y * x) for x in xs |] ^ 2) k in
   let (a, b) = checkpoint (\\z -> exp (-z * z)) inner |*| (loop s = k for x in xs do s * x + cos s) in
   a * b + max k (tanh inner) + custom_vjp (\\z -> z ^ 3) (\\z c -> 3 * c * z ^ 2) k";
     let module = Module::from_source(&Engine::default(), "t.dual", text).expect("the program is good");

@@ -12,7 +12,7 @@ use support::flatten;
 const PROGRAM: &str = "
     def ints (ns : Array Int) (xs : List Real) (ms : List Int) (bs : Array Bool) : Real =
       loop sum = to_real (length bs) for i < length ns do
-        sum + to_real ns[i] * (if bs[i] then product xs else 3.0) + to_real (len ms)
+        sum + to_real ns[i] * (if bs[i] then product xs else 3.0) + to_real (length ms)
     def points (ps : Array (Real, Real, Real)) (k : Real) : Real =
       loop sum = 0.0 for i < length ps do let (x, y, z) = ps[i] in sum + k * x * y - sin z
     def parts (ps : Array (Real, (Int, Real), Bool)) (qs : List ((Real, Real), Int)) : Real =
@@ -24,7 +24,7 @@ const PROGRAM: &str = "
       (loop sum = 1.0 for i < length m do sum + to_real (i + 1) * total m[i])
         + sum (map total ls) * (loop sum = 0.0 for i < length xss do sum + product xss[i])
     def bodies (bs : Array ((Real, Real), Array Real, List (Real, Int))) : Real =
-      let each ((x, y), zs, ps) = x * y * sum_array zs * sum (map (\\(p, n) -> p * to_real n) ps) in
+      let each ((x, y), zs, ps) = x * y * sum zs * sum (map (\\(p, n) -> p * to_real n) ps) in
       loop sum = 0.0 for i < length bs do sum + each bs[i]
     def constants (us : Array ()) (ns : Array (Int, Bool)) (x : Real) : Real = x * to_real (length us + length ns)
     def square (m : Array (Array Real)) : Array (Array Real) = [| [| x * x for x in row |] for row in m |]

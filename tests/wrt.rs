@@ -59,8 +59,8 @@ const SHAPES: &str = "
     def f (a : Real) (xs : Array Real) (ys : List Real) (p : (Real, Int)) (shape : Shape)
           (rows : List (Array Real)) : Real =
       let (q, n) = p in
-      a * sum_array xs * sum ys * q * to_real n * area shape * sum (map sum_array rows)
-    def pair (x : Real) (y : Real) (zs : Array Real) : (Real, Array Real) = (x * y, map_array (\\z -> z * x * y) zs)";
+      a * sum xs * sum ys * q * to_real n * area shape * sum (map sum rows)
+    def pair (x : Real) (y : Real) (zs : Array Real) : (Real, Array Real) = (x * y, map (\\z -> z * x * y) zs)";
 
 fn shapes() -> Vec<Value> {
     let rows = vec![Value::Reals(vec![1.0, 2.0]), Value::Reals(vec![]), Value::Reals(vec![0.5])];
@@ -115,8 +115,7 @@ fn rows_of_a_jacobian_flat_calls_and_types_of_rust_leave_out_the_same() {
     assert_eq!(gradient.reals(), [3.0 + 10.0 * 15.0 + 100.0 * 21.0, 60.0, 600.0]);
     assert!(flat.params()[0].has_derivative() && !flat.params()[1].has_derivative());
 
-    let source =
-        "def g (x : Real) (t : (Real, Real)) (zs : Array Real) : Real = let (a, b) = t in x * a * b * sum_array zs";
+    let source = "def g (x : Real) (t : (Real, Real)) (zs : Array Real) : Real = let (a, b) = t in x * a * b * sum zs";
     let g = module(Jit::Auto, source).function("g").unwrap();
     let typed = |names: &[&str]| g.wrt(names).unwrap().typed::<(f64, [f64; 2], &[f64]), f64>().unwrap();
     let args = (2.0, [3.0, 5.0], &[7.0, 11.0][..]);

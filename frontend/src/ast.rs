@@ -285,12 +285,12 @@ pub(crate) enum Generator {
         /// The index after the last.
         to: ExprId,
     },
-    /// `for x in array`.
+    /// `for x in xs`.
     Elements {
         /// The element.
         element: PatternId,
-        /// The array.
-        array: ExprId,
+        /// The list or the array.
+        collection: ExprId,
     },
 }
 
@@ -310,7 +310,7 @@ impl Generator {
                 from.into_iter().for_each(&mut *visit);
                 visit(to);
             }
-            Generator::Elements { array, .. } => visit(array),
+            Generator::Elements { collection, .. } => visit(collection),
         }
     }
 }
@@ -382,6 +382,18 @@ impl Ast {
             Let::Value { value, .. } => visit(*value),
             Let::Functions(functions) => functions.iter().for_each(|&function| visit(self.functions[function].body)),
             Let::Alias(function) => visit(self.functions[*function].body),
+        }
+    }
+
+    /// The parameters and the body of a function without a name: of a lambda, or of what each round of a loop over a
+    /// collection does to the accumulator, given that and an element.
+    pub(crate) fn anonymous(&self, expr: ExprId) -> Option<(Vec<PatternId>, ExprId)> {
+        match &self.exprs[expr].kind {
+            ExprKind::Lambda(params, body) => Some((params.clone(), *body)),
+            ExprKind::Loop {
+                pattern, iteration: Iteration::For(Generator::Elements { element, .. }), body, ..
+            } => Some((vec![*pattern, *element], *body)),
+            _ => None,
         }
     }
 

@@ -18,8 +18,10 @@ pub(crate) enum Builtin {
     Min,
     /// The larger of two numbers.
     Max,
-    /// The number of elements of an array.
+    /// The number of elements of an array. Of the prelude only.
     Length,
+    /// What a definition is for each kind of collection. Of the prelude only.
+    ByKind,
     /// An array of a function's values, built in parallel.
     ParallelBuild,
     /// The value of a function, and its derivative in a direction.
@@ -106,7 +108,8 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("sign", Builtin::Sign),
     ("min", Builtin::Min),
     ("max", Builtin::Max),
-    ("length", Builtin::Length),
+    ("length_array", Builtin::Length),
+    ("by_kind", Builtin::ByKind),
     ("pbuild", Builtin::ParallelBuild),
     ("jvp", Builtin::Jvp),
     ("value_and_grad", Builtin::ValueAndGrad),
@@ -127,10 +130,16 @@ const SPECIAL: &[(&str, Builtin)] = &[
 ];
 
 impl Builtin {
-    /// All builtins with their names.
+    /// All builtins that programs know, with their names.
     pub(crate) fn all() -> impl Iterator<Item = (&'static str, Builtin)> {
         let scalars = Op::ALL.iter().filter(|&&op| is_function(op));
-        scalars.map(|&op| (op.info().mnemonic, Builtin::Scalar(op))).chain(SPECIAL.iter().copied())
+        let special = SPECIAL.iter().copied().filter(|(_, builtin)| !builtin.is_hidden());
+        scalars.map(|&op| (op.info().mnemonic, Builtin::Scalar(op))).chain(special)
+    }
+
+    /// Whether only the prelude knows it.
+    pub(crate) fn is_hidden(self) -> bool {
+        matches!(self, Builtin::Length | Builtin::ByKind)
     }
 
     /// The builtin of this name.
@@ -166,6 +175,7 @@ impl Builtin {
             Builtin::CustomVjp => (vec![DataFunction, ReverseRule, Data], OtherData),
             Builtin::CustomJvp => (vec![DataFunction, ForwardRule, Data], OtherData),
             Builtin::Not => (vec![Bool], Bool),
+            Builtin::ByKind => unreachable!("inference knows what it is"),
             Builtin::Pi => (vec![], Real),
         }
     }

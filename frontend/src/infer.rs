@@ -13,9 +13,9 @@ mod annotation;
 mod call;
 mod expr;
 mod function;
+mod kinds;
 mod mismatch;
 mod operators;
-mod overload;
 mod pattern;
 mod record;
 #[cfg(test)]
@@ -33,8 +33,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 pub(crate) use crate::exhaustive::Check;
+pub(crate) use kinds::ByKind;
 use mismatch::Why;
-use overload::Overloaded;
 use record::FieldUse;
 
 /// A polymorphic type of more nodes than this is refused: each use copies it, and copies of copies grow exponentially.
@@ -72,8 +72,8 @@ pub(crate) struct Inferred {
     /// For a mention of a polymorphic definition or function: what its variables are there. A mention in the own group
     /// has no entry: there the variables are themselves.
     pub(crate) instances: HashMap<ExprId, Vec<Ty>>,
-    /// For a mention of a definition that there is for lists and for arrays: which one it is.
-    pub(crate) overloads: HashMap<ExprId, DefId>,
+    /// The definitions that another one stands for, by the kind of the collections that it is used at.
+    pub(crate) by_kind: HashMap<DefId, ByKind>,
 }
 
 /// Infers all types.
@@ -99,7 +99,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         datas: Table::default(),
         constructors: Table::default(),
         instances: HashMap::new(),
-        overloads: HashMap::new(),
+        by_kind: HashMap::new(),
     };
     let locals = Table::filled(inferred.types.error, resolved.locals.len());
     let mut infer = Infer {
@@ -112,7 +112,6 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         type_vars: HashMap::new(),
         aliases: Table::filled(None, ast.aliases.len()),
         fields: Vec::new(),
-        overloads: Vec::new(),
         checks: Vec::new(),
         group: Vec::new(),
         out: inferred,
@@ -144,8 +143,6 @@ struct Infer<'i> {
     aliases: Table<AliasId, Option<(Vec<Ty>, Ty)>>,
     /// The uses of fields of records that are not known yet.
     fields: Vec<FieldUse>,
-    /// The mentions of definitions that are overloaded and not told apart yet.
-    overloads: Vec<Overloaded>,
     /// The patterns to check once types are known.
     checks: Vec<Check>,
     /// The definitions that are being inferred.
@@ -183,8 +180,7 @@ impl Infer<'_> {
             self.check(def.body, self.out.defs[id].result, why);
             type_vars[i] = std::mem::take(&mut self.type_vars);
         }
-        self.solve_fields(0, 0);
-        self.refuse_unknown_collections();
+        self.solve_fields(0);
         self.refuse_unknown_records();
         for vars in type_vars {
             self.type_vars = vars;

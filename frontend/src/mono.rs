@@ -1,9 +1,9 @@
 //! Concrete types: no variables, interned, of bounded size, with their representation in registers and on the heap.
 
 use crate::arena::{Table, id_types};
-use crate::ast::DataId;
+use crate::ast::{DataId, LIST};
 use crate::core::{ArrayType, Layout, TypeList, TypeLists};
-use crate::types::Shape;
+use crate::types::{Kind, Shape};
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::module::{TypeDef, TypeId, ValueType};
@@ -32,6 +32,8 @@ pub(crate) enum MonoNode {
     Tuple(Box<[Mono]>),
     /// A record: its fields' types in the order of their names.
     Record(Shape, Box<[Mono]>),
+    /// A kind of collection: what a type variable may stand for. It has no values.
+    Kind(Kind),
     /// An array.
     Array(Mono),
     /// A data type.
@@ -71,6 +73,7 @@ pub(crate) struct Monos {
     pub(crate) bool: Mono,
     /// `()`
     pub(crate) unit: Mono,
+    kinds: [Mono; Kind::ALL.len()],
 }
 
 impl Monos {
@@ -90,7 +93,13 @@ impl Monos {
         let int = basic(MonoNode::Int, &[ValueType::Int]);
         let bool = basic(MonoNode::Bool, &[ValueType::Int]);
         let unit = basic(MonoNode::Tuple(Box::default()), &[]);
-        Monos { entries, ids, real, int, bool, unit }
+        let kinds = Kind::ALL.map(|kind| basic(MonoNode::Kind(kind), &[]));
+        Monos { entries, ids, real, int, bool, unit, kinds }
+    }
+
+    /// A kind of collection.
+    pub(crate) fn kind(&self, kind: Kind) -> Mono {
+        self.kinds[kind as usize]
     }
 
     /// A tuple type.
@@ -222,6 +231,20 @@ impl Monos {
     /// Whether values have parts that may be functions known at compile time.
     pub(crate) fn is_open(&self, ty: Mono) -> bool {
         self.entries[ty].open
+    }
+
+    /// Whether a type is that of lists.
+    pub(crate) fn is_list(&self, ty: Mono) -> bool {
+        matches!(self.node(ty), MonoNode::Data(LIST, _))
+    }
+
+    /// The type of a collection's elements. After a type was reported as too large, what should be one may not be one.
+    pub(crate) fn element(&self, ty: Mono) -> Mono {
+        match self.node(ty) {
+            MonoNode::Data(LIST, args) => args[0],
+            MonoNode::Array(element) => *element,
+            _ => self.unit,
+        }
     }
 
     /// The heap type of a type's only register.

@@ -13,9 +13,8 @@ use crate::token::{Token, TokenKind};
 use std::sync::LazyLock;
 
 /// The files, in the order of the documentation.
-pub(crate) const FILES: [&str; 7] = [
-    include_str!("../prelude/lists.dual"),
-    include_str!("../prelude/arrays.dual"),
+pub(crate) const FILES: [&str; 6] = [
+    include_str!("../prelude/collections.dual"),
     include_str!("../prelude/parallel.dual"),
     include_str!("../prelude/derivatives.dual"),
     include_str!("../prelude/maths.dual"),
@@ -25,8 +24,7 @@ pub(crate) const FILES: [&str; 7] = [
 
 /// The names that messages have for the files.
 pub(crate) const FILE_NAMES: [&str; FILES.len()] = [
-    "prelude/lists.dual",
-    "prelude/arrays.dual",
+    "prelude/collections.dual",
     "prelude/parallel.dual",
     "prelude/derivatives.dual",
     "prelude/maths.dual",
@@ -38,30 +36,48 @@ pub(crate) const FILE_NAMES: [&str; FILES.len()] = [
 static SOURCES: LazyLock<[Source; FILES.len()]> =
     LazyLock::new(|| std::array::from_fn(|file| Source::new(FILE_NAMES[file], FILES[file])));
 
-/// The definition that `++` is.
-pub(crate) const APPEND: &str = "append";
+/// A definition that syntax stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Implied {
+    /// `xs ++ ys`.
+    Append,
+    /// `loop … for x in list`.
+    Fold,
+    /// `[| … for x in list |]`, which runs over an array.
+    ToArray,
+    /// `list[i]`.
+    Element,
+}
 
-/// The definitions for lists, and those for arrays that have the same name in a program.
-pub(crate) const OVERLOADS: [(&str, &str); 2] = [("pmap", "pmap_array"), ("preduce", "preduce_array")];
+impl Implied {
+    /// All of them.
+    pub(crate) const ALL: [Implied; 4] = [Implied::Append, Implied::Fold, Implied::ToArray, Implied::Element];
+
+    /// The name of the definition.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Implied::Append => "append",
+            Implied::Fold => "fold_list",
+            Implied::ToArray => "to_array_list",
+            Implied::Element => "element_list",
+        }
+    }
+
+    /// What the first of some tokens may stand for, which the others follow.
+    fn of(tokens: &[Token]) -> &'static [Implied] {
+        match tokens {
+            [Token { kind: TokenKind::Append, .. }, ..] => &[Implied::Append],
+            // `for i < n` stands for nothing.
+            [Token { kind: TokenKind::For, .. }, _, Token { kind: TokenKind::Less, .. }, ..] => &[],
+            [Token { kind: TokenKind::For, .. }, ..] => &[Implied::Fold, Implied::ToArray],
+            [Token { kind: TokenKind::LeftBracket, glued: true, .. }, ..] => &[Implied::Element],
+            _ => &[],
+        }
+    }
+}
 
 /// The definitions that take derivatives.
 pub(crate) const DERIVATIVES: [&str; 6] = ["derivative", "grad", "vjp", "hvp", "jacobian", "hessian"];
-
-/// Functions of lists, and those that do the same for arrays.
-pub(crate) const FOR_ARRAYS: [(&str, &str); 12] = [
-    ("len", "length"),
-    ("map", "map_array"),
-    ("zip_with", "zip_array"),
-    ("fold", "fold_array"),
-    ("sum", "sum_array"),
-    ("product", "product_array"),
-    ("maximum", "maximum_array"),
-    ("minimum", "minimum_array"),
-    ("mean", "mean_array"),
-    ("variance", "variance_array"),
-    ("softmax", "softmax_array"),
-    ("logsumexp", "logsumexp_array"),
-];
 
 /// Where a declaration stands. In every file a declaration is the end of a paragraph, after its comment.
 #[derive(Clone, Copy, Debug)]
@@ -84,12 +100,15 @@ impl Place {
 }
 
 const DEF: &[u8] = b"def ";
-const TYPE: &[u8] = b"type ";
+/// What other definitions of the prelude use, and programs don't see.
+const PRIVATE: &[u8] = b"private def ";
+const DEFS_BEGIN: &[&[u8]] = &[DEF, PRIVATE];
+const TYPES_BEGIN: &[&[u8]] = &[b"type "];
 
 /// All definitions, sorted by name.
-static DEFS: [Place; count(DEF)] = sorted(places(DEF));
+static DEFS: [Place; count(DEFS_BEGIN)] = sorted(places(DEFS_BEGIN));
 /// All types, in the order of the files.
-static TYPES: [Place; count(TYPE)] = places(TYPE);
+static TYPES: [Place; count(TYPES_BEGIN)] = places(TYPES_BEGIN);
 
 /// Whether a line starts at a place, with these bytes.
 const fn starts_line(text: &[u8], at: usize, with: &[u8]) -> bool {
@@ -106,14 +125,26 @@ const fn starts_line(text: &[u8], at: usize, with: &[u8]) -> bool {
     true
 }
 
-/// How many lines start with a keyword.
-const fn count(keyword: &[u8]) -> usize {
+/// How many bytes the first of some beginnings has that a line starts with at a place; 0 if it starts with none.
+const fn begins(text: &[u8], at: usize, beginnings: &[&[u8]]) -> usize {
+    let mut i = 0;
+    while i < beginnings.len() {
+        if starts_line(text, at, beginnings[i]) {
+            return beginnings[i].len();
+        }
+        i += 1;
+    }
+    0
+}
+
+/// How many lines start with one of some beginnings.
+const fn count(beginnings: &[&[u8]]) -> usize {
     let (mut file, mut count) = (0, 0);
     while file < FILES.len() {
         let text = FILES[file].as_bytes();
         let mut at = 0;
         while at < text.len() {
-            count += starts_line(text, at, keyword) as usize;
+            count += (begins(text, at, beginnings) > 0) as usize;
             at += 1;
         }
         file += 1;
@@ -121,16 +152,17 @@ const fn count(keyword: &[u8]) -> usize {
     count
 }
 
-/// The declarations that start with a keyword.
-const fn places<const N: usize>(keyword: &[u8]) -> [Place; N] {
+/// The declarations that start with one of some beginnings.
+const fn places<const N: usize>(beginnings: &[&[u8]]) -> [Place; N] {
     let mut places = [Place::NOWHERE; N];
     let (mut file, mut found) = (0, 0);
     while file < FILES.len() {
         let text = FILES[file].as_bytes();
         let mut at = 0;
         while at < text.len() {
-            if starts_line(text, at, keyword) {
-                let first = at + keyword.len();
+            let begins = begins(text, at, beginnings);
+            if begins > 0 {
+                let first = at + begins;
                 let mut last = first;
                 while text[last] != b' ' {
                     last += 1;
@@ -178,9 +210,10 @@ const fn is_before(left: &Place, right: &Place) -> bool {
     j < right.name.1
 }
 
-/// The names of all definitions.
+/// The names of all definitions that programs see.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    DEFS.iter().map(Place::name)
+    let is_public = |place: &&Place| starts_line(FILES[place.file].as_bytes(), place.start, DEF);
+    DEFS.iter().filter(is_public).map(Place::name)
 }
 
 fn position(name: &str) -> Option<usize> {
@@ -197,7 +230,7 @@ pub(crate) fn lex_needed<'t>(
     meter: &Meter,
 ) -> Vec<Token> {
     let mut needed: [Option<Vec<Token>>; DEFS.len()] = [const { None }; DEFS.len()];
-    let mut pending: Vec<usize> = program.flat_map(append_in).collect();
+    let mut pending: Vec<usize> = program.flat_map(implied_in).collect();
     let mut looked_up = 0;
     loop {
         while looked_up < names.len() && meter.step(Span::default()) {
@@ -207,7 +240,7 @@ pub(crate) fn lex_needed<'t>(
         let Some(position) = pending.pop() else { break };
         if needed[position].is_none() {
             let tokens = lex_place(&DEFS[position], start, names, sink, meter);
-            pending.extend(append_in(&tokens));
+            pending.extend(implied_in(&tokens));
             needed[position] = Some(tokens);
         }
     }
@@ -220,10 +253,14 @@ pub(crate) fn lex_needed<'t>(
     tokens
 }
 
-/// The position of what `++` means, if that is among some tokens.
-fn append_in(tokens: &[Token]) -> impl Iterator<Item = usize> + use<> {
-    let is_there = tokens.iter().any(|token| token.kind == TokenKind::Append);
-    position(APPEND).filter(|_| is_there).into_iter()
+/// The positions of what some tokens stand for.
+fn implied_in(tokens: &[Token]) -> impl Iterator<Item = usize> {
+    let mut found = [false; Implied::ALL.len()];
+    for at in 0..tokens.len() {
+        Implied::of(&tokens[at..]).iter().for_each(|&implied| found[implied as usize] = true);
+    }
+    let implied = Implied::ALL.into_iter().filter(move |&implied| found[implied as usize]);
+    implied.filter_map(|implied| position(implied.name()))
 }
 
 /// The file, line and column of a byte, counted from the first one of the first file.
@@ -269,10 +306,11 @@ mod tests {
         assert_eq!(names.all().filter(|&name| position(names.text(name)).is_some()).count(), DEFS.len());
     }
 
-    /// A program that is the prelude, so that every definition is inferred.
+    /// A program that mentions all that programs see, so that every definition is inferred.
     #[test]
     fn the_whole_prelude_is_free_of_errors() {
-        let mut sources = SourceMap::of(Source::new("prelude", &FILES.concat()));
+        let program: String = names().enumerate().map(|(n, name)| format!("def f{n} = {name}\n")).collect();
+        let mut sources = SourceMap::of(Source::new("prelude.dual", &program));
         let (mut names, mut sink) = (Names::default(), Sink::default());
         let meter = Rc::new(Meter::unlimited());
         let ast = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
@@ -282,18 +320,9 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_arrays_are_those_that_are_named_like_them() {
-        for (of_lists, of_arrays) in FOR_ARRAYS {
-            assert!(position(of_lists).is_some(), "{of_lists}");
-            let is_builtin = crate::builtins::Builtin::named(of_arrays).is_some();
-            assert!(is_builtin || position(of_arrays).is_some(), "{of_arrays}");
-        }
-        // The others have both under one name.
-        let known = FOR_ARRAYS.iter().chain(&OVERLOADS).filter(|pair| pair.1.ends_with("_array")).count();
-        assert_eq!(
-            names().filter(|name| name.ends_with("_array") && *name != "to_array" && *name != "from_array").count(),
-            known
-        );
+    fn what_syntax_stands_for_is_there() {
+        assert!(Implied::ALL.iter().all(|implied| position(implied.name()).is_some()));
+        assert!(names().any(|name| name == "map") && names().all(|name| name != "map_list"));
     }
 
     #[test]
@@ -307,7 +336,7 @@ mod tests {
             read.map(|(_, def)| names.text(def.name).to_owned()).collect::<Vec<_>>()
         };
         assert!(defs("def f (x : Real) = x * x").is_empty());
-        assert_eq!(defs("def f xs = xs ++ xs"), ["append"]);
-        assert_eq!(defs("def f = mean"), ["fold", "sum", "len", "mean"]);
+        assert_eq!(defs("def f xs = xs ++ xs"), ["element_list", "append", "append_list", "append_array"]);
+        assert_eq!(defs("def f = is_empty"), ["is_empty", "is_empty_list", "is_empty_array"]);
     }
 }

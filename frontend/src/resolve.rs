@@ -12,15 +12,16 @@ mod unknown;
 
 use crate::arena::{Id, Table, id_types};
 use crate::ast::{
-    AliasId, Ast, BinaryOp, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator, Iteration, LIST, Let, Link,
+    AliasId, Ast, BinaryOp, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator, Iteration, Let, Link,
     LocalFunctionId, PatternId, TypeExprId,
 };
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::limits::Meter;
 use crate::names::{Name, Names};
-use crate::prelude;
+use crate::prelude::Implied;
 use crate::source::Span;
+use crate::types::Kind;
 use scopes::{Declarations, FileScope, Globals};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -54,8 +55,8 @@ pub(crate) enum TypeMeaning {
     Int,
     /// `Bool`
     Bool,
-    /// `Array a`
-    Array,
+    /// `Array a`, `List a`; `c a` of an open kind.
+    Collection(Option<Kind>),
     /// A data type.
     Data(DataId),
     /// An abbreviation.
@@ -72,7 +73,8 @@ pub(crate) struct Resolved {
     pub(crate) bound: Table<PatternId, Option<LocalId>>,
     /// The constructor of a [`crate::ast::PatternKind::Constructor`].
     pub(crate) constructors: Table<PatternId, Option<ConstructorId>>,
-    /// The meaning of every [`crate::ast::TypeExprKind::Named`] that has one.
+    /// The meaning of every [`crate::ast::TypeExprKind::Named`] and [`crate::ast::TypeExprKind::Collection`] that has
+    /// one.
     pub(crate) types: Table<TypeExprId, Option<TypeMeaning>>,
     /// The names of variables.
     pub(crate) locals: Table<LocalId, Name>,
@@ -84,6 +86,8 @@ pub(crate) struct Resolved {
     pub(crate) function_depths: Table<LocalFunctionId, u32>,
     /// When the text of a lambda or of a branch of a `par` begins: what is bound before is from outside.
     pub(crate) times: HashMap<ExprId, LocalId>,
+    /// When the rounds of a loop over a collection begin. The loop may also be a branch.
+    pub(crate) loop_times: HashMap<ExprId, LocalId>,
     /// For a function that a `let` defines, those of its group that it mentions.
     pub(crate) function_mentions: Table<LocalFunctionId, Vec<LocalFunctionId>>,
     /// The abbreviations that can be expanded: all but those that would expand to themselves.
@@ -93,23 +97,28 @@ pub(crate) struct Resolved {
     /// Whether a definition is the program's own, or one of the prelude's that the program needs. Others, which have
     /// the name of something that a program mentions, are neither resolved nor inferred.
     pub(crate) reached: Table<DefId, bool>,
-    /// The prelude's definitions for lists whose names also mean ones for arrays, and those. A mention of one is a
-    /// mention of both.
-    pub(crate) overloads: HashMap<DefId, DefId>,
+    /// The definitions that syntax stands for, where the program has such syntax.
+    pub(crate) implied: [Option<DefId>; Implied::ALL.len()],
+}
+
+impl Resolved {
+    /// A definition that syntax stands for, which occurs.
+    pub(crate) fn implied(&self, implied: Implied) -> DefId {
+        self.implied[implied as usize].expect("the prelude's definitions that syntax stands for are read with it")
+    }
 }
 
 /// Resolves all names; what has no meaning is reported.
 pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Resolved {
     let basic = [("Real", TypeMeaning::Real), ("Int", TypeMeaning::Int), ("Bool", TypeMeaning::Bool)];
-    let types = basic.into_iter().chain([("Array", TypeMeaning::Array), ("List", TypeMeaning::Data(LIST))]);
+    let collections = Kind::ALL.map(|kind| (kind.name(), TypeMeaning::Collection(Some(kind))));
+    let types = basic.into_iter().chain(collections);
     let types: Vec<(Name, TypeMeaning)> = types.map(|(text, meaning)| (names.intern(text), meaning)).collect();
     let of_prelude = |text: &str| {
         let mut prelude = ast.defs.iter().skip(ast.own().defs);
         prelude.find(|(_, def)| names.text(def.name) == text).map(|(id, _)| id)
     };
-    let append = of_prelude(prelude::APPEND);
-    let overloads = prelude::OVERLOADS.iter().filter_map(|(list, array)| Some((of_prelude(list)?, of_prelude(array)?)));
-    let overloads = overloads.collect();
+    let implied = Implied::ALL.map(|implied| of_prelude(implied.name()));
     scopes::intern_qualified(ast, names, meter);
     let mut globals = Globals {
         values: Table::filled(None, names.len()),
@@ -129,11 +138,12 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Met
         function_times: Table::filled([Id::from_index(0); 2], ast.functions.len()),
         function_depths: Table::filled(0, ast.functions.len()),
         times: HashMap::new(),
+        loop_times: HashMap::new(),
         function_mentions: Table::filled(Vec::new(), ast.functions.len()),
         expandable: Table::filled(true, ast.aliases.len()),
         alias_uses: Table::filled(Vec::new(), ast.aliases.len()),
         reached: Table::filled(false, ast.defs.len()),
-        overloads,
+        implied,
     };
     let scope = Table::filled(None, names.len());
     let mut resolver = Resolver {
@@ -144,7 +154,6 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Met
         globals,
         files: vec![FileScope::default(); ast.files.len()],
         file: 0,
-        append,
         scope,
         undo: Vec::new(),
         mentioned: Vec::new(),
@@ -168,8 +177,6 @@ struct Resolver<'r> {
     files: Vec<FileScope>,
     /// The file that is being resolved; the prelude has the number after the last.
     file: usize,
-    /// What `++` means, if it is anywhere.
-    append: Option<DefId>,
     /// What each name means here, if it is bound in a definition.
     scope: Table<Name, Option<Meaning>>,
     /// What names meant before they were bound, to go back to when a scope ends.
@@ -298,6 +305,9 @@ impl Resolver<'_> {
         }
         self.expr(first);
         for pair in chain.windows(2).rev() {
+            if let ExprKind::Index(..) = ast.exprs[pair[0]].kind {
+                self.imply(Implied::Element);
+            }
             if self.meter.step(ast.exprs[pair[0]].span) {
                 ast.for_each_child(&ast.exprs[pair[0]].kind, |child| {
                     if child != pair[1] {
@@ -374,6 +384,10 @@ impl Resolver<'_> {
                     }
                     Iteration::For(generator) => {
                         let element = self.generator(*generator);
+                        if let Generator::Elements { .. } = generator {
+                            self.imply(Implied::Fold);
+                            self.resolved.loop_times.insert(expr, self.resolved.locals.next_id());
+                        }
                         self.bind_all(&[*pattern, element]);
                     }
                 }
@@ -381,6 +395,9 @@ impl Resolver<'_> {
             }
             ExprKind::Comprehension { element, generator } => {
                 let pattern = self.generator(*generator);
+                if let Generator::Elements { .. } = generator {
+                    self.imply(Implied::ToArray);
+                }
                 self.bind_all(&[pattern]);
                 self.expr(*element);
             }
@@ -455,8 +472,8 @@ impl Resolver<'_> {
                 self.expr(to);
                 index
             }
-            Generator::Elements { element, array } => {
-                self.expr(array);
+            Generator::Elements { element, collection } => {
+                self.expr(collection);
                 element
             }
         }
@@ -466,10 +483,7 @@ impl Resolver<'_> {
         let meaning = self.scope[name].or_else(|| self.global_value(name)).or_else(|| self.builtin(name));
         self.resolved.meanings[expr] = meaning;
         match meaning {
-            Some(Meaning::Def(def)) => {
-                self.mentioned.push(def);
-                self.mentioned.extend(self.resolved.overloads.get(&def));
-            }
+            Some(Meaning::Def(def)) => self.mentioned.push(def),
             Some(Meaning::Function(function)) => {
                 // Where that one's group is being resolved, it is mentioned by one of the group.
                 if let Some(&Some(inside)) = self.open.get(self.groups[function]) {
@@ -483,16 +497,25 @@ impl Resolver<'_> {
 
     /// A builtin, looked up where nothing else has its name for the first time.
     fn builtin(&mut self, name: Name) -> Option<Meaning> {
-        let meaning = Builtin::named(self.names.text(name)).map(Meaning::Builtin);
-        self.globals.values[name] = meaning;
-        meaning
+        let builtin = Builtin::named(self.names.text(name))?;
+        if builtin.is_hidden() {
+            return (self.file == self.files.len()).then_some(Meaning::Builtin(builtin));
+        }
+        self.globals.values[name] = Some(Meaning::Builtin(builtin));
+        self.globals.values[name]
     }
 
     /// `++` is the prelude's `append`, whatever else has that name.
     fn append(&mut self, expr: ExprId) {
-        let def = self.append.expect("the prelude's definition is read if there is a `++`");
+        let def = self.imply(Implied::Append);
         self.resolved.meanings[expr] = Some(Meaning::Def(def));
+    }
+
+    /// Notes that the definition that is being resolved needs one that syntax stands for.
+    fn imply(&mut self, implied: Implied) -> DefId {
+        let def = self.resolved.implied(implied);
         self.mentioned.push(def);
+        def
     }
 
     fn constructor(&mut self, name: Name, span: Span) -> Option<ConstructorId> {

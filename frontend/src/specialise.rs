@@ -37,7 +37,7 @@ use crate::infer::Inferred;
 use crate::limits::Meter;
 use crate::mono::{Mono, MonoNode, Monos};
 use crate::names::Names;
-use crate::resolve::{LocalId, Resolved};
+use crate::resolve::{LocalId, Meaning, Resolved};
 use crate::source::Span;
 use crate::types::Ty;
 use crate::unexported::Unexported;
@@ -102,6 +102,7 @@ pub(crate) fn specialise(
         crossing: HashMap::new(),
         equalities: HashMap::new(),
         int_power: None,
+        of_kinds: HashMap::new(),
         unexported: Vec::new(),
         match_work_left: decision::WORK_MAX,
         gave_up: false,
@@ -149,6 +150,8 @@ struct Specialiser<'s> {
     crossing: HashMap<Mono, bool>,
     equalities: HashMap<Mono, FunctionId>,
     int_power: Option<FunctionId>,
+    /// What definitions stand for at the kinds of collections that they are used at.
+    of_kinds: HashMap<(DefId, TypeArgs), (Meaning, TypeArgs)>,
     /// Definitions that hosts can't call.
     unexported: Vec<Unexported>,
     /// The work that matches may still take, besides what their sizes allow.

@@ -12,7 +12,7 @@ mod print;
 mod unify;
 
 use crate::arena::{Table, id_types};
-use crate::ast::{DataId, LIST};
+use crate::ast::DataId;
 use crate::limits::{Count, Meter};
 use crate::names::{Name, Names};
 use std::collections::HashMap;
@@ -44,6 +44,20 @@ pub(crate) enum Class {
     Ordered,
     /// Has arithmetic: `Int`, `Real`.
     Number,
+    /// A kind of collection. Kinds are met with kinds only, so that these two are a lattice of their own.
+    Collection,
+    /// A kind of collection whose elements stand in a row.
+    Sequence,
+}
+
+/// A kind of collection. Collections of all kinds have one constructor, [`Con::Collection`], whose first argument says
+/// the kind, so that it may be open: a function of collections is polymorphic in their kind as in anything else.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Kind {
+    /// `List`
+    List,
+    /// `Array`
+    Array,
 }
 
 /// A type constructor.
@@ -57,11 +71,13 @@ pub(crate) enum Con {
     Bool,
     /// A tuple of its arguments; unit without.
     Tuple,
-    /// An array of its argument.
-    Array,
+    /// A collection: its kind, and the type of the elements.
+    Collection,
+    /// A kind of collection, which has no values.
+    Kind(Kind),
     /// From the first argument to the second. A function of several parameters gives a function of the rest.
     Function,
-    /// A data type of its arguments; lists are [`crate::ast::LIST`].
+    /// A data type of its arguments, other than a list.
     Data(DataId),
     /// A record; the arguments are the types of the fields in the order of [`Types::fields`].
     Record(Shape),
@@ -133,6 +149,23 @@ pub(crate) struct Types {
     pub(crate) unit: Ty,
     /// The error type.
     pub(crate) error: Ty,
+    /// The kinds of collections.
+    kinds: [Ty; Kind::ALL.len()],
+}
+
+impl Kind {
+    /// All kinds.
+    pub(crate) const ALL: [Kind; 2] = [Kind::List, Kind::Array];
+    /// What an open kind becomes.
+    pub(crate) const DEFAULT: Kind = Kind::Array;
+
+    /// The name of the type of such collections.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::List => "List",
+            Kind::Array => "Array",
+        }
+    }
 }
 
 impl Types {
@@ -141,6 +174,7 @@ impl Types {
         let mut nodes = Table::default();
         let mut basic = |con| nodes.push(Node::Con { con, args: Box::default(), newest: 0, equal: false });
         let (real, int, bool, unit) = (basic(Con::Real), basic(Con::Int), basic(Con::Bool), basic(Con::Tuple));
+        let kinds = Kind::ALL.map(|kind| basic(Con::Kind(kind)));
         let error = nodes.push(Node::Error);
         Types {
             nodes,
@@ -160,6 +194,7 @@ impl Types {
             bool,
             unit,
             error,
+            kinds,
         }
     }
 
@@ -253,6 +288,16 @@ impl Types {
         self.places.get(&(shape, name)).copied()
     }
 
+    /// A kind of collection, as an argument.
+    pub(crate) fn kind(&self, kind: Kind) -> Ty {
+        self.kinds[kind as usize]
+    }
+
+    /// The type of collections of a kind, which may be open.
+    pub(crate) fn collection(&mut self, kind: Ty, element: Ty) -> Ty {
+        self.con(Con::Collection, vec![kind, element])
+    }
+
     /// The type of functions from one type to another.
     pub(crate) fn function(&mut self, param: Ty, result: Ty) -> Ty {
         self.con(Con::Function, vec![param, result])
@@ -336,17 +381,46 @@ impl Types {
         }
     }
 
-    /// The argument of a list type.
-    pub(crate) fn list_element(&self, ty: Ty) -> Option<Ty> {
+    /// The kind of a collection, and the type of its elements.
+    pub(crate) fn collection_parts(&self, ty: Ty) -> Option<(Ty, Ty)> {
         match self.node(ty) {
-            Node::Con { con: Con::Data(LIST), args, .. } => Some(args[0]),
+            Node::Con { con: Con::Collection, args, .. } => Some((args[0], args[1])),
             _ => None,
         }
     }
 
+    /// The kind of a type of collections, if known.
+    pub(crate) fn kind_of(&self, ty: Ty) -> Option<Kind> {
+        let (kind, _) = self.collection_parts(ty)?;
+        match *self.node(kind) {
+            Node::Con { con: Con::Kind(kind), .. } => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// Whether something is a kind of collection, open or not.
+    pub(crate) fn is_kind(&self, ty: Ty) -> bool {
+        match self.node(ty) {
+            Node::Var { class, .. } => matches!(class, Class::Collection | Class::Sequence),
+            Node::Con { con, .. } => matches!(con, Con::Kind(_)),
+            _ => false,
+        }
+    }
+
+    /// The type of the elements of lists.
+    pub(crate) fn list_element(&self, ty: Ty) -> Option<Ty> {
+        let (_, element) = self.collection_parts(ty)?;
+        (self.kind_of(ty) == Some(Kind::List)).then_some(element)
+    }
+
     /// The type of lists.
     pub(crate) fn list(&mut self, element: Ty) -> Ty {
-        self.con(Con::Data(LIST), vec![element])
+        self.collection(self.kind(Kind::List), element)
+    }
+
+    /// The type of arrays.
+    pub(crate) fn array(&mut self, element: Ty) -> Ty {
+        self.collection(self.kind(Kind::Array), element)
     }
 
     /// Sees to it that the variables of a type are born before a time, so that no function opened then chooses them.

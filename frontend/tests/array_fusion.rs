@@ -47,7 +47,7 @@ fn traps_with(text: &str, args: &[Value], message: &str) {
 
 #[test]
 fn a_sum_of_products_makes_no_array() {
-    let text = "def f (a : Array Real) (b : Array Real) : Real = sum_array (zip_array (*) a b)";
+    let text = "def f (a : Array Real) (b : Array Real) : Real = sum (zip_with (*) a b)";
     assert_eq!(built(text), 0);
     let (a, b) = (reals(&[1e16, 1.0, -1e16]), reals(&[1.0, 1.0, 1.0]));
     assert_eq!(run(text, &[a.clone(), b]), Ok(Value::Real((1e16 + 1.0) - 1e16)));
@@ -58,22 +58,22 @@ fn a_sum_of_products_makes_no_array() {
 #[test]
 fn chains_of_maps_are_one_loop() {
     for (text, value) in [
-        ("def f (a : Array Real) : Real = a |> map_array (* 2) |> map_array (+ 1) |> map_array sqrt |> sum_array", 4.0),
-        ("def f (a : Array Real) : Real = dot (map_array (+ 1) a) a", 1.5 * 2.5 + 12.0 - 1.0 + 3.0),
-        ("def f (a : Array Real) : Real = fold_array (\\s x -> 2 * s + x) 0 (build (length a) (\\i -> a[i] + 1))", 0.0),
+        ("def f (a : Array Real) : Real = a |> map (* 2) |> map (+ 1) |> map sqrt |> sum", 4.0),
+        ("def f (a : Array Real) : Real = dot (map (+ 1) a) a", 1.5 * 2.5 + 12.0 - 1.0 + 3.0),
+        ("def f (a : Array Real) : Real = fold (\\s x -> 2 * s + x) 0 (build (length a) (\\i -> a[i] + 1))", 0.0),
         ("def f (a : Array Real) : Real = loop s = 0.0 for x in [| a[i] * a[i] for i < length a |] do s + x", 0.0),
-        ("def f (a : Array Real) : Real = let b = map_array (* 2) a in sum_array b / to_real (length b)", 5.5),
+        ("def f (a : Array Real) : Real = let b = map (* 2) a in sum b / to_real (length b)", 5.5),
     ] {
         assert_eq!(built(text), 0, "{text}");
         let Ok(Value::Real(found)) = run(text, &[reals(&[1.5, 4.0])]) else { panic!("{text}") };
         assert!(value == 0.0 || !found.is_nan(), "{text}");
     }
     // A map of a map is one builder.
-    let text = "def f (a : Array Real) : Array Real = map_array (+ 1) (map_array (* 2) a)";
+    let text = "def f (a : Array Real) : Array Real = map (+ 1) (map (* 2) a)";
     assert_eq!(built(text), 1);
     assert_eq!(run(text, &[reals(&[1.5, 4.0])]), Ok(reals(&[4.0, 9.0])));
-    let long: String = (0..40).map(|at| format!(" |> map_array (\\x -> x + {at}.0 * x)")).collect();
-    let text = format!("def f (a : Array Real) : Real = a{long} |> sum_array");
+    let long: String = (0..40).map(|at| format!(" |> map (\\x -> x + {at}.0 * x)")).collect();
+    let text = format!("def f (a : Array Real) : Real = a{long} |> sum");
     assert_eq!(built(&text), 0);
 }
 
@@ -82,7 +82,7 @@ fn minima_begin_with_the_first_element() {
     let text = "def distance (a : Array Real) (b : Array Real) : Real =
         loop s = 0.0 for i < length a do s + (a[i] - b[i]) ^ 2
     def f (point : Array Real) (points : Array (Array Real)) : Real =
-        minimum_array (map_array (distance point) points)";
+        minimum (map (distance point) points)";
     assert_eq!(built(text), 0);
     let points = |rows: &[&[f64]]| Value::Array(rows.iter().map(|row| reals(row)).collect());
     let point = reals(&[1.0, 2.0]);
@@ -92,7 +92,7 @@ fn minima_begin_with_the_first_element() {
     // A short row traps, the first one as well as others.
     traps_with(text, &[point.clone(), points(&[&[4.0], &[0.0, 1.0]])], "index");
     traps_with(text, &[point, points(&[&[4.0, 2.0], &[0.0]])], "index");
-    let text = "def f (a : Array Real) : Real = maximum_array (map_array (\\x -> 0 / x) a)";
+    let text = "def f (a : Array Real) : Real = maximum (map (\\x -> 0 / x) a)";
     assert_eq!(built(text), 0);
     let Ok(Value::Real(value)) = run(text, &[reals(&[1.0, 0.0])]) else { panic!("a number") };
     assert!(value.is_nan());
@@ -106,7 +106,7 @@ fn minima_begin_with_the_first_element() {
 
 #[test]
 fn counts_below_zero_are_zero() {
-    let text = "def f (n : Int) : Int = let a = build n (\\i -> i * i) in 100 * length a + sum_array a";
+    let text = "def f (n : Int) : Int = let a = build n (\\i -> i * i) in 100 * length a + sum a";
     assert_eq!(built(text), 0);
     for (n, value) in [(4, 414), (1, 100), (0, 0), (-3, 0)] {
         assert_eq!(run(text, &[Value::Int(n)]), Ok(Value::Int(value)));
@@ -117,7 +117,7 @@ fn counts_below_zero_are_zero() {
         assert_eq!(run(text, &[Value::Int(n)]), Ok(Value::Int(value)));
     }
     assert_eq!(built(text), 0);
-    let text = "def f (n : Int) : Int = minimum_array (build n (\\i -> 10 - i))";
+    let text = "def f (n : Int) : Int = minimum (build n (\\i -> 10 - i))";
     assert_eq!(built(text), 0);
     assert_eq!(run(text, &[Value::Int(4)]), Ok(Value::Int(7)));
     traps_with(text, &[Value::Int(-2)], "empty");
@@ -126,44 +126,44 @@ fn counts_below_zero_are_zero() {
 #[test]
 fn an_array_that_is_used_otherwise_is_made() {
     let made = |body: &str| {
-        let text = format!("def f (a : Array Real) (n : Int) : Real = let b = map_array exp a in {body}");
+        let text = format!("def f (a : Array Real) (n : Int) : Real = let b = map exp a in {body}");
         assert_eq!(built(&text), 1, "{body}");
     };
     // Twice, backwards, not at all in order, and not all of it.
-    made("sum_array b + sum_array b * 2 + maximum_array b");
+    made("sum b + sum b * 2 + maximum b");
     made("loop s = 0.0 for i < length b do s + b[length b - 1 - i]");
     made("loop s = 0.0 for i < length b do s + b[i] * b[0]");
     made("loop s = 0.0 for i < n do s + b[i]");
     made("b[n]");
     // In an inner loop, in a loop that stops early, and in one that goes on for ever.
-    made("loop s = 0.0 for i < n do s + sum_array b");
+    made("loop s = 0.0 for i < n do s + sum b");
     made("fst (loop (s, i) = (0.0, 0) while i < length b && s < 3 do (s + b[i], i + 1))");
     made("let go i = if i >= length b then 0.0 else b[i] + go (i + 1) in go 0");
     // In two loops of which one runs.
-    made("if n > 0 then sum_array b else product_array b");
-    let text = "def f (a : Array Real) : Array Real = let b = map_array exp a in if sum_array b > 1 then b else a";
+    made("if n > 0 then sum b else product b");
+    let text = "def f (a : Array Real) : Array Real = let b = map exp a in if sum b > 1 then b else a";
     assert_eq!(built(text), 1);
-    let text = "def f (a : Array Real) : (Array Real, Real) = let b = map_array exp a in (b, sum_array b)";
+    let text = "def f (a : Array Real) : (Array Real, Real) = let b = map exp a in (b, sum b)";
     assert_eq!(built(text), 1);
     let text = "def f (a : Array Real) (i : Int) : Real =
-        loop s = 0.0 for j in 1 .. length a do let b = map_array exp a in s + b[j]";
+        loop s = 0.0 for j in 1 .. length a do let b = map exp a in s + b[j]";
     assert_eq!(built(text), 1);
 }
 
 #[test]
 fn elements_that_nobody_asks_for_are_not_computed() {
     for body in [
-        "if n > 0 then sum_array b else 1",
+        "if n > 0 then sum b else 1",
         "loop s = 0.0 for i < length b do if i > n then s + b[i] else s",
         "to_real (length b)",
         "loop s = 0.0 for i in 1 .. length b do s + b[i]",
     ] {
-        let plain = format!("def f (a : Array Real) (n : Int) : Real = let b = map_array exp a in {body}");
+        let plain = format!("def f (a : Array Real) (n : Int) : Real = let b = map exp a in {body}");
         assert_eq!(built(&plain), 0, "{body}");
         // What can trap is computed.
         let traps = format!(
             "def f (a : Array Real) (n : Int) : Real =
-                let b = map_array (\\x -> if x > 5 then error \"map\" else x) a in {body}"
+                let b = map (\\x -> if x > 5 then error \"map\" else x) a in {body}"
         );
         assert_eq!(built(&traps), 1, "{body}");
         traps_with(&traps, &[reals(&[6.0, 1.0]), Value::Int(0)], "map");
@@ -172,20 +172,20 @@ fn elements_that_nobody_asks_for_are_not_computed() {
 
 #[test]
 fn the_trap_that_comes_first_is_the_same() {
-    let map = "map_array (\\x -> if x > 5 then error \"map\" else x) a";
+    let map = "map (\\x -> if x > 5 then error \"map\" else x) a";
     let text = format!(
         "def f (a : Array Real) : Real =
-            fold_array (\\s x -> if x > 1 then error \"fold\" else s + x) 0 ({map})"
+            fold (\\s x -> if x > 1 then error \"fold\" else s + x) 0 ({map})"
     );
     assert_eq!(built(&text), 1);
     traps_with(&text, &[reals(&[2.0, 6.0])], "map");
     traps_with(&text, &[reals(&[2.0, 4.0])], "fold");
     // Only one of them may trap.
-    let text = format!("def f (a : Array Real) : Real = sum_array ({map})");
+    let text = format!("def f (a : Array Real) : Real = sum ({map})");
     assert_eq!(built(&text), 0);
     traps_with(&text, &[reals(&[2.0, 6.0])], "map");
     let text = "def f (a : Array Real) : Real =
-        fold_array (\\s x -> if x > 1 then error \"fold\" else s + x) 0 (map_array (/ 2) a)";
+        fold (\\s x -> if x > 1 then error \"fold\" else s + x) 0 (map (/ 2) a)";
     assert_eq!(built(text), 0);
     traps_with(text, &[reals(&[2.0, 6.0])], "fold");
     // Something between the two may trap, or not end.
@@ -194,16 +194,16 @@ fn the_trap_that_comes_first_is_the_same() {
     traps_with(&text, &[reals(&[6.0]), reals(&[])], "map");
     let text = format!(
         "def f (a : Array Real) (b : Array Real) : Real = let c = {map} in
-            let d = loop x = b[0] while x > 0 do x - 1 in d + sum_array c"
+            let d = loop x = b[0] while x > 0 do x - 1 in d + sum c"
     );
     assert_eq!(built(&text), 1);
     traps_with(&text, &[reals(&[6.0]), reals(&[])], "map");
-    let text = "def f (a : Array Real) (b : Array Real) : Real = dot (map_array (* 2) a) b";
+    let text = "def f (a : Array Real) (b : Array Real) : Real = dot (map (* 2) a) b";
     assert_eq!(built(text), 0);
     traps_with(text, &[reals(&[6.0]), reals(&[])], "dot");
     // Elements are within their arrays as far as the test of the lengths says.
     let text = "def f (a : Array Real) (b : Array Real) (c : Array Real) : Real =
-        dot (zip_array (*) a b) c + sum_array [| a[i] * c[i + 1] for i < length a |]";
+        dot (zip_with (*) a b) c + sum [| a[i] * c[i + 1] for i < length a |]";
     assert_eq!(built(text), 0);
     let text =
         "def f (a : Array Real) (b : Array Real) (c : Array Real) : Real = dot [| a[i + 1] for i < length b |] c";
@@ -212,7 +212,7 @@ fn the_trap_that_comes_first_is_the_same() {
 
 #[test]
 fn what_tasks_make_is_made() {
-    let text = "def f (a : Array Real) : Real = sum_array (pmap exp a) + sum_array (pbuild 3 (\\i -> to_real i))";
+    let text = "def f (a : Array Real) : Real = sum (pmap exp a) + sum (pbuild 3 (\\i -> to_real i))";
     assert!(built(text) >= 2);
 }
 
@@ -220,26 +220,26 @@ fn what_tasks_make_is_made() {
 fn contributions_to_a_derivative_come_in_the_same_order() {
     // From the element and from the loop to the same number.
     let text = "def f (w : Real) (a : Array Real) : Real =
-        loop s = 0.0 for x in map_array (* w) a do s + x * w";
+        loop s = 0.0 for x in map (* w) a do s + x * w";
     assert_eq!(built(text), 1);
     let text = "def f (w : Real) (a : Array Real) : Real =
-        let b = [| x * w for x in a |] in let t = sin w in sum_array b + t";
+        let b = [| x * w for x in a |] in let t = sin w in sum b + t";
     assert_eq!(built(text), 1);
-    let text = "def f (w : Real) (a : Array Real) : Real = let b = map_array (* w) a in sum_array b + sin w";
+    let text = "def f (w : Real) (a : Array Real) : Real = let b = map (* w) a in sum b + sin w";
     assert_eq!(built(text), 0);
     // To other elements of what may be the same array.
     let text = "def f (a : Array Real) (b : Array Real) : Real =
-        let c = map_array exp a in loop s = 0.0 for i < length c do s + c[i] * b[i / 2]";
+        let c = map exp a in loop s = 0.0 for i < length c do s + c[i] * b[i / 2]";
     assert_eq!(built(text), 1);
     let text = "def f (a : Array Real) : Real =
         let b = [| 1.0, 2.0 |] in
-        let c = map_array exp a in loop s = 0.0 for i < length c do s + c[i] * b[i / 2]";
+        let c = map exp a in loop s = 0.0 for i < length c do s + c[i] * b[i / 2]";
     assert_eq!(built(text), 0);
     // Rows of which nobody knows whether they are the same.
     let text = "def f (rows : Array (Array Real)) : Real =
-        let c = map_array exp rows[0] in loop s = 0.0 for i < length c do s + c[i] * rows[1][0]";
+        let c = map exp rows[0] in loop s = 0.0 for i < length c do s + c[i] * rows[1][0]";
     assert_eq!(built(text), 1);
-    let text = "def f (a : Array Real) : Real = sum_array (map_array (\\x -> x * x) a)";
+    let text = "def f (a : Array Real) : Real = sum (map (\\x -> x * x) a)";
     assert_eq!(gradient(text, &[reals(&[1.0, 3.0])]), (Value::Real(10.0), reals(&[2.0, 6.0])));
 }
 
@@ -249,19 +249,17 @@ fn elements_of_several_values_need_no_object() {
         loop s = 0.0 for (x, y) in [| (a[i], to_real i) for i < length a |] do s + x * y";
     assert_eq!(built(text), 0);
     assert_eq!(run(text, &[reals(&[1.0, 3.0, 5.0])]), Ok(Value::Real(13.0)));
-    let text = "def f (a : Array (Real, Real)) : Real = sum_array (map_array (\\(x, y) -> x * y)
-        (map_array (\\(x, y) -> (y, x + 1)) a))";
+    let text = "def f (a : Array (Real, Real)) : Real = sum (map (\\(x, y) -> x * y)
+        (map (\\(x, y) -> (y, x + 1)) a))";
     assert_eq!(built(text), 0);
-    let text =
-        "def f (a : Array Real) : Real = sum_array (map_array sum_array (build 3 (\\i -> map_array (* to_real i) a)))";
+    let text = "def f (a : Array Real) : Real = sum (map sum (build 3 (\\i -> map (* to_real i) a)))";
     assert_eq!(built(text), 0);
     assert_eq!(run(text, &[reals(&[1.0, 3.0])]), Ok(Value::Real(12.0)));
 }
 
 #[test]
 fn elements_are_read_before_and_after_the_index() {
-    let with =
-        |body: &str| format!("def f (a : Array Real) (n : Int) : Array Real = let b = map_array exp a in {body}");
+    let with = |body: &str| format!("def f (a : Array Real) (n : Int) : Array Real = let b = map exp a in {body}");
     for body in [
         "[| if i == 0 then 2.5 else b[i - 1] for i < length b |]",
         "[| if i < 1 then 2 else b[i - 1] * to_real i for i < length a |]",
@@ -295,19 +293,19 @@ fn elements_are_read_before_and_after_the_index() {
     }
     // What may trap is computed, as far as it goes.
     let text = "def f (a : Array Real) : Array Real =
-        let b = map_array (\\x -> if x > 5 then error \"map\" else x) a in
+        let b = map (\\x -> if x > 5 then error \"map\" else x) a in
         [| if i == 0 then a[0] else b[i - 1] for i < length b |]";
     assert_eq!(built(text), 2);
     traps_with(text, &[reals(&[1.0, 6.0])], "map");
     // Contributions to an element of `a` would come in another order.
     let text = "def f (a : Array Real) : Array Real =
-        let b = map_array exp a in [| if i == 0 then 1 else a[i] * b[i - 1] for i < length b |]";
+        let b = map exp a in [| if i == 0 then 1 else a[i] * b[i - 1] for i < length b |]";
     assert_eq!(built(text), 2);
     let text = "def f (a : Array Real) : Array Real =
-        let b = map_array exp a in [| if i == 0 then a[0] else b[i - 1] for i < length b |]";
+        let b = map exp a in [| if i == 0 then a[0] else b[i - 1] for i < length b |]";
     assert_eq!(built(text), 2);
     let text = "def f (a : Array Real) : Array Real =
-        let b = map_array exp a in [| if i == 0 then 1 else a[i - 1] * b[i - 1] for i < length b |]";
+        let b = map exp a in [| if i == 0 then 1 else a[i - 1] * b[i - 1] for i < length b |]";
     assert_eq!(built(text), 1);
 }
 
@@ -323,7 +321,7 @@ fn arrays_with_a_first_element_of_their_own_are_fused() {
         let text = format!("def f (a : Array Real) : Real = {differences} {body}");
         assert_eq!(built(&text), arrays, "{body}");
         for values in [&[][..], &[3.0], &[3.0, 5.0], &[3.0, 5.0, 4.0, -1.0]] {
-            let made = format!("def f (a : Array Real) : Real = {differences} {body} + 0 * sum_array b");
+            let made = format!("def f (a : Array Real) : Real = {differences} {body} + 0 * sum b");
             assert_eq!(run(&text, &[reals(values)]), run(&made, &[reals(values)]), "{body}");
         }
     }

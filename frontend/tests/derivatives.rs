@@ -107,7 +107,7 @@ def g (x : Real) = let y = x * x in detach y * y + detach (y + 1.0)";
 #[test]
 fn lists_and_arrays_are_told_apart_in_functions_that_are_differentiated() {
     let text = "def f = grad (\\xs -> sum xs) [1.0]
-def g (xs : Array Real) = grad (\\xs -> sum_array (map_array sin xs)) xs
+def g (xs : Array Real) = grad (\\xs -> sum (map sin xs)) xs
 def h (xs : Array Real) = jvp (\\xs -> preduce (+) 0.0 xs) xs xs";
     codes(text, &["f", "g", "h"]);
 }

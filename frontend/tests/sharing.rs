@@ -136,7 +136,7 @@ fn what_an_expression_binds_stays_when_its_value_is_known() {
 fn what_leaves_a_loop_reads_what_its_range_has_computed() {
     let text = "def f (x : Real) (n : Int) : Array Real =
       [| if i == 1 then
-           (loop s = x for z in zip_array
+           (loop s = x for z in zip_with
              (let g (k : Int) (h : Real -> Real -> Real) : Real -> Real -> Real =
                 if k <= 0 then h else g2 (k - 1) (loop v : Real -> Real -> Real = h for _ in [| x |] do v)
               and g2 (k : Int) (h : Real -> Real -> Real) : Real -> Real -> Real =

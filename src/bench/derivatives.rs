@@ -19,7 +19,7 @@ pub(crate) const NAME: &str = "derivatives";
 /// reads, the gradient in the program isn't written out in place: it opens a tape.
 const NESTED: &str = "\
 def body (xs : Array Real) : Real = loop y = 0.5 for i < length xs do y + xs[i] * sin y
-def slope (xs : Array Real) : Real = sum_array (grad body xs)
+def slope (xs : Array Real) : Real = sum (grad body xs)
 ";
 
 /// A long loop, and the same in pieces.

@@ -472,9 +472,18 @@ impl Writer {
             _ => {
                 let f = self.expr(&function(&[ty.clone(), Real], ty.clone()), depth);
                 let init = e(self);
-                match self.dice.u8(..3) {
-                    0 => format!("(fold {f} {init} {})", self.expr(&list_of(Real), depth)),
-                    1 => format!("(fold_array {f} {init} {})", self.expr(&array_of(Real), depth)),
+                let collection = self.dice.pick(&[list_of(Real), array_of(Real)]);
+                match self.dice.u8(..4) {
+                    0 => format!("(fold {f} {init} {})", self.expr(&collection, depth)),
+                    1 => {
+                        let collection = self.expr(&collection, depth);
+                        let mark = self.scope.len();
+                        let (acc, x) = (self.bind(ty.clone()), self.bind(Real));
+                        let next = e(self);
+                        self.scope.truncate(mark);
+                        format!("(loop {acc} = {init} for {x} in {collection} do {f} {next} {x})")
+                    }
+                    2 => format!("(foldr (flip {f}) {init} {})", self.expr(&array_of(Real), depth)),
                     _ => format!("(foldr (flip {f}) {init} {})", self.expr(&list_of(Real), depth)),
                 }
             }
@@ -743,18 +752,19 @@ impl Writer {
             12 => format!("(tanh {} ^ {})", e(self), self.dice.u8(0..5)),
             13 => format!("(to_real ({} % 9))", self.expr(&Int, depth)),
             14 => {
-                let f = self.dice.pick(&["sum", "mean", "logsumexp", "variance", "len >> to_real"]);
+                let f = self.dice.pick(&["sum", "mean", "logsumexp", "variance", "length >> to_real"]);
                 let list = self.expr(&list_of(Real), depth);
                 // Of nothing some of them are infinite.
                 format!("(({f}) ({} :: {list}))", e(self))
             }
             15 => {
-                let f = self.dice.pick(&["sum_array", "norm2", "preduce_array (+) 0"]);
-                let f = if f == "norm2" && self.has_operators() { "sum_array" } else { f };
+                let f = self.dice.pick(&["sum", "norm2", "preduce (+) 0"]);
+                let f = if f == "norm2" && self.has_operators() { "sum" } else { f };
                 format!("(tanh ({f} {}))", self.expr(&array_of(Real), depth))
             }
             16 => {
-                let (array, index) = (self.expr(&array_of(Real), depth), self.expr(&Int, depth));
+                let collection = self.dice.pick(&[array_of(Real), array_of(Real), list_of(Real)]);
+                let (array, index) = (self.expr(&collection, depth), self.expr(&Int, depth));
                 let name = self.fresh();
                 format!(
                     "(let {name} = {array} in if length {name} == 0 then 0.5 else {name}[abs ({index} % length {name})])"
@@ -790,7 +800,7 @@ impl Writer {
                 let op = self.dice.pick(&["/", "%"]);
                 format!("({} {op} {})", e(self), self.dice.u8(2..7))
             }
-            4 => format!("(len {})", self.expr(&list_of(Real), depth)),
+            4 => format!("(length {})", self.expr(&list_of(Real), depth)),
             5 => format!("(length {})", self.expr(&array_of(Real), depth)),
             6 => format!("(to_int (5 * tanh {}))", self.expr(&Real, depth)),
             7 => {

@@ -74,6 +74,8 @@ pub(crate) enum TypeExprKind {
     Named(Name, Vec<TypeExprId>),
     /// A type variable.
     Var(Name),
+    /// `c a`: collections of a kind that a type variable stands for, and the type of the elements.
+    Collection(Name, TypeExprId),
     /// `(A, B)`, or `()` without parts.
     Tuple(Vec<TypeExprId>),
     /// `A -> B -> C`: the parameters and, last, the result.
@@ -121,6 +123,7 @@ impl TypeExprKind {
     pub(crate) fn for_each_child(&self, visit: impl FnMut(TypeExprId)) {
         match self {
             TypeExprKind::Error | TypeExprKind::Var(_) => {}
+            TypeExprKind::Collection(_, element) => [*element].into_iter().for_each(visit),
             TypeExprKind::Named(_, parts) | TypeExprKind::Tuple(parts) | TypeExprKind::Function(parts) => {
                 parts.iter().copied().for_each(visit);
             }

@@ -69,10 +69,12 @@ impl Infer<'_> {
                 let parts = parts.iter().map(|&part| self.annotation(part)).collect();
                 self.out.types.tuple(parts)
             }
-            TypeExprKind::Var(name) => {
-                let span = ast.types[annotation].span;
-                let types = &mut self.out.types;
-                self.type_vars.entry(*name).or_insert_with(|| (types.var(Class::Any), span)).0
+            TypeExprKind::Var(name) => self.type_var(*name, Class::Any, ast.types[annotation].span),
+            TypeExprKind::Collection(..) if self.resolved.types[annotation].is_none() => self.out.types.error,
+            TypeExprKind::Collection(name, element) => {
+                let kind = self.type_var(*name, Class::Collection, ast.types[annotation].span);
+                let element = self.annotation(*element);
+                self.out.types.collection(kind, element)
             }
             TypeExprKind::Function(parts) => {
                 let parts: Vec<Ty> = parts.iter().map(|&part| self.annotation(part)).collect();
@@ -90,7 +92,10 @@ impl Infer<'_> {
                     TypeMeaning::Real => self.out.types.real,
                     TypeMeaning::Int => self.out.types.int,
                     TypeMeaning::Bool => self.out.types.bool,
-                    TypeMeaning::Array => self.out.types.con(Con::Array, args),
+                    TypeMeaning::Collection(kind) => {
+                        let kind = self.out.types.kind(kind.expect("a name is that of a kind"));
+                        self.out.types.collection(kind, args[0])
+                    }
                     TypeMeaning::Data(data) => self.out.types.con(Con::Data(data), args),
                     TypeMeaning::Alias(alias) => {
                         let (params, ty) = self.abbreviated(alias);
@@ -100,6 +105,19 @@ impl Infer<'_> {
                 }
             }
         }
+    }
+
+    /// What a type variable stands for: a type, or a kind of collection where that is the class.
+    fn type_var(&mut self, name: Name, class: Class, span: Span) -> Ty {
+        let types = &mut self.out.types;
+        let (var, first) = *self.type_vars.entry(name).or_insert_with(|| (types.var(class), span));
+        if types.is_kind(var) == (class == Class::Collection) || types.is_error(var) {
+            return var;
+        }
+        let message = format!("`{}` stands for a type and for a kind of collection", self.names.text(name));
+        let error = Diagnostic::error(span, message).also(first, "and here it is the other");
+        self.sink.push(error.help("give them two names"));
+        self.out.types.error
     }
 
     /// What an abbreviation stands for, in terms of its parameters. What it mentions is expanded before: a chain of
@@ -161,7 +179,8 @@ impl Infer<'_> {
                 continue;
             }
             let text = self.names.text(name);
-            let error = Diagnostic::error(span, format!("the type variable `{text}` stands for any type"));
+            let any = if self.out.types.is_kind(ty) { "any kind of collection" } else { "any type" };
+            let error = Diagnostic::error(span, format!("the type variable `{text}` stands for {any}"));
             match self.out.types.node(ty) {
                 Node::Var { .. } => {
                     if let Some(&other) = seen.get(&ty) {

@@ -27,7 +27,6 @@ impl Infer<'_> {
                 let function = self.out.functions[function].clone();
                 self.instance(expr, function)
             }
-            Some(Meaning::Def(def)) if self.resolved.overloads.contains_key(&def) => self.overloaded(expr, def),
             Some(Meaning::Def(def)) => {
                 let def = self.out.defs[def].clone();
                 self.instance(expr, def)
@@ -51,7 +50,9 @@ impl Infer<'_> {
         {
             return self.apply_to_record(callee, constructor, args);
         }
-        let first = self.overloads.len();
+        if self.resolved.meanings[callee] == Some(Meaning::Builtin(Builtin::ByKind)) {
+            return self.by_kind(args);
+        }
         let mut ty = self.infer(callee);
         if let Some((index, rest)) = self.too_few_parameters(ty, args.len()) {
             self.too_many(callee, rest, args, index);
@@ -71,7 +72,6 @@ impl Infer<'_> {
             self.check(arg, param, Why::Argument(callee, i));
             ty = result;
         }
-        self.solve_overloads(first);
         ty
     }
 
@@ -267,7 +267,7 @@ impl Infer<'_> {
             SignatureType::Int => types.int,
             SignatureType::Bool => types.bool,
             SignatureType::Number => number,
-            SignatureType::AnyArray => types.con(Con::Array, vec![element]),
+            SignatureType::AnyArray => types.array(element),
             SignatureType::ElementAt => types.function(types.int, element),
             SignatureType::Data => data,
             SignatureType::DataFunction => types.function(data, other),

@@ -3,7 +3,7 @@
 
 use super::{Check, Infer, Why};
 use crate::ast::{Arm, BinaryOp, ExprId, ExprKind, Generator, Iteration, Link, PatternId};
-use crate::types::{Class, Con, Ty};
+use crate::types::{Class, Ty};
 
 /// An operand, with its type if that is known already.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +137,7 @@ impl Infer<'_> {
             ExprKind::Loop { pattern, init, iteration, body } => self.accumulation(*pattern, *init, *iteration, *body),
             ExprKind::Array(parts) => {
                 let element = self.elements(parts);
-                self.out.types.con(Con::Array, vec![element])
+                self.out.types.array(element)
             }
             ExprKind::List(parts) => {
                 let element = self.elements(parts);
@@ -148,7 +148,7 @@ impl Infer<'_> {
             ExprKind::Comprehension { element, generator } => {
                 self.generator(*generator);
                 let element = self.infer(*element);
-                self.out.types.con(Con::Array, vec![element])
+                self.out.types.array(element)
             }
             ExprKind::Ascribe(inner, annotation) => {
                 let ty = self.annotation(*annotation);
@@ -202,9 +202,9 @@ impl Infer<'_> {
                 self.check(to, int, Why::Bound);
                 self.bind(index, int, to);
             }
-            Generator::Elements { element, array } => {
-                let ty = self.array_of(Operand { expr: array, ty: None });
-                self.bind(element, ty, array);
+            Generator::Elements { element, collection } => {
+                let ty = self.sequence_of(Operand { expr: collection, ty: None });
+                self.bind(element, ty, collection);
                 self.checks.push(Check::Let(element));
             }
         }
@@ -226,11 +226,10 @@ impl Infer<'_> {
             chain.push(next);
         }
         let first = chain.pop().expect("there are at least two");
-        let overloads = self.overloads.len();
         let mut left = Operand { expr: first, ty: None };
         while let Some(expr) = chain.pop() {
             let ty = match self.meter.step(self.ast.exprs[expr].span) {
-                true => self.link(expr, left, overloads),
+                true => self.link(expr, left),
                 false => self.out.types.error,
             };
             self.set(expr, ty);
@@ -239,12 +238,12 @@ impl Infer<'_> {
         left.ty.unwrap_or(self.out.types.error)
     }
 
-    /// An expression whose first part may be known already. `overloads` is how many there were before it.
-    fn link(&mut self, expr: ExprId, first: Operand, overloads: usize) -> Ty {
+    /// An expression whose first part may be known already.
+    fn link(&mut self, expr: ExprId, first: Operand) -> Ty {
         match self.ast.exprs[expr].kind {
             ExprKind::Negate(_) => self.negate(first),
             ExprKind::Binary(op @ (BinaryOp::Pipe | BinaryOp::ComposeRight), _, right) => {
-                self.function_operator(op, first, right, overloads)
+                self.function_operator(op, first, right)
             }
             ExprKind::Binary(op, _, right) => self.binary(op, first, right),
             ExprKind::Access(_, name, span) => {
@@ -252,7 +251,7 @@ impl Infer<'_> {
                 self.field(record, name, span)
             }
             ExprKind::Index(_, index) => {
-                let element = self.array_of(first);
+                let element = self.sequence_of(first);
                 let int = self.out.types.int;
                 self.check(index, int, Why::Index);
                 element
@@ -307,11 +306,12 @@ impl Infer<'_> {
         ty
     }
 
-    /// The element type of an expression that must be an array.
-    fn array_of(&mut self, array: Operand) -> Ty {
-        let element = self.out.types.var(Class::Any);
-        let ty = self.out.types.con(Con::Array, vec![element]);
-        self.check_operand(array, ty, Why::Array);
+    /// The element type of an expression that must be a list or an array.
+    fn sequence_of(&mut self, sequence: Operand) -> Ty {
+        let types = &mut self.out.types;
+        let (kind, element) = (types.var(Class::Sequence), types.var(Class::Any));
+        let ty = types.collection(kind, element);
+        self.check_operand(sequence, ty, Why::Sequence);
         element
     }
 }

@@ -48,7 +48,7 @@ impl Infer<'_> {
     fn function_group(&mut self, group: &[LocalFunctionId]) {
         let ast = self.ast;
         let opened = self.out.types.now();
-        let (fields, overloads) = (self.fields.len(), self.overloads.len());
+        let fields = self.fields.len();
         for &id in group {
             let function = &ast.functions[id];
             let params = function.params.iter().map(|&param| self.parameter(param)).collect();
@@ -68,13 +68,12 @@ impl Infer<'_> {
         }
         // A record whose fields are used can still be found out from the calls, but then it is one record. What was
         // used before the functions has older variables only.
-        self.solve_fields(fields, overloads);
+        self.solve_fields(fields);
         for index in fields..self.fields.len() {
             let [record, field] = [self.fields[index].record, self.fields[index].field];
             self.out.types.make_older(record, opened);
             self.out.types.make_older(field, opened);
         }
-        self.keep_overloads(overloads, opened);
         self.generalise(group, opened);
     }
 

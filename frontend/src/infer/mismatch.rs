@@ -1,13 +1,11 @@
 //! What is said when two types don't fit: expected and found, why it is expected, and how to mend it.
 
 use super::Infer;
-use crate::ast::{ConstructorId, ExprId, ExprKind, LIST};
+use crate::ast::{ConstructorId, ExprId, ExprKind};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
-use crate::prelude;
-use crate::resolve::Meaning;
 use crate::source::Span;
-use crate::types::{Con, Mismatch, Shape, Ty};
+use crate::types::{Con, Kind, Mismatch, Shape, Ty};
 
 /// Why a type is expected.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +31,7 @@ pub(super) enum Why {
     /// An index into an array.
     Index,
     /// Something that is indexed or iterated over.
-    Array,
-    /// A list or an array that an overloaded function is given or gives.
-    Collection(ExprId),
+    Sequence,
     /// An operand of an operator.
     Operand(&'static str),
     /// The pattern that it is matched with.
@@ -93,10 +89,7 @@ impl Infer<'_> {
             let place = self.innermost(expr);
             let error = self.mismatch(self.ast.exprs[place].span, expected, found, why, mismatch);
             let error = self.with_only_data(error, why, found);
-            let error = match self.counterpart(why, expected, found) {
-                Some(help) => error.help(help),
-                None => self.with_conversion(error, place, expected, found),
-            };
+            let error = self.with_conversion(error, place, expected, found);
             self.sink.push(error);
         }
     }
@@ -177,34 +170,11 @@ impl Infer<'_> {
                 .also(span, format!("the accumulator starts as {expected}"))
                 .note("the body of a loop gives the accumulator's next value"),
             Why::Bound => error.note("a loop counts from one `Int` to another"),
-            Why::Index => error.note("an array is indexed by an `Int`"),
-            Why::Array => error.note("only arrays can be indexed, measured and iterated over"),
-            Why::Collection(mention) => {
-                let name = self.callee_name(mention);
-                error.note(format!("`{name}` works on {expected} here"))
-            }
+            Why::Index => error.note("an index is an `Int`"),
+            Why::Sequence => error.note("only lists and arrays can be indexed and iterated over"),
             Why::Operand(symbol) => error.note(format!("`{symbol}` works on {expected} here")),
             Why::Pattern(span) => error.also(span, format!("this pattern matches {expected}")),
         }
-    }
-
-    /// Which function does for arrays what the called one does for lists, or the other way. To convert the argument
-    /// would be the slow way.
-    fn counterpart(&self, why: Why, expected: Ty, found: Ty) -> Option<String> {
-        let Why::Argument(callee, _) = why else { return None };
-        let is_known = match self.resolved.meanings[callee]? {
-            Meaning::Def(def) => !self.ast.is_own(def),
-            Meaning::Builtin(_) => true,
-            _ => false,
-        };
-        let name = self.callee_name(callee);
-        let mut pairs = prelude::FOR_ARRAYS.iter().filter(|_| is_known);
-        let (what, others, counterpart) = match (self.out.types.con_of(expected)?, self.out.types.con_of(found)?) {
-            (Con::Data(LIST), Con::Array) => ("lists", "arrays", pairs.find(|pair| pair.0 == name)?.1),
-            (Con::Array, Con::Data(LIST)) => ("arrays", "lists", pairs.find(|pair| pair.1 == name)?.0),
-            _ => return None,
-        };
-        Some(format!("`{name}` is for {what}; for {others} there is `{counterpart}`"))
     }
 
     /// Adds how to turn an Int into a Real, or the other way.
@@ -223,10 +193,13 @@ impl Infer<'_> {
             (Some(Con::Function), _) if matches!(self.ast.exprs[place].kind, ExprKind::Negate(_)) => {
                 error.help("`(- 1)` is a negative number; the function is `subtract 1`")
             }
-            (Some(Con::Data(LIST)), Some(Con::Array)) => error.help("an array becomes a list with `from_array`"),
-            (Some(Con::Array), Some(Con::Data(LIST))) => {
-                error.help("a list becomes an array with `to_array`; an array is written `[| a, b |]`")
-            }
+            (Some(Con::Collection), Some(Con::Collection)) => match (types.kind_of(expected), types.kind_of(found)) {
+                (Some(Kind::List), Some(Kind::Array)) => error.help("an array becomes a list with `to_list`"),
+                (Some(Kind::Array), Some(Kind::List)) => {
+                    error.help("a list becomes an array with `to_array`; an array is written `[| a, b |]`")
+                }
+                _ => error,
+            },
             (Some(Con::Record(wanted)), Some(Con::Record(found))) => self.with_fields(error, wanted, found),
             _ => error,
         }

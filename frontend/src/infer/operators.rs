@@ -167,8 +167,8 @@ impl Infer<'_> {
         }
     }
 
-    /// `x |> f` and `f >> g`. `overloads` is how many there were before them.
-    pub(super) fn function_operator(&mut self, op: BinaryOp, left: Operand, right: ExprId, overloads: usize) -> Ty {
+    /// `x |> f` and `f >> g`.
+    pub(super) fn function_operator(&mut self, op: BinaryOp, left: Operand, right: ExprId) -> Ty {
         let left_type = self.operand(left);
         let left = left.expr;
         if op == BinaryOp::ComposeRight {
@@ -190,7 +190,6 @@ impl Infer<'_> {
             _ => (right, 0),
         };
         self.unify_expr(left, param, left_type, Why::Argument(callee, index));
-        self.solve_overloads(overloads);
         result
     }
 

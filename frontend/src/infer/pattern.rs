@@ -1,7 +1,7 @@
 //! Patterns. The expected type is handed down, so that a mismatch is reported at the innermost pattern.
 
 use super::{Infer, Why};
-use crate::ast::{ExprId, PatternId, PatternKind};
+use crate::ast::{ExprId, LIST, PatternId, PatternKind};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
 use crate::types::{Class, Con, Ty};
@@ -165,7 +165,9 @@ impl Infer<'_> {
         let mut replaced = params.into_iter().zip(args.iter().copied()).collect();
         let fields = self.out.constructors[constructor].clone();
         let fields = fields.into_iter().map(|field| self.out.types.instantiate(field, &mut replaced)).collect();
-        (fields, self.out.types.con(Con::Data(data), args))
+        let types = &mut self.out.types;
+        let made = if data == LIST { types.list(args[0]) } else { types.con(Con::Data(data), args) };
+        (fields, made)
     }
 
     pub(super) fn wrong_constructor_count(

@@ -109,10 +109,9 @@ impl Infer<'_> {
         field
     }
 
-    /// Looks at all records again that were not known, and at overloaded names: all but the first few of them.
-    pub(super) fn solve_fields(&mut self, fields: usize, overloads: usize) {
+    /// Looks at all records again that were not known: all but the first few of them.
+    pub(super) fn solve_fields(&mut self, fields: usize) {
         loop {
-            self.solve_overloads(overloads);
             let before = self.fields.len();
             for usage in self.fields.split_off(fields) {
                 if !self.out.types.walk_on() || !self.solve(usage) {

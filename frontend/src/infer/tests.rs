@@ -32,8 +32,8 @@ fn last(text: &str) -> String {
 
 #[test]
 fn functions_are_values() {
-    assert_eq!(last("def compose f g = \\x -> f (g x)"), "(a -> b) -> (c -> a) -> c -> b");
-    assert_eq!(last("def f = map (\\x -> x + 1.0)"), "List Real -> List Real");
+    assert_eq!(last("def compose f g = \\x -> f (g x)"), "(a -> b) -> (d -> a) -> d -> b");
+    assert_eq!(last("def f = map (\\x -> x + 1.0)"), "c Real -> c Real");
     assert_eq!(last("def add x y = x + y\ndef f = add 1.0"), "Real -> Real");
     assert_eq!(last("def f x = x |> sqrt |> (\\y -> y > 0)"), "Real -> Bool");
     assert_eq!(last("def f = sqrt >> (\\y -> y > 0)"), "Real -> Bool");
@@ -47,7 +47,7 @@ fn operators_are_functions_and_have_sections() {
     assert_eq!(last("def f = (:: [])"), "a -> List a");
     assert_eq!(last("def f = (1.0 ::)"), "List Real -> List Real");
     assert_eq!(last("def f x = ((2 *) x, (/ 2.0) x, (- 1), (^ 2) x)"), "Real -> (Real, Real, a, Real)");
-    assert_eq!(last("def f = ((++), (==), (%))"), "(List a -> List a -> List a, b -> b -> Bool, Int -> Int -> Int)");
+    assert_eq!(last("def f = ((++), (==), (%))"), "(c a -> c a -> c a, b -> b -> Bool, Int -> Int -> Int)");
     assert_eq!(last("def f x = (x - 1 <)"), "a -> a -> Bool");
 }
 

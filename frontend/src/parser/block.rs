@@ -237,12 +237,12 @@ impl Parser<'_> {
         }
         let expected = if is_name { "`<` or `in`" } else { "`in`" };
         if !matches!(self.peek(), TokenKind::In) {
-            return self.unexpected(expected, Some("write `for i < n`, `for i in a .. b` or `for x in array`"));
+            return self.unexpected(expected, Some("write `for i < n`, `for i in a .. b` or `for x in xs`"));
         }
         self.advance();
         let first = self.expr()?;
         if !self.eat(TokenKind::DotDot) {
-            return Ok(Generator::Elements { element: index, array: first });
+            return Ok(Generator::Elements { element: index, collection: first });
         }
         if !is_name {
             let error = Diagnostic::error(self.ast.patterns[index].span, "a range binds a single name");

@@ -3,6 +3,7 @@
 use super::{Parse, Parser};
 use crate::ast::{FieldType, NESTING_MAX, TypeExprId, TypeExprKind};
 use crate::diagnostics::Diagnostic;
+use crate::names::Name;
 use crate::token::TokenKind;
 
 impl Parser<'_> {
@@ -25,7 +26,13 @@ impl Parser<'_> {
 
     /// A name with arguments, or an atom.
     fn type_application(&mut self) -> Parse<TypeExprId> {
-        let TokenKind::Upper(name) = self.peek() else { return self.type_atom() };
+        let TokenKind::Upper(name) = self.peek() else {
+            let atom = self.type_atom()?;
+            return match self.ast.types[atom].kind {
+                TypeExprKind::Var(name) if self.starts_type_atom() => self.collection_type(name, atom),
+                _ => Ok(atom),
+            };
+        };
         let start = self.advance().span;
         let mut args = Vec::new();
         while self.starts_type_atom() {
@@ -33,6 +40,21 @@ impl Parser<'_> {
         }
         let span = start.to(self.last_span());
         self.make_type(TypeExprKind::Named(name, args), span)
+    }
+
+    /// `c a`, after the `c`.
+    fn collection_type(&mut self, name: Name, variable: TypeExprId) -> Parse<TypeExprId> {
+        let element = self.type_atom()?;
+        let span = self.ast.types[variable].span.to(self.last_span());
+        if self.starts_type_atom() {
+            let error = Diagnostic::error(self.span(), format!("`{}` takes 1 argument", self.names.text(name)));
+            let error = error.label("one too many");
+            self.sink.push(error.note("a type variable with an argument stands for `List` or `Array`"));
+            while self.starts_type_atom() {
+                self.type_atom()?;
+            }
+        }
+        self.make_type(TypeExprKind::Collection(name, element), span)
     }
 
     pub(super) fn starts_type_atom(&self) -> bool {

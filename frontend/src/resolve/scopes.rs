@@ -88,7 +88,13 @@ impl Resolver<'_> {
     /// What a name of a value means in the file that is being resolved.
     pub(super) fn global_value(&self, name: Name) -> Option<Meaning> {
         let own = self.files.get(self.file).and_then(|scope| scope.values.get(&name));
-        own.map(|&def| Meaning::Def(def)).or(self.globals.values[name])
+        own.map(|&def| Meaning::Def(def)).or_else(|| {
+            let is_seen = |meaning: &Meaning| match *meaning {
+                Meaning::Def(def) => !self.ast.defs[def].is_private || self.file == self.files.len(),
+                _ => true,
+            };
+            self.globals.values[name].filter(is_seen)
+        })
     }
 
     pub(super) fn global_constructor(&self, name: Name) -> Option<ConstructorId> {

@@ -123,6 +123,16 @@ impl Resolver<'_> {
                     self.sink.push(error.label("not a parameter of the type").help(help));
                 }
             }
+            TypeExprKind::Collection(name, _) => {
+                if params.is_some() {
+                    let text = self.names.text(*name);
+                    let error = Diagnostic::error(node.span, format!("the kind of collection `{text}` is not known"));
+                    let error = error.label("expected `List` or `Array`");
+                    self.sink.push(error.note("the kind is open in the types of functions only"));
+                    return;
+                }
+                self.resolved.types[ty] = Some(TypeMeaning::Collection(None));
+            }
             TypeExprKind::Record(fields) => {
                 let names: Vec<(Name, Span)> = fields.iter().map(|field| (field.name, field.name_span)).collect();
                 self.once(&names, "field");
@@ -142,7 +152,7 @@ impl Resolver<'_> {
         };
         let arity = match meaning {
             TypeMeaning::Real | TypeMeaning::Int | TypeMeaning::Bool => 0,
-            TypeMeaning::Array => 1,
+            TypeMeaning::Collection(_) => 1,
             TypeMeaning::Data(data) => self.ast.datas[data].params.len(),
             TypeMeaning::Alias(alias) => self.ast.aliases[alias].params.len(),
         };

@@ -55,8 +55,12 @@ impl Resolver<'_> {
             "pow" => Some("a power is written `x ^ y`"),
             "null" | "nil" => Some("the empty list is `[]`"),
             "ln" => Some("the natural logarithm is `log`"),
-            "foldl" | "fold_left" | "reduce" => Some("the fold from the left is `fold f init list`"),
-            "fold_right" => Some("the fold from the right is `foldr f init list`"),
+            "foldl" | "fold_left" | "reduce" => Some("the fold from the left is `fold f init xs`"),
+            "fold_right" => Some("the fold from the right is `foldr f init xs`"),
+            "len" | "size" | "numel" => Some("the number of elements is `length xs`"),
+            "nth" | "elem_at" | "get" => Some("an element is `xs[i]`, of lists and of arrays"),
+            "from_array" | "toList" => Some("an array becomes a list with `to_list`"),
+            "from_list" | "toArray" => Some("a list becomes an array with `to_array`"),
             "zipWith" => Some("it is called `zip_with`"),
             "fun" | "fn" | "lambda" => Some("a function is written `\\x -> value`"),
             "case" | "switch" => Some("a case distinction is written `match e with | pattern -> value | ..`"),
@@ -65,6 +69,12 @@ impl Resolver<'_> {
         };
         if let Some(hint) = foreign {
             return error.help(hint);
+        }
+        // As they are called where each kind of collection has functions of its own.
+        let text = self.names.text(name);
+        let stem = text.strip_suffix("_array").or_else(|| text.strip_suffix("_list"));
+        if let Some(stem) = stem.filter(|stem| prelude::names().any(|known| known == *stem)) {
+            return error.help(format!("`{stem}` works on lists and arrays alike"));
         }
         let is_known = |known| self.scope[known].is_some() || self.global_value(known).is_some();
         let Some(best) = self.closest_of(name, Builtin::all().map(|(text, _)| text).chain(prelude::names()), is_known)

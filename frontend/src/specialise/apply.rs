@@ -7,6 +7,7 @@ use crate::ast::{self, DefId, LocalFunctionId};
 use crate::builtins::Builtin;
 use crate::core::{Binding, ExprKind, Operator};
 use crate::mono::{Mono, MonoNode};
+use crate::prelude::Implied;
 use crate::resolve::Meaning;
 use crate::source::Span;
 
@@ -53,7 +54,6 @@ impl Elaborator<'_, '_> {
 
     fn definition(&mut self, expr: ast::ExprId, def: DefId, span: Span) -> Shaped {
         let inferred = self.program.inferred;
-        let def = inferred.overloads.get(&expr).copied().unwrap_or(def);
         let ty = self.mention_type(expr);
         let vars = &inferred.defs[def].vars;
         // Inside of its own group a definition is used at the group's variables.
@@ -61,6 +61,11 @@ impl Elaborator<'_, '_> {
         let chosen = vars.iter().zip(chosen).map(|(&var, &ty)| (inferred.types.root(var), self.mono(ty, span)));
         let vars = chosen.collect();
         let types = self.program.type_args.intern(None, vars);
+        let (def, types) = match self.program.of_kind(def, types) {
+            (Meaning::Def(def), types) => (def, types),
+            (Meaning::Builtin(builtin), _) => return self.known(Code::Builtin(builtin, ty), ty, span),
+            _ => unreachable!("definitions stand for definitions and builtins"),
+        };
         if self.program.ast.defs[def].params.is_empty() {
             let key = Key { code: Code::Def(def), types, inputs: Box::default() };
             let (function, form) = self.program.instance(key, ty);
@@ -90,6 +95,16 @@ impl Elaborator<'_, '_> {
             ty = made.unwrap_or(result);
         }
         ty
+    }
+
+    /// A definition that syntax stands for, at types in the order of its variables: those of its parameters first.
+    pub(super) fn implied(&mut self, implied: Implied, args: &[Mono], ty: Mono, span: Span) -> Shaped {
+        let (inferred, def) = (self.program.inferred, self.program.resolved.implied(implied));
+        let vars = inferred.defs[def].vars.iter().zip(args);
+        let vars = vars.map(|(&var, &ty)| (inferred.types.root(var), ty)).collect();
+        let types = self.program.type_args.intern(None, vars);
+        let form = self.form(FormNode::Function { ty, code: Code::Def(def), types, captures: Box::default() });
+        self.make_form(ExprKind::Values(Box::default()), form, span)
     }
 
     fn local_function(&mut self, expr: ast::ExprId, function: LocalFunctionId, span: Span) -> Shaped {
@@ -133,7 +148,7 @@ impl Elaborator<'_, '_> {
     }
 
     /// A function of the program's text, with the variables that it captures.
-    fn capturing(&mut self, code: Code, types: TypeArgs, ty: Mono, span: Span) -> Shaped {
+    pub(super) fn capturing(&mut self, code: Code, types: TypeArgs, ty: Mono, span: Span) -> Shaped {
         let values = self.captured(code);
         let captures = values.iter().map(|value| value.form).collect();
         let form = self.form(FormNode::Function { ty, code, types, captures });
@@ -161,10 +176,7 @@ impl Elaborator<'_, '_> {
         match code {
             Code::Def(def) => ast.defs[def].params.len(),
             Code::Local(function) => ast.functions[function].params.len(),
-            Code::Lambda(expr) => match &ast.exprs[expr].kind {
-                ast::ExprKind::Lambda(params, _) => params.len(),
-                _ => unreachable!("a lambda's code is a lambda"),
-            },
+            Code::Lambda(expr) => ast.anonymous(expr).map_or(0, |(params, _)| params.len()),
             Code::Builtin(builtin, _) => builtin.signature().0.len(),
             Code::Constructor(constructor, _) => ast.constructors[constructor].fields.len(),
             Code::Operator(ast::BinaryOp::ComposeLeft | ast::BinaryOp::ComposeRight, _) | Code::Flip(_) => 3,

@@ -44,6 +44,7 @@ impl Elaborator<'_, '_> {
         match builtin {
             Builtin::Scalar(op) => self.scalar(op, values, ty, span),
             Builtin::Length
+            | Builtin::ByKind
             | Builtin::ParallelBuild
             | Builtin::Jvp
             | Builtin::ValueAndGrad

@@ -33,10 +33,15 @@ impl Specialiser<'_> {
         }
         let (ast, resolved) = (self.ast, self.resolved);
         let (start, began) = match code {
-            Code::Lambda(expr) => match &ast.exprs[expr].kind {
-                ExprKind::Lambda(_, body) => (*body, resolved.times[&expr]),
-                _ => unreachable!("a lambda's code is a lambda"),
-            },
+            Code::Lambda(expr) => {
+                let (_, body) = ast.anonymous(expr).expect("a lambda's code is a function");
+                let times = if matches!(ast.exprs[expr].kind, ExprKind::Loop { .. }) {
+                    &resolved.loop_times
+                } else {
+                    &resolved.times
+                };
+                (body, times[&expr])
+            }
             Code::Branch(expr) => (expr, resolved.times[&expr]),
             Code::Local(function) => (ast.functions[function].body, resolved.function_times[function][1]),
             _ => unreachable!("only what is in a text captures anything"),

@@ -7,6 +7,7 @@ use crate::ast::{self, BinaryOp, ExprKind as Surface, Link};
 use crate::core::{Atom, Binding, ExprKind};
 use crate::mono::Mono;
 use crate::names::Name;
+use crate::prelude::Implied;
 use crate::resolve::Meaning;
 use crate::source::Span;
 
@@ -90,6 +91,14 @@ impl Elaborator<'_, '_> {
                 let operand = self.materialised(first).expr;
                 let made = self.negate(operand, ty, span);
                 Shaped { expr: made, form: self.plain(ty) }
+            }
+            Surface::Index(list, index) if self.is_list(list) => {
+                let list_type = self.type_of(list);
+                let int = self.program.monos.int;
+                let whole = self.function_type(&[list_type, int], ty);
+                let element = self.implied(Implied::Element, &[ty], whole, span);
+                let index = self.shaped(index);
+                self.apply(element, vec![first, index], ty, span)
             }
             Surface::Index(array, index) => {
                 let array_type = self.type_of(array);

@@ -88,7 +88,7 @@ impl Builder<'_, '_> {
             }
             MonoNode::Array(element) => self.same_arrays(ty, element, left[0], right[0]),
             MonoNode::Data(..) => self.same_objects(ty, left[0], right[0]),
-            MonoNode::Function(..) => self.int(0),
+            MonoNode::Function(..) | MonoNode::Kind(_) => self.int(0),
         }
     }
 

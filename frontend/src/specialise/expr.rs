@@ -2,7 +2,7 @@
 
 use super::Elaborator;
 use super::form::{Code, Form, FormNode, Shaped, Value};
-use crate::ast::{self, BinaryOp, ExprKind as Surface, Iteration, Let, NIL};
+use crate::ast::{self, BinaryOp, ExprKind as Surface, Generator, Iteration, Let, NIL};
 use crate::core::{Atom, Binding, ExprId, ExprKind};
 use crate::limits::Count;
 use crate::mono::Mono;
@@ -66,12 +66,23 @@ impl Elaborator<'_, '_> {
             Surface::Ascribe(inner, _) => self.shaped(*inner),
             Surface::Record(fields) => self.record(fields, ty, span),
             Surface::Update(record, fields) => self.update(*record, fields, ty, span),
+            Surface::Loop { init, iteration: Iteration::For(Generator::Elements { collection, .. }), .. }
+                if self.is_list(*collection) =>
+            {
+                self.list_loop(expr, *init, *collection, ty)
+            }
             _ => {
                 let made = self.plain_expr(expr, ty, span);
                 let form = self.plain(ty);
                 Shaped { expr: made, form }
             }
         }
+    }
+
+    /// Whether an expression's value is a list.
+    pub(super) fn is_list(&mut self, expr: ast::ExprId) -> bool {
+        let ty = self.type_of(expr);
+        self.program.monos.is_list(ty)
     }
 
     /// Expressions that are always plain.

@@ -29,7 +29,7 @@ pub(super) enum Code {
     Def(DefId),
     /// A function that a `let` defines.
     Local(LocalFunctionId),
-    /// A lambda.
+    /// A lambda, or a round of a loop over a collection.
     Lambda(ExprId),
     /// A builtin.
     Builtin(Builtin, Mono),

@@ -92,7 +92,7 @@ impl Specialiser<'_> {
         }
         let parts: Vec<Mono> = match self.monos.node(ty) {
             MonoNode::Function(..) => return false,
-            MonoNode::Real | MonoNode::Int | MonoNode::Bool => return true,
+            MonoNode::Real | MonoNode::Int | MonoNode::Bool | MonoNode::Kind(_) => return true,
             MonoNode::Tuple(parts) | MonoNode::Record(_, parts) => parts.to_vec(),
             MonoNode::Array(element) => vec![*element],
             MonoNode::Data(..) => self.fields(ty).iter().flat_map(|fields| fields.to_vec()).collect(),
@@ -122,6 +122,7 @@ impl Specialiser<'_> {
             }
             MonoNode::Data(..) => self.host_data(ty),
             MonoNode::Function(..) => unreachable!("functions don't cross the border"),
+            MonoNode::Kind(_) => unreachable!("a kind has no values"),
         })
     }
 

@@ -4,10 +4,12 @@
 use super::form::{Code, Form, FormNode, Shaped, TypeArgs, Value};
 use super::{Elaborator, INSTANCES_MAX, Specialiser};
 use crate::arena::Id;
-use crate::ast::{ExprId as SurfaceId, ExprKind as Surface, PatternId};
+use crate::ast::{DefId, ExprId as SurfaceId, PatternId};
 use crate::core::{Body, ExprId, Function, FunctionId};
 use crate::diagnostics::Diagnostic;
-use crate::mono::Mono;
+use crate::infer::ByKind;
+use crate::mono::{Mono, MonoNode};
+use crate::resolve::Meaning;
 use crate::source::Span;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -96,6 +98,32 @@ impl Specialiser<'_> {
         }
         let form = self.instances[&key].result.unwrap_or_else(|| self.plain(ty));
         (function, form)
+    }
+
+    /// What a definition stands for at some types, with the types of its variables: itself, if it has code of its own.
+    pub(super) fn of_kind(&mut self, def: DefId, types: TypeArgs) -> (Meaning, TypeArgs) {
+        let inferred = self.inferred;
+        let Some(ByKind { kind, uses }) = inferred.by_kind.get(&def) else { return (Meaning::Def(def), types) };
+        if let Some(&known) = self.of_kinds.get(&(def, types)) {
+            return known;
+        }
+        let (mut env, nowhere) = (self.type_env(types), Span::default());
+        let kind = self.mono(*kind, &mut env, nowhere);
+        let MonoNode::Kind(kind) = *self.monos.node(kind) else { unreachable!("the variable stands for kinds") };
+        let used = uses[kind as usize];
+        let found = match self.resolved.meanings[used] {
+            Some(Meaning::Def(chosen)) => {
+                let vars = &inferred.defs[chosen].vars;
+                let at = vars.iter().zip(inferred.instances.get(&used).unwrap_or(vars));
+                let at = at.map(|(&var, &ty)| (inferred.types.root(var), self.mono(ty, &mut env, nowhere)));
+                let at = at.collect();
+                (Meaning::Def(chosen), self.type_args.intern(None, at))
+            }
+            Some(other) => (other, self.no_types),
+            None => unreachable!("the prelude has no unknown names"),
+        };
+        self.of_kinds.insert((def, types), found);
+        found
     }
 
     fn too_many(&mut self, code: Code) {
@@ -189,16 +217,13 @@ impl Specialiser<'_> {
     }
 
     /// The parameters and the body of a code of the program.
-    fn text_of(&self, code: Code) -> Option<(&[PatternId], SurfaceId)> {
+    fn text_of(&self, code: Code) -> Option<(Vec<PatternId>, SurfaceId)> {
         let ast = self.ast;
         match code {
-            Code::Def(def) => Some((&ast.defs[def].params, ast.defs[def].body)),
-            Code::Local(function) => Some((&ast.functions[function].params, ast.functions[function].body)),
-            Code::Lambda(expr) => match &ast.exprs[expr].kind {
-                Surface::Lambda(params, body) => Some((params, *body)),
-                _ => unreachable!("a lambda's code is a lambda"),
-            },
-            Code::Branch(expr) => Some((&[], expr)),
+            Code::Def(def) => Some((ast.defs[def].params.clone(), ast.defs[def].body)),
+            Code::Local(function) => Some((ast.functions[function].params.clone(), ast.functions[function].body)),
+            Code::Lambda(expr) => ast.anonymous(expr),
+            Code::Branch(expr) => Some((Vec::new(), expr)),
             _ => None,
         }
     }
@@ -255,7 +280,7 @@ impl Specialiser<'_> {
 
 impl Elaborator<'_, '_> {
     fn instance_body(&mut self, key: &Key, inputs: &[Value], result: Mono) -> Shaped {
-        let Some((params, body)) = self.program.text_of(key.code).map(|(params, body)| (params.to_vec(), body)) else {
+        let Some((params, body)) = self.program.text_of(key.code) else {
             let span = self.program.place_of_function(&key.inputs);
             if let Code::Part(array) = key.code {
                 return self.part(inputs, array, span);

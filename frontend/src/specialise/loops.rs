@@ -1,10 +1,11 @@
 //! Loops and what they run over.
 
 use super::Elaborator;
-use super::form::{Shaped, Value};
+use super::form::{Code, Shaped, Value};
 use crate::ast::{self, ExprKind as Surface, Generator, PatternId, PatternKind};
-use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
+use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Program, Range, Var};
 use crate::mono::Mono;
+use crate::prelude::Implied;
 use crate::source::Span;
 
 impl Elaborator<'_, '_> {
@@ -44,6 +45,21 @@ impl Elaborator<'_, '_> {
         vars.into()
     }
 
+    /// A loop over a list is the fold that it stands for.
+    pub(super) fn list_loop(&mut self, expr: ast::ExprId, init: ast::ExprId, list: ast::ExprId, ty: Mono) -> Shaped {
+        let span = self.program.ast.exprs[expr].span;
+        let list_type = self.type_of(list);
+        let element = self.program.monos.element(list_type);
+        let round = self.function_type(&[ty, element], ty);
+        let whole = self.function_type(&[round, ty, list_type], ty);
+        let code = Code::Lambda(expr);
+        self.program.code_names.entry(code).or_insert_with(|| format!("{}.loop", self.name));
+        let round = self.capturing(code, self.types, round, span);
+        let fold = self.implied(Implied::Fold, &[ty, element], whole, span);
+        let args = vec![round, self.shaped(init), self.shaped(list)];
+        self.apply(fold, args, ty, span)
+    }
+
     pub(super) fn for_loop(
         &mut self,
         pattern: PatternId,
@@ -55,8 +71,8 @@ impl Elaborator<'_, '_> {
     ) -> ExprId {
         let mut before = Vec::new();
         let mut init = init;
-        if let Generator::Elements { array, .. } = generator
-            && !matches!(self.program.ast.exprs[array].kind, Surface::Var(_))
+        if let Generator::Elements { collection, .. } = generator
+            && !matches!(self.program.ast.exprs[collection].kind, Surface::Var(_))
         {
             // The array is evaluated after the first values and before the loop.
             let mut atoms = Vec::new();
@@ -95,11 +111,10 @@ impl Elaborator<'_, '_> {
                 self.bind_value(pattern, &Value { form, atoms: Box::new([Atom::Var(index)]) }, inside);
                 Range { index, from, to }
             }
-            Generator::Elements { element, array } => {
-                let array_span = self.program.ast.exprs[array].span;
-                let array_type = self.type_of(array);
+            Generator::Elements { element, collection } => {
+                let array_span = self.program.ast.exprs[collection].span;
+                let (value, array_type) = self.array_of(collection);
                 let element_type = self.mono(self.program.inferred.patterns[element], array_span);
-                let value = self.expr(array);
                 let named = self.name_value(value, before);
                 let from = self.atom(Atom::Int(0), span);
                 let (counted, indexed) = (self.atom(named, array_span), self.atom(named, array_span));
@@ -116,6 +131,22 @@ impl Elaborator<'_, '_> {
                 Range { index, from, to }
             }
         }
+    }
+
+    /// The elements of a collection as an array, and its type.
+    fn array_of(&mut self, collection: ast::ExprId) -> (ExprId, Mono) {
+        let (ty, span) = (self.type_of(collection), self.program.ast.exprs[collection].span);
+        if self.program.monos.is_list(ty) {
+            let element = self.program.monos.element(ty);
+            let Program { lists, module, .. } = &mut self.program.program;
+            if let Ok(array) = self.program.monos.array(element, lists, module) {
+                let whole = self.function_type(&[ty], array);
+                let convert = self.implied(Implied::ToArray, &[element], whole, span);
+                let list = self.shaped(collection);
+                return (self.apply(convert, vec![list], array, span).expr, array);
+            }
+        }
+        (self.expr(collection), ty)
     }
 
     fn index_var(&mut self) -> Var {

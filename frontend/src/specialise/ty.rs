@@ -2,13 +2,13 @@
 
 use super::form::{Form, FormNode, TypeArgs};
 use super::{Elaborator, Fields, Specialiser};
-use crate::ast::ConstructorId;
+use crate::ast::{ConstructorId, DataId, LIST};
 use crate::core::Program;
 use crate::diagnostics::Diagnostic;
 use crate::limits::Count;
 use crate::mono::{DEPTH_MAX, Mono, MonoNode, REGISTERS_MAX};
 use crate::source::Span;
-use crate::types::{Class, Con, Node, Ty};
+use crate::types::{Class, Con, Kind, Node, Ty};
 use dualvm_vm::module::{TypeDef, ValueType, VariantDef};
 use dualvm_vm::verify::limits::FIELDS_MAX;
 use std::collections::HashMap;
@@ -37,6 +37,7 @@ impl Specialiser<'_> {
         match class {
             Class::Any => self.monos.unit,
             Class::Data | Class::Equal | Class::Ordered | Class::Number => self.monos.real,
+            Class::Collection | Class::Sequence => self.monos.kind(Kind::DEFAULT),
         }
     }
 
@@ -88,15 +89,13 @@ impl Specialiser<'_> {
                     Con::Bool => self.monos.bool,
                     Con::Tuple => self.monos.tuple(args, lists).ok()?,
                     Con::Record(shape) => self.monos.product(MonoNode::Record(shape, args.into()), lists).ok()?,
-                    Con::Array => self.monos.array(args[0], lists, module).ok()?,
+                    Con::Kind(kind) => self.monos.kind(kind),
+                    Con::Collection => match *self.monos.node(args[0]) {
+                        MonoNode::Kind(Kind::List) => self.data(LIST, vec![args[1]])?,
+                        _ => self.monos.array(args[1], lists, module).ok()?,
+                    },
                     Con::Function => self.monos.function(args[0], args[1], lists, module).ok()?,
-                    Con::Data(data) => {
-                        let (mono, is_new) = self.monos.data(data, args, lists, module).ok()?;
-                        if is_new {
-                            self.new_datas.push(mono);
-                        }
-                        mono
-                    }
+                    Con::Data(data) => self.data(data, args)?,
                 }
             }
         };
@@ -108,6 +107,15 @@ impl Specialiser<'_> {
         self.meter.nodes(Count::Types, 1 + registers / REGISTERS_PER_NODE);
         let known = if inferred.types.is_ground(root) { &mut self.ground } else { &mut env.known };
         known.insert(root, mono);
+        Some(mono)
+    }
+
+    fn data(&mut self, data: DataId, args: Vec<Mono>) -> Option<Mono> {
+        let Program { lists, module, .. } = &mut self.program;
+        let (mono, is_new) = self.monos.data(data, args, lists, module).ok()?;
+        if is_new {
+            self.new_datas.push(mono);
+        }
         Some(mono)
     }
 
@@ -180,6 +188,7 @@ impl Specialiser<'_> {
             MonoNode::Real => return out.push_str("Real"),
             MonoNode::Int => return out.push_str("Int"),
             MonoNode::Bool => return out.push_str("Bool"),
+            MonoNode::Kind(kind) => return out.push_str(kind.name()),
             MonoNode::Tuple(parts) => {
                 out.push('(');
                 for (i, &part) in parts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Types as people write them. Long ones are cut short.
+//! Types as people write them. Long ones are cut short. Variables are letters: `c` is a kind of collection.
 
 use super::{Class, Con, Node, Ty, Types};
 use std::collections::HashMap;
@@ -39,6 +39,10 @@ impl Types {
             Node::Var { class: Class::Any, .. } => "any type".to_owned(),
             Node::Var { class: Class::Data, .. } => "a type without functions".to_owned(),
             Node::Var { class: Class::Equal, .. } => "a type with equality".to_owned(),
+            Node::Con { con: Con::Collection, args, .. } if self.kind_of(ty).is_none() => match self.node(args[1]) {
+                Node::Var { class: Class::Any, .. } => "a list or an array".to_owned(),
+                _ => format!("a list or an array of {}", self.describe(args[1])),
+            },
             Node::Var { .. } => "a number".to_owned(),
             _ => format!("`{}`", self.show(ty)),
         }
@@ -64,10 +68,12 @@ impl Printer<'_> {
                     self.list(args, ", ", false);
                     self.out.push(')');
                 }
-                Con::Array => self.parenthesised(as_argument, |printer| {
-                    printer.out.push_str("Array ");
+                Con::Collection => self.parenthesised(as_argument, |printer| {
                     printer.write(args[0], true);
+                    printer.out.push(' ');
+                    printer.write(args[1], true);
                 }),
+                Con::Kind(kind) => self.out.push_str(kind.name()),
                 Con::Function => self.parenthesised(as_argument, |printer| printer.function(root)),
                 Con::Data(data) => self.parenthesised(as_argument && !args.is_empty(), |printer| {
                     printer.out.push_str(&printer.types.datas[*data].name);
@@ -88,9 +94,18 @@ impl Printer<'_> {
             },
             Node::Error => self.out.push('?'),
             Node::Var { .. } | Node::Link(_) => {
-                let next = self.letters.len();
+                let is_kind = self.types.is_kind(root);
+                let next = self.letters.keys().filter(|&&other| self.types.is_kind(other) == is_kind).count();
                 let letter = self.letters.entry(root).or_insert_with(|| match u8::try_from(next) {
-                    Ok(n) if n < 26 => char::from(b'a' + n).to_string(),
+                    _ if is_kind => {
+                        if next == 0 {
+                            "c".to_owned()
+                        } else {
+                            format!("c{}", next + 1)
+                        }
+                    }
+                    Ok(n) if n < 2 => char::from(b'a' + n).to_string(),
+                    Ok(n) if n < 25 => char::from(b'b' + n).to_string(),
                     _ => format!("t{next}"),
                 });
                 self.out.push_str(letter);

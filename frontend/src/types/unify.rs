@@ -152,21 +152,23 @@ impl Types {
         let admitted = match class {
             Class::Any => return Ok(()),
             Class::Ordered | Class::Number => is_number,
+            Class::Collection | Class::Sequence => matches!(con, Con::Kind(_)),
             // Both are all types without functions.
             Class::Data | Class::Equal => match con {
                 Con::Real | Con::Int | Con::Bool => return Ok(()),
-                Con::Function => false,
+                Con::Function | Con::Kind(_) => false,
                 Con::Data(data) => self.has_equality(data),
-                Con::Tuple | Con::Array | Con::Record(_) => true,
+                Con::Tuple | Con::Collection | Con::Record(_) => true,
             },
         };
         if !admitted {
             return Err(Mismatch::Different);
         }
         if let Node::Con { args, equal: false, .. } = &self.nodes[ty]
-            && !is_number
+            && !args.is_empty()
         {
-            pending.extend(args.iter().map(|&arg| Work::Require(arg, class)));
+            let parts = if con == Con::Collection { &args[1..] } else { args };
+            pending.extend(parts.iter().map(|&arg| Work::Require(arg, class)));
             // Parts may be shared, and a type may be asked for again.
             self.set_equal(ty, true);
             self.trail.push(Undo::Equal(ty));
@@ -253,7 +255,7 @@ mod tests {
     fn equality_goes_into_the_parts() {
         let mut types = Types::new(Rc::new(Meter::unlimited()));
         let (a, var) = (types.var(Class::Equal), types.var(Class::Any));
-        let array = types.con(Con::Array, vec![var]);
+        let array = types.array(var);
         assert_eq!(types.unify(a, array), Ok(()));
         let function = types.function(types.int, types.int);
         assert_eq!(types.unify(var, function), Err(Mismatch::Different));
@@ -266,7 +268,7 @@ mod tests {
     fn infinite_types_are_refused() {
         let mut types = Types::new(Rc::new(Meter::unlimited()));
         let var = types.var(Class::Any);
-        let array = types.con(Con::Array, vec![var]);
+        let array = types.array(var);
         assert_eq!(types.unify(var, array), Err(Mismatch::Infinite));
     }
 
@@ -274,8 +276,8 @@ mod tests {
     fn a_type_is_no_part_of_itself_though_a_part_is_unknown() {
         let joined = [false, true].map(|swapped| {
             let mut types = Types::new(Rc::new(Meter::unlimited()));
-            let unknown = types.con(Con::Array, vec![types.error]);
-            let around = types.con(Con::Array, vec![unknown]);
+            let unknown = types.array(types.error);
+            let around = types.array(unknown);
             let (a, b) = if swapped { (around, unknown) } else { (unknown, around) };
             let joined = types.unify(a, b);
             assert!(types.show(a).len() < 20 && types.show(b).len() < 20);
@@ -290,8 +292,8 @@ mod tests {
         for swapped in [false, true] {
             let mut types = Types::new(Rc::new(Meter::unlimited()));
             let var = types.var(Class::Any);
-            let inner = types.con(Con::Array, vec![var]);
-            let around = types.con(Con::Array, vec![inner]);
+            let inner = types.array(var);
+            let around = types.array(inner);
             let (a, b) = if swapped { (around, inner) } else { (inner, around) };
             assert_eq!(types.unify(a, b), Err(Mismatch::Infinite));
             assert_eq!(types.show(around), "Array (Array a)");
@@ -302,8 +304,8 @@ mod tests {
     fn equalities_that_go_round_in_a_circle_are_infinite() {
         let mut types = Types::new(Rc::new(Meter::unlimited()));
         let [p, q] = [types.var(Class::Any), types.var(Class::Any)];
-        let [of_p, of_q] = [p, q].map(|var| types.con(Con::Array, vec![var]));
-        let [around_p, around_q] = [of_p, of_q].map(|ty| types.con(Con::Array, vec![ty]));
+        let [of_p, of_q] = [p, q].map(|var| types.array(var));
+        let [around_p, around_q] = [of_p, of_q].map(|ty| types.array(ty));
         // One equality after the other: p is an array of q, and then q is p.
         let left = types.tuple(vec![of_p, around_q]);
         let right = types.tuple(vec![around_q, around_p]);

@@ -43,15 +43,15 @@ impl Writer {
         let op = self.expr(&function(&[ty.clone(), ty.clone()], ty.clone()), depth);
         let empty = self.expr(ty, depth);
         let collection = if self.dice.bool() { list_of(ty.clone()) } else { array_of(ty.clone()) };
-        // Which collection it is must be known.
-        format!("(preduce {op} {empty} ({} : {}))", self.expr(&collection, depth), show(&collection))
+        format!("(preduce {op} {empty} {})", self.expr(&collection, depth))
     }
 
     pub(super) fn list(&mut self, element: &Ty, depth: u32) -> String {
         let this = List(Box::new(element.clone()));
         let e = |writer: &mut Self| writer.expr(&this, depth);
         let f = |from: Ty| function(&[from], element.clone());
-        match self.dice.u8(..13) {
+        match self.dice.u8(..14) {
+            13 => self.rearranged(&this, element, depth),
             0 | 1 => {
                 let parts: Vec<String> = (0..self.dice.usize(1..4)).map(|_| self.expr(element, depth)).collect();
                 format!("[{}]", parts.join(", "))
@@ -68,15 +68,22 @@ impl Writer {
             }
             7 => format!("(take {} {})", self.dice.u8(0..4), e(self)),
             8 => format!("(reverse {})", e(self)),
-            9 => format!("(from_array {})", self.expr(&Array(Box::new(element.clone())), depth)),
+            9 => format!("(to_list {})", self.expr(&Array(Box::new(element.clone())), depth)),
             10 => {
-                let f = self.expr(&function(&[Real, Real], element.clone()), depth);
-                format!("(zip_with {f} {} {})", self.expr(&list_of(Real), depth), self.expr(&list_of(Real), depth))
+                // Of the same length, mostly.
+                let (f, name) = (self.expr(&function(&[Real, Real], element.clone()), depth), self.fresh());
+                let list = self.expr(&list_of(Real), depth);
+                let other = match self.dice.u8(..8) {
+                    0 => self.expr(&list_of(Real), depth),
+                    1 => format!("(reverse {name})"),
+                    _ => format!("(map {} {name})", self.expr(&function(&[Real], Real), depth)),
+                };
+                format!("(let {name} = {list} in zip_with {f} {name} {other})")
             }
             11 => {
                 let from = self.dice.pick(&[Real, Real, Int]);
                 let (f, list) = (self.expr(&f(from.clone()), depth), list_of(from));
-                format!("(pmap {f} ({} : {}))", self.expr(&list, depth), show(&list))
+                format!("(pmap {f} {})", self.expr(&list, depth))
             }
             _ => {
                 let (f, to) = (self.expr(&f(Int), depth), self.dice.u8(0..5));
@@ -85,9 +92,34 @@ impl Writer {
         }
     }
 
+    /// A collection of which a function of the prelude makes another one of the same kind.
+    fn rearranged(&mut self, ty: &Ty, element: &Ty, depth: u32) -> String {
+        let e = |writer: &mut Self| writer.expr(ty, depth);
+        match self.dice.u8(..7) {
+            0 => {
+                let test = self.expr(&function(std::slice::from_ref(element), Bool), depth);
+                format!("(filter {test} {})", e(self))
+            }
+            1 => {
+                let f = function(&[element.clone(), element.clone()], element.clone());
+                format!("(scan {} {} {})", self.expr(&f, depth), self.expr(element, depth), e(self))
+            }
+            2 => {
+                let key = self.dice.pick(&[Real, Int]);
+                let key = self.expr(&function(std::slice::from_ref(element), key), depth);
+                format!("(sort_by {key} {})", e(self))
+            }
+            3 => format!("({} ++ {})", e(self), e(self)),
+            4 => format!("(reverse {})", e(self)),
+            5 => format!("(drop {} (take {} {}))", self.dice.u8(0..2), self.dice.u8(0..4), e(self)),
+            _ => format!("(snd (unzip (enumerate {})))", e(self)),
+        }
+    }
+
     pub(super) fn array(&mut self, element: &Ty, depth: u32) -> String {
         let f = |from: Ty| function(&[from], element.clone());
-        match self.dice.u8(..10) {
+        match self.dice.u8(..11) {
+            10 => self.rearranged(&array_of(element.clone()), element, depth),
             0 => {
                 let parts: Vec<String> = (0..self.dice.usize(1..4)).map(|_| self.expr(element, depth)).collect();
                 format!("[| {} |]", parts.join(", "))
@@ -109,8 +141,8 @@ impl Writer {
                 let source = self.expr(&array_of(Real), depth);
                 self.with(&Real, |writer, x| format!("[| {} for {x} in {source} |]", writer.expr(element, depth)))
             }
-            3 => format!("(map_array {} {})", self.expr(&f(Real), depth), self.expr(&array_of(Real), depth)),
-            4 => format!("(pmap {} ({} : Array Real))", self.expr(&f(Real), depth), self.expr(&array_of(Real), depth)),
+            3 => format!("(map {} {})", self.expr(&f(Real), depth), self.expr(&array_of(Real), depth)),
+            4 => format!("(pmap {} {})", self.expr(&f(Real), depth), self.expr(&array_of(Real), depth)),
             5 | 6 => {
                 let count = self.count(depth);
                 self.with(&Int, |writer, i| format!("(pbuild {count} (\\{i} -> {}))", writer.expr(element, depth)))
@@ -133,14 +165,12 @@ impl Writer {
                 let (a, count) = (self.fresh(), self.dice.u8(1..5));
                 let f = self.expr(&function(&[Real, Real], Real), depth);
                 let rest = self.expr(&array_of(Real), depth);
-                format!(
-                    "(let {a} = {rest} in zip_array {f} {a} (build (max 0 (length {a})) (\\i -> {count} * {a}[i])))"
-                )
+                format!("(let {a} = {rest} in zip_with {f} {a} (build (max 0 (length {a})) (\\i -> {count} * {a}[i])))")
             }
             _ => format!("(build {} {})", self.dice.u8(0..6), self.expr(&function(&[Int], Real), depth)),
         };
         for _ in 0..links {
-            array = format!("(map_array {} {array})", self.expr(&function(&[Real], Real), depth));
+            array = format!("(map {} {array})", self.expr(&function(&[Real], Real), depth));
         }
         array
     }
@@ -177,7 +207,7 @@ impl Writer {
     pub(super) fn taken_at_once(&mut self, depth: u32) -> String {
         let (array, a) = (self.made_at_once(depth), self.fresh());
         match self.dice.u8(..9) {
-            0 => format!("(tanh (sum_array {array}))"),
+            0 => format!("(tanh (sum {array}))"),
             8 => {
                 // What reads the elements before or after those of its own index.
                 let (shift, end) = self.dice.pick(&[("- 1", ""), ("+ 1", " - 1"), ("+ 1", " - 2")]);
@@ -188,10 +218,10 @@ impl Writer {
                         "if {i} {condition} then {first} else {a}[{i} {shift}] * {factor} for {i} < length {a}{end}"
                     )
                 });
-                format!("(let {a} = {array} in tanh (sum_array [| {body} |]))")
+                format!("(let {a} = {array} in tanh (sum [| {body} |]))")
             }
             1 => {
-                let (f, g) = (self.dice.pick(&["minimum_array", "maximum_array"]), self.expr(&Real, depth));
+                let (f, g) = (self.dice.pick(&["minimum", "maximum"]), self.expr(&Real, depth));
                 format!("(let {a} = {array} in if length {a} == 0 then {g} else {f} {a})")
             }
             2 => {
@@ -204,11 +234,11 @@ impl Writer {
             }
             3 => {
                 let f = self.expr(&function(&[Real, Real], Real), depth);
-                format!("(fold_array {f} {} {array})", self.expr(&Real, depth))
+                format!("(fold {f} {} {array})", self.expr(&Real, depth))
             }
             4 => {
                 let f = self.expr(&function(&[Real], Real), depth);
-                format!("(let {a} = {array} in tanh (dot (map_array {f} {a}) {a}))")
+                format!("(let {a} = {array} in tanh (dot (map {f} {a}) {a}))")
             }
             5 => {
                 let (b, s, x, y) = (self.fresh(), self.fresh(), self.fresh(), self.fresh());
@@ -220,7 +250,7 @@ impl Writer {
             }
             6 => {
                 let (test, other) = (self.expr(&Bool, depth), self.expr(&Real, depth));
-                format!("(let {a} = {array} in if {test} then {other} else tanh (sum_array {a}))")
+                format!("(let {a} = {array} in if {test} then {other} else tanh (sum {a}))")
             }
             _ => {
                 // What reads the first one, a part, or all backwards.

@@ -61,7 +61,7 @@ impl Writer {
             List(element) if **element == Real => format!("(map (\\_ -> {}) {name})", self.expr(&Real, 1)),
             Array(element) if **element == Real => {
                 let x = self.fresh();
-                format!("(map_array (\\{x} -> 0.5 - {x}) {name})")
+                format!("(map (\\{x} -> 0.5 - {x}) {name})")
             }
             Real | Tuple(_) | Record => self.expr(ty, 1),
             // Of its shape, and with reals in the places of reals.
@@ -77,7 +77,7 @@ impl Writer {
             Tuple(_) => format!("(let ({a}, {b}, {c}) = {value} in if {c} then {b} else {b} + to_real {a})"),
             List(element) if **element == Real => format!("(sum {value})"),
             List(_) => format!("(sum (map snd {value}))"),
-            Array(_) => format!("(sum_array {value})"),
+            Array(_) => format!("(sum {value})"),
             Maybe(_) => format!("(from_maybe 0.25 {value})"),
             Record => format!("(let {a} : {} = {value} in {a}.x)", show(&Record)),
             Data(n) => format!("(measure{n} one {value})"),
@@ -152,7 +152,7 @@ impl Writer {
             13 => {
                 let reals = array_of(Real);
                 let (f, at) = (self.function_of(&reals, &Real, depth), self.expr(&reals, depth));
-                format!("(sum_array (map_array sum_array (hessian {f} {at})))")
+                format!("(sum (map sum (hessian {f} {at})))")
             }
             14 => {
                 let (operator, second) = self.dice.pick(&[("custom_vjp", "c * cos v"), ("custom_jvp", "cos v * c")]);
