@@ -298,6 +298,11 @@ fn instructions_that_no_such_loop_holds_are_named() {
     assert_eq!(because("variant_new p4, 0 ()"), "it makes a value of a data type, such as a list");
     let looks = around("variant_new p4, 0 ()", "sin r0, r0\n variant_tag i3, p4", "");
     assert_eq!(refusal(&looks).1, "it looks into a value of a data type, such as a list");
+    let in_place = |inst: &str| refusal(&around("build p0, i0\n pack p2 (r0)", &format!("sin r0, r0\n {inst}"), "")).1;
+    assert_eq!(in_place("get r1, p0, i0\n add r0, r0, r1"), "it reads an array that is changed in place");
+    assert_eq!(in_place("put p0, i0, r0"), "it changes an element of an array");
+    assert_eq!(in_place("extend p0, p2, i0, i0"), "it copies a part of an array into another one");
+    assert_eq!(in_place("reserve p0, p0, i0"), "it makes room in an array that grows");
     let (found, _) = refusal(&body("sin r0, r0\n variant_new p4, 0 ()"));
     assert_eq!(found.inst(), Some(2));
 }

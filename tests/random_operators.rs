@@ -13,7 +13,7 @@ use dualvm_vm::isa::{Op, Operand};
 use dualvm_vm::module::{ModuleDef, ValueType};
 use dualvm_vm::trap::TrapKind;
 use dualvm_vm::value::Value;
-use support::check::arguments;
+use support::check::{arguments, on_a_deep_stack};
 use support::companions::{companion, has_tangent};
 use support::dual_trees::Tree;
 use support::engines::{Engines, Loaded, Mode, Outcome};
@@ -406,7 +406,11 @@ fn check_style(style: Style, seeds: u64) -> Counts {
     check_programs(&format!("{style:?}"), seeds, |seed| program(seed, style))
 }
 
-fn check_programs(what: &str, seeds: u64, program: impl Fn(u64) -> Program) -> Counts {
+fn check_programs(what: &str, seeds: u64, program: impl Fn(u64) -> Program + Sync) -> Counts {
+    on_a_deep_stack(|| check_programs_here(what, seeds, &program))
+}
+
+fn check_programs_here(what: &str, seeds: u64, program: &dyn Fn(u64) -> Program) -> Counts {
     let first = from_environment("DUALVM_FIRST_SEED").unwrap_or(0);
     let seeds = from_environment("DUALVM_SEEDS").unwrap_or(seeds);
     let mut counts = Counts::default();

@@ -64,7 +64,8 @@ fn wild_programs_agree_with_the_reference() {
     assert!(counts.trapped * 10 > counts.programs, "too few programs trap: {counts:?}");
     assert!(counts.singular_different * 20 <= counts.singular + 20, "{counts:?}");
     assert_common(&counts, 10, &["scalar that may trap"]);
-    assert_common(&counts, 200, &["chain used after its end"]);
+    assert_common(&counts, 200, &["chain used after its end", "builder used after its end"]);
+    assert_common(&counts, 100, &["update that may trap", "range that may trap"]);
 }
 
 #[test]
@@ -83,6 +84,10 @@ fn loops_agree_with_the_reference() {
     assert_common(&counts, 100, &seldom);
     assert_common(&counts, 20, &["loop of thousands of rounds", "load at twice the index"]);
     assert_common(&counts, 40, &["row in a loop"]);
+    let in_place = ["updates along an array", "updates in a loop", "put", "element of a builder"];
+    assert_common(&counts, 10, &in_place);
+    assert_common(&counts, 10, &["range of an array", "builder that grows"]);
+    assert_common(&counts, 20, &["update in a branch", "push beside updates", "elements change places"]);
 }
 
 #[test]
@@ -107,6 +112,7 @@ fn programs_on_data_agree_with_the_reference() {
     let seldom = ["push in a branch", "push by another name", "empty chain", "chain without an end"];
     assert_common(&counts, 20, &seldom);
     assert_common(&counts, 40, &["end of any chain", "call between pushes"]);
+    assert_common(&counts, 20, &["put by another name", "builder without an end", "call between updates"]);
 }
 
 #[test]
@@ -121,6 +127,8 @@ fn parallel_programs_agree_with_the_reference() {
     let seldom = ["fork in a parallel map", "parallel map of many elements", "range that returns any array"];
     assert_common(&counts, 50, &seldom);
     assert_common(&counts, 400, &["parallel map of fewer elements than none"]);
+    assert_common(&counts, 20, &["put", "range of an array", "builder that grows"]);
+    assert_common(&counts, 100, &["tasks between updates"]);
 }
 
 /// A module of which some bytes are others: the decoder and the verifier refuse it, or all engines run it alike.

@@ -7,6 +7,7 @@
 //! A call hands its arguments over in the first cells above the bases: for reals and integers those are the caller's
 //! own bases, because nothing of the caller stands there, for references they are above the caller's frame.
 
+mod builders;
 mod calls;
 mod chains;
 mod deep;
@@ -550,6 +551,24 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.trap_if(status, |_| ());
                 self.set_reference(dst.0, array);
             }
+            Form::Extend { builder, array, from, to } => self.extend(builder, array, from, to),
+            Form::Get { dst, builder, index } => self.get_real(dst, builder, index, true),
+            Form::PrimalGet { dst, builder, index } => self.get_real(dst, builder, index, false),
+            Form::GetPart { dst, builder, index, part } => self.get_part(dst, builder, index, part),
+            Form::IGet { dst, builder, index } => {
+                let value = self.plain_get(builder, index);
+                self.set_int(dst.0, value);
+            }
+            Form::PGet { dst, builder, index } => {
+                let value = self.plain_get(builder, index);
+                self.set_reference(dst.0, value);
+            }
+            Form::Put { builder, index, value } => self.put_real(builder, index, value, true),
+            Form::PrimalPut { builder, index, value } => self.put_real(builder, index, value, false),
+            Form::PutPart { builder, index, value, part } => self.put_part(builder, index, value, part),
+            Form::IPut { builder, index, value } => self.put_int(builder, index, value),
+            Form::PPut { builder, index, value } => self.put_reference(builder, index, value),
+            Form::Reserve { dst, builder, count } => self.reserve(dst, builder, count),
             Form::ChainNew { dst } => {
                 let empty = self.emit.int(0);
                 self.set_reference(dst.0, empty);

@@ -361,12 +361,15 @@ fn round_trips(program: &Program, main: &dyn Fn(&ModuleDef) -> Function, value: 
 /// Checks the programs of many seeds. `DUALVM_SEEDS=n` runs n seeds instead of as many as the test says,
 /// `DUALVM_FIRST_SEED=s` begins at another one. A failure prints seed and program.
 pub(crate) fn check_seeds(what: &str, seeds: u64, make: impl Fn(u64) -> Program + Sync) -> Counts {
-    // The reference recurses as deep as the program, and so do its lists when they are dropped.
+    on_a_deep_stack(|| check_seeds_here(what, seeds, &make))
+}
+
+/// Runs what asks the reference: that recurses as deep as programs, and so do its lists when they are dropped.
+pub(crate) fn on_a_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     const STACK_BYTES: usize = 1 << 30;
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
-        let thread = builder.spawn_scoped(scope, || check_seeds_here(what, seeds, &make));
-        let thread = thread.expect("a thread can be started");
+        let thread = builder.spawn_scoped(scope, run).expect("a thread can be started");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

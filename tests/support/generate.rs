@@ -11,6 +11,7 @@ mod calls;
 mod chains;
 mod data;
 mod forks;
+mod in_place;
 mod loops;
 mod operators;
 mod registers;

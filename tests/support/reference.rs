@@ -6,8 +6,10 @@
 //! [`super::numbers`]. Partial derivatives
 //! are formulas of this file's own.
 
+mod builders;
 mod operators;
 
+use builders::Builder;
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::math;
 use dualvm_vm::module::{ModuleDef, TypeDef};
@@ -105,13 +107,6 @@ pub(crate) enum Object<N> {
 
 /// Objects that will be each other's last fields: tags and other fields, the first object first. `None` when finished.
 pub(crate) type Chain<N> = Option<Vec<(u16, Vec<Val<N>>)>>;
-
-/// An array under construction.
-pub(crate) struct Builder<N> {
-    capacity: u64,
-    elements: Vec<Val<N>>,
-    finished: bool,
-}
 
 impl<N: Number> Val<N> {
     pub(crate) fn real(&self) -> &N {
@@ -554,33 +549,7 @@ impl Machine<'_> {
                 frame.set(*dst, Val::Int(index * width));
             }
             (Op::Pack, [Def(dst), Uses(elements)]) => frame.set(*dst, object(Object::Array(frame.list(elements)))),
-            (Op::Build, [Def(dst), Use(capacity)]) => {
-                assert!(matches!(type_of(*dst), TypeDef::Builder(_)));
-                let n = frame.get(*capacity).int();
-                let capacity = u64::try_from(n).ok().filter(|&n| n < 1 << 40).ok_or(TrapKind::BadCapacity(n))?;
-                let builder = Builder { capacity, elements: Vec::new(), finished: false };
-                frame.set(*dst, object(Object::Builder(RefCell::new(builder))));
-            }
-            (Op::Push | Op::IPush | Op::PPush, [Use(builder), Use(value)]) => {
-                let (builder, value) = (frame.get(*builder), frame.get(*value));
-                let mut builder = builder.builder().borrow_mut();
-                if builder.finished {
-                    return Err(TrapKind::BuilderFinished.into());
-                }
-                if builder.elements.len() as u64 >= builder.capacity {
-                    return Err(TrapKind::BuilderFull { capacity: builder.capacity }.into());
-                }
-                builder.elements.push(value);
-            }
-            (Op::Finish, [Def(dst), Use(builder)]) => {
-                let builder = frame.get(*builder);
-                let mut builder = builder.builder().borrow_mut();
-                if std::mem::replace(&mut builder.finished, true) {
-                    return Err(TrapKind::BuilderFinished.into());
-                }
-                let elements = std::mem::take(&mut builder.elements);
-                frame.set(*dst, object(Object::Array(elements)));
-            }
+            (op, operands) if builders::is_about_builders(op) => builders::step(frame, op, operands, type_of)?,
             (Op::ChainNew, [Def(dst)]) => {
                 assert!(matches!(type_of(*dst), TypeDef::Chain(_)));
                 frame.set(*dst, object(Object::Chain(RefCell::new(Some(Vec::new())))));

@@ -6,10 +6,12 @@
 //! - `interp`: the dispatch loop; `recording`, `recording_loops`: what it does besides computing while a run records;
 //! - `tasks`: forks and parallel maps; `operators`, `reverse`, `reruns`: derivatives of calls; `custom`: those that the
 //!   program gives;
+//! - `builders`: arrays under construction that get ranges of others, and more room;
 //! - `deep`, `structures`: objects with components, and copies of them;
 //! - `checks`, `kinks`: looking for numbers that aren't finite, and for ties and jumps;
 //! - `limits`, `meter`: what a run may use, and what it has used.
 
+pub(crate) mod builders;
 pub(crate) mod checks;
 mod custom;
 pub(crate) mod deep;

@@ -52,6 +52,15 @@ pub enum TrapKind {
         /// The array's length.
         len: u64,
     },
+    /// Elements were taken of an array that are not all in it, or end before they begin.
+    RangeOutOfBounds {
+        /// The first one.
+        from: i64,
+        /// The first one behind them.
+        to: i64,
+        /// The array's length.
+        len: u64,
+    },
     /// A builder was asked for with this capacity, which is negative or beyond what memory can hold.
     BadCapacity(i64),
     /// More elements were pushed than the builder has room for.
@@ -101,6 +110,12 @@ impl fmt::Display for TrapKind {
             TrapKind::NotAnInteger(x) => write!(f, "{x:?} can't be converted to an integer"),
             TrapKind::IndexOutOfBounds { index, len } => {
                 write!(f, "index {index} is out of bounds of an array of length {len}")
+            }
+            TrapKind::RangeOutOfBounds { from, to, len } if from > to => {
+                write!(f, "a range of an array of length {len} begins at {from} and ends before it, at {to}")
+            }
+            TrapKind::RangeOutOfBounds { from, to, len } => {
+                write!(f, "the range from {from} to {to} is out of bounds of an array of length {len}")
             }
             TrapKind::BadCapacity(n) => write!(f, "an array of length {n} can't be built"),
             TrapKind::BuilderFull { capacity } => write!(f, "more than {capacity} elements were pushed to a builder"),

@@ -198,15 +198,17 @@ fn the_parallel_example_in_the_documentation_is_accepted() {
 }
 
 #[test]
-fn the_chain_in_the_documentation_is_accepted() {
+fn the_builder_and_the_chain_in_the_documentation_are_accepted() {
     let page = include_str!("../../docs/bytecode.md");
-    let example = page.split("\n## Chains\n").nth(1).expect("the page has the example");
-    let lines = example.lines().skip_while(|line| !line.starts_with("    "));
-    let module =
-        read(&lines.take_while(|line| line.is_empty() || line.starts_with("    ")).collect::<Vec<_>>().join("\n"));
-    assert_eq!(module.functions[0].name, "squares");
-    assert_eq!(verify(&module), Ok(()));
-    assert_survives(&module);
+    for heading in ["\n## Builders\n", "\n## Chains\n"] {
+        let example = page.split(heading).nth(1).expect("the page has the example");
+        let lines = example.lines().skip_while(|line| !line.starts_with("    "));
+        let module =
+            read(&lines.take_while(|line| line.is_empty() || line.starts_with("    ")).collect::<Vec<_>>().join("\n"));
+        assert_eq!(module.functions[0].name, "squares");
+        assert_eq!(verify(&module), Ok(()));
+        assert_survives(&module);
+    }
 }
 
 /// The message, line and column, and help of each error.
@@ -341,8 +343,8 @@ fn decode_errors_say_where_and_what() {
     let cases: [(Vec<u8>, &str); 10] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
-        (b"DVBC\x06\0".to_vec(), "byte 4 (format version): expected version 1 to 5, found version 6"),
-        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 5, found version 0"),
+        (b"DVBC\x07\0".to_vec(), "byte 4 (format version): expected version 1 to 6, found version 7"),
+        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 6, found version 0"),
         (
             b"DVBC\x02\0\0".to_vec(),
             "byte 4 (format version): expected version 1, the first with all instructions of the module, \
@@ -350,7 +352,7 @@ fn decode_errors_say_where_and_what() {
         ),
         (
             [b"DVBC\x01\0", &bytes[6..]].concat(),
-            "byte 4 (format version): expected version 4, the first with all instructions of the module, \
+            "byte 4 (format version): expected version 6, the first with all instructions of the module, \
              found version 1",
         ),
         (

@@ -1,15 +1,13 @@
-//! Objects: making them in the current slab, reading fields and elements, appending to builders.
+//! Objects: making them in the current slab, reading fields and elements.
 
-use super::tight::Pushes;
 use super::{Function, cell};
 use crate::emit::TRUSTED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::helpers::{Helper, NO_WORD};
-use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, FIRST, LEN, OWNER};
+use dualvm_vm::native::layout::{self, ARRAY_HEADER, FIRST, LEN, OWNER};
 use dualvm_vm::native::{IntReg, ObjectSite, RealReg, RefReg, RegList};
 
 /// How many words an object of these registers has.
@@ -318,129 +316,9 @@ impl Function<'_, '_> {
         self.emit.load(I64, place, at)
     }
 
-    /// Makes sure that a builder has room for an element.
-    fn push_room(&mut self, register: RefReg) -> Room {
-        if let Some(pushes) = self.inside.as_ref().and_then(|inside| inside.pushes_to(register.0)) {
-            return self.tight_room(pushes);
-        }
-        let builder = self.reference(register.0);
-        let header = self.emit.load(I64, builder, 0);
-        let finished = self.is_finished(header);
-        self.trap_if(finished, |this| {
-            this.emit.call(Helper::TrapFinished, &[this.context]);
-        });
-        let len = self.emit.load(I64, builder, cell(LEN));
-        let capacity = self.emit.load(I64, builder, cell(CAPACITY));
-        let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
-        self.trap_if(full, |this| {
-            this.emit.call(Helper::TrapFull, &[this.context, capacity]);
-        });
-        let place = self.element_of(builder, len);
-        Room { builder, place, at: cell(ARRAY_HEADER), len, capacity, pushes: None }
-    }
-
-    /// The same in a tight loop, whose builder's length is in a register.
-    fn tight_room(&mut self, pushes: Pushes) -> Room {
-        let Pushes { builder, room: capacity, len: variable, .. } = pushes;
-        if let Some(group) = &mut self.group {
-            // There is room for what all rounds push.
-            let (first, pushed) = (group.first_len, group.pushed);
-            group.pushed += 1;
-            let place = self.element_of(builder, first);
-            let len = self.emit.b.ins().iadd_imm_s(first, pushed as i64);
-            return Room { builder, place, at: cell(ARRAY_HEADER + pushed), len, capacity, pushes: Some(variable) };
-        }
-        let len = self.emit.b.use_var(variable);
-        let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
-        self.trap_if(full, |this| {
-            let header = this.emit.load(I64, builder, 0);
-            let finished = this.is_finished(header);
-            let (of_finished, of_full, done) = (this.emit.cold_block(), this.emit.cold_block(), this.emit.cold_block());
-            this.emit.b.ins().brif(finished, of_finished, &[], of_full, &[]);
-            this.emit.b.switch_to_block(of_finished);
-            this.emit.call(Helper::TrapFinished, &[this.context]);
-            this.emit.b.ins().jump(done, &[]);
-            this.emit.b.switch_to_block(of_full);
-            this.emit.call(Helper::TrapFull, &[this.context, capacity]);
-            this.emit.b.ins().jump(done, &[]);
-            this.emit.b.switch_to_block(done);
-        });
-        let place = self.element_of(builder, len);
-        Room { builder, place, at: cell(ARRAY_HEADER), len, capacity, pushes: Some(variable) }
-    }
-
-    /// Whether something with this header is no builder any more.
-    pub(super) fn is_finished(&mut self, header: Value) -> Value {
-        let kind = self.emit.b.ins().band_imm_u(header, layout::KIND as i64);
-        self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, kind, layout::BUILDER as i64)
-    }
-
     /// Where an element stands, but for the header.
     pub(super) fn element_of(&mut self, array: Value, index: Value) -> Value {
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
         self.emit.b.ins().iadd(array, offset)
     }
-
-    /// Puts an element into its place.
-    fn append(&mut self, room: &Room, value: Value) {
-        self.emit.store(value, room.place, room.at);
-    }
-
-    fn count_element(&mut self, room: &Room) {
-        let len = self.emit.b.ins().iadd_imm_s(room.len, 1);
-        match room.pushes {
-            // A group counts its elements when all have been pushed.
-            Some(_) if self.group.is_some() => return,
-            Some(variable) => self.emit.b.def_var(variable, len),
-            None => {}
-        }
-        self.emit.store(len, room.builder, cell(LEN));
-    }
-
-    /// Pushes a real, with its word if the builder keeps words.
-    pub(super) fn push_real(&mut self, builder: RefReg, value: RealReg, with_word: bool) {
-        let room = self.push_room(builder);
-        let primal = self.real(value.0);
-        self.append(&room, primal);
-        if with_word {
-            let word = self.word(value.0);
-            let elements = self.emit.b.ins().ishl_imm_u(room.capacity, 3);
-            let place = self.emit.b.ins().iadd(room.place, elements);
-            self.emit.store(word, place, room.at);
-        }
-        self.count_element(&room);
-    }
-
-    pub(super) fn push_int(&mut self, builder: RefReg, value: IntReg) {
-        let room = self.push_room(builder);
-        let value = self.int(value.0);
-        self.append(&room, value);
-        self.count_element(&room);
-    }
-
-    pub(super) fn push_reference(&mut self, builder: RefReg, value: RefReg) {
-        let room = self.push_room(builder);
-        let value = self.reference(value.0);
-        self.append(&room, value);
-        if self.request.mode.is_recording() {
-            let activity = self.emit.load(I64, value, cell(OWNER));
-            let before = self.emit.load(I64, room.builder, cell(OWNER));
-            let task = self.emit.load(I64, self.context, layout::TASK);
-            let owner = self.emit.select(activity, task, before);
-            self.emit.store(owner, room.builder, cell(OWNER));
-        }
-        self.count_element(&room);
-    }
-}
-
-/// Room for an element of a builder.
-struct Room {
-    builder: Value,
-    /// Where the element goes: an address and an offset from there.
-    place: Value,
-    at: i32,
-    len: Value,
-    capacity: Value,
-    /// Where the builder's length is in a register, that one.
-    pushes: Option<Variable>,
 }

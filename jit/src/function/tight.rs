@@ -13,7 +13,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::layout::{CAPACITY, LEN};
-use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, Site, Stream};
+use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, RefReg, Site, Stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -61,6 +61,15 @@ pub(super) struct Pushes {
     pub(super) len: Variable,
 }
 
+/// A builder whose elements a tight loop reads or replaces, and that gets no others in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) builder: Value,
+    /// How many elements it has; 0 if it is finished.
+    pub(super) len: Value,
+    pub(super) capacity: Value,
+}
+
 /// One of the rounds of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupRound {
@@ -87,6 +96,9 @@ pub(super) struct TightLoop {
     /// The builder that it pushes to, if it is one, and what is known of it when the loop is written.
     builder: Option<u16>,
     pushes: Option<Pushes>,
+    /// Builders whose elements it reads or replaces, if it doesn't push to any.
+    builders: BTreeSet<u16>,
+    held: Vec<(u16, Held)>,
     /// The block that rounds begin with, and what is known in it, when it is written.
     head: Option<Block>,
     loaded: Vec<(u16, Value, Option<Value>)>,
@@ -107,6 +119,11 @@ impl TightLoop {
     /// What is known of a builder, if it is the one that the loop pushes to.
     pub(super) fn pushes_to(&self, register: u16) -> Option<Pushes> {
         self.pushes.filter(|_| self.builder == Some(register))
+    }
+
+    /// What is known of a builder whose elements the loop reads or replaces, if it pushes nothing.
+    pub(super) fn held(&self, register: u16) -> Option<Held> {
+        self.held.iter().find(|&&(held, _)| held == register).map(|&(_, held)| held)
     }
 }
 
@@ -131,6 +148,7 @@ pub(super) fn loops(
             let one_block = leaders.range(start..=end).nth(1).is_none();
             if (one_block || entries.has_one_way_in(start, end))
                 && let Some(refs) = references(stream, start, end)
+                && let Some(builders) = builders(stream, start, end)
             {
                 let most = COUNTED_MAX << depth.min(1);
                 let short = one_block && end.0 - start.0 <= most;
@@ -144,6 +162,8 @@ pub(super) fn loops(
                         planes: BTreeMap::new(),
                         builder: builder(stream, start, end),
                         pushes: None,
+                        builders,
+                        held: Vec::new(),
                         head: None,
                         loaded: Vec::new(),
                         counted: if short { counted(stream, constants, start, end) } else { None },
@@ -189,6 +209,36 @@ fn builder(stream: &Stream, start: Position, end: Position) -> Option<u16> {
     first.filter(|_| builders.is_empty())
 }
 
+/// The builders whose elements a stretch of code reads or replaces, if it pushes to none. If it does, it must not be to
+/// another register than the one with these: that could hold the same builder. `None` if it is.
+fn builders(stream: &Stream, start: Position, end: Position) -> Option<BTreeSet<u16>> {
+    let code = &stream.code[start.index()..=end.index()];
+    let found: BTreeSet<u16> =
+        code.iter().filter_map(|inst| pushed_before(inst).map(|(builder, _)| builder.0)).collect();
+    if !code.iter().any(is_push) {
+        return Some(found);
+    }
+    let own = builder(stream, start, end);
+    found.iter().all(|&register| Some(register) == own).then(BTreeSet::new)
+}
+
+/// The builder and the index of an element that an instruction reads or replaces which was pushed before.
+fn pushed_before(inst: &Inst) -> Option<(RefReg, IntReg)> {
+    match *inst {
+        Inst::Get { builder, index, .. }
+        | Inst::PrimalGet { builder, index, .. }
+        | Inst::IGet { builder, index, .. }
+        | Inst::Put { builder, index, .. }
+        | Inst::PrimalPut { builder, index, .. }
+        | Inst::IPut { builder, index, .. } => Some((builder, index)),
+        _ => None,
+    }
+}
+
+fn is_push(inst: &Inst) -> bool {
+    matches!(inst, Inst::Push { .. } | Inst::PrimalPush { .. } | Inst::IPush { .. })
+}
+
 /// The components of elements that a stretch of code reads, by array and component.
 fn parts(stream: &Stream, start: Position, end: Position) -> BTreeSet<(u16, u16)> {
     let part = |inst: &Inst| match *inst {
@@ -219,6 +269,14 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::Push { builder: object, .. }
             | Form::PrimalPush { builder: object, .. }
             | Form::IPush { builder: object, .. }
+            | Form::Get { builder: object, .. }
+            | Form::PrimalGet { builder: object, .. }
+            | Form::GetPart { builder: object, .. }
+            | Form::IGet { builder: object, .. }
+            | Form::Put { builder: object, .. }
+            | Form::PrimalPut { builder: object, .. }
+            | Form::PutPart { builder: object, .. }
+            | Form::IPut { builder: object, .. }
             | Form::Field { object, .. }
             | Form::FieldPart { object, .. }
             | Form::IField { object, .. } => {
@@ -240,6 +298,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             // The number of elements is in memory.
             Form::PushPart { .. } => return None,
             Form::New { .. } | Form::Pack { .. } | Form::Build { .. } | Form::Finish { .. } => return None,
+            Form::Extend { .. } | Form::Reserve { .. } | Form::PGet { .. } | Form::PPut { .. } => return None,
             Form::ChainNew { .. } | Form::ChainPush { .. } | Form::ChainFinish { .. } => return None,
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
             Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
@@ -284,6 +343,7 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
     if !counts_by_one || step_at > test_at || writes(bound).next().is_some() {
         return None;
     }
+    let pushed = code.iter().filter(|inst| is_push(inst)).count();
     let (mut arrays, mut near) = (Vec::new(), BTreeMap::from([(index.0, 0)]));
     // Indices of other elements; that of one may be set later in the round.
     let mut others = BTreeSet::new();
@@ -307,7 +367,11 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
             | Inst::PrimalElem { array, index, .. }
             | Inst::IElem { array, index, .. } => (array, index, 1),
             Inst::Row { array, index, width, .. } => (array, index, width),
-            _ => continue,
+            // A builder that doesn't change its length is as an array.
+            _ => match pushed_before(inst).filter(|_| pushed == 0) {
+                Some((builder, index)) => (builder, index, 1),
+                None => continue,
+            },
         };
         match near.get(&read_at.0) {
             Some(_) if at > step_at && read_at == index || at > test_at && read_at == condition => return None,
@@ -322,8 +386,6 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
         _ => 0,
     });
     let trail = saves.sum();
-    let is_push = |inst: &&Inst| matches!(inst, Inst::Push { .. } | Inst::PrimalPush { .. } | Inst::IPush { .. });
-    let pushed = code.iter().filter(is_push).count();
     if pushed > 0 && builder(stream, start, end).is_none() || arrays.is_empty() && pushed == 0 {
         return None;
     }
@@ -386,6 +448,16 @@ impl Function<'_, '_> {
                 let len = self.emit.load(I64, builder, cell(LEN));
                 tight.pushes = Some(Pushes { builder, room, len: self.emit.variable(len) });
             }
+            for &register in &tight.builders {
+                let builder = self.reference(register);
+                let header = self.emit.load(I64, builder, 0);
+                let finished = self.is_finished(header);
+                let len = self.emit.load(I64, builder, cell(LEN));
+                let none = self.emit.int(0);
+                let len = self.emit.select(finished, none, len);
+                let capacity = self.emit.load(I64, builder, cell(CAPACITY));
+                tight.held.push((register, Held { builder, len, capacity }));
+            }
             let head = self.emit.b.create_block();
             tight.head = Some(head);
             self.inside = Some(tight.clone());
@@ -418,7 +490,8 @@ impl Function<'_, '_> {
         let bound = self.int(counted.bound);
         let mut limit = bound;
         for &(array, by, width) in &counted.arrays {
-            let len = self.len(array);
+            let held = tight.held(array).map(|held| held.len);
+            let len = held.unwrap_or_else(|| self.len(array));
             let rows = if width == 1 { len } else { self.emit.b.ins().udiv_imm_u(len, i64::from(width)) };
             let end = if by == 0 { rows } else { self.emit.b.ins().iadd_imm_s(rows, -by) };
             limit = self.emit.b.ins().smin(limit, end);

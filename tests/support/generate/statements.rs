@@ -16,7 +16,8 @@ impl Writer<'_> {
 
     /// A statement that stays in its block.
     pub(super) fn straight(&mut self) {
-        match self.dice.u32(..102) {
+        match self.dice.u32(..103) {
+            102.. => self.updates_in_a_line(),
             100.. => {
                 let kind = self.dice.pick(&self.types.chains);
                 self.push_to_any_chain(kind);
@@ -58,7 +59,9 @@ impl Writer<'_> {
         let loops = if self.style == Style::Loops { 40 } else { 3 };
         let objects = if self.style == Style::Data { 60 } else { 6 };
         let forks = if self.style == Style::Parallel { 40 } else { 0 };
-        match self.dice.u32(..100 + loops + objects + forks) {
+        let updates = if matches!(self.style, Style::Loops | Style::Wild | Style::Data) { 14 } else { 5 };
+        match self.dice.u32(..100 + loops + objects + forks + updates) {
+            n if n >= 100 + loops + objects + forks => self.in_place(depth),
             n if n >= 100 + loops + objects => self.parallel(),
             100.. if depth < 3 && self.dice.u32(..loops + objects) < loops => self.self_loop(depth),
             100.. => return self.objects(depth),

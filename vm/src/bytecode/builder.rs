@@ -137,6 +137,11 @@ impl ModuleBuilder {
         TypeId(self.module.types.len() as u32 - 1)
     }
 
+    /// The definition of a type so far.
+    pub fn type_def(&self, id: TypeId) -> &TypeDef {
+        &self.module.types[id.0 as usize]
+    }
+
     /// Replaces a declared type's definition.
     pub fn set_type(&mut self, id: TypeId, def: TypeDef) {
         self.module.types[id.index()] = def;

@@ -192,6 +192,9 @@ macro_rules! has_flag {
     (v4, [v4 $($more:ident)*]) => {
         true
     };
+    (v6, [v6 $($more:ident)*]) => {
+        true
+    };
     (costly, [costly $($more:ident)*]) => {
         true
     };
@@ -213,6 +216,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v4 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v6 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
     ($wanted:ident, [costly $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -227,8 +233,8 @@ pub(crate) use has_flag;
 /// modules have of this format version or later.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
-/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2` to `v4`, modules
-/// that have it are of this format version at least.
+/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2`, `v3`, `v4` and `v6`,
+/// modules that have it are of this format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
     ($consumer:ident $($more:tt)*) => { $consumer! {
@@ -486,6 +492,27 @@ macro_rules! for_each_instruction {
             0x98 PPush ppush (builder(use ref), value(use ref)) [];
             /// Turns a builder into an array of the elements pushed so far. Traps if it is finished already.
             0x99 Finish finish (dst(def ref), builder(use ref)) [];
+            /// Appends the elements of an array from `from` on and before `to` to a builder. Traps if the builder is
+            /// finished, unless `0 ≤ from ≤ to ≤ len`, and if the builder has no room for all of them.
+            0xc0 Extend extend (builder(use ref), array(use ref), from(use int), to(use int)) [v6];
+            /// Reads an element of a builder of reals, which was pushed before. Traps if the builder is finished, and
+            /// unless `0 ≤ index < n` where it has `n` elements.
+            0xc1 Get get (dst(def real), builder(use ref), index(use int)) [v6];
+            /// Reads an element of a builder of integers. Traps as `get`.
+            0xc2 IGet iget (dst(def int), builder(use ref), index(use int)) [v6];
+            /// Reads an element of a builder of references. Traps as `get`.
+            0xc3 PGet pget (dst(def ref), builder(use ref), index(use int)) [v6];
+            /// Replaces an element of a builder of reals. Traps as `get`.
+            0xc4 Put put (builder(use ref), index(use int), value(use real)) [v6];
+            /// Replaces an element of a builder of integers. Traps as `get`.
+            0xc5 IPut iput (builder(use ref), index(use int), value(use int)) [v6];
+            /// Replaces an element of a builder of references. Traps as `get`.
+            0xc6 PPut pput (builder(use ref), index(use int), value(use ref)) [v6];
+            /// Makes room for at least `count` more elements in a builder. `dst` is the same object as `builder` if that
+            /// has the room; else it is a new one with the same elements and twice the capacity, or with room for
+            /// exactly `count` more if that is more, and `builder` is finished. Traps if the builder is finished, if
+            /// `count < 0`, and if so many elements can't be.
+            0xc7 Reserve reserve (dst(def ref), builder(use ref), count(use int)) [v6];
 
             /// The empty chain of `dst`'s type: no object yet of its variant type.
             0xa8 ChainNew chain_new (dst(def ref)) [v3];
@@ -666,7 +693,9 @@ macro_rules! define_ops {
                         derivative: "",
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
-                        since: if has_flag!(v4, [$($flag)*]) {
+                        since: if has_flag!(v6, [$($flag)*]) {
+                            6
+                        } else if has_flag!(v4, [$($flag)*]) {
                             4
                         } else if has_flag!(v3, [$($flag)*]) {
                             3

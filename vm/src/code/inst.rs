@@ -177,6 +177,32 @@ macro_rules! for_each_inst {
                 PPush (builder(use ref), value(use ref)) [];
                 /// Turns a builder into an array. Traps if it is finished already.
                 Finish (dst(def ref), builder(use ref)) [];
+                /// Appends a range of an array to a builder. Traps if the builder is finished, or has no room for it, or
+                /// if the array doesn't have it.
+                Extend (builder(use ref), array(use ref), from(use int), to(use int)) [];
+                /// Reads an element of a builder of reals. Traps if it is finished or doesn't have the element.
+                Get (dst(def real), builder(use ref), index(use int)) [];
+                /// Reads the primal of an element of a builder. Traps as `Get`.
+                PrimalGet (dst(def real), builder(use ref), index(use int)) [];
+                /// Reads a component above the lowest of an element that the builder is known to have.
+                GetPart (dst(def real), builder(use ref), index(use int), part(part)) [];
+                /// Reads an element of a builder of integers. Traps as `Get`.
+                IGet (dst(def int), builder(use ref), index(use int)) [];
+                /// Reads an element of a builder of references. Traps as `Get`.
+                PGet (dst(def ref), builder(use ref), index(use int)) [];
+                /// Replaces an element of a builder of reals. Traps as `Get`.
+                Put (builder(use ref), index(use int), value(use real)) [];
+                /// Replaces an element of a builder without words. Traps as `Get`.
+                PrimalPut (builder(use ref), index(use int), value(use real)) [];
+                /// Replaces a component above the lowest of an element that the builder is known to have.
+                PutPart (builder(use ref), index(use int), value(use real), part(part)) [];
+                /// Replaces an element of a builder of integers. Traps as `Get`.
+                IPut (builder(use ref), index(use int), value(use int)) [];
+                /// Replaces an element of a builder of references. Traps as `Get`.
+                PPut (builder(use ref), index(use int), value(use ref)) [];
+                /// The same builder if it has room for so many elements more, else another one that takes its place.
+                /// Traps if it is finished or there can't be such room.
+                Reserve (dst(def ref), builder(use ref), count(use int)) [moves];
 
                 /// The empty chain.
                 ChainNew (dst(def ref)) [];

@@ -265,7 +265,7 @@ impl Loops<'_> {
         };
         let others = self.flow.blocks().iter().flat_map(|block| block.start..block.end).filter(|&at| {
             let op = self.body.code[at as usize].op;
-            (op.calls() || matches!(op, Op::Pack | Op::Push)) && by_rounds(at)
+            (op.calls() || matches!(op, Op::Pack | Op::Push | Op::Put | Op::Extend)) && by_rounds(at)
         });
         records.map(|(_, &origin)| origin).chain(others).collect()
     }

@@ -491,7 +491,8 @@ impl<'w, 's> Forward<'w, 's> {
         Ok(tangents)
     }
 
-    /// Whether a reference may be an argument, as it is: what objects hold besides are numbers.
+    /// Whether a reference may be an argument, as it is, or hold elements of one: what objects hold besides are numbers
+    /// that were put into them one by one.
     fn may_be_given(&self, reg: u16) -> bool {
         let mut given: BTreeSet<u16> =
             self.site.params().filter(|(_, own, _)| own.bank == Bank::Ref).map(|(_, own, _)| own.index).collect();
@@ -500,7 +501,7 @@ impl<'w, 's> Forward<'w, 's> {
             for inst in &self.site.body.code {
                 let [to, a, b, c] = inst.narrow();
                 let from_given = match inst.op {
-                    Op::PMov => given.contains(&a),
+                    Op::PMov | Op::Extend | Op::Reserve | Op::Finish => given.contains(&a),
                     Op::PSelect => given.contains(&b) || given.contains(&c),
                     _ => false,
                 };

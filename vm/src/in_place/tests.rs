@@ -126,6 +126,28 @@ impl Writer {
         self.line(&format!("elem r{to}, p{array}, i{index}"));
     }
 
+    /// An array is changed in place: it gets the first element once more, in front, and some elements become others.
+    fn updates(&mut self) {
+        let array = self.rng.usize(..2);
+        self.line(&format!("build p2, i2\nextend p2, p{array}, i1, i2\nlen i4, p{array}"));
+        self.line(&format!("reserve p2, p2, i4\nextend p2, p{array}, i1, i4"));
+        for _ in 0..self.rng.usize(1..5) {
+            let index = self.rng.usize(1..4);
+            match self.rng.usize(..3) {
+                0 => {
+                    let to = self.rng.usize(3..REALS);
+                    self.line(&format!("get r{to}, p2, i{index}"));
+                }
+                1 => {
+                    let from = self.real();
+                    self.line(&format!("put p2, i{index}, r{from}"));
+                }
+                _ => self.scalar(),
+            }
+        }
+        self.line("finish p1, p2");
+    }
+
     /// Straight code, and branches, loops and arrays if there may be some.
     fn code(&mut self, depth: usize, straight: bool) {
         for _ in 0..self.rng.usize(1..8) {
@@ -162,6 +184,7 @@ impl Writer {
                     let (to, a, n) = (self.rng.usize(3..REALS), self.real(), self.rng.usize(1..4));
                     self.line(&format!("call \"list\" (r{a}, i{n}) -> (p3)\ncall \"fold\" (p3) -> (r{to})"));
                 }
+                _ if self.rng.bool() => self.updates(),
                 _ => {
                     let (a, b, c) = (self.real(), self.real(), self.real());
                     self.line("build p2, i3");

@@ -8,7 +8,7 @@
 //! task's [`Floor`] says how much that is, and only objects above it are moved or freed. Every slab and every large
 //! object says which heap it belongs to and when that got it.
 
-mod builder;
+pub(crate) mod builder;
 pub(crate) mod chain;
 mod evacuation;
 mod object;
@@ -165,6 +165,8 @@ pub(crate) struct Heap {
     level_held: u64,
     /// While the host's arguments are built, nothing names their parts yet: no evacuation.
     paused: bool,
+    /// Bytes of objects that were filled in bulk, long after they were made, since the clock was looked at for that.
+    filled: usize,
 }
 
 // SAFETY: a heap owns all memory that its pointers lead to.
@@ -202,6 +204,7 @@ impl Heap {
             level_evacuated_at: 0,
             level_held: 0,
             paused: false,
+            filled: 0,
         }
     }
 
@@ -213,6 +216,7 @@ impl Heap {
         self.attach(account);
         (self.allocated, self.evacuated_at, self.threshold, self.peak) = (0, 0, THRESHOLD_MIN, 0);
         (self.evacuated, self.level_evacuated_at, self.level_held) = (false, 0, 0);
+        self.filled = 0;
     }
 
     /// Evacuates before a derivative operator raises the floor, if that is due: what is below can't be freed inside,
@@ -529,6 +533,17 @@ impl Heap {
             set_owner(object, Owner::NOBODY);
         }
         Ok(object)
+    }
+
+    /// Whether the run has the time to fill so many bytes of objects that there are, in one go. There may be much of
+    /// that between two looks at the clock, a little at a time.
+    pub(crate) fn fill(&mut self, bytes: usize) -> Result<(), Limit> {
+        self.filled = self.filled.saturating_add(bytes);
+        if self.filled < SLAB_BYTES {
+            return Ok(());
+        }
+        let filled = std::mem::take(&mut self.filled);
+        self.ask_for_time(filled)
     }
 
     /// Whether the run has the time to fill so many bytes.

@@ -190,6 +190,11 @@ helpers! {
     ArrayCopy = array_copy(context: Context, array: Ref) -> i64;
     /// Turns a builder into an array: a status.
     Finish = finish(context: Context, builder: Ref) -> u64;
+    /// Appends a range of an array to a builder: a status.
+    Extend = extend(context: Context, builder: Ref, array: Ref, from: i64, to: i64) -> u64;
+    /// The builder in a reference register with room for more elements, or what takes its place: null if the run has to
+    /// stop.
+    MakeRoom = make_room(context: Context, place: *const Ref, count: i64, refs_end: *mut Ref) -> Ref, rare;
     /// Notes that calls are nested too deeply.
     TrapDepth = trap_depth(context: Context);
     /// Notes that an index is out of bounds.
@@ -704,6 +709,33 @@ unsafe extern "C" fn finish(context: Context, builder: Ref) -> u64 {
         let worker = &mut *context.cast::<Worker>();
         let finished = recording::finish(builder, &mut worker.exec.tape);
         status(worker, finished)
+    }
+}
+
+/// Appends the elements of an array from `from` on and before `to` to a builder. Returns a status.
+///
+/// # Safety
+/// **Context**; `builder` is or was a builder, `array` is a complete array of the same elements.
+unsafe extern "C" fn extend(context: Context, builder: Ref, array: Ref, from: i64, to: i64) -> u64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        let extended = worker.extend(builder, array, from, to);
+        status(worker, extended)
+    }
+}
+
+/// The builder at a place if it has room for `count` elements more, or what takes its place; references up to
+/// `refs_end` are roots. Returns null if the run has to stop.
+///
+/// # Safety
+/// **Context**; the roots are initialised, and the place is one of them, with what is or was a builder.
+unsafe extern "C" fn make_room(context: Context, place: *const Ref, count: i64, refs_end: *mut Ref) -> Ref {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        let made = worker.make_room(place, count, refs_end);
+        object_or_stop(worker, made)
     }
 }
 

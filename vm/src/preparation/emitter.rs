@@ -306,6 +306,16 @@ impl<'a> Emitter<'a> {
             Structural::IPush => Inst::IPush { builder: RefReg(a), value: IntReg(b) },
             Structural::PPush => Inst::PPush { builder: RefReg(a), value: RefReg(b) },
             Structural::Finish => Inst::Finish { dst: RefReg(a), builder: RefReg(b) },
+            Structural::Extend => Inst::Extend { builder: RefReg(a), array: RefReg(b), from: IntReg(c), to: IntReg(d) },
+            Structural::Get if words => Inst::Get { dst: RealReg(a), builder: RefReg(b), index: IntReg(c) },
+            Structural::Get => Inst::PrimalGet { dst: RealReg(a), builder: RefReg(b), index: IntReg(c) },
+            Structural::IGet => Inst::IGet { dst: IntReg(a), builder: RefReg(b), index: IntReg(c) },
+            Structural::PGet => Inst::PGet { dst: RefReg(a), builder: RefReg(b), index: IntReg(c) },
+            Structural::Put if words => Inst::Put { builder: RefReg(a), index: IntReg(b), value: RealReg(c) },
+            Structural::Put => Inst::PrimalPut { builder: RefReg(a), index: IntReg(b), value: RealReg(c) },
+            Structural::IPut => Inst::IPut { builder: RefReg(a), index: IntReg(b), value: IntReg(c) },
+            Structural::PPut => Inst::PPut { builder: RefReg(a), index: IntReg(b), value: RefReg(c) },
+            Structural::Reserve => Inst::Reserve { dst: RefReg(a), builder: RefReg(b), count: IntReg(c) },
             Structural::ChainNew => Inst::ChainNew { dst: RefReg(a) },
             Structural::ChainPush => {
                 Inst::ChainPush { dst: RefReg(a), chain: RefReg(b), site: self.cell_site(inst, u32::from(c)) }

@@ -121,6 +121,10 @@ impl fmt::Display for Refusal {
                 Op::VariantTag | Op::Payload | Op::IPayload | Op::PPayload => {
                     write!(f, "it looks into a value of a data type, such as a list")
                 }
+                Op::Get | Op::IGet | Op::PGet => write!(f, "it reads an array that is changed in place"),
+                Op::Put | Op::IPut | Op::PPut => write!(f, "it changes an element of an array"),
+                Op::Extend => write!(f, "it copies a part of an array into another one"),
+                Op::Reserve => write!(f, "it makes room in an array that grows"),
                 op => write!(f, "it holds the instruction `{}`", op.info().mnemonic),
             },
             Refusal::BuilderCopied { .. } => write!(f, "an array under construction has several names in it"),

@@ -405,6 +405,30 @@ macro_rules! define_execute {
                     }};
                 }
 
+                // A builder, the place of an element that it has, and its capacity.
+                macro_rules! pushed {
+                    ($builder:ident, $index:ident) => {{
+                        let builder = *refs.add($builder.index());
+                        if !heap::is_builder(*builder) {
+                            trap!(TrapKind::BuilderFinished);
+                        }
+                        let (index, len) = (*ints.add($index.index()), *builder.add(LEN));
+                        if index as u64 >= len {
+                            trap!(TrapKind::IndexOutOfBounds { index, len });
+                        }
+                        (builder, builder.add(ARRAY_HEADER + index as usize), *builder.add(CAPACITY) as usize)
+                    }};
+                }
+                // The place of a component of an element that a builder has.
+                macro_rules! pushed_part {
+                    ($builder:ident, $index:ident, $part:ident) => {{
+                        let builder = *refs.add($builder.index());
+                        let index = *ints.add($index.index()) as usize;
+                        let at = planes::element_at(planes::unit(builder), usize::from($part), index);
+                        (builder.add(at), *builder.add(CAPACITY) as usize)
+                    }};
+                }
+
                 align_function();
                 // SAFETY: room was made for the frame; the parameters are its first registers.
                 unsafe {
@@ -813,6 +837,75 @@ macro_rules! define_execute {
                                 }
                                 *refs.add(dst.index()) = array;
                             }
+                            Inst::Extend { builder, array, from, to } => {
+                                let (builder, array) = (*refs.add(builder.index()), *refs.add(array.index()));
+                                let (from, to) = (*ints.add(from.index()), *ints.add(to.index()));
+                                if let Err(kind) = self.extend(builder, array, from, to) {
+                                    trap!(kind);
+                                }
+                            }
+                            Inst::Get { .. } | Inst::Put { .. } if !RECORD => {
+                                unreachable!("streams for primal runs have no words")
+                            }
+                            Inst::Get { dst, builder, index } => {
+                                let (_, from, capacity) = pushed!(builder, index);
+                                *reals.add(dst.index()) = *from.cast();
+                                *words.add(dst.index()) = *from.add(capacity).cast();
+                            }
+                            Inst::PrimalGet { dst, builder, index } => {
+                                let (_, from, _) = pushed!(builder, index);
+                                *reals.add(dst.index()) = *from.cast();
+                            }
+                            Inst::GetPart { dst, builder, index, part } if DEEP => {
+                                let (from, capacity) = pushed_part!(builder, index, part);
+                                *reals.add(dst.index()) = *from.cast();
+                                if RECORD {
+                                    *words.add(dst.index()) = *from.add(capacity).cast();
+                                }
+                            }
+                            Inst::IGet { dst, builder, index } => {
+                                let (_, from, _) = pushed!(builder, index);
+                                *ints.add(dst.index()) = *from as i64;
+                            }
+                            Inst::PGet { dst, builder, index } => {
+                                let (_, from, _) = pushed!(builder, index);
+                                *refs.add(dst.index()) = *from.cast();
+                            }
+                            Inst::Put { builder, index, value } => {
+                                let (_, to, capacity) = pushed!(builder, index);
+                                *to.cast() = *reals.add(value.index());
+                                *to.add(capacity).cast() = *words.add(value.index());
+                            }
+                            Inst::PrimalPut { builder, index, value } => {
+                                let (_, to, _) = pushed!(builder, index);
+                                *to.cast() = *reals.add(value.index());
+                            }
+                            Inst::PutPart { builder, index, value, part } if DEEP => {
+                                let (to, capacity) = pushed_part!(builder, index, part);
+                                *to.cast() = *reals.add(value.index()) + 0.0;
+                                if RECORD {
+                                    *to.add(capacity).cast() = *words.add(value.index());
+                                }
+                            }
+                            Inst::IPut { builder, index, value } => {
+                                let (_, to, _) = pushed!(builder, index);
+                                *to = *ints.add(value.index()) as u64;
+                            }
+                            Inst::PPut { builder, index, value } => {
+                                let (builder, to, _) = pushed!(builder, index);
+                                let object = *refs.add(value.index());
+                                *to.cast() = object;
+                                if RECORD && !heap::owner_of(object).is_nobody() {
+                                    heap::set_owner(builder, self.exec.tape.owner());
+                                }
+                            }
+                            Inst::Reserve { dst, builder, count } => {
+                                let (place, count) = (refs.add(builder.index()), *ints.add(count.index()));
+                                match self.make_room(place, count, refs.add(stream.refs)) {
+                                    Ok(builder) => *refs.add(dst.index()) = builder,
+                                    Err(kind) => trap!(kind),
+                                }
+                            }
                             Inst::ChainNew { dst } => *refs.add(dst.index()) = std::ptr::null_mut(),
                             Inst::ChainPush { dst, chain, site } => {
                                 let site = stream.objects.at(site);
@@ -853,6 +946,8 @@ macro_rules! define_execute {
                             | Inst::ElemPart { .. }
                             | Inst::PackDeep { .. }
                             | Inst::PushPart { .. }
+                            | Inst::GetPart { .. }
+                            | Inst::PutPart { .. }
                             | Inst::ChainPushDeep { .. } => unreachable!("streams at depth 0 have no components"),
                         }
                         pc = pc.add(1);

@@ -1,7 +1,8 @@
 //! What a recording run does besides computing: records at the ends of segments, owners of objects, slots of finished
 //! arrays, imports.
 
-use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, planes};
+use crate::memory::heap::builder::{parts, words_of};
+use crate::memory::heap::{self, LEN, Ref, planes};
 use crate::records::segment::{OutputWord, SegmentSite};
 use crate::tape::{ForeignArray, Tape};
 use crate::trap::{Limit, TrapKind};
@@ -123,11 +124,10 @@ pub(crate) unsafe fn finish(array: Ref, tape: &mut Tape) -> Result<(), TrapKind>
         if planes::is_deep(header) {
             return finish_deep(array, tape);
         }
-        let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
         let mut first = Slot::NONE;
         if heap::has_words(header) {
-            let words = std::slice::from_raw_parts(array.add(ARRAY_HEADER + capacity).cast(), len);
-            first = tape.pack(words)?;
+            let len = *array.add(LEN) as usize;
+            first = tape.pack(std::slice::from_raw_parts(words_of(array, 0), len))?;
             heap::set_owner(array, if first.is_none() { Owner::NOBODY } else { tape.owner() });
         }
         *array = heap::finished(header);
@@ -149,13 +149,10 @@ unsafe fn finish_deep(array: Ref, tape: &mut Tape) -> Result<(), TrapKind> {
             planes::finish_references(array);
             heap::set_first(array, Slot::NONE);
         } else if heap::has_words(header) {
-            let (len, capacity) = (*array.add(LEN) as usize, *array.add(CAPACITY) as usize);
-            let (unit, parts) = (planes::unit(array), 1usize << planes::depth_of(array).planes());
+            let (len, parts) = (*array.add(LEN) as usize, parts(array));
             let mut firsts = Vec::with_capacity(parts);
             for part in 0..parts {
-                let elements = if part == 0 { ARRAY_HEADER } else { planes::element_at(unit, part, 0) };
-                let words = std::slice::from_raw_parts(array.add(elements + capacity).cast(), len);
-                firsts.push(tape.pack(words)?);
+                firsts.push(tape.pack(std::slice::from_raw_parts(words_of(array, part), len))?);
             }
             let active = firsts.iter().any(|first| !first.is_none());
             heap::set_owner(array, if active { tape.owner() } else { Owner::NOBODY });
@@ -174,7 +171,7 @@ mod tests {
     use super::*;
     use crate::bytecode::isa::Bank;
     use crate::bytecode::module::ValueType;
-    use crate::memory::heap::{Fields, OWNER, array_header, object_header};
+    use crate::memory::heap::{ARRAY_HEADER, Fields, OWNER, array_header, object_header};
     use crate::memory::pool::SlabPool;
     use crate::running::limits::Limits;
     use crate::running::meter::Account;

@@ -179,6 +179,25 @@ impl Tape {
         Ok(whole)
     }
 
+    /// So many elements of another task's array from an index on. Returns the local slot of the first of them; none if
+    /// that is a task of another level.
+    ///
+    /// # Safety
+    /// As [`Tape::import`].
+    pub(crate) unsafe fn import_range(&mut self, array: ForeignArray, from: u32, len: u32) -> Result<Slot, Limit> {
+        // SAFETY: promised by the caller.
+        match unsafe { self.import_for_loop(array, Reads::Range(from, len)) }? {
+            Imported::Based { base, .. } if base.is_none() => Ok(Slot::NONE),
+            Imported::Based { base, new } => {
+                if let Some(range) = new {
+                    self.range_record(array.owner, range, Kind::ImportRange)?;
+                }
+                Ok(base.wrapping_offset(i64::from(from)))
+            }
+            Imported::Scattered => unreachable!("a range is imported as one"),
+        }
+    }
+
     /// All of another task's array, for a region that is open: the local slot of its first element, and whether that is
     /// new. Then it is to be recorded after the region.
     pub(super) fn import_later(&mut self, array: ForeignArray) -> Result<(Slot, bool), Limit> {

@@ -67,14 +67,11 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
         }
         Structural::Build => view.builder(0).map(|_| ()),
         Structural::Push | Structural::IPush | Structural::PPush => view.has_type(1, view.builder(0)?),
-        Structural::Finish => {
-            let (array, builder) = (view.array(0)?, view.builder(1)?);
-            if array == builder {
-                return Ok(());
-            }
-            let expected = format!("an array of {}", name(builder));
-            Err(Fault::new(Rule::SameType, expected, format!("an array of {}", name(array))))
-        }
+        Structural::Finish => view.same_elements(0, 1),
+        Structural::Extend => view.same_elements(1, 0),
+        Structural::Get | Structural::IGet | Structural::PGet => view.has_type(0, view.builder(1)?),
+        Structural::Put | Structural::IPut | Structural::PPut => view.has_type(2, view.builder(0)?),
+        Structural::Reserve => view.builder(1).and_then(|_| view.same_type(0, 1)),
         Structural::ChainNew => view.chain(0).map(|_| ()),
         Structural::ChainPush => {
             let variant = view.chain(1)?;
@@ -202,6 +199,16 @@ impl<'a> View<'a> {
             TypeDef::Builder(element) => Ok(*element),
             _ => self.wrong_kind(at, "a builder"),
         }
+    }
+
+    /// An array and a builder are of the same elements.
+    fn same_elements(&self, array: usize, builder: usize) -> Result<(), Fault> {
+        let (array, builder) = (self.array(array)?, self.builder(builder)?);
+        if array == builder {
+            return Ok(());
+        }
+        let expected = format!("an array of {}", name(builder));
+        Err(Fault::new(Rule::SameType, expected, format!("an array of {}", name(array))))
     }
 
     /// The variant type that a chain is of.

@@ -2,7 +2,7 @@
 
 use super::{Bank, End, Forward, FuncId, GivenTangent, Inst, Op, Operand, Reg, Signature, Site, ValueType};
 use super::{Declined, gives_reals_only};
-use crate::bytecode::module::TypeDef;
+use crate::bytecode::module::{TypeDef, TypeId};
 use crate::in_place::writer::{Copy, Writer};
 
 /// Whether an instruction is a call that becomes one of a function with tangents.
@@ -24,8 +24,7 @@ pub(crate) fn write_call(writer: &mut Writer, site: &Site<'_>, func: FuncId) -> 
         let is_zero = site.constant(given.tangent).is_some_and(|bits| f64::from_bits(bits) == 0.0);
         if site.types.hold_reals(given.ty) && !is_zero {
             varied[given.parameter] = true;
-            // It may come out as it is.
-            let may_come_out = given.ty != ValueType::Real && site.callee.results.contains(&given.ty);
+            let may_come_out = site.callee.results.iter().any(|&ty| may_become(site, given.ty, ty));
             args.push(if may_come_out { without_negative_zeros(writer, site, &given)? } else { given.tangent });
         }
     }
@@ -47,6 +46,13 @@ pub(crate) fn write_call(writer: &mut Writer, site: &Site<'_>, func: FuncId) -> 
     }
     writer.emit(Op::Call, &[Operand::Func(function.0), Operand::Uses(args), Operand::Defs(results)])?;
     writer.copy(&copies)
+}
+
+/// Whether an object of one type may come out as one of another with the numbers that it has.
+fn may_become(site: &Site<'_>, ty: ValueType, other: ValueType) -> bool {
+    let (ValueType::Ref(id), ValueType::Ref(other)) = (ty, other) else { return false };
+    let is_of_reals = |id: TypeId| site.module.types[id.index()] == TypeDef::Array(ValueType::Real);
+    id == other || is_of_reals(id) && is_of_reals(other)
 }
 
 /// A copy of an object of tangents, in the form that tangents have when they come out of an operator.

@@ -3,6 +3,7 @@
 use super::varied::Parts;
 use super::{Forward, Tangent, is_call};
 use crate::bytecode::isa::{Bank, Inst, Op, Operand, Reg};
+use crate::bytecode::module::{TypeDef, ValueType};
 use crate::in_place::writer::{Copy, Declined};
 
 /// What stands beside an instruction for its tangents.
@@ -26,9 +27,13 @@ impl Forward<'_, '_> {
             op if is_call(op) || op == Op::Primal => return self.call(inst),
             Op::Vjp if self.lanes == 1 => return self.vjp(inst),
             Op::Vjp => return Err(Declined),
-            Op::Push | Op::IPush | Op::PPush => {
+            Op::Push | Op::IPush | Op::PPush | Op::Put | Op::IPut | Op::PPut => {
                 self.emit_own(inst)?;
-                return (0..self.lanes).try_for_each(|lane| self.push(lane, inst));
+                return (0..self.lanes).try_for_each(|lane| self.element(lane, inst));
+            }
+            Op::Extend => {
+                self.emit_own(inst)?;
+                return (0..self.lanes).try_for_each(|lane| self.range(lane, inst));
             }
             _ => {}
         }
@@ -84,28 +89,54 @@ impl Forward<'_, '_> {
         }
     }
 
-    /// Pushes the tangent of what was pushed.
-    fn push(&mut self, lane: usize, inst: &Inst) -> Result<(), Declined> {
-        let varies = match inst.op {
-            Op::Push => self.state.reals.contains_key(&(lane, inst.b)),
-            Op::PPush => self.state.refs.contains_key(&(lane, inst.b)),
-            _ => false,
+    /// Pushes the tangent of what was pushed, or puts it where that was put.
+    fn element(&mut self, lane: usize, inst: &Inst) -> Result<(), Declined> {
+        let mut operands = self.site.body.operands(inst).ok_or(Declined)?;
+        let [Operand::Use(builder), between @ .., Operand::Use(element)] = &mut operands[..] else {
+            return Err(Declined);
         };
-        match self.object_of(lane, inst.a) {
-            Ok(builder) => {
-                let pushed = match inst.op {
-                    Op::Push => Reg::real(self.normalised(lane, inst.b)?),
-                    Op::IPush => Reg::int(self.writer.constant(Bank::Int, 0)?),
-                    _ if !self.holds_reals(Reg::reference(inst.b)) => {
-                        Reg::reference(self.register(Reg::reference(inst.b))?)
-                    }
-                    _ => Reg::reference(self.object_of(lane, inst.b)?),
-                };
-                self.writer.emit(inst.op, &[Operand::Use(Reg::reference(builder)), Operand::Use(pushed)])
-            }
-            Err(_) if varies => Err(Declined),
-            Err(_) => Ok(()),
+        let varies = match element.bank {
+            Bank::Real => self.state.reals.contains_key(&(lane, element.index)),
+            Bank::Ref => self.state.refs.contains_key(&(lane, element.index)),
+            Bank::Int => false,
+        };
+        match self.object_of(lane, builder.index) {
+            Ok(tangents) => builder.index = tangents,
+            Err(_) if varies => return Err(Declined),
+            Err(_) => return Ok(()),
         }
+        for operand in between {
+            let Operand::Use(index) = operand else { return Err(Declined) };
+            index.index = self.register(*index)?;
+        }
+        *element = self.beside_register(lane, *element, true)?;
+        self.writer.emit(inst.op, &operands)
+    }
+
+    /// Appends the tangents of what was appended.
+    fn range(&mut self, lane: usize, inst: &Inst) -> Result<(), Declined> {
+        let [builder, array, from, to] = inst.narrow();
+        let has_tangents = self.state.refs.contains_key(&(lane, array));
+        let tangents = match self.object_of(lane, builder) {
+            Ok(tangents) => Reg::reference(tangents),
+            Err(_) if has_tangents => return Err(Declined),
+            Err(_) => return Ok(()),
+        };
+        let array = Reg::reference(array);
+        let own = Reg::reference(self.register(array)?);
+        let of_reals = self.site.module.types[self.type_of(array).index()] == TypeDef::Array(ValueType::Real);
+        let appended = match (has_tangents || !self.holds_reals(array), of_reals) {
+            (true, _) => self.beside_register(lane, array, true)?,
+            (false, true) => {
+                let zero = Reg::real(self.writer.constant(Bank::Real, 0)?);
+                self.writer.array_like(own, self.type_of(array), self.site.builder, |_, _| Ok(zero))?
+            }
+            // Objects of zeros would have to be made.
+            (false, false) => return Err(Declined),
+        };
+        let range = [Reg::int(self.register(Reg::int(from))?), Reg::int(self.register(Reg::int(to))?)];
+        let operands = [tangents, appended, range[0], range[1]].map(Operand::Use);
+        self.writer.emit(Op::Extend, &operands)
     }
 
     /// What an instruction does to tangents; the register that it writes is still its own.
@@ -126,6 +157,7 @@ impl Forward<'_, '_> {
             Op::Build => self.activity.builders.contains(&inst.a) || self.rules.dense,
             Op::ChainNew => true,
             Op::Mov | Op::PMov | Op::PSelect | Op::Finish | Op::ChainPush | Op::ChainFinish => parts.vary,
+            Op::Get | Op::PGet | Op::Reserve => parts.vary,
             Op::Field | Op::PField | Op::Payload | Op::PPayload | Op::Elem | Op::PElem => parts.vary,
             _ => makes && self.rules.object_varies(&parts),
         };

@@ -38,7 +38,7 @@ impl Varied {
 pub(super) struct Activity {
     /// At the start of each block.
     pub(super) varied_in: Vec<Varied>,
-    /// Registers of builders to which something is pushed that varies.
+    /// Registers of builders that get something that varies.
     pub(super) builders: BTreeSet<u16>,
 }
 
@@ -182,6 +182,14 @@ impl<'a> Search<'a> {
             Op::Field | Op::PField | Op::Payload | Op::PPayload | Op::Elem | Op::PElem | Op::Finish => {
                 reads && writes.is_some_and(holds)
             }
+            Op::Get | Op::PGet => reads && writes.is_some_and(holds),
+            Op::Reserve => {
+                // What is pushed to what it gives may as well have been pushed before.
+                if self.found.builders.contains(&inst.a) && !varied.refs.contains(inst.b) {
+                    self.found.builders.insert(inst.b);
+                }
+                reads
+            }
             Op::StructNew | Op::VariantNew | Op::Pack => {
                 let contains = |reg: Reg| match reg.bank {
                     Bank::Real => varied.reals.contains(reg.index),
@@ -194,9 +202,14 @@ impl<'a> Search<'a> {
             Op::ChainNew => writes.is_some_and(holds),
             Op::ChainPush | Op::ChainFinish => reads,
             Op::Build => self.found.builders.contains(&inst.a) || self.rules.dense && writes.is_some_and(holds),
-            Op::Push | Op::PPush => {
-                let pushed = if inst.op == Op::Push { &varied.reals } else { &varied.refs };
-                if pushed.contains(inst.b) && !varied.refs.contains(inst.a) {
+            Op::Push | Op::PPush | Op::Put | Op::PPut | Op::Extend => {
+                let varies = match inst.op {
+                    Op::Push => varied.reals.contains(inst.b),
+                    Op::Put => varied.reals.contains(inst.c),
+                    Op::PPut => varied.refs.contains(inst.c),
+                    _ => varied.refs.contains(inst.b),
+                };
+                if varies && !varied.refs.contains(inst.a) {
                     self.found.builders.insert(inst.a);
                 }
                 return Ok(());
@@ -219,8 +232,10 @@ impl<'a> Search<'a> {
             }
             Op::TailCall if self.rules.calls => return Ok(()),
             Op::IMov | Op::Const | Op::IConst | Op::PDetach => false,
-            Op::IField | Op::IPayload | Op::IElem | Op::VariantTag | Op::Len | Op::Row => false,
-            Op::IPush | Op::SameLen | Op::Jump | Op::Branch | Op::Switch | Op::Ret | Op::Trap => return Ok(()),
+            Op::IField | Op::IPayload | Op::IElem | Op::IGet | Op::VariantTag | Op::Len | Op::Row => false,
+            Op::IPush | Op::IPut | Op::SameLen | Op::Jump | Op::Branch | Op::Switch | Op::Ret | Op::Trap => {
+                return Ok(());
+            }
             _ => return Err(Declined),
         };
         if let Some(reg) = writes {

@@ -39,7 +39,7 @@ impl Depth {
         self.0 as u32 & 0xff
     }
 
-    const fn reach(self) -> u32 {
+    pub(crate) const fn reach(self) -> u32 {
         (self.0 >> 8) as u32 & 0xff
     }
 

@@ -141,6 +141,26 @@ impl Emitter<'_> {
                     self.push(at, Inst::PushPart { builder, value, part: part as u16 });
                 }
             }
+            Structural::Get => {
+                let (builder, index, dst) = (RefReg(b), IntReg(c), RealReg(self.part(a, 0)));
+                let lowest =
+                    if words { Inst::Get { dst, builder, index } } else { Inst::PrimalGet { dst, builder, index } };
+                self.push(at, lowest);
+                for part in self.parts().skip(1) {
+                    let dst = RealReg(self.part(a, part));
+                    self.push(at, Inst::GetPart { dst, builder, index, part: part as u16 });
+                }
+            }
+            Structural::Put => {
+                let (builder, index, value) = (RefReg(a), IntReg(b), RealReg(self.part(c, 0)));
+                let lowest =
+                    if words { Inst::Put { builder, index, value } } else { Inst::PrimalPut { builder, index, value } };
+                self.push(at, lowest);
+                for part in self.parts().skip(1) {
+                    let value = RealReg(self.part(c, part));
+                    self.push(at, Inst::PutPart { builder, index, value, part: part as u16 });
+                }
+            }
             _ => return self.lower(at, words),
         }
         self.cost += 1;
