@@ -12,9 +12,10 @@ mod pattern;
 use crate::arena::{Id, Table, id_types};
 use crate::names::Name;
 use crate::source::Span;
+use crate::types::Kind;
 
 pub(crate) use declaration::{Alias, Constructor, Counts, Data, Def, File};
-pub(crate) use operator::{BinaryOp, Comparison};
+pub(crate) use operator::{Arithmetic, BinaryOp, Comparison};
 pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr, TypeExprKind};
 
 /// How deep expressions, patterns and types may nest, a chain counted as one level.
@@ -167,15 +168,21 @@ pub(crate) enum ExprKind {
     },
     /// `[| a, b |]`.
     Array(Vec<ExprId>),
-    /// `[| element for … |]`.
-    Comprehension {
+    /// `[| a, b; c, d |]`: two or more rows, all of the same length.
+    Matrix(Vec<Vec<ExprId>>),
+    /// `[| element for … |]` or `[element for …]`.
+    Comprehension(Box<Comprehension>),
+    /// `[| element for i < n, j < m |]`: an array of so many dimensions, two or more.
+    Table {
         /// The element.
         element: ExprId,
-        /// Over what.
-        generator: Generator,
+        /// The ranges of the indices, none of which sees another one's index.
+        generators: Vec<Generator>,
     },
-    /// `a[i]`.
-    Index(ExprId, ExprId),
+    /// `a[i]`, `m[i, j]`, `a[i .. j]`.
+    Index(ExprId, Vec<Subscript>),
+    /// `{ a with [i] = e }`.
+    Replace(ExprId, Vec<Replacement>),
     /// `(e : T)`.
     Ascribe(ExprId, TypeExprId),
 }
@@ -255,8 +262,68 @@ pub(crate) struct Field {
     pub(crate) value: ExprId,
 }
 
-/// Which operand a section has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A list or an array by its elements.
+#[derive(Debug)]
+pub(crate) struct Comprehension {
+    /// What it makes.
+    pub(crate) kind: Kind,
+    /// An element, for each round of the innermost loop.
+    pub(crate) element: ExprId,
+    /// What it runs over, the outermost first; the first one is no condition.
+    pub(crate) clauses: Vec<Clause>,
+}
+
+/// A part of a comprehension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clause {
+    /// `for …`.
+    For(Generator),
+    /// `if c`: leaves out what is inside unless the condition holds.
+    If(ExprId),
+    /// `loop p = init for … do next`: a loop whose accumulator's new value what is inside sees.
+    Loop {
+        /// The accumulator.
+        pattern: PatternId,
+        /// Its first value.
+        init: ExprId,
+        /// What drives the loop.
+        iteration: Iteration,
+        /// The accumulator's next value.
+        next: ExprId,
+    },
+}
+
+/// What stands in brackets after an array.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subscript {
+    /// `i`
+    At(ExprId),
+    /// `from .. to`, both of which may be left out.
+    Range(Option<ExprId>, Option<ExprId>),
+}
+
+impl Subscript {
+    fn for_each_expr(self, mut visit: impl FnMut(ExprId)) {
+        match self {
+            Subscript::At(index) => visit(index),
+            Subscript::Range(from, to) => from.into_iter().chain(to).for_each(visit),
+        }
+    }
+}
+
+/// `[i, j] = e` in a changed array.
+#[derive(Debug)]
+pub(crate) struct Replacement {
+    /// The indices.
+    pub(crate) indices: Vec<ExprId>,
+    /// The new element.
+    pub(crate) value: ExprId,
+    /// Where the brackets are.
+    pub(crate) span: Span,
+}
+
+/// Which operand a section has, or which one of an operator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Side {
     /// `(a op)`
     Left,
@@ -347,7 +414,19 @@ impl Ast {
             | ExprKind::Section(_, _, a)
             | ExprKind::Lambda(_, a)
             | ExprKind::Access(a, _, _) => visit(*a),
-            ExprKind::Binary(_, a, b) | ExprKind::Index(a, b) => [*a, *b].into_iter().for_each(visit),
+            ExprKind::Binary(_, a, b) => [*a, *b].into_iter().for_each(visit),
+            ExprKind::Index(array, subscripts) => {
+                visit(*array);
+                subscripts.iter().for_each(|subscript| subscript.for_each_expr(&mut visit));
+            }
+            ExprKind::Replace(array, replacements) => {
+                visit(*array);
+                for replacement in replacements {
+                    replacement.indices.iter().copied().for_each(&mut visit);
+                    visit(replacement.value);
+                }
+            }
+            ExprKind::Matrix(rows) => rows.iter().flatten().copied().for_each(visit),
             ExprKind::If(cond, then, other) => [*cond, *then, *other].into_iter().for_each(visit),
             ExprKind::Match(value, arms) => {
                 visit(*value);
@@ -370,9 +449,23 @@ impl Ast {
                 iteration.for_each_expr(&mut visit);
                 visit(*body);
             }
-            ExprKind::Comprehension { element, generator } => {
+            ExprKind::Comprehension(comprehension) => {
+                visit(comprehension.element);
+                for clause in &comprehension.clauses {
+                    match *clause {
+                        Clause::For(generator) => generator.for_each_expr(&mut visit),
+                        Clause::If(condition) => visit(condition),
+                        Clause::Loop { init, iteration, next, .. } => {
+                            visit(init);
+                            iteration.for_each_expr(&mut visit);
+                            visit(next);
+                        }
+                    }
+                }
+            }
+            ExprKind::Table { element, generators } => {
                 visit(*element);
-                generator.for_each_expr(&mut visit);
+                generators.iter().for_each(|generator| generator.for_each_expr(&mut visit));
             }
         }
     }
@@ -385,14 +478,19 @@ impl Ast {
         }
     }
 
-    /// The parameters and the body of a function without a name: of a lambda, or of what each round of a loop over a
-    /// collection does to the accumulator, given that and an element.
+    /// The parameters and the body of a function without a name: of a lambda; of what each round of a loop over a
+    /// collection does to the accumulator, given that and an element; of what a comprehension makes of each element of
+    /// one.
     pub(crate) fn anonymous(&self, expr: ExprId) -> Option<(Vec<PatternId>, ExprId)> {
         match &self.exprs[expr].kind {
             ExprKind::Lambda(params, body) => Some((params.clone(), *body)),
             ExprKind::Loop {
                 pattern, iteration: Iteration::For(Generator::Elements { element, .. }), body, ..
             } => Some((vec![*pattern, *element], *body)),
+            ExprKind::Comprehension(comprehension) => match comprehension.clauses[..] {
+                [Clause::For(Generator::Elements { element, .. })] => Some((vec![element], comprehension.element)),
+                _ => None,
+            },
             _ => None,
         }
     }

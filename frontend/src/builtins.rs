@@ -20,6 +20,18 @@ pub(crate) enum Builtin {
     Max,
     /// The number of elements of an array. Of the prelude only.
     Length,
+    /// An array with another element. Of the prelude only.
+    Replace,
+    /// The elements of an array of several dimensions, row by row. Of the prelude only.
+    Elements,
+    /// Other elements in the shape of an array of several dimensions, which has as many. Of the prelude only.
+    WithElements,
+    /// Whether two arrays of several dimensions have the same shape. Of the prelude only.
+    SameShape,
+    /// The size of an array of several dimensions in one of them. Of the prelude only.
+    Size(u8),
+    /// An array of so many dimensions of elements and sizes, which fit. Of the prelude only.
+    Shaped(u8),
     /// What a definition is for each kind of collection. Of the prelude only.
     ByKind,
     /// An array of a function's values, built in parallel.
@@ -57,8 +69,18 @@ pub(crate) enum SignatureType {
     Number,
     /// An array of anything, the same wherever it occurs in the signature.
     AnyArray,
+    /// An element of that array.
+    Element,
     /// A function from an index to an element of that array.
     ElementAt,
+    /// An array of any number of dimensions above one with elements of that type.
+    AnyTensor,
+    /// One of as many dimensions with elements of another type.
+    OtherTensor,
+    /// An array of such elements.
+    OtherArray,
+    /// An array of so many dimensions with elements of the first type.
+    Tensor(u8),
     /// Anything without functions in it, the same wherever it occurs in the signature.
     Data,
     /// A function from that to another type without functions in it.
@@ -110,6 +132,17 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("max", Builtin::Max),
     ("length_array", Builtin::Length),
     ("by_kind", Builtin::ByKind),
+    ("replaced", Builtin::Replace),
+    ("elements_tensor", Builtin::Elements),
+    ("with_elements", Builtin::WithElements),
+    ("same_shape", Builtin::SameShape),
+    ("size_0", Builtin::Size(0)),
+    ("size_1", Builtin::Size(1)),
+    ("size_2", Builtin::Size(2)),
+    ("size_3", Builtin::Size(3)),
+    ("shaped_2", Builtin::Shaped(2)),
+    ("shaped_3", Builtin::Shaped(3)),
+    ("shaped_4", Builtin::Shaped(4)),
     ("pbuild", Builtin::ParallelBuild),
     ("jvp", Builtin::Jvp),
     ("value_and_grad", Builtin::ValueAndGrad),
@@ -137,9 +170,15 @@ impl Builtin {
         scalars.map(|&op| (op.info().mnemonic, Builtin::Scalar(op))).chain(special)
     }
 
+    /// Whether it takes or makes an array of several dimensions.
+    pub(crate) fn is_of_tensors(self) -> bool {
+        use Builtin::{Elements, SameShape, Shaped, Size, WithElements};
+        matches!(self, Elements | WithElements | SameShape | Size(_) | Shaped(_))
+    }
+
     /// Whether only the prelude knows it.
     pub(crate) fn is_hidden(self) -> bool {
-        matches!(self, Builtin::Length | Builtin::ByKind)
+        self.is_of_tensors() || matches!(self, Builtin::Length | Builtin::ByKind | Builtin::Replace)
     }
 
     /// The builtin of this name.
@@ -151,8 +190,8 @@ impl Builtin {
     /// The type.
     pub(crate) fn signature(self) -> Signature {
         use SignatureType::{
-            AnyArray, Bool, Data, DataFunction, ElementAt, ForwardRule, Int, Number, OtherAndData, OtherData, Real,
-            RealAndData, RealFunction, ReverseRule, TwoResults,
+            AnyArray, AnyTensor, Bool, Data, DataFunction, Element, ElementAt, ForwardRule, Int, Number, OtherAndData,
+            OtherArray, OtherData, OtherTensor, Real, RealAndData, RealFunction, ReverseRule, Tensor, TwoResults,
         };
         match self {
             Builtin::Scalar(op) => {
@@ -166,6 +205,15 @@ impl Builtin {
             Builtin::Abs | Builtin::Sign => (vec![Number], Number),
             Builtin::Min | Builtin::Max => (vec![Number, Number], Number),
             Builtin::Length => (vec![AnyArray], Int),
+            Builtin::Replace => (vec![AnyArray, Int, Element], AnyArray),
+            Builtin::Elements => (vec![AnyTensor], AnyArray),
+            Builtin::WithElements => (vec![AnyTensor, OtherArray], OtherTensor),
+            Builtin::SameShape => (vec![AnyTensor, OtherTensor], Bool),
+            Builtin::Size(_) => (vec![AnyTensor], Int),
+            Builtin::Shaped(rank) => {
+                let sizes = std::iter::repeat_n(Int, usize::from(rank));
+                (std::iter::once(AnyArray).chain(sizes).collect(), Tensor(rank))
+            }
             Builtin::ParallelBuild => (vec![Int, ElementAt], AnyArray),
             Builtin::Jvp => (vec![DataFunction, Data, Data], TwoResults),
             Builtin::ValueAndGrad => (vec![RealFunction, Data], RealAndData),

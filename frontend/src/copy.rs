@@ -214,6 +214,7 @@ impl<'c> Copier<'c> {
                 self.scalar(*op, args)
             }
             ExprKind::Pack(array, parts) => ExprKind::Pack(*array, self.list(parts)),
+            ExprKind::Builder(array, step, parts) => ExprKind::Builder(*array, *step, self.list(parts)),
             ExprKind::Construct(tag, parts) => ExprKind::Construct(*tag, self.list(parts)),
             ExprKind::Closure(function, parts) => ExprKind::Closure(*function, self.list(parts)),
             ExprKind::Jump(label, args) => {
@@ -230,6 +231,7 @@ impl<'c> Copier<'c> {
             ExprKind::Compare(comparison, pair) => ExprKind::Compare(*comparison, pair.map(|part| self.expr(part))),
             ExprKind::And(pair) => ExprKind::And(pair.map(|part| self.expr(part))),
             ExprKind::Or(pair) => ExprKind::Or(pair.map(|part| self.expr(part))),
+            ExprKind::Replace(array, parts) => ExprKind::Replace(*array, parts.map(|part| self.expr(part))),
             ExprKind::Element(array, pair) => ExprKind::Element(*array, pair.map(|part| self.expr(part))),
             ExprKind::Not(operand) => ExprKind::Not(self.expr(*operand)),
             ExprKind::Length(ty, array) => ExprKind::Length(*ty, self.expr(*array)),

@@ -213,6 +213,12 @@ pub(crate) enum ExprKind {
     Pack(ArrayType, Box<[ExprId]>),
     /// An array of the body's values for each index.
     Collect(ArrayType, Box<Collect>),
+    /// An array with another element: array, index, element. Traps unless the index is in the array.
+    Replace(ArrayType, [ExprId; 3]),
+    /// A step of making an array with a builder, which has one use after the other: each step that changes it gives
+    /// the builder that the next one takes, in a variable of its own. So a step is nothing that can be left out, done
+    /// twice, or moved past another one.
+    Builder(ArrayType, Step, Box<[ExprId]>),
     /// An object of a data type: tag, and the values of the payload one after the other.
     Construct(u16, Box<[ExprId]>),
     /// A field of an object's payload; the object is known to have the tag.
@@ -233,6 +239,25 @@ pub(crate) enum ExprKind {
     Extend(Box<Extend>),
     /// Stops the program.
     Trap(Box<str>),
+}
+
+/// What a [`ExprKind::Builder`] does, and its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Makes one, with room for so many elements.
+    Begin,
+    /// Makes room for so many more elements: builder, count.
+    Reserve,
+    /// Appends the values of an element: builder, element.
+    Push,
+    /// Appends the elements of an array, all of them: builder, array.
+    Extend,
+    /// The values of an element that was appended before: builder, index.
+    Get,
+    /// Other values for such an element: builder, index, element.
+    Put,
+    /// Ends it: builder. The value is the array.
+    Finish,
 }
 
 /// A call of a [`ExprKind::Fork`].
@@ -300,6 +325,24 @@ pub(crate) struct Field {
     pub(crate) tag: u16,
     /// The field's number, counted in registers.
     pub(crate) index: u16,
+}
+
+impl Field {
+    /// The tag of the parts of an array of several dimensions, whose objects have none.
+    const SHAPED: u16 = u16::MAX;
+
+    /// The elements of an array of several dimensions.
+    pub(crate) const ELEMENTS: Field = Field { tag: Field::SHAPED, index: 0 };
+
+    /// The size of an array of several dimensions in one of them.
+    pub(crate) fn size(dimension: u16) -> Field {
+        Field { tag: Field::SHAPED, index: 1 + dimension }
+    }
+
+    /// Whether it is a part of an array of several dimensions: each such object has it.
+    pub(crate) fn is_of_shape(self) -> bool {
+        self.tag == Field::SHAPED
+    }
 }
 
 /// A choice by tag.
@@ -488,6 +531,7 @@ impl Expr {
             | ExprKind::Pack(_, list)
             | ExprKind::Construct(_, list)
             | ExprKind::Closure(_, list)
+            | ExprKind::Builder(_, _, list)
             | ExprKind::Jump(_, list) => list.iter().copied().for_each(visit),
             ExprKind::Extend(extend) => extend.parts().for_each(visit),
             ExprKind::Derivative(derivative) => derivative.parts().for_each(visit),
@@ -501,7 +545,7 @@ impl Expr {
             }
             ExprKind::Not(operand) | ExprKind::Length(_, operand) => visit(*operand),
             ExprKind::Payload(_, operand) | ExprKind::Detach(operand) => visit(*operand),
-            ExprKind::If(parts) => parts.iter().copied().for_each(visit),
+            ExprKind::If(parts) | ExprKind::Replace(_, parts) => parts.iter().copied().for_each(visit),
             ExprKind::Block(bindings, value) => {
                 bindings.iter().for_each(|binding| visit(binding.value));
                 visit(*value);

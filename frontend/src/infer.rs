@@ -10,6 +10,7 @@
 //! `infer/` holds the parts of the language.
 
 mod annotation;
+mod arrays;
 mod call;
 mod expr;
 mod function;

@@ -261,7 +261,6 @@ impl Lexer<'_> {
             _ if is_exponent(unknown) => error.help("a power is written `x ^ 2`"),
             '?' => error.help("a choice is written `if condition then a else b`"),
             '#' => error.help("comments start with `--`"),
-            ';' => error.help("nothing ends a line; after `let x = ..` comes `in`"),
             _ => error,
         });
     }

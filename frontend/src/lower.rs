@@ -9,6 +9,7 @@
 
 mod arrays;
 mod assign;
+mod builders;
 mod constants;
 mod control;
 mod data;
@@ -20,7 +21,7 @@ mod places;
 mod registers;
 
 use crate::arena::Id;
-use crate::core::{Comparison, ExprId, ExprKind, Function, Origin, Program};
+use crate::core::{Comparison, ExprId, ExprKind, Function, Origin, Program, Step};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::limits::{Count, Meter};
 use crate::liveness::Liveness;
@@ -222,7 +223,9 @@ impl<'l> Lowerer<'l, '_> {
             | ExprKind::Closure(..)
             | ExprKind::ParallelMap(..)
             | ExprKind::Detach(_)
+            | ExprKind::Replace(..)
             | ExprKind::Collect(..) => Held::Temp(self.compute(expr, None), self.type_of(expr)),
+            ExprKind::Builder(array, step, parts) if *step != Step::Get => self.building(expr, *array, *step, parts),
             ExprKind::Element(array, _) if array.is_plain() => Held::Temp(self.compute(expr, None), self.type_of(expr)),
             _ => {
                 let target = self.fresh_target(self.type_of(expr));
@@ -317,6 +320,13 @@ impl<'l> Lowerer<'l, '_> {
                 let message = self.module.message(message);
                 self.emit(expr, Op::Trap, &[Operand::Message(message)]);
             }
+            ExprKind::Builder(array, Step::Get, parts) => self.get(expr, *array, parts, targets),
+            ExprKind::Builder(..) => {
+                // A builder stays in its register.
+                let held = self.value(expr);
+                self.emit_mov(expr, targets[0].reg, self.registers.reg(held));
+                self.registers.release(held);
+            }
             _ => {
                 self.compute(expr, Some(targets[0].reg));
             }
@@ -393,7 +403,10 @@ impl<'l> Lowerer<'l, '_> {
             ExprKind::Construct(tag, fields) => {
                 let fields = self.arguments(fields);
                 let dst = self.destination(expr, dst);
-                self.emit(expr, Op::VariantNew, &[Operand::Def(dst), Operand::Tag(*tag), Operand::Uses(fields)]);
+                let is_shaped = self.is_shaped(expr);
+                let (op, tag) = if is_shaped { (Op::StructNew, None) } else { (Op::VariantNew, Some(*tag)) };
+                let operands = [Some(Operand::Def(dst)), tag.map(Operand::Tag), Some(Operand::Uses(fields))];
+                self.emit(expr, op, &operands.into_iter().flatten().collect::<Vec<_>>());
                 return dst;
             }
             ExprKind::Closure(function, captures) => {
@@ -417,6 +430,7 @@ impl<'l> Lowerer<'l, '_> {
             }
             ExprKind::Pack(array, parts) => return self.pack(expr, *array, parts, dst),
             ExprKind::Collect(array, collect) => return self.collect(expr, *array, collect, dst),
+            ExprKind::Replace(..) => return self.replaced(expr, dst),
             other => unreachable!("not computed by one instruction: {other:?}"),
         };
         let dst = self.destination(expr, dst);

@@ -36,6 +36,8 @@ pub(crate) enum MonoNode {
     Kind(Kind),
     /// An array.
     Array(Mono),
+    /// An array of so many dimensions.
+    Tensor(u8, Mono),
     /// A data type.
     Data(DataId, Box<[Mono]>),
     /// A function of one parameter; its result may be a function.
@@ -73,6 +75,7 @@ pub(crate) struct Monos {
     pub(crate) bool: Mono,
     /// `()`
     pub(crate) unit: Mono,
+    /// In the order of [`Kind::ALL`].
     kinds: [Mono; Kind::ALL.len()],
 }
 
@@ -99,7 +102,7 @@ impl Monos {
 
     /// A kind of collection.
     pub(crate) fn kind(&self, kind: Kind) -> Mono {
-        self.kinds[kind as usize]
+        self.kinds[kind.index()]
     }
 
     /// A tuple type.
@@ -203,6 +206,27 @@ impl Monos {
         self.add(Entry { node, flat, depth: depth + 1, array, open: false, chars: chars + 8, firsts })
     }
 
+    /// A type of arrays of several dimensions: an object of the elements, row by row, and the sizes.
+    pub(crate) fn tensor(
+        &mut self,
+        rank: u8,
+        element: Mono,
+        lists: &mut TypeLists,
+        module: &mut ModuleBuilder,
+    ) -> Result<Mono, TooLarge> {
+        let node = MonoNode::Tensor(rank, element);
+        if let Some(&id) = self.ids.get(&node) {
+            return Ok(id);
+        }
+        let elements = self.array(element, lists, module)?;
+        let mut fields = lists.get(self.flat(elements)).to_vec();
+        fields.extend(std::iter::repeat_n(ValueType::Int, usize::from(rank)));
+        let heap = module.intern_type(TypeDef::Struct(fields));
+        let flat = lists.intern(&[ValueType::Ref(heap)]);
+        let Entry { depth, chars, array, .. } = self.entries[elements];
+        self.add(Entry { node, flat, depth, array, open: false, chars, firsts: Box::default() })
+    }
+
     fn add(&mut self, entry: Entry) -> Result<Mono, TooLarge> {
         if entry.depth > DEPTH_MAX || entry.chars > 16 * REGISTERS_MAX {
             return Err(TooLarge);
@@ -223,7 +247,7 @@ impl Monos {
         self.entries[ty].flat
     }
 
-    /// How an array type is represented.
+    /// How an array type is represented; of several dimensions, how its elements are.
     pub(crate) fn array_type(&self, ty: Mono) -> Option<ArrayType> {
         self.entries[ty].array
     }
@@ -242,7 +266,7 @@ impl Monos {
     pub(crate) fn element(&self, ty: Mono) -> Mono {
         match self.node(ty) {
             MonoNode::Data(LIST, args) => args[0],
-            MonoNode::Array(element) => *element,
+            MonoNode::Array(element) | MonoNode::Tensor(_, element) => *element,
             _ => self.unit,
         }
     }

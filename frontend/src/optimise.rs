@@ -11,10 +11,12 @@ mod arrays;
 mod copies;
 mod dead;
 mod hoist;
+mod in_place;
 mod params;
 mod peel;
 mod select;
 mod share;
+mod unbox;
 
 use crate::core::{Binding, Body, ExprId, ExprKind, Program};
 use crate::limits::Meter;
@@ -23,14 +25,16 @@ use dualvm_vm::module::ValueType;
 
 /// Improves all functions. If the compilation is stopped, what comes of the program has no meaning.
 pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
-    let Program { functions, lists, .. } = &mut program;
+    let Program { functions, lists, module, .. } = &mut program;
     for id in functions.ids() {
         let function = &mut functions[id];
         if meter.as_written {
             share::share(function, lists, meter);
             dead::drop_unused(function, meter);
+            in_place::change(function, lists, module, meter);
             continue;
         }
+        unbox::unbox(function, lists, module, meter);
         select::select(function, lists, meter);
         hoist::hoist(function, lists, meter);
         share::share(function, lists, meter);
@@ -49,6 +53,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         // Loads that were shared are out of branches now.
         select::select(function, lists, meter);
         dead::drop_unused(function, meter);
+        in_place::change(function, lists, module, meter);
     }
     if meter.go_on() && params::drop_unread(&mut program, meter) {
         // What was computed for them goes too.
@@ -64,6 +69,7 @@ fn is_pure_node(kind: &ExprKind) -> bool {
         ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::If(_) => true,
         ExprKind::Scalar(op, _) => !op.info().traps,
         ExprKind::Length(..) => true,
+        ExprKind::Payload(field, _) => field.is_of_shape(),
         _ => false,
     }
 }
@@ -77,6 +83,7 @@ pub(crate) fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
         cost += match kind {
             ExprKind::Scalar(op, _) => scalar_cost(*op),
             ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::Length(..) => 1,
+            ExprKind::Payload(..) => 1,
             ExprKind::If(_) => 4,
             _ => 0,
         };

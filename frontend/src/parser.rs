@@ -7,6 +7,7 @@
 
 mod atom;
 mod block;
+mod collection;
 mod declaration;
 mod expr;
 mod foreign;
@@ -228,6 +229,7 @@ impl Parser<'_> {
             None if found == TokenKind::Equals && expected.contains("operator") => {
                 error.help("equality is written `==`")
             }
+            None if found == TokenKind::Semicolon => error.help("nothing ends a line; after `let x = ..` comes `in`"),
             None => error,
         }
     }

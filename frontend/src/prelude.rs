@@ -10,11 +10,13 @@ use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::source::{Source, Span};
 use crate::token::{Token, TokenKind};
+use crate::types::Kind;
 use std::sync::LazyLock;
 
 /// The files, in the order of the documentation.
-pub(crate) const FILES: [&str; 6] = [
+pub(crate) const FILES: [&str; 7] = [
     include_str!("../prelude/collections.dual"),
+    include_str!("../prelude/arrays.dual"),
     include_str!("../prelude/parallel.dual"),
     include_str!("../prelude/derivatives.dual"),
     include_str!("../prelude/maths.dual"),
@@ -25,6 +27,7 @@ pub(crate) const FILES: [&str; 6] = [
 /// The names that messages have for the files.
 pub(crate) const FILE_NAMES: [&str; FILES.len()] = [
     "prelude/collections.dual",
+    "prelude/arrays.dual",
     "prelude/parallel.dual",
     "prelude/derivatives.dual",
     "prelude/maths.dual",
@@ -45,13 +48,63 @@ pub(crate) enum Implied {
     Fold,
     /// `[| … for x in list |]`, which runs over an array.
     ToArray,
-    /// `list[i]`.
+    /// `xs[i]` of a list.
     Element,
+    /// `m[i, j]`.
+    Element2,
+    /// `t[i, j, k]`.
+    Element3,
+    /// `t[i, j, k, l]`.
+    Element4,
+    /// `xs[i .. j]`.
+    Slice,
+    /// `xs[i ..]`.
+    SliceFrom,
+    /// The bounds of `m[i .. j, k .. l]`.
+    CheckRange,
+    /// `{ xs with [i] = e }`.
+    Replace,
+    /// `{ m with [i, j] = e }`.
+    Replace2,
+    /// `{ t with [i, j, k] = e }`.
+    Replace3,
+    /// `{ t with [i, j, k, l] = e }`.
+    Replace4,
+    /// `xs + ys` of arrays.
+    Elementwise,
+    /// `xs .+ y`, `x +. ys` and `-xs` of arrays.
+    Map,
+    /// `[e for …]`.
+    ToList,
+    /// `-xs` of an array.
+    Negate,
+    /// How much room `[| e for i < n, j < m |]` takes.
+    Room,
 }
 
 impl Implied {
     /// All of them.
-    pub(crate) const ALL: [Implied; 4] = [Implied::Append, Implied::Fold, Implied::ToArray, Implied::Element];
+    pub(crate) const ALL: [Implied; 19] = [
+        Implied::Append,
+        Implied::Fold,
+        Implied::ToArray,
+        Implied::Element,
+        Implied::Element2,
+        Implied::Element3,
+        Implied::Element4,
+        Implied::Slice,
+        Implied::SliceFrom,
+        Implied::CheckRange,
+        Implied::Replace,
+        Implied::Replace2,
+        Implied::Replace3,
+        Implied::Replace4,
+        Implied::Elementwise,
+        Implied::Map,
+        Implied::ToList,
+        Implied::Negate,
+        Implied::Room,
+    ];
 
     /// The name of the definition.
     pub(crate) fn name(self) -> &'static str {
@@ -60,20 +113,46 @@ impl Implied {
             Implied::Fold => "fold_list",
             Implied::ToArray => "to_array_list",
             Implied::Element => "element_list",
+            Implied::Element2 => "element_2",
+            Implied::Element3 => "element_3",
+            Implied::Element4 => "element_4",
+            Implied::Slice => "slice",
+            Implied::SliceFrom => "slice_from",
+            Implied::CheckRange => "check_range",
+            Implied::Replace => "replace",
+            Implied::Replace2 => "replace_2",
+            Implied::Replace3 => "replace_3",
+            Implied::Replace4 => "replace_4",
+            Implied::Elementwise => "elementwise",
+            Implied::Map => "map",
+            Implied::ToList => "to_list_array",
+            Implied::Negate => "negate_elements",
+            Implied::Room => "room",
         }
     }
 
-    /// What the first of some tokens may stand for, which the others follow.
+    /// What the first of some tokens may stand for, which the others follow, besides what any program with collections
+    /// may need.
     fn of(tokens: &[Token]) -> &'static [Implied] {
         match tokens {
             [Token { kind: TokenKind::Append, .. }, ..] => &[Implied::Append],
             // `for i < n` stands for nothing.
             [Token { kind: TokenKind::For, .. }, _, Token { kind: TokenKind::Less, .. }, ..] => &[],
             [Token { kind: TokenKind::For, .. }, ..] => &[Implied::Fold, Implied::ToArray],
-            [Token { kind: TokenKind::LeftBracket, glued: true, .. }, ..] => &[Implied::Element],
+            [Token { kind: TokenKind::LeftBracket, glued: true, .. }, ..] => {
+                &[Implied::Element, Implied::Element2, Implied::Element3, Implied::Element4]
+            }
+            [Token { kind: TokenKind::DotDot, .. }, ..] => &[Implied::Slice, Implied::SliceFrom, Implied::CheckRange],
+            [Token { kind: TokenKind::With, .. }, Token { kind: TokenKind::LeftBracket, .. }, ..] => {
+                &[Implied::Replace, Implied::Replace2, Implied::Replace3, Implied::Replace4]
+            }
             _ => &[],
         }
     }
+
+    /// What a program may need if it has collections: arithmetic may be that of arrays.
+    const OF_COLLECTIONS: [Implied; 5] =
+        [Implied::Elementwise, Implied::Map, Implied::ToList, Implied::Negate, Implied::Room];
 }
 
 /// The definitions that take derivatives.
@@ -216,7 +295,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     DEFS.iter().filter(is_public).map(Place::name)
 }
 
-fn position(name: &str) -> Option<usize> {
+fn position_of(name: &str) -> Option<usize> {
     DEFS.binary_search_by(|place| place.name().cmp(name)).ok()
 }
 
@@ -230,14 +309,32 @@ pub(crate) fn lex_needed<'t>(
     meter: &Meter,
 ) -> Vec<Token> {
     let mut needed: [Option<Vec<Token>>; DEFS.len()] = [const { None }; DEFS.len()];
-    let mut pending: Vec<usize> = program.flat_map(implied_in).collect();
+    let mut pending: Vec<usize> = Vec::new();
+    let (mut has_collections, mut has_all) = (false, false);
+    for tokens in program {
+        pending.extend(implied_in(tokens));
+        has_collections |= tokens.iter().any(|token| match token.kind {
+            TokenKind::LeftArray | TokenKind::LeftBracket => true,
+            TokenKind::Upper(name) => Kind::ALL.iter().any(|kind| kind.name() == names.text(name)),
+            _ => false,
+        });
+    }
     let mut looked_up = 0;
     loop {
         while looked_up < names.len() && meter.step(Span::default()) {
-            pending.extend(position(names.text(Name::from_index(looked_up))));
+            pending.extend(position_of(names.text(Name::from_index(looked_up))));
             looked_up += 1;
         }
-        let Some(position) = pending.pop() else { break };
+        let Some(position) = pending.pop() else {
+            // Where there are no collections in the text, they come of definitions of the prelude.
+            has_collections |= needed.iter().any(Option::is_some);
+            if !std::mem::take(&mut has_collections) || has_all {
+                break;
+            }
+            has_all = true;
+            pending.extend(Implied::OF_COLLECTIONS.iter().filter_map(|implied| position_of(implied.name())));
+            continue;
+        };
         if needed[position].is_none() {
             let tokens = lex_place(&DEFS[position], start, names, sink, meter);
             pending.extend(implied_in(&tokens));
@@ -260,7 +357,7 @@ fn implied_in(tokens: &[Token]) -> impl Iterator<Item = usize> {
         Implied::of(&tokens[at..]).iter().for_each(|&implied| found[implied as usize] = true);
     }
     let implied = Implied::ALL.into_iter().filter(move |&implied| found[implied as usize]);
-    implied.filter_map(|implied| position(implied.name()))
+    implied.filter_map(|implied| position_of(implied.name()))
 }
 
 /// The file, line and column of a byte, counted from the first one of the first file.
@@ -303,7 +400,7 @@ mod tests {
         let of = |tokens: &[Token]| tokens.iter().map(|token| (token.kind, token.span)).collect::<Vec<_>>();
         assert_eq!(of(&found), of(&whole));
         assert!(DEFS.is_sorted_by_key(Place::name) && DEFS.len() > 60 && TYPES.len() == 2);
-        assert_eq!(names.all().filter(|&name| position(names.text(name)).is_some()).count(), DEFS.len());
+        assert_eq!(names.all().filter(|&name| position_of(names.text(name)).is_some()).count(), DEFS.len());
     }
 
     /// A program that mentions all that programs see, so that every definition is inferred.
@@ -321,7 +418,7 @@ mod tests {
 
     #[test]
     fn what_syntax_stands_for_is_there() {
-        assert!(Implied::ALL.iter().all(|implied| position(implied.name()).is_some()));
+        assert!(Implied::ALL.iter().all(|implied| position_of(implied.name()).is_some()));
         assert!(names().any(|name| name == "map") && names().all(|name| name != "map_list"));
     }
 
@@ -336,7 +433,10 @@ mod tests {
             read.map(|(_, def)| names.text(def.name).to_owned()).collect::<Vec<_>>()
         };
         assert!(defs("def f (x : Real) = x * x").is_empty());
-        assert_eq!(defs("def f xs = xs ++ xs"), ["element_list", "append", "append_list", "append_array"]);
-        assert_eq!(defs("def f = is_empty"), ["is_empty", "is_empty_list", "is_empty_array"]);
+        let has = |text: &str, name: &str| defs(text).iter().any(|def| def == name);
+        assert!(has("def f xs = xs ++ xs", "append_array") && !has("def f xs = xs ++ xs", "sort"));
+        // Arithmetic may be that of arrays where there are any.
+        assert!(has("def f = is_empty", "is_empty_list") && has("def f = is_empty", "elementwise_tensor"));
+        assert!(has("def f (xs : Array Real) = xs + xs", "elementwise_array"));
     }
 }

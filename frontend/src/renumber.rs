@@ -37,6 +37,7 @@ pub(crate) trait Renumber {
             | ExprKind::Call(_, list)
             | ExprKind::ParallelMap(_, list)
             | ExprKind::Pack(_, list)
+            | ExprKind::Builder(_, _, list)
             | ExprKind::Construct(_, list)
             | ExprKind::Closure(_, list) => self.exprs(list),
             ExprKind::Jump(label, list) => {
@@ -63,7 +64,7 @@ pub(crate) trait Renumber {
             ExprKind::Derivative(derivative) => {
                 derivative.parts_mut().for_each(|part| *part = self.expr(*part));
             }
-            ExprKind::If(parts) => self.exprs(parts),
+            ExprKind::If(parts) | ExprKind::Replace(_, parts) => self.exprs(parts),
             ExprKind::Block(bindings, value) => {
                 for binding in bindings {
                     self.vars(&mut binding.vars);

@@ -12,8 +12,8 @@ mod unknown;
 
 use crate::arena::{Id, Table, id_types};
 use crate::ast::{
-    AliasId, Ast, BinaryOp, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator, Iteration, Let, Link,
-    LocalFunctionId, PatternId, TypeExprId,
+    AliasId, Ast, BinaryOp, Clause, Comprehension, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator,
+    Iteration, Let, Link, LocalFunctionId, PatternId, TypeExprId,
 };
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
@@ -86,7 +86,7 @@ pub(crate) struct Resolved {
     pub(crate) function_depths: Table<LocalFunctionId, u32>,
     /// When the text of a lambda or of a branch of a `par` begins: what is bound before is from outside.
     pub(crate) times: HashMap<ExprId, LocalId>,
-    /// When the rounds of a loop over a collection begin. The loop may also be a branch.
+    /// When the rounds of a loop over a collection begin, or those of a comprehension. It may also be a branch.
     pub(crate) loop_times: HashMap<ExprId, LocalId>,
     /// For a function that a `let` defines, those of its group that it mentions.
     pub(crate) function_mentions: Table<LocalFunctionId, Vec<LocalFunctionId>>,
@@ -217,6 +217,7 @@ impl Resolver<'_> {
         self.resolve_types(&[with_lists], prelude);
         self.resolve_types(&declared[prelude..], prelude);
         let mut pending: Vec<DefId> = self.resolved.mentions.iter().flat_map(|(_, list)| list.clone()).collect();
+        pending.extend(self.resolved.implied.iter().flatten());
         while let Some(def) = pending.pop() {
             if !self.resolved.reached[def] {
                 self.def(def);
@@ -305,9 +306,6 @@ impl Resolver<'_> {
         }
         self.expr(first);
         for pair in chain.windows(2).rev() {
-            if let ExprKind::Index(..) = ast.exprs[pair[0]].kind {
-                self.imply(Implied::Element);
-            }
             if self.meter.step(ast.exprs[pair[0]].span) {
                 ast.for_each_child(&ast.exprs[pair[0]].kind, |child| {
                     if child != pair[1] {
@@ -385,7 +383,6 @@ impl Resolver<'_> {
                     Iteration::For(generator) => {
                         let element = self.generator(*generator);
                         if let Generator::Elements { .. } = generator {
-                            self.imply(Implied::Fold);
                             self.resolved.loop_times.insert(expr, self.resolved.locals.next_id());
                         }
                         self.bind_all(&[*pattern, element]);
@@ -393,16 +390,43 @@ impl Resolver<'_> {
                 }
                 self.expr(*body);
             }
-            ExprKind::Comprehension { element, generator } => {
-                let pattern = self.generator(*generator);
-                if let Generator::Elements { .. } = generator {
-                    self.imply(Implied::ToArray);
-                }
-                self.bind_all(&[pattern]);
+            ExprKind::Comprehension(comprehension) => self.comprehension(expr, comprehension),
+            ExprKind::Table { element, generators } => {
+                let indices: Vec<PatternId> = generators.iter().map(|&generator| self.generator(generator)).collect();
+                self.bind_all(&indices);
                 self.expr(*element);
             }
             other => ast.for_each_child(other, |child| self.expr(child)),
         }
+    }
+
+    /// What a clause binds is seen by those after it and by the element.
+    fn comprehension(&mut self, expr: ExprId, comprehension: &Comprehension) {
+        for clause in &comprehension.clauses {
+            match *clause {
+                Clause::For(generator) => {
+                    let pattern = self.generator(generator);
+                    self.resolved.loop_times.entry(expr).or_insert(self.resolved.locals.next_id());
+                    self.bind_all(&[pattern]);
+                }
+                Clause::If(condition) => self.expr(condition),
+                Clause::Loop { pattern, init, iteration, next } => {
+                    self.expr(init);
+                    match iteration {
+                        Iteration::While(condition) => {
+                            self.bind_all(&[pattern]);
+                            self.expr(condition);
+                        }
+                        Iteration::For(generator) => {
+                            let element = self.generator(generator);
+                            self.bind_all(&[pattern, element]);
+                        }
+                    }
+                    self.expr(next);
+                }
+            }
+        }
+        self.expr(comprehension.element);
     }
 
     fn binding(&mut self, binding: &Let) {
@@ -507,15 +531,9 @@ impl Resolver<'_> {
 
     /// `++` is the prelude's `append`, whatever else has that name.
     fn append(&mut self, expr: ExprId) {
-        let def = self.imply(Implied::Append);
+        let def = self.resolved.implied(Implied::Append);
         self.resolved.meanings[expr] = Some(Meaning::Def(def));
-    }
-
-    /// Notes that the definition that is being resolved needs one that syntax stands for.
-    fn imply(&mut self, implied: Implied) -> DefId {
-        let def = self.resolved.implied(implied);
         self.mentioned.push(def);
-        def
     }
 
     fn constructor(&mut self, name: Name, span: Span) -> Option<ConstructorId> {

@@ -103,6 +103,15 @@ fixed_tokens! {
     ">>" ComposeRight,
     "<<" ComposeLeft,
     "@" At,
+    ";" Semicolon,
+    ".+" DotPlus,
+    ".-" DotMinus,
+    ".*" DotStar,
+    "./" DotSlash,
+    "+." PlusDot,
+    "-." MinusDot,
+    "*." StarDot,
+    "/." SlashDot,
 }
 
 impl TokenKind {

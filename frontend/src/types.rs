@@ -40,14 +40,24 @@ pub(crate) enum Class {
     Data,
     /// Has equality: everything without functions in it.
     Equal,
+    /// Has `+ - * /`: `Int`, `Real`, and arrays of any dimensions of such, element by element.
+    Arithmetic,
     /// Has an order: `Int`, `Real`.
     Ordered,
-    /// Has arithmetic: `Int`, `Real`.
+    /// Is a number: `Int`, `Real`.
     Number,
-    /// A kind of collection. Kinds are met with kinds only, so that these two are a lattice of their own.
-    Collection,
-    /// A kind of collection whose elements stand in a row.
-    Sequence,
+    /// Is one of these kinds of collections, which meet nothing but kinds.
+    Kind(Kinds),
+}
+
+impl Class {
+    /// What is in both classes; `None` if nothing is.
+    fn meet(self, other: Class) -> Option<Class> {
+        match (self, other) {
+            (Class::Kind(a), Class::Kind(b)) => a.meet(b).map(Class::Kind),
+            _ => Some(self.max(other)),
+        }
+    }
 }
 
 /// A kind of collection. Collections of all kinds have one constructor, [`Con::Collection`], whose first argument says
@@ -58,6 +68,80 @@ pub(crate) enum Kind {
     List,
     /// `Array`
     Array,
+    /// An array of so many dimensions, from 2 to [`Kind::DIMENSIONS_MAX`]: `Matrix`, `Tensor3` and so on.
+    Tensor(u8),
+}
+
+impl Kind {
+    /// The most dimensions that an array has.
+    pub(crate) const DIMENSIONS_MAX: usize = 4;
+    /// All kinds.
+    pub(crate) const ALL: [Kind; 5] = [Kind::List, Kind::Array, Kind::Tensor(2), Kind::Tensor(3), Kind::Tensor(4)];
+    /// What an open kind becomes.
+    pub(crate) const DEFAULT: Kind = Kind::Array;
+
+    /// The place in [`Kind::ALL`].
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Kind::List => 0,
+            Kind::Array => 1,
+            Kind::Tensor(dimensions) => usize::from(dimensions),
+        }
+    }
+
+    /// The name of the type of such collections.
+    pub(crate) fn name(self) -> &'static str {
+        ["List", "Array", "Matrix", "Tensor3", "Tensor4"][self.index()]
+    }
+
+    /// What messages call such a collection.
+    pub(crate) fn noun(self) -> &'static str {
+        ["a list", "an array", "a matrix", "a tensor of rank 3", "a tensor of rank 4"][self.index()]
+    }
+}
+
+/// A set of kinds of collections.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Kinds(u8);
+
+impl Kinds {
+    /// All kinds.
+    pub(crate) const ALL: Kinds = Kinds(0b11111);
+    /// Those whose elements stand in a row: lists, and arrays of one dimension.
+    pub(crate) const SEQUENCES: Kinds = Kinds(0b00011);
+    /// Arrays of any dimensions.
+    pub(crate) const ARRAYS: Kinds = Kinds(0b11110);
+    /// Arrays of two dimensions or more.
+    pub(crate) const TENSORS: Kinds = Kinds(0b11100);
+    /// Lists only.
+    pub(crate) const LISTS: Kinds = Kinds(0b00001);
+    /// Arrays of one dimension only.
+    pub(crate) const VECTORS: Kinds = Kinds(0b00010);
+
+    /// Whether a kind is among them.
+    pub(crate) fn has(self, kind: Kind) -> bool {
+        self.0 >> kind.index() & 1 == 1
+    }
+
+    /// Those of both sets together.
+    pub(crate) fn with(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    /// Those that are in both sets, if there are any.
+    fn meet(self, other: Kinds) -> Option<Kinds> {
+        Some(Kinds(self.0 & other.0)).filter(|kinds| kinds.0 != 0)
+    }
+
+    /// What messages call such a collection.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Kinds::ALL | Kinds::SEQUENCES => "a list or an array",
+            Kinds::ARRAYS => "an array",
+            Kinds::TENSORS => "a matrix",
+            _ => Kind::ALL.into_iter().find(|&kind| self.has(kind)).map_or("a collection", Kind::noun),
+        }
+    }
 }
 
 /// A type constructor.
@@ -110,6 +194,13 @@ pub(crate) enum Node {
     Error,
 }
 
+/// How a type was written: as an abbreviation of these arguments.
+#[derive(Clone, Debug)]
+struct Written {
+    name: Name,
+    args: Box<[Ty]>,
+}
+
 /// What must be known of a data type.
 #[derive(Clone, Debug)]
 pub(crate) struct DataInfo {
@@ -127,6 +218,10 @@ pub(crate) struct Types {
     visited: Vec<u32>,
     walk: u32,
     shapes: Table<Shape, Box<[Name]>>,
+    /// The places of the fields of shapes in the order in which they were written first.
+    orders: Table<Shape, Box<[usize]>>,
+    /// The nodes that were written as abbreviations.
+    written: HashMap<Ty, Written>,
     /// The places of fields in shapes.
     places: HashMap<(Shape, Name), usize>,
     shape_ids: HashMap<Box<[Name]>, Shape>,
@@ -153,21 +248,6 @@ pub(crate) struct Types {
     kinds: [Ty; Kind::ALL.len()],
 }
 
-impl Kind {
-    /// All kinds.
-    pub(crate) const ALL: [Kind; 2] = [Kind::List, Kind::Array];
-    /// What an open kind becomes.
-    pub(crate) const DEFAULT: Kind = Kind::Array;
-
-    /// The name of the type of such collections.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::List => "List",
-            Kind::Array => "Array",
-        }
-    }
-}
-
 impl Types {
     /// A graph of the basic types.
     pub(crate) fn new(meter: Rc<Meter>) -> Self {
@@ -181,6 +261,8 @@ impl Types {
             visited: Vec::new(),
             walk: 0,
             shapes: Table::default(),
+            orders: Table::default(),
+            written: HashMap::new(),
             places: HashMap::new(),
             shape_ids: HashMap::new(),
             datas: Table::default(),
@@ -265,17 +347,25 @@ impl Types {
 
     /// The record type with these fields.
     pub(crate) fn record(&mut self, mut fields: Vec<(Name, Ty)>, names: &Names) -> Ty {
-        fields.sort_by(|a, b| names.text(a.0).cmp(names.text(b.0)));
-        let shape: Box<[Name]> = fields.iter().map(|field| field.0).collect();
+        let shape = self.shape(fields.iter().map(|field| field.0).collect(), names);
+        fields.sort_by_key(|field| self.places.get(&(shape, field.0)).copied());
+        self.con(Con::Record(shape), fields.into_iter().map(|field| field.1).collect())
+    }
+
+    /// The set of these names of fields. They are shown in the order in which it was asked for first.
+    pub(crate) fn shape(&mut self, order: Vec<Name>, names: &Names) -> Shape {
+        let mut shape = order.clone();
+        shape.sort_by(|&a, &b| names.text(a).cmp(names.text(b)));
         for &name in &shape {
             self.texts.entry(name).or_insert_with(|| names.text(name).to_owned());
         }
-        let shape = *self.shape_ids.entry(shape.clone()).or_insert_with(|| {
+        let shape: Box<[Name]> = shape.into();
+        *self.shape_ids.entry(shape.clone()).or_insert_with(|| {
             let id = self.shapes.next_id();
             self.places.extend(shape.iter().enumerate().map(|(place, &name)| ((id, name), place)));
+            self.orders.push(order.iter().map(|&name| self.places[&(id, name)]).collect());
             self.shapes.push(shape)
-        });
-        self.con(Con::Record(shape), fields.into_iter().map(|field| field.1).collect())
+        })
     }
 
     /// The names of a record type's fields, in the order of its arguments: sorted by their texts.
@@ -288,9 +378,22 @@ impl Types {
         self.places.get(&(shape, name)).copied()
     }
 
+    /// The same type, shown as an abbreviation of arguments from now on. Those of a word, such as `Real`, aren't kept.
+    pub(crate) fn abbreviated(&mut self, ty: Ty, name: Name, args: Vec<Ty>, names: &Names) -> Ty {
+        let Node::Con { con, args: parts, .. } = self.node(ty) else { return ty };
+        if parts.is_empty() {
+            return ty;
+        }
+        let (con, parts) = (*con, parts.to_vec());
+        let ty = self.con(con, parts);
+        self.texts.entry(name).or_insert_with(|| names.text(name).to_owned());
+        self.written.insert(ty, Written { name, args: args.into() });
+        ty
+    }
+
     /// A kind of collection, as an argument.
     pub(crate) fn kind(&self, kind: Kind) -> Ty {
-        self.kinds[kind as usize]
+        self.kinds[kind.index()]
     }
 
     /// The type of collections of a kind, which may be open.
@@ -401,7 +504,7 @@ impl Types {
     /// Whether something is a kind of collection, open or not.
     pub(crate) fn is_kind(&self, ty: Ty) -> bool {
         match self.node(ty) {
-            Node::Var { class, .. } => matches!(class, Class::Collection | Class::Sequence),
+            Node::Var { class, .. } => matches!(class, Class::Kind(_)),
             Node::Con { con, .. } => matches!(con, Con::Kind(_)),
             _ => false,
         }
@@ -488,6 +591,11 @@ impl Types {
             _ => return root,
         };
         replaced.insert(root, new);
+        if let Some(Written { name, args }) = self.written.get(&root).cloned() {
+            let copy = |&arg: &Ty| self.instantiate_since(arg, replaced, time);
+            let args = crate::stack::grown(|| args.iter().map(copy).collect());
+            self.written.insert(new, Written { name, args });
+        }
         new
     }
 

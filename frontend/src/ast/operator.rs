@@ -1,5 +1,6 @@
 //! Operators.
 
+use super::Side;
 use std::cmp::Ordering;
 
 /// A binary operator.
@@ -33,6 +34,21 @@ pub(crate) enum BinaryOp {
     ComposeRight,
     /// `f << g`: first `g`, then `f`.
     ComposeLeft,
+    /// `a .+ x` or `x +. a`: an array, where the dot is, and a number for each of its elements.
+    Spread(Arithmetic, Side),
+}
+
+/// An arithmetic operation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Arithmetic {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
 }
 
 /// A comparison.
@@ -75,6 +91,28 @@ impl BinaryOp {
             BinaryOp::Pipe => "|>",
             BinaryOp::ComposeRight => ">>",
             BinaryOp::ComposeLeft => "<<",
+            BinaryOp::Spread(arithmetic, side) => match (arithmetic, side) {
+                (Arithmetic::Add, Side::Left) => ".+",
+                (Arithmetic::Sub, Side::Left) => ".-",
+                (Arithmetic::Mul, Side::Left) => ".*",
+                (Arithmetic::Div, Side::Left) => "./",
+                (Arithmetic::Add, Side::Right) => "+.",
+                (Arithmetic::Sub, Side::Right) => "-.",
+                (Arithmetic::Mul, Side::Right) => "*.",
+                (Arithmetic::Div, Side::Right) => "/.",
+            },
+        }
+    }
+}
+
+impl Arithmetic {
+    /// The operator on two operands of one type.
+    pub(crate) fn op(self) -> BinaryOp {
+        match self {
+            Arithmetic::Add => BinaryOp::Add,
+            Arithmetic::Sub => BinaryOp::Sub,
+            Arithmetic::Mul => BinaryOp::Mul,
+            Arithmetic::Div => BinaryOp::Div,
         }
     }
 }

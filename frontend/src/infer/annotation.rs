@@ -7,13 +7,18 @@ use crate::diagnostics::Diagnostic;
 use crate::names::Name;
 use crate::resolve::TypeMeaning;
 use crate::source::Span;
-use crate::types::{Class, Con, DataInfo, Node, Ty};
+use crate::types::{Class, Con, DataInfo, Kinds, Node, Ty};
 use std::collections::HashMap;
 
 impl Infer<'_> {
-    /// Finds the types of all constructors.
+    /// Finds the types of all constructors, and the order of the fields of abbreviations.
     pub(super) fn declare_datas(&mut self) {
         let ast = self.ast;
+        for (_, alias) in ast.aliases.iter() {
+            if let TypeExprKind::Record(fields) = &ast.types[alias.ty].kind {
+                self.out.types.shape(fields.iter().map(|field| field.name).collect(), self.names);
+            }
+        }
         for (_, data) in ast.datas.iter() {
             let name = self.names.text(data.name).to_owned();
             self.out.types.add_data(DataInfo { name, has_equality: true });
@@ -72,7 +77,7 @@ impl Infer<'_> {
             TypeExprKind::Var(name) => self.type_var(*name, Class::Any, ast.types[annotation].span),
             TypeExprKind::Collection(..) if self.resolved.types[annotation].is_none() => self.out.types.error,
             TypeExprKind::Collection(name, element) => {
-                let kind = self.type_var(*name, Class::Collection, ast.types[annotation].span);
+                let kind = self.type_var(*name, Class::Kind(Kinds::ALL), ast.types[annotation].span);
                 let element = self.annotation(*element);
                 self.out.types.collection(kind, element)
             }
@@ -99,8 +104,9 @@ impl Infer<'_> {
                     TypeMeaning::Data(data) => self.out.types.con(Con::Data(data), args),
                     TypeMeaning::Alias(alias) => {
                         let (params, ty) = self.abbreviated(alias);
-                        let mut replaced: HashMap<Ty, Ty> = params.into_iter().zip(args).collect();
-                        self.out.types.instantiate(ty, &mut replaced)
+                        let mut replaced: HashMap<Ty, Ty> = params.into_iter().zip(args.iter().copied()).collect();
+                        let ty = self.out.types.instantiate(ty, &mut replaced);
+                        self.out.types.abbreviated(ty, self.ast.aliases[alias].name, args, self.names)
                     }
                 }
             }
@@ -111,7 +117,7 @@ impl Infer<'_> {
     fn type_var(&mut self, name: Name, class: Class, span: Span) -> Ty {
         let types = &mut self.out.types;
         let (var, first) = *self.type_vars.entry(name).or_insert_with(|| (types.var(class), span));
-        if types.is_kind(var) == (class == Class::Collection) || types.is_error(var) {
+        if types.is_kind(var) == (class != Class::Any) || types.is_error(var) {
             return var;
         }
         let message = format!("`{}` stands for a type and for a kind of collection", self.names.text(name));

@@ -7,7 +7,7 @@ use crate::diagnostics::Diagnostic;
 use crate::prelude::DERIVATIVES;
 use crate::resolve::Meaning;
 use crate::source::Span;
-use crate::types::{Class, Con, Ty};
+use crate::types::{Class, Con, Kind, Kinds, Ty};
 use std::collections::HashMap;
 
 /// What is said where a function stands for what a derivative is taken of, or by.
@@ -260,7 +260,8 @@ impl Infer<'_> {
         let (params, result) = builtin.signature();
         let types = &mut self.out.types;
         let number = types.var(Class::Number);
-        let element = types.var(Class::Any);
+        let [element, other_element] = [types.var(Class::Any), types.var(Class::Any)];
+        let tensor = types.var(Class::Kind(Kinds::TENSORS));
         let [data, other] = [types.var(Class::Data), types.var(Class::Data)];
         let mut to_type = |ty: &SignatureType| match ty {
             SignatureType::Real => types.real,
@@ -268,7 +269,12 @@ impl Infer<'_> {
             SignatureType::Bool => types.bool,
             SignatureType::Number => number,
             SignatureType::AnyArray => types.array(element),
+            SignatureType::Element => element,
             SignatureType::ElementAt => types.function(types.int, element),
+            SignatureType::AnyTensor => types.collection(tensor, element),
+            SignatureType::OtherTensor => types.collection(tensor, other_element),
+            SignatureType::OtherArray => types.array(other_element),
+            SignatureType::Tensor(rank) => types.collection(types.kind(Kind::Tensor(*rank)), element),
             SignatureType::Data => data,
             SignatureType::DataFunction => types.function(data, other),
             SignatureType::OtherData => other,

@@ -2,7 +2,7 @@
 //! innermost expression that is to blame.
 
 use super::{Check, Infer, Why};
-use crate::ast::{Arm, BinaryOp, ExprId, ExprKind, Generator, Iteration, Link, PatternId};
+use crate::ast::{Arm, BinaryOp, Clause, ExprId, ExprKind, Generator, Iteration, Link, PatternId};
 use crate::types::{Class, Ty};
 
 /// An operand, with its type if that is known already.
@@ -145,11 +145,23 @@ impl Infer<'_> {
             }
             ExprKind::Record(fields) => self.record(fields, None),
             ExprKind::Update(record, fields) => self.update(*record, fields),
-            ExprKind::Comprehension { element, generator } => {
-                self.generator(*generator);
-                let element = self.infer(*element);
-                self.out.types.array(element)
+            ExprKind::Matrix(rows) => {
+                let parts: Vec<ExprId> = rows.iter().flatten().copied().collect();
+                let element = self.elements(&parts);
+                self.tensor(2, element)
             }
+            ExprKind::Comprehension(comprehension) => {
+                comprehension.clauses.iter().for_each(|&clause| self.clause(clause));
+                let element = self.infer(comprehension.element);
+                let kind = self.out.types.kind(comprehension.kind);
+                self.out.types.collection(kind, element)
+            }
+            ExprKind::Table { element, generators } => {
+                generators.iter().for_each(|&generator| self.generator(generator));
+                let element = self.infer(*element);
+                self.tensor(generators.len(), element)
+            }
+            ExprKind::Replace(array, replacements) => self.replace(*array, replacements),
             ExprKind::Ascribe(inner, annotation) => {
                 let ty = self.annotation(*annotation);
                 self.check(*inner, ty, Why::Declared(ast.types[*annotation].span));
@@ -175,6 +187,19 @@ impl Infer<'_> {
             }
         }
         self.checks.push(Check::Match(expr));
+    }
+
+    fn clause(&mut self, clause: Clause) {
+        match clause {
+            Clause::For(generator) => self.generator(generator),
+            Clause::If(condition) => {
+                let bool = self.out.types.bool;
+                self.check(condition, bool, Why::Condition("if"));
+            }
+            Clause::Loop { pattern, init, iteration, next } => {
+                self.accumulation(pattern, init, iteration, next);
+            }
+        }
     }
 
     fn accumulation(&mut self, pattern: PatternId, init: ExprId, iteration: Iteration, body: ExprId) -> Ty {
@@ -203,14 +228,14 @@ impl Infer<'_> {
                 self.bind(index, int, to);
             }
             Generator::Elements { element, collection } => {
-                let ty = self.sequence_of(Operand { expr: collection, ty: None });
+                let (_, ty) = self.sequence_of(Operand { expr: collection, ty: None });
                 self.bind(element, ty, collection);
                 self.checks.push(Check::Let(element));
             }
         }
     }
 
-    fn elements(&mut self, parts: &[ExprId]) -> Ty {
+    pub(super) fn elements(&mut self, parts: &[ExprId]) -> Ty {
         let element = self.out.types.var(Class::Any);
         let first = parts.first().map(|&part| self.ast.exprs[part].span).unwrap_or_default();
         for &part in parts {
@@ -240,7 +265,8 @@ impl Infer<'_> {
 
     /// An expression whose first part may be known already.
     fn link(&mut self, expr: ExprId, first: Operand) -> Ty {
-        match self.ast.exprs[expr].kind {
+        let ast = self.ast;
+        match ast.exprs[expr].kind {
             ExprKind::Negate(_) => self.negate(first),
             ExprKind::Binary(op @ (BinaryOp::Pipe | BinaryOp::ComposeRight), _, right) => {
                 self.function_operator(op, first, right)
@@ -250,12 +276,7 @@ impl Infer<'_> {
                 let record = self.operand(first);
                 self.field(record, name, span)
             }
-            ExprKind::Index(_, index) => {
-                let element = self.sequence_of(first);
-                let int = self.out.types.int;
-                self.check(index, int, Why::Index);
-                element
-            }
+            ExprKind::Index(_, ref subscripts) => self.index(first, subscripts),
             _ => unreachable!("no chain begins so"),
         }
     }
@@ -304,14 +325,5 @@ impl Infer<'_> {
             (expr, ty) = (before, list);
         }
         ty
-    }
-
-    /// The element type of an expression that must be a list or an array.
-    fn sequence_of(&mut self, sequence: Operand) -> Ty {
-        let types = &mut self.out.types;
-        let (kind, element) = (types.var(Class::Sequence), types.var(Class::Any));
-        let ty = types.collection(kind, element);
-        self.check_operand(sequence, ty, Why::Sequence);
-        element
     }
 }

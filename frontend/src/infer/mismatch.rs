@@ -32,6 +32,10 @@ pub(super) enum Why {
     Index,
     /// Something that is indexed or iterated over.
     Sequence,
+    /// An array of which elements are changed.
+    Changed,
+    /// A new element of an array.
+    Element,
     /// An operand of an operator.
     Operand(&'static str),
     /// The pattern that it is matched with.
@@ -103,7 +107,7 @@ impl Infer<'_> {
     }
 
     /// The expression that gives a block its value: that is where to point.
-    fn innermost(&self, mut expr: ExprId) -> ExprId {
+    pub(super) fn innermost(&self, mut expr: ExprId) -> ExprId {
         while let ExprKind::Block(_, body) = self.ast.exprs[expr].kind {
             expr = body;
         }
@@ -134,9 +138,11 @@ impl Infer<'_> {
                 _ => error,
             };
         }
+        let meanings = [expected, found].map(|ty| types.meaning(ty));
         let (expected, found) = (types.describe(expected), types.describe(found));
         let error = Diagnostic::error(span, format!("expected {expected}, found {found}"));
         let error = error.label(format!("this is {found}"));
+        let error = meanings.into_iter().flatten().fold(error, Diagnostic::note);
         match why {
             Why::Declared(span) => error.also(span, format!("{expected} is declared here")),
             Why::UsedBefore(name) => error
@@ -172,6 +178,8 @@ impl Infer<'_> {
             Why::Bound => error.note("a loop counts from one `Int` to another"),
             Why::Index => error.note("an index is an `Int`"),
             Why::Sequence => error.note("only lists and arrays can be indexed and iterated over"),
+            Why::Changed => error.note("`{ a with [i] = x }` is an array with another element"),
+            Why::Element => error.note(format!("the elements of the array are {expected}")),
             Why::Operand(symbol) => error.note(format!("`{symbol}` works on {expected} here")),
             Why::Pattern(span) => error.also(span, format!("this pattern matches {expected}")),
         }

@@ -4,12 +4,12 @@ use super::expr::Operand;
 use super::{Infer, Why};
 use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind, Side};
 use crate::diagnostics::Diagnostic;
-use crate::types::{Class, Con, Ty};
+use crate::types::{Class, Con, Kind, Kinds, Ty};
 
 impl Infer<'_> {
     pub(super) fn negate(&mut self, operand: Operand) -> Ty {
         let ty = self.operand(operand);
-        self.require(operand.expr, ty, Class::Number, "-");
+        self.require(operand.expr, ty, Class::Arithmetic, "-");
         ty
     }
 
@@ -30,12 +30,34 @@ impl Infer<'_> {
                 self.out.types.bool
             }
             BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => {
-                let class = if op == BinaryOp::Rem { Class::Any } else { Class::Number };
+                let class = if op == BinaryOp::Rem { Class::Any } else { Class::Arithmetic };
                 let ty = self.operands(op, class, left, right);
                 if op == BinaryOp::Rem { self.remainder(left.expr, right, ty) } else { ty }
             }
+            BinaryOp::Spread(_, side) => {
+                let [left_type, right_type, result] = self.operator_parts(left.expr, op);
+                let (array, number) =
+                    if side == Side::Left { (left_type, right_type) } else { (right_type, left_type) };
+                let found = self.operand(left);
+                self.spread_operand(left.expr, left_type, found, op, array == left_type);
+                let found = self.infer(right);
+                self.spread_operand(right, right_type, found, op, number != right_type);
+                result
+            }
             _ => unreachable!("the caller handles `{}`", op.symbol()),
         }
+    }
+
+    /// An operand of `.+` and its kin, which is an array or a number.
+    fn spread_operand(&mut self, operand: ExprId, wanted: Ty, found: Ty, op: BinaryOp, is_array: bool) {
+        if self.out.types.unify(wanted, found).is_ok() {
+            return;
+        }
+        let (wanted, found) = (self.out.types.describe(wanted), self.out.types.describe(found));
+        let error = Diagnostic::error(self.ast.exprs[operand].span, format!("expected {wanted}, found {found}"));
+        let what = if is_array { "an array of numbers" } else { "a number" };
+        let error = error.label(format!("this is {found}"));
+        self.sink.push(error.note(format!("`{}` has {what} on this side: the dot is where the array is", op.symbol())));
     }
 
     /// Two operands of one type that is in a class.
@@ -62,7 +84,14 @@ impl Infer<'_> {
             self.sink.push(error);
             return self.out.types.real;
         }
-        self.unify_expr(right, left_type, right_type, Why::Operand(op.symbol()));
+        if let Err(mismatch) = self.out.types.unify(left_type, right_type) {
+            let place = self.innermost(right);
+            let why = Why::Operand(op.symbol());
+            let error = self.mismatch(self.ast.exprs[place].span, left_type, right_type, why, mismatch);
+            let error = self.with_conversion(error, place, left_type, right_type);
+            let error = self.with_spread(error, op.symbol(), [left_type, right_type]);
+            self.sink.push(error);
+        }
         self.out.types.error
     }
 
@@ -74,15 +103,23 @@ impl Infer<'_> {
         let found = self.out.types.describe(ty);
         let wanted = match class {
             Class::Equal => "something without functions",
+            Class::Arithmetic => "`Int`, `Real`, or an array of such",
             _ => "`Int` or `Real`",
         };
         let error = Diagnostic::error(self.ast.exprs[operand].span, format!("`{symbol}` does not work on {found}"))
             .label(format!("expected {wanted}, found {found}"));
+        let error = self.out.types.meaning(ty).into_iter().fold(error, Diagnostic::note);
         let error = match class {
             Class::Ordered if self.out.types.con_of(ty) == Some(Con::Tuple) => {
                 error.help("compare the parts one by one")
             }
             Class::Equal => error.note("functions can't be compared"),
+            Class::Number if symbol == "^" && self.out.types.kind_of(ty).is_some() => {
+                error.help("of each element it is `map (^ 2) xs`")
+            }
+            Class::Arithmetic if self.out.types.kind_of(ty) == Some(Kind::List) => {
+                error.help(format!("of lists it is `zip_with ({symbol}) xs ys`, or with arrays"))
+            }
             _ => error,
         };
         let error = match (symbol, self.missing_arguments(operand)) {
@@ -228,7 +265,12 @@ impl Infer<'_> {
         let types = &mut self.out.types;
         let mut fresh = |class| types.var(class);
         match op {
-            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div => [fresh(Class::Number); 3],
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div => [fresh(Class::Arithmetic); 3],
+            BinaryOp::Spread(_, side) => {
+                let (kind, number) = (fresh(Class::Kind(Kinds::ARRAYS)), fresh(Class::Number));
+                let array = types.collection(kind, number);
+                if side == Side::Left { [array, number, array] } else { [number, array, array] }
+            }
             BinaryOp::Pow => {
                 let base = fresh(Class::Number);
                 [base, fresh(Class::Number), base]

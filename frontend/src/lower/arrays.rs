@@ -113,7 +113,7 @@ impl Lowerer<'_, '_> {
     }
 
     /// An element as the array holds it.
-    fn element(&mut self, array: ArrayType, expr: ExprId) -> Vec<Held> {
+    pub(super) fn element(&mut self, array: ArrayType, expr: ExprId) -> Vec<Held> {
         if array.is_plain() {
             return vec![self.value(expr)];
         }
@@ -154,6 +154,10 @@ impl Lowerer<'_, '_> {
         let room = self.room(expr, range.from, range.to, [from, to]);
         let room = self.cells(expr, range, room, array.width());
         let builder = self.build(expr, array, room);
+        if let Some(source) = self.copied(array, collect) {
+            self.copy_range(expr, (array, builder), source, [from, to]);
+            return self.finish(expr, builder, dst);
+        }
         let rest = |lowerer: &mut Self, from| {
             lowerer.repeat_between(expr, range.index, [from, to], |lowerer| {
                 lowerer.push(array, builder, collect.body);
@@ -199,7 +203,16 @@ impl Lowerer<'_, '_> {
     }
 
     /// How much room so many elements take. More than there can be stay as many, so that the trap tells them.
-    fn cells(&mut self, place: ExprId, range: Range, count: Held, width: u16) -> Held {
+    pub(super) fn cells(&mut self, place: ExprId, range: Range, count: Held, width: u16) -> Held {
+        self.cells_of(place, self.may_have_no_room(range, width), count, width)
+    }
+
+    /// How much room any number of elements takes, at least 0.
+    pub(super) fn many_cells(&mut self, place: ExprId, count: Held, width: u16) -> Held {
+        self.cells_of(place, true, count, width)
+    }
+
+    pub(super) fn cells_of(&mut self, place: ExprId, may_be_too_many: bool, count: Held, width: u16) -> Held {
         if width == 1 {
             return count;
         }
@@ -208,7 +221,7 @@ impl Lowerer<'_, '_> {
         let by_reg = self.registers.reg(by);
         let cells = self.registers.allocate(ValueType::Int, &mut self.out);
         self.emit_regs(place, Op::IMul, cells, &[elements, by_reg]);
-        if self.may_have_no_room(range, width) {
+        if may_be_too_many {
             let most = self.constant(place, Constant::int(ROOM_MAX));
             let most_reg = self.registers.reg(most);
             let beyond = self.registers.allocate(ValueType::Int, &mut self.out);
@@ -244,7 +257,7 @@ impl Lowerer<'_, '_> {
         Held::Temp(next, ValueType::Int)
     }
 
-    fn build(&mut self, place: ExprId, array: ArrayType, room: Held) -> Held {
+    pub(super) fn build(&mut self, place: ExprId, array: ArrayType, room: Held) -> Held {
         let ty = ValueType::Ref(self.module.intern_type(TypeDef::Builder(array.holds)));
         let room = self.consume(vec![room]);
         let builder = self.registers.allocate(ty, &mut self.out);
@@ -252,7 +265,7 @@ impl Lowerer<'_, '_> {
         Held::Temp(builder, ty)
     }
 
-    fn push(&mut self, array: ArrayType, builder: Held, part: ExprId) {
+    pub(super) fn push(&mut self, array: ArrayType, builder: Held, part: ExprId) {
         let element = self.element(array, part);
         let op = match array.holds.bank() {
             Bank::Real => Op::Push,
@@ -266,7 +279,7 @@ impl Lowerer<'_, '_> {
         element.into_iter().for_each(|value| self.registers.release(value));
     }
 
-    fn finish(&mut self, expr: ExprId, builder: Held, dst: Option<Reg>) -> Reg {
+    pub(super) fn finish(&mut self, expr: ExprId, builder: Held, dst: Option<Reg>) -> Reg {
         let dst = self.destination(expr, dst);
         let builder = self.consume(vec![builder]);
         self.emit_regs(expr, Op::Finish, dst, &builder);

@@ -5,7 +5,7 @@ use super::constants::Constant;
 use crate::core::{ExprId, Field, Switch};
 use dualvm_vm::builder::{IntReg, Label};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
-use dualvm_vm::module::ValueType;
+use dualvm_vm::module::{TypeDef, ValueType};
 use std::collections::HashMap;
 
 /// A choice by tag is a table if its type has no more tags than this and [`TABLE_PER_ARM`] for each arm.
@@ -13,7 +13,19 @@ const TABLE_MIN: usize = 16;
 const TABLE_PER_ARM: usize = 8;
 
 impl Lowerer<'_, '_> {
+    /// Whether the only value of an expression is an array of several dimensions.
+    pub(super) fn is_shaped(&self, expr: ExprId) -> bool {
+        match self.type_of(expr) {
+            ValueType::Ref(ty) => matches!(self.module.type_def(ty), TypeDef::Struct(_)),
+            _ => false,
+        }
+    }
+
     pub(super) fn payload(&mut self, place: ExprId, dst: Reg, object: Reg, field: Field) {
+        if field.is_of_shape() {
+            let op = if dst.bank == Bank::Int { Op::IField } else { Op::PField };
+            return self.emit(place, op, &[Operand::Def(dst), Operand::Use(object), Operand::Field(field.index)]);
+        }
         let op = match dst.bank {
             Bank::Real => Op::Payload,
             Bank::Int => Op::IPayload,

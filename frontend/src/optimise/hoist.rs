@@ -76,7 +76,7 @@ impl Hoister<'_> {
         let level = found.iter().map(|found| found.level).max().unwrap_or(0);
         let own = match kind {
             ExprKind::Scalar(op, _) => scalar_cost(op),
-            ExprKind::Compare(..) | ExprKind::Length(..) => 1,
+            ExprKind::Compare(..) | ExprKind::Length(..) | ExprKind::Payload(..) => 1,
             _ => 0,
         };
         let whole = Found { level, pure, cost: own + found.iter().map(|found| found.cost).sum::<u32>() };

@@ -12,16 +12,20 @@
 //! Across control flow, a real that is kept gets a slot and a record of its own: cheap operations on reals don't leave
 //! their straight line.
 
+mod known;
+
 use super::{keep_bindings, scalar_cost};
 use crate::arena::Table;
 use crate::core::{
-    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Origin, Switch,
-    TypeList, TypeLists, Var,
+    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Origin, Range,
+    Switch, TypeList, TypeLists, Var,
 };
 use crate::limits::{Count, Meter};
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::collections::{HashMap, HashSet};
+
+use known::Bounds;
 
 /// The nodes that naming an expression adds: the expression itself, and a use.
 const NAMING_NODES: usize = 2;
@@ -39,6 +43,8 @@ pub(super) fn share(function: &mut Function, lists: &mut TypeLists, meter: &Mete
         shapes: HashMap::new(),
         changes: Vec::new(),
         jumped_to: HashSet::new(),
+        constants: HashMap::new(),
+        bounds: HashMap::new(),
         line: 0,
         lines: 1,
         calls: 0,
@@ -125,6 +131,10 @@ struct Sharer<'s> {
     changes: Vec<Change>,
     /// The labels that there are jumps to so far.
     jumped_to: HashSet<Label>,
+    /// The integers that are constants.
+    constants: HashMap<Number, i64>,
+    /// What the indices of the loops around run over.
+    bounds: HashMap<Number, Bounds>,
     line: u32,
     lines: u32,
     calls: u32,
@@ -189,10 +199,11 @@ impl Sharer<'_> {
     }
 
     /// Something that may or may not be evaluated, or repeatedly.
-    fn branch(&mut self, expr: ExprId) {
+    fn branch(&mut self, expr: ExprId) -> Number {
         self.new_line();
-        self.scoped(|sharer| sharer.expr(expr));
+        let number = self.scoped(|sharer| sharer.expr(expr));
         self.new_line();
+        number
     }
 
     /// Walks an expression, and says what it computes. Once the compilation is stopped, nothing changes any more.
@@ -219,7 +230,10 @@ impl Sharer<'_> {
                 let number = self.values[*var];
                 let number = number.unwrap_or_else(|| self.new_number());
                 self.values[*var] = Some(number);
-                self.body.exprs[expr].kind = kind;
+                self.body.exprs[expr].kind = match self.constants.get(&number) {
+                    Some(&value) => ExprKind::Int(value),
+                    None => kind,
+                };
                 return number;
             }
             ExprKind::Real(value) => {
@@ -228,7 +242,7 @@ impl Sharer<'_> {
                 return number;
             }
             ExprKind::Int(value) => {
-                let number = self.number(Operation::Int(*value));
+                let number = self.integer(*value);
                 self.body.exprs[expr].kind = kind;
                 return number;
             }
@@ -243,7 +257,13 @@ impl Sharer<'_> {
                 Some(Operation::Scalar(*op, numbers))
             }
             ExprKind::Compare(comparison, pair) => {
-                Some(Operation::Compare(*comparison, pair.map(|part| self.expr(part))))
+                let numbers = pair.map(|part| self.expr(part));
+                if let Some(outcome) = self.known(*comparison, numbers) {
+                    self.body.exprs[expr].kind = ExprKind::Int(outcome.into());
+                    pair.iter().rev().for_each(|&part| keep_bindings(self.body, part, expr));
+                    return self.integer(outcome.into());
+                }
+                Some(Operation::Compare(*comparison, numbers))
             }
             ExprKind::Length(ty, array) => Some(Operation::Length(ty.width(), self.expr(*array))),
             ExprKind::Element(ty, pair) => Some(Operation::Element(ty.width(), pair.map(|part| self.expr(part)))),
@@ -373,12 +393,41 @@ impl Sharer<'_> {
                 ExprKind::Values(parts)
             }
             ExprKind::And([first, second]) | ExprKind::Or([first, second]) => {
-                self.expr(first);
-                self.branch(second);
-                kind
+                let decides = matches!(kind, ExprKind::Or(_));
+                let outcome = self.expr(first);
+                match self.truth(outcome) {
+                    Some(known) if known == decides => return self.becomes(expr, &[], first, outcome),
+                    Some(_) => {
+                        let outcome = self.expr(second);
+                        return self.becomes(expr, &[first], second, outcome);
+                    }
+                    None => {
+                        let neutral = self.branch(second);
+                        match self.truth(neutral) {
+                            Some(known) if known != decides => return self.becomes(expr, &[], first, outcome),
+                            _ => kind,
+                        }
+                    }
+                }
+            }
+            ExprKind::Not(operand) => {
+                let outcome = self.expr(operand);
+                match self.truth(outcome) {
+                    Some(known) => {
+                        self.body.exprs[expr].kind = ExprKind::Int(i64::from(!known));
+                        keep_bindings(self.body, operand, expr);
+                        return self.integer(i64::from(!known));
+                    }
+                    None => kind,
+                }
             }
             ExprKind::If([cond, then, other]) => {
-                self.expr(cond);
+                let outcome = self.expr(cond);
+                if let Some(known) = self.truth(outcome) {
+                    let chosen = if known { then } else { other };
+                    let number = self.expr(chosen);
+                    return self.becomes(expr, &[cond], chosen, number);
+                }
                 self.branch(then);
                 self.branch(other);
                 kind
@@ -437,6 +486,26 @@ impl Sharer<'_> {
         number.unwrap_or_else(|| self.new_number())
     }
 
+    /// The truth that a value is, if that is known.
+    fn truth(&self, value: Number) -> Option<bool> {
+        self.constants.get(&value).map(|&value| value != 0)
+    }
+
+    /// The number of a constant.
+    fn integer(&mut self, value: i64) -> Number {
+        let number = self.number(Operation::Int(value));
+        self.constants.insert(number, value);
+        number
+    }
+
+    /// Puts a part of an expression in its place, after what is bound in parts that are dropped. The part stays a node
+    /// of its own: it may be named later.
+    fn becomes(&mut self, expr: ExprId, dropped: &[ExprId], part: ExprId, number: Number) -> Number {
+        self.body.exprs[expr].kind = ExprKind::Block(Box::default(), part);
+        dropped.iter().rev().for_each(|&dropped| keep_bindings(self.body, dropped, expr));
+        number
+    }
+
     fn children(&mut self, expr: ExprId) {
         let mut children = Vec::new();
         self.body.exprs[expr].for_each_child(|child| children.push(child));
@@ -491,22 +560,25 @@ impl Sharer<'_> {
             ExprKind::Loop(repeat) => {
                 let Loop { vars, init, iteration, body } = &**repeat;
                 self.expr(*init);
-                if let Iteration::Range(range) = iteration {
-                    self.exprs(&[range.from, range.to]);
-                    self.define(&[range.index]);
-                }
+                let index = match iteration {
+                    Iteration::Range(range) => Some(self.range(*range)),
+                    Iteration::While(_) => None,
+                };
                 self.define(vars);
                 if let Iteration::While(cond) = iteration {
                     // The condition may be written twice: nothing of it is known in the body.
                     self.branch(*cond);
                 }
                 self.branch(*body);
+                index.map(|index| self.bounds.remove(&index));
             }
             ExprKind::Collect(_, collect) => {
-                self.exprs(&[collect.range.from, collect.range.to]);
-                collect.first.into_iter().for_each(|first| self.branch(first));
-                self.define(&[collect.range.index]);
+                let index = self.range(collect.range);
+                if let Some(first) = collect.first {
+                    self.branch(first);
+                }
                 self.branch(collect.body);
+                self.bounds.remove(&index);
             }
             ExprKind::Repeat(repeat) => {
                 self.expr(repeat.init);
@@ -515,6 +587,15 @@ impl Sharer<'_> {
             }
             _ => unreachable!("only loops repeat"),
         }
+    }
+
+    /// The number of an index, whose bounds are known from now on.
+    fn range(&mut self, range: Range) -> Number {
+        let bounds = Bounds { from: self.expr(range.from), to: self.expr(range.to) };
+        let index = self.new_number();
+        self.values[range.index] = Some(index);
+        self.bounds.insert(index, bounds);
+        index
     }
 
     /// A choice, or the arm of the tag that the object is known to have.

@@ -34,11 +34,9 @@ impl Parser<'_> {
             }
             expr = match (self.peek(), self.peek_next()) {
                 (TokenKind::LeftBracket, _) => {
-                    let open = self.advance().span;
-                    let index = self.expr()?;
-                    let close = self.close(TokenKind::RightBracket, "`]`", open)?;
+                    let (subscripts, close) = self.subscripts()?;
                     let span = self.span_of(expr).to(close);
-                    self.make(ExprKind::Index(expr, index), span)?
+                    self.make(ExprKind::Index(expr, subscripts), span)?
                 }
                 (TokenKind::Dot, TokenKind::Lower(field)) => {
                     self.advance();
@@ -200,50 +198,6 @@ impl Parser<'_> {
         self.fail(error.help(format!("put all of its operand in parentheses: `((..) {})`", op.symbol())))
     }
 
-    /// `[| a, b |]` or `[| e for … |]`.
-    fn array(&mut self) -> Parse<ExprId> {
-        let open = self.advance().span;
-        let mut parts = Vec::new();
-        while self.peek() != TokenKind::RightArray {
-            let part = self.expr()?;
-            if parts.is_empty() && self.eat(TokenKind::For) {
-                let generator = self.generator()?;
-                let close = self.close(TokenKind::RightArray, "`|]`", open)?;
-                return self.make(ExprKind::Comprehension { element: part, generator }, open.to(close));
-            }
-            parts.push(part);
-            if !self.eat(TokenKind::Comma) {
-                break;
-            }
-        }
-        let close = self.close(TokenKind::RightArray, "`,`, `for` or `|]`", open)?;
-        self.make(ExprKind::Array(parts), open.to(close))
-    }
-
-    /// `[a, b]`.
-    fn list(&mut self) -> Parse<ExprId> {
-        let open = self.advance().span;
-        let mut parts = Vec::new();
-        while self.peek() != TokenKind::RightBracket {
-            parts.push(self.expr()?);
-            if !self.eat(TokenKind::Comma) {
-                break;
-            }
-        }
-        let help = match self.peek() {
-            TokenKind::For => Some("a list is made with `map (\\x -> ..) xs`; an array with `[| .. for x in xs |]`"),
-            TokenKind::DotDot => Some("the list of the integers from a to b - 1 is `range a b`"),
-            TokenKind::RightArray => Some("an array starts with `[|`"),
-            _ => None,
-        };
-        if let Some(help) = help {
-            let error = self.unexpected_error("`,` or `]`").also(open, "opened here");
-            return self.fail(error.help(help));
-        }
-        let close = self.close(TokenKind::RightBracket, "an operator, `,` or `]`", open)?;
-        self.make(ExprKind::List(parts), open.to(close))
-    }
-
     /// `{ x = a, y }` or `{ r with x = a }`.
     fn record(&mut self) -> Parse<ExprId> {
         let open = self.advance().span;
@@ -262,6 +216,9 @@ impl Parser<'_> {
         }
         let record = self.expr()?;
         self.close(TokenKind::With, "`=` or `with`", open)?;
+        if self.peek() == TokenKind::LeftBracket {
+            return self.replacements(record, open);
+        }
         let fields = self.fields()?;
         let close = self.close(TokenKind::RightBrace, "an operator, `,` or `}`", open)?;
         self.make(ExprKind::Update(record, fields), open.to(close))

@@ -1,7 +1,7 @@
 //! Expressions that start with a keyword: `let`, `if`, `loop`, `match`, and lambdas.
 
 use super::{Parse, Parser};
-use crate::ast::{Arm, ExprId, ExprKind, Generator, Iteration, Let, LocalFunction, LocalFunctionId, PatternKind};
+use crate::ast::{Arm, ExprId, ExprKind, Generator, Let, LocalFunction, LocalFunctionId, PatternKind};
 use crate::diagnostics::Diagnostic;
 use crate::source::Span;
 use crate::token::{Token, TokenKind};
@@ -212,17 +212,8 @@ impl Parser<'_> {
     }
 
     pub(super) fn accumulation(&mut self) -> Parse<ExprId> {
-        let start = self.advance().span;
-        let pattern = self.pattern()?;
-        self.expect(TokenKind::Equals, "`=`")?;
-        let init = self.expr()?;
-        let iteration = if self.eat(TokenKind::For) {
-            Iteration::For(self.generator()?)
-        } else {
-            self.close(TokenKind::While, "an operator, `for` or `while`", start)?;
-            Iteration::While(self.expr()?)
-        };
-        self.close(TokenKind::Do, "an operator or `do`", start)?;
+        let start = self.span();
+        let (pattern, init, iteration) = self.accumulator()?;
         let body = self.expr()?;
         let span = start.to(self.span_of(body));
         self.make(ExprKind::Loop { pattern, init, iteration, body }, span)

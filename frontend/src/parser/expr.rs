@@ -8,8 +8,8 @@
 //! &&                                left
 //! == != < <= > >=                   not associative
 //! :: ++                             right
-//! + -                               left
-//! * / %                             left
+//! + - .+ .- +. -.                   left
+//! * / % .* ./ *. /.                 left
 //! - (prefix)
 //! ^                                 right
 //! f a b                             application
@@ -17,7 +17,7 @@
 //! ```
 
 use super::{Parse, Parser};
-use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind};
+use crate::ast::{Arithmetic, BinaryOp, Comparison, ExprId, ExprKind, Side};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
 use crate::source::Span;
@@ -31,6 +31,10 @@ pub(super) const CONS: u8 = 5;
 /// The operators of [`ExprKind::Binary`] but `^`, and how strongly they bind.
 pub(super) fn binary_op(kind: TokenKind) -> Option<(BinaryOp, u8)> {
     let compare = |comparison| Some((BinaryOp::Compare(comparison), COMPARISON));
+    let spread = |op, side| {
+        let strength = if matches!(op, Arithmetic::Add | Arithmetic::Sub) { 6 } else { 7 };
+        Some((BinaryOp::Spread(op, side), strength))
+    };
     match kind {
         TokenKind::Pipe => Some((BinaryOp::Pipe, 1)),
         TokenKind::ComposeRight => Some((BinaryOp::ComposeRight, 1)),
@@ -48,6 +52,14 @@ pub(super) fn binary_op(kind: TokenKind) -> Option<(BinaryOp, u8)> {
         TokenKind::Star => Some((BinaryOp::Mul, 7)),
         TokenKind::Slash => Some((BinaryOp::Div, 7)),
         TokenKind::Percent => Some((BinaryOp::Rem, 7)),
+        TokenKind::DotPlus => spread(Arithmetic::Add, Side::Left),
+        TokenKind::DotMinus => spread(Arithmetic::Sub, Side::Left),
+        TokenKind::DotStar => spread(Arithmetic::Mul, Side::Left),
+        TokenKind::DotSlash => spread(Arithmetic::Div, Side::Left),
+        TokenKind::PlusDot => spread(Arithmetic::Add, Side::Right),
+        TokenKind::MinusDot => spread(Arithmetic::Sub, Side::Right),
+        TokenKind::StarDot => spread(Arithmetic::Mul, Side::Right),
+        TokenKind::SlashDot => spread(Arithmetic::Div, Side::Right),
         _ => None,
     }
 }

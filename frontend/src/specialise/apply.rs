@@ -61,18 +61,12 @@ impl Elaborator<'_, '_> {
         let chosen = vars.iter().zip(chosen).map(|(&var, &ty)| (inferred.types.root(var), self.mono(ty, span)));
         let vars = chosen.collect();
         let types = self.program.type_args.intern(None, vars);
-        let (def, types) = match self.program.of_kind(def, types) {
-            (Meaning::Def(def), types) => (def, types),
-            (Meaning::Builtin(builtin), _) => return self.known(Code::Builtin(builtin, ty), ty, span),
-            _ => unreachable!("definitions stand for definitions and builtins"),
-        };
         if self.program.ast.defs[def].params.is_empty() {
             let key = Key { code: Code::Def(def), types, inputs: Box::default() };
             let (function, form) = self.program.instance(key, ty);
             return self.make_form(ExprKind::Call(function, Box::default()), form, span);
         }
-        let form = self.form(FormNode::Function { ty, code: Code::Def(def), types, captures: Box::default() });
-        self.make_form(ExprKind::Values(Box::default()), form, span)
+        self.function_of_def(def, types, ty, span)
     }
 
     /// The type of a function where it is mentioned. `++` mentions one without being its name.
@@ -103,6 +97,16 @@ impl Elaborator<'_, '_> {
         let vars = inferred.defs[def].vars.iter().zip(args);
         let vars = vars.map(|(&var, &ty)| (inferred.types.root(var), ty)).collect();
         let types = self.program.type_args.intern(None, vars);
+        self.function_of_def(def, types, ty, span)
+    }
+
+    /// A definition that is a function, at some types.
+    fn function_of_def(&mut self, def: DefId, types: TypeArgs, ty: Mono, span: Span) -> Shaped {
+        let (def, types) = match self.program.of_kind(def, types) {
+            (Meaning::Def(def), types) => (def, types),
+            (Meaning::Builtin(builtin), _) => return self.known(Code::Builtin(builtin, ty), ty, span),
+            _ => unreachable!("definitions stand for definitions and builtins"),
+        };
         let form = self.form(FormNode::Function { ty, code: Code::Def(def), types, captures: Box::default() });
         self.make_form(ExprKind::Values(Box::default()), form, span)
     }
@@ -314,6 +318,13 @@ impl Elaborator<'_, '_> {
                 let ty = self.array_type(self.program.forms.mono(array.form));
                 self.make_plain(ExprKind::Length(ty, array.expr), result, span)
             }
+            Code::Builtin(Builtin::Replace, _) => {
+                let array = self.array_type(result);
+                let parts: Vec<_> = inputs.into_iter().map(|input| self.materialised(input).expr).collect();
+                let parts = parts.try_into().expect("it takes three");
+                self.make_plain(ExprKind::Replace(array, parts), result, span)
+            }
+            Code::Builtin(builtin, _) if builtin.is_of_tensors() => self.tensor_builtin(builtin, inputs, result, span),
             Code::Builtin(builtin, _) => {
                 let values = inputs.into_iter().map(|input| input.expr).collect();
                 let expr = self.builtin(builtin, values, result, span);

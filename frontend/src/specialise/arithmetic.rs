@@ -45,6 +45,12 @@ impl Elaborator<'_, '_> {
             Builtin::Scalar(op) => self.scalar(op, values, ty, span),
             Builtin::Length
             | Builtin::ByKind
+            | Builtin::Replace
+            | Builtin::Elements
+            | Builtin::WithElements
+            | Builtin::SameShape
+            | Builtin::Size(_)
+            | Builtin::Shaped(_)
             | Builtin::ParallelBuild
             | Builtin::Jvp
             | Builtin::ValueAndGrad

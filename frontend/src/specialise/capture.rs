@@ -35,7 +35,7 @@ impl Specialiser<'_> {
         let (start, began) = match code {
             Code::Lambda(expr) => {
                 let (_, body) = ast.anonymous(expr).expect("a lambda's code is a function");
-                let times = if matches!(ast.exprs[expr].kind, ExprKind::Loop { .. }) {
+                let times = if matches!(ast.exprs[expr].kind, ExprKind::Loop { .. } | ExprKind::Comprehension(_)) {
                     &resolved.loop_times
                 } else {
                     &resolved.times

@@ -7,7 +7,6 @@ use crate::ast::{self, BinaryOp, ExprKind as Surface, Link};
 use crate::core::{Atom, Binding, ExprKind};
 use crate::mono::Mono;
 use crate::names::Name;
-use crate::prelude::Implied;
 use crate::resolve::Meaning;
 use crate::source::Span;
 
@@ -85,26 +84,15 @@ impl Elaborator<'_, '_> {
 
     /// An operator or an index whose first operand is made already.
     fn link(&mut self, expr: ast::ExprId, first: Shaped, span: Span) -> Shaped {
-        let ty = self.type_of(expr);
-        match self.program.ast.exprs[expr].kind {
+        let (ast, ty) = (self.program.ast, self.type_of(expr));
+        match ast.exprs[expr].kind {
+            Surface::Negate(_) if self.array_kind(ty).is_some() => self.negated(first, ty, span),
             Surface::Negate(_) => {
                 let operand = self.materialised(first).expr;
                 let made = self.negate(operand, ty, span);
                 Shaped { expr: made, form: self.plain(ty) }
             }
-            Surface::Index(list, index) if self.is_list(list) => {
-                let list_type = self.type_of(list);
-                let int = self.program.monos.int;
-                let whole = self.function_type(&[list_type, int], ty);
-                let element = self.implied(Implied::Element, &[ty], whole, span);
-                let index = self.shaped(index);
-                self.apply(element, vec![first, index], ty, span)
-            }
-            Surface::Index(array, index) => {
-                let array_type = self.type_of(array);
-                let pair = [self.materialised(first).expr, self.expr(index)];
-                self.make_plain(ExprKind::Element(self.array_type(array_type), pair), ty, span)
-            }
+            Surface::Index(array, ref subscripts) => self.index((array, first), subscripts, ty, span),
             Surface::Binary(op @ (BinaryOp::And | BinaryOp::Or), _, right) => {
                 let pair = [self.materialised(first).expr, self.expr(right)];
                 let kind = if op == BinaryOp::And { ExprKind::And(pair) } else { ExprKind::Or(pair) };

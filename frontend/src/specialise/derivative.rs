@@ -202,7 +202,7 @@ impl Elaborator<'_, '_> {
         atoms.iter().map(ty).collect()
     }
 
-    fn make_typed(&mut self, kind: ExprKind, types: &[ValueType], span: Span) -> ExprId {
+    pub(super) fn make_typed(&mut self, kind: ExprKind, types: &[ValueType], span: Span) -> ExprId {
         let types = self.program.program.lists.intern(types);
         self.body.exprs.push(Expr { kind, types, origin: span.into() })
     }

@@ -86,6 +86,7 @@ impl Builder<'_, '_> {
                 }
                 self.all(pairs)
             }
+            MonoNode::Tensor(rank, element) => self.same_tensors(ty, (rank, element), left[0], right[0]),
             MonoNode::Array(element) => self.same_arrays(ty, element, left[0], right[0]),
             MonoNode::Data(..) => self.same_objects(ty, left[0], right[0]),
             MonoNode::Function(..) | MonoNode::Kind(_) => self.int(0),
@@ -148,6 +149,31 @@ impl Builder<'_, '_> {
         }
         let object = self.var(left);
         self.bool(ExprKind::Switch(Box::new(Switch { object, tags, arms: arms.into(), default: None })))
+    }
+
+    /// Arrays of several dimensions: the same sizes, and the same elements.
+    fn same_tensors(&mut self, ty: Mono, (rank, element): (u8, Mono), left: Var, right: Var) -> ExprId {
+        let int = self.program.monos.int;
+        let array = self.program.monos.array_type(ty).expect("the elements have a representation").array;
+        let mut bindings = Vec::new();
+        let mut pairs = Vec::new();
+        let sizes = (0..u16::from(rank)).map(|dimension| (Field::size(dimension), ValueType::Int));
+        for (field, ty) in std::iter::once((Field::ELEMENTS, ValueType::Ref(array))).chain(sizes) {
+            let sides = [left, right].map(|side| {
+                let object = self.var(side);
+                let value = self.make(ExprKind::Payload(field, object), &[ty]);
+                let var = self.body.vars.push(ty);
+                bindings.push(Binding { vars: Box::new([var]), value });
+                var
+            });
+            pairs.push(sides);
+        }
+        let elements = pairs.remove(0);
+        let sizes = pairs.into_iter().map(|[left, right]| (int, vec![left], vec![right])).collect();
+        let sizes = self.all(sizes);
+        let elements = self.same_arrays(ty, element, elements[0], elements[1]);
+        let both = self.bool(ExprKind::And([sizes, elements]));
+        self.bool(ExprKind::Block(bindings.into(), both))
     }
 
     fn same_arrays(&mut self, ty: Mono, element: Mono, left: Var, right: Var) -> ExprId {

@@ -66,6 +66,8 @@ impl Elaborator<'_, '_> {
             Surface::Ascribe(inner, _) => self.shaped(*inner),
             Surface::Record(fields) => self.record(fields, ty, span),
             Surface::Update(record, fields) => self.update(*record, fields, ty, span),
+            Surface::Replace(array, replacements) => self.replace(*array, replacements, ty, span),
+            Surface::Comprehension(comprehension) => self.comprehension(expr, comprehension, ty, span),
             Surface::Loop { init, iteration: Iteration::For(Generator::Elements { collection, .. }), .. }
                 if self.is_list(*collection) =>
             {
@@ -107,7 +109,8 @@ impl Elaborator<'_, '_> {
                 }
             }
             Surface::Array(parts) => self.array(parts, ty, span),
-            Surface::Comprehension { element, generator } => self.comprehension(*element, *generator, ty, span),
+            Surface::Matrix(rows) => self.matrix(rows, ty, span),
+            Surface::Table { element, generators } => self.table(*element, generators, ty, span),
             Surface::List(parts) => {
                 let nil = self.construct(NIL, Vec::new(), ty, span);
                 self.cons(parts, nil, ty, span)

@@ -91,7 +91,7 @@ impl Specialiser<'_> {
             return true;
         }
         let parts: Vec<Mono> = match self.monos.node(ty) {
-            MonoNode::Function(..) => return false,
+            MonoNode::Function(..) | MonoNode::Tensor(..) => return false,
             MonoNode::Real | MonoNode::Int | MonoNode::Bool | MonoNode::Kind(_) => return true,
             MonoNode::Tuple(parts) | MonoNode::Record(_, parts) => parts.to_vec(),
             MonoNode::Array(element) => vec![*element],
@@ -122,7 +122,7 @@ impl Specialiser<'_> {
             }
             MonoNode::Data(..) => self.host_data(ty),
             MonoNode::Function(..) => unreachable!("functions don't cross the border"),
-            MonoNode::Kind(_) => unreachable!("a kind has no values"),
+            MonoNode::Kind(_) | MonoNode::Tensor(..) => unreachable!("a kind has no values"),
         })
     }
 

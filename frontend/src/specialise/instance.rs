@@ -110,7 +110,9 @@ impl Specialiser<'_> {
         let (mut env, nowhere) = (self.type_env(types), Span::default());
         let kind = self.mono(*kind, &mut env, nowhere);
         let MonoNode::Kind(kind) = *self.monos.node(kind) else { unreachable!("the variable stands for kinds") };
-        let used = uses[kind as usize];
+        let of_kind = uses.iter().find(|(kinds, ..)| kinds.has(kind)).expect("its class has no other kinds");
+        let &(_, used, at) = of_kind;
+        env.vars.insert(inferred.types.root(at), self.monos.kind(kind));
         let found = match self.resolved.meanings[used] {
             Some(Meaning::Def(chosen)) => {
                 let vars = &inferred.defs[chosen].vars;

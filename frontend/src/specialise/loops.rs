@@ -3,7 +3,7 @@
 use super::Elaborator;
 use super::form::{Code, Shaped, Value};
 use crate::ast::{self, ExprKind as Surface, Generator, PatternId, PatternKind};
-use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Program, Range, Var};
+use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
 use crate::mono::Mono;
 use crate::prelude::Implied;
 use crate::source::Span;
@@ -18,25 +18,38 @@ impl Elaborator<'_, '_> {
         ty: Mono,
         span: Span,
     ) -> ExprId {
-        // What a pattern reads from the variables is read in the condition and again in the body.
-        let mut before_cond = Vec::new();
-        let vars = self.loop_vars(pattern, &mut before_cond);
-        let cond = self.expr(cond);
-        let has_reads = !before_cond.is_empty();
-        let cond = self.block(before_cond, cond);
         let mut before_body = Vec::new();
-        if has_reads {
-            let form = self.plain(ty);
-            let atoms = vars.iter().map(|&var| Atom::Var(var)).collect();
-            self.bind_value(pattern, &Value { form, atoms }, &mut before_body);
-        }
+        let (vars, cond) = self.while_condition(pattern, cond, &mut before_body);
         let body = self.expr(body);
         let body = self.block(before_body, body);
         let repeat = Loop { vars, init, iteration: Iteration::While(cond), body };
         self.make(ExprKind::Loop(Box::new(repeat)), ty, span)
     }
 
-    fn loop_vars(&mut self, pattern: PatternId, inside: &mut Vec<Binding>) -> Box<[Var]> {
+    /// The variables of a loop, and its condition on them.
+    pub(super) fn while_condition(
+        &mut self,
+        pattern: PatternId,
+        cond: ast::ExprId,
+        inside: &mut Vec<Binding>,
+    ) -> (Box<[Var]>, ExprId) {
+        // What a pattern reads from the variables is read in the condition and again in the body.
+        let mut before_cond = Vec::new();
+        let vars = self.loop_vars(pattern, &mut before_cond);
+        let cond = self.expr(cond);
+        let has_reads = !before_cond.is_empty();
+        let cond = self.block(before_cond, cond);
+        if has_reads {
+            let span = self.program.ast.patterns[pattern].span;
+            let ty = self.mono(self.program.inferred.patterns[pattern], span);
+            let form = self.plain(ty);
+            let atoms = vars.iter().map(|&var| Atom::Var(var)).collect();
+            self.bind_value(pattern, &Value { form, atoms }, inside);
+        }
+        (vars, cond)
+    }
+
+    pub(super) fn loop_vars(&mut self, pattern: PatternId, inside: &mut Vec<Binding>) -> Box<[Var]> {
         let span = self.program.ast.patterns[pattern].span;
         let ty = self.mono(self.program.inferred.patterns[pattern], span);
         let form = self.plain(ty);
@@ -138,8 +151,7 @@ impl Elaborator<'_, '_> {
         let (ty, span) = (self.type_of(collection), self.program.ast.exprs[collection].span);
         if self.program.monos.is_list(ty) {
             let element = self.program.monos.element(ty);
-            let Program { lists, module, .. } = &mut self.program.program;
-            if let Ok(array) = self.program.monos.array(element, lists, module) {
+            if let Some(array) = self.array_with(element) {
                 let whole = self.function_type(&[ty], array);
                 let convert = self.implied(Implied::ToArray, &[element], whole, span);
                 let list = self.shaped(collection);
@@ -149,7 +161,7 @@ impl Elaborator<'_, '_> {
         (self.expr(collection), ty)
     }
 
-    fn index_var(&mut self) -> Var {
+    pub(super) fn index_var(&mut self) -> Var {
         self.body.vars.push(dualvm_vm::module::ValueType::Int)
     }
 }

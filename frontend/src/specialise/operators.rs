@@ -44,6 +44,8 @@ impl Elaborator<'_, '_> {
                 let expr = self.compare(comparison, [a.expr, b.expr], operand_type, span);
                 Shaped { expr, form: self.plain(ty) }
             }
+            (BinaryOp::Spread(arithmetic, side), &[a, b]) => self.spread((arithmetic, side), [a, b], ty, span),
+            (_, &[a, b]) if self.array_kind(ty).is_some() => self.elementwise(op, [a, b], ty, span),
             (_, &[a, b]) => {
                 let expr = self.arithmetic(op, [a.expr, b.expr], ty, span);
                 Shaped { expr, form: self.plain(ty) }

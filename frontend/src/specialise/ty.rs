@@ -36,8 +36,12 @@ impl Specialiser<'_> {
     pub(super) fn default_of(&self, class: Class) -> Mono {
         match class {
             Class::Any => self.monos.unit,
-            Class::Data | Class::Equal | Class::Ordered | Class::Number => self.monos.real,
-            Class::Collection | Class::Sequence => self.monos.kind(Kind::DEFAULT),
+            Class::Data | Class::Equal | Class::Arithmetic | Class::Ordered | Class::Number => self.monos.real,
+            Class::Kind(kinds) => {
+                let default = Some(Kind::DEFAULT).filter(|&kind| kinds.has(kind));
+                let first = || Kind::ALL.into_iter().find(|&kind| kinds.has(kind));
+                self.monos.kind(default.or_else(first).unwrap_or(Kind::DEFAULT))
+            }
         }
     }
 
@@ -92,6 +96,7 @@ impl Specialiser<'_> {
                     Con::Kind(kind) => self.monos.kind(kind),
                     Con::Collection => match *self.monos.node(args[0]) {
                         MonoNode::Kind(Kind::List) => self.data(LIST, vec![args[1]])?,
+                        MonoNode::Kind(Kind::Tensor(rank)) => self.monos.tensor(rank, args[1], lists, module).ok()?,
                         _ => self.monos.array(args[1], lists, module).ok()?,
                     },
                     Con::Function => self.monos.function(args[0], args[1], lists, module).ok()?,
@@ -219,6 +224,11 @@ impl Specialiser<'_> {
             }
             MonoNode::Array(element) => {
                 out.push_str("Array ");
+                self.write_type(*element, true, out);
+            }
+            MonoNode::Tensor(rank, element) => {
+                out.push_str(Kind::Tensor(*rank).name());
+                out.push(' ');
                 self.write_type(*element, true, out);
             }
             MonoNode::Data(data, args) => {

@@ -1,7 +1,7 @@
 //! Unification. Iterative and near-linear in the number of nodes: nodes are joined before their arguments are compared,
 //! so that shared parts are compared once. A failure leaves the graph as it was.
 
-use super::{Class, Con, Node, Ty, Types};
+use super::{Class, Con, Kinds, Node, Ty, Types};
 use std::collections::HashSet;
 
 /// Why two types are not the same.
@@ -20,6 +20,8 @@ pub(super) enum Undo {
     Node(Ty, Node),
     /// A constructor was not known to have equality.
     Equal(Ty),
+    /// A node was not written as an abbreviation.
+    Written(Ty),
 }
 
 /// What is still to be done.
@@ -51,6 +53,7 @@ impl Types {
                 match undo {
                     Undo::Node(ty, node) => self.nodes[ty] = node,
                     Undo::Equal(ty) => self.set_equal(ty, false),
+                    Undo::Written(ty) => _ = self.written.remove(&ty),
                 }
             }
         }
@@ -103,7 +106,10 @@ impl Types {
                 Work::Require(ty, class) => {
                     let root = self.root(ty);
                     match self.nodes[root] {
-                        Node::Var { class: old, birth } => self.set(root, Node::Var { class: old.max(class), birth }),
+                        Node::Var { class: old, birth } => {
+                            let class = old.meet(class).ok_or(Mismatch::Different)?;
+                            self.set(root, Node::Var { class, birth });
+                        }
                         Node::Con { con, .. } => self.admit(class, root, con, &mut pending)?,
                         Node::Error | Node::Link(_) => {}
                     }
@@ -118,7 +124,8 @@ impl Types {
                 (Node::Error, Node::Var { .. }) => self.set(b, Node::Link(a)),
                 (Node::Error, _) | (_, Node::Error) => *oldest = 0,
                 (&Node::Var { class: x, birth: i }, &Node::Var { class: y, birth: j }) => {
-                    self.set(a, Node::Var { class: x.max(y), birth: i.min(j) });
+                    let class = x.meet(y).ok_or(Mismatch::Different)?;
+                    self.set(a, Node::Var { class, birth: i.min(j) });
                     self.set(b, Node::Link(a));
                 }
                 (&Node::Var { class, birth }, &Node::Con { con, .. }) => {
@@ -139,6 +146,12 @@ impl Types {
                     // The link goes towards the node that knows more of its variables.
                     let (from, to) = if self.newest(a) <= self.newest(b) { (b, a) } else { (a, b) };
                     self.set(from, Node::Link(to));
+                    if let Some(written) = self.written.get(&from)
+                        && !self.written.contains_key(&to)
+                    {
+                        self.written.insert(to, written.clone());
+                        self.trail.push(Undo::Written(to));
+                    }
                 }
                 (Node::Link(_), _) | (_, Node::Link(_)) => unreachable!("roots are not links"),
             }
@@ -152,7 +165,15 @@ impl Types {
         let admitted = match class {
             Class::Any => return Ok(()),
             Class::Ordered | Class::Number => is_number,
-            Class::Collection | Class::Sequence => matches!(con, Con::Kind(_)),
+            Class::Kind(kinds) => matches!(con, Con::Kind(kind) if kinds.has(kind)),
+            Class::Arithmetic => match (con, &self.nodes[ty]) {
+                (Con::Collection, Node::Con { args, .. }) => {
+                    let kind = Work::Require(args[0], Class::Kind(Kinds::ARRAYS));
+                    pending.extend([kind, Work::Require(args[1], Class::Arithmetic)]);
+                    return Ok(());
+                }
+                _ => is_number,
+            },
             // Both are all types without functions.
             Class::Data | Class::Equal => match con {
                 Con::Real | Con::Int | Con::Bool => return Ok(()),

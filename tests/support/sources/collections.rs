@@ -118,8 +118,23 @@ impl Writer {
 
     pub(super) fn array(&mut self, element: &Ty, depth: u32) -> String {
         let f = |from: Ty| function(&[from], element.clone());
-        match self.dice.u8(..11) {
+        match self.dice.u8(..15) {
             10 => self.rearranged(&array_of(element.clone()), element, depth),
+            11 | 12 => self.comprehension(element, depth),
+            13 => self.changed(element, depth),
+            14 if *element == Real => self.elementwise(depth),
+            14 => {
+                let (of, columns) = (self.dice.u8(0..2), self.dice.u8(0..4));
+                let part = if self.dice.bool() { format!("[{of}, ..]") } else { format!("[.., {of}]") };
+                let columns = if part.starts_with("[..") { columns.max(of + 1) } else { columns };
+                let body = self.with(&Int, |writer, i| {
+                    writer.with(&Int, |writer, j| {
+                        let element = writer.expr(element, depth);
+                        format!("{element} for {i} < 2, {j} < {columns}")
+                    })
+                });
+                format!("[| {body} |]{part}")
+            }
             0 => {
                 let parts: Vec<String> = (0..self.dice.usize(1..4)).map(|_| self.expr(element, depth)).collect();
                 format!("[| {} |]", parts.join(", "))
@@ -150,6 +165,84 @@ impl Writer {
             7 => format!("(to_array {})", self.expr(&List(Box::new(element.clone())), depth)),
             _ => format!("(build {} {})", self.dice.u8(0..5), self.expr(&f(Int), depth)),
         }
+    }
+
+    /// An array by a comprehension with several clauses.
+    fn comprehension(&mut self, element: &Ty, depth: u32) -> String {
+        let mark = self.scope.len();
+        let mut clauses = String::new();
+        for at in 0..self.dice.usize(1..3) {
+            let count = self.dice.u8(0..4);
+            let clause = match self.dice.u8(..4) {
+                0 => format!(" for {} < {count}", self.bind(Int)),
+                1 => {
+                    let collection = self.dice.pick(&[list_of(Real), array_of(Real)]);
+                    let collection = self.expr(&collection, depth);
+                    format!(" for {} in {collection}", self.bind(Real))
+                }
+                2 => {
+                    let init = self.expr(element, depth);
+                    let (acc, i) = (self.bind(element.clone()), self.bind(Int));
+                    let next = self.expr(element, depth);
+                    format!(" loop {acc} = {init} for {i} < {count} do {next}")
+                }
+                _ => {
+                    let (init, i) = (self.expr(element, depth), self.fresh());
+                    let acc = self.bind(element.clone());
+                    let next = self.expr(element, depth);
+                    format!(" loop ({acc}, {i}) = ({init}, 0) while {i} < {count} do ({next}, {i} + 1)")
+                }
+            };
+            clauses += &clause;
+            if at == 0 || self.dice.bool() {
+                clauses += &format!(" if {}", self.expr(&Bool, depth));
+            }
+        }
+        let body = self.expr(element, depth);
+        self.scope.truncate(mark);
+        format!("[| {body}{clauses} |]")
+    }
+
+    /// An array some of whose elements are changed, perhaps where they are.
+    fn changed(&mut self, element: &Ty, depth: u32) -> String {
+        let (a, i, count) = (self.fresh(), self.fresh(), self.dice.u8(0..4));
+        let array = self.expr(&array_of(element.clone()), depth);
+        let mark = self.scope.len();
+        if self.dice.bool() {
+            self.scope.push((a.clone(), array_of(element.clone())));
+        }
+        let value = self.expr(element, depth);
+        let value = match self.dice.u8(..3) {
+            0 => format!("(if {i} > 1 then {a}[0] else {value})"),
+            1 => format!("{a}[({i} + 1) % length {a}]"),
+            _ => value,
+        };
+        self.scope.truncate(mark);
+        let index = format!("{i} % length {a}");
+        let next = match self.dice.u8(..3) {
+            0 => format!("{{ {a} with [{index}] = {value}, [0] = {a}[{index}] }}"),
+            1 => format!("if {i} == 1 then {a} else {{ {a} with [{index}] = {value} }}"),
+            _ => format!("{{ {a} with [{index}] = {value} }}"),
+        };
+        let next = match self.dice.u8(..4) {
+            0 => format!("(loop {a} = {a} for {i} < {count} do {next})"),
+            _ => next,
+        };
+        format!("(let {a} = {array} in if length {a} == 0 then {a} else loop {a} = {a} for {i} < {count} do {next})")
+    }
+
+    /// Arithmetic on arrays of reals.
+    fn elementwise(&mut self, depth: u32) -> String {
+        let (a, array) = (self.fresh(), self.expr(&array_of(Real), depth));
+        let f = self.expr(&function(&[Real], Real), depth);
+        let made = match self.dice.u8(..5) {
+            0 => format!("{a} * map {f} {a}"),
+            1 => format!("-{a} + reverse {a}"),
+            2 => format!("{a} .* {}", self.expr(&Real, depth)),
+            3 => format!("{} -. {a}", self.expr(&Real, depth)),
+            _ => format!("{a}[length {a} / 2 ..]"),
+        };
+        format!("(let {a} = {array} in {made})")
     }
 
     /// An array of reals that is made on the spot, mostly from others.

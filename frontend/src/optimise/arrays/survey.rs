@@ -5,7 +5,7 @@ mod indices;
 
 use super::facts::{Count, Facts};
 use crate::arena::Table;
-use crate::core::{Body, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
+use crate::core::{Body, ExprId, ExprKind, Function, Iteration, Step, TypeLists, Var};
 use crate::limits::Meter;
 use dualvm_vm::module::ValueType;
 use indices::{Elements, Indices};
@@ -406,6 +406,14 @@ impl Walker<'_> {
                 self.traps += 1;
                 self.scoped(|walker| walker.expr(repeat.body));
                 self.loops.pop();
+            }
+            ExprKind::Replace(_, parts) => {
+                self.exprs(parts);
+                self.traps += 1;
+            }
+            ExprKind::Builder(_, step, parts) => {
+                self.traps += u32::from(matches!(step, Step::Begin | Step::Reserve));
+                self.exprs(parts);
             }
             ExprKind::Compare(..)
             | ExprKind::Not(_)

@@ -1,0 +1,447 @@
+//! Arrays that are changed where they are: a loop's accumulator that is replaced, element by element, and that nothing
+//! else refers to is a builder from the first round to the last. To change an element takes constant time then, in place
+//! of a copy.
+//!
+//! Such a *version* of the array is read by index and by length, and ends in one way: a changed element makes the next
+//! version of it, or the round ends with it. So what an element is read from is always the newest version, and nobody
+//! can tell. Loops inside may hand a version on. The walk goes through a round in the order of evaluation; what it
+//! doesn't know is no use of a version.
+
+use crate::core::{
+    ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Step, TypeLists, Var,
+};
+use crate::limits::Meter;
+use dualvm_vm::builder::ModuleBuilder;
+use dualvm_vm::module::{TypeDef, ValueType};
+use std::collections::HashSet;
+
+/// Changes a function's arrays where they are.
+pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mut ModuleBuilder, meter: &Meter) {
+    // Loops before those inside of them, which may be part of what is done for the outer ones.
+    let mut loops = Vec::new();
+    let mut pending = vec![function.root];
+    let mut replaces = false;
+    while let Some(expr) = pending.pop() {
+        let node = &function.body.exprs[expr];
+        if !meter.step(node.origin.span) {
+            return;
+        }
+        replaces |= matches!(node.kind, ExprKind::Replace(..));
+        if matches!(node.kind, ExprKind::Loop(_)) {
+            loops.push(expr);
+        }
+        node.for_each_child(|child| pending.push(child));
+    }
+    if !replaces {
+        return;
+    }
+    for expr in loops {
+        let mut at = 0;
+        while let ExprKind::Loop(repeat) = &function.body.exprs[expr].kind
+            && at < repeat.vars.len()
+        {
+            let var = repeat.vars[at];
+            if let ValueType::Ref(_) = function.body.vars[var]
+                && let Some(found) = Walker::new(&function.body, lists, meter).accumulator(expr, at)
+            {
+                let mut rewriter = Rewriter { body: &mut function.body, lists, module, found: &found };
+                rewriter.accumulator(expr, at);
+            }
+            at += 1;
+        }
+    }
+}
+
+/// What an accumulator's versions are.
+struct Found {
+    /// The variables that hold them.
+    versions: HashSet<Var>,
+    /// How the array holds its elements.
+    array: ArrayType,
+}
+
+/// Looks whether an array can be changed in place.
+struct Walker<'w> {
+    body: &'w Body,
+    lists: &'w TypeLists,
+    meter: &'w Meter,
+    versions: HashSet<Var>,
+    /// The newest version; `None` where it has become part of an expression that is still to be named.
+    newest: Option<Var>,
+    array: Option<ArrayType>,
+}
+
+/// The array can't be changed in place.
+struct Refused;
+
+type Walk = Result<(), Refused>;
+
+impl<'w> Walker<'w> {
+    fn new(body: &'w Body, lists: &'w TypeLists, meter: &'w Meter) -> Self {
+        Walker { body, lists, meter, versions: HashSet::new(), newest: None, array: None }
+    }
+
+    /// The versions of an accumulator of a loop, if one of its rounds changes it and all may.
+    fn accumulator(mut self, expr: ExprId, at: usize) -> Option<Found> {
+        let ExprKind::Loop(repeat) = &self.body.exprs[expr].kind else { return None };
+        self.rounds(repeat, at).ok()?;
+        Some(Found { versions: self.versions, array: self.array? })
+    }
+
+    /// The rounds of a loop that begins with the newest version in a variable.
+    fn rounds(&mut self, repeat: &Loop, at: usize) -> Walk {
+        let var = repeat.vars[at];
+        self.versions.insert(var);
+        self.newest = Some(var);
+        if let Iteration::While(cond) = repeat.iteration {
+            self.reads(cond)?;
+        }
+        self.hands_on(repeat.body, at)
+    }
+
+    /// An expression that isn't one of a version, but may read it.
+    fn reads(&mut self, expr: ExprId) -> Walk {
+        if !self.meter.step(self.body.exprs[expr].origin.span) {
+            return Err(Refused);
+        }
+        crate::stack::grown(|| self.reads_here(expr))
+    }
+
+    fn reads_here(&mut self, expr: ExprId) -> Walk {
+        let body = self.body;
+        let node = &body.exprs[expr];
+        match &node.kind {
+            ExprKind::Var(var) if self.versions.contains(var) => Err(Refused),
+            &ExprKind::Element(array, [source, index]) if self.is_version(source) => {
+                self.reads_newest(source)?;
+                self.reads(index)?;
+                self.reads_newest(source)?;
+                self.is_of(array)
+            }
+            &ExprKind::Length(array, source) if self.is_version(source) => {
+                self.reads_newest(source)?;
+                self.is_of(array)
+            }
+            ExprKind::Block(bindings, value) => {
+                bindings.iter().try_for_each(|binding| self.binding(binding))?;
+                self.reads(*value)
+            }
+            _ => {
+                let mut children = Vec::new();
+                node.for_each_child(|child| children.push(child));
+                let before = self.newest;
+                for child in children {
+                    self.reads(child)?;
+                    // What may or may not be evaluated, or often, hands nothing on that it doesn't bind itself.
+                    if self.newest != before {
+                        return Err(Refused);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn is_version(&self, expr: ExprId) -> bool {
+        matches!(&self.body.exprs[expr].kind, ExprKind::Var(var) if self.versions.contains(var))
+    }
+
+    fn reads_newest(&self, expr: ExprId) -> Walk {
+        match self.body.exprs[expr].kind {
+            ExprKind::Var(var) if Some(var) == self.newest => Ok(()),
+            _ => Err(Refused),
+        }
+    }
+
+    /// All versions hold elements in one way.
+    fn is_of(&mut self, array: ArrayType) -> Walk {
+        let known = *self.array.get_or_insert(array);
+        if known == array { Ok(()) } else { Err(Refused) }
+    }
+
+    /// A binding may name the next version.
+    fn binding(&mut self, binding: &Binding) -> Walk {
+        let handed: Vec<usize> = (0..binding.vars.len()).filter(|&at| self.is_handed(binding.value, at)).collect();
+        match handed[..] {
+            [] => self.reads(binding.value),
+            [at] => {
+                self.hands_on(binding.value, at)?;
+                self.versions.insert(binding.vars[at]);
+                self.newest = Some(binding.vars[at]);
+                Ok(())
+            }
+            _ => Err(Refused),
+        }
+    }
+
+    /// Whether one of an expression's values looks like a version: where it goes on leads to one.
+    fn is_handed(&self, expr: ExprId, at: usize) -> bool {
+        let mut pending = vec![(expr, at)];
+        while let Some((expr, at)) = pending.pop() {
+            if !self.meter.go_on() {
+                return false;
+            }
+            match &self.body.exprs[expr].kind {
+                ExprKind::Var(var) if self.versions.contains(var) => return true,
+                &ExprKind::Replace(_, [array, ..]) => pending.push((array, 0)),
+                &ExprKind::If([_, then, other]) => pending.extend([(then, at), (other, at)]),
+                ExprKind::Block(_, value) => pending.push((*value, at)),
+                ExprKind::Values(parts) => pending.extend(self.part(parts, at)),
+                ExprKind::Switch(switch) => {
+                    pending.extend(switch.arms.iter().map(|arm| (arm.1, at)));
+                    pending.extend(switch.default.map(|arm| (arm, at)));
+                }
+                ExprKind::Loop(repeat) => pending.push((repeat.init, at)),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// The part of several that has a value, and which one of its own that is.
+    fn part(&self, parts: &[ExprId], mut at: usize) -> Option<(ExprId, usize)> {
+        for &part in parts {
+            let count = self.lists.get(self.body.exprs[part].types).len();
+            if at < count {
+                return Some((part, at));
+            }
+            at -= count;
+        }
+        None
+    }
+
+    /// An expression one of whose values is the next version.
+    fn hands_on(&mut self, expr: ExprId, at: usize) -> Walk {
+        if !self.meter.step(self.body.exprs[expr].origin.span) {
+            return Err(Refused);
+        }
+        crate::stack::grown(|| self.hands_on_here(expr, at))
+    }
+
+    fn hands_on_here(&mut self, expr: ExprId, at: usize) -> Walk {
+        let body = self.body;
+        match &body.exprs[expr].kind {
+            ExprKind::Var(_) => {
+                self.reads_newest(expr)?;
+                self.newest = None;
+                Ok(())
+            }
+            &ExprKind::Replace(array, [source, index, element]) => {
+                // The version is named by what is evaluated first, and still the newest when that has been read.
+                match self.is_version(source) {
+                    true => self.reads_newest(source)?,
+                    false => self.hands_on(source, 0)?,
+                }
+                self.reads(index)?;
+                self.reads(element)?;
+                if self.is_version(source) {
+                    self.reads_newest(source)?;
+                }
+                self.newest = None;
+                self.is_of(array)
+            }
+            ExprKind::Trap(_) => {
+                self.newest = None;
+                Ok(())
+            }
+            &ExprKind::If([cond, then, other]) => {
+                self.reads(cond)?;
+                self.either(&[then, other], at)
+            }
+            ExprKind::Switch(switch) => {
+                self.reads(switch.object)?;
+                let arms: Vec<ExprId> = switch.arms.iter().map(|arm| arm.1).chain(switch.default).collect();
+                self.either(&arms, at)
+            }
+            ExprKind::Block(bindings, value) => {
+                bindings.iter().try_for_each(|binding| self.binding(binding))?;
+                self.hands_on(*value, at)
+            }
+            ExprKind::Values(parts) => {
+                let (threaded, within) = self.part(parts, at).ok_or(Refused)?;
+                for &part in parts {
+                    match part == threaded {
+                        true => self.hands_on(part, within)?,
+                        false => self.reads(part)?,
+                    }
+                }
+                Ok(())
+            }
+            ExprKind::Loop(repeat) => {
+                self.hands_on(repeat.init, at)?;
+                if let Iteration::Range(range) = repeat.iteration {
+                    self.reads(range.from)?;
+                    self.reads(range.to)?;
+                }
+                self.rounds(repeat, at)
+            }
+            _ => Err(Refused),
+        }
+    }
+
+    /// One of several, each of which hands the newest version on.
+    fn either(&mut self, arms: &[ExprId], at: usize) -> Walk {
+        let newest = self.newest;
+        for &arm in arms {
+            self.newest = newest;
+            self.hands_on(arm, at)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes builders of versions.
+struct Rewriter<'r> {
+    body: &'r mut Body,
+    lists: &'r mut TypeLists,
+    module: &'r mut ModuleBuilder,
+    found: &'r Found,
+}
+
+/// What the array was before the first round.
+#[derive(Clone, Copy)]
+struct Before {
+    array: Var,
+    length: Var,
+}
+
+impl Rewriter<'_> {
+    fn accumulator(&mut self, expr: ExprId, at: usize) {
+        let ExprKind::Loop(repeat) = self.body.exprs[expr].kind.clone() else { return };
+        let Expr { types, origin, .. } = self.body.exprs[expr];
+        let old_types = self.lists.get(types).to_vec();
+        let builder = ValueType::Ref(self.module.intern_type(TypeDef::Builder(self.found.array.holds)));
+        for &version in &self.found.versions {
+            self.body.vars[version] = builder;
+        }
+        // The first values get names, and the array becomes a builder.
+        let (mut bindings, mut atoms) = (Vec::new(), Vec::new());
+        self.body.name_values(repeat.init, self.lists, &mut bindings, &mut atoms);
+        let array = self.named(atoms[at], old_types[at], origin, &mut bindings);
+        let length = self.body.vars.push(ValueType::Int);
+        let before = Before { array, length };
+        let source = self.var(array, origin);
+        let value = self.make(ExprKind::Length(self.found.array, source), &[ValueType::Int], origin);
+        bindings.push(Binding { vars: Box::new([length]), value });
+        let room = self.var(length, origin);
+        let empty = self.step(Step::Begin, vec![room], builder, origin);
+        let source = self.var(array, origin);
+        let first = self.step(Step::Extend, vec![empty, source], builder, origin);
+        let mut new_types = old_types.clone();
+        new_types[at] = builder;
+        let init: Box<[ExprId]> = (0..)
+            .zip(atoms)
+            .map(|(n, atom)| if n == at { first } else { self.body.atom(atom, origin, self.lists) })
+            .collect();
+        let init = self.make(ExprKind::Values(init), &new_types, origin);
+        let (vars, iteration, body) = (repeat.vars, repeat.iteration, repeat.body);
+        if let Iteration::While(cond) = iteration {
+            self.expr(cond, before);
+        }
+        self.expr(body, before);
+        let repeat = ExprKind::Loop(Box::new(Loop { vars, init, iteration, body }));
+        let value = self.make(repeat, &new_types, origin);
+        let results: Box<[Var]> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let mut parts: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
+        parts[at] = self.step(Step::Finish, vec![parts[at]], old_types[at], origin);
+        bindings.push(Binding { vars: results, value });
+        let value = self.make(ExprKind::Values(parts.into()), &old_types, origin);
+        self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), value);
+    }
+
+    /// A variable that holds an atom.
+    fn named(&mut self, atom: Atom, ty: ValueType, origin: Origin, bindings: &mut Vec<Binding>) -> Var {
+        if let Atom::Var(var) = atom {
+            return var;
+        }
+        let (var, value) = (self.body.vars.push(ty), self.body.atom(atom, origin, self.lists));
+        bindings.push(Binding { vars: Box::new([var]), value });
+        var
+    }
+
+    fn make(&mut self, kind: ExprKind, types: &[ValueType], origin: Origin) -> ExprId {
+        self.body.exprs.push(Expr { kind, types: self.lists.intern(types), origin })
+    }
+
+    fn step(&mut self, step: Step, parts: Vec<ExprId>, ty: ValueType, origin: Origin) -> ExprId {
+        self.make(ExprKind::Builder(self.found.array, step, parts.into()), &[ty], origin)
+    }
+
+    fn var(&mut self, var: Var, origin: Origin) -> ExprId {
+        self.body.atom(Atom::Var(var), origin, self.lists)
+    }
+
+    /// Puts steps of the builder in the place of what is done with versions, and the builder's type where a version is
+    /// handed on.
+    fn expr(&mut self, root: ExprId, before: Before) {
+        // Children after parents.
+        let mut order = Vec::new();
+        let mut pending = vec![root];
+        while let Some(expr) = pending.pop() {
+            order.push(expr);
+            self.body.exprs[expr].for_each_child(|child| pending.push(child));
+        }
+        for &expr in order.iter().rev() {
+            let Expr { kind, types, origin } = self.body.exprs[expr].clone();
+            let bounds = |rewriter: &mut Self, parts: &mut Vec<ExprId>| {
+                // An index of elements that take several places is checked by the array that there was before.
+                if rewriter.found.array.width() > 1 {
+                    parts.push(rewriter.var(before.array, origin));
+                }
+            };
+            let new = match kind {
+                ExprKind::Element(array, pair) if self.is_builder(pair[0]) => {
+                    let mut parts = pair.to_vec();
+                    bounds(self, &mut parts);
+                    ExprKind::Builder(array, Step::Get, parts.into())
+                }
+                ExprKind::Length(_, source) if self.is_builder(source) => ExprKind::Var(before.length),
+                ExprKind::Replace(array, parts) if self.is_builder(parts[0]) => {
+                    let mut parts = parts.to_vec();
+                    bounds(self, &mut parts);
+                    ExprKind::Builder(array, Step::Put, parts.into())
+                }
+                other => other,
+            };
+            self.body.exprs[expr].kind = new;
+            self.body.exprs[expr].types = self.retyped(expr, types);
+        }
+    }
+
+    /// Whether the only value of an expression is a version, as a builder.
+    fn is_builder(&self, expr: ExprId) -> bool {
+        match self.lists.get(self.body.exprs[expr].types) {
+            [ValueType::Ref(ty)] => matches!(self.module.type_def(*ty), TypeDef::Builder(_)),
+            _ => false,
+        }
+    }
+
+    /// The types of an expression's values after those of its parts have changed.
+    fn retyped(&mut self, expr: ExprId, types: crate::core::TypeList) -> crate::core::TypeList {
+        let of = |body: &Body, part: ExprId| body.exprs[part].types;
+        let is_trap = |body: &Body, part: ExprId| matches!(body.exprs[part].kind, ExprKind::Trap(_));
+        match &self.body.exprs[expr].kind {
+            ExprKind::Var(var) => {
+                let ty = self.body.vars[*var];
+                self.lists.intern(&[ty])
+            }
+            ExprKind::Builder(_, Step::Put, parts) => of(self.body, parts[0]),
+            ExprKind::Block(_, value) => of(self.body, *value),
+            &ExprKind::If([_, then, other]) => of(self.body, if is_trap(self.body, then) { other } else { then }),
+            ExprKind::Switch(switch) => {
+                let mut arms = switch.arms.iter().map(|arm| arm.1).chain(switch.default);
+                arms.find(|&arm| !is_trap(self.body, arm)).map_or(types, |arm| of(self.body, arm))
+            }
+            ExprKind::Values(parts) => {
+                let all: Vec<ValueType> =
+                    parts.iter().flat_map(|&part| self.lists.get(of(self.body, part)).to_vec()).collect();
+                self.lists.intern(&all)
+            }
+            ExprKind::Loop(repeat) => {
+                let vars: Vec<ValueType> = repeat.vars.iter().map(|&var| self.body.vars[var]).collect();
+                self.lists.intern(&vars)
+            }
+            _ => types,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Arrays of several dimensions as accumulators of loops, in parts: the elements are a variable of their own, and the
+//! sizes, which mostly don't change, are none. So no round makes an object of them, and elements can be changed in place
+//! (`in_place.rs`).
+
+use crate::core::{
+    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Loop, Origin, TypeList, TypeLists, Var,
+};
+use crate::limits::Meter;
+use dualvm_vm::builder::ModuleBuilder;
+use dualvm_vm::module::{TypeDef, ValueType};
+
+/// Takes apart the accumulators of a function's loops of which rounds make new ones; whether there are any.
+pub(super) fn unbox(function: &mut Function, lists: &mut TypeLists, module: &ModuleBuilder, meter: &Meter) -> bool {
+    let mut loops = Vec::new();
+    let mut pending = vec![function.root];
+    while let Some(expr) = pending.pop() {
+        let node = &function.body.exprs[expr];
+        if !meter.step(node.origin.span) {
+            return false;
+        }
+        if matches!(node.kind, ExprKind::Loop(_)) {
+            loops.push(expr);
+        }
+        node.for_each_child(|child| pending.push(child));
+    }
+    let mut unboxer = Unboxer { body: &mut function.body, lists, module, meter };
+    // Inner loops first: what they give is in parts then.
+    let mut any = false;
+    for expr in loops.into_iter().rev() {
+        any |= unboxer.repeat(expr);
+    }
+    any
+}
+
+struct Unboxer<'u> {
+    body: &'u mut Body,
+    lists: &'u mut TypeLists,
+    module: &'u ModuleBuilder,
+    meter: &'u Meter,
+}
+
+/// An accumulator in parts.
+struct Parts {
+    /// The accumulator.
+    whole: Var,
+    /// Its type.
+    ty: ValueType,
+    /// The types of the parts.
+    types: Vec<ValueType>,
+    /// The variables of the parts.
+    vars: Vec<Var>,
+}
+
+impl Unboxer<'_> {
+    /// The fields of the objects of a type that has a shape.
+    fn fields(&self, ty: ValueType) -> Option<&[ValueType]> {
+        match ty {
+            ValueType::Ref(ty) => match self.module.type_def(ty) {
+                TypeDef::Struct(fields) => Some(fields),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn repeat(&mut self, expr: ExprId) -> bool {
+        let ExprKind::Loop(repeat) = &self.body.exprs[expr].kind else { return false };
+        let (vars, body) = (repeat.vars.clone(), repeat.body);
+        let wanted = |&at: &usize| {
+            let fields = self.fields(self.body.vars[vars[at]]);
+            fields.is_some() && self.makes(body, at)
+        };
+        match (0..vars.len()).rev().filter(wanted).collect::<Vec<usize>>()[..] {
+            [] => false,
+            ref found => {
+                found.iter().for_each(|&at| self.accumulator(expr, at));
+                true
+            }
+        }
+    }
+
+    /// Whether one of an expression's values is made there.
+    fn makes(&self, expr: ExprId, at: usize) -> bool {
+        let mut pending = vec![(expr, at)];
+        while let Some((expr, at)) = pending.pop() {
+            if !self.meter.go_on() {
+                return false;
+            }
+            match &self.body.exprs[expr].kind {
+                ExprKind::Construct(..) => return true,
+                &ExprKind::If([_, then, other]) => pending.extend([(then, at), (other, at)]),
+                ExprKind::Block(_, value) => pending.push((*value, at)),
+                ExprKind::Values(parts) => pending.extend(self.part(parts, at)),
+                ExprKind::Switch(switch) => {
+                    pending.extend(switch.arms.iter().map(|arm| (arm.1, at)));
+                    pending.extend(switch.default.map(|arm| (arm, at)));
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// The part of several that has a value, and which one of its own that is.
+    fn part(&self, parts: &[ExprId], mut at: usize) -> Option<(ExprId, usize)> {
+        for &part in parts {
+            let count = self.lists.get(self.body.exprs[part].types).len();
+            if at < count {
+                return Some((part, at));
+            }
+            at -= count;
+        }
+        None
+    }
+
+    /// Takes a loop's accumulator apart.
+    fn accumulator(&mut self, expr: ExprId, at: usize) {
+        let node = self.body.exprs[expr].clone();
+        let (ExprKind::Loop(repeat), origin) = (node.kind, node.origin) else { return };
+        let whole = repeat.vars[at];
+        let ty = self.body.vars[whole];
+        let Some(types) = self.fields(ty).map(<[ValueType]>::to_vec) else { return };
+        let vars: Vec<Var> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let parts = Parts { whole, ty, types, vars };
+        let Loop { vars, init, iteration, body } = *repeat;
+        self.spread(init, at, &parts);
+        self.spread(body, at, &parts);
+        // What reads the accumulator as a whole makes it anew.
+        self.reads(body, &parts);
+        if let crate::core::Iteration::While(cond) = iteration {
+            self.reads(cond, &parts);
+        }
+        let mut new_vars = vars.to_vec();
+        new_vars.splice(at..=at, parts.vars.iter().copied());
+        let new_types: Vec<ValueType> = new_vars.iter().map(|&var| self.body.vars[var]).collect();
+        let repeat = Loop { vars: new_vars.into(), init, iteration, body };
+        let value = self.make(ExprKind::Loop(Box::new(repeat)), &new_types, origin);
+        let results: Box<[Var]> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let mut given: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
+        let fields: Box<[ExprId]> = given.drain(at..at + parts.types.len()).collect();
+        let object = self.make(ExprKind::Construct(0, fields), &[ty], origin);
+        given.insert(at, object);
+        let binding = Binding { vars: results, value };
+        let old_types = self.lists.get(node.types).to_vec();
+        let value = match given[..] {
+            [only] => only,
+            _ => self.make(ExprKind::Values(given.into()), &old_types, origin),
+        };
+        self.body.exprs[expr].kind = ExprKind::Block(Box::new([binding]), value);
+    }
+
+    /// Puts the parts of one of an expression's values in the value's place.
+    fn spread(&mut self, expr: ExprId, at: usize, parts: &Parts) {
+        crate::stack::grown(|| self.spread_here(expr, at, parts));
+    }
+
+    fn spread_here(&mut self, expr: ExprId, at: usize, parts: &Parts) {
+        let Expr { kind, types, origin } = self.body.exprs[expr].clone();
+        let new_types = self.spread_types(types, at, parts);
+        let new = match kind {
+            ExprKind::Construct(_, fields) => ExprKind::Values(fields),
+            ExprKind::Var(var) if var == parts.whole => {
+                ExprKind::Values(parts.vars.iter().map(|&var| self.var(var, origin)).collect())
+            }
+            ExprKind::Trap(_) => kind,
+            ExprKind::If([_, then, other]) => {
+                self.spread(then, at, parts);
+                self.spread(other, at, parts);
+                kind
+            }
+            ExprKind::Switch(ref switch) => {
+                let arms: Vec<ExprId> = switch.arms.iter().map(|arm| arm.1).chain(switch.default).collect();
+                arms.into_iter().for_each(|arm| self.spread(arm, at, parts));
+                kind
+            }
+            ExprKind::Block(_, value) => {
+                self.spread(value, at, parts);
+                kind
+            }
+            ExprKind::Values(ref list) => {
+                if let Some((part, within)) = self.part(list, at) {
+                    self.spread(part, within, parts);
+                }
+                kind
+            }
+            other => {
+                // Any other expression gets names for its values.
+                let old_types = self.lists.get(types).to_vec();
+                let value = self.make(other, &old_types, origin);
+                let vars: Box<[Var]> = old_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+                let mut values = Vec::new();
+                for (n, &var) in vars.iter().enumerate() {
+                    if n != at {
+                        values.push(self.var(var, origin));
+                        continue;
+                    }
+                    let sizes = (0..).map(Field::size);
+                    for (field, &ty) in std::iter::once(Field::ELEMENTS).chain(sizes).zip(&parts.types) {
+                        let object = self.var(var, origin);
+                        values.push(self.make(ExprKind::Payload(field, object), &[ty], origin));
+                    }
+                }
+                let value_types: Vec<ValueType> = self.lists.get(new_types).to_vec();
+                let values = self.make(ExprKind::Values(values.into()), &value_types, origin);
+                ExprKind::Block(Box::new([Binding { vars, value }]), values)
+            }
+        };
+        self.body.exprs[expr].kind = new;
+        self.body.exprs[expr].types = new_types;
+    }
+
+    fn spread_types(&mut self, types: TypeList, at: usize, parts: &Parts) -> TypeList {
+        let mut types = self.lists.get(types).to_vec();
+        types.splice(at..=at, parts.types.iter().copied());
+        self.lists.intern(&types)
+    }
+
+    /// Reads of an accumulator's parts become variables, other uses of it an object that is made there.
+    fn reads(&mut self, root: ExprId, parts: &Parts) {
+        let mut pending = vec![root];
+        while let Some(expr) = pending.pop() {
+            let Expr { ref kind, origin, .. } = self.body.exprs[expr];
+            let new = match *kind {
+                ExprKind::Payload(field, object) if self.is(object, parts.whole) => {
+                    ExprKind::Var(parts.vars[usize::from(field.index)])
+                }
+                ExprKind::Var(var) if var == parts.whole => {
+                    let fields = parts.vars.iter().map(|&var| self.var(var, origin)).collect();
+                    self.body.exprs[expr].types = self.lists.intern(&[parts.ty]);
+                    ExprKind::Construct(0, fields)
+                }
+                _ => {
+                    self.body.exprs[expr].for_each_child(|child| pending.push(child));
+                    continue;
+                }
+            };
+            self.body.exprs[expr].kind = new;
+        }
+    }
+
+    fn is(&self, expr: ExprId, var: Var) -> bool {
+        matches!(self.body.exprs[expr].kind, ExprKind::Var(found) if found == var)
+    }
+
+    fn make(&mut self, kind: ExprKind, types: &[ValueType], origin: Origin) -> ExprId {
+        self.body.exprs.push(Expr { kind, types: self.lists.intern(types), origin })
+    }
+
+    fn var(&mut self, var: Var, origin: Origin) -> ExprId {
+        self.body.atom(Atom::Var(var), origin, self.lists)
+    }
+}

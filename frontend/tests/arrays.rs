@@ -1,0 +1,216 @@
+//! Comprehensions with several clauses, matrices and tensors, parts of arrays, arithmetic element by element, changed
+//! elements.
+
+use dualvm_frontend::compile;
+use dualvm_vm::engine::{Engine, Function, Module};
+use dualvm_vm::value::Value;
+
+fn function(text: &str) -> Function {
+    let def = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
+    let module = Module::new(&Engine::default(), def).unwrap_or_else(|errors| panic!("{text}\n{}", errors[0]));
+    module.function("f").expect("the program defines `f`")
+}
+
+/// What a constant expression is.
+fn value(expression: &str) -> Value {
+    let f = function(&format!("def f = {expression}"));
+    f.call(&[]).unwrap_or_else(|error| panic!("{expression}: {error}"))
+}
+
+/// Checks that expressions of type `Bool` are true.
+fn all_true(expressions: &[&str]) {
+    for expression in expressions {
+        assert_eq!(value(expression), Value::Bool(true), "{expression}");
+    }
+}
+
+/// What stops the evaluation of a constant expression.
+fn trap(expression: &str) -> String {
+    let f = function(&format!("def f = {expression}"));
+    f.call(&[]).expect_err(expression).to_string()
+}
+
+#[test]
+fn comprehensions_have_conditions() {
+    all_true(&[
+        "[| x for x in [| 3, 1, 2 |] if x > 1 |] == [| 3, 2 |]",
+        "[| i for i < 10 if i % 2 == 0 if i > 3 |] == [| 4, 6, 8 |]",
+        "[| i for i < 3 if false |] == [||]",
+        "[x * x for x in [1, 2, 3] if x != 2] == [1, 9]",
+        "[i for i in 2 .. 5] == [2, 3, 4]",
+        "[x + 1 for x in [1, 2]] == [2, 3]",
+        "[(x, i) for x in [| 1.5, 2.5 |] for i < 2] == [(1.5, 0), (1.5, 1), (2.5, 0), (2.5, 1)]",
+    ]);
+}
+
+#[test]
+fn later_clauses_see_what_earlier_ones_bind() {
+    all_true(&[
+        "[| 10 * i + j for i < 3 for j < i |] == [| 10, 20, 21 |]",
+        "[| x for xs in [[1, 2], [], [3]] for x in xs |] == [| 1, 2, 3 |]",
+        "[| x for xs in [| [| 1, 2, 3 |], [| 4 |] |] if length xs > 1 for x in xs if x != 2 |] == [| 1, 3 |]",
+        "[| (i, j, k) for i < 2 for j in i .. 2 for k < j |] == [| (0, 1, 0), (1, 1, 0) |]",
+        "length [| [i] for i < 100 for j < i |] == 4950",
+    ]);
+    let captured =
+        "def f (n : Int) : Int = let g k = [| k * i + j for i < k if i != 1 for j < n |] in sum (g n ++ g 2)";
+    let by_hand = |n: i64, k: i64| (0..k).filter(|i| *i != 1).flat_map(|i| (0..n).map(move |j| k * i + j)).sum::<i64>();
+    assert_eq!(function(captured).call(&[Value::Int(4)]), Ok(Value::Int(by_hand(4, 4) + by_hand(4, 2))));
+}
+
+#[test]
+fn comprehensions_have_accumulators() {
+    all_true(&[
+        "[| s loop s = 0 for x in [1, 2, 3] do s + x |] == [| 1, 3, 6 |]",
+        "[| x loop x = 1 while x < 100 do 3 * x |] == [| 3, 9, 27, 81, 243 |]",
+        "[| a loop (a, b) = (0, 1) for _ < 6 do (b, a + b) |] == [| 1, 1, 2, 3, 5, 8 |]",
+        "[| s loop s = 0 for i < 6 do s + i if s % 2 == 0 |] == [| 0, 6, 10 |]",
+        "[| (i, s) for i < 2 loop s = i for j < 2 do s + j + 1 |] == [| (0, 1), (0, 3), (1, 2), (1, 4) |]",
+        "[| s + j loop s = 0 for i < 3 do s + i for j < s |] == [| 1, 3, 4, 5 |]",
+        "[| y loop (x, y) = (0, 0) while x < 3 do let z = x + 1 in (z, z * z) |] == [| 1, 4, 9 |]",
+        "[s loop s = [] for i < 3 do i :: s] == [[0], [1, 0], [2, 1, 0]]",
+        "length [| x loop x = 0 while x < 100000 do x + 1 |] == 100000",
+    ]);
+}
+
+#[test]
+fn the_order_of_evaluation_is_that_of_the_text() {
+    // The condition is asked before the element is evaluated, and each element before the next round.
+    all_true(&["[| 6 / x for x in [| 2, 0, 3 |] if x != 0 |] == [| 3, 2 |]"]);
+    assert!(
+        trap("[| if i == 2 then error \"element\" else i for i < 5 if i < 3 || error \"test\" |]")
+            .starts_with("element")
+    );
+    assert!(trap("[| s loop s = error \"first\" for x in [| error \"second\" |] do s + x |]").starts_with("first"));
+}
+
+#[test]
+fn matrices_have_rows_and_columns() {
+    all_true(&[
+        "let m = [| 1, 2, 3; 4, 5, 6 |] in (m[0, 2], m[1, 0], rows m, columns m) == (3, 4, 2, 3)",
+        "[| 10 * i + j for i < 2, j < 3 |] == [| 0, 1, 2; 10, 11, 12 |]",
+        "[| x * y for x in [1, 2], y in [| 3, 4, 5 |] |] == [| 3, 4, 5; 6, 8, 10 |]",
+        "let m = [| 1, 2, 3; 4, 5, 6 |] in (m[1, ..], m[.., 1], m[0, 1 ..]) == ([| 4, 5, 6 |], [| 2, 5 |], [| 2, 3 |])",
+        "let m = [| 1, 2, 3; 4, 5, 6 |] in m[.., 1 .. 3] == [| 2, 3; 5, 6 |]",
+        "let m = [| 1, 2, 3; 4, 5, 6 |] in m[1 .., .. 1] == [| 4; |]",
+        "transpose [| 1, 2, 3; 4, 5, 6 |] == [| 1, 4; 2, 5; 3, 6 |]",
+        "[| 1, 2; |] != [| 1; 2 |]",
+        "shape [| i for i < 0, j < 3 |] == (0, 3)",
+        "shape [| i for i in 3 .. 1, j < 3 |] == (0, 3)",
+        "let t = [| 100 * i + 10 * j + k for i < 2, j < 3, k < 4 |] in (t[1, 2, 3], shape3 t) == (123, (2, 3, 4))",
+        "let t = [| 100 * i + 10 * j + k for i < 2, j < 3, k < 4 |] in t[1, .., 2] == [| 102, 112, 122 |]",
+        "let t = [| 100 * i + 10 * j + k for i < 2, j < 3, k < 4 |] in t[1, 1 .., 2 ..] == [| 112, 113; 122, 123 |]",
+        "let t = [| i + j + k + l for i < 2, j < 2, k < 2, l < 3 |] in (t[1, 1, 1, 2], sum t) == (5, 60)",
+        "[| (i, to_real j) for i < 2, j < 2 |][1, 1] == (1, 1.0)",
+        "[| [i, j] for i < 2, j < 2 |][1, 0] == [1, 0]",
+        "[| [| 1; 2 |], [| 3; 4 |] |][1][1, 0] == 4",
+    ]);
+}
+
+#[test]
+fn collection_functions_take_matrices() {
+    all_true(&[
+        "map (* 2) [| 1, 2; 3, 4 |] == [| 2, 4; 6, 8 |]",
+        "sum [| 1, 2; 3, 4 |] == 10 && product [| 1, 2; 3, 4 |] == 24",
+        "(maximum [| 1, 2; 7, 4 |], minimum [| 1, 2; 7, 4 |]) == (7, 1)",
+        "zip_with (+) [| 1, 2; 3, 4 |] [| 10, 20; 30, 40 |] == [| 11, 22; 33, 44 |]",
+        "fold (-) 0 [| 1, 2; 3, 4 |] == -10",
+        "all (> 0) [| 1, 2; 3, 4 |] && any (> 3) [| 1, 2; 3, 4 |] && not (any (> 4) [| 1, 2; 3, 4 |])",
+        "sum (map (\\t -> t * t) [| i + j + k for i < 2, j < 2, k < 2 |]) == 24",
+    ]);
+    assert!(trap("zip_with (+) [| 1, 2 ; |] [| 1; 2 |]").starts_with("zip_with: the arrays have different shapes"));
+}
+
+#[test]
+fn arithmetic_works_element_by_element() {
+    all_true(&[
+        "[| 1, 2 |] + [| 10, 20 |] == [| 11, 22 |]",
+        "[| 1.5, 2.0 |] * [| 2.0, 3.0 |] / [| 3.0, 2.0 |] - [| 1.0, 1.0 |] == [| 0.0, 2.0 |]",
+        "-[| 1, -2 |] == [| -1, 2 |] && -[| 1; 2 |] == [| -1; -2 |]",
+        "[| 1, 2; 3, 4 |] * [| 1, 2; 3, 4 |] == [| 1, 4; 9, 16 |]",
+        "[| [| 1, 2 |], [| 3 |] |] + [| [| 10, 20 |], [| 30 |] |] == [| [| 11, 22 |], [| 33 |] |]",
+        "[| 1, 2 |] .* 3 == [| 3, 6 |] && 3 *. [| 1, 2 |] == [| 3, 6 |]",
+        "[| 6, 8 |] ./ 2 == [| 3, 4 |] && 24 /. [| 6, 8 |] == [| 4, 3 |]",
+        "[| 6, 8 |] .- 2 == [| 4, 6 |] && 10 -. [| 6, 8 |] == [| 4, 2 |]",
+        "1 +. [| 1, 2; 3, 4 |] .* 2 == [| 3, 5; 7, 9 |]",
+        "map (.* 2) [| [| 1 |], [| 2 |] |] == [| [| 2 |], [| 4 |] |]",
+        "map (1 -.) [| [| 1 |], [| 2 |] |] == [| [| 0 |], [| -1 |] |]",
+        "fold (+) [| 0, 0 |] [| [| 1, 2 |], [| 3, 4 |] |] == [| 4, 6 |]",
+        "(\\xs ys -> xs - ys) [| 3 |] [| 1 |] == [| 2 |]",
+    ]);
+    assert!(trap("[| 1 |] + [| 1, 2 |]").starts_with("an operator on arrays of different lengths"));
+    assert!(trap("[| 1, 2; |] - [| 1; 2 |]").starts_with("an operator on arrays of different shapes"));
+    let generic = "def sum_of_squares x y = x * x + y * y\ndef f (x : Real) (xs : Array Real) = (sum_of_squares x 2, sum_of_squares xs xs)";
+    let expected = Value::Tuple(vec![Value::Real(13.0), Value::Reals(vec![2.0, 8.0])]);
+    assert_eq!(function(generic).call(&[Value::Real(3.0), Value::Reals(vec![1.0, 2.0])]), Ok(expected));
+}
+
+#[test]
+fn arithmetic_on_arrays_makes_no_arrays_in_between() {
+    let text = "def f (a : Array Real) (b : Array Real) : Real = sum ((a + b) * a .- 1)";
+    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
+    let builds = |op| module.functions.iter().flat_map(|f| &f.body.code).filter(|inst| inst.op == op).count();
+    assert_eq!(builds(dualvm_vm::isa::Op::Build), 0);
+}
+
+#[test]
+fn parts_of_arrays_and_lists_are_slices() {
+    all_true(&[
+        "[| 1, 2, 3, 4 |][1 .. 3] == [| 2, 3 |]",
+        "[| 1, 2, 3 |][.. 2] == [| 1, 2 |] && [| 1, 2, 3 |][2 ..] == [| 3 |] && [| 1, 2 |][..] == [| 1, 2 |]",
+        "[1, 2, 3, 4][1 .. 3] == [2, 3] && [1, 2][2 ..] == []",
+        "[| 1, 2, 3 |][3 .. 3] == [||]",
+    ]);
+    for slice in ["[| 1, 2 |][1 .. 3]", "[| 1, 2 |][-1 ..]", "[1, 2][2 .. 1]", "[| 1, 2; 3, 4 |][0 .. 3, 0]"] {
+        assert!(trap(slice).starts_with("the range is out of bounds"), "{slice}: {}", trap(slice));
+    }
+    for index in ["[| 1, 2; 3, 4 |][2, 0]", "[| 1, 2; 3, 4 |][0, -1]", "[| i for i < 1, j < 1, k < 1 |][0, 0, 1]"] {
+        assert!(trap(index).contains("out of bounds"), "{index}: {}", trap(index));
+    }
+}
+
+#[test]
+fn elements_are_changed_in_a_copy() {
+    all_true(&[
+        "let a = [| 1, 2, 3 |] in let b = { a with [1] = 7 } in (a, b) == ([| 1, 2, 3 |], [| 1, 7, 3 |])",
+        "{ [| 1, 2, 3 |] with [0] = 5, [2] = 6 } == [| 5, 2, 6 |]",
+        "{ [| 1, 2; 3, 4 |] with [1, 0] = 9 } == [| 1, 2; 9, 4 |]",
+        "{ [| i + j + k for i < 2, j < 1, k < 2 |] with [1, 0, 1] = 9 }[1, 0, 1] == 9",
+        "(loop a = [| 0 for _ < 5 |] for i < 20 do { a with [i % 5] = a[i % 5] + i }) == [| 30, 34, 38, 42, 46 |]",
+        "scatter 4 [| 1, 3, 1 |] [| 10, 20, 30 |] == [| 0, 40, 0, 20 |]",
+        "let rows = [| [| 1, 2 |], [| 3, 4 |] |] in { rows with [1] = { rows[1] with [0] = 9 } } == [| [| 1, 2 |], [| 9, 4 |] |]",
+    ]);
+    assert!(trap("{ [| 1 |] with [1] = 2 }").starts_with("index 1 is out of bounds of an array of length 1"));
+    let text = "def f (xs : Array Real) (x : Real) : Real =
+  let ys = { xs with [1] = x * xs[0] } in ys[0] * ys[1] + xs[1] * ys[2]";
+    let (value, gradient) =
+        function(text).value_and_grad(&[Value::Reals(vec![2.0, 3.0, 5.0]), Value::Real(7.0)]).expect("it is real");
+    assert_eq!((value, gradient), (2.0 * 14.0 + 15.0, vec![Value::Reals(vec![28.0, 5.0, 3.0]), Value::Real(4.0)]));
+}
+
+#[test]
+fn gradients_go_through_matrices() {
+    let text = "def f (a : Array Real) (b : Array Real) : Real =
+  let (m, n) = (matrix 2 2 a, matrix 2 2 b) in
+  let product = [| sum (m[i, ..] * n[.., j]) for i < 2, j < 2 |] in
+  sum (product * transpose m) + m[1, 0] * product[0, 1]";
+    let args = [vec![1.0, 2.0, -1.0, 0.5], vec![0.25, 3.0, 1.5, -2.0]];
+    let f = function(text);
+    let given = |args: &[Vec<f64>; 2]| args.clone().map(Value::Reals);
+    let (_, gradient) = f.value_and_grad(&given(&args)).expect("it is real");
+    for (which, derivatives) in gradient.iter().enumerate() {
+        let Value::Reals(derivatives) = derivatives else { panic!("{derivatives:?}") };
+        for (at, derivative) in derivatives.iter().enumerate() {
+            let moved = |h: f64| {
+                let mut args = args.clone();
+                args[which][at] += h;
+                match f.call(&given(&args)) {
+                    Ok(Value::Real(value)) => value,
+                    other => panic!("{other:?}"),
+                }
+            };
+            let difference = (moved(1e-6) - moved(-1e-6)) / 2e-6;
+            assert!((difference - derivative).abs() < 1e-7, "{which}, {at}: {derivative}, {difference}");
+        }
+    }
+}
