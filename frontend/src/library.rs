@@ -1,7 +1,8 @@
 //! The language's library: modules that any program can import by their names. Their sources are part of the compiler.
 
 /// Names and texts.
-pub(crate) const MODULES: [(&str, &str); 1] = [("stats", include_str!("../library/stats.dual"))];
+pub(crate) const MODULES: [(&str, &str); 2] =
+    [("linalg", include_str!("../library/linalg.dual")), ("stats", include_str!("../library/stats.dual"))];
 
 /// The text of a module.
 pub(crate) fn text(name: &str) -> Option<&'static str> {
