@@ -9,8 +9,8 @@
 //! functions are left alone where such a call may come back to them, and need stack then that they didn't need before.
 
 use crate::core::{Cell, ExprId, ExprKind, Function, FunctionId, TypeLists, Var};
+use crate::hash::HashSet;
 use crate::tail::{ResultPlace, SelfCall, flat, is_self_call, repeat_calls, results};
-use std::collections::HashSet;
 
 /// Turns the self calls of a function that are last fields of its value into jumps, if it has any, and with them its
 /// tail calls. Returns how many calls became jumps. `comes_back` says of a function whether it may call this one.

@@ -8,11 +8,11 @@ use crate::core::{
     Atom, Binding, Body, CallSite, Cell, Collect, Derivative, Expr, ExprId, ExprKind, Extend, Function, FunctionId,
     InlinedCall, Iteration, Join, Label, Labelled, Loop, Origin, Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
 };
+use crate::hash::{HashMap, HashSet};
 use crate::kept::{Kept, KeptReason};
 use crate::limits::{Count, Meter};
 use crate::source::Span;
 use dualvm_vm::isa::{Op, Scalar, evaluate};
-use std::collections::{HashMap, HashSet};
 
 /// Says which function takes the origin of a call: its body is copied there.
 pub(crate) trait Chooser {
@@ -52,12 +52,12 @@ pub(crate) fn copy_function(
         from: old,
         atoms: vec![None; old.body.vars.len()],
         labels: vec![None; old.body.labels.len()],
-        jumped_to: HashSet::new(),
-        closures: HashMap::new(),
+        jumped_to: HashSet::default(),
+        closures: HashMap::default(),
         loops: 0,
         depth: 0,
         inlined_at: None,
-        sites: HashMap::new(),
+        sites: HashMap::default(),
         caller: old.id,
         kept,
     };

@@ -15,12 +15,12 @@
 //! Whatever can trap or fail to end is evaluated where the source says, in the source's order.
 
 use crate::arena::{Id, Table, id_types};
+use crate::hash::HashMap;
 use crate::kept::Kept;
 use crate::source::Span;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::{Interface, TypeId, ValueType};
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 

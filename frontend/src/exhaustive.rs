@@ -14,12 +14,12 @@ mod pattern;
 use crate::arena::{Table, id_types};
 use crate::ast::{Ast, ConstructorId, ExprId, ExprKind, PatternId, PatternKind};
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::hash::{HashMap, HashSet};
 use crate::infer::Inferred;
 use crate::limits::{Count, Meter};
 use crate::names::Names;
 use crate::resolve::Resolved;
 use crate::types::Shape;
-use std::collections::{HashMap, HashSet};
 
 /// How many rows of matrices are made for all patterns of a program, besides those that a pattern's size allows.
 const WORK_MAX: usize = 2_000_000;
@@ -274,7 +274,7 @@ impl Matcher<'_> {
         let Matrix { rows, width, chosen } = matrix;
         let rows = self.expand(rows)?;
         let mut heads = Vec::new();
-        let mut seen = HashMap::new();
+        let mut seen = HashMap::default();
         for &(pat, _) in &rows {
             if let Pat::Head(head, args) = &self.pats[pat] {
                 seen.entry(*head).or_insert_with(|| {

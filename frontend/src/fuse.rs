@@ -18,10 +18,10 @@ mod graft;
 
 use crate::arena::Id;
 use crate::core::{Body, ExprId, ExprKind, Function, FunctionId, Program, TypeLists};
+use crate::hash::HashMap;
 use crate::inline::all_nodes;
 use crate::limits::{Count, Meter};
 use analysis::{Consumer, Producer};
-use std::collections::HashMap;
 
 /// Functions of more nodes than this are not fused.
 const NODES_MAX: usize = 400;
@@ -35,8 +35,14 @@ const CONS: u16 = 1;
 /// Fuses calls of functions. If the compilation is stopped, what comes of the program has no meaning.
 pub(crate) fn fuse(program: &mut Program, meter: &Meter) {
     let count = program.functions.len();
-    let mut fuser =
-        Fuser { program, meter, fused: HashMap::new(), depths: HashMap::new(), traps: HashMap::new(), left: count };
+    let mut fuser = Fuser {
+        program,
+        meter,
+        fused: HashMap::default(),
+        depths: HashMap::default(),
+        traps: HashMap::default(),
+        left: count,
+    };
     (0..count).for_each(|at| fuser.sink_calls(FunctionId::from_index(at)));
     let mut at = 0;
     while at < fuser.program.functions.len() && meter.go_on() {

@@ -4,12 +4,12 @@
 //! any other, which stands in the file's scope.
 
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::hash::{HashMap, HashSet};
 use crate::lexer::is_name_part;
 use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::source::Span;
 use crate::token::{Token, TokenKind};
-use std::collections::{HashMap, HashSet};
 
 /// `import linalg as la (solve, Matrix)`.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Selected {
 pub(crate) fn take_imports(tokens: &mut Vec<Token>, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Vec<Import> {
     let mut reader = Reader { tokens, at: 0, names, sink };
     let mut imports: Vec<Import> = Vec::new();
-    let mut modules: HashMap<Name, Span> = HashMap::new();
+    let mut modules: HashMap<Name, Span> = HashMap::default();
     while reader.peek() == TokenKind::Import && meter.step(reader.span()) {
         let Some(import) = reader.import() else {
             reader.skip();

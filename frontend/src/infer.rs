@@ -25,12 +25,12 @@ mod tests;
 use crate::arena::Table;
 use crate::ast::{AliasId, Ast, ConstructorId, DataId, DefId, ExprId, LocalFunctionId, PatternId};
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::hash::HashMap;
 use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::resolve::{LocalId, Resolved};
 use crate::source::Span;
 use crate::types::{Class, Ty, Types};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 pub(crate) use crate::exhaustive::Check;
@@ -99,8 +99,8 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         functions: Table::filled(unknown, ast.functions.len()),
         datas: Table::default(),
         constructors: Table::default(),
-        instances: HashMap::new(),
-        by_kind: HashMap::new(),
+        instances: HashMap::default(),
+        by_kind: HashMap::default(),
     };
     let locals = Table::filled(inferred.types.error, resolved.locals.len());
     let mut infer = Infer {
@@ -110,7 +110,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         sink,
         meter,
         locals,
-        type_vars: HashMap::new(),
+        type_vars: HashMap::default(),
         aliases: Table::filled(None, ast.aliases.len()),
         fields: Vec::new(),
         checks: Vec::new(),

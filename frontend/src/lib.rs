@@ -23,6 +23,7 @@ mod diagnostics;
 mod exhaustive;
 mod fuse;
 mod graph;
+mod hash;
 mod importer;
 mod imports;
 mod infer;

@@ -5,8 +5,8 @@
 
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, Iteration, Var};
+use crate::hash::HashMap;
 use crate::limits::Meter;
-use std::collections::HashMap;
 
 /// The last time that a variable is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ impl Liveness {
                 last: Table::filled(LastUse::Never, vars),
                 uses: Table::filled(Vec::new(), vars),
                 extents: Table::filled((0, 0), function.body.exprs.len()),
-                dying: HashMap::new(),
+                dying: HashMap::default(),
             },
             depths: Table::filled(0, vars),
             loops: Vec::new(),

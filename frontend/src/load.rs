@@ -1,6 +1,7 @@
 //! The files of a program: the main one, and those that are imported, by it and by each other.
 
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::hash::HashMap;
 use crate::importer::{ImportRequest, ImportedFile, Importer};
 use crate::imports::{Import, qualify, take_imports};
 use crate::lexer::lex;
@@ -9,7 +10,6 @@ use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::source::{Source, SourceMap, Span};
 use crate::token::Token;
-use std::collections::HashMap;
 
 /// A program imports at most so many files.
 const FILES_MAX: usize = 10_000;
@@ -66,7 +66,7 @@ impl Loader<'_> {
 
     /// Looks at the imports of all files, depth first, so that a cycle is on the way to where it is found.
     fn run(&mut self) {
-        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut numbers: HashMap<String, usize> = HashMap::default();
         numbers.insert(self.sources.files()[0].source.name().to_owned(), 0);
         let mut way: Vec<(usize, Span)> = vec![(0, Span::default())];
         let mut is_open = vec![true];

@@ -3,11 +3,11 @@
 use crate::arena::{Table, id_types};
 use crate::ast::{DataId, LIST};
 use crate::core::{ArrayType, Layout, TypeList, TypeLists};
+use crate::hash::HashMap;
 use crate::types::{Kind, Shape};
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::module::{TypeDef, TypeId, ValueType};
-use std::collections::HashMap;
 
 /// No type may take more registers than this: tuples of tuples grow exponentially.
 pub(crate) const REGISTERS_MAX: usize = 1_000;
@@ -83,7 +83,7 @@ impl Monos {
     /// The basic types.
     pub(crate) fn new(lists: &mut TypeLists) -> Self {
         let mut entries = Table::default();
-        let mut ids = HashMap::new();
+        let mut ids = HashMap::default();
         let mut basic = |node: MonoNode, flat: &[ValueType]| {
             let flat = lists.intern(flat);
             let firsts = Box::default();

@@ -1,7 +1,7 @@
 //! Interned names, and the search for a name that was meant.
 
 use crate::arena::{Table, id_types};
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 id_types! {
     /// An interned name.

@@ -19,12 +19,12 @@ use crate::ast::{
     TypeExprKind,
 };
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::hash::HashSet;
 use crate::limits::{Count, Meter};
 use crate::load::FileTokens;
 use crate::names::{Name, Names};
 use crate::source::Span;
 use crate::token::{Token, TokenKind};
-use std::collections::HashSet;
 
 /// A definition can't be parsed any further; the reason was reported.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) fn parse(
         ast.files.push(File { module, imports, missing, end });
     }
     ast.incomplete = incomplete;
-    parse_file((prelude, HashSet::new()), (ast, incomplete), names, sink, meter).0
+    parse_file((prelude, HashSet::default()), (ast, incomplete), names, sink, meter).0
 }
 
 /// Adds the declarations of a file, in which modules have these names, to a tree; whether the declaration of a type was

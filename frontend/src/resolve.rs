@@ -17,6 +17,7 @@ use crate::ast::{
 };
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
+use crate::hash::HashMap;
 use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::prelude::Implied;
@@ -24,7 +25,6 @@ use crate::source::Span;
 use crate::types::Kind;
 use scopes::{Declarations, FileScope, Globals};
 use std::cell::Cell;
-use std::collections::HashMap;
 
 id_types! {
     /// A variable that a pattern binds. What is bound later has a larger number.
@@ -137,8 +137,8 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Met
         mentions: Table::filled(Vec::new(), ast.defs.len()),
         function_times: Table::filled([Id::from_index(0); 2], ast.functions.len()),
         function_depths: Table::filled(0, ast.functions.len()),
-        times: HashMap::new(),
-        loop_times: HashMap::new(),
+        times: HashMap::default(),
+        loop_times: HashMap::default(),
         function_mentions: Table::filled(Vec::new(), ast.functions.len()),
         expandable: Table::filled(true, ast.aliases.len()),
         alias_uses: Table::filled(Vec::new(), ast.aliases.len()),
@@ -228,7 +228,7 @@ impl Resolver<'_> {
 
     fn declare(&mut self, defs: impl Iterator<Item = DefId>) {
         let ast = self.ast;
-        let mut own: HashMap<Name, DefId> = HashMap::new();
+        let mut own: HashMap<Name, DefId> = HashMap::default();
         for id in defs {
             let def = &ast.defs[id];
             if !self.meter.step(def.name_span) {
@@ -471,7 +471,7 @@ impl Resolver<'_> {
 
     fn enter_functions(&mut self, group: &[LocalFunctionId]) {
         let ast = self.ast;
-        let mut seen: HashMap<Name, Span> = HashMap::new();
+        let mut seen: HashMap<Name, Span> = HashMap::default();
         for &id in group {
             let function = &ast.functions[id];
             match seen.get(&function.name) {

@@ -35,6 +35,7 @@ use crate::arena::Table;
 use crate::ast::{Ast, DefId};
 use crate::core::{ArrayType, Atom, Body, Expr, ExprId, ExprKind, FunctionId, Layout, Program, TypeLists, Var};
 use crate::diagnostics::Sink;
+use crate::hash::HashMap;
 use crate::infer::Inferred;
 use crate::limits::Meter;
 use crate::mono::{Mono, MonoNode, Monos};
@@ -45,7 +46,6 @@ use crate::types::Ty;
 use crate::unexported::Unexported;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{self, ValueType};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use capture::Free;
@@ -89,22 +89,22 @@ pub(crate) fn specialise(
         forms: Forms::default(),
         type_args,
         no_types,
-        instances: HashMap::new(),
+        instances: HashMap::default(),
         pending: Vec::new(),
         elaborating: 0,
-        deep: HashMap::new(),
-        function_names: HashMap::new(),
-        code_names: HashMap::new(),
-        mentions: HashMap::new(),
-        environments: HashMap::new(),
-        ground: HashMap::new(),
-        fields: HashMap::new(),
+        deep: HashMap::default(),
+        function_names: HashMap::default(),
+        code_names: HashMap::default(),
+        mentions: HashMap::default(),
+        environments: HashMap::default(),
+        ground: HashMap::default(),
+        fields: HashMap::default(),
         new_datas: Vec::new(),
-        host_datas: HashMap::new(),
-        crossing: HashMap::new(),
-        equalities: HashMap::new(),
+        host_datas: HashMap::default(),
+        crossing: HashMap::default(),
+        equalities: HashMap::default(),
         int_power: None,
-        of_kinds: HashMap::new(),
+        of_kinds: HashMap::default(),
         unexported: Vec::new(),
         match_work_left: decision::WORK_MAX,
         gave_up: false,

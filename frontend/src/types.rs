@@ -13,9 +13,9 @@ mod unify;
 
 use crate::arena::{Table, id_types};
 use crate::ast::DataId;
+use crate::hash::HashMap;
 use crate::limits::{Count, Meter};
 use crate::names::{Name, Names};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 pub(crate) use unify::Mismatch;
@@ -262,11 +262,11 @@ impl Types {
             walk: 0,
             shapes: Table::default(),
             orders: Table::default(),
-            written: HashMap::new(),
-            places: HashMap::new(),
-            shape_ids: HashMap::new(),
+            written: HashMap::default(),
+            places: HashMap::default(),
+            shape_ids: HashMap::default(),
             datas: Table::default(),
-            texts: HashMap::new(),
+            texts: HashMap::default(),
             next_birth: 2,
             trail: Vec::new(),
             meter,

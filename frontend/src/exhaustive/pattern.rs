@@ -2,10 +2,10 @@
 
 use super::{Head, Matcher, Pat, PatId};
 use crate::ast::{CONS, ConstructorId, FieldPattern, NIL, PatternId, PatternKind};
+use crate::hash::HashMap;
 use crate::limits::Count;
 use crate::names::Name;
 use crate::types::{Con, Node};
-use std::collections::HashMap;
 
 /// Missing values are written no longer than about this.
 const CHARS_MAX: usize = 100;

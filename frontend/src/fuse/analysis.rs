@@ -2,8 +2,8 @@
 
 use super::{CONS, EMPTY, Fuser, NODES_MAX, flat_args};
 use crate::core::{ExprId, ExprKind, Field, Function, FunctionId, Iteration, Label, Repeat, TypeLists, Var};
+use crate::hash::{HashMap, HashSet};
 use crate::inline::all_nodes;
-use std::collections::{HashMap, HashSet};
 
 /// A producer has at most so many results.
 const RESULTS_MAX: usize = 6;
@@ -96,8 +96,8 @@ impl Producer {
 
 /// Whether a producer's parameter is a list of which each call of itself gets a part.
 fn hands_on_less(function: &Function, at: usize, results: &[(ExprId, Made)]) -> bool {
-    let mut jumps: HashMap<Label, Vec<&[ExprId]>> = HashMap::new();
-    let mut objects: HashMap<Var, Var> = HashMap::new();
+    let mut jumps: HashMap<Label, Vec<&[ExprId]>> = HashMap::default();
+    let mut objects: HashMap<Var, Var> = HashMap::default();
     let mut repeats: Vec<&Repeat> = Vec::new();
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
@@ -124,7 +124,7 @@ fn hands_on_less(function: &Function, at: usize, results: &[(ExprId, Made)]) -> 
         _ => None,
     };
     // The parameter, and those of repetitions that begin with it and go on with parts of it.
-    let mut whole = HashSet::from([function.params[at]]);
+    let mut whole = HashSet::from_iter([function.params[at]]);
     let is_part = |var: Var, whole: &HashSet<Var>| {
         let mut object = var;
         while let Some(&around) = objects.get(&object) {
@@ -206,7 +206,7 @@ impl Consumer {
         if empty == cons {
             return None;
         }
-        let (mut uses, mut rests, mut payloads) = (HashMap::<Var, Vec<ExprId>>::new(), Vec::new(), 0);
+        let (mut uses, mut rests, mut payloads) = (HashMap::<Var, Vec<ExprId>>::default(), Vec::new(), 0);
         let mut calls: Vec<(ExprId, ExprId)> = Vec::new();
         let mut pending = vec![function.root];
         while let Some(expr) = pending.pop() {
@@ -446,7 +446,7 @@ impl Fuser<'_> {
     pub(super) fn sink_calls(&mut self, id: FunctionId) {
         let function = &mut self.program.functions[id];
         let nodes = all_nodes(function, self.meter);
-        let mut uses: HashMap<Var, Vec<ExprId>> = HashMap::new();
+        let mut uses: HashMap<Var, Vec<ExprId>> = HashMap::default();
         for &expr in &nodes {
             if let ExprKind::Var(var) = function.body.exprs[expr].kind {
                 uses.entry(var).or_default().push(expr);

@@ -4,11 +4,11 @@ use super::{Infer, POLYMORPHIC_NODES_MAX};
 use crate::arena::Table;
 use crate::ast::{AliasId, DataId, TypeExprId, TypeExprKind};
 use crate::diagnostics::Diagnostic;
+use crate::hash::HashMap;
 use crate::names::Name;
 use crate::resolve::TypeMeaning;
 use crate::source::Span;
 use crate::types::{Class, Con, DataInfo, Kinds, Node, Ty};
-use std::collections::HashMap;
 
 impl Infer<'_> {
     /// Finds the types of all constructors, and the order of the fields of abbreviations.
@@ -152,7 +152,7 @@ impl Infer<'_> {
         }
         let alias = &self.ast.aliases[id];
         let mut params: Vec<Ty> = Vec::new();
-        let mut inside = HashMap::new();
+        let mut inside = HashMap::default();
         for &(name, span) in &alias.params {
             params.push(self.out.types.var(Class::Any));
             inside.insert(name, (params[params.len() - 1], span));
@@ -179,7 +179,7 @@ impl Infer<'_> {
             self.type_vars.iter().map(|(&name, &(ty, span))| (name, self.out.types.root(ty), span)).collect();
         checked.sort_by_key(|&(_, _, span)| span.start);
         let at_end = vars.is_empty();
-        let mut seen: HashMap<Ty, Name> = HashMap::new();
+        let mut seen: HashMap<Ty, Name> = HashMap::default();
         for (name, ty, span) in checked {
             if !at_end && !vars.contains(&ty) {
                 continue;

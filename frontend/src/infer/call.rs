@@ -4,11 +4,11 @@ use super::{DefType, Infer, Why};
 use crate::ast::{ConstructorId, ExprId, ExprKind};
 use crate::builtins::{Builtin, SignatureType};
 use crate::diagnostics::Diagnostic;
+use crate::hash::HashMap;
 use crate::prelude::DERIVATIVES;
 use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::{Class, Con, Kind, Kinds, Ty};
-use std::collections::HashMap;
 
 /// What is said where a function stands for what a derivative is taken of, or by.
 const ONLY_DATA: &str = "derivatives are of data and with respect to data: types without functions in them";
@@ -238,7 +238,7 @@ impl Infer<'_> {
         if function.vars.is_empty() {
             return types.functions(&function.params, function.result);
         }
-        let mut replaced = HashMap::new();
+        let mut replaced = HashMap::default();
         let mut chosen = Vec::with_capacity(function.vars.len());
         for var in function.vars {
             let new = types.var(types.class_of(var));

@@ -4,8 +4,8 @@
 
 use super::{DefType, Infer, Why};
 use crate::ast::{ExprId, ExprKind};
+use crate::hash::HashMap;
 use crate::types::{Class, Kind, Kinds, Ty};
-use std::collections::HashMap;
 
 /// What a definition stands for.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Infer<'_> {
                 Some(only) if kinds != Kinds::TENSORS => types.kind(only),
                 _ => types.var(Class::Kind(kinds)),
             };
-            let wanted = types.instantiate(whole, &mut HashMap::from([(types.root(kind), at)]));
+            let wanted = types.instantiate(whole, &mut HashMap::from_iter([(types.root(kind), at)]));
             let found = self.infer(field.value);
             self.unify_expr(field.value, wanted, found, Why::Case);
             uses.push((kinds, field.value, at));

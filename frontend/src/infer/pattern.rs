@@ -3,9 +3,9 @@
 use super::{Infer, Why};
 use crate::ast::{ExprId, LIST, PatternId, PatternKind};
 use crate::diagnostics::Diagnostic;
+use crate::hash::HashMap;
 use crate::names::Name;
 use crate::types::{Class, Con, Ty};
-use std::collections::HashMap;
 
 impl Infer<'_> {
     /// The type of a pattern, its variables declared.

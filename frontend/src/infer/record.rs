@@ -3,10 +3,10 @@
 use super::{Infer, Why};
 use crate::ast::{ConstructorId, ExprId, Field, TypeExprKind};
 use crate::diagnostics::Diagnostic;
+use crate::hash::{HashMap, HashSet};
 use crate::names::{Name, closest};
 use crate::source::Span;
 use crate::types::{Class, Con, Node, Ty};
-use std::collections::{HashMap, HashSet};
 
 /// A field of a record whose type is not known yet.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +21,11 @@ impl Infer<'_> {
     /// `{ x = a }`; the expected type, if there is one, is handed down to the fields.
     pub(super) fn record(&mut self, fields: &[Field], expected: Option<Ty>) -> Ty {
         self.once(fields);
-        let mut wanted = HashMap::new();
+        let mut wanted = HashMap::default();
         if let Some(Node::Con { con: Con::Record(shape), args, .. }) = expected.map(|ty| self.out.types.node(ty)) {
             wanted.extend(self.out.types.fields(*shape).iter().copied().zip(args.iter().copied()));
         }
-        let (mut found, mut seen) = (Vec::new(), HashSet::new());
+        let (mut found, mut seen) = (Vec::new(), HashSet::default());
         for field in fields {
             let ty = match wanted.get(&field.name) {
                 Some(&ty) => {
@@ -42,7 +42,7 @@ impl Infer<'_> {
     }
 
     fn once(&mut self, fields: &[Field]) {
-        let mut seen: HashMap<Name, Span> = HashMap::new();
+        let mut seen: HashMap<Name, Span> = HashMap::default();
         for field in fields {
             if let Some(first) = seen.insert(field.name, field.name_span) {
                 let message = format!("the field `{}` is given twice", self.names.text(field.name));

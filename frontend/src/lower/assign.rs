@@ -3,9 +3,9 @@
 use super::Lowerer;
 use super::registers::Held;
 use crate::core::{Binding, ExprId, ExprKind, Var};
+use crate::hash::{HashMap, HashSet};
 use dualvm_vm::isa::{Op, Reg};
 use dualvm_vm::module::ValueType;
-use std::collections::{HashMap, HashSet};
 
 /// A register to be written.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Write {
 
     /// Which of some writes read a register.
     fn readers(writes: &[Write]) -> HashMap<Reg, Vec<usize>> {
-        let mut readers: HashMap<Reg, Vec<usize>> = HashMap::new();
+        let mut readers: HashMap<Reg, Vec<usize>> = HashMap::default();
         for (at, write) in writes.iter().enumerate() {
             write.srcs.iter().for_each(|&src| readers.entry(src).or_default().push(at));
         }
@@ -60,7 +60,7 @@ impl Lowerer<'_, '_> {
         let mut rest = targets;
         let mut writes: Vec<Write> = Vec::new();
         let mut held: Vec<Held> = Vec::new();
-        let mut pending: HashSet<Reg> = HashSet::new();
+        let mut pending: HashSet<Reg> = HashSet::default();
         let Some(&last) = flat.last() else { return };
         for &part in &flat {
             let (own, others) = rest.split_at(self.types(part).len());
@@ -114,7 +114,7 @@ impl Lowerer<'_, '_> {
 
     /// The variables of a block whose values only go into targets: they may live there from the start.
     pub(super) fn wanted(&self, value: ExprId, targets: &[Target]) -> HashMap<Var, Target> {
-        let mut wanted = HashMap::new();
+        let mut wanted = HashMap::default();
         if targets.iter().all(|target| target.owner.is_none()) {
             return wanted;
         }
@@ -148,7 +148,7 @@ impl Lowerer<'_, '_> {
     fn write_all(&mut self, mut writes: Vec<Write>) {
         writes.retain(|write| write.op.is_some() || write.srcs[0] != write.dst);
         let by_dst: HashMap<Reg, usize> = writes.iter().enumerate().map(|(i, write)| (write.dst, i)).collect();
-        let mut readers: HashMap<Reg, usize> = HashMap::new();
+        let mut readers: HashMap<Reg, usize> = HashMap::default();
         for src in writes.iter().flat_map(Write::others) {
             *readers.entry(src).or_default() += 1;
         }

@@ -7,9 +7,9 @@ use super::Lowerer;
 use super::arrays::ROOM_MAX;
 use super::registers::Held;
 use crate::core::{ExprId, ExprKind, Iteration, Layout};
+use crate::hash::{HashMap, HashSet};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::ValueType;
-use std::collections::{HashMap, HashSet};
 
 /// No more registers than this are spent on constants; the rest are loaded again at every use.
 const REGISTERS_MAX: usize = 1_024;
@@ -101,7 +101,7 @@ impl Lowerer<'_, '_> {
     /// Defines the constants that instructions in some subtrees, which are about to be repeated, read from registers.
     pub(super) fn hoist_constants(&mut self, subtrees: &[ExprId]) {
         let mut pending: Vec<ExprId> = subtrees.iter().rev().copied().collect();
-        let mut bound: HashSet<ExprId> = HashSet::new();
+        let mut bound: HashSet<ExprId> = HashSet::default();
         while let Some(expr) = pending.pop() {
             let mut operands: Vec<ExprId> = Vec::new();
             match self.kind(expr) {

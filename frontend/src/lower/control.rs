@@ -5,9 +5,9 @@ use super::assign::Target;
 use super::constants::Constant;
 use crate::arena::Id;
 use crate::core::{self, ExprId, ExprKind};
+use crate::hash::{HashMap, HashSet};
 use dualvm_vm::builder::{IntReg, Label};
 use dualvm_vm::isa::{Op, Operand, Reg};
-use std::collections::{HashMap, HashSet};
 
 /// What is known of control flow at the next instruction.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Flow {
 
 impl Default for Flow {
     fn default() -> Self {
-        let (places, chains) = (HashMap::new(), HashMap::new());
-        Flow { reachable: true, loop_depth: 0, jumped_to: HashSet::new(), places, chains }
+        let (places, chains) = (HashMap::default(), HashMap::default());
+        Flow { reachable: true, loop_depth: 0, jumped_to: HashSet::default(), places, chains }
     }
 }
 

@@ -3,10 +3,10 @@
 use super::Lowerer;
 use super::constants::Constant;
 use crate::core::{ExprId, Field, Switch};
+use crate::hash::HashMap;
 use dualvm_vm::builder::{IntReg, Label};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{TypeDef, ValueType};
-use std::collections::HashMap;
 
 /// A choice by tag is a table if its type has no more tags than this and [`TABLE_PER_ARM`] for each arm.
 const TABLE_MIN: usize = 16;
@@ -56,7 +56,7 @@ impl Lowerer<'_, '_> {
         let labels: Vec<Label> = switch.arms.iter().map(|_| self.out.new_label()).collect();
         let default = self.out.new_label();
         let end = self.out.new_label();
-        let mut of_tag = HashMap::with_capacity(labels.len());
+        let mut of_tag = HashMap::with_capacity_and_hasher(labels.len(), Default::default());
         for (&(arm, _), &label) in switch.arms.iter().zip(&labels) {
             of_tag.insert(arm, label);
         }

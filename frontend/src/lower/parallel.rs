@@ -5,8 +5,8 @@ use super::assign::Target;
 use super::registers::Held;
 use crate::arena::Id;
 use crate::core::{ExprId, Task};
+use crate::hash::HashMap;
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
-use std::collections::HashMap;
 
 /// The tasks of a fork have at most this many arguments in a bank together.
 const ARGUMENTS_MAX: usize = 16_384;
@@ -28,7 +28,7 @@ impl Lowerer<'_, '_> {
                 self.refusal = Some(format!("more than {ARGUMENTS_MAX} arguments of tasks that begin together"));
             }
         }
-        let mut last_read: HashMap<Reg, usize> = HashMap::new();
+        let mut last_read: HashMap<Reg, usize> = HashMap::default();
         for (at, args) in args.iter().enumerate() {
             last_read.extend(args.iter().map(|&arg| (arg, at)));
         }

@@ -2,12 +2,12 @@
 
 use crate::arena::Table;
 use crate::core::{CallSite, InlinedCall, Origin};
+use crate::hash::HashMap;
 use crate::prelude;
 use crate::source::{SourceMap, Span};
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{self, SourceFile};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
 
 /// A file of the program or of the prelude, by its number there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,7 +32,7 @@ impl<'p> Places<'p> {
         calls: &'p Table<CallSite, InlinedCall>,
         module: &mut ModuleBuilder,
     ) -> Self {
-        let mut places = Places { sources, calls, numbers: HashMap::new(), files: HashMap::new() };
+        let mut places = Places { sources, calls, numbers: HashMap::default(), files: HashMap::default() };
         for (number, file) in sources.files().iter().enumerate().filter(|(_, file)| !file.is_library) {
             let digest = Sha256::digest(file.source.text()).into();
             let source = SourceFile { name: file.source.name().into(), is_library: false, digest: Some(digest) };

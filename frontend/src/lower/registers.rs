@@ -2,10 +2,10 @@
 
 use crate::arena::Table;
 use crate::core::Var;
+use crate::hash::HashMap;
 use dualvm_vm::builder::FunctionBuilder;
 use dualvm_vm::isa::Reg;
 use dualvm_vm::module::ValueType;
-use std::collections::HashMap;
 
 /// A computed value that an instruction will read.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Registers<'r> {
 
 impl<'r> Registers<'r> {
     pub(super) fn new(types: &'r Table<Var, ValueType>) -> Self {
-        Registers { types, homes: Table::filled(Home::default(), types.len()), free: HashMap::new() }
+        Registers { types, homes: Table::filled(Home::default(), types.len()), free: HashMap::default() }
     }
 
     /// A free register, or a new one.

@@ -29,10 +29,11 @@ mod survey;
 
 use super::copies;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, TypeLists, Var};
+use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use survey::{Load, Made, Place, Provenance, Read, Survey, Which, is_trap};
 
 /// An element and the loop that it moves into have at most so many nodes together.
@@ -84,7 +85,7 @@ struct Fusion<'s> {
 /// The arrays that are fused in this round.
 fn choose<'s>(survey: &'s Survey, body: &Body, meter: &Meter) -> Vec<Fusion<'s>> {
     let mut chosen = Vec::new();
-    let (mut makers, mut takers) = (HashSet::new(), HashSet::new());
+    let (mut makers, mut takers) = (HashSet::default(), HashSet::default());
     let mut places = BTreeSet::new();
     for made in &survey.made {
         let Some(fusion) = fusion(survey, body, made, meter) else { continue };
@@ -243,7 +244,7 @@ struct Fuser<'f> {
 impl Fuser<'_> {
     fn all(&mut self, chosen: &[Fusion]) {
         // Lengths first: elements that are copied may ask for them.
-        let mut counts: HashMap<ExprId, Option<Binding>> = HashMap::new();
+        let mut counts: HashMap<ExprId, Option<Binding>> = HashMap::default();
         for fusion in chosen {
             let count = self.count(fusion.made);
             counts.insert(fusion.made.value, count);
@@ -298,7 +299,7 @@ impl Fuser<'_> {
                 let (from, to) = self.survey.extents[element];
                 let nodes = &self.survey.order[from..=to];
                 self.meter.nodes(Count::Code, nodes.len());
-                let copies = copies::copy(self.body, nodes, &HashMap::from([(at, Atom::Int(0))]));
+                let copies = copies::copy(self.body, nodes, &HashMap::from_iter([(at, Atom::Int(0))]));
                 *copies.last().expect("an expression has nodes")
             });
             self.body.exprs[first.expr].kind = ExprKind::Block(Box::default(), copy);

@@ -1,8 +1,8 @@
 //! Copies of expressions within a function.
 
 use crate::core::{Atom, Body, ExprId, ExprKind, Label, Var};
+use crate::hash::HashMap;
 use crate::renumber::Renumber;
-use std::collections::HashMap;
 
 /// New numbers for all that an expression binds.
 #[derive(Default)]

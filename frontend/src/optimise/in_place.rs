@@ -10,10 +10,10 @@
 use crate::core::{
     ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Step, TypeLists, Var,
 };
+use crate::hash::HashSet;
 use crate::limits::Meter;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{TypeDef, ValueType};
-use std::collections::HashSet;
 
 /// Changes a function's arrays where they are.
 pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mut ModuleBuilder, meter: &Meter) {
@@ -78,7 +78,7 @@ type Walk = Result<(), Refused>;
 
 impl<'w> Walker<'w> {
     fn new(body: &'w Body, lists: &'w TypeLists, meter: &'w Meter) -> Self {
-        Walker { body, lists, meter, versions: HashSet::new(), newest: None, array: None }
+        Walker { body, lists, meter, versions: HashSet::default(), newest: None, array: None }
     }
 
     /// The versions of an accumulator of a loop, if one of its rounds changes it and all may.

@@ -4,9 +4,9 @@
 
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program, Var};
+use crate::hash::HashMap;
 use crate::inline::all_nodes;
 use crate::limits::Meter;
-use std::collections::HashMap;
 
 /// Drops unread parameters of functions that are nothing but tasks and operands of derivative operators; whether there
 /// are any. Arguments of tasks and captures are pure, so that they go too.
@@ -71,7 +71,7 @@ fn params_read(program: &Program, meter: &Meter) -> Table<FunctionId, Option<Vec
         keep_what_is_called(program, function, &mut read, meter);
     }
     // What a function only hands on to a task is read if the task reads it.
-    let mut handed_on: HashMap<Param, Vec<Param>> = HashMap::new();
+    let mut handed_on: HashMap<Param, Vec<Param>> = HashMap::default();
     let mut pending: Vec<Param> = Vec::new();
     for (id, function) in program.functions.iter() {
         for (from, to) in uses(id, function, meter) {
@@ -132,7 +132,7 @@ fn keep_what_is_called(
 fn uses(id: FunctionId, function: &Function, meter: &Meter) -> Vec<(Param, Option<Param>)> {
     let places: HashMap<Var, usize> = function.params.iter().enumerate().map(|(at, &var)| (var, at)).collect();
     let nodes = all_nodes(function, meter);
-    let mut handed: HashMap<ExprId, Param> = HashMap::new();
+    let mut handed: HashMap<ExprId, Param> = HashMap::default();
     for &expr in &nodes {
         match &function.body.exprs[expr].kind {
             ExprKind::Fork(tasks) => {

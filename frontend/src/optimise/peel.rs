@@ -14,11 +14,11 @@ use crate::arena::Table;
 use crate::core::{
     Atom, Body, Comparison, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Range, TypeLists, Var,
 };
+use crate::hash::HashMap;
 use crate::limits::{Count, Meter};
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
 /// A round of at most so many nodes is copied.
 const COPIED_NODES_MAX: usize = 128;
@@ -92,14 +92,14 @@ impl Outcomes {
             ExprKind::Var(var) => Atom::Var(var),
             _ => return None,
         };
-        let mut values = HashMap::new();
+        let mut values = HashMap::default();
         for &node in nodes {
             if let ExprKind::Block(bindings, _) = &body.exprs[node].kind {
                 values.extend(bindings.iter().filter(|binding| binding.vars.len() == 1).map(|b| (b.vars[0], b.value)));
             }
         }
         let rounds = Rounds { body, index: range.index, from, values };
-        let mut known: HashMap<ExprId, Outcome> = HashMap::new();
+        let mut known: HashMap<ExprId, Outcome> = HashMap::default();
         let (mut decides, mut differ) = (false, false);
         for &node in nodes {
             let of = |expr: &ExprId| known.get(expr).copied().unwrap_or_default();
@@ -213,7 +213,7 @@ impl Peeler<'_> {
         match self.body.exprs[expr].kind.clone() {
             ExprKind::Collect(array, mut collect) => {
                 let from = self.start(collect.range);
-                collect.first = Some(self.first(HashMap::from([(collect.range.index, from)])));
+                collect.first = Some(self.first(HashMap::from_iter([(collect.range.index, from)])));
                 self.body.exprs[expr].kind = ExprKind::Collect(array, collect);
             }
             ExprKind::Loop(repeat) => self.peel_loop(expr, *repeat),

@@ -20,10 +20,10 @@ use crate::core::{
     Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Origin, Range,
     Switch, TypeList, TypeLists, Var,
 };
+use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
-use std::collections::{HashMap, HashSet};
 
 use known::Bounds;
 
@@ -38,13 +38,13 @@ pub(super) fn share(function: &mut Function, lists: &mut TypeLists, meter: &Mete
         body: &mut function.body,
         lists,
         meter,
-        numbers: HashMap::new(),
+        numbers: HashMap::default(),
         available: Table::default(),
-        shapes: HashMap::new(),
+        shapes: HashMap::default(),
         changes: Vec::new(),
-        jumped_to: HashSet::new(),
-        constants: HashMap::new(),
-        bounds: HashMap::new(),
+        jumped_to: HashSet::default(),
+        constants: HashMap::default(),
+        bounds: HashMap::default(),
         line: 0,
         lines: 1,
         calls: 0,

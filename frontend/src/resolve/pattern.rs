@@ -3,9 +3,9 @@
 use super::{LocalId, Meaning, Resolver};
 use crate::ast::{PatternId, PatternKind};
 use crate::diagnostics::Diagnostic;
+use crate::hash::{HashMap, HashSet};
 use crate::names::Name;
 use crate::source::Span;
-use std::collections::{HashMap, HashSet};
 
 /// A variable of a pattern.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ impl Resolver<'_> {
     pub(super) fn bind_all(&mut self, patterns: &[PatternId]) {
         let mut bound = Vec::new();
         for &pattern in patterns {
-            self.bind(pattern, &mut bound, &HashMap::new());
+            self.bind(pattern, &mut bound, &HashMap::default());
         }
         self.refuse_bound_twice(bound);
     }

@@ -4,11 +4,11 @@ use super::{Meaning, Resolver, TypeMeaning};
 use crate::arena::{Id, Table};
 use crate::ast::{AliasId, ConstructorId, Counts, DataId, DefId};
 use crate::diagnostics::Diagnostic;
+use crate::hash::HashMap;
 use crate::imports::{Import, Selected, qualified};
 use crate::limits::{Count, Meter};
 use crate::names::{Name, Names, closest};
 use crate::source::Span;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// What the names of the prelude mean, those of builtins that were looked up, and those of the types that are built in.

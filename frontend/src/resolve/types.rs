@@ -5,16 +5,16 @@ use super::{Resolver, TypeMeaning};
 use crate::arena::Table;
 use crate::ast::{AliasId, Constructor, TypeExprId, TypeExprKind};
 use crate::diagnostics::Diagnostic;
+use crate::hash::{HashMap, HashSet};
 use crate::names::Name;
 use crate::source::Span;
-use std::collections::{HashMap, HashSet};
 
 impl Resolver<'_> {
     /// Gives the types and constructors of a file their names.
     pub(super) fn declare_types(&mut self, declared: &Declarations) {
         let ast = self.ast;
-        let mut types: HashMap<Name, Span> = HashMap::new();
-        let mut constructors: HashMap<Name, Span> = HashMap::new();
+        let mut types: HashMap<Name, Span> = HashMap::default();
+        let mut constructors: HashMap<Name, Span> = HashMap::default();
         for id in declared.datas() {
             let data = &ast.datas[id];
             self.declare_type(&mut types, data.name, data.name_span, TypeMeaning::Data(id));
@@ -51,7 +51,7 @@ impl Resolver<'_> {
     }
 
     fn once(&mut self, names: &[(Name, Span)], what: &str) {
-        let mut seen = HashMap::new();
+        let mut seen = HashMap::default();
         for &(name, span) in names {
             if let Some(first) = seen.insert(name, span) {
                 self.declared_twice(what, name, span, first);

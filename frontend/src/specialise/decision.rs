@@ -13,10 +13,10 @@
 use super::Elaborator;
 use crate::arena::{Table, id_types};
 use crate::ast::{Arm, CONS, ConstructorId, NIL, PatternId, PatternKind};
+use crate::hash::{HashMap, HashSet};
 use crate::mono::Mono;
 use crate::resolve::LocalId;
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 /// How much work may go into copies of rows, per part of a pattern; and for any `match`.
@@ -115,7 +115,7 @@ struct Lists<T> {
 
 impl<T: Copy + Eq + Hash> Lists<T> {
     fn new() -> Self {
-        Lists { cells: Vec::new(), ids: HashMap::new() }
+        Lists { cells: Vec::new(), ids: HashMap::default() }
     }
 
     /// The list with one more in front.
@@ -368,7 +368,7 @@ impl<'d, 's, 'p> Decider<'d, 's, 'p> {
         if rest.is_none() || rows.len() == 1 {
             return Ok(test.place);
         }
-        let mut needs: HashMap<Place, usize> = HashMap::new();
+        let mut needs: HashMap<Place, usize> = HashMap::default();
         let mut places = Vec::new();
         let mut left = first.tests;
         while let Some((test, rest)) = self.tests.get(left) {
@@ -432,7 +432,7 @@ impl<'d, 's, 'p> Decider<'d, 's, 'p> {
     /// The tree that tells rows apart by what is at a place.
     fn split(&mut self, place: Place, rows: Vec<Row>, depth: u32) -> Result<Tree, Refused> {
         let mut heads: Vec<Head> = Vec::new();
-        let mut index: HashMap<Head, usize> = HashMap::new();
+        let mut index: HashMap<Head, usize> = HashMap::default();
         let mut specialised: Vec<(Option<usize>, Row)> = Vec::with_capacity(rows.len());
         for &row in &rows {
             let Some((before, test, after)) = self.find(row, place)? else {
@@ -471,7 +471,7 @@ impl<'d, 's, 'p> Decider<'d, 's, 'p> {
             }
         }
         let mut groups: Vec<(Vec<Head>, Vec<Row>)> = Vec::new();
-        let mut known: HashMap<Vec<Row>, usize> = HashMap::new();
+        let mut known: HashMap<Vec<Row>, usize> = HashMap::default();
         for (head, Bucket { rows, .. }) in heads.into_iter().zip(buckets) {
             match known.get(&rows) {
                 Some(&group) => groups[group].0.push(head),

@@ -11,9 +11,9 @@ use crate::arena::{Table, id_types};
 use crate::ast::{BinaryOp, ConstructorId, DefId, ExprId, LocalFunctionId};
 use crate::builtins::Builtin;
 use crate::core::{Atom, ExprId as CoreExprId, TypeList, TypeLists};
+use crate::hash::HashMap;
 use crate::mono::{Mono, Monos};
 use crate::types::Ty;
-use std::collections::HashMap;
 
 id_types! {
     /// The form of values.

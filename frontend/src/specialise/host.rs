@@ -5,10 +5,10 @@ use super::form::Code;
 use super::instance::Key;
 use crate::ast::{DefId, LIST, PatternId, PatternKind};
 use crate::core::FunctionId;
+use crate::hash::HashSet;
 use crate::mono::{Mono, MonoNode};
 use crate::unexported::Unexported;
 use dualvm_vm::module::{DataDef, HostType, Interface};
-use std::collections::HashSet;
 
 impl Specialiser<'_> {
     /// Asks for the instance of a definition that hosts call, unless its type has functions in it.
@@ -72,7 +72,7 @@ impl Specialiser<'_> {
 
     /// Whether values of a type have no functions in them.
     fn crosses(&mut self, ty: Mono) -> bool {
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::default();
         let crosses = self.can_cross(ty, &mut seen);
         if crosses {
             self.crossing.extend(seen.into_iter().map(|ty| (ty, true)));

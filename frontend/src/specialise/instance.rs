@@ -7,11 +7,11 @@ use crate::arena::Id;
 use crate::ast::{DefId, ExprId as SurfaceId, PatternId};
 use crate::core::{Body, ExprId, Function, FunctionId};
 use crate::diagnostics::Diagnostic;
+use crate::hash::HashMap;
 use crate::infer::ByKind;
 use crate::mono::{Mono, MonoNode};
 use crate::resolve::Meaning;
 use crate::source::Span;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Forms in which functions are nested deeper than this are counted per code.
@@ -247,7 +247,7 @@ impl Specialiser<'_> {
             env,
             name,
             body: Body::default(),
-            locals: HashMap::new(),
+            locals: HashMap::default(),
             counted: 0,
         };
         let mut params = Vec::new();

@@ -8,10 +8,10 @@ use super::form::{Form, Shaped, Value};
 use crate::ast::{self, Arm};
 use crate::core::{Atom, Binding, Comparison, ExprId, ExprKind, Join, Label, Labelled, Switch};
 use crate::diagnostics::Diagnostic;
+use crate::hash::{HashMap, HashSet};
 use crate::mono::Mono;
 use crate::resolve::LocalId;
 use crate::source::Span;
-use std::collections::{HashMap, HashSet};
 
 /// So many literals are compared one after the other, and more by halves.
 const COMPARED_MAX: usize = 8;
@@ -59,9 +59,9 @@ impl Elaborator<'_, '_> {
             places: &places,
             arms,
             span,
-            values: HashMap::from([(root, value)]),
+            values: HashMap::from_iter([(root, value)]),
             read: Vec::new(),
-            shared: HashMap::new(),
+            shared: HashMap::default(),
             failing: Vec::new(),
             leaves: Vec::new(),
         };

@@ -5,13 +5,13 @@ use super::{Elaborator, Fields, Specialiser};
 use crate::ast::{ConstructorId, DataId, LIST};
 use crate::core::Program;
 use crate::diagnostics::Diagnostic;
+use crate::hash::HashMap;
 use crate::limits::Count;
 use crate::mono::{DEPTH_MAX, Mono, MonoNode, REGISTERS_MAX};
 use crate::source::Span;
 use crate::types::{Class, Con, Kind, Node, Ty};
 use dualvm_vm::module::{TypeDef, ValueType, VariantDef};
 use dualvm_vm::verify::limits::FIELDS_MAX;
-use std::collections::HashMap;
 
 /// So many registers in a type's representation count as one node.
 const REGISTERS_PER_NODE: usize = 2;
@@ -132,7 +132,7 @@ impl Specialiser<'_> {
         let MonoNode::Data(data, args) = self.monos.node(ty).clone() else { return Fields::default() };
         let (ast, inferred) = (self.ast, self.inferred);
         let vars = inferred.datas[data].iter().map(|&var| inferred.types.root(var));
-        let mut env = TypeEnv { vars: vars.zip(args.iter().copied()).collect(), known: HashMap::new() };
+        let mut env = TypeEnv { vars: vars.zip(args.iter().copied()).collect(), known: HashMap::default() };
         let place = ast.datas[data].name_span;
         let of_constructor = |&id: &ConstructorId| {
             inferred.constructors[id].iter().map(|&field| self.mono(field, &mut env, place)).collect()

@@ -2,7 +2,7 @@
 //! out. Variables are letters: `c` is a kind of collection.
 
 use super::{Class, Con, Node, Ty, Types, Written};
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 /// No more characters than about this many are written.
 const CHARS_MAX: usize = 200;
@@ -27,7 +27,7 @@ impl Types {
     pub(crate) fn show_function(&self, params: &[Ty], result: Ty) -> String {
         let mut text = String::new();
         for depth in DEPTHS {
-            let mut printer = Printer { types: self, letters: HashMap::new(), depth, out: String::new() };
+            let mut printer = Printer { types: self, letters: HashMap::default(), depth, out: String::new() };
             for &param in params {
                 let is_arrow = printer.is_arrow(param);
                 printer.parenthesised(is_arrow, |printer| printer.write(param, false));
@@ -46,7 +46,7 @@ impl Types {
     pub(crate) fn meaning(&self, ty: Ty) -> Option<String> {
         let root = self.root(ty);
         self.written.get(&root)?;
-        let mut printer = Printer { types: self, letters: HashMap::new(), depth: DEPTHS[0], out: String::new() };
+        let mut printer = Printer { types: self, letters: HashMap::default(), depth: DEPTHS[0], out: String::new() };
         printer.expansion(root, false);
         (printer.out.len() <= CHARS_MAX).then(|| format!("`{}` is `{}`", self.show(ty), printer.out))
     }

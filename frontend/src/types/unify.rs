@@ -2,7 +2,7 @@
 //! so that shared parts are compared once. A failure leaves the graph as it was.
 
 use super::{Class, Con, Kinds, Node, Ty, Types};
-use std::collections::HashSet;
+use crate::hash::HashSet;
 
 /// Why two types are not the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +72,7 @@ impl Types {
         });
         let mut pending: Vec<(Ty, bool)> = joined.collect();
         self.start_walk();
-        let mut path = HashSet::new();
+        let mut path = HashSet::default();
         while let Some((ty, left)) = pending.pop() {
             if !self.walk_on() {
                 break;

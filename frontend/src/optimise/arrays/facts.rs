@@ -5,7 +5,7 @@
 
 use crate::arena::Id;
 use crate::core::Var;
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 /// A count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Facts {
 impl Facts {
     /// Nothing is known of the variables of a function.
     pub(super) fn new(vars: usize) -> Self {
-        Facts { near: (0..vars).collect(), sizes: vec![1; vars], constants: HashMap::new(), joined: Vec::new() }
+        Facts { near: (0..vars).collect(), sizes: vec![1; vars], constants: HashMap::default(), joined: Vec::new() }
     }
 
     /// An integer, or the length of an array, that a variable holds.
