@@ -1,71 +1,143 @@
-//! The library's modules against independent implementations, and their derivatives against differences.
+//! The library's modules against independent implementations, on all engines, and their derivatives against differences.
+//!
+//! A module has a program in `tests/library` whose definitions are called. Those without parameters are `true`, but for
+//! what is said to trap: `-- trap: f => message`. Others have cases in `tests/oracles`, with arguments and the value; with
+//! `gradient` the derivatives of an independent implementation, too, with an entry per argument. Derivatives of all
+//! cases are compared with differences, `"second": true` second ones, too, and `"differences": false` none.
 
-use dualvm::{CheckOptions, Engine, Module, Value};
+mod support;
+
+use dualvm::{CheckOptions, Engine, Module, Value, Verdict};
+use dualvm_vm::engine::Limits;
+use serde::de::DeserializeSeed;
 use serde_json::Value as Json;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use support::engines::{Engines, Mode, Outcome};
 
-fn value(json: &Json) -> Value {
-    match json {
-        Json::Array(items) => Value::Reals(items.iter().map(|item| item.as_f64().unwrap()).collect()),
-        Json::Number(number) if number.is_i64() => Value::Int(number.as_i64().unwrap()),
-        number => Value::Real(number.as_f64().unwrap()),
-    }
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-#[test]
-fn distributions_are_those_of_scipy_and_their_gradients_those_of_differences() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles/stats.json");
-    let oracle: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let cases = oracle["cases"].as_array().unwrap();
-    assert!(cases.len() > 200);
-    let parameters = |args: &[Json], name: &str| -> (String, String) {
-        let types = args.iter().enumerate().map(|(n, arg)| match arg {
-            Json::Array(_) => "Array Real",
-            // Numbers of events and trials.
-            _ if name.ends_with("_logpmf") && (n == 0 || n == 1 && name.starts_with("binomial")) => "Int",
-            _ => "Real",
-        });
-        let names: Vec<String> = (0..args.len()).map(|n| format!("a{n}")).collect();
-        let declared = types.zip(&names).map(|(ty, name)| format!("({name} : {ty})")).collect::<Vec<_>>().join(" ");
-        (declared, names.join(" "))
+/// The cases of an oracle, and how far from them values may be.
+fn oracle(module: &str) -> (Vec<Json>, f64) {
+    let path = tests().join(format!("oracles/{module}.json"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let Json::Object(mut oracle) = serde_json::from_str(&text).expect("the oracle is JSON") else {
+        panic!("{module}: the oracle is no object")
     };
-    let engine = Engine::default();
-    let mut module: Option<(String, Module)> = None;
-    for case in cases {
-        let (name, args) = (case["function"].as_str().unwrap(), case["args"].as_array().unwrap());
-        if module.as_ref().is_none_or(|(known, _)| known != name) {
-            let (declared, names) = parameters(args, name);
-            let text = format!("import stats\ndef f {declared} : Real = stats.{name} {names}");
-            module = Some((name.to_owned(), Module::from_source(&engine, "f.dual", &text).unwrap()));
+    let Some(Json::Array(cases)) = oracle.remove("cases") else { panic!("{module}: there are no cases") };
+    (cases, oracle["tolerance"].as_f64().expect("an oracle has a tolerance"))
+}
+
+/// Whether a value is what an oracle says: reals within a tolerance, relative for those beyond 1.
+fn agrees(found: &Value, expected: &Json, tolerance: f64) -> bool {
+    let real = |found: f64, expected: &Json| match expected {
+        Json::String(text) => text.parse().is_ok_and(|expected| support::same(found, expected)),
+        expected => expected.as_f64().is_some_and(|x| (found - x).abs() <= tolerance * x.abs().max(1.0)),
+    };
+    match (found, expected) {
+        (Value::Null, Json::Null) => true,
+        (Value::Real(found), expected) => real(*found, expected),
+        (Value::Int(found), expected) => expected.as_i64() == Some(*found),
+        (Value::Bool(found), expected) => expected.as_bool() == Some(*found),
+        (Value::Reals(found), Json::Array(expected)) => {
+            found.len() == expected.len() && found.iter().zip(expected).all(|(found, x)| real(*found, x))
         }
-        let function = module.as_ref().unwrap().1.function("f").unwrap();
-        let params = &function.interface().params;
-        let real = |(arg, (_, ty)): (&Json, &(String, dualvm::HostType))| match (value(arg), ty) {
-            (Value::Int(n), dualvm::HostType::Real) => Value::Real(n as f64),
-            (value, _) => value,
-        };
-        let values: Vec<Value> = args.iter().zip(params).map(real).collect();
-        let found = function.call(&values).unwrap().as_real().unwrap();
-        let expected = case["value"].as_f64().unwrap();
-        assert!((found - expected).abs() <= 2e-13 * expected.abs().max(1.0), "{name} {args:?}: {found} {expected}");
-        let mut options = CheckOptions::default();
-        options.points = 0;
-        let check = function.check_gradient(&values, &options).unwrap();
-        assert!(!check.is_wrong(), "{name} {args:?}: {check:#?}");
+        (Value::Array(found) | Value::Tuple(found), Json::Array(expected)) => {
+            found.len() == expected.len() && found.iter().zip(expected).all(|(found, x)| agrees(found, x, tolerance))
+        }
+        (Value::Record(found), Json::Object(expected)) => {
+            let field = |(name, found): &(String, Value)| agrees(found, &expected[name], tolerance);
+            found.len() == expected.len() && found.iter().all(field)
+        }
+        _ => false,
     }
 }
 
-#[test]
-fn outside_of_the_support_derivatives_are_0() {
-    let text = "import stats
-        def f (x : Real) : Real = stats.gamma_logpdf x 2 3
-        def g (x : Real) : Real = stats.beta_logpdf x 0.5 0.5
-        def h (p : Real) : Real = stats.binomial_logpmf 0 3 p + stats.binomial_logpmf 3 3 (1 - p)";
-    let module = Module::from_source(&Engine::default(), "f.dual", text).unwrap();
-    for (name, x) in [("f", -1.0), ("f", 0.0), ("g", 0.0), ("g", 1.0), ("g", 2.0)] {
-        let (value, gradient) = module.function(name).unwrap().value_and_grad(&[Value::Real(x)]).unwrap();
-        assert_eq!((value, &gradient[..]), (f64::NEG_INFINITY, &[Value::Real(0.0)][..]), "{name} {x}");
+/// Checks a module's program and its cases. Returns how many cases there were.
+fn check(module: &str) -> usize {
+    let path = tests().join(format!("library/{module}_calls.dual"));
+    let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file = format!("{module}_calls.dual");
+    let def = dualvm_frontend::compile(&file, &source).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = Engines::all().load(&def, 0).unwrap_or_else(|errors| panic!("{module}: {}", errors[0]));
+    let run = |name: &str, args: &[Value], mode: Mode| {
+        loaded.run(name, args, mode, &Limits::default()).unwrap_or_else(|error| panic!("{module}: {name}: {error}"))
+    };
+    let mut traps = BTreeSet::new();
+    for line in source.lines().filter_map(|line| line.strip_prefix("-- trap: ")) {
+        let (name, message) = line.split_once(" => ").expect("a trap has a message");
+        match run(name, &[], Mode::Call) {
+            Outcome::Trap(trap) => assert!(trap.to_string().contains(message), "{module}: {name}: {trap}"),
+            other => panic!("{module}: {name}: {other:?}"),
+        }
+        traps.insert(name);
     }
-    let (value, gradient) = module.function("h").unwrap().value_and_grad(&[Value::Real(0.0)]).unwrap();
-    assert_eq!((value, &gradient[..]), (0.0, &[Value::Real(-6.0)][..]));
+    for function in &def.functions {
+        let Some(interface) = &function.interface else { continue };
+        if interface.params.is_empty() && !traps.contains(function.name.as_str()) {
+            match run(&function.name, &[], Mode::Call) {
+                Outcome::Done { value: Value::Bool(true), .. } => {}
+                other => panic!("{module}: {}: {other:?}", function.name),
+            }
+        }
+    }
+
+    let program = Module::from_source(&Engine::default(), &file, &source).unwrap_or_else(|error| panic!("{error}"));
+    let (cases, tolerance) = oracle(module);
+    for case in &cases {
+        let name = case["function"].as_str().expect("a case has a function");
+        let function = program.function(name).unwrap_or_else(|error| panic!("{error}"));
+        let text = case["args"].to_string();
+        let args = function.arguments_seed().deserialize(&mut serde_json::Deserializer::from_str(&text));
+        let args = args.unwrap_or_else(|error| panic!("{name} {text}: {error}"));
+        let tolerance = case["tolerance"].as_f64().unwrap_or(tolerance);
+        let gradient = case["gradient"].as_array();
+        let mode = if gradient.is_some() { Mode::Gradient } else { Mode::Call };
+        let Outcome::Done { value, gradients, .. } = run(name, &args, mode) else {
+            panic!("{name} {text}: {:?}", run(name, &args, mode))
+        };
+        assert!(agrees(&value, &case["value"], tolerance), "{name} {text}: {value}, expected {}", case["value"]);
+        if let Some(gradient) = gradient {
+            let found = &gradients[0];
+            let right = found.iter().zip(gradient).all(|(found, expected)| agrees(found, expected, tolerance));
+            assert!(right && found.len() == gradient.len(), "{name} {text}: {found:?}, expected {gradient:?}");
+        }
+        if case["differences"] != Json::Bool(false) {
+            let mut options = CheckOptions::default();
+            options.points = 0;
+            options.second = case["second"] == Json::Bool(true);
+            let check = function.check_gradient(&args, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let all = check.points.iter().flat_map(|point| &point.comparisons);
+            let wrong: Vec<_> = all.filter(|found| found.verdict == Verdict::Wrong).collect();
+            assert!(!check.is_wrong(), "{name} {text}: {wrong:#?}");
+        }
+    }
+    cases.len()
+}
+
+#[test]
+fn curves_are_those_of_scipy() {
+    assert!(check("interpolate") > 30);
+}
+
+#[test]
+fn solutions_of_differential_equations_are_those_of_scipy_and_jax() {
+    assert!(check("ode") >= 15);
+}
+
+#[test]
+fn minima_and_roots_are_those_of_jax() {
+    assert!(check("optimise") > 25);
+}
+
+#[test]
+fn random_numbers_are_those_of_an_independent_implementation() {
+    assert!(check("random") > 50);
+}
+
+#[test]
+fn distributions_are_those_of_scipy() {
+    assert!(check("stats") > 200);
 }

@@ -1,8 +1,14 @@
 //! The language's library: modules that any program can import by their names. Their sources are part of the compiler.
 
 /// Names and texts.
-pub(crate) const MODULES: [(&str, &str); 2] =
-    [("linalg", include_str!("../library/linalg.dual")), ("stats", include_str!("../library/stats.dual"))];
+pub(crate) const MODULES: [(&str, &str); 6] = [
+    ("interpolate", include_str!("../library/interpolate.dual")),
+    ("linalg", include_str!("../library/linalg.dual")),
+    ("ode", include_str!("../library/ode.dual")),
+    ("optimise", include_str!("../library/optimise.dual")),
+    ("random", include_str!("../library/random.dual")),
+    ("stats", include_str!("../library/stats.dual")),
+];
 
 /// The text of a module.
 pub(crate) fn text(name: &str) -> Option<&'static str> {

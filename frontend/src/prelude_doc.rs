@@ -33,7 +33,7 @@ any other definition. Lines after a signature are true.
 /// A declaration with its comment.
 struct Entry<'t> {
     name: &'t str,
-    /// What is shown: a definition's head, or a type's declaration.
+    /// What is shown: a definition's head, or the declaration of a type or an alias.
     signature: String,
     text: Vec<&'t str>,
     examples: Vec<&'t str>,
@@ -110,23 +110,21 @@ fn opening(file: &str) -> (String, String) {
 
 fn entries(file: &str) -> impl Iterator<Item = Entry<'_>> {
     paragraphs(file).skip(1).filter_map(|paragraph| {
-        let mut lines = paragraph.lines();
+        let mut declaration = paragraph;
         let (mut text, mut examples) = (Vec::new(), Vec::new());
-        let head = loop {
-            let line = lines.next()?;
-            if !line.starts_with("--") {
-                break line;
-            }
+        while declaration.starts_with("--") {
+            let (line, rest) = declaration.split_once('\n')?;
             match comment(line).strip_prefix("  ") {
                 Some(example) => examples.push(example),
                 None => text.push(comment(line)),
             }
-        };
-        let (kind, rest) = head.split_once(' ')?;
+            declaration = rest;
+        }
+        let (kind, rest) = declaration.split_once(' ')?;
         let name = rest.split(' ').next()?;
         let signature = match kind {
             "def" => rest.split_once(" =").map_or(rest, |(signature, _)| signature).to_owned(),
-            "type" => head.to_owned(),
+            "type" | "alias" => declaration.to_owned(),
             _ => return None,
         };
         Some(Entry { name, signature, text, examples })
