@@ -12,6 +12,7 @@ mod convert;
 mod derivatives;
 mod explain;
 mod failure;
+mod fmt;
 mod gradbench;
 mod input;
 mod interrupt;
@@ -146,6 +147,9 @@ enum Command {
         #[command(flatten)]
         program: Program,
     },
+    /// Format programs
+    #[command(after_help = fmt::HELP)]
+    Fmt(fmt::Fmt),
     /// Measure example programs, beside the same in hand-written Rust
     #[command(after_help = bench::HELP)]
     Bench(bench::Bench),
@@ -319,6 +323,7 @@ fn execute(command: Command) -> Outcome {
         }
         Command::Asm { file, output } => convert::asm(&file, output),
         Command::Verify { program } => convert::verify(&program),
+        Command::Fmt(flags) => fmt::fmt(&flags),
         Command::Bench(flags) => bench::bench(&flags),
         Command::GradBench(flags) => gradbench::gradbench(&flags),
     }

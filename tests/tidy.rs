@@ -109,7 +109,7 @@ fn no_directory_has_a_mod_file() {
 /// Commands that the README shows run, up to arguments: their subcommands, flags and files exist.
 #[test]
 fn commands_in_the_readme_exist() {
-    const SUBCOMMANDS: [&str; 17] = [
+    const SUBCOMMANDS: [&str; 18] = [
         "bench",
         "check",
         "check-grad",
@@ -120,6 +120,7 @@ fn commands_in_the_readme_exist() {
         "hvp",
         "jacobian",
         "hessian",
+        "fmt",
         "gradbench",
         "explain",
         "tape",

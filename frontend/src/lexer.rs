@@ -98,30 +98,13 @@ impl Lexer<'_> {
         }
     }
 
-    /// Skips a comment `{- … -}`, which may have others in it.
+    /// Skips a comment `{- … -}`.
     fn skip_block(&mut self) {
-        let start = self.at;
-        let mut depth = 0u32;
-        loop {
-            self.skip_while(|byte| !matches!(byte, b'{' | b'-'));
-            match (self.peek(0), self.peek(1)) {
-                (Some(b'{'), Some(b'-')) => depth += 1,
-                (Some(b'-'), Some(b'}')) => depth -= 1,
-                (Some(_), _) => {
-                    self.at += 1;
-                    continue;
-                }
-                (None, _) => {
-                    let open = Span::new(self.start + start as u32, self.start + start as u32 + 2);
-                    self.sink.push(Diagnostic::error(open, "this comment has no end").label("expected `-}` after it"));
-                    return;
-                }
-            }
-            self.at += 2;
-            if depth == 0 {
-                return;
-            }
-        }
+        let open = Span::new(self.start + self.at as u32, self.start + self.at as u32 + 2);
+        self.at = block_comment_end(self.text, self.at).unwrap_or_else(|| {
+            self.sink.push(Diagnostic::error(open, "this comment has no end").label("expected `-}` after it"));
+            self.text.len()
+        });
     }
 
     fn skip_while(&mut self, accept: impl Fn(u8) -> bool) {
@@ -263,6 +246,27 @@ impl Lexer<'_> {
             '#' => error.help("comments start with `--`"),
             _ => error,
         });
+    }
+}
+
+/// The byte after the comment `{- … -}` that begins at a place, which may have others in it. Nothing if it has no end.
+pub(crate) fn block_comment_end(text: &str, start: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (start, 0u32);
+    loop {
+        at += bytes[at..].iter().position(|byte| matches!(byte, b'{' | b'-'))?;
+        match (bytes[at], bytes.get(at + 1)?) {
+            (b'{', b'-') => depth += 1,
+            (b'-', b'}') => depth -= 1,
+            _ => {
+                at += 1;
+                continue;
+            }
+        }
+        at += 2;
+        if depth == 0 {
+            return Some(at);
+        }
     }
 }
 

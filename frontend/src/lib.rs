@@ -21,6 +21,7 @@ mod copy;
 mod core;
 mod diagnostics;
 mod exhaustive;
+mod format;
 mod fuse;
 mod graph;
 mod hash;
@@ -53,6 +54,7 @@ mod types;
 mod unexported;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
+pub use format::{format, format_with};
 pub use importer::{ImportRequest, ImportedFile, Importer, TextImporter};
 pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};

@@ -14,6 +14,8 @@ mod foreign;
 mod pattern;
 mod types;
 
+pub(crate) use expr::{CONS, binary_op};
+
 use crate::ast::{
     Ast, Counts, DEFINITION_NODES_MAX, ExprId, ExprKind, File, NESTING_MAX, PatternId, PatternKind, TypeExprId,
     TypeExprKind,

@@ -26,10 +26,10 @@ use crate::token::TokenKind;
 /// The binding strength of comparisons, which don't associate.
 const COMPARISON: u8 = 4;
 /// The binding strength of `::` and `++`.
-pub(super) const CONS: u8 = 5;
+pub(crate) const CONS: u8 = 5;
 
 /// The operators of [`ExprKind::Binary`] but `^`, and how strongly they bind.
-pub(super) fn binary_op(kind: TokenKind) -> Option<(BinaryOp, u8)> {
+pub(crate) fn binary_op(kind: TokenKind) -> Option<(BinaryOp, u8)> {
     let compare = |comparison| Some((BinaryOp::Compare(comparison), COMPARISON));
     let spread = |op, side| {
         let strength = if matches!(op, Arithmetic::Add | Arithmetic::Sub) { 6 } else { 7 };
