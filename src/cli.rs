@@ -166,6 +166,9 @@ struct Program {
     /// A folder in which imported files are looked for if they aren't beside the file that imports; may be repeated
     #[arg(long = "path", value_name = "DIR")]
     folders: Vec<PathBuf>,
+    /// Leave out warnings and notes about the program
+    #[arg(long)]
+    quiet: bool,
 }
 
 impl Program {

@@ -1,6 +1,6 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend::{self, CompileOptions, Compiled, KeptCall, Unexported};
+use crate::frontend::{self, CompileOptions, Compiled, Diagnostics, KeptCall, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
 use crate::vm::excerpt::SourceTexts;
@@ -36,6 +36,7 @@ pub struct Module {
     verified: engine::Module,
     /// What the program defines and hosts can't call; only source tells.
     unexported: Arc<[Unexported]>,
+    warnings: Arc<Diagnostics>,
     /// The calls that the compiler has left, and why; only source tells.
     kept_calls: Arc<[KeptCall]>,
     /// The texts of the files that it was compiled from.
@@ -243,6 +244,21 @@ impl Module {
         &self.unexported
     }
 
+    /// What is probably not what was meant in the program, though it was compiled; nothing for a module in binary form
+    /// or in assembly. `Display` writes each with its lines.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def area (r : Real) : Real = let half = r / 2 in pi * r ^ 2";
+    /// let module = Module::from_source(&Engine::default(), "area.dual", text)?;
+    /// assert_eq!(module.warnings().list()[0].message, "the variable `half` is never used");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn warnings(&self) -> &Diagnostics {
+        &self.warnings
+    }
+
     /// The texts of the files that the module was compiled from, for messages that show lines; none for a module in
     /// binary form or in assembly.
     ///
@@ -320,10 +336,11 @@ impl Module {
     fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
         let verified =
             engine::Module::with_generator(engine, read.def, Some(Arc::new(Cranelift))).map_err(ErrorKind::Verify)?;
-        let Read { unexported, kept_calls, source_texts, .. } = read;
+        let Read { unexported, warnings, kept_calls, source_texts, .. } = read;
         Ok(Module {
             verified,
             unexported: unexported.into(),
+            warnings: Arc::new(warnings),
             kept_calls: kept_calls.into(),
             source_texts: Arc::new(source_texts),
         })
@@ -365,6 +382,7 @@ pub fn read_def_with(file: &str, bytes: &[u8], options: &CompileOptions) -> Resu
 struct Read {
     def: ModuleDef,
     unexported: Vec<Unexported>,
+    warnings: Diagnostics,
     kept_calls: Vec<KeptCall>,
     source_texts: SourceTexts,
 }
@@ -372,7 +390,13 @@ struct Read {
 impl Read {
     /// Of which nothing but the code is known.
     fn only(def: ModuleDef) -> Read {
-        Read { def, unexported: Vec::new(), kept_calls: Vec::new(), source_texts: SourceTexts::default() }
+        Read {
+            def,
+            unexported: Vec::new(),
+            warnings: Diagnostics::default(),
+            kept_calls: Vec::new(),
+            source_texts: SourceTexts::default(),
+        }
     }
 }
 
@@ -402,8 +426,8 @@ fn options_for(engine: &Engine, options: &CompileOptions) -> CompileOptions {
 /// The one place where the language's compiler is called.
 fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
     let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
-    let Compiled { module, unexported, kept_calls, sources, .. } = compiled;
+    let Compiled { module, unexported, warnings, kept_calls, sources, .. } = compiled;
     let mut source_texts = SourceTexts::default();
     sources.into_iter().for_each(|(name, text)| source_texts.insert(name, text));
-    Ok(Read { def: module, unexported, kept_calls, source_texts })
+    Ok(Read { def: module, unexported, warnings, kept_calls, source_texts })
 }

@@ -60,6 +60,11 @@ impl Diagnostic {
         }
     }
 
+    /// A warning about a place.
+    pub fn warning(span: Span, message: impl Into<String>) -> Self {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
+    }
+
     /// Says what was found at the place.
     #[must_use]
     pub fn label(mut self, text: impl Into<String>) -> Self {
@@ -165,7 +170,7 @@ fn annotation<'s>(
     if text.is_empty() { annotation } else { annotation.label(text) }
 }
 
-/// The problems found in a program, with its text.
+/// The problems found in a program, with its text; none if it is [`Default`].
 ///
 /// `Display` writes each with file, line, column, the source line and carets:
 ///
@@ -176,7 +181,7 @@ fn annotation<'s>(
 /// assert!(text.contains("f.dual:1:20"));
 /// assert!(text.contains("there is a function `sqrt` with a similar name"));
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Diagnostics {
     sources: Box<SourceMap>,
     list: Vec<Diagnostic>,

@@ -52,6 +52,7 @@ mod tail;
 mod token;
 mod types;
 mod unexported;
+mod warnings;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
 pub use format::{format, format_with};
@@ -89,6 +90,9 @@ pub struct Compiled {
     pub module: ModuleDef,
     /// The definitions that hosts can't call, in the order of the text, and why.
     pub unexported: Vec<Unexported>,
+    /// What is probably not what was meant, though it was compiled: names that nothing uses, quotients of integers
+    /// where reals were probably wanted. Of the program's own files only.
+    pub warnings: Diagnostics,
     /// The calls that are left after functions were copied into their callers, and why. Some of them may have vanished
     /// since.
     pub kept_calls: Vec<KeptCall>,
@@ -154,7 +158,9 @@ pub fn compile_with(file_name: &str, text: &str, options: &CompileOptions) -> Re
             sink.push(error);
             Err(Diagnostics::new(sources, sink, why))
         }
-        (Some(compiled), None) if !sink.has_errors() => Ok(compiled),
+        (Some((compiled, warnings)), None) if !sink.has_errors() => {
+            Ok(Compiled { warnings: Diagnostics::new(sources, warnings, None), ..compiled })
+        }
         (_, None) => Err(Diagnostics::new(sources, sink, None)),
     }
 }
@@ -174,13 +180,14 @@ fn read(
     parser::parse(files, &prelude, names, sink, meter)
 }
 
-/// The stages one after the other. Nothing if there are errors, or the compilation is stopped.
+/// The stages one after the other, and what the program is warned of. Nothing if there are errors, or the compilation
+/// is stopped.
 fn compile_into(
     sources: &mut SourceMap,
     importer: Option<&dyn Importer>,
     sink: &mut diagnostics::Sink,
     meter: &Rc<Meter>,
-) -> Option<Compiled> {
+) -> Option<(Compiled, diagnostics::Sink)> {
     let began = Instant::now();
     let mut names = names::Names::default();
     let ast = read(sources, importer, &mut names, sink, meter);
@@ -196,6 +203,9 @@ fn compile_into(
     if sink.has_errors() || !meter.enter(Stage::Specialise) {
         return None;
     }
+    let mut warnings = diagnostics::Sink::default();
+    let program = exhaustive::Program { ast: &ast, names: &names, resolved: &resolved, inferred: &inferred };
+    warnings::warn(&program, sources, &mut warnings, meter);
     let checked = Instant::now();
     let (program, unexported) = specialise::specialise(&ast, &names, &resolved, &inferred, sink, meter);
     drop((ast, names, resolved, inferred));
@@ -211,5 +221,6 @@ fn compile_into(
     let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
     let own = sources.files().iter().filter(|file| !file.is_library);
     let own = own.map(|file| (file.source.name().to_owned(), file.source.text().into()));
-    Some(Compiled { module, unexported, kept_calls, sources: own.collect(), times })
+    let (sources, none) = (own.collect(), Diagnostics::default());
+    Some((Compiled { module, unexported, warnings: none, kept_calls, sources, times }, warnings))
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn check(program: &Program) -> Outcome {
     let module = load(program, &Engine::default(), CompileLimits::default())?;
     output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))?;
-    for unexported in module.unexported() {
+    for unexported in module.unexported().iter().filter(|_| !program.quiet) {
         // Where stderr can't be written there is nobody to tell.
         _ = writeln!(std::io::stderr().lock(), "note: {unexported}");
     }

@@ -39,7 +39,17 @@ pub(crate) fn shown(path: &Path) -> String {
 
 /// Loads a module, and verifies it.
 pub(crate) fn load(program: &Program, engine: &Engine, limits: CompileLimits) -> Outcome<Module> {
-    load_bytes(&program.file, &read_module(&program.file)?, engine, program.options(limits))
+    let module = load_bytes(&program.file, &read_module(&program.file)?, engine, program.options(limits))?;
+    warn(program, &module);
+    Ok(module)
+}
+
+/// Writes what a program is warned of to stderr.
+fn warn(program: &Program, module: &Module) {
+    if !program.quiet && !module.warnings().list().is_empty() {
+        // Where stderr can't be written there is nobody to tell.
+        _ = write!(std::io::stderr().lock(), "{}", module.warnings());
+    }
 }
 
 fn load_bytes(path: &Path, bytes: &[u8], engine: &Engine, options: CompileOptions) -> Outcome<Module> {
@@ -98,6 +108,7 @@ fn prepare_with(target: &Target, diagnosis: Diagnosis) -> Outcome<Prepared> {
     let engine = Engine::new(config);
     let (bytes, limits) = (read_module(&target.program.file)?, target.limits.compile_limits());
     let module = load_bytes(&target.program.file, &bytes, &engine, target.program.options(limits.clone()))?;
+    warn(&target.program, &module);
     let words = target.words();
     let (function, words) = choose_function(target, &words, &module)?;
     let args = match &target.input {
