@@ -20,6 +20,7 @@ mod job_graph;
 mod json;
 mod limits;
 mod look;
+mod lsp;
 mod native;
 mod output;
 mod pattern;
@@ -150,6 +151,9 @@ enum Command {
     /// Format programs
     #[command(after_help = fmt::HELP)]
     Fmt(fmt::Fmt),
+    /// Serve an editor: the Language Server Protocol on stdin and stdout
+    #[command(after_help = lsp::HELP)]
+    Lsp(lsp::Lsp),
     /// Measure example programs, beside the same in hand-written Rust
     #[command(after_help = bench::HELP)]
     Bench(bench::Bench),
@@ -327,6 +331,7 @@ fn execute(command: Command) -> Outcome {
         Command::Asm { file, output } => convert::asm(&file, output),
         Command::Verify { program } => convert::verify(&program),
         Command::Fmt(flags) => fmt::fmt(&flags),
+        Command::Lsp(flags) => lsp::lsp(flags),
         Command::Bench(flags) => bench::bench(&flags),
         Command::GradBench(flags) => gradbench::gradbench(&flags),
     }

@@ -31,17 +31,21 @@ impl FolderImporter {
     pub fn new(folders: Vec<PathBuf>) -> Self {
         FolderImporter { folders }
     }
-}
 
-impl Importer for FolderImporter {
-    fn find(&self, request: ImportRequest<'_>) -> Result<Option<ImportedFile>, String> {
+    /// The paths at which the file may be that a program asks for, the first choice first.
+    pub fn candidates(&self, request: ImportRequest<'_>) -> Vec<PathBuf> {
         let name = match request.name.ends_with(".dual") {
             true => request.name.to_owned(),
             false => format!("{}.dual", request.name),
         };
         let beside = Path::new(request.from).parent().unwrap_or(Path::new("")).to_owned();
-        for folder in std::iter::once(&beside).chain(&self.folders) {
-            let path = simplified(&folder.join(&name));
+        std::iter::once(&beside).chain(&self.folders).map(|folder| simplified(&folder.join(&name))).collect()
+    }
+}
+
+impl Importer for FolderImporter {
+    fn find(&self, request: ImportRequest<'_>) -> Result<Option<ImportedFile>, String> {
+        for path in self.candidates(request) {
             match std::fs::read_to_string(&path) {
                 Ok(text) => {
                     return Ok(Some(ImportedFile { name: path.display().to_string(), text: text.into() }));

@@ -13,6 +13,7 @@
 //! reports into a sink of diagnostics and goes on where it can; a program with errors goes no further than the checks
 //! of its types and matches.
 
+pub mod analysis;
 mod arena;
 mod ast;
 mod builtins;

@@ -370,6 +370,18 @@ pub(crate) fn located(offset: u32) -> (usize, (u32, u32)) {
     (file, SOURCES[file].line_and_column(offset - before))
 }
 
+/// The file that a byte is in, counted from the first one of the first file, and the byte in it.
+pub(crate) fn text_at(offset: u32) -> Option<(&'static str, usize)> {
+    let mut before = 0;
+    for file in FILES {
+        if (offset as usize) < before + file.len() {
+            return Some((file, offset as usize - before));
+        }
+        before += file.len();
+    }
+    None
+}
+
 /// The tokens of a declaration, without an end.
 fn lex_place(place: &Place, start: u32, names: &mut Names, sink: &mut Sink, meter: &Meter) -> Vec<Token> {
     let before: usize = FILES[..place.file].iter().map(|file| file.len()).sum();

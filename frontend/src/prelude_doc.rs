@@ -82,6 +82,13 @@ pub fn prelude_examples() -> impl Iterator<Item = (&'static str, &'static str)> 
     FILES.iter().flat_map(move |file| entries(file).flat_map(of_entry))
 }
 
+/// All definitions of the prelude that programs see: the name, the head of the definition, and what is said about it.
+pub(crate) fn prelude_definitions() -> impl Iterator<Item = (&'static str, String, String)> {
+    let all = FILES.iter().flat_map(|file| entries(file));
+    let definitions = all.filter(|entry| !entry.signature.starts_with("type "));
+    definitions.map(|entry| (entry.name, entry.signature, entry.text.join("\n")))
+}
+
 fn print(out: &mut String, entry: &Entry<'_>) {
     let Entry { name, signature, text, examples } = entry;
     let mut code = signature.clone();

@@ -63,6 +63,9 @@ pub(crate) enum TypeMeaning {
     Alias(AliasId),
 }
 
+/// A name that stands where it is asked what names mean there. Nobody would give it to anything.
+pub(crate) const PROBE: &str = "completed'here'";
+
 /// The meaning of every name.
 #[derive(Debug)]
 pub(crate) struct Resolved {
@@ -97,6 +100,8 @@ pub(crate) struct Resolved {
     /// Whether a definition is the program's own, or one of the prelude's that the program needs. Others, which have
     /// the name of something that a program mentions, are neither resolved nor inferred.
     pub(crate) reached: Table<DefId, bool>,
+    /// What names mean in definitions and in the file where [`PROBE`] stands.
+    pub(crate) in_scope: Vec<(Name, Meaning)>,
     /// The definitions that syntax stands for, where the program has such syntax.
     pub(crate) implied: [Option<DefId>; Implied::ALL.len()],
 }
@@ -143,6 +148,7 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Met
         expandable: Table::filled(true, ast.aliases.len()),
         alias_uses: Table::filled(Vec::new(), ast.aliases.len()),
         reached: Table::filled(false, ast.defs.len()),
+        in_scope: Vec::new(),
         implied,
     };
     let scope = Table::filled(None, names.len());
@@ -160,6 +166,7 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Met
         open: Vec::new(),
         groups: Table::filled(usize::MAX, ast.functions.len()),
         suggestions_left: Cell::new(unknown::COMPARED_MAX),
+        probe: names.known(PROBE),
         resolved,
     };
     resolver.program();
@@ -188,6 +195,8 @@ struct Resolver<'r> {
     groups: Table<LocalFunctionId, usize>,
     /// How many names may still be compared with unknown ones.
     suggestions_left: Cell<usize>,
+    /// The name [`PROBE`], if the program has it.
+    probe: Option<Name>,
     resolved: Resolved,
 }
 
@@ -515,8 +524,28 @@ impl Resolver<'_> {
                 }
             }
             Some(_) => {}
-            None => self.unknown_name(expr, name),
+            None => {
+                if Some(name) == self.probe {
+                    self.resolved.in_scope = self.names_here();
+                }
+                self.unknown_name(expr, name);
+            }
         }
+    }
+
+    /// What names mean here, in definitions and in the file: not in the prelude.
+    fn names_here(&self) -> Vec<(Name, Meaning)> {
+        let bound: HashMap<Name, Meaning> =
+            self.undo.iter().filter_map(|&(name, _)| Some((name, self.scope[name]?))).collect();
+        let of_file = self.files.get(self.file).into_iter().flat_map(|scope| {
+            let defs = scope.values.iter().map(|(&name, &def)| (name, Meaning::Def(def)));
+            defs.chain(scope.constructors.iter().map(|(&name, &id)| (name, Meaning::Constructor(id))))
+        });
+        let of_file = of_file.filter(|(name, _)| !bound.contains_key(name));
+        let mut all: Vec<(Name, Meaning)> = bound.iter().map(|(&name, &meaning)| (name, meaning)).collect();
+        all.extend(of_file);
+        all.sort_by_key(|&(name, _)| self.names.text(name));
+        all
     }
 
     /// A builtin, looked up where nothing else has its name for the first time.
