@@ -90,6 +90,15 @@ pub enum ErrorKind {
         /// The function.
         function: String,
     },
+    /// A tensor in the result has another number of elements than its shape says: its bytecode made it so.
+    ResultShape {
+        /// The function.
+        function: String,
+        /// What the tensor says its extents are.
+        shape: Vec<i64>,
+        /// How many elements it has.
+        elements: usize,
+    },
     /// The tangents are not those of the arguments.
     Tangent(TangentError),
     /// The cotangents are not those of the function's result.
@@ -225,6 +234,7 @@ impl From<RunError> for Error {
             RunError::Trap(trap) => ErrorKind::Trap(trap),
             RunError::NotScalar { function, result } => ErrorKind::NotScalar { function, result },
             RunError::ResultDepth { function } => ErrorKind::ResultDepth { function },
+            RunError::ResultShape { function, shape, elements } => ErrorKind::ResultShape { function, shape, elements },
             RunError::Tangent(error) => ErrorKind::Tangent(error),
             RunError::Cotangent(error) => ErrorKind::Cotangent(error),
             RunError::Sparsity(error) => ErrorKind::Sparsity(error),
@@ -320,6 +330,9 @@ impl fmt::Display for ErrorKind {
                 RunError::NotScalar { function: function.clone(), result: result.clone() }.fmt(f)
             }
             ErrorKind::ResultDepth { function } => RunError::ResultDepth { function: function.clone() }.fmt(f),
+            ErrorKind::ResultShape { function, shape, elements } => {
+                RunError::ResultShape { function: function.clone(), shape: shape.clone(), elements: *elements }.fmt(f)
+            }
             ErrorKind::Tangent(error) => error.fmt(f),
             ErrorKind::Cotangent(error) => error.fmt(f),
             ErrorKind::Sparsity(error) => error.fmt(f),

@@ -188,7 +188,7 @@ impl Function {
     ///
     /// let [max] = &kinks.sites[..] else { panic!("there is one place") };
     /// assert_eq!((max.operation, max.count, max.nearest), ("max", 2, 0.0));
-    /// assert_eq!(max.place.as_ref().expect("it is known").to_string(), "hinge.dual:1:51");
+    /// assert_eq!(max.place.as_ref().expect("it is known").to_string(), "hinge.dual:1:45");
     /// println!("{kinks}");
     /// # Ok::<(), Error>(())
     /// ```

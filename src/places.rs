@@ -91,8 +91,9 @@ pub(crate) fn places_of_arguments<'a>(
                 places.extend((first..end).map(|n| format!("{place}[{n}]")));
                 next += xs.len();
             }
-            (HostType::Array { element, .. } | HostType::List { element, .. }, Value::Array(items)) => {
-                let item = |(n, item)| (format!("{place}[{n}]"), &**element, item);
+            (HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. }, Value::Array(items)) => {
+                let of_item = ty.item().expect("it has items");
+                let item = |(n, item)| (format!("{place}[{n}]"), of_item, item);
                 waiting.extend(items.iter().enumerate().map(item));
             }
             (HostType::Tuple(types), Value::Tuple(parts)) => {

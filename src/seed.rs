@@ -15,12 +15,12 @@ const RESERVED_MAX: usize = 1 << 16;
 /// Reads arguments: a list with one per parameter, or a map from the parameters' names, in any order. From
 /// [`Function::arguments_seed`](crate::Function::arguments_seed).
 ///
-/// Tuples, arrays and lists are lists, records are maps, unit is null or the empty list. A value of a data type is the
-/// constructor's name if that takes nothing, and else a map from the name to what it takes: the value of its only
-/// field, a list of several, or a map of fields with names. Integers are accepted for reals, but not reals for
-/// integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"` are reals, too, and so are
-/// `"nan"`, `"inf"` and `"-inf"`, as the language writes them. Errors name the place, as in `x[3].1`, and what was
-/// expected and found there.
+/// Tuples, arrays and lists are lists, a matrix is the list of its rows, records are maps, unit is null or the empty
+/// list. A value of a data type is the constructor's name if that takes nothing, and else a map from the name to what
+/// it takes: the value of its only field, a list of several, or a map of fields with names. Integers are accepted for
+/// reals, but not reals for integers. Because JSON has no others, the strings `"NaN"`, `"Infinity"` and `"-Infinity"`
+/// are reals, too, and so are `"nan"`, `"inf"` and `"-inf"`, as the language writes them. Errors name the place, as in
+/// `x[3].1`, and what was expected and found there.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentsSeed<'a> {
     params: &'a [(String, HostType)],
@@ -337,7 +337,9 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
                 }
                 Ok(Value::Reals(xs))
             }
-            HostType::Array { element, .. } | HostType::List { element, .. } => {
+            HostType::Array { element, .. }
+            | HostType::List { element, .. }
+            | HostType::Tensor { slice: element, .. } => {
                 let mut values = Vec::with_capacity(items.size_hint().unwrap_or(0).min(RESERVED_MAX));
                 let seed = |index| ValueSeed::part(self.expected, element, Place::Element(&self.place, index));
                 while let Some(value) = items.next_element_seed(seed(values.len())?)? {

@@ -88,7 +88,9 @@ impl<'a> ValueSerializer<'a> {
             HostType::Array { element, .. } | HostType::List { element, .. } if element.is_real() => {
                 Ok(Parts::Reals(Vec::with_capacity(capacity)))
             }
-            HostType::Array { element, .. } | HostType::List { element, .. } => {
+            HostType::Array { element, .. }
+            | HostType::List { element, .. }
+            | HostType::Tensor { slice: element, .. } => {
                 Ok(Parts::Array(self.0.checked_part(element)?, Vec::with_capacity(capacity)))
             }
             HostType::Tuple(types) => {

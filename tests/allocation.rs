@@ -185,7 +185,7 @@ const TYPED: &str = "
     def total (ps : Array (Real, (Real, Int))) (m : Array (Array Real)) (ns : List Int) : Real =
       let each i = let (x, (y, n)) = ps[i] in x * y * to_real n in
       (loop sum = 0.0 for i < length ps do sum + each i)
-        + (loop sum = to_real (length ns) for i < length m do sum + sum m[i])
+        + (loop total = to_real (length ns) for i < length m do total + sum m[i])
     def doubled (ps : Array (Real, (Real, Int))) (m : Array (Array Real)) (ns : List Int) =
       ([| let (x, (y, n)) = p in (y, (x, n)) for p in ps |], [| [| 2 * x for x in xs |] for xs in m |], ns)";
 

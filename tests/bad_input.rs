@@ -397,8 +397,8 @@ const CASES: &[Case] = &[
     Case {
         name: "a function that returns a function",
         files: &[("data.dual", DATA)],
-        args: &["run", "data.dual", "adder", "1"],
-        says: &["`adder` returns a function", "`Real -> Real -> Real`"],
+        args: &["run", "data.dual", "adders", "1"],
+        says: &["`adders` returns a value with a function in it", "`Real -> List (Real -> Real -> Real)`"],
         ..CASE
     },
     // --input.

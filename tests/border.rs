@@ -28,7 +28,7 @@ def total (tree : Tree (Real, Int)) : Real =
 def echo (scene : Scene) (rows : Array (List Real)) = (scene, rows, [Just ([||]), Nothing, Just rows])
 
 def weigh (scene : Scene) (rows : Array (List Real)) : Real =
-  let ((x, n), (on, y)) = scene.at in
+  let ((x, _), (on, y)) = scene.at in
   sum (map size scene.shapes) + total scene.tree + (if on then x * y else 0) + sum (map product rows)
 
 def grow (shapes : List Shape) : List Shape =
@@ -221,17 +221,17 @@ fn a_value_that_is_too_deep_is_refused_before_the_stack_ends() {
 #[test]
 fn definitions_with_functions_in_their_types_are_refused_with_the_reason() {
     let text = "def apply (f : Real -> Real) : Real = f 1
-def adder (x : Real) = \\y -> x + y
+def adders (x : Real) = [\\y -> x + y]
 type Handler = Handler (Real -> Real)
-def handlers (n : Int) (hs : List Handler) : Int = n
-def use (x : Real) : Real = apply (adder x)
+def handlers (n : Int) (hs : List Handler) : Int = n + length hs
+def use (x : Real) : Real = apply (head (adders x))
 ";
     let w = Workspace::new("border_functions");
     w.write("functions.dual", text);
     let module = Module::from_source(&Engine::default(), "functions.dual", text).unwrap();
     let cases = [
         ("apply", "takes a function (`f : Real -> Real`)"),
-        ("adder", "returns a function (`Real -> Real`)"),
+        ("adders", "returns a value with a function in it (`List (Real -> Real)`)"),
         ("handlers", "takes a value with a function in it (`hs : List Handler`)"),
     ];
     for (name, reason) in cases {
@@ -244,4 +244,24 @@ def use (x : Real) : Real = apply (adder x)
         assert!(finished.stderr.contains("use : (x : Real) -> Real"), "{finished:#?}");
     }
     assert_eq!(module.function("use").unwrap().call(&[2.0.into()]).unwrap(), dualvm::Value::Real(3.0));
+}
+
+#[test]
+fn what_gives_a_function_is_called_with_all_arguments() {
+    let text = "def scaled (k : Real) : Array Real -> Real = let k = k * k in \\xs -> k * sum xs
+def doubled = scaled 2
+def total = fold (+) 0.0
+def shifted (x : Real) = if x > 0 then (+) x else \\y -> y
+";
+    let module = Module::from_source(&Engine::default(), "functions.dual", text).unwrap();
+    let call = |name: &str, args: &[dualvm::Value]| module.function(name).unwrap().value_and_grad(args).unwrap();
+    let xs = dualvm::Value::from(vec![1.0, 2.0]);
+    let of_xs = |slope: f64| dualvm::Value::from(vec![slope, slope]);
+    let (value, gradient) = call("scaled", &[3.0.into(), xs.clone()]);
+    assert_eq!((value, gradient), (27.0, vec![18.0.into(), of_xs(9.0)]));
+    assert_eq!(call("doubled", std::slice::from_ref(&xs)), (12.0, vec![of_xs(4.0)]));
+    let list = dualvm::Value::Array(vec![1.0.into(), 2.0.into()]);
+    assert_eq!(module.function("total").unwrap().call(&[list]).unwrap(), dualvm::Value::Real(3.0));
+    assert_eq!(call("shifted", &[1.0.into(), 2.0.into()]), (3.0, vec![1.0.into(), 1.0.into()]));
+    assert_eq!(call("shifted", &[(-1.0).into(), 2.0.into()]), (2.0, vec![0.0.into(), 1.0.into()]));
 }

@@ -36,19 +36,20 @@ const SHAPES: &str = "
       match t with Leaf -> Leaf | Node l x r -> Node (scaled l (k * x)) (x * k) (scaled r (k + x))
     def all (a : Real) (n : Int) (xs : Array Real) (ys : List Real) (p : { q : (Real, Bool), m : Array (Real, Int) })
             (shapes : List Shape) (tree : Tree) (rows : Array (Array Real)) =
-      let sum = loop s = a for x in xs do s * cos x + x * x in
+      let squares = loop s = a for x in xs do s * cos x + x * x in
       let (q, b) = p.q in
       let m = loop s = q for e in p.m do let (x, k) = e in s + x ^ k * s in
       let (t, r) = total tree |*| sum (pmap (\\row -> sum row * a) rows) in
-      { sum = sum * to_real n, squares = [| x * m for x in xs |], list = map (\\y -> (y * q, n)) ys
-      , areas = map area shapes, tree = scaled tree a, rest = (t * r, b, [t, sum, 2.0], [| (x, x * m) for x in xs |]) }
+      { sum = squares * to_real n, squares = [| x * m for x in xs |], list = map (\\y -> (y * q, n)) ys
+      , areas = map area shapes, tree = scaled tree a
+      , rest = (t * r, b, [t, squares, 2.0], [| (x, x * m) for x in xs |]) }
     def one (a : Real) (n : Int) (xs : Array Real) (ys : List Real) (p : { q : (Real, Bool), m : Array (Real, Int) })
             (shapes : List Shape) (tree : Tree) (rows : Array (Array Real)) : Real =
-      let sum = loop s = a for x in xs do s * cos x + x * x in
+      let squares = loop s = a for x in xs do s * cos x + x * x in
       let (q, b) = p.q in
       let m = loop s = q for e in p.m do let (x, k) = e in s + x ^ k * s in
       let (t, r) = total tree |*| sum (pmap (\\row -> sum row * a * q) rows) in
-      sum * m * to_real n + t * r + sum * fold (+) 0.0 (map area shapes) * fold (*) 1.0 ys";
+      squares * m * to_real n + t * r + squares * fold (+) 0.0 (map area shapes) * fold (*) 1.0 ys";
 
 fn variant(name: &str, parts: Vec<Value>) -> Value {
     Value::variant(name, Value::Tuple(parts))

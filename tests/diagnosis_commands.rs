@@ -13,12 +13,12 @@ fn a_number_that_is_not_finite_is_named_with_its_source_line() {
     let w = Workspace::new("trap-nan");
     w.write("slope.dual", SLOPE);
     let expected = "trap: log(0.0) is -inf
-  at slope.dual:2:16, round 1 of the loop at 2:13
+  at slope.dual:2:10, round 1 of the loop at 2:7
     2 |   sum [| log (x - y) for x in xs |]
-      |                ^
-  0.0 = 2.0 - 2.0 at slope.dual:2:21, round 1 of the loop at 2:13
+      |          ^
+  0.0 = 2.0 - 2.0 at slope.dual:2:15, round 1 of the loop at 2:7
   2.0 = argument xs[1]
-  in slope at slope.dual:2:16
+  in slope at slope.dual:2:10
 ";
     let tangents = ["--tangent", "[1, 1, 1]", "--tangent", "0"];
     for (command, more) in [
@@ -71,7 +71,7 @@ fn kinks_are_listed_on_stderr_and_change_nothing_else() {
     let warned = w.run(&["grad", "hinge.dual", "[0.5, 1, 2, 1.0000001]", "--warn-kinks"]);
     assert_eq!((warned.code, &warned.stdout), (Some(0), &plain.stdout));
     let table = |count, nearest| {
-        let place = "kinks: 1 place near a point where a derivative changes\n  hinge.dual:1:51  max     ";
+        let place = "kinks: 1 place near a point where a derivative changes\n  hinge.dual:1:45  max     ";
         format!("{place}{count}, nearest {nearest}\n")
     };
     assert_eq!(warned.stderr, table("1 time", "0.0"));

@@ -9,7 +9,7 @@ mod support;
 use dualvm::flat::{CotangentError, LeafKind};
 use dualvm::vm::engine::RunError;
 use dualvm::{CallFrame, CallOptions, CancelHandle, Config, Engine, ErrorKind, FlatFunction, FlatValue, Jit, Limits};
-use dualvm::{Module, Value};
+use dualvm::{Function, Module, Value};
 use flat_calls::{argument, assert_alike, limits};
 use std::path::Path;
 use std::time::Duration;
@@ -37,6 +37,10 @@ fn flat_on(engine: &Engine, text: &str, name: &str) -> FlatFunction {
     function.flat().unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Functions that search for a minimum, which for any arguments there is none of, or one for each of many parameters:
+/// then their derivatives are the quotients of noise.
+const SEARCHES: [&str; 2] = ["camera_pose", "distance"];
+
 #[test]
 fn flat_calls_of_the_examples_are_calls_with_values() {
     let engines = engines();
@@ -51,7 +55,8 @@ fn flat_calls_of_the_examples_are_calls_with_values() {
         for (engine, frame) in engines.iter().zip(&mut frames) {
             let module =
                 Module::load(engine, &path.to_string_lossy(), &bytes).unwrap_or_else(|error| panic!("{error}"));
-            for function in module.functions().filter(|function| function.flat().is_ok()) {
+            let is_compared = |function: &Function| function.flat().is_ok() && !SEARCHES.contains(&function.name());
+            for function in module.functions().filter(is_compared) {
                 count += 1;
                 for variant in 0..6 {
                     let params = &function.interface().params;
@@ -76,6 +81,11 @@ const SHAPES: &str = "
       (map (\\x -> x * sum xs) xs, map (\\n -> n + 1) ns, map not bs, length xs)
     def mixed (n : Int) (p : (Real, (Array Real, Bool))) (xs : List Real) =
       let (k, (ys, on)) = p in ((n + 1, if on then k else 2.0), ys, (map (\\x -> k * x) xs, xs), sum ys)
+    def matrices (m : Matrix Real) (n : Matrix Int) (k : Real) =
+      ([| k * m[i, j] for i < rows m, j < columns m |], transpose n, sum (elements m), m)
+    def tensors (t : Tensor3 Real) (p : (Matrix (Real, Real), { flags : Matrix Bool })) =
+      (t, p, sum [| x * x for x in elements t |])
+    def inner (m : Matrix Real) (n : Int) : Real = sum [| x * x for x in elements m |] + to_real n
     def twice (x : Real) (xs : Array Real) = (x, x, xs, xs)
     def constants (x : Real) (y : Real) = (1.5, x, [| 2.0, 3.0 |], [4.0])
     def unused (x : Real) (y : Real) (xs : Array Real) : Real = x * 3
@@ -184,7 +194,8 @@ fn what_is_not_flat_is_refused_with_its_place() {
         assert_eq!((not.function(), not.place(), not.found().to_string().as_str()), (name, place, found));
         let expected = format!(
             "{place} of `{name}` is not flat: expected Real, Int, Bool, an array or a list of one of these, an array \
-             of tuples of one of these, or a tuple or a record of such, found {found}"
+             of tuples of one of these, a matrix or a tensor of what an array may be of, or a tuple or a record of \
+             such, found {found}"
         );
         assert_eq!(error.to_string(), expected);
     }

@@ -81,7 +81,7 @@ fn the_chain_of_calls_is_as_it_was_written() {
     let pick = ["in pick at p.dual:1:46", "in dots at p.dual:3:41", "in outer at p.dual:4:38"];
     let cases: [(&str, Vec<Value>, &[&str]); 6] = [
         ("outer", vec![numbers(&[1.0, 2.0])], &pick),
-        ("first", vec![numbers(&[-1.0])], &["in head at prelude/lists.dual", "in first at p.dual:6:37"]),
+        ("first", vec![numbers(&[-1.0])], &["in head at prelude/collections.dual", "in first at p.dual:6:37"]),
         (
             "rec",
             vec![Value::Int(2), numbers(&[1.0])],
@@ -93,7 +93,7 @@ fn the_chain_of_calls_is_as_it_was_written() {
             &[
                 "in checked at p.dual:11:47",
                 "in roots.lambda at p.dual:12:59",
-                "in fold at prelude/lists.dual",
+                "in fold at prelude/collections.dual",
                 "in roots at p.dual:12:37",
             ],
         ),
@@ -106,7 +106,7 @@ fn the_chain_of_calls_is_as_it_was_written() {
                 "in inner.lambda at p.dual:18:69",
                 "in grad at prelude/derivatives.dual",
                 "in inner at p.dual:18:44",
-                "in slope at p.dual:19:49",
+                "in slope at p.dual:19:43",
             ],
         ),
     ];

@@ -37,7 +37,8 @@ fn compare(pattern: &Pattern, entries: impl Iterator<Item = (usize, usize, f64)>
     let mut inside = BTreeSet::new();
     for (row, column, found) in entries {
         let expected = dense[row][column];
-        let is_close = close(found, expected, 1e-9) || (found - expected).abs() <= 1e-12 * size;
+        let is_close =
+            close(found, expected, 1e-9) || (found - expected).abs() <= (1e-12 * size).max(f64::MIN_POSITIVE);
         assert!(is_close || !expected.is_finite() || !found.is_finite(), "({row}, {column}): {found} for {expected}");
         inside.insert((row, column));
     }

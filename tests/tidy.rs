@@ -12,8 +12,10 @@ const TABLES: [&str; 2] = ["vm/src/running/interp.rs", "vm/src/bytecode/isa.rs"]
 /// or it is a row of a table.
 fn may_be_long(path: &Path, line: &str) -> bool {
     let comment = line.trim_start().starts_with("//");
+    // A command that is run as it stands.
+    let command = line.starts_with("--   dualvm ");
     let assembly = path.extension().is_some_and(|extension| extension == "dvs");
-    !comment && (assembly || line.contains(['"', '\\']) || TABLES.iter().any(|table| path.ends_with(table)))
+    !comment && (assembly || command || line.contains(['"', '\\']) || TABLES.iter().any(|table| path.ends_with(table)))
 }
 
 /// All files of the source tree, sorted.

@@ -1,5 +1,5 @@
-//! The compiler's hash tables. Their keys are small and there are many of them, so the time to hash one matters: this is
-//! a fast hash. Its seed is random, so that a program whose keys collide is hard to write.
+//! The compiler's hash tables. Their keys are small and there are many of them, so the time to hash one matters: this
+//! is a fast hash. Its seed is random, so that a program whose keys collide is hard to write.
 
 use foldhash::fast::RandomState;
 

@@ -221,7 +221,7 @@ impl Monos {
         let elements = self.array(element, lists, module)?;
         let mut fields = lists.get(self.flat(elements)).to_vec();
         fields.extend(std::iter::repeat_n(ValueType::Int, usize::from(rank)));
-        let heap = module.intern_type(TypeDef::Struct(fields));
+        let heap = module.intern_type(TypeDef::Shaped(fields));
         let flat = lists.intern(&[ValueType::Ref(heap)]);
         let Entry { depth, chars, array, .. } = self.entries[elements];
         self.add(Entry { node, flat, depth, array, open: false, chars, firsts: Box::default() })

@@ -39,7 +39,7 @@ use crate::hash::HashMap;
 use crate::infer::Inferred;
 use crate::limits::Meter;
 use crate::mono::{Mono, MonoNode, Monos};
-use crate::names::Names;
+use crate::names::{Name, Names};
 use crate::resolve::{LocalId, Meaning, Resolved};
 use crate::source::Span;
 use crate::types::Ty;
@@ -105,6 +105,7 @@ pub(crate) fn specialise(
         equalities: HashMap::default(),
         int_power: None,
         of_kinds: HashMap::default(),
+        public_names: HashMap::default(),
         unexported: Vec::new(),
         match_work_left: decision::WORK_MAX,
         gave_up: false,
@@ -154,6 +155,8 @@ struct Specialiser<'s> {
     int_power: Option<FunctionId>,
     /// What definitions stand for at the kinds of collections that they are used at.
     of_kinds: HashMap<(DefId, TypeArgs), (Meaning, TypeArgs)>,
+    /// What definitions for one kind of collection, such as `map_list`, are called in programs.
+    public_names: HashMap<DefId, Name>,
     /// Definitions that hosts can't call.
     unexported: Vec<Unexported>,
     /// The work that matches may still take, besides what their sizes allow.

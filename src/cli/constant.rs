@@ -10,8 +10,12 @@ pub(crate) fn evaluate(text: &str, ty: &HostType) -> Option<Value> {
         return Some(value);
     }
     let written = ty.to_string();
-    // For an array a list will do, as it does in literals.
-    let as_list = matches!(ty, HostType::Array { .. }).then(|| format!("to_array ({text})"));
+    // For an array a list will do, and for a matrix one of its rows, as they do in literals.
+    let as_list = match ty {
+        HostType::Array { .. } => Some(format!("to_array ({text})")),
+        HostType::Tensor { .. } if ty.rank() == 2 => Some(format!("from_rows (to_array (map to_array ({text})))")),
+        _ => None,
+    };
     let texts = [Some(text.to_owned()), as_list];
     texts.into_iter().flatten().find_map(|text| run(&format!("def argument : {written} =\n  ({text}\n  )")))
 }

@@ -123,7 +123,9 @@ impl Failure {
                     "`dualvm run`, `jvp`, `vjp` and `jacobian` take a function of any result; the function is {signature}"
                 ),
             ),
-            ErrorKind::ResultDepth { .. } => Failure::Trap(format!("error: {file}: {error}")),
+            ErrorKind::ResultDepth { .. } | ErrorKind::ResultShape { .. } => {
+                Failure::Trap(format!("error: {file}: {error}"))
+            }
             _ => Failure::BadInput(format!("error: {file}: {error}")),
         }
     }

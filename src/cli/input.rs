@@ -289,11 +289,8 @@ fn value_of(literal: Literal, ty: Option<&HostType>, data: &[DataDef]) -> Value 
         Literal::Tuple(parts) => tuple_of(parts, ty, data),
         Literal::Record(fields) => record_of(fields, ty, data),
         Literal::List(items) | Literal::Array(items) => {
-            let element = match ty {
-                Some(HostType::Array { element, .. } | HostType::List { element, .. }) => Some(&**element),
-                _ => None,
-            };
-            Value::Array(items.into_iter().map(|item| value_of(item, element, data)).collect())
+            let of_item = ty.and_then(HostType::item);
+            Value::Array(items.into_iter().map(|item| value_of(item, of_item, data)).collect())
         }
         Literal::Constructed(name, arguments) => {
             let variants = match ty {

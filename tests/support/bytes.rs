@@ -126,6 +126,16 @@ pub(crate) fn argument(ty: &HostType, data: &[DataDef], dice: &mut Dice, depth: 
         HostType::Array { element, .. } | HostType::List { element, .. } => {
             Value::Array((0..len).map(|_| part(element)).collect::<Option<_>>()?)
         }
+        HostType::Tensor { .. } => {
+            // Few slices: there may be dozens of dimensions.
+            let columns = if ty.rank() == 2 { len % 3 } else { 1 };
+            let row = |part: &mut dyn FnMut(&HostType) -> Option<Value>| {
+                let element = ty.element()?;
+                let row = Value::Array((0..columns).map(|_| part(element)).collect::<Option<_>>()?);
+                Some((2..ty.rank()).fold(row, |slice, _| Value::Array(vec![slice])))
+            };
+            Value::Array((0..len).map(|_| row(&mut part)).collect::<Option<_>>()?)
+        }
         HostType::Data { data: id, .. } => {
             let (constructor, payload) = data.get(id.index())?.variants.first()?;
             Value::variant(constructor.clone(), part(payload)?)

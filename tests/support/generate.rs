@@ -87,6 +87,8 @@ impl Program {
 struct Types {
     pair: TypeId,
     outer: TypeId,
+    /// Reals with integers that belong to their shape.
+    table: TypeId,
     variant: TypeId,
     reals: TypeId,
     ints: TypeId,
@@ -222,6 +224,7 @@ fn declare_types(builder: &mut ModuleBuilder) -> Types {
     let reals = builder.intern_type(TypeDef::Array(Real));
     let ints = builder.intern_type(TypeDef::Array(Int));
     let pairs = builder.intern_type(TypeDef::Array(Ref(pair)));
+    let table = builder.intern_type(TypeDef::Shaped(TABLE.map(|field| field.of(reals)).to_vec()));
     let rows = builder.intern_type(TypeDef::Array(Ref(reals)));
     let variant = builder.intern_type(variant_def(VARIANT.map(|case| case.fields(pair, reals)).to_vec()));
     let list = builder.declare_type(variant_def(vec![]));
@@ -246,6 +249,7 @@ fn declare_types(builder: &mut ModuleBuilder) -> Types {
     Types {
         pair,
         outer,
+        table,
         variant,
         reals,
         ints,
@@ -259,6 +263,26 @@ fn declare_types(builder: &mut ModuleBuilder) -> Types {
         handlers,
         builders,
         chains,
+    }
+}
+
+/// A field of the shaped type.
+#[derive(Clone, Copy)]
+enum TableField {
+    Elements,
+    Size,
+    Scale,
+}
+
+const TABLE: [TableField; 4] = [TableField::Elements, TableField::Size, TableField::Scale, TableField::Size];
+
+impl TableField {
+    fn of(self, reals: TypeId) -> ValueType {
+        match self {
+            TableField::Elements => ValueType::Ref(reals),
+            TableField::Size => ValueType::Int,
+            TableField::Scale => ValueType::Real,
+        }
     }
 }
 
@@ -305,6 +329,7 @@ fn signatures(types: &Types, style: Style, dice: &mut Dice) -> Vec<Signature> {
         Int,
         Int,
         Ref(types.pair),
+        Ref(types.table),
         Ref(types.variant),
         Ref(types.reals),
         Ref(types.ints),

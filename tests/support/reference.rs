@@ -99,6 +99,8 @@ pub(crate) enum Val<N> {
 pub(crate) enum Object<N> {
     /// A struct (tag 0) or a variant.
     Fields(u16, Vec<Val<N>>),
+    /// A struct whose integers belong to its shape.
+    Shaped(Vec<Val<N>>),
     Closure(u32, Vec<Val<N>>),
     Array(Vec<Val<N>>),
     Builder(RefCell<Builder<N>>),
@@ -107,6 +109,28 @@ pub(crate) enum Object<N> {
 
 /// Objects that will be each other's last fields: tags and other fields, the first object first. `None` when finished.
 pub(crate) type Chain<N> = Option<Vec<(u16, Vec<Val<N>>)>>;
+
+impl<N> Object<N> {
+    /// Fields, captures or elements of a complete object.
+    fn parts(&self) -> &[Val<N>] {
+        match self {
+            Object::Fields(_, parts) | Object::Shaped(parts) | Object::Closure(_, parts) | Object::Array(parts) => {
+                parts
+            }
+            Object::Builder(_) | Object::Chain(_) => panic!("a complete object was expected"),
+        }
+    }
+    /// The same object with other parts.
+    fn with_parts(&self, parts: Vec<Val<N>>) -> Self {
+        match self {
+            Object::Fields(tag, _) => Object::Fields(*tag, parts),
+            Object::Shaped(_) => Object::Shaped(parts),
+            Object::Closure(func, _) => Object::Closure(*func, parts),
+            Object::Array(_) => Object::Array(parts),
+            Object::Builder(_) | Object::Chain(_) => panic!("a complete object was expected"),
+        }
+    }
+}
 
 impl<N: Number> Val<N> {
     pub(crate) fn real(&self) -> &N {
@@ -149,6 +173,7 @@ impl<N: Number> Val<N> {
     fn fields(&self) -> (u16, &[Val<N>]) {
         match &**self.object() {
             Object::Fields(tag, fields) => (*tag, fields),
+            Object::Shaped(fields) => (0, fields),
             _ => panic!("a struct or a variant was expected"),
         }
     }
@@ -162,13 +187,8 @@ impl<N: Number> Val<N> {
         if let Some(known) = known.get(&Rc::as_ptr(object)) {
             return known.clone();
         }
-        let mut all = |parts: &[Self]| parts.iter().map(|part| part.detached(known)).collect();
-        let detached = Val::Ref(Rc::new(match &**object {
-            Object::Fields(tag, fields) => Object::Fields(*tag, all(fields)),
-            Object::Closure(func, captures) => Object::Closure(*func, all(captures)),
-            Object::Array(elements) => Object::Array(all(elements)),
-            Object::Builder(_) | Object::Chain(_) => panic!("a complete object was expected"),
-        }));
+        let parts = object.parts().iter().map(|part| part.detached(known)).collect();
+        let detached = Val::Ref(Rc::new(object.with_parts(parts)));
         known.insert(Rc::as_ptr(object), detached.clone());
         detached
     }
@@ -179,20 +199,54 @@ impl<N: Number> Val<N> {
             x.clone()
         });
     }
-    /// The same structure, read as a tree, with other reals; and with 0 for integers if it is a derivative.
+    /// The same structure, read as a tree, with other reals; and with 0 for integers if it is a derivative, but for
+    /// those of a shape.
     fn map(&self, is_derivative: bool, real: &mut dyn FnMut(&N) -> N) -> Self {
         match self {
             Val::Real(x) => Val::Real(real(x)),
             Val::Int(n) => Val::Int(if is_derivative { 0 } else { *n }),
             Val::Ref(object) => {
-                let mut all = |parts: &[Self]| parts.iter().map(|part| part.map(is_derivative, real)).collect();
-                Val::Ref(Rc::new(match &**object {
-                    Object::Fields(tag, fields) => Object::Fields(*tag, all(fields)),
-                    Object::Array(elements) => Object::Array(all(elements)),
-                    _ => panic!("data was expected"),
-                }))
+                let is_shaped = matches!(&**object, Object::Shaped(_));
+                let part = |part: &Self| match part {
+                    Val::Int(n) if is_shaped => Val::Int(*n),
+                    part => part.map(is_derivative, real),
+                };
+                Val::Ref(Rc::new(object.with_parts(object.parts().iter().map(part).collect())))
             }
         }
+    }
+    /// Whether another structure has the shape of this one: the trap if it hasn't. Not part of the frames of functions
+    /// that recurse as deep as programs.
+    #[inline(never)]
+    pub(super) fn check_shape(&self, other: &Self) -> Result<(), TrapKind> {
+        let mut waiting = vec![(self, other)];
+        while let Some((this, other)) = waiting.pop() {
+            let (parts, others) = this.parts_alike(other)?;
+            waiting.extend(parts.iter().zip(others).rev());
+        }
+        Ok(())
+    }
+    /// The parts of two values of one type, if these are as many and alike.
+    fn parts_alike<'v>(&'v self, other: &'v Self) -> Result<(&'v [Self], &'v [Self]), TrapKind> {
+        let (Val::Ref(object), Val::Ref(found)) = (self, other) else { return Ok((&[], &[])) };
+        let (parts, others) = (object.parts(), found.parts());
+        let sizes = |parts: &[Self]| -> Vec<i64> {
+            parts.iter().filter(|part| matches!(part, Val::Int(_))).map(Self::int).collect()
+        };
+        let shown =
+            |sizes: Vec<i64>| format!("of shape {}", sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(" × "));
+        let shapes = match (&**object, &**found) {
+            (Object::Fields(tag, _), Object::Fields(other, _)) => [tag, other].map(|tag| format!("of variant {tag}")),
+            (Object::Array(_), Object::Array(_)) => {
+                [parts, others].map(|parts| format!("an array of length {}", parts.len()))
+            }
+            (Object::Shaped(_), Object::Shaped(_)) => [parts, others].map(|parts| shown(sizes(parts))),
+            // Functions are captured, and stand for themselves there.
+            (Object::Closure(..), Object::Closure(..)) => return Ok((&[], &[])),
+            _ => panic!("data of one type was expected"),
+        };
+        let [expected, found] = shapes;
+        if expected == found { Ok((parts, others)) } else { Err(TrapKind::OtherShape { expected, found }) }
     }
     /// Two structures of one shape as one, read as trees.
     fn zip(&self, other: &Self, real: &mut dyn FnMut(&N, &N) -> N) -> Self {
@@ -200,17 +254,10 @@ impl<N: Number> Val<N> {
             (Val::Real(x), Val::Real(y)) => Val::Real(real(x, y)),
             (Val::Int(n), _) => Val::Int(*n),
             (Val::Ref(object), Val::Ref(other)) => {
-                let mut all = |parts: &[Self], others: &[Self]| {
-                    assert_eq!(parts.len(), others.len(), "they are of one shape");
-                    parts.iter().zip(others).map(|(part, other)| part.zip(other, real)).collect()
-                };
-                Val::Ref(Rc::new(match (&**object, &**other) {
-                    (Object::Fields(tag, fields), Object::Fields(_, others)) => {
-                        Object::Fields(*tag, all(fields, others))
-                    }
-                    (Object::Array(elements), Object::Array(others)) => Object::Array(all(elements, others)),
-                    _ => panic!("data was expected"),
-                }))
+                let (parts, others) = (object.parts(), other.parts());
+                assert_eq!(parts.len(), others.len(), "they are of one shape");
+                let parts = parts.iter().zip(others).map(|(part, other)| part.zip(other, real)).collect();
+                Val::Ref(Rc::new(object.with_parts(parts)))
             }
             _ => panic!("they are of one shape"),
         }
@@ -498,7 +545,16 @@ impl Machine<'_> {
                 return Err(TrapKind::Message(self.module.messages[*message as usize].clone()).into());
             }
 
-            (Op::StructNew, [Def(dst), Uses(fields)]) => frame.set(*dst, object(Object::Fields(0, frame.list(fields)))),
+            (Op::StructNew, [Def(dst), Uses(fields)]) => {
+                let fields = frame.list(fields);
+                frame.set(
+                    *dst,
+                    object(match type_of(*dst) {
+                        TypeDef::Shaped(_) => Object::Shaped(fields),
+                        _ => Object::Fields(0, fields),
+                    }),
+                );
+            }
             (Op::VariantNew, [Def(dst), Tag(tag), Uses(fields)]) => {
                 frame.set(*dst, object(Object::Fields(*tag, frame.list(fields))));
             }

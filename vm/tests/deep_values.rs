@@ -31,11 +31,12 @@ const VALUES: [Wrap<Value>; 5] = [
 ];
 
 /// Every way in which a type can be a part of another one.
-const TYPES: [Wrap<HostType>; 4] = [
+const TYPES: [Wrap<HostType>; 5] = [
     |inner| HostType::Tuple(vec![HostType::Real, inner]),
     |inner| HostType::Record(vec![("x".into(), inner), ("y".into(), HostType::Bool)]),
     |inner| HostType::Array { element: Box::new(inner), array: TypeId(0) },
     |inner| HostType::List { element: Box::new(inner), list: TypeId(1) },
+    |inner| HostType::Tensor { slice: Box::new(inner), tensor: TypeId(2) },
 ];
 
 /// `innermost`, wrapped in all ways in turn.
@@ -155,8 +156,9 @@ fn a_deep_type_is_copied_compared_hashed_and_dropped() {
 fn a_deep_type_is_printed_and_flattened() {
     on_an_ordinary_stack(|| {
         let ty = host_type(HostType::Data { name: "Pair Real".into(), data: DataId(3) });
-        assert!(ty.to_string().starts_with("List (Array { x : (Real, List (Array {"));
-        assert!(format!("{ty:?}").starts_with("List { element: Array { element: Record([(\"x\", Tuple([Real, List {"));
+        assert!(ty.to_string().starts_with("Tensor1 List (Array { x : (Real, Tensor1 List (Array {"));
+        let begin = "Tensor { slice: List { element: Array { element: Record([(\"x\", Tuple([Real, Tensor {";
+        assert!(format!("{ty:?}").starts_with(begin));
         let pair = deep(DEPTH, HostType::Int, &TYPES[..2]);
         let flat = pair.flatten(&[]);
         assert_eq!((flat.len(), flat[0]), (DEPTH + 1, ValueType::Real));

@@ -58,7 +58,9 @@ fn depth(ty: &HostType) -> usize {
     1 + match ty {
         HostType::Tuple(parts) => parts.iter().map(depth).max().unwrap_or(0),
         HostType::Record(parts) => parts.iter().map(|(_, part)| depth(part)).max().unwrap_or(0),
-        HostType::Array { element, .. } | HostType::List { element, .. } => depth(element),
+        HostType::Array { element, .. } | HostType::List { element, .. } | HostType::Tensor { slice: element, .. } => {
+            depth(element)
+        }
         _ => 0,
     }
 }
@@ -67,6 +69,7 @@ fn depth(ty: &HostType) -> usize {
 fn host_types_survive_both_forms() {
     let array = |element: HostType| HostType::Array { element: Box::new(element), array: TypeId(3) };
     let list = |element: HostType| HostType::List { element: Box::new(element), list: TypeId(7) };
+    let tensor = |slice: HostType| HostType::Tensor { slice: Box::new(slice), tensor: TypeId(11) };
     let data = |name: &str| HostType::Data { name: name.into(), data: DataId(4_000_000_000) };
     let unit = HostType::Tuple(vec![]);
     let types = [
@@ -78,9 +81,14 @@ fn host_types_survive_both_forms() {
         array(list(array(list(HostType::Real)))),
         list(HostType::Record(vec![("x".into(), list(unit.clone()))])),
         list(data("Tree Real")),
+        tensor(array(HostType::Real)),
+        tensor(tensor(array(HostType::Tuple(vec![HostType::Real, HostType::Real])))),
+        array(tensor(array(list(tensor(array(data("Tree Real"))))))),
+        tensor(HostType::Record(vec![("x".into(), tensor(HostType::Int))])),
         HostType::Tuple(vec![data(""), array(data("\"λ\"\n"))]),
         (0..62).fold(array(HostType::Real), |inner, _| array(inner)),
         (0..62).fold(list(HostType::Real), |inner, _| list(inner)),
+        (0..62).fold(array(HostType::Real), |inner, _| tensor(inner)),
         (0..63).fold(HostType::Real, |inner, _| HostType::Tuple(vec![inner])),
     ];
     for ty in types {
@@ -274,7 +282,7 @@ fn errors_in_items_say_what_was_expected_and_where() {
         (
             "type t0 = list real",
             11,
-            "expected `struct`, `variant`, `array`, `builder`, `chain` or `closure`, found `list`",
+            "expected `struct`, `shaped`, `variant`, `array`, `builder`, `chain` or `closure`, found `list`",
         ),
         ("type t0 = array bool", 17, "expected `real`, `int` or a type, such as `t0`, found `bool`"),
         ("type t0 = struct { real", 24, "expected `,` or `}`, found the end of the text"),
@@ -293,7 +301,7 @@ fn errors_in_items_say_what_was_expected_and_where() {
         (
             "func \"f\" () -> () export (x : Rael) -> Real {}",
             31,
-            "expected `Real`, `Int`, `Bool`, `Array`, `List`, `Data`, a tuple or a record, found `Rael`",
+            "expected `Real`, `Int`, `Bool`, `Array`, `List`, `Tensor`, `Data`, a tuple or a record, found `Rael`",
         ),
     ];
     for (text, column, message) in cases {
@@ -324,7 +332,7 @@ func \"g\" () -> ()
 #[test]
 fn carets_point_at_the_place_in_long_lines_and_after_tabs() {
     let error = &parse("\ttype t0 = λλ real", "a.dvs").unwrap_err()[0];
-    let expected = "error: expected `struct`, `variant`, `array`, `builder`, `chain` or `closure`, found `λ`
+    let expected = "error: expected `struct`, `shaped`, `variant`, `array`, `builder`, `chain` or `closure`, found `λ`
  --> a.dvs:1:12
   |
 1 |  type t0 = λλ real

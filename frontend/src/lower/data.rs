@@ -16,7 +16,7 @@ impl Lowerer<'_, '_> {
     /// Whether the only value of an expression is an array of several dimensions.
     pub(super) fn is_shaped(&self, expr: ExprId) -> bool {
         match self.type_of(expr) {
-            ValueType::Ref(ty) => matches!(self.module.type_def(ty), TypeDef::Struct(_)),
+            ValueType::Ref(ty) => matches!(self.module.type_def(ty), TypeDef::Shaped(_)),
             _ => false,
         }
     }

@@ -1,6 +1,6 @@
 //! Arrays that are changed where they are: a loop's accumulator that is replaced, element by element, and that nothing
-//! else refers to is a builder from the first round to the last. To change an element takes constant time then, in place
-//! of a copy.
+//! else refers to is a builder from the first round to the last. To change an element takes constant time then, in
+//! place of a copy.
 //!
 //! Such a *version* of the array is read by index and by length, and ends in one way: a changed element makes the next
 //! version of it, or the round ends with it. So what an element is read from is always the newest version, and nobody

@@ -1,6 +1,6 @@
 //! Arrays of several dimensions as accumulators of loops, in parts: the elements are a variable of their own, and the
-//! sizes, which mostly don't change, are none. So no round makes an object of them, and elements can be changed in place
-//! (`in_place.rs`).
+//! sizes, which mostly don't change, are none. So no round makes an object of them, and elements can be changed in
+//! place (`in_place.rs`).
 
 use crate::core::{
     Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Loop, Origin, TypeList, TypeLists, Var,
@@ -56,7 +56,7 @@ impl Unboxer<'_> {
     fn fields(&self, ty: ValueType) -> Option<&[ValueType]> {
         match ty {
             ValueType::Ref(ty) => match self.module.type_def(ty) {
-                TypeDef::Struct(fields) => Some(fields),
+                TypeDef::Shaped(fields) => Some(fields),
                 _ => None,
             },
             _ => None,

@@ -40,7 +40,8 @@ impl Resolver<'_> {
 
     fn declare_type(&mut self, types: &mut HashMap<Name, Span>, name: Name, span: Span, meaning: TypeMeaning) {
         let text = self.names.text(name);
-        if matches!(text, "Real" | "Int" | "Bool" | "Array" | "List" | "Matrix" | "Tensor3" | "Tensor4") {
+        // Programs may give the other names a meaning of their own.
+        if matches!(text, "Real" | "Int" | "Bool" | "Array" | "List") {
             self.sink.push(Diagnostic::error(span, format!("the type `{text}` is built in")).label("declared again"));
         } else if let Some(&first) = types.get(&name) {
             self.declared_twice("type", name, span, first);

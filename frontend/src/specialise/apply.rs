@@ -61,6 +61,11 @@ impl Elaborator<'_, '_> {
         let chosen = vars.iter().zip(chosen).map(|(&var, &ty)| (inferred.types.root(var), self.mono(ty, span)));
         let vars = chosen.collect();
         let types = self.program.type_args.intern(None, vars);
+        self.value_of_def(def, types, ty, span)
+    }
+
+    /// What a definition is, at some types.
+    pub(super) fn value_of_def(&mut self, def: DefId, types: TypeArgs, ty: Mono, span: Span) -> Shaped {
         if self.program.ast.defs[def].params.is_empty() {
             let key = Key { code: Code::Def(def), types, inputs: Box::default() };
             let (function, form) = self.program.instance(key, ty);
@@ -186,7 +191,7 @@ impl Elaborator<'_, '_> {
             Code::Operator(ast::BinaryOp::ComposeLeft | ast::BinaryOp::ComposeRight, _) | Code::Flip(_) => 3,
             Code::Operator(..) => 2,
             Code::Closure(ty) => 1 + self.program.monos.uncurried(ty).0.len(),
-            Code::Entry | Code::Differentiated | Code::Rule | Code::Branch(_) | Code::Part(_) => {
+            Code::Applied(_) | Code::Entry | Code::Differentiated | Code::Rule | Code::Branch(_) | Code::Part(_) => {
                 unreachable!("no value is this code")
             }
         }
@@ -343,7 +348,7 @@ impl Elaborator<'_, '_> {
                 self.apply(callee, inputs, result, span)
             }
             Code::Def(_) | Code::Local(_) | Code::Lambda(_) => unreachable!("these are called"),
-            Code::Branch(_) | Code::Part(_) | Code::Entry | Code::Differentiated | Code::Rule => {
+            Code::Applied(_) | Code::Branch(_) | Code::Part(_) | Code::Entry | Code::Differentiated | Code::Rule => {
                 unreachable!("these are called")
             }
         }

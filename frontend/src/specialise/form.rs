@@ -45,6 +45,8 @@ pub(super) enum Code {
     Branch(ExprId),
     /// `\from to f -> [| f i for i in from .. to |]`, of this array type.
     Part(Mono),
+    /// `\a … -> f a …` for a definition f whose value is a function, of all arguments: what hosts call.
+    Applied(DefId),
     /// `\f a … -> f a …` with plain arguments and a plain result: the code of the closure object of `f`.
     Entry,
     /// `\f x -> f x` with a plain argument and a plain result: what a derivative of `f` is taken of.

@@ -10,6 +10,11 @@ use crate::mono::{Mono, MonoNode};
 use crate::unexported::Unexported;
 use dualvm_vm::module::{DataDef, HostType, Interface};
 
+/// What a parameter is called that has no name.
+fn unnamed(index: usize) -> String {
+    format!("arg{}", index + 1)
+}
+
 impl Specialiser<'_> {
     /// Asks for the instance of a definition that hosts call, unless its type has functions in it.
     pub(super) fn export(&mut self, def: DefId) -> Option<(FunctionId, Interface)> {
@@ -19,29 +24,35 @@ impl Specialiser<'_> {
             def_type.vars.iter().map(|&var| (var, self.default_of(inferred.types.class_of(var)))).collect();
         let types = self.type_args.intern(None, vars);
         let mut env = self.type_env(types);
-        let params: Vec<Mono> = def_type
+        let mut params: Vec<Mono> = def_type
             .params
             .iter()
             .zip(&ast.defs[def].params)
             .map(|(&ty, &pattern)| self.mono(ty, &mut env, ast.patterns[pattern].span))
             .collect();
         let result = self.mono(def_type.result, &mut env, ast.exprs[ast.defs[def].body].span);
+        // What gives a function is called with that function's arguments, too.
+        let (more, result) = self.monos.uncurried(result);
+        let code = if more.is_empty() { Code::Def(def) } else { Code::Applied(def) };
+        params.extend(more);
         let inside = params.iter().chain([&result]).position(|&ty| !self.crosses(ty));
         if self.gave_up {
             return None;
         }
         if let Some(at) = inside {
-            let is_function = matches!(self.monos.node(*params.get(at).unwrap_or(&result)), MonoNode::Function(..));
+            let is_own = at < def_type.params.len() || at == params.len();
+            let ty = *params.get(at).unwrap_or(&result);
+            let is_function = !is_own || matches!(self.monos.node(ty), MonoNode::Function(..));
             self.keep_inside(def, at, is_function);
             return None;
         }
         let inputs = params.iter().map(|&ty| self.plain(ty)).collect();
-        self.code_names.insert(Code::Def(def), self.names.text(ast.defs[def].name).to_owned());
         let name = self.names.text(ast.defs[def].name).to_owned();
-        let (function, _) = self.named_instance(Key { code: Code::Def(def), types, inputs }, result, Some(name));
+        let (function, _) = self.named_instance(Key { code, types, inputs }, result, Some(name));
         let mut host_params = Vec::new();
-        for (i, (&pattern, ty)) in ast.defs[def].params.iter().zip(params).enumerate() {
-            host_params.push((self.param_name(pattern, i), self.host_type(ty)));
+        for (i, ty) in params.into_iter().enumerate() {
+            let name = ast.defs[def].params.get(i).map(|&pattern| self.param_name(pattern, i));
+            host_params.push((name.unwrap_or_else(|| unnamed(i)), self.host_type(ty)));
         }
         Some((function, Interface { params: host_params, result: self.host_type(result) }))
     }
@@ -66,7 +77,7 @@ impl Specialiser<'_> {
         match self.ast.patterns[pattern].kind {
             PatternKind::Var(name) | PatternKind::As(name, _) => self.names.text(name).to_owned(),
             PatternKind::Ascribe(inner, _) => self.param_name(inner, index),
-            _ => format!("arg{}", index + 1),
+            _ => unnamed(index),
         }
     }
 
@@ -91,10 +102,10 @@ impl Specialiser<'_> {
             return true;
         }
         let parts: Vec<Mono> = match self.monos.node(ty) {
-            MonoNode::Function(..) | MonoNode::Tensor(..) => return false,
+            MonoNode::Function(..) => return false,
             MonoNode::Real | MonoNode::Int | MonoNode::Bool | MonoNode::Kind(_) => return true,
             MonoNode::Tuple(parts) | MonoNode::Record(_, parts) => parts.to_vec(),
-            MonoNode::Array(element) => vec![*element],
+            MonoNode::Array(element) | MonoNode::Tensor(_, element) => vec![*element],
             MonoNode::Data(..) => self.fields(ty).iter().flat_map(|fields| fields.to_vec()).collect(),
         };
         !self.gave_up && crate::stack::grown(|| parts.into_iter().all(|part| self.can_cross(part, seen)))
@@ -112,6 +123,16 @@ impl Specialiser<'_> {
                 let names: Vec<String> = names.collect();
                 HostType::Record(names.into_iter().zip(parts.iter().map(|&part| self.host_type(part))).collect())
             }
+            MonoNode::Tensor(rank, element) => {
+                let tensor = self.monos.heap_type(ty, &self.program.lists).expect("a tensor is one reference");
+                let (lists, module) = (&mut self.program.lists, &mut self.program.module);
+                let slice = match rank {
+                    2 => self.monos.array(element, lists, module),
+                    _ => self.monos.tensor(rank - 1, element, lists, module),
+                };
+                let slice = slice.expect("it is smaller than the tensor");
+                HostType::Tensor { slice: Box::new(self.host_type(slice)), tensor }
+            }
             MonoNode::Array(element) => {
                 let array = self.monos.array_type(ty).expect("array types have a representation").array;
                 HostType::Array { element: Box::new(self.host_type(element)), array }
@@ -122,7 +143,7 @@ impl Specialiser<'_> {
             }
             MonoNode::Data(..) => self.host_data(ty),
             MonoNode::Function(..) => unreachable!("functions don't cross the border"),
-            MonoNode::Kind(_) | MonoNode::Tensor(..) => unreachable!("a kind has no values"),
+            MonoNode::Kind(_) => unreachable!("a kind has no values"),
         })
     }
 

@@ -85,7 +85,7 @@ impl Specialiser<'_> {
         };
         let function = self.program.functions.push(empty);
         // Where they are nested too deeply, results are plain.
-        let is_plain = matches!(key.code, Code::Entry | Code::Differentiated | Code::Rule);
+        let is_plain = matches!(key.code, Code::Applied(_) | Code::Entry | Code::Differentiated | Code::Rule);
         let is_open = self.monos.is_open(ty) && !is_plain && self.elaborating < ELABORATING_MAX;
         let result = if is_open { None } else { Some(self.plain(ty)) };
         self.instances.insert(key.clone(), Instance { function, result, ty });
@@ -115,6 +115,10 @@ impl Specialiser<'_> {
         env.vars.insert(inferred.types.root(at), self.monos.kind(kind));
         let found = match self.resolved.meanings[used] {
             Some(Meaning::Def(chosen)) => {
+                let (name, of_kind) = (self.ast.defs[def].name, self.names.text(self.ast.defs[chosen].name));
+                if of_kind.strip_prefix(self.names.text(name)).is_some_and(|kind| kind.starts_with('_')) {
+                    self.public_names.insert(chosen, name);
+                }
                 let vars = &inferred.defs[chosen].vars;
                 let at = vars.iter().zip(inferred.instances.get(&used).unwrap_or(vars));
                 let at = at.map(|(&var, &ty)| (inferred.types.root(var), self.mono(ty, &mut env, nowhere)));
@@ -207,7 +211,8 @@ impl Specialiser<'_> {
     pub(super) fn code_name(&self, code: Code) -> String {
         match code {
             Code::Def(def) => {
-                let name = self.names.text(self.ast.defs[def].name);
+                let name = self.public_names.get(&def).copied().unwrap_or(self.ast.defs[def].name);
+                let name = self.names.text(name);
                 match self.ast.file_of(def).and_then(|file| file.module) {
                     Some(module) => format!("{}.{name}", self.names.text(module)),
                     None => name.to_owned(),
@@ -237,7 +242,9 @@ impl Specialiser<'_> {
         }
         let Instance { function, ty, .. } = self.instances[key];
         let name = match key.code {
-            Code::Entry | Code::Differentiated | Code::Rule => self.program.functions[function].name.clone(),
+            Code::Applied(_) | Code::Entry | Code::Differentiated | Code::Rule => {
+                self.program.functions[function].name.clone()
+            }
             code => self.code_name(code),
         };
         let env = self.type_env(key.types);
@@ -288,6 +295,13 @@ impl Elaborator<'_, '_> {
                 return self.part(inputs, array, span);
             }
             let mut inputs: Vec<Shaped> = inputs.iter().map(|input| self.of_value(input, span)).collect();
+            if let Code::Applied(def) = key.code {
+                let span = self.program.place_of(Code::Def(def));
+                let params: Vec<Mono> = key.inputs.iter().map(|&form| self.program.forms.mono(form)).collect();
+                let ty = self.function_type(&params, result);
+                let callee = self.value_of_def(def, key.types, ty, span);
+                return self.apply(callee, inputs, result, span);
+            }
             let callee = inputs.remove(0);
             return self.apply(callee, inputs, result, span);
         };

@@ -209,7 +209,9 @@ fn read<N: Number>(value: &Val<N>, out: &mut Vec<N>) {
         Val::Real(x) => out.push(x.clone()),
         Val::Int(_) => {}
         Val::Ref(object) => match &**object {
-            Object::Fields(_, parts) | Object::Array(parts) => parts.iter().for_each(|part| read(part, out)),
+            Object::Fields(_, parts) | Object::Shaped(parts) | Object::Array(parts) => {
+                parts.iter().for_each(|part| read(part, out))
+            }
             Object::Closure(..) | Object::Builder(_) | Object::Chain(_) => panic!("no host is given such an object"),
         },
     }

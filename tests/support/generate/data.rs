@@ -1,6 +1,6 @@
 //! Objects: structs, variants, arrays, lists, and closures that are kept in them.
 
-use super::{VARIANT, Writer};
+use super::{TABLE, VARIANT, Writer};
 use dualvm_vm::builder::IntReg;
 use dualvm_vm::isa::{Op, Operand, Reg};
 use dualvm_vm::module::ValueType;
@@ -187,6 +187,9 @@ impl Writer<'_> {
 
     pub(super) fn load_from_struct(&mut self) {
         let (pair, outer) = (ValueType::Ref(self.types.pair), ValueType::Ref(self.types.outer));
+        if self.one_in(4) {
+            return self.load_from_table();
+        }
         if self.one_in(3) {
             let src = self.from(outer);
             let dst = self.to(pair);
@@ -205,6 +208,18 @@ impl Writer<'_> {
         };
         let dst = self.to(ty);
         self.out.emit(op, &[Operand::Def(dst), Operand::Use(src), Operand::Field(field)]);
+        self.wrote(dst);
+    }
+
+    /// Reads a field of a shaped struct.
+    fn load_from_table(&mut self) {
+        let src = self.from(ValueType::Ref(self.types.table));
+        let field = self.dice.usize(..TABLE.len());
+        let ty = TABLE[field].of(self.types.reals);
+        let op = [Op::Field, Op::IField, Op::PField][ty.bank() as usize];
+        let dst = self.to(ty);
+        self.note("field of a shaped struct");
+        self.out.emit(op, &[Operand::Def(dst), Operand::Use(src), Operand::Field(field as u16)]);
         self.wrote(dst);
     }
 

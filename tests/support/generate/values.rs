@@ -1,7 +1,7 @@
 //! Registers of a function that is being written, and values to put in them.
 
 use super::chains::cells_of_links;
-use super::{CLOSURES, VARIANT, Writer, number};
+use super::{CLOSURES, TABLE, VARIANT, Writer, number};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{TypeId, ValueType};
 
@@ -81,6 +81,9 @@ impl Writer<'_> {
             }
             Ref(id) if id == types.pair => self.object(id, Op::StructNew, None, &[Real, Int, Real]),
             Ref(id) if id == types.outer => self.object(id, Op::StructNew, None, &[Ref(types.pair), Real]),
+            Ref(id) if id == types.table => {
+                self.object(id, Op::StructNew, None, &TABLE.map(|field| field.of(types.reals)))
+            }
             Ref(id) if id == types.variant => {
                 let tag = self.dice.usize(..VARIANT.len());
                 let fields = VARIANT[tag].fields(types.pair, types.reals);

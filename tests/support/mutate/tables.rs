@@ -57,7 +57,7 @@ impl Mutator<'_> {
     }
 
     fn type_def(&mut self) -> TypeDef {
-        match self.dice.u8(..6) {
+        match self.dice.u8(..7) {
             0 => TypeDef::Struct(self.value_types()),
             1 => TypeDef::Variant(
                 (0..self.dice.usize(..4))
@@ -67,6 +67,7 @@ impl Mutator<'_> {
             2 => TypeDef::Array(self.value_type()),
             3 => TypeDef::Builder(self.value_type()),
             4 => TypeDef::Chain(self.type_id()),
+            5 => TypeDef::Shaped(self.value_types()),
             _ => TypeDef::Closure { params: self.value_types(), results: self.value_types() },
         }
     }
@@ -92,7 +93,7 @@ pub(super) fn type_changed(this: &mut Mutator<'_>) -> Option<()> {
     };
     match &mut this.def.types[which] {
         def if replace => *def = whole,
-        TypeDef::Struct(fields) => change(this.dice, fields),
+        TypeDef::Struct(fields) | TypeDef::Shaped(fields) => change(this.dice, fields),
         TypeDef::Closure { params, results } => {
             change(this.dice, params);
             change(this.dice, results);
@@ -179,7 +180,11 @@ pub(super) fn interface_changed(this: &mut Mutator<'_>) -> Option<()> {
             let part = dice.usize(..parts.len());
             &mut parts[part]
         }
-        HostType::Array { element, .. } | HostType::List { element, .. } if dice.bool() => &mut **element,
+        HostType::Array { element, .. } | HostType::List { element, .. } | HostType::Tensor { slice: element, .. }
+            if dice.bool() =>
+        {
+            &mut **element
+        }
         ty => ty,
     };
     // A type can't be taken apart; it hands its parts on.
@@ -206,6 +211,7 @@ pub(super) fn interface_changed(this: &mut Mutator<'_>) -> Option<()> {
         (3, _) => HostType::Record(vec![(name, old)]),
         (4, _) => HostType::Array { element: Box::new(HostType::Real), array: id },
         (5, _) => HostType::Data { name: data, data: DataId(id.0) },
+        (6, _) => HostType::Tensor { slice: Box::new(old), tensor: id },
         (_, _) => (0..deep).fold(old, |inner, _| HostType::Tuple(vec![inner])),
     };
     Some(())

@@ -11,6 +11,17 @@ pub(super) struct Rule<'a, N> {
     pub(super) captures: &'a [Val<N>],
 }
 
+/// Those values that have tangents.
+fn differentiable<N: Number>(vals: &[Val<N>]) -> Vec<&Val<N>> {
+    vals.iter().filter(|val| !matches!(val, Val::Int(_))).collect()
+}
+
+/// Whether derivatives have the shapes of what they belong to: the trap if one hasn't.
+#[inline(never)]
+fn check_shapes<N: Number>(vals: &[&Val<N>], derivatives: &[Val<N>]) -> Result<(), Stop> {
+    vals.iter().zip(derivatives).try_for_each(|(val, derivative)| Ok(val.check_shape(derivative)?))
+}
+
 impl Machine<'_> {
     /// Calls a function with tangents for its arguments behind them, except for the captures. Returns its results, and
     /// their tangents.
@@ -28,6 +39,7 @@ impl Machine<'_> {
             _ => tangents.next().expect("there is one for each").clone(),
         };
         let tangents: Vec<Val<N>> = args.iter().enumerate().map(|(n, arg)| tangent_of(n, arg)).collect();
+        check_shapes(&args.iter().collect::<Vec<_>>(), &tangents)?;
         self.tags += 1;
         let tag = self.tags;
         let pair = |(n, (arg, tangent)): (usize, (&Val<N>, &Val<N>))| match n < captures {
@@ -52,6 +64,7 @@ impl Machine<'_> {
     ) -> Result<Vec<Val<N>>, Stop> {
         let (args, cotangents) = given.split_at(self.module.functions[func].params.len());
         let results = self.function(func, args.to_vec())?;
+        check_shapes(&differentiable(&results), cotangents)?;
         let mut inputs = 0;
         args[captures..].iter().for_each(|arg| drop(arg.map(false, &mut |x| (inputs += 1, x.clone()).1)));
         let mut gradient = Vec::new();
@@ -102,9 +115,7 @@ impl Machine<'_> {
         if tag == 0 {
             return Ok(value.iter().map(|value| value.detached(&mut HashMap::new())).collect());
         }
-        let differentiable = |vals: &[Val<N>]| -> Vec<Val<N>> {
-            vals.iter().filter(|val| !matches!(val, Val::Int(_))).cloned().collect()
-        };
+        let cloned = |vals: &[Val<N>]| -> Vec<Val<N>> { differentiable(vals).into_iter().cloned().collect() };
         let primals: Vec<Val<N>> = args.iter().map(|arg| arg.map(false, &mut |x| x.split(tag).0)).collect();
         let tangents: Vec<Val<N>> = args.iter().map(|arg| arg.map(true, &mut |x| x.split(tag).1)).collect();
         let low = self.custom(rule, &primals, value)?;
@@ -112,13 +123,14 @@ impl Machine<'_> {
             |given: Vec<Val<N>>| self.function(rule.func, [rule.captures, &primals[..], &given[..]].concat());
         let mut high = Vec::new();
         if rule.op == Op::CustomJvp {
-            let given = apply(differentiable(&tangents))?;
+            let given = apply(cloned(&tangents))?;
+            check_shapes(&differentiable(value), &given)?;
             given.iter().for_each(|val| drop(val.map(true, &mut |t| (high.push(t.clone()), t.clone()).1)));
         } else {
             // The function is linear: its transpose is known by what it makes of each unit vector.
             let mut outputs = 0;
             value.iter().for_each(|val| drop(val.map(true, &mut |x| (outputs += 1, x.clone()).1)));
-            let tangents = differentiable(&tangents);
+            let tangents = cloned(&tangents);
             for output in 0..outputs {
                 let mut at = 0;
                 let mut unit = |_: &N| {
@@ -126,7 +138,8 @@ impl Machine<'_> {
                     N::constant(if at - 1 == output { 1.0 } else { 0.0 })
                 };
                 let units: Vec<Val<N>> = value.iter().map(|val| val.map(true, &mut unit)).collect();
-                let cotangents = apply(differentiable(&units))?;
+                let cotangents = apply(cloned(&units))?;
+                check_shapes(&tangents.iter().collect::<Vec<_>>(), &cotangents)?;
                 let mut sum = N::constant(0.0);
                 for (tangent, cotangent) in tangents.iter().zip(&cotangents) {
                     tangent.zip(cotangent, &mut |t, c| {

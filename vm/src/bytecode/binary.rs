@@ -24,7 +24,11 @@ pub const VERSION: u16 = 6;
 fn version_of(module: &ModuleDef) -> u16 {
     let third = |is_new: bool| if is_new { 3 } else { 1 };
     let code = module.functions.iter().flat_map(|function| &function.body.code).map(|inst| inst.op.info().since);
-    let types = module.types.iter().map(|def| third(matches!(def, TypeDef::Chain(_))));
+    let types = module.types.iter().map(|def| match def {
+        TypeDef::Shaped(_) => 6,
+        TypeDef::Chain(_) => 3,
+        _ => 1,
+    });
     let interfaces = module.functions.iter().filter_map(|function| function.interface.as_ref());
     let seen = interfaces.flat_map(|interface| interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]));
     let kept = module.data.iter().flat_map(|data| &data.variants).map(|(_, payload)| payload);
@@ -101,6 +105,7 @@ mod tag {
     pub(super) const BUILDER: u8 = 3;
     pub(super) const CLOSURE: u8 = 4;
     pub(super) const CHAIN: u8 = 5;
+    pub(super) const SHAPED: u8 = 6;
 
     /// Host types.
     pub(super) const HOST_REAL: u8 = 0;
@@ -111,4 +116,5 @@ mod tag {
     pub(super) const HOST_ARRAY: u8 = 5;
     pub(super) const HOST_LIST: u8 = 6;
     pub(super) const HOST_DATA: u8 = 7;
+    pub(super) const HOST_TENSOR: u8 = 8;
 }

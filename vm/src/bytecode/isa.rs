@@ -233,8 +233,8 @@ pub(crate) use has_flag;
 /// modules have of this format version or later.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
-/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2`, `v3`, `v4` and `v6`,
-/// modules that have it are of this format version at least.
+/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2`, `v3`, `v4` and
+/// `v6`, modules that have it are of this format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
     ($consumer:ident $($more:tt)*) => { $consumer! {
@@ -508,8 +508,8 @@ macro_rules! for_each_instruction {
             0xc5 IPut iput (builder(use ref), index(use int), value(use int)) [v6];
             /// Replaces an element of a builder of references. Traps as `get`.
             0xc6 PPut pput (builder(use ref), index(use int), value(use ref)) [v6];
-            /// Makes room for at least `count` more elements in a builder. `dst` is the same object as `builder` if that
-            /// has the room; else it is a new one with the same elements and twice the capacity, or with room for
+            /// Makes room for at least `count` more elements in a builder. `dst` is the same object as `builder` if
+            /// that has the room; else it is a new one with the same elements and twice the capacity, or with room for
             /// exactly `count` more if that is more, and `builder` is finished. Traps if the builder is finished, if
             /// `count < 0`, and if so many elements can't be.
             0xc7 Reserve reserve (dst(def ref), builder(use ref), count(use int)) [v6];

@@ -76,6 +76,9 @@ pub struct VariantDef {
 pub enum TypeDef {
     /// A fixed sequence of fields.
     Struct(Vec<ValueType>),
+    /// A struct whose integers belong to its shape, as the length of an array does: a tangent or cotangent of such an
+    /// object has the same ones.
+    Shaped(Vec<ValueType>),
     /// One of several alternatives; the tag is the position in the list.
     Variant(Vec<VariantDef>),
     /// An immutable array.

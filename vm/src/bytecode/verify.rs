@@ -129,6 +129,8 @@ define_rules! {
     InterfaceArray "a host array doesn't fit its heap type";
     /// The heap type of a host list is a variant of nothing and of a cell.
     InterfaceList "a host list doesn't fit its heap type";
+    /// The heap type of a host tensor is shaped: the array of the elements and an integer for each dimension.
+    InterfaceTensor "a host tensor doesn't fit its heap type";
     /// The interface flattens to parameters and results.
     InterfaceSignature "the interface doesn't fit the function's signature";
 

@@ -44,6 +44,8 @@ fn count_registers(ty: &HostType, fields: &mut Fields) {
         HostType::Int | HostType::Bool => fields.ints += 1,
         HostType::Tuple(parts) => parts.iter().for_each(|part| count_registers(part, fields)),
         HostType::Record(parts) => parts.iter().for_each(|(_, part)| count_registers(part, fields)),
-        HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => fields.refs += 1,
+        HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. } | HostType::Data { .. } => {
+            fields.refs += 1;
+        }
     }
 }

@@ -2,10 +2,13 @@
 //! with the Jacobian. Nothing is allocated from the second call on, and only lists are copied on the way out.
 //!
 //! A parameter or a result is flat if it is a real, an integer or a boolean, an array or a list of one of these, an
-//! array of tuples or records of one of these, whose parts follow each other in one slice, or a tuple or a record of
-//! such. It is taken apart into its *leaves*, which stand in a row: `(p : (Real, { n : Int, xs :
-//! Array Real }))` has three, `p.0`, `p.1.n` and `p.1.xs`. Tuples and records are not seen any more. So all that
-//! crosses the border is [`FlatValue`]s, each a tag and a number or a slice: what other languages have, too.
+//! array of tuples or records of one of these, whose parts follow each other in one slice, a matrix or a tensor of what
+//! an array may be of, or a tuple or a record of such. It is taken apart into its *leaves*, which stand in a row:
+//! `(p : (Real, { n : Int, xs : Array Real }))` has three, `p.0`, `p.1.n` and `p.1.xs`. Tuples and records are not seen
+//! any more. A matrix has two, the shape and then the elements, row by row: `m : Matrix Real` of two rows and three
+//! columns is the integers 2 and 3 at `m.shape` and six reals at `m`. The derivative of a shape is null, as it is of
+//! everything discrete. So all that crosses the border is [`FlatValue`]s, each a tag and a number or a slice: what
+//! other languages have, too.
 //!
 //! ```
 //! use dualvm_vm::engine::{Engine, Module};
@@ -202,9 +205,12 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
             _ => Err(value::wrong_kind(signature, &signature.params[n], arg).into()),
         }));
     }
+    // That of the tensor whose elements are next.
+    let mut shape: &[i64] = &[];
     for (leaf, &arg) in signature.params.iter().zip(args) {
         to.set_active(leaf.active);
         match (leaf.kind(), arg) {
+            (LeafKind::Shape, arg) => shape = value::shape(signature, leaf, arg)?,
             (LeafKind::Real, FlatValue::Real(x)) => to.real(x)?,
             (LeafKind::Int, FlatValue::Int(n)) => to.int(n),
             (LeafKind::Bool, FlatValue::Int(n)) => {
@@ -213,8 +219,15 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
                 }
                 to.int(n);
             }
+            (_, arg) if leaf.rank() > 0 && !value::is_filled(leaf, shape, arg) => {
+                return Err(value::unfilled(signature, leaf, shape, arg).into());
+            }
             (_, arg) if !value::is_whole(leaf, arg) => {
                 return Err(value::incomplete(signature, leaf, arg).into());
+            }
+            (LeafKind::Reals, FlatValue::Reals(xs)) if leaf.rank() > 0 => {
+                // SAFETY: the elements are one array.
+                unsafe { to.tensor(shape.iter().copied(), |to| to.real_array(xs)) }?;
             }
             (LeafKind::Reals, FlatValue::Reals(xs)) => {
                 if leaf.list.is_some() { to.real_list(xs) } else { to.real_array(xs) }?;
@@ -225,7 +238,14 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
                 {
                     return Err(value::no_bool(signature, leaf, Some(index), ns[index]).into());
                 }
-                if leaf.list.is_some() { to.int_list(ns) } else { to.int_array(ns) }?;
+                if leaf.rank() > 0 {
+                    // SAFETY: the same.
+                    unsafe { to.tensor(shape.iter().copied(), |to| to.int_array(ns)) }?;
+                } else if leaf.list.is_some() {
+                    to.int_list(ns)?;
+                } else {
+                    to.int_array(ns)?;
+                }
             }
             _ => return Err(value::wrong_kind(signature, leaf, arg).into()),
         }

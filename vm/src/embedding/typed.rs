@@ -32,6 +32,7 @@
 //! | `Array Int`, `List Int`, the same of `Bool` | `Vec<i64>`, `Vec<bool>`; `&[i64]`, … | `()` | `()` |
 //! | `Array A`, `List A` | `Vec<T>` of A's type | `Vec<…>` | `Vec<…>` |
 //! | the same as a parameter | `&[T]`, `&Vec<T>` | `&[…]` | `Vec<…>` |
+//! | `Matrix A`, a parameter | [`Matrix<T>`](Matrix) | `Matrix<…>` | `Vec<…>`, row by row |
 //! | `Array (Array A)`, rows of one length, a parameter | [`Matrix<T>`](Matrix) | `Matrix<…>` | `Vec<…>`, row by row |
 //!
 //! All of these nest: `&[(f64, [f64; 3], i64)]` is an `Array (Real, (Real, Real, Real), Int)`, `&[&[f64]]` and

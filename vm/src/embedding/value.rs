@@ -37,7 +37,8 @@ pub enum Value {
     Record(Vec<(String, Value)>),
     /// An array or a list of reals.
     Reals(Vec<f64>),
-    /// An array or a list of anything. As an argument it may hold reals too.
+    /// An array or a list of anything, or a matrix or a tensor: an array of slices of one length, rows of a matrix. As
+    /// an argument it may hold reals too.
     Array(Vec<Value>),
     /// A value of a data type: the constructor's name and its payload, a [`Value::Tuple`] (empty for a constant) or a
     /// [`Value::Record`].
@@ -488,6 +489,15 @@ pub enum ArgumentError {
         /// The payload that was found.
         found: String,
     },
+    /// The slices of a tensor, such as the rows of a matrix, have different lengths.
+    Ragged {
+        /// Where.
+        place: String,
+        /// The length of the first slice of this dimension.
+        expected: usize,
+        /// The length that was found.
+        found: usize,
+    },
     /// An argument nests deeper than [`VALUE_DEPTH_MAX`].
     Depth {
         /// The parameter.
@@ -501,7 +511,8 @@ impl ArgumentError {
         match self {
             ArgumentError::Shape { place, .. }
             | ArgumentError::Constructor { place, .. }
-            | ArgumentError::Payload { place, .. } => Some(place),
+            | ArgumentError::Payload { place, .. }
+            | ArgumentError::Ragged { place, .. } => Some(place),
             ArgumentError::Count { .. } | ArgumentError::Depth { .. } => None,
         }
     }
@@ -542,6 +553,12 @@ impl fmt::Display for ArgumentError {
             }
             ArgumentError::Payload { place, constructor, expected, found } => {
                 write!(f, "argument {place}: `{constructor}` takes {expected}, found {found}")
+            }
+            ArgumentError::Ragged { place, expected, found } => {
+                write!(
+                    f,
+                    "argument {place}: expected {expected} elements, as many as the first slice has, found {found}"
+                )
             }
             ArgumentError::Depth { parameter } => {
                 write!(f, "argument {parameter}: expected at most {VALUE_DEPTH_MAX} levels of nesting, found more")

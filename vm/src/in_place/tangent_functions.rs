@@ -92,7 +92,7 @@ impl Types {
                 ValueType::Ref(id) => used_by[id.index()].push(index),
             };
             match def {
-                TypeDef::Struct(fields) => fields.iter().copied().for_each(part),
+                TypeDef::Struct(fields) | TypeDef::Shaped(fields) => fields.iter().copied().for_each(part),
                 TypeDef::Variant(variants) => variants.iter().flat_map(|v| &v.fields).copied().for_each(part),
                 TypeDef::Array(ty) | TypeDef::Builder(ty) => part(*ty),
                 TypeDef::Chain(id) => part(ValueType::Ref(*id)),

@@ -17,7 +17,8 @@ pub(crate) mod planes;
 pub(crate) use builder::build;
 pub(crate) use object::{
     ARRAY, BUILDER, Fields, KIND, Ref, are_alike, bare, element_bank, fields_of, finished, first_of, has_words,
-    holds_reals, is_builder, object_header, owner_of, references, set_first, set_owner, tag_of,
+    holds_reals, integers, is_builder, is_shaped, object_header, owner_of, references, set_first, set_owner,
+    shaped_header, tag_of,
 };
 pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
 

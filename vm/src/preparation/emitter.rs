@@ -427,8 +427,14 @@ impl<'a> Emitter<'a> {
         let (uses, _) = self.body.reg_lists(inst);
         let uses = RegList::new(uses);
         let counts = Fields { reals: uses.reals.len(), ints: uses.ints.len(), refs: uses.refs.len() + open };
-        let header = heap::object_header(counts, tag);
+        let header = self.header(inst, counts, tag);
         self.stream.objects.push(ObjectSite { header, uses, element: Bank::Ref })
+    }
+
+    /// The header of the objects that an instruction makes.
+    fn header(&self, inst: &isa::Inst, fields: Fields, tag: u32) -> u64 {
+        let is_shaped = inst.op == Op::StructNew && matches!(self.type_of(inst.a), TypeDef::Shaped(_));
+        if is_shaped { heap::shaped_header(fields) } else { heap::object_header(fields, tag) }
     }
 
     fn array_site(&mut self, inst: &isa::Inst) -> Site<ObjectSite> {
@@ -453,7 +459,7 @@ impl<'a> Emitter<'a> {
     /// same bank stand before the one of this number.
     fn field(&self, object: u16, tag: u16, number: u16) -> (Fields, usize) {
         let fields = match self.type_of(object) {
-            TypeDef::Struct(fields) => fields,
+            TypeDef::Struct(fields) | TypeDef::Shaped(fields) => fields,
             TypeDef::Variant(variants) => &variants[usize::from(tag)].fields,
             _ => unreachable!("the verifier checks that fields are read from structs and variants"),
         };

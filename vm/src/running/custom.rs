@@ -306,8 +306,7 @@ impl Worker {
     /// # Safety
     /// As [`Worker::copy_structure`]; it has no components that the running code doesn't have.
     unsafe fn zero_of(&mut self, object: Ref, above: Registers) -> Result<Ref, TrapKind> {
-        // The components with an infinitesimal that nobody has introduced.
-        let none = Copied::Tangent { depth: self.exec.mode.depth() };
+        let none = Copied::Zero { depth: self.exec.mode.depth() };
         // SAFETY: promised by the caller.
         unsafe { self.copy_structure(none, [object; 2], above) }
     }

@@ -28,6 +28,9 @@ pub(super) enum Copied {
     Value { depth: u32 },
     /// Its tangent.
     Tangent { depth: u32 },
+    /// A structure of zeros, constants: the components with an infinitesimal of code of this depth that nobody has
+    /// introduced.
+    Zero { depth: u32 },
     /// The argument of a function that is recorded: every position has slots of its own on the running tape.
     Opened { depth: u32 },
     /// The cotangent of such an argument: the adjoints of its slots.
@@ -50,7 +53,7 @@ impl Copied {
             | Copied::Opened { depth }
             | Copied::Adjoint { depth, .. }
             | Copied::Closed { depth, .. } => depth,
-            Copied::Detached { .. } => 0,
+            Copied::Zero { .. } | Copied::Detached { .. } => 0,
         }
     }
 
@@ -58,7 +61,7 @@ impl Copied {
     fn source(self, pair: [Ref; 2], part: usize) -> (Ref, usize) {
         match self {
             Copied::Paired { depth } if part >> depth != 0 => (pair[1], part - (1 << depth)),
-            Copied::Tangent { depth } => (pair[0], part + (1 << depth)),
+            Copied::Tangent { depth } | Copied::Zero { depth } => (pair[0], part + (1 << depth)),
             Copied::Adjoint { depth, .. } => (pair[0], ((1 << depth) - 1) ^ part),
             Copied::Paired { .. }
             | Copied::Value { .. }
@@ -82,7 +85,7 @@ impl Copied {
                     heap::element_bank(*object) != Some(Bank::Int)
                 }
                 Copied::Value { depth } => planes::reach(object) > depth,
-                Copied::Tangent { .. } | Copied::Adjoint { .. } => true,
+                Copied::Tangent { .. } | Copied::Zero { .. } | Copied::Adjoint { .. } => true,
                 Copied::Closed { level, .. } => {
                     let owner = heap::owner_of(object);
                     !owner.is_nobody() && owner.level() == level
@@ -92,9 +95,10 @@ impl Copied {
         }
     }
 
-    /// Whether integers become 0.
-    fn is_derivative(self) -> bool {
-        matches!(self, Copied::Tangent { .. } | Copied::Adjoint { .. })
+    /// Whether integers become 0, in objects of this header: those of a shape are the same in what belongs to it.
+    fn clears_integers(self, header: u64) -> bool {
+        matches!(self, Copied::Tangent { .. } | Copied::Zero { .. } | Copied::Adjoint { .. })
+            && !heap::is_shaped(header)
     }
 
     /// Whether an object that occurs twice has one copy. What was opened is a tree, and what comes of it is one.
@@ -276,15 +280,18 @@ impl Worker {
                     if recording {
                         *above.words.add(at) = match copied {
                             Copied::Opened { .. } => slots.element(at).into(),
-                            Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached { .. } => Word::CONSTANT,
+                            Copied::Adjoint { .. }
+                            | Copied::Zero { .. }
+                            | Copied::Closed { .. }
+                            | Copied::Detached { .. } => Word::CONSTANT,
                             _ => self.field_word(object, fields, from, n)?,
                         };
                     }
                 }
             }
-            let ints = pair[0].add(fields.int_at(0)).cast::<i64>();
+            let (ints, clears) = (pair[0].add(fields.int_at(0)).cast::<i64>(), copied.clears_integers(header));
             for n in 0..fields.ints {
-                *above.ints.add(n) = if copied.is_derivative() { 0 } else { *ints.add(n) };
+                *above.ints.add(n) = if clears { 0 } else { *ints.add(n) };
             }
             for n in 0..fields.refs {
                 *above.refs.add(n) = std::ptr::null_mut();
@@ -295,7 +302,9 @@ impl Worker {
             let reach = if fields.refs > 0 { depth } else { planes };
             let active = recording && (0..fields.reals << planes).any(|n| !(*above.words.add(n)).is_constant());
             let copy = self.allocate_object(header, fields, (planes, reach), &parts)?;
-            if active || recording && fields.refs > 0 && !matches!(copied, Copied::Detached { .. }) {
+            if active
+                || recording && fields.refs > 0 && !matches!(copied, Copied::Zero { .. } | Copied::Detached { .. })
+            {
                 heap::set_owner(copy, self.exec.tape.owner());
             }
             Ok(copy)
@@ -325,9 +334,9 @@ impl Worker {
                     _ => planes::field(object, fields, part, n),
                 };
             }
-            let ints = object.add(fields.int_at(0)).cast::<i64>();
+            let (ints, clears) = (object.add(fields.int_at(0)).cast::<i64>(), copied.clears_integers(header));
             for n in 0..fields.ints {
-                *to.ints.add(n) = if copied.is_derivative() { 0 } else { *ints.add(n) };
+                *to.ints.add(n) = if clears { 0 } else { *ints.add(n) };
             }
             for n in 0..fields.refs {
                 *to.refs.add(n) = std::ptr::null_mut();
@@ -344,7 +353,7 @@ impl Worker {
                     }
                     active = fields.reals > 0;
                 }
-                Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached { .. } => {
+                Copied::Adjoint { .. } | Copied::Zero { .. } | Copied::Closed { .. } | Copied::Detached { .. } => {
                     for n in 0..fields.reals {
                         *to.words.add(n) = Word::CONSTANT;
                     }
@@ -357,7 +366,7 @@ impl Worker {
                     }
                 }
             }
-            if active || fields.refs > 0 && !matches!(copied, Copied::Detached { .. }) {
+            if active || fields.refs > 0 && !matches!(copied, Copied::Zero { .. } | Copied::Detached { .. }) {
                 heap::set_owner(copy, self.exec.tape.owner());
             }
             Ok(copy)
@@ -412,11 +421,12 @@ impl Worker {
             let elements = copy.add(ARRAY_HEADER);
             match bank {
                 // A copy of integers is a derivative.
-                Bank::Int if copied.is_derivative() => elements.write_bytes(0, len),
+                Bank::Int if copied.clears_integers(header) => elements.write_bytes(0, len),
                 Bank::Int => elements.copy_from_nonoverlapping(pair[0].add(ARRAY_HEADER), len),
                 Bank::Ref => {
                     elements.write_bytes(0, len);
-                    if self.exec.mode.is_recording() && !matches!(copied, Copied::Detached { .. }) {
+                    if self.exec.mode.is_recording() && !matches!(copied, Copied::Zero { .. } | Copied::Detached { .. })
+                    {
                         heap::set_owner(copy, self.exec.tape.owner());
                     }
                 }
@@ -448,7 +458,10 @@ impl Worker {
                             }
                             heap::set_owner(copy, self.exec.tape.owner());
                         }
-                        Copied::Adjoint { .. } | Copied::Closed { .. } | Copied::Detached { .. } => {}
+                        Copied::Adjoint { .. }
+                        | Copied::Zero { .. }
+                        | Copied::Closed { .. }
+                        | Copied::Detached { .. } => {}
                         _ if self.exec.mode.is_recording() => self.take_slots(copied, pair, (copy, len, planes))?,
                         _ => {}
                     }
@@ -463,7 +476,10 @@ impl Worker {
     /// # Safety
     /// As what calls it.
     unsafe fn planes_of_elements(&self, copied: Copied, pair: [Ref; 2], len: usize) -> u32 {
-        if matches!(copied, Copied::Opened { .. } | Copied::Adjoint { .. } | Copied::Detached { .. }) {
+        if matches!(
+            copied,
+            Copied::Opened { .. } | Copied::Zero { .. } | Copied::Adjoint { .. } | Copied::Detached { .. }
+        ) {
             return if len == 0 { 0 } else { copied.depth() };
         }
         let recording = self.exec.mode.is_recording();
@@ -556,6 +572,10 @@ unsafe fn describe(object: Ref) -> String {
         let header = *object;
         match heap::element_bank(header) {
             Some(_) => format!("an array of length {}", *object.add(LEN)),
+            None if heap::is_shaped(header) => {
+                let sizes: Vec<String> = heap::integers(object).iter().map(i64::to_string).collect();
+                format!("of shape {}", sizes.join(" × "))
+            }
             None => format!("of variant {}", heap::tag_of(header)),
         }
     }

@@ -162,6 +162,27 @@ fn interfaces_of_arrays_are_accepted() {
 }
 
 #[test]
+fn matrices_and_tensors_are_accepted() {
+    let text = "
+        type t0 = array real
+        type t1 = shaped { t0, int, int }
+        type t2 = shaped { t0, int, int, int }
+        type t3 = struct { t0, real }
+        type t4 = array t3
+        type t5 = shaped { t4, int, int }
+        type t6 = variant { Nil {}, Cons { t5, t6 } }
+        func \"f\" (t1, t2, t6) -> (t1)
+          export (pairs : Tensor (Array (Real, Real) @t0) @t1, cubes : Tensor (Tensor (Array Real @t0) @t1) @t2,
+              tables : List (Tensor (Array (Array Real @t0, Real) @t4) @t5) @t6)
+            -> { only : Tensor (Array Real @t0) @t1 }
+          regs t1, t2, t6
+        {
+          trap \"no\"
+        }";
+    assert_eq!(verify(&read(text)), Ok(()));
+}
+
+#[test]
 fn lists_and_recursive_data_types_are_accepted() {
     let text = "
         type t0 = variant { Leaf { real }, Node { t1, int } }

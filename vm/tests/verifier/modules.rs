@@ -163,6 +163,42 @@ pub(crate) const MODULE_CASES: &[Case] = &[
         "expected a variant of () and (real, t8), found t8, another type",
     ),
     (
+        Rule::InterfaceTensor,
+        "type t8 = struct { t1, int, int }
+         func \"a\" (t8) -> ()\nexport (x : Tensor (Array Real @t1) @t8) -> ()\nregs t8\n{ ret ()\n}",
+        "expected a shaped type of (t1, int, int), found t8, another type",
+    ),
+    (
+        Rule::InterfaceTensor,
+        "type t8 = shaped { t1, int, int, int }
+         func \"a\" (t8) -> ()\nexport (x : Tensor (Array Real @t1) @t8) -> ()\nregs t8\n{ ret ()\n}",
+        "expected a shaped type of (t1, int, int), found t8, another type",
+    ),
+    (
+        Rule::InterfaceTensor,
+        "type t8 = array int\ntype t9 = shaped { t8, int, int }
+         func \"a\" (t9) -> ()\nexport (x : Tensor (Array Real @t1) @t9) -> ()\nregs t9\n{ ret ()\n}",
+        "expected a shaped type of (t1, int, int), found t9, another type",
+    ),
+    (
+        Rule::InterfaceTensor,
+        "type t8 = shaped { t1, int, int }\ntype t9 = shaped { t1, int, int, int }
+         func \"a\" (t8) -> ()
+         export (x : Tensor (Tensor (Array Real @t1) @t9) @t8) -> ()\nregs t8\n{ ret ()\n}",
+        "expected a shaped type of (t1, int, int), found t9, another type",
+    ),
+    (
+        Rule::InterfaceTensor,
+        "type t8 = shaped { t1, int }
+         func \"a\" (t8) -> ()\nexport (x : Tensor Real @t8) -> ()\nregs t8\n{ ret ()\n}",
+        "expected slices that are arrays or tensors, found Real",
+    ),
+    (
+        Rule::UnknownType,
+        "func \"a\" (t1) -> ()\nexport (x : Tensor (Array Real @t1) @t9) -> ()\nregs t1\n{ ret ()\n}",
+        "expected one of 8 types in the interface, found t9",
+    ),
+    (
         Rule::UnknownType,
         "func \"a\" (t1) -> ()\nexport (x : List Real @t9) -> ()\nregs t1\n{ ret ()\n}",
         "expected one of 8 types in the interface, found t9",

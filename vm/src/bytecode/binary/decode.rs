@@ -239,6 +239,7 @@ impl Reader<'_> {
         let at = self.offset();
         Ok(match self.byte("type definition")? {
             tag::STRUCT => TypeDef::Struct(self.value_types("fields")?),
+            tag::SHAPED => TypeDef::Shaped(self.value_types("fields")?),
             tag::VARIANT => TypeDef::Variant(self.list("variants", |reader| {
                 Ok(VariantDef { name: reader.string("variant name")?, fields: reader.value_types("fields")? })
             })?),
@@ -343,6 +344,10 @@ impl Reader<'_> {
             tag::HOST_LIST => {
                 HostType::List { element: Box::new(self.host_type(inside)?), list: TypeId(self.u32("type of a list")?) }
             }
+            tag::HOST_TENSOR => HostType::Tensor {
+                slice: Box::new(self.host_type(inside)?),
+                tensor: TypeId(self.u32("type of a tensor")?),
+            },
             tag::HOST_DATA => {
                 HostType::Data { name: self.string("name of a data type")?, data: DataId(self.u32("data type")?) }
             }

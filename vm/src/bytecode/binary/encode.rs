@@ -174,6 +174,10 @@ impl Writer {
                 self.byte(tag::STRUCT);
                 self.list(fields, Self::value_type);
             }
+            TypeDef::Shaped(fields) => {
+                self.byte(tag::SHAPED);
+                self.list(fields, Self::value_type);
+            }
             TypeDef::Variant(variants) => {
                 self.byte(tag::VARIANT);
                 self.list(variants, |writer, variant| {
@@ -287,6 +291,7 @@ impl Visit<'_, HostType> for HostWriter<'_> {
             }
             HostType::Array { .. } => writer.byte(tag::HOST_ARRAY),
             HostType::List { .. } => writer.byte(tag::HOST_LIST),
+            HostType::Tensor { .. } => writer.byte(tag::HOST_TENSOR),
             HostType::Data { name, data } => {
                 writer.byte(tag::HOST_DATA);
                 writer.string(name);
@@ -304,7 +309,10 @@ impl Visit<'_, HostType> for HostWriter<'_> {
     }
 
     fn leave(&mut self, ty: &HostType) -> Result<(), Infallible> {
-        if let HostType::Array { array: id, .. } | HostType::List { list: id, .. } = ty {
+        if let HostType::Array { array: id, .. }
+        | HostType::List { list: id, .. }
+        | HostType::Tensor { tensor: id, .. } = ty
+        {
             self.0.unsigned(id.0.into());
         }
         Ok(())

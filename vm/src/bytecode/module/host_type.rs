@@ -43,6 +43,15 @@ pub enum HostType {
         /// The heap type of the list.
         list: TypeId,
     },
+    /// One reference to an object of the shaped type `tensor`: the array of all elements, those of the last dimension
+    /// side by side (row-major order), and then an integer for each dimension, how many slices there are along it.
+    Tensor {
+        /// The type of what stands at an index of the first dimension: an array, if there are two dimensions, or else a
+        /// tensor of one dimension less.
+        slice: Box<HostType>,
+        /// The heap type of the tensor.
+        tensor: TypeId,
+    },
     /// One reference to an object of a data type of the module's table.
     Data {
         /// The data type's name: [`DataDef::name`], repeated here for messages.
@@ -72,11 +81,49 @@ impl HostType {
                 HostType::Int | HostType::Bool => out.push(ValueType::Int),
                 HostType::Tuple(parts) => left.extend(parts.iter().rev()),
                 HostType::Record(parts) => left.extend(parts.iter().rev().map(|(_, part)| part)),
-                HostType::Array { array: ty, .. } | HostType::List { list: ty, .. } => out.push(ValueType::Ref(*ty)),
+                HostType::Array { array: ty, .. }
+                | HostType::List { list: ty, .. }
+                | HostType::Tensor { tensor: ty, .. } => {
+                    out.push(ValueType::Ref(*ty));
+                }
                 HostType::Data { data: id, .. } => out.push(ValueType::Ref(data[id.index()].ty)),
             }
         }
         out
+    }
+
+    /// How many dimensions an array or a tensor has; 0 for everything else.
+    pub fn rank(&self) -> usize {
+        let (mut rank, mut ty) = (0, self);
+        loop {
+            match ty {
+                HostType::Tensor { slice, .. } => ty = slice,
+                HostType::Array { .. } => return rank + 1,
+                _ => return rank,
+            }
+            rank += 1;
+        }
+    }
+
+    /// The type of the elements of an array, a list or a tensor.
+    pub fn element(&self) -> Option<&HostType> {
+        let mut ty = self;
+        while let HostType::Tensor { slice, .. } = ty {
+            ty = slice;
+        }
+        match ty {
+            HostType::Array { element, .. } | HostType::List { element, .. } => Some(element),
+            _ => None,
+        }
+    }
+
+    /// The type of what stands at an index of an array, a list or a tensor: an element, or a slice.
+    pub fn item(&self) -> Option<&HostType> {
+        match self {
+            HostType::Array { element, .. } | HostType::List { element, .. } => Some(element),
+            HostType::Tensor { slice, .. } => Some(slice),
+            _ => None,
+        }
     }
 
     /// Whether an array in the type holds rows: several numbers to an element.
@@ -86,7 +133,7 @@ impl HostType {
             match ty {
                 HostType::Tuple(parts) => left.extend(parts),
                 HostType::Record(parts) => left.extend(parts.iter().map(|(_, part)| part)),
-                HostType::List { element, .. } => left.push(element),
+                HostType::List { element, .. } | HostType::Tensor { slice: element, .. } => left.push(element),
                 HostType::Array { element, .. } if element.is_row() => return true,
                 HostType::Array { element, .. } => left.push(element),
                 HostType::Real | HostType::Int | HostType::Bool | HostType::Data { .. } => {}
@@ -105,7 +152,9 @@ impl HostType {
                 HostType::Int | HostType::Bool => ints += 1,
                 HostType::Tuple(parts) => left.extend(parts),
                 HostType::Record(parts) => left.extend(parts.iter().map(|(_, part)| part)),
-                HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => return false,
+                HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. } | HostType::Data { .. } => {
+                    return false;
+                }
             }
         }
         matches!((reals, ints), (2.., 0) | (0, 2..))
@@ -114,7 +163,7 @@ impl HostType {
     /// Whether the type's name has several words, and so takes parentheses as an argument of another type.
     fn is_applied(&self) -> bool {
         match self {
-            HostType::Array { .. } | HostType::List { .. } => true,
+            HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. } => true,
             HostType::Data { name, .. } => name.contains(' '),
             _ => false,
         }
@@ -128,7 +177,13 @@ impl Nest for HostType {
         match self {
             HostType::Tuple(parts) => parts.get(n),
             HostType::Record(parts) => parts.get(n).map(|(_, part)| part),
-            HostType::Array { element, .. } | HostType::List { element, .. } if n == 0 => Some(element),
+            HostType::Array { element, .. }
+            | HostType::List { element, .. }
+            | HostType::Tensor { slice: element, .. }
+                if n == 0 =>
+            {
+                Some(element)
+            }
             _ => None,
         }
     }
@@ -143,6 +198,7 @@ impl Nest for HostType {
             HostType::Tuple(parts) => parts.iter().any(HostType::has_parts),
             HostType::Record(parts) => parts.iter().any(|(_, part)| part.has_parts()),
             HostType::Array { element, .. } | HostType::List { element, .. } => element.has_parts(),
+            HostType::Tensor { slice, .. } => slice.has_parts(),
             _ => false,
         }
     }
@@ -151,7 +207,9 @@ impl Nest for HostType {
         let parts = match self {
             HostType::Tuple(parts) => std::mem::take(parts),
             HostType::Record(parts) => std::mem::take(parts).into_iter().map(|(_, part)| part).collect(),
-            HostType::Array { element, .. } | HostType::List { element, .. } => {
+            HostType::Array { element, .. }
+            | HostType::List { element, .. }
+            | HostType::Tensor { slice: element, .. } => {
                 vec![std::mem::replace(&mut **element, HostType::Real)]
             }
             _ => Vec::new(),
@@ -169,7 +227,8 @@ impl Nest for HostType {
                 a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
             }
             (HostType::Array { array: a, .. }, HostType::Array { array: b, .. })
-            | (HostType::List { list: a, .. }, HostType::List { list: b, .. }) => a == b,
+            | (HostType::List { list: a, .. }, HostType::List { list: b, .. })
+            | (HostType::Tensor { tensor: a, .. }, HostType::Tensor { tensor: b, .. }) => a == b,
             (HostType::Data { name: a, data: x }, HostType::Data { name: b, data: y }) => a == b && x == y,
             _ => false,
         }
@@ -186,6 +245,7 @@ impl Nest for HostType {
             }
             HostType::Array { element, array } => HostType::Array { element: Box::new(copy(element)), array: *array },
             HostType::List { element, list } => HostType::List { element: Box::new(copy(element)), list: *list },
+            HostType::Tensor { slice, tensor } => HostType::Tensor { slice: Box::new(copy(slice)), tensor: *tensor },
             HostType::Data { name, data } => HostType::Data { name: name.clone(), data: *data },
         }
     }
@@ -236,7 +296,11 @@ impl<H: Hasher> Visit<'_, HostType> for Hashed<'_, H> {
                 parts.len().hash(state);
                 parts.iter().for_each(|(name, _)| name.hash(state));
             }
-            HostType::Array { array: ty, .. } | HostType::List { list: ty, .. } => ty.hash(state),
+            HostType::Array { array: ty, .. }
+            | HostType::List { list: ty, .. }
+            | HostType::Tensor { tensor: ty, .. } => {
+                ty.hash(state);
+            }
             HostType::Data { name, data } => (name, data).hash(state),
         }
         Ok(())
@@ -268,6 +332,7 @@ impl Visit<'_, HostType> for Debugged<'_, '_> {
             }
             HostType::Array { .. } => out.open_fields("Array"),
             HostType::List { .. } => out.open_fields("List"),
+            HostType::Tensor { .. } => out.open_fields("Tensor"),
             HostType::Data { name, data } => {
                 out.open_fields("Data")?;
                 out.field("name")?;
@@ -282,6 +347,7 @@ impl Visit<'_, HostType> for Debugged<'_, '_> {
         let Debugged(out) = self;
         match ty {
             HostType::Array { .. } | HostType::List { .. } => out.field("element"),
+            HostType::Tensor { .. } => out.field("slice"),
             HostType::Record(parts) => {
                 out.item()?;
                 out.open("(")?;
@@ -305,8 +371,14 @@ impl Visit<'_, HostType> for Debugged<'_, '_> {
                 out.close("]")?;
                 out.close(")")
             }
-            HostType::Array { array: id, .. } | HostType::List { list: id, .. } => {
-                out.field(if let HostType::Array { .. } = ty { "array" } else { "list" })?;
+            HostType::Array { array: id, .. }
+            | HostType::List { list: id, .. }
+            | HostType::Tensor { tensor: id, .. } => {
+                out.field(match ty {
+                    HostType::Array { .. } => "array",
+                    HostType::List { .. } => "list",
+                    _ => "tensor",
+                })?;
                 out.leaf(id)?;
                 out.close_fields()
             }
@@ -318,18 +390,34 @@ impl Visit<'_, HostType> for Debugged<'_, '_> {
 impl fmt::Display for HostType {
     /// Writes the type in the language's syntax.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        nest::walk(self, &mut Displayed(f))
+        nest::walk(self, &mut Displayed { f, inside: 0 })
     }
 }
 
 /// Writes a type in the language's syntax.
-struct Displayed<'f, 'b>(&'f mut fmt::Formatter<'b>);
+struct Displayed<'f, 'b> {
+    f: &'f mut fmt::Formatter<'b>,
+    /// How many slices of a tensor the next type is inside of: what a tensor is called says them.
+    inside: usize,
+}
+
+impl Displayed<'_, '_> {
+    /// Whether a type is a slice of a tensor whose name was written; its elements come next.
+    fn is_slice(&mut self) -> bool {
+        let is_slice = self.inside > 0;
+        self.inside = self.inside.saturating_sub(1);
+        is_slice
+    }
+}
 
 impl Visit<'_, HostType> for Displayed<'_, '_> {
     type Stop = fmt::Error;
 
     fn enter(&mut self, ty: &HostType) -> fmt::Result {
-        self.0.write_str(match ty {
+        if self.is_slice() {
+            return Ok(());
+        }
+        self.f.write_str(match ty {
             HostType::Real => "Real",
             HostType::Int => "Int",
             HostType::Bool => "Bool",
@@ -337,31 +425,36 @@ impl Visit<'_, HostType> for Displayed<'_, '_> {
             HostType::Record(_) => "{",
             HostType::Array { .. } => "Array ",
             HostType::List { .. } => "List ",
+            HostType::Tensor { .. } => {
+                let rank = ty.rank();
+                self.inside = rank - 1;
+                return if rank == 2 { self.f.write_str("Matrix ") } else { write!(self.f, "Tensor{rank} ") };
+            }
             HostType::Data { name, .. } => name,
         })
     }
 
     fn before(&mut self, ty: &HostType, n: usize) -> fmt::Result {
         match ty {
-            HostType::Record(parts) => write!(self.0, "{}{} : ", if n > 0 { ", " } else { " " }, parts[n].0),
+            HostType::Record(parts) => write!(self.f, "{}{} : ", if n > 0 { ", " } else { " " }, parts[n].0),
             HostType::Array { element, .. } | HostType::List { element, .. } if element.is_applied() => {
-                self.0.write_str("(")
+                self.f.write_str("(")
             }
-            _ => self.0.write_str(if n > 0 { ", " } else { "" }),
+            _ => self.f.write_str(if n > 0 { ", " } else { "" }),
         }
     }
 
     fn behind(&mut self, ty: &HostType, _: usize) -> fmt::Result {
         match ty {
             HostType::Array { element, .. } | HostType::List { element, .. } if element.is_applied() => {
-                self.0.write_str(")")
+                self.f.write_str(")")
             }
             _ => Ok(()),
         }
     }
 
     fn leave(&mut self, ty: &HostType) -> fmt::Result {
-        self.0.write_str(match ty {
+        self.f.write_str(match ty {
             HostType::Tuple(_) => ")",
             HostType::Record(_) => " }",
             _ => "",

@@ -214,6 +214,7 @@ impl Display for TypeText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             TypeDef::Struct(fields) => write!(f, "struct {}", FieldList(fields)),
+            TypeDef::Shaped(fields) => write!(f, "shaped {}", FieldList(fields)),
             TypeDef::Variant(variants) if variants.is_empty() => write!(f, "variant {{}}"),
             TypeDef::Variant(variants) => {
                 write!(f, "variant {{ {} }}", Joined(variants.iter().map(VariantText)))
@@ -309,8 +310,8 @@ impl Display for Part<'_> {
     }
 }
 
-/// A host type in the language's syntax, with what the language leaves out: heap types of arrays and lists, numbers and
-/// quotes of data types, and a comma in tuples of one.
+/// A host type in the language's syntax, with what the language leaves out: heap types of arrays, lists and tensors,
+/// numbers and quotes of data types, and a comma in tuples of one.
 struct HostText<'a>(&'a HostType);
 
 impl Display for HostText<'_> {
@@ -334,6 +335,7 @@ impl Visit<'_, HostType> for HostWriter<'_, '_> {
             HostType::Record(_) => write!(f, "{{"),
             HostType::Array { .. } => write!(f, "Array "),
             HostType::List { .. } => write!(f, "List "),
+            HostType::Tensor { .. } => write!(f, "Tensor "),
             HostType::Data { name, data } => write!(f, "Data {} @d{}", Quoted(name), data.0),
         }
     }
@@ -342,7 +344,7 @@ impl Visit<'_, HostType> for HostWriter<'_, '_> {
         let HostWriter(f) = self;
         match ty {
             HostType::Record(parts) => write!(f, "{}{} : ", if n > 0 { ", " } else { " " }, Name(&parts[n].0)),
-            HostType::Array { element, .. } | HostType::List { element, .. } if is_applied(element) => write!(f, "("),
+            _ if ty.item().is_some_and(is_applied) => write!(f, "("),
             _ => write!(f, "{}", if n > 0 { ", " } else { "" }),
         }
     }
@@ -350,7 +352,7 @@ impl Visit<'_, HostType> for HostWriter<'_, '_> {
     fn behind(&mut self, ty: &HostType, _: usize) -> fmt::Result {
         let HostWriter(f) = self;
         match ty {
-            HostType::Array { element, .. } | HostType::List { element, .. } if is_applied(element) => write!(f, ")"),
+            _ if ty.item().is_some_and(is_applied) => write!(f, ")"),
             _ => Ok(()),
         }
     }
@@ -360,7 +362,11 @@ impl Visit<'_, HostType> for HostWriter<'_, '_> {
         match ty {
             HostType::Tuple(parts) => write!(f, "{}", if parts.len() == 1 { ",)" } else { ")" }),
             HostType::Record(parts) => write!(f, "{}", if parts.is_empty() { "}" } else { " }" }),
-            HostType::Array { array: id, .. } | HostType::List { list: id, .. } => write!(f, " @t{}", id.0),
+            HostType::Array { array: id, .. }
+            | HostType::List { list: id, .. }
+            | HostType::Tensor { tensor: id, .. } => {
+                write!(f, " @t{}", id.0)
+            }
             _ => Ok(()),
         }
     }
@@ -368,7 +374,7 @@ impl Visit<'_, HostType> for HostWriter<'_, '_> {
 
 /// Whether a type has several words, and so stands in parentheses as the type of elements.
 fn is_applied(ty: &HostType) -> bool {
-    matches!(ty, HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. })
+    ty.item().is_some() || matches!(ty, HostType::Data { .. })
 }
 
 /// A name: bare if the parser reads it as one word.

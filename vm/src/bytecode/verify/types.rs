@@ -63,7 +63,7 @@ pub(super) fn leading_to_functions(module: &ModuleDef) -> Vec<bool> {
 /// All types that a type's definition names.
 fn parts(def: &TypeDef) -> Box<dyn Iterator<Item = ValueType> + '_> {
     match def {
-        TypeDef::Struct(fields) => Box::new(fields.iter().copied()),
+        TypeDef::Struct(fields) | TypeDef::Shaped(fields) => Box::new(fields.iter().copied()),
         TypeDef::Variant(variants) => Box::new(variants.iter().flat_map(|variant| variant.fields.iter().copied())),
         TypeDef::Array(element) | TypeDef::Builder(element) => Box::new(std::iter::once(*element)),
         TypeDef::Chain(variant) => Box::new(std::iter::once(ValueType::Ref(*variant))),
@@ -78,7 +78,9 @@ fn check_counts(index: usize, def: &TypeDef, report: &mut Report) {
         }
     };
     match def {
-        TypeDef::Struct(fields) => check(Rule::FieldCount, "fields", fields.len(), limits::FIELDS_MAX),
+        TypeDef::Struct(fields) | TypeDef::Shaped(fields) => {
+            check(Rule::FieldCount, "fields", fields.len(), limits::FIELDS_MAX)
+        }
         TypeDef::Variant(variants) => {
             check(Rule::FieldCount, "variants", variants.len(), limits::VARIANTS_MAX);
             for variant in variants {
@@ -198,6 +200,13 @@ fn check_host_type(ty: &HostType, depth: usize, report: &mut Report) -> bool {
             }
             safe
         }
+        HostType::Tensor { slice, tensor } => {
+            let safe = check_host_type(slice, depth - 1, report);
+            if safe {
+                check_host_tensor(ty, slice, *tensor, report);
+            }
+            safe
+        }
         HostType::Data { name, data } => check_reference(name, *data, report),
     }
 }
@@ -232,6 +241,32 @@ fn check_host_list(element: &HostType, ty: TypeId, report: &mut Report) {
     if !fits {
         let expected = format!("a variant of () and {}", list(&cell));
         report.fail(Rule::InterfaceList, expected, format!("t{}, another type", ty.0));
+    }
+}
+
+/// Checks that a tensor's object has the array of its elements and then its extents.
+fn check_host_tensor(ty: &HostType, slice: &HostType, tensor: TypeId, report: &mut Report) {
+    let (mut inner, rank) = (slice, ty.rank());
+    while let HostType::Tensor { slice, .. } = inner {
+        inner = slice;
+    }
+    let HostType::Array { array, .. } = inner else {
+        report.fail(Rule::InterfaceTensor, "slices that are arrays or tensors".into(), slice.to_string());
+        return;
+    };
+    let mut fields = vec![ValueType::Ref(*array)];
+    fields.extend(std::iter::repeat_n(ValueType::Int, rank));
+    let fits = match report.type_def(tensor) {
+        Some(TypeDef::Shaped(found)) => *found == fields,
+        Some(_) => false,
+        None => {
+            report.check_known([ValueType::Ref(tensor)], || "the interface".into());
+            return;
+        }
+    };
+    if !fits {
+        let expected = format!("a shaped type of {}", list(&fields));
+        report.fail(Rule::InterfaceTensor, expected, format!("t{}, another type", tensor.0));
     }
 }
 

@@ -149,7 +149,7 @@ impl<'a> View<'a> {
     fn wrong_kind<T>(&self, at: usize, expected: &str) -> Result<T, Fault> {
         let (id, def) = self.heap_type(at);
         let kind = match def {
-            TypeDef::Struct(_) => "a struct",
+            TypeDef::Struct(_) | TypeDef::Shaped(_) => "a struct",
             TypeDef::Variant(_) => "a variant",
             TypeDef::Array(_) => "an array",
             TypeDef::Builder(_) => "a builder",
@@ -162,7 +162,7 @@ impl<'a> View<'a> {
 
     fn fields(&self, at: usize) -> Result<&'a [ValueType], Fault> {
         match self.heap_type(at).1 {
-            TypeDef::Struct(fields) => Ok(fields),
+            TypeDef::Struct(fields) | TypeDef::Shaped(fields) => Ok(fields),
             _ => self.wrong_kind(at, "a struct"),
         }
     }

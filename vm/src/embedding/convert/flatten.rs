@@ -140,12 +140,12 @@ impl<'a> Flattener<'a> {
     fn take(&mut self, ty: &HostType, value: &Value, derivative: &Value) -> Result<(), FlattenError> {
         match self.take_parts(ty, value, derivative) {
             // Not the first real in it is what is wrong, but all of it.
-            Err(FlattenError::Misshapen(_)) if matches!(derivative, Value::Null) => Err(match (ty, length(value)) {
-                (HostType::Array { element, .. } | HostType::List { element, .. }, Some(len)) => {
-                    wrong_length(element, len, derivative)
-                }
-                _ => misshapen(ty, derivative),
-            }),
+            Err(FlattenError::Misshapen(_)) if matches!(derivative, Value::Null) => {
+                Err(match (ty.item(), length(value)) {
+                    (Some(item), Some(len)) => wrong_length(item, len, derivative),
+                    _ => misshapen(ty, derivative),
+                })
+            }
             taken => taken,
         }
     }
@@ -160,8 +160,8 @@ impl<'a> Flattener<'a> {
             },
             (HostType::Tuple(types), Value::Tuple(parts)) => self.tuple(ty, types, parts, derivative),
             (HostType::Record(types), Value::Record(parts)) => self.record(ty, types, parts, derivative),
-            (HostType::Array { element, .. } | HostType::List { element, .. }, _) => {
-                self.elements(element, value, derivative)
+            (HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. }, _) => {
+                self.elements(ty.item().expect("it has items"), value, derivative)
             }
             (HostType::Data { data, .. }, Value::Variant(name, payload)) => {
                 self.variant(*data, name, payload, derivative)

@@ -48,7 +48,9 @@ impl GradientReader<'_> {
             (HostType::Real, _) => Value::Real(self.reals(1)[0]),
             (HostType::Tuple(types), Value::Tuple(parts)) => self.tuple(types, parts),
             (HostType::Record(types), Value::Record(parts)) => self.record(types, parts),
-            (HostType::Array { element, .. } | HostType::List { element, .. }, _) => self.elements(element, value),
+            (HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. }, _) => {
+                self.elements(ty.item().expect("it has items"), value)
+            }
             (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload),
             _ => Value::Null,
         }

@@ -186,10 +186,10 @@ impl<'a> Maker<'a> {
         self.list(cells)
     }
 
-    /// Memory for a struct or a variant, and where its fields are, which are to be written.
+    /// Memory for a struct or a variant with this header, and where its fields are, which are to be written.
     #[inline]
-    pub(crate) fn object(&mut self, fields: Fields, tag: u32) -> Result<(Ref, Registers), Limit> {
-        let object = self.heap.allocate(heap::object_header(fields, tag), fields.size(), 0, Roots::none())?;
+    pub(crate) fn object(&mut self, header: u64, fields: Fields) -> Result<(Ref, Registers), Limit> {
+        let object = self.heap.allocate(header, fields.size(), 0, Roots::none())?;
         // Fields that there are none of have a place, too, which nobody writes to.
         let places = Registers {
             reals: object.wrapping_add(fields.real_at(0)).cast(),

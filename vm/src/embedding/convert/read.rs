@@ -16,6 +16,8 @@ pub(crate) type ResultSlot = (Owner, Slot);
 pub enum ReadError {
     /// It nests deeper than [`VALUE_DEPTH_MAX`].
     Depth,
+    /// A tensor has another number of elements than its shape says.
+    Shape { shape: Vec<i64>, elements: usize },
     /// The value takes too much memory.
     Limit(Limit),
 }
@@ -224,6 +226,8 @@ impl<'m> Reader<'m> {
             HostType::Record(types) => self.record(types, from),
             // SAFETY: the reference leads to a complete array of the heap, which the verified type says.
             HostType::Array { element, .. } => unsafe { self.array(element, from.object()) },
+            // SAFETY: the reference leads to a complete tensor of the heap, which the verified type says.
+            HostType::Tensor { .. } => unsafe { self.tensor(ty, from.object()) },
             // SAFETY: the reference leads to a complete list of the heap, which the verified type says.
             HostType::List { element, .. } => unsafe { self.list(element, from.object()) },
             // SAFETY: the reference leads to a complete object of the data type's heap type, as the verified type says.
@@ -459,6 +463,42 @@ impl<'m> Reader<'m> {
         }
     }
 
+    /// Reads a tensor as arrays of its slices.
+    ///
+    /// # Safety
+    /// `tensor` is a complete tensor of this type.
+    unsafe fn tensor(&mut self, ty: &HostType, tensor: Ref) -> Result<Value, ReadError> {
+        let element = ty.element().expect("a tensor has elements");
+        // SAFETY: promised by the caller: the verifier has compared the fields.
+        let (shape, array) = unsafe {
+            let fields = heap::fields_of(*tensor);
+            (heap::integers(tensor), *tensor.add(fields.ref_at(0)).cast::<Ref>())
+        };
+        // SAFETY: the array is one of these elements.
+        let len = unsafe { Elements::of(array, element).len(array) };
+        let product = shape.iter().try_fold(1, |product: usize, &n| product.checked_mul(usize::try_from(n).ok()?));
+        if product != Some(len) {
+            return Err(ReadError::Shape { shape: shape.to_vec(), elements: len });
+        }
+        // Elements stand as many steps inside as there are dimensions, one of which is the array's.
+        let steps = self.steps + ty.rank() - 1;
+        if steps > VALUE_DEPTH_MAX {
+            return Err(ReadError::Depth);
+        }
+        let outside = std::mem::replace(&mut self.steps, steps);
+        // SAFETY: the same.
+        let items = unsafe { self.array(element, array) };
+        self.steps = outside;
+        let mut items = items?;
+        // From the last dimension, whose rows are what stands there, to the first one.
+        for (n, &extent) in shape.iter().enumerate().skip(1).rev() {
+            let count: usize = shape[..n].iter().map(|&n| n as usize).product();
+            self.take_bytes(count, size_of::<Value>())?;
+            items = Value::Array(split(items, count, extent as usize));
+        }
+        Ok(items)
+    }
+
     /// # Safety
     /// `array` is a complete array of elements of this type.
     unsafe fn array(&mut self, element: &HostType, array: Ref) -> Result<Value, ReadError> {
@@ -500,5 +540,17 @@ impl<'m> Reader<'m> {
     #[inline]
     fn tick(&self) -> Result<(), ReadError> {
         self.watch.tick(1).map_err(|kind| ReadError::Limit(out_of_time(kind)))
+    }
+}
+
+/// So many parts of a sequence, of so many items each.
+fn split(mut items: Value, count: usize, each: usize) -> Vec<Value> {
+    match &mut items {
+        Value::Reals(xs) => (0..count).map(|n| Value::Reals(xs[n * each..][..each].to_vec())).collect(),
+        Value::Array(items) => {
+            let mut items = std::mem::take(items).into_iter();
+            (0..count).map(|_| Value::Array(items.by_ref().take(each).collect())).collect()
+        }
+        _ => unreachable!("a sequence is split"),
     }
 }

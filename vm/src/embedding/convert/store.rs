@@ -108,7 +108,8 @@ impl<'a> Store<'a> {
     /// Moves the last registers, those of an element, into a new cell.
     pub(super) fn cell(&mut self, cells: &mut Cells) -> Result<(), Limit> {
         let Fields { reals, ints, refs } = cells.fields;
-        let cell = self.fields(1, cells.fields, Fields { reals, ints, refs: refs - 1 })?;
+        let cell =
+            self.fields(heap::object_header(cells.fields, 1), cells.fields, Fields { reals, ints, refs: refs - 1 })?;
         // SAFETY: the object is a cell; the one before it waits for its rest.
         unsafe { cells.link_owned(cell) };
         Ok(())
@@ -123,14 +124,22 @@ impl<'a> Store<'a> {
 
     /// Moves the last registers into a new struct or variant, and appends that.
     pub(super) fn object(&mut self, tag: u32, fields: Fields) -> Result<(), Limit> {
-        let object = self.fields(tag, fields, fields)?;
+        let object = self.fields(heap::object_header(fields, tag), fields, fields)?;
         self.to.refs.push(object);
         Ok(())
     }
 
-    /// Moves the last registers, as many as `filled` says, into the first fields of a new struct or variant.
-    fn fields(&mut self, tag: u32, fields: Fields, filled: Fields) -> Result<Ref, Limit> {
-        let object = self.maker.heap.allocate(heap::object_header(fields, tag), fields.size(), 0, Roots::none())?;
+    /// Moves the last registers, extents and the array of the elements, into a new tensor, and appends that.
+    pub(super) fn tensor(&mut self, rank: usize) -> Result<(), Limit> {
+        let fields = Fields { reals: 0, ints: rank, refs: 1 };
+        let tensor = self.fields(heap::shaped_header(fields), fields, fields)?;
+        self.to.refs.push(tensor);
+        Ok(())
+    }
+
+    /// Moves the last registers, as many as `filled` says, into the first fields of a new object.
+    fn fields(&mut self, header: u64, fields: Fields, filled: Fields) -> Result<Ref, Limit> {
+        let object = self.maker.heap.allocate(header, fields.size(), 0, Roots::none())?;
         let Gathered { reals, words, ints, refs } = &mut *self.to;
         let (real, int) = (reals.len() - filled.reals, ints.len() - filled.ints);
         let reference = refs.len() - filled.refs;

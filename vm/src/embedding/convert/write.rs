@@ -129,6 +129,7 @@ impl Writer<'_, '_> {
             (HostType::List { element, list }, Value::Array(items)) if !element.is_real() => {
                 self.list(element, *list, items)
             }
+            (HostType::Tensor { .. }, Value::Array(_) | Value::Reals(_)) => self.tensor(ty, value),
             (HostType::Data { data, .. }, Value::Variant(name, payload)) => self.variant(*data, name, payload),
             _ => self.leaf(ty, value),
         }
@@ -136,13 +137,25 @@ impl Writer<'_, '_> {
 
     /// Writes a part of the value being written.
     fn part(&mut self, step: Step<'_>, ty: &HostType, value: &Value) -> Result<(), WriteError> {
+        self.inside(step, |writer| writer.write(ty, value))
+    }
+
+    /// Writes what is one step deeper.
+    fn inside<T>(
+        &mut self,
+        step: Step<'_>,
+        write: impl FnOnce(&mut Self) -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
         if self.steps == VALUE_DEPTH_MAX {
             return Err(too_deep());
         }
         self.steps += 1;
-        let result = self.write(ty, value);
+        let result = write(self);
         self.steps -= 1;
-        if let Err(error) = result { Err(error.inside(step)) } else { Ok(()) }
+        match result {
+            Ok(written) => Ok(written),
+            Err(error) => Err(error.inside(step)),
+        }
     }
 
     fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<(), WriteError> {
@@ -181,18 +194,80 @@ impl Writer<'_, '_> {
     }
 
     fn array(&mut self, element: &HostType, items: &[Value]) -> Result<(), WriteError> {
-        let fields = registers(element);
-        let row = fields.row();
+        let row = registers(element).row();
         for (n, item) in items.iter().enumerate() {
             // Numbers take no memory of the heap's, which would look at the clock.
             self.store.tick()?;
-            self.part(Step::Item(n), element, item)?;
-            if row.is_none() {
-                self.store.object(0, fields)?;
-            }
+            self.element(Step::Item(n), element, item)?;
         }
         let (bank, width) = row.unwrap_or((Bank::Ref, 1));
         Ok(self.store.elements(bank, items.len() * width)?)
+    }
+
+    /// Writes a tensor, whose slices are arrays of one length in each dimension.
+    fn tensor(&mut self, ty: &HostType, value: &Value) -> Result<(), WriteError> {
+        let fields = registers(ty.element().expect("a tensor has elements"));
+        let mut extents = Vec::with_capacity(ty.rank());
+        let count = self.slices(ty, value, &mut extents, 0)?;
+        // A dimension that nothing is known of has no slices.
+        extents.resize(ty.rank(), 0);
+        let (bank, width) = fields.row().unwrap_or((Bank::Ref, 1));
+        self.store.elements(bank, count * width)?;
+        extents.iter().for_each(|&extent| self.store.int(extent as i64));
+        Ok(self.store.tensor(extents.len())?)
+    }
+
+    /// Writes the elements of a tensor, or of a slice of it in a dimension. Returns how many there are.
+    fn slices(
+        &mut self,
+        ty: &HostType,
+        value: &Value,
+        extents: &mut Vec<usize>,
+        dimension: usize,
+    ) -> Result<usize, WriteError> {
+        let item = ty.item().expect("a tensor has slices, and arrays have elements");
+        let len = match value {
+            Value::Array(items) => items.len(),
+            Value::Reals(xs) if item.is_real() || xs.is_empty() => xs.len(),
+            _ => return Err(mismatch(ty, found(value))),
+        };
+        match extents.get(dimension) {
+            None => extents.push(len),
+            Some(&extent) if extent != len => {
+                return Err(ragged(extent, len));
+            }
+            Some(_) => {}
+        }
+        let mut count = 0;
+        for n in 0..len {
+            // Numbers take no memory of the heap's, which would look at the clock.
+            self.store.tick()?;
+            count += match (ty, value) {
+                (HostType::Tensor { .. }, Value::Array(items)) => {
+                    self.inside(Step::Item(n), |writer| writer.slices(item, &items[n], extents, dimension + 1))?
+                }
+                (_, Value::Array(items)) => {
+                    self.element(Step::Item(n), item, &items[n])?;
+                    1
+                }
+                (_, Value::Reals(xs)) => {
+                    self.store.real(xs[n])?;
+                    1
+                }
+                _ => unreachable!("only sequences have a length"),
+            };
+        }
+        Ok(count)
+    }
+
+    /// Writes an element, whose registers stand in the array itself if they are a row.
+    fn element(&mut self, step: Step<'_>, ty: &HostType, value: &Value) -> Result<(), WriteError> {
+        self.part(step, ty, value)?;
+        let fields = registers(ty);
+        if fields.row().is_none() {
+            self.store.object(0, fields)?;
+        }
+        Ok(())
     }
 
     /// Writes a value that has no parts, or only reals.
@@ -273,6 +348,12 @@ fn field<'v>(parts: &'v [(String, Value)], n: usize, name: &str, ty: &HostType) 
 #[cold]
 fn mismatch(expected: &HostType, found: String) -> WriteError {
     ArgumentError::Shape { place: String::new(), expected: expected.clone(), found }.into()
+}
+
+/// A slice of a tensor that has another length than the first one.
+#[cold]
+fn ragged(expected: usize, found: usize) -> WriteError {
+    ArgumentError::Ragged { place: String::new(), expected, found }.into()
 }
 
 #[cold]

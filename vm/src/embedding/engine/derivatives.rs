@@ -396,7 +396,7 @@ fn count_of_reals(ty: &HostType) -> Option<usize> {
         HostType::Int | HostType::Bool => Some(0),
         HostType::Tuple(types) => types.iter().map(count_of_reals).sum(),
         HostType::Record(types) => types.iter().map(|(_, ty)| count_of_reals(ty)).sum(),
-        HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => None,
+        HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. } | HostType::Data { .. } => None,
     }
 }
 

@@ -27,6 +27,15 @@ pub enum RunError {
         /// The function.
         function: String,
     },
+    /// A tensor in the result has another number of elements than its shape says: its bytecode made it so.
+    ResultShape {
+        /// The function.
+        function: String,
+        /// What the tensor says its extents are.
+        shape: Vec<i64>,
+        /// How many elements it has.
+        elements: usize,
+    },
     /// The tangents are not those of the arguments.
     Tangent(TangentError),
     /// The cotangents are not those of the function's result.
@@ -100,6 +109,14 @@ impl fmt::Display for RunError {
                 "the result of `{function}` nests more than {VALUE_DEPTH_MAX} levels deep, the most that a host value \
                  may (a list is one level, however long it is)"
             ),
+            RunError::ResultShape { function, shape, elements } => {
+                let shape: Vec<String> = shape.iter().map(i64::to_string).collect();
+                let (shape, plural) = (shape.join(" × "), if *elements == 1 { "" } else { "s" });
+                write!(
+                    f,
+                    "a tensor in the result of `{function}` is of shape {shape} and has {elements} element{plural}"
+                )
+            }
             RunError::Tangent(error) => error.fmt(f),
             RunError::Cotangent(error) => error.fmt(f),
             RunError::Sparsity(error) => error.fmt(f),

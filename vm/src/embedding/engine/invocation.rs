@@ -324,6 +324,9 @@ impl<'a> Invocation<'a> {
     pub(crate) fn unreadable(&self, error: ReadError) -> RunError {
         match error {
             ReadError::Depth => RunError::ResultDepth { function: self.function.name().to_owned() },
+            ReadError::Shape { shape, elements } => {
+                RunError::ResultShape { function: self.function.name().to_owned(), shape, elements }
+            }
             ReadError::Limit(limit) => self.stopped(limit),
         }
     }

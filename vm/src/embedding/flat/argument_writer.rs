@@ -3,7 +3,7 @@
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::HostType;
 use crate::embedding::convert::{self, Cells, Maker, Source};
-use crate::memory::heap::{ARRAY_HEADER, Fields, Ref};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, Ref};
 use crate::running::registers::Registers;
 use crate::trap::Limit;
 use crate::word::Slot;
@@ -147,9 +147,10 @@ impl<'a> ArgumentWriter<'a> {
                     self.next.refs = elements;
                     (0..len).try_for_each(|n| write(n, self))?;
                 } else {
+                    let header = heap::object_header(fields, 0);
                     for n in 0..len {
                         // SAFETY: promised by the caller, and the array has so many elements.
-                        unsafe { *elements.add(n) = self.filled(fields, 0, fields.refs, |to| write(n, to))? };
+                        unsafe { *elements.add(n) = self.filled((header, fields), fields.refs, |to| write(n, to))? };
                     }
                 }
                 // SAFETY: all elements are written.
@@ -187,17 +188,41 @@ impl<'a> ArgumentWriter<'a> {
     ) -> Result<(), Limit> {
         let element = convert::registers(element);
         let fields = Fields { refs: element.refs + 1, ..element };
+        let header = heap::object_header(fields, 1);
         let (outer, mut cells) = (self.next, Cells::new(fields));
         for n in 0..len {
             // SAFETY: promised by the caller; the cell has the element's fields, and its rest is linked to it next.
             unsafe {
-                let cell = self.filled(fields, 1, element.refs, |to| write(n, to))?;
+                let cell = self.filled((header, fields), element.refs, |to| write(n, to))?;
                 cells.link_owned(cell);
             }
         }
         self.next = outer;
         let list = self.maker.list(cells)?;
         self.object(list);
+        Ok(())
+    }
+
+    /// Writes a tensor of these extents, whose array of elements `write` writes.
+    ///
+    /// # Safety
+    /// `write` writes one array and nothing else.
+    pub(crate) unsafe fn tensor(
+        &mut self,
+        extents: impl ExactSizeIterator<Item = i64>,
+        write: impl FnOnce(&mut Self) -> Result<(), Limit>,
+    ) -> Result<(), Limit> {
+        let fields = Fields { reals: 0, ints: extents.len(), refs: 1 };
+        let outer = self.next;
+        // SAFETY: promised by the caller; there are as many integers.
+        let tensor = unsafe {
+            self.filled((heap::shaped_header(fields), fields), 1, |to| {
+                extents.for_each(|extent| to.int(extent));
+                write(to)
+            })?
+        };
+        self.next = outer;
+        self.object(tensor);
         Ok(())
     }
 
@@ -208,12 +233,11 @@ impl<'a> ArgumentWriter<'a> {
     #[inline(always)]
     unsafe fn filled(
         &mut self,
-        fields: Fields,
-        tag: u32,
+        (header, fields): (u64, Fields),
         refs: usize,
         write: impl FnOnce(&mut Self) -> Result<(), Limit>,
     ) -> Result<Ref, Limit> {
-        let (object, places) = self.maker.object(fields, tag)?;
+        let (object, places) = self.maker.object(header, fields)?;
         self.next = places;
         write(self)?;
         // SAFETY: promised by the caller; a recording run writes words, too.

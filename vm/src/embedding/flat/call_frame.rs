@@ -2,7 +2,7 @@
 
 use super::FlatFunction;
 use super::signature::{FlatSignature, Leaf, LeafKind};
-use super::value::{CotangentError, FlatValue};
+use super::value::{self, CotangentError, FlatValue};
 use crate::embedding::convert::REAL_CELL;
 use crate::embedding::engine::{CallOptions, Invocation, RunError, RunState, Stats};
 use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
@@ -175,6 +175,9 @@ impl CallFrame {
         if !self.lists.is_empty() {
             self.copy_lists()?;
         }
+        if self.signature().gives_tensors {
+            self.check_shapes()?;
+        }
         self.residue = if recorded { Residue::Tape } else { Residue::Results };
         Ok(())
     }
@@ -199,6 +202,24 @@ impl CallFrame {
                 }
             };
             read.map_err(|error| run.unreadable(error))?;
+        }
+        Ok(())
+    }
+
+    /// Sees that results that are tensors have as many elements as their shapes say.
+    fn check_shapes(&self) -> Result<(), RunError> {
+        let signature = self.signature();
+        for leaf in signature.results.iter().filter(|leaf| leaf.rank() > 0 && leaf.kind() != LeafKind::Shape) {
+            // SAFETY: the run has ended; the leaf's register leads to a tensor, and that to its array.
+            let (shape, len) = unsafe {
+                let tensor = *self.state().worker.bottom().refs.add(leaf.register);
+                (heap::integers(tensor), *elements_of(tensor).add(LEN) as usize)
+            };
+            let width = leaf.width();
+            if value::elements(shape).and_then(|count| count.checked_mul(width)) != Some(len) {
+                let function = signature.function.name().to_owned();
+                return Err(RunError::ResultShape { function, shape: shape.to_vec(), elements: len / width });
+            }
         }
         Ok(())
     }
@@ -244,15 +265,16 @@ impl CallFrame {
     fn result(&self, leaf: &Leaf) -> FlatValue<'_> {
         let bottom = self.state().worker.bottom();
         // SAFETY: the run has ended, and its results stand in their registers until the next one. An array has as many
-        // elements as its header says.
+        // elements as its header says, and a tensor has an array.
         unsafe {
             match (leaf.kind(), leaf.list) {
                 (LeafKind::Real, _) => FlatValue::Real(*bottom.reals.add(leaf.register)),
                 (LeafKind::Int | LeafKind::Bool, _) => FlatValue::Int(*bottom.ints.add(leaf.register)),
                 (LeafKind::Reals, Some(list)) => FlatValue::Reals(&self.lists[list].reals),
                 (LeafKind::Ints | LeafKind::Bools, Some(list)) => FlatValue::Ints(&self.lists[list].ints),
+                (LeafKind::Shape, _) => FlatValue::Ints(heap::integers(*bottom.refs.add(leaf.register))),
                 (kind, None) => {
-                    let array = *bottom.refs.add(leaf.register);
+                    let array = sequence_of(leaf, *bottom.refs.add(leaf.register));
                     let (len, elements) = (*array.add(LEN) as usize, array.add(ARRAY_HEADER));
                     if kind == LeafKind::Reals {
                         FlatValue::Reals(std::slice::from_raw_parts(elements.cast(), len))
@@ -269,6 +291,24 @@ impl Drop for CallFrame {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// What has the elements of a leaf: the object in its register, or the array in that if it is a tensor.
+///
+/// # Safety
+/// `object` is what stands in the leaf's register.
+unsafe fn sequence_of(leaf: &Leaf, object: Ref) -> Ref {
+    // SAFETY: promised by the caller.
+    if leaf.rank() > 0 { unsafe { elements_of(object) } } else { object }
+}
+
+/// The array of a tensor's elements.
+///
+/// # Safety
+/// It is a complete tensor.
+unsafe fn elements_of(tensor: Ref) -> Ref {
+    // SAFETY: promised by the caller; the verifier has compared the fields, of which the only reference is the array.
+    unsafe { *tensor.add(heap::fields_of(*tensor).ref_at(0)).cast() }
 }
 
 /// The seeds of a sweep from these cotangents. What is constant needs none.
@@ -294,8 +334,8 @@ fn seed(
                 }
             }
             (LeafKind::Reals, FlatValue::Reals(adjoints)) => {
-                // SAFETY: the register leads to an array or a list of reals.
-                let object = unsafe { *bottom.refs.add(leaf.register) };
+                // SAFETY: the register leads to an array or a list of reals, or to a tensor of them.
+                let object = unsafe { sequence_of(leaf, *bottom.refs.add(leaf.register)) };
                 let len = match leaf.list {
                     Some(list) => lists[list].reals.len(),
                     // SAFETY: it is an array.
@@ -314,7 +354,7 @@ fn seed(
                     }
                 }
             }
-            (LeafKind::Int | LeafKind::Bool | LeafKind::Ints | LeafKind::Bools, FlatValue::Null) => {}
+            (kind, FlatValue::Null) if !kind.is_real() => {}
             _ => return Err(CotangentError::kind(signature, leaf, cotangent).into()),
         }
     }
@@ -406,7 +446,7 @@ impl<'f> FlatGradient<'f> {
         Some(match leaf.kind() {
             LeafKind::Real => FlatValue::Real(reals[start]),
             LeafKind::Reals => FlatValue::Reals(&reals[start..1 + self.frame.starts[n + 1]]),
-            LeafKind::Int | LeafKind::Bool | LeafKind::Ints | LeafKind::Bools => FlatValue::Null,
+            _ => FlatValue::Null,
         })
     }
 

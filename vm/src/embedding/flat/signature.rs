@@ -21,6 +21,8 @@ pub enum LeafKind {
     Ints,
     /// Any number of integers that are 0 or 1.
     Bools,
+    /// The shape of a tensor, whose elements are the next leaf: an integer for each dimension, from the first one on.
+    Shape,
 }
 
 impl LeafKind {
@@ -35,8 +37,8 @@ impl LeafKind {
     }
 }
 
-/// A part of a parameter or of the result that is one number, an array or a list of numbers, or an array of tuples of
-/// numbers.
+/// A part of a parameter or of the result that is one number, an array or a list of numbers, an array of tuples of
+/// numbers, or the shape or the elements of a matrix or a tensor of one of these.
 /// [`FlatFunction::place`](super::FlatFunction::place) says where it is.
 #[derive(Clone, Debug)]
 pub struct Leaf {
@@ -48,6 +50,8 @@ pub struct Leaf {
     parameter: Option<usize>,
     /// Numbers of parts, from the outside in. Names would take more memory than the interface itself.
     path: Box<[usize]>,
+    /// How many dimensions the tensor has that it is the shape or the elements of; 0 if it is of none.
+    rank: usize,
     /// Where it is in the bank of its kind.
     pub(super) register: usize,
     /// Its number among the lists of parameters or of the result, if it is one.
@@ -79,7 +83,13 @@ impl Leaf {
         self.parameter
     }
 
-    /// Its type in the program. Whether numbers are an array or a list there makes no difference to those who call.
+    /// How many dimensions the matrix or the tensor has that it is the shape or the elements of; 0 if it is of none.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Its type in the program, which the shape and the elements of a tensor have in common. Whether numbers are an
+    /// array or a list there makes no difference to those who call.
     pub fn ty(&self) -> &HostType {
         &self.ty
     }
@@ -93,6 +103,8 @@ pub(super) struct FlatSignature {
     pub(super) results: Box<[Leaf]>,
     /// How many of the results are lists.
     pub(super) result_lists: usize,
+    /// Whether one of the results is a tensor.
+    pub(super) gives_tensors: bool,
     /// Whether all arguments are single reals.
     pub(super) only_reals: bool,
     /// Whether an argument may be any number of reals, so that there aren't as many in every call.
@@ -114,13 +126,18 @@ impl FlatSignature {
         let (results, result_lists) = (leaves.leaves.into(), leaves.lists);
         let only_reals = params.iter().all(|leaf| leaf.kind == LeafKind::Real) && function.wrt.is_all();
         let takes_sequences = params.iter().any(|leaf| leaf.kind == LeafKind::Reals);
-        let (function, params) = (function.clone(), params.into());
-        Ok(FlatSignature { function, params, results, result_lists, only_reals, takes_sequences })
+        let (function, params, results): (_, _, Box<[Leaf]>) = (function.clone(), params.into(), results);
+        let gives_tensors = results.iter().any(|leaf| leaf.rank > 0);
+        Ok(FlatSignature { function, params, results, result_lists, gives_tensors, only_reals, takes_sequences })
     }
 
     /// Where a leaf is.
     pub(super) fn place(&self, leaf: &Leaf) -> String {
-        place(&self.function, leaf.parameter, &leaf.path)
+        let mut place = place(&self.function, leaf.parameter, &leaf.path);
+        if leaf.kind == LeafKind::Shape {
+            place.push_str(".shape");
+        }
+        place
     }
 }
 
@@ -179,6 +196,11 @@ impl Leaves {
             HostType::Record(parts) => parts.iter().enumerate().try_for_each(|(n, (_, part))| add_part(n, part)),
             ty => match kind_of(ty) {
                 Some((kind, width)) => {
+                    if let HostType::Tensor { .. } = ty {
+                        // Of one object, to which the elements belong, too.
+                        self.leaf(LeafKind::Shape, 1, ty, parameter, path);
+                        self.registers.refs -= 1;
+                    }
                     self.leaf(kind, width, ty, parameter, path);
                     Ok(())
                 }
@@ -191,14 +213,15 @@ impl Leaves {
         let next = match kind {
             LeafKind::Real => &mut self.registers.reals,
             LeafKind::Int | LeafKind::Bool => &mut self.registers.ints,
-            LeafKind::Reals | LeafKind::Ints | LeafKind::Bools => &mut self.registers.refs,
+            LeafKind::Reals | LeafKind::Ints | LeafKind::Bools | LeafKind::Shape => &mut self.registers.refs,
         };
         let register = *next;
         *next += 1;
         let list = matches!(ty, HostType::List { .. }).then_some(self.lists);
         self.lists += usize::from(list.is_some());
+        let rank = if let HostType::Tensor { .. } = ty { ty.rank() } else { 0 };
         let (ty, path) = (ty.clone(), path.into());
-        self.leaves.push(Leaf { kind, width, ty, parameter, path, register, list, active: true });
+        self.leaves.push(Leaf { kind, width, ty, parameter, path, rank, register, list, active: true });
     }
 }
 
@@ -208,7 +231,8 @@ fn kind_of(ty: &HostType) -> Option<(LeafKind, usize)> {
         HostType::Real => LeafKind::Real,
         HostType::Int => LeafKind::Int,
         HostType::Bool => LeafKind::Bool,
-        HostType::Array { element, .. } => {
+        HostType::Array { .. } | HostType::Tensor { .. } => {
+            let element = ty.element()?;
             let (_, width) = registers(element).row()?;
             return Some((elements(element)?, width));
         }
@@ -236,7 +260,7 @@ fn elements(element: &HostType) -> Option<LeafKind> {
         HostType::Bool => Some(LeafKind::Bools),
         HostType::Tuple(parts) => all(&mut parts.iter()),
         HostType::Record(parts) => all(&mut parts.iter().map(|(_, part)| part)),
-        HostType::Array { .. } | HostType::List { .. } | HostType::Data { .. } => None,
+        HostType::Array { .. } | HostType::List { .. } | HostType::Tensor { .. } | HostType::Data { .. } => None,
     }
 }
 
@@ -288,7 +312,8 @@ impl fmt::Display for NotFlat {
         write!(
             f,
             "{place} of `{function}` is not flat: expected Real, Int, Bool, an array or a list of one of these, an \
-             array of tuples of one of these, or a tuple or a record of such, found {found}"
+             array of tuples of one of these, a matrix or a tensor of what an array may be of, or a tuple or a record \
+             of such, found {found}"
         )
     }
 }

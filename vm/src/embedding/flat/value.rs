@@ -17,7 +17,7 @@ pub enum FlatValue<'a> {
     Int(i64),
     /// A [`LeafKind::Reals`].
     Reals(&'a [f64]),
-    /// A [`LeafKind::Ints`], or a [`LeafKind::Bools`]: each 0 or 1.
+    /// A [`LeafKind::Ints`], a [`LeafKind::Bools`]: each 0 or 1; or a [`LeafKind::Shape`].
     Ints(&'a [i64]),
 }
 
@@ -53,8 +53,8 @@ impl<'a> FlatValue<'a> {
             FlatValue::Null => "null".to_owned(),
             FlatValue::Real(x) => format!("a real ({})", Value::Real(x)),
             FlatValue::Int(n) => format!("an integer ({n})"),
-            FlatValue::Reals(xs) => format!("{} real{}", xs.len(), plural(xs.len())),
-            FlatValue::Ints(ns) => format!("{} integer{}", ns.len(), plural(ns.len())),
+            FlatValue::Reals(xs) => counted(xs.len(), "real"),
+            FlatValue::Ints(ns) => counted(ns.len(), "integer"),
         }
     }
 }
@@ -145,6 +145,64 @@ pub(super) fn is_whole(leaf: &Leaf, value: FlatValue<'_>) -> bool {
 pub(super) fn incomplete(signature: &FlatSignature, leaf: &Leaf, found: FlatValue<'_>) -> ArgumentError {
     let (place, expected) = (signature.place(leaf), leaf.ty().clone());
     ArgumentError::Shape { place, expected, found: format!("{}, {} to an element", found.found(), leaf.width()) }
+}
+
+/// The shape of a tensor, if the argument is one.
+pub(super) fn shape<'a>(
+    signature: &FlatSignature,
+    leaf: &Leaf,
+    arg: FlatValue<'a>,
+) -> Result<&'a [i64], ArgumentError> {
+    match arg {
+        FlatValue::Ints(extents) if extents.len() == leaf.rank() && extents.iter().all(|&extent| extent >= 0) => {
+            Ok(extents)
+        }
+        _ => Err(no_shape(signature, leaf, arg)),
+    }
+}
+
+#[cold]
+fn no_shape(signature: &FlatSignature, leaf: &Leaf, arg: FlatValue<'_>) -> ArgumentError {
+    let (place, expected) = (signature.place(leaf), leaf.ty().clone());
+    let found = match arg {
+        FlatValue::Ints(extents) if extents.len() == leaf.rank() => format!("the shape {}", by(extents)),
+        FlatValue::Ints(extents) => format!("a shape of {}", counted(extents.len(), "dimension")),
+        other => format!("{} in the place of its shape", other.found()),
+    };
+    ArgumentError::Shape { place, expected, found }
+}
+
+/// Whether there are as many numbers as elements of this shape need, if it is any number of them.
+pub(super) fn is_filled(leaf: &Leaf, shape: &[i64], value: FlatValue<'_>) -> bool {
+    let len = match (leaf.kind(), value) {
+        (LeafKind::Reals, FlatValue::Reals(xs)) => xs.len(),
+        (LeafKind::Ints | LeafKind::Bools, FlatValue::Ints(ns)) => ns.len(),
+        _ => return true,
+    };
+    elements(shape).and_then(|count| count.checked_mul(leaf.width())) == Some(len)
+}
+
+/// How many elements a tensor of this shape has; `None` if there is no such.
+pub(super) fn elements(shape: &[i64]) -> Option<usize> {
+    shape.iter().try_fold(1, |count: usize, &extent| count.checked_mul(usize::try_from(extent).ok()?))
+}
+
+/// There are more or fewer numbers than the shape of a tensor says.
+#[cold]
+pub(super) fn unfilled(signature: &FlatSignature, leaf: &Leaf, shape: &[i64], found: FlatValue<'_>) -> ArgumentError {
+    let (place, expected) = (signature.place(leaf), leaf.ty().clone());
+    let each = if leaf.width() == 1 { String::new() } else { format!(", {} to an element", leaf.width()) };
+    ArgumentError::Shape { place, expected, found: format!("{}{each}, for the shape {}", found.found(), by(shape)) }
+}
+
+/// Extents, as they are written.
+fn by(extents: &[i64]) -> String {
+    let extents: Vec<String> = extents.iter().map(i64::to_string).collect();
+    extents.join(" × ")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", plural(count))
 }
 
 /// An integer in the place of a boolean is neither 0 nor 1; `index` says which of several.

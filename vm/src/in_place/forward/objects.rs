@@ -109,7 +109,7 @@ impl Forward<'_, '_> {
             let Operand::Use(index) = operand else { return Err(Declined) };
             index.index = self.register(*index)?;
         }
-        *element = self.beside_register(lane, *element, true)?;
+        *element = self.beside_register(lane, *element, (true, false))?;
         self.writer.emit(inst.op, &operands)
     }
 
@@ -126,7 +126,7 @@ impl Forward<'_, '_> {
         let own = Reg::reference(self.register(array)?);
         let of_reals = self.site.module.types[self.type_of(array).index()] == TypeDef::Array(ValueType::Real);
         let appended = match (has_tangents || !self.holds_reals(array), of_reals) {
-            (true, _) => self.beside_register(lane, array, true)?,
+            (true, _) => self.beside_register(lane, array, (true, false))?,
             (false, true) => {
                 let zero = Reg::real(self.writer.constant(Bank::Real, 0)?);
                 self.writer.array_like(own, self.type_of(array), self.site.builder, |_, _| Ok(zero))?
@@ -168,12 +168,14 @@ impl Forward<'_, '_> {
             return Ok(Beside::Itself);
         }
         let makes = makes || inst.op == Op::ChainPush;
+        let shaped = inst.op == Op::StructNew
+            && matches!(self.site.module.types[self.type_of(*made).index()], TypeDef::Shaped(_));
         for operand in &mut operands[1..] {
             match operand {
-                Operand::Use(reg) => *reg = self.beside_register(lane, *reg, makes)?,
+                Operand::Use(reg) => *reg = self.beside_register(lane, *reg, (makes, shaped))?,
                 Operand::Uses(regs) => {
                     for reg in regs {
-                        *reg = self.beside_register(lane, *reg, makes)?;
+                        *reg = self.beside_register(lane, *reg, (makes, shaped))?;
                     }
                 }
                 _ => {}
@@ -182,12 +184,13 @@ impl Forward<'_, '_> {
         Ok(Beside::Made(operands))
     }
 
-    /// What stands beside an operand: its tangent, and integers as they are unless they are part of an object.
-    fn beside_register(&mut self, lane: usize, reg: Reg, is_part: bool) -> Result<Reg, Declined> {
+    /// What stands beside an operand: its tangent, and integers as they are unless they are part of an object. Those of
+    /// a shape stay as they are in an object, too.
+    fn beside_register(&mut self, lane: usize, reg: Reg, (is_part, shaped): (bool, bool)) -> Result<Reg, Declined> {
         let index = match reg.bank {
             Bank::Real if is_part => self.normalised(lane, reg.index)?,
             Bank::Real => self.tangent_of(lane, reg.index)?,
-            Bank::Int if is_part => self.writer.constant(Bank::Int, 0)?,
+            Bank::Int if is_part && !shaped => self.writer.constant(Bank::Int, 0)?,
             Bank::Int => self.register(reg)?,
             // An object of no reals is its own tangent.
             Bank::Ref if !self.holds_reals(reg) => self.register(reg)?,

@@ -41,6 +41,8 @@ pub(crate) const BUILDER: u64 = 5;
 pub(super) const DEEP: u64 = 0x08;
 /// A real builder that keeps the words of its elements.
 const WITH_WORDS: u64 = 0x10;
+/// An object whose integers belong to its shape.
+const SHAPED: u64 = 0x10;
 pub(super) const MARKED: u64 = 0x20;
 pub(super) const LARGE: u64 = 0x40;
 pub(super) const FORWARDED: u64 = 0x80;
@@ -106,6 +108,11 @@ pub(crate) fn object_header(fields: Fields, tag: u32) -> u64 {
     OBJECT | (fields.reals as u64) << 8 | (fields.ints as u64) << 16 | (fields.refs as u64) << 24 | u64::from(tag) << 32
 }
 
+/// Word 0 of a struct whose integers belong to its shape.
+pub(crate) fn shaped_header(fields: Fields) -> u64 {
+    object_header(fields, 0) | SHAPED
+}
+
 /// Word 0 of an array.
 pub fn array_header(element: Bank) -> u64 {
     ARRAY + element as u64
@@ -131,18 +138,42 @@ pub(crate) fn element_bank(header: u64) -> Option<Bank> {
     }
 }
 
-/// Word 0 without what differs between objects of the same kind, fields and tag.
+/// Word 0 of a complete object without what differs between objects of the same kind, fields and tag.
 pub(crate) fn bare(header: u64) -> u64 {
-    header & !(0xff & !KIND)
+    header & !(0xff & !(KIND | SHAPED))
 }
 
-/// Whether two objects are of the same kind, with the same fields and tag, or arrays of the same length.
+/// Whether the integers of a complete object belong to its shape.
+pub(crate) const fn is_shaped(header: u64) -> bool {
+    header & (KIND | SHAPED) == OBJECT | SHAPED
+}
+
+/// Whether two objects are of the same kind, with the same fields and tag, and the same integers if these belong to
+/// their shape, or arrays of the same length.
 ///
 /// # Safety
 /// Both are complete objects.
 pub(crate) unsafe fn are_alike(a: Ref, b: Ref) -> bool {
     // SAFETY: promised by the caller.
-    unsafe { bare(*a) == bare(*b) && (*a & KIND == OBJECT || *a.add(LEN) == *b.add(LEN)) }
+    unsafe {
+        bare(*a) == bare(*b)
+            && match *a & KIND {
+                OBJECT => !is_shaped(*a) || integers(a) == integers(b),
+                _ => *a.add(LEN) == *b.add(LEN),
+            }
+    }
+}
+
+/// The integers of a struct or a variant.
+///
+/// # Safety
+/// It is a complete one, and stays where it is while the slice is in use.
+pub(crate) unsafe fn integers<'a>(object: Ref) -> &'a [i64] {
+    // SAFETY: promised by the caller; the header says how many fields there are.
+    unsafe {
+        let fields = Fields::of_header(*object);
+        std::slice::from_raw_parts(object.add(fields.int_at(0)).cast(), fields.ints)
+    }
 }
 
 /// Whether word 0 is that of a builder that is not finished.

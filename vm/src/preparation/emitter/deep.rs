@@ -217,7 +217,7 @@ impl Emitter<'_> {
         let (uses, _) = self.body.reg_lists(inst);
         let counts = RegList::new(uses).counts();
         let fields = heap::Fields { reals: counts.reals, ints: counts.ints, refs: counts.refs + open };
-        let (header, uses) = (heap::object_header(fields, tag), self.by_planes(uses));
+        let (header, uses) = (self.header(inst, fields, tag), self.by_planes(uses));
         self.stream.objects.push(ObjectSite { header, uses, element: Bank::Ref })
     }
 

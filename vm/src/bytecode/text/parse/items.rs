@@ -122,6 +122,7 @@ impl<'t> Parser<'t> {
         self.next += 1;
         Ok(match token.text {
             "struct" => TypeDef::Struct(self.list("{", "}", Self::value_type)?),
+            "shaped" => TypeDef::Shaped(self.list("{", "}", Self::value_type)?),
             "variant" => TypeDef::Variant(self.list("{", "}", |parser| {
                 let name = parser.name("the name of a variant")?;
                 Ok(VariantDef { name, fields: parser.list("{", "}", Self::value_type)? })
@@ -136,7 +137,7 @@ impl<'t> Parser<'t> {
             }
             _ => {
                 self.next -= 1;
-                return self.expected("`struct`, `variant`, `array`, `builder`, `chain` or `closure`");
+                return self.expected("`struct`, `shaped`, `variant`, `array`, `builder`, `chain` or `closure`");
             }
         })
     }
@@ -328,13 +329,19 @@ impl<'t> Parser<'t> {
             let list = TypeId(self.numbered('t', "the list's type")?);
             return Ok(HostType::List { element, list });
         }
+        if self.take_if("Tensor") {
+            let slice = Box::new(self.host_type()?);
+            self.mark("@")?;
+            let tensor = TypeId(self.numbered('t', "the tensor's type")?);
+            return Ok(HostType::Tensor { slice, tensor });
+        }
         if self.take_if("Data") {
             let name = self.string()?;
             self.mark("@")?;
             let data = DataId(self.numbered('d', "the number of the data type")?);
             return Ok(HostType::Data { name, data });
         }
-        self.expected("`Real`, `Int`, `Bool`, `Array`, `List`, `Data`, a tuple or a record")
+        self.expected("`Real`, `Int`, `Bool`, `Array`, `List`, `Tensor`, `Data`, a tuple or a record")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Matrices: slices with a shape, which stand for arrays of rows.
+//! Matrices: slices with a shape, which stand for matrices and for arrays of rows.
 
 use super::{Adjoints, Argument, Extent, check_that, tangents, vectors};
 use crate::bytecode::module::HostType;
@@ -9,9 +9,9 @@ use crate::embedding::typed::tangents::{Several, Tangents};
 use crate::trap::Limit;
 use std::fmt;
 
-/// A matrix of the host's: its elements row by row in one slice. It stands for an `Array (Array Real)` whose rows are
-/// of one length, or for one of other elements. What stands for it in a gradient is a vector of as many derivatives, in
-/// the same order.
+/// A matrix of the host's: its elements row by row in one slice. It stands for a `Matrix Real`, or for an
+/// `Array (Array Real)` whose rows are of one length, or for one of other elements. What stands for it in a gradient is
+/// a vector of as many derivatives, in the same order.
 ///
 /// ```
 /// # use dualvm_vm::{engine::{Engine, Module}, text, typed::Matrix};
@@ -70,10 +70,10 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// The types of rows and of elements, if a type is an array of arrays.
+/// The types of rows and of elements, if a type is a matrix or an array of arrays.
 fn row_and_element(ty: &HostType) -> Option<(&HostType, &HostType)> {
     match ty {
-        HostType::Array { element: row, .. } => match &**row {
+        HostType::Array { element: row, .. } | HostType::Tensor { slice: row, .. } => match &**row {
             HostType::Array { element, .. } => Some((row, element)),
             _ => None,
         },
@@ -95,6 +95,11 @@ impl<'a, T: Argument> Argument for Matrix<'a, T> {
     }
     fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
         let (row, element) = row_and_element(ty).expect("the handle has compared the types");
+        if let HostType::Tensor { .. } = ty {
+            let extents = self.shape().into_iter().map(|extent| extent as i64);
+            // SAFETY: `check` has accepted the element's type.
+            return unsafe { to.tensor(extents, |to| T::write_array(self.elements, element, to)) };
+        }
         // SAFETY: `check` has accepted the element's type.
         unsafe { to.array(row, self.rows, |n, to| T::write_array(self.row(n), element, to)) }
     }
