@@ -155,7 +155,12 @@ fn latency_says_what_is_compiled_and_how_long_it_takes() {
         let compiled = row["compiled"].as_array().expect("a list");
         for mode in ["primal", "recording", "adjoint"] {
             // Of one example, the derivative is a function of the program.
-            let is_there = mode != "adjoint" || row["case"] != "implicit_root";
+            let is_there = match row["case"].as_str() {
+                Some("implicit_root") => mode != "adjoint",
+                // Its code that records is too large.
+                Some("lstm") => mode != "recording",
+                _ => true,
+            };
             assert_eq!(compiled.iter().any(|piece| piece["mode"] == mode), is_there, "{mode} in {row}");
         }
         for piece in compiled {

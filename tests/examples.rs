@@ -149,6 +149,10 @@ fn every_example_has_a_case() {
     let covered: BTreeSet<String> = cases().iter().map(|case| case.file.to_owned()).collect();
     // Their results are not one real; they have tests of their own.
     let covered = covered.into_iter().chain(["rotate_vec_by_quat", "rotations"].map(str::to_owned));
+    // Those that import the library are checked with it, in `tests/library.rs`.
+    let oracle: Json = serde_json::from_str(include_str!("oracles/examples.json")).expect("the oracle is JSON");
+    let with_library = oracle["cases"].as_array().expect("the oracle has cases").iter();
+    let covered = covered.chain(with_library.map(|case| case["example"].as_str().expect("a name").to_owned()));
     let there = std::fs::read_dir(folder()).expect("examples can be listed").filter_map(|entry| {
         let path = entry.expect("entries can be read").path();
         let is_program = path.extension().is_some_and(|extension| extension == "dual");

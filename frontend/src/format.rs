@@ -43,10 +43,10 @@ pub fn format(file_name: &str, text: &str) -> Result<String, Diagnostics> {
     format_with(file_name, text, &CompileOptions::default())
 }
 
-/// Formats a program's text as [`format`] does, within limits, and until a handle cancels it.
+/// Formats a program's text as [`format()`] does, within limits, and until a handle cancels it.
 ///
 /// # Errors
-/// As [`format`].
+/// As [`format()`].
 pub fn format_with(file_name: &str, text: &str, options: &CompileOptions) -> Result<String, Diagnostics> {
     let meter = Meter::new(options);
     let text = if meter.another_source(text.len()) { text } else { "" };

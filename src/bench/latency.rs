@@ -32,7 +32,7 @@ macro_rules! programs {
 }
 
 /// Every example; Rosenbrock's function first, because it is the one that is asked for.
-const PROGRAMS: [Program; 26] = programs! {
+const PROGRAMS: [Program; 34] = programs! {
     "rosenbrock" "[[1.5, 2, 0.5]]"
     "branchy" "[10, 1.5, 0.2, 0.3, 0.105]"
     "dotprod" "[[1, 2, 3], [3, 5, 7]]"
@@ -59,6 +59,14 @@ const PROGRAMS: [Program; 26] = programs! {
     "shared_array" "[3, [1, 2, 3, 4, 5]]"
     "tree_sum" "[[1, 2, 3, 4, 5]]"
     "uneven_map" "[4, 20, -2.1, -1.3, 2.6]"
+    "camera_pose" "[[[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.5], [0, 0.5, 1]], [[0.02, 0.01], [0.27, 0.03], [0.01, 0.26], [0.24, 0.25], [0, 0.12]]]"
+    "gaussian_process" r#"[{"length": 1, "scale": 1.2, "noise": 0.1}, [0, 0.5, 1.5], [0, 0.4, 1]]"#
+    "hidden_markov" r#"[{"initial": [0, 0.5], "transitions": [[2, 0], [0, 1]], "means": [-1, 1], "deviations": [1, 0.5]}, [-1.2, 0.9, 1.1]]"#
+    "hierarchical" r#"[[[28, 15], [8, 10], [-3, 16]], {"mean": 4, "log_spread": 1, "offsets": [0.5, 0, -0.5]}]"#
+    "kalman" r#"[0.1, 0.5, [{"Just": 0.2}, {"Just": 0.9}, "Nothing", {"Just": 3.3}]]"#
+    "lstm" r#"[{"forget": {"input": [0.1], "state": [[0.2]], "bias": [1]}, "update": {"input": [-0.3], "state": [[0.5]], "bias": [0]}, "output": {"input": [0.4], "state": [[0.1]], "bias": [0.2]}, "candidate": {"input": [0.7], "state": [[-0.2]], "bias": [0.1]}, "readout": [0.5]}, [0.1, 0.5, 0.9]]"#
+    "neural_ode" r#"[{"inner": [[0.5, -0.2], [0.1, 0.7]], "bias": [0.1, -0.1], "outer": [[0.3, -1], [1, 0.2]]}, [0, 0.5, 1], [[1, 0], [0.9, 0.4], [0.6, 0.8]]]"#
+    "yield_curve" "[[1, 2, 4], [[1, 2], [2, 2.5], [4, 3]], [100.5, 101.2, 103.9], [3, 2.75]]"
 };
 
 /// The stages in their order: the name in the table, and the field in JSON. Native code is generated when something has
