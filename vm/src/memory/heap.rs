@@ -13,6 +13,7 @@ pub(crate) mod chain;
 mod evacuation;
 mod object;
 pub(crate) mod planes;
+mod tensor;
 
 pub(crate) use builder::build;
 pub(crate) use object::{
@@ -20,6 +21,8 @@ pub(crate) use object::{
     holds_reals, integers, is_builder, is_shaped, object_header, owner_of, references, set_first, set_owner,
     shaped_header, tag_of,
 };
+pub(crate) use tensor::{elements_of_shape, shape_text, tensor};
+
 pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
 
 use crate::memory::kept::Kept;

@@ -572,10 +572,7 @@ unsafe fn describe(object: Ref) -> String {
         let header = *object;
         match heap::element_bank(header) {
             Some(_) => format!("an array of length {}", *object.add(LEN)),
-            None if heap::is_shaped(header) => {
-                let sizes: Vec<String> = heap::integers(object).iter().map(i64::to_string).collect();
-                format!("of shape {}", sizes.join(" × "))
-            }
+            None if heap::is_shaped(header) => format!("of shape {}", heap::shape_text(heap::integers(object))),
             None => format!("of variant {}", heap::tag_of(header)),
         }
     }

@@ -227,20 +227,27 @@ fn check_reference(name: &str, data: DataId, report: &mut Report) -> bool {
 fn check_host_list(element: &HostType, ty: TypeId, report: &mut Report) {
     let mut cell = element.flatten(&report.module.data);
     cell.push(ValueType::Ref(ty));
-    let fits = match report.type_def(ty) {
-        Some(TypeDef::Variant(variants)) => match &variants[..] {
+    let is_list = |def: &TypeDef| match def {
+        TypeDef::Variant(variants) => match &variants[..] {
             [nil, cons] => nil.fields.is_empty() && cons.fields == cell,
             _ => false,
         },
-        Some(_) => false,
-        None => {
-            report.check_known([ValueType::Ref(ty)], || "the interface".into());
-            return;
-        }
+        _ => false,
     };
-    if !fits {
-        let expected = format!("a variant of () and {}", list(&cell));
-        report.fail(Rule::InterfaceList, expected, format!("t{}, another type", ty.0));
+    check_heap_type(ty, is_list, (Rule::InterfaceList, &|| format!("a variant of () and {}", list(&cell))), report);
+}
+
+/// Checks that the heap type of a part of an interface is there and fits.
+fn check_heap_type(
+    ty: TypeId,
+    fits: impl Fn(&TypeDef) -> bool,
+    (rule, expected): (Rule, &dyn Fn() -> String),
+    report: &mut Report,
+) {
+    match report.type_def(ty) {
+        Some(def) if fits(def) => {}
+        Some(_) => report.fail(rule, expected(), format!("t{}, another type", ty.0)),
+        None => _ = report.check_known([ValueType::Ref(ty)], || "the interface".into()),
     }
 }
 
@@ -256,18 +263,9 @@ fn check_host_tensor(ty: &HostType, slice: &HostType, tensor: TypeId, report: &m
     };
     let mut fields = vec![ValueType::Ref(*array)];
     fields.extend(std::iter::repeat_n(ValueType::Int, rank));
-    let fits = match report.type_def(tensor) {
-        Some(TypeDef::Shaped(found)) => *found == fields,
-        Some(_) => false,
-        None => {
-            report.check_known([ValueType::Ref(tensor)], || "the interface".into());
-            return;
-        }
-    };
-    if !fits {
-        let expected = format!("a shaped type of {}", list(&fields));
-        report.fail(Rule::InterfaceTensor, expected, format!("t{}, another type", tensor.0));
-    }
+    let is_tensor = |def: &TypeDef| matches!(def, TypeDef::Shaped(found) if *found == fields);
+    let expected = || format!("a shaped type of {}", list(&fields));
+    check_heap_type(tensor, is_tensor, (Rule::InterfaceTensor, &expected), report);
 }
 
 fn check_host_array(element: &HostType, array: TypeId, report: &mut Report) {

@@ -470,14 +470,10 @@ impl<'m> Reader<'m> {
     unsafe fn tensor(&mut self, ty: &HostType, tensor: Ref) -> Result<Value, ReadError> {
         let element = ty.element().expect("a tensor has elements");
         // SAFETY: promised by the caller: the verifier has compared the fields.
-        let (shape, array) = unsafe {
-            let fields = heap::fields_of(*tensor);
-            (heap::integers(tensor), *tensor.add(fields.ref_at(0)).cast::<Ref>())
-        };
+        let (shape, array) = unsafe { heap::tensor(tensor) };
         // SAFETY: the array is one of these elements.
         let len = unsafe { Elements::of(array, element).len(array) };
-        let product = shape.iter().try_fold(1, |product: usize, &n| product.checked_mul(usize::try_from(n).ok()?));
-        if product != Some(len) {
+        if heap::elements_of_shape(shape) != Some(len) {
             return Err(ReadError::Shape { shape: shape.to_vec(), elements: len });
         }
         // Elements stand as many steps inside as there are dimensions, one of which is the array's.

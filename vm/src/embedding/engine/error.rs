@@ -1,9 +1,11 @@
 //! Why a call gave no result.
 
 use crate::bytecode::module::HostType;
+use crate::embedding::convert::counted;
 use crate::embedding::flat::CotangentError;
 use crate::embedding::sparse::SparsityError;
 use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX};
+use crate::memory::heap::shape_text;
 use crate::trap::{Limit, Trap, TrapKind};
 use std::fmt;
 
@@ -110,12 +112,8 @@ impl fmt::Display for RunError {
                  may (a list is one level, however long it is)"
             ),
             RunError::ResultShape { function, shape, elements } => {
-                let shape: Vec<String> = shape.iter().map(i64::to_string).collect();
-                let (shape, plural) = (shape.join(" × "), if *elements == 1 { "" } else { "s" });
-                write!(
-                    f,
-                    "a tensor in the result of `{function}` is of shape {shape} and has {elements} element{plural}"
-                )
+                let (shape, elements) = (shape_text(shape), counted(*elements, "element"));
+                write!(f, "a tensor in the result of `{function}` is of shape {shape} and has {elements}")
             }
             RunError::Tangent(error) => error.fmt(f),
             RunError::Cotangent(error) => error.fmt(f),

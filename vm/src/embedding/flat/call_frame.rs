@@ -2,7 +2,7 @@
 
 use super::FlatFunction;
 use super::signature::{FlatSignature, Leaf, LeafKind};
-use super::value::{self, CotangentError, FlatValue};
+use super::value::{CotangentError, FlatValue};
 use crate::embedding::convert::REAL_CELL;
 use crate::embedding::engine::{CallOptions, Invocation, RunError, RunState, Stats};
 use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
@@ -212,11 +212,11 @@ impl CallFrame {
         for leaf in signature.results.iter().filter(|leaf| leaf.rank() > 0 && leaf.kind() != LeafKind::Shape) {
             // SAFETY: the run has ended; the leaf's register leads to a tensor, and that to its array.
             let (shape, len) = unsafe {
-                let tensor = *self.state().worker.bottom().refs.add(leaf.register);
-                (heap::integers(tensor), *elements_of(tensor).add(LEN) as usize)
+                let (shape, array) = heap::tensor(*self.state().worker.bottom().refs.add(leaf.register));
+                (shape, *array.add(LEN) as usize)
             };
             let width = leaf.width();
-            if value::elements(shape).and_then(|count| count.checked_mul(width)) != Some(len) {
+            if heap::elements_of_shape(shape).and_then(|count| count.checked_mul(width)) != Some(len) {
                 let function = signature.function.name().to_owned();
                 return Err(RunError::ResultShape { function, shape: shape.to_vec(), elements: len / width });
             }
@@ -299,16 +299,7 @@ impl Drop for CallFrame {
 /// `object` is what stands in the leaf's register.
 unsafe fn sequence_of(leaf: &Leaf, object: Ref) -> Ref {
     // SAFETY: promised by the caller.
-    if leaf.rank() > 0 { unsafe { elements_of(object) } } else { object }
-}
-
-/// The array of a tensor's elements.
-///
-/// # Safety
-/// It is a complete tensor.
-unsafe fn elements_of(tensor: Ref) -> Ref {
-    // SAFETY: promised by the caller; the verifier has compared the fields, of which the only reference is the array.
-    unsafe { *tensor.add(heap::fields_of(*tensor).ref_at(0)).cast() }
+    if leaf.rank() > 0 { unsafe { heap::tensor(object).1 } } else { object }
 }
 
 /// The seeds of a sweep from these cotangents. What is constant needs none.

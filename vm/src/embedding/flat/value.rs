@@ -2,7 +2,9 @@
 
 use super::signature::{FlatSignature, Leaf, LeafKind};
 use crate::bytecode::module::HostType;
+use crate::embedding::convert::counted;
 use crate::embedding::value::{ArgumentError, Value};
+use crate::memory::heap;
 use std::fmt;
 
 /// An argument, a result, a derivative or a cotangent of a flat call.
@@ -165,7 +167,7 @@ pub(super) fn shape<'a>(
 fn no_shape(signature: &FlatSignature, leaf: &Leaf, arg: FlatValue<'_>) -> ArgumentError {
     let (place, expected) = (signature.place(leaf), leaf.ty().clone());
     let found = match arg {
-        FlatValue::Ints(extents) if extents.len() == leaf.rank() => format!("the shape {}", by(extents)),
+        FlatValue::Ints(extents) if extents.len() == leaf.rank() => format!("the shape {}", heap::shape_text(extents)),
         FlatValue::Ints(extents) => format!("a shape of {}", counted(extents.len(), "dimension")),
         other => format!("{} in the place of its shape", other.found()),
     };
@@ -179,12 +181,7 @@ pub(super) fn is_filled(leaf: &Leaf, shape: &[i64], value: FlatValue<'_>) -> boo
         (LeafKind::Ints | LeafKind::Bools, FlatValue::Ints(ns)) => ns.len(),
         _ => return true,
     };
-    elements(shape).and_then(|count| count.checked_mul(leaf.width())) == Some(len)
-}
-
-/// How many elements a tensor of this shape has; `None` if there is no such.
-pub(super) fn elements(shape: &[i64]) -> Option<usize> {
-    shape.iter().try_fold(1, |count: usize, &extent| count.checked_mul(usize::try_from(extent).ok()?))
+    heap::elements_of_shape(shape).and_then(|count| count.checked_mul(leaf.width())) == Some(len)
 }
 
 /// There are more or fewer numbers than the shape of a tensor says.
@@ -192,17 +189,11 @@ pub(super) fn elements(shape: &[i64]) -> Option<usize> {
 pub(super) fn unfilled(signature: &FlatSignature, leaf: &Leaf, shape: &[i64], found: FlatValue<'_>) -> ArgumentError {
     let (place, expected) = (signature.place(leaf), leaf.ty().clone());
     let each = if leaf.width() == 1 { String::new() } else { format!(", {} to an element", leaf.width()) };
-    ArgumentError::Shape { place, expected, found: format!("{}{each}, for the shape {}", found.found(), by(shape)) }
-}
-
-/// Extents, as they are written.
-fn by(extents: &[i64]) -> String {
-    let extents: Vec<String> = extents.iter().map(i64::to_string).collect();
-    extents.join(" × ")
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", plural(count))
+    ArgumentError::Shape {
+        place,
+        expected,
+        found: format!("{}{each}, for the shape {}", found.found(), heap::shape_text(shape)),
+    }
 }
 
 /// An integer in the place of a boolean is neither 0 nor 1; `index` says which of several.
