@@ -37,8 +37,8 @@ fn flat_on(engine: &Engine, text: &str, name: &str) -> FlatFunction {
     function.flat().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Functions that search for a minimum, which for any arguments there is none of, or one for each of many parameters:
-/// then their derivatives are the quotients of noise.
+/// Functions that search for a minimum. For fewer points than unknowns the Hessian there is singular, and what the
+/// solution of its system gives, times a matrix that is 0 in the same directions, is rounding.
 const SEARCHES: [&str; 2] = ["fitted_pose", "camera_pose"];
 
 #[test]

@@ -186,3 +186,26 @@ func \"odd\" (t0, int, int) -> (t1)
     let empty = odd.call(&[Value::Reals(vec![]), i64::MAX.into(), 0.into()]).unwrap_err();
     assert!(empty.is_limit(), "{empty}");
 }
+
+#[test]
+fn rules_that_use_each_other_end_in_forward_mode() {
+    // The zero that stands for a cotangent which is an object of an array has no components, or each rule would ask the
+    // other for those of the next one.
+    let text = "
+def down (u : Matrix Real) (b : Matrix Real) : Matrix Real =
+  let rule (u, b) c = let b_bar = up (transpose u) c in ([| -(b_bar[0, 0] * (down u b)[0, 0]); |], b_bar) in
+  custom_vjp (\\(u, b) -> [| b[0, 0] / u[0, 0]; |]) rule (u, b)
+def up (l : Matrix Real) (b : Matrix Real) : Matrix Real =
+  let rule (l, b) c = let b_bar = down (transpose l) c in ([| -(b_bar[0, 0] * (up l b)[0, 0]); |], b_bar) in
+  custom_vjp (\\(l, b) -> [| b[0, 0] / l[0, 0]; |]) rule (l, b)
+def quotient (u : Matrix Real) (b : Matrix Real) : Real = (down u b)[0, 0]
+";
+    let quotient = Module::from_source(&Engine::default(), "quotient.dual", text).and_then(|m| m.function("quotient"));
+    let quotient = quotient.unwrap_or_else(|error| panic!("{error}"));
+    let matrix = |x: f64| Value::Array(vec![Value::Reals(vec![x])]);
+    let (at, along) = ([matrix(2.0), matrix(3.0)], [matrix(1.0), matrix(0.0)]);
+    let (value, tangent) = quotient.jvp(&at, &along).expect("it ends");
+    assert_eq!((value, tangent), (1.5.into(), (-0.75).into()));
+    let (_, _, product) = quotient.hvp(&at, &along).expect("it ends");
+    assert_eq!(product, [matrix(0.75), matrix(-0.25)]);
+}

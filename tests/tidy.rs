@@ -1,5 +1,8 @@
 //! Mechanical rules of the repository, over all of its files.
 
+#[path = "support/corpus.rs"]
+mod corpus;
+
 use std::path::{Path, PathBuf};
 
 const ROOTS: [&str; 9] = ["benches", "docs", "examples", "frontend", "jit", "src", "tests", "vm", ".ci"];
@@ -21,16 +24,8 @@ fn may_be_long(path: &Path, line: &str) -> bool {
 /// All files of the source tree, sorted.
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut left: Vec<PathBuf> = ROOTS.iter().map(|name| root.join(name)).filter(|path| path.exists()).collect();
-    let mut files = vec![root.join("README.md"), root.join("Cargo.toml")];
-    while let Some(path) = left.pop() {
-        if path.is_dir() {
-            let entries = std::fs::read_dir(&path).expect("directories of the repository can be read");
-            left.extend(entries.map(|entry| entry.expect("entries can be read").path()));
-        } else {
-            files.push(path);
-        }
-    }
+    let mut files = corpus::walk(&ROOTS);
+    files.extend(["README.md", "Cargo.toml"].map(|name| root.join(name)));
     files.sort();
     files
 }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// All programs of the repository in files of their own, with their paths.
 pub(crate) fn files() -> Vec<(PathBuf, String)> {
-    let files = walk().into_iter().filter(|path| has_extension(path, "dual"));
+    let files = walk(&FOLDERS).into_iter().filter(|path| has_extension(path, "dual"));
     files.map(|path| (path.clone(), std::fs::read_to_string(&path).expect("programs are UTF-8"))).collect()
 }
 
 /// All programs of the repository: files, and blocks of code in the documentation.
 pub(crate) fn programs() -> Vec<String> {
     let mut programs: Vec<String> = files().into_iter().map(|(_, text)| text).collect();
-    for path in walk().into_iter().filter(|path| has_extension(path, "md")) {
+    for path in walk(&FOLDERS).into_iter().filter(|path| has_extension(path, "md")) {
         let text = std::fs::read_to_string(&path).expect("documentation is UTF-8");
         let blocks = text.split("```").skip(1).step_by(2);
         let code = blocks.filter_map(|block| block.split_once('\n')).map(|(_, code)| code);
@@ -26,11 +26,13 @@ fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 
-/// The files of folders with programs, sorted.
-fn walk() -> Vec<PathBuf> {
+/// Where programs are.
+const FOLDERS: [&str; 5] = ["benches", "examples", "tests", "docs", "frontend"];
+
+/// All files in folders of the repository, sorted.
+pub(crate) fn walk(folders: &[&str]) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut left: Vec<PathBuf> =
-        ["benches", "examples", "tests", "docs", "frontend"].map(|name| root.join(name)).into();
+    let mut left: Vec<PathBuf> = folders.iter().map(|name| root.join(name)).filter(|path| path.exists()).collect();
     let mut files = Vec::new();
     while let Some(path) = left.pop() {
         if path.is_dir() {
