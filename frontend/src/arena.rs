@@ -54,6 +54,13 @@ impl<I: Id, T> Table<I, T> {
         Table { entries: vec![value; len], index: PhantomData }
     }
 
+    /// Takes all entries out of it, into a table without room for more, and keeps its own room.
+    pub(crate) fn drain(&mut self) -> Self {
+        let mut entries = Vec::with_capacity(self.entries.len());
+        entries.append(&mut self.entries);
+        Table { entries, index: PhantomData }
+    }
+
     /// Adds an entry.
     pub(crate) fn push(&mut self, entry: T) -> I {
         self.entries.push(entry);
@@ -78,6 +85,11 @@ impl<I: Id, T> Table<I, T> {
     /// The entries with their indices, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
         self.entries.iter().enumerate().map(|(index, entry)| (I::from_index(index), entry))
+    }
+
+    /// The entries, in order, for changing them.
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut()
     }
 
     /// The entries with their indices, in order.

@@ -34,13 +34,14 @@ pub(crate) struct Surroundings {
 }
 
 /// Copies a function, inlining what the chooser says. The calls that stay are added to `kept`. Each node of the copy is
-/// counted. What is inlined says in `calls` where it was called.
+/// counted. What is inlined says in `calls` where it was called. `spare` are empty tables, whose room is used.
 pub(crate) fn copy_function(
     old: &Function,
     chooser: &dyn Chooser,
     lists: &mut TypeLists,
     calls: &mut Table<CallSite, InlinedCall>,
     kept: &mut Vec<Kept>,
+    spare: &mut Body,
     meter: &Meter,
 ) -> Function {
     let mut copier = Copier {
@@ -48,7 +49,7 @@ pub(crate) fn copy_function(
         lists,
         calls,
         meter,
-        body: Body::default(),
+        body: std::mem::take(spare),
         from: old,
         atoms: vec![None; old.body.vars.len()],
         labels: vec![None; old.body.labels.len()],
@@ -63,7 +64,8 @@ pub(crate) fn copy_function(
     };
     let params = old.params.iter().map(|&var| copier.bind(var)).collect();
     let root = copier.expr(old.root);
-    let body = copier.body;
+    *spare = copier.body;
+    let body = spare.drain();
     let (name, written, interface) = (old.name.clone(), old.written.clone(), old.interface.clone());
     Function { id: old.id, name, written, interface, params, results: old.results, body, root }
 }

@@ -17,14 +17,19 @@
 use crate::arena::{Id, Table, id_types};
 use crate::hash::HashMap;
 use crate::kept::Kept;
+use crate::limits::Meter;
 use crate::source::Span;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::{Interface, TypeId, ValueType};
+use smallvec::{SmallVec, smallvec};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 pub(crate) use crate::ast::Comparison;
+
+/// Walks of most functions have no more nodes before them at a time, and take no memory.
+const WALK_PENDING: usize = 32;
 
 id_types! {
     /// An expression of a function.
@@ -118,6 +123,18 @@ impl Function {
     /// Where its result comes from.
     pub(crate) fn place(&self) -> Span {
         self.body.exprs[self.root].origin.span
+    }
+
+    /// The nodes of its tree, parents before children, each of which is a step; fewer if the compilation is stopped.
+    pub(crate) fn nodes<'f>(&'f self, meter: &Meter) -> impl Iterator<Item = (ExprId, &'f Expr)> {
+        self.body.nodes_of(self.root).take_while(|(_, node)| meter.step(node.origin.span))
+    }
+
+    /// The same nodes without what they are, for changing them.
+    pub(crate) fn node_ids(&self, meter: &Meter) -> Vec<ExprId> {
+        let mut ids = Vec::with_capacity(self.body.exprs.len());
+        ids.extend(self.nodes(meter).map(|(expr, _)| expr));
+        ids
     }
 }
 
@@ -573,6 +590,23 @@ impl Expr {
 }
 
 impl Body {
+    /// Takes what it holds out of it, in tables without room for more, and keeps its own room: for the next function
+    /// that is made.
+    pub(crate) fn drain(&mut self) -> Body {
+        Body { exprs: self.exprs.drain(), vars: self.vars.drain(), labels: self.labels.drain() }
+    }
+
+    /// The nodes of a tree, parents before children.
+    pub(crate) fn nodes_of(&self, root: ExprId) -> impl Iterator<Item = (ExprId, &Expr)> {
+        let mut pending: SmallVec<[ExprId; WALK_PENDING]> = smallvec![root];
+        std::iter::from_fn(move || {
+            let expr = pending.pop()?;
+            let node = &self.exprs[expr];
+            node.for_each_child(|child| pending.push(child));
+            Some((expr, node))
+        })
+    }
+
     /// Adds an expression that is an atom.
     pub(crate) fn atom(&mut self, atom: Atom, origin: Origin, lists: &mut TypeLists) -> ExprId {
         let ty = match atom {

@@ -19,9 +19,10 @@ mod graft;
 use crate::arena::Id;
 use crate::core::{Body, ExprId, ExprKind, Function, FunctionId, Program, TypeLists};
 use crate::hash::HashMap;
-use crate::inline::all_nodes;
 use crate::limits::{Count, Meter};
 use analysis::{Consumer, Producer};
+
+pub(crate) use analysis::sink_calls;
 
 /// Functions of more nodes than this are not fused.
 const NODES_MAX: usize = 400;
@@ -32,8 +33,9 @@ const DEPTH_MAX: u32 = 8;
 const EMPTY: u16 = 0;
 const CONS: u16 = 1;
 
-/// Fuses calls of functions. If the compilation is stopped, what comes of the program has no meaning.
-pub(crate) fn fuse(program: &mut Program, meter: &Meter) {
+/// Fuses calls of functions, whose calls were sunk before; `done` is told each function that doesn't change any more, in
+/// order. If the compilation is stopped, what comes of the program has no meaning.
+pub(crate) fn fuse(program: &mut Program, meter: &Meter, mut done: impl FnMut(&Function)) {
     let count = program.functions.len();
     let mut fuser = Fuser {
         program,
@@ -43,10 +45,11 @@ pub(crate) fn fuse(program: &mut Program, meter: &Meter) {
         traps: HashMap::default(),
         left: count,
     };
-    (0..count).for_each(|at| fuser.sink_calls(FunctionId::from_index(at)));
     let mut at = 0;
     while at < fuser.program.functions.len() && meter.go_on() {
-        fuser.function(FunctionId::from_index(at));
+        let id = FunctionId::from_index(at);
+        fuser.function(id);
+        done(&fuser.program.functions[id]);
         at += 1;
     }
 }
@@ -67,9 +70,10 @@ struct Fuser<'f> {
 impl Fuser<'_> {
     /// Fuses the calls in a function, the inner ones first.
     fn function(&mut self, id: FunctionId) {
-        let mut nodes = all_nodes(&self.program.functions[id], self.meter);
-        nodes.reverse();
-        for expr in nodes {
+        let nodes = self.program.functions[id].nodes(self.meter);
+        let calls: Vec<ExprId> =
+            nodes.filter(|(_, node)| matches!(node.kind, ExprKind::Call(..))).map(|at| at.0).collect();
+        for expr in calls.into_iter().rev() {
             if let ExprKind::Call(consumer, _) = self.program.functions[id].body.exprs[expr].kind {
                 self.call(id, expr, consumer);
             }

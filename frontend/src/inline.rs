@@ -12,8 +12,8 @@ mod recursion;
 use crate::arena::{Id, Table};
 use crate::chain::repeat_calls_in_cells;
 use crate::copy::{Chooser, Surroundings, copy_function};
-use crate::core::{ExprId, ExprKind, Function, FunctionId, Program};
-use crate::fuse::fuse;
+use crate::core::{Body, ExprId, ExprKind, Function, FunctionId, Program};
+use crate::fuse::{fuse, sink_calls};
 use crate::graph;
 use crate::kept::KeptReason;
 use crate::limits::Meter;
@@ -40,33 +40,44 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             return program;
         }
         repeat_tail_calls(&mut program.functions[id], &mut program.lists);
+        sink_calls(&mut program.functions[id], meter);
     }
-    fuse(&mut program, meter);
+    let mut leads_to: Table<FunctionId, Callees> = Table::default();
+    fuse(&mut program, meter, |function| _ = leads_to.push(Callees::of(function, meter)));
     if !meter.go_on() {
         return program;
+    }
+    // What is only called by what was fused, or by nobody, makes room now, and counts for nothing.
+    let used = used(&program, &leads_to);
+    for id in used.ids().filter(|&id| !used[id]) {
+        leads_to[id] = Callees::default();
+        program.functions[id].body = Body::default();
     }
     let mut graph = Table::default();
     let mut calls = Table::filled(Calls::default(), program.functions.len());
     // Whether a function calls function values, which may be any function, or what does.
     let mut calls_any = Table::default();
-    for (id, function) in program.functions.iter() {
-        let (mut callees, mentions) = callees(function, meter);
-        let is_any = |&expr: &ExprId| matches!(function.body.exprs[expr].kind, ExprKind::CallClosure(..));
-        calls_any.push(all_nodes(function, meter).iter().any(is_any));
-        for &callee in &callees {
+    for (id, Callees { called, mentioned, is_any }) in leads_to.iter() {
+        calls_any.push(*is_any);
+        for &callee in called {
             calls[callee].count += 1;
             calls[callee].caller = Some(id);
         }
-        mentions.iter().for_each(|&mention| calls[mention].count += 2);
-        callees.sort_unstable();
-        callees.dedup();
-        graph.push(callees);
+        mentioned.iter().for_each(|&mention| calls[mention].count += 2);
+        let mut called = called.clone();
+        called.sort_unstable();
+        called.dedup();
+        graph.push(called);
     }
+    let mut spare = Body::default();
     let mut sizes: Table<FunctionId, Result<usize, KeptReason>> =
         Table::filled(Err(KeptReason::Recursive), graph.len());
     for group in graph::groups(&graph, meter) {
         if !meter.steps(group.len()) {
             return program;
+        }
+        if group.iter().any(|&id| !used[id]) {
+            continue;
         }
         let any = group.iter().any(|&id| calls_any[id] || graph[id].iter().any(|&callee| calls_any[callee]));
         group.iter().for_each(|&id| calls_any[id] = any);
@@ -77,7 +88,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             let known = program.kept.len();
             let Program { functions, lists, calls: sites, kept, .. } = &mut program;
             let policy = Policy { functions, sizes: &sizes, calls: &calls };
-            let mut function = copy_function(&functions[id], &policy, lists, sites, kept, meter);
+            let mut function = copy_function(&functions[id], &policy, lists, sites, kept, &mut spare, meter);
             if is_mutual && is_breaker {
                 // Tail calls of helpers may be its own now.
                 calls[id].became_jumps(repeat_tail_calls(&mut function, &mut program.lists));
@@ -88,22 +99,33 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             let mut is_recursive = graph[id].contains(&id);
             if is_breaker && (is_recursive || is_mutual) {
                 calls[id].became_jumps(repeat_calls_in_cells(&mut function, may_come_back, &mut program.lists));
-                let mut callees = callees(&function, meter).0;
-                is_recursive = callees.iter().any(|callee| group.binary_search(callee).is_ok());
-                callees.retain(|&callee| callee == id);
-                if callees.is_empty() {
+                let mut called = Callees::of(&function, meter).called;
+                is_recursive = called.iter().any(|callee| group.binary_search(callee).is_ok());
+                called.retain(|&callee| callee == id);
+                if called.is_empty() {
                     let own = program.kept.split_off(known);
                     program.kept.extend(own.into_iter().filter(|kept| kept.callee != id));
                 }
-                function = unroll(function, callees.len(), &mut program.lists, &mut program.calls, meter);
+                let Program { lists, calls: sites, .. } = &mut program;
+                function = unroll(function, called.len(), lists, sites, &mut spare, meter);
             }
             if !is_recursive {
                 sizes[id] = size(&function);
             }
+            leads_to[id] = Callees::of(&function, meter);
+            // A task that only calls a function has become that function.
+            leads_to[id].mentioned.iter().for_each(|&mention| calls[mention].count += 2);
             program.functions[id] = function;
+            // What was called here only, and isn't any more, makes room.
+            for &callee in &graph[id] {
+                let is_gone = calls[callee].count == 1 && !leads_to[id].called.contains(&callee);
+                if is_gone && program.functions[callee].interface.is_none() && group.binary_search(&callee).is_err() {
+                    program.functions[callee].body = Body::default();
+                }
+            }
         }
     }
-    drop_unused(program, meter)
+    drop_unused(program, &leads_to, meter)
 }
 
 /// The calls of a function, as they were at first.
@@ -162,60 +184,59 @@ impl Chooser for Policy<'_> {
 
 /// How many nodes a function's tree has, if no more than can be inlined.
 fn size(function: &Function) -> Result<usize, KeptReason> {
-    let mut found = 0;
-    let mut pending = vec![function.root];
-    while let Some(expr) = pending.pop() {
-        found += 1;
-        function.body.exprs[expr].for_each_child(|child| pending.push(child));
-    }
+    let found = function.body.nodes_of(function.root).count();
     if found > LOOPED_NODES_MAX {
         return Err(KeptReason::TooLarge { nodes: found, max: LOOPED_NODES_MAX });
     }
     Ok(found)
 }
 
-/// All nodes of a function's tree, parents before children, each of which is a step; fewer if the compilation is
-/// stopped.
-pub(crate) fn all_nodes(function: &Function, meter: &Meter) -> Vec<ExprId> {
-    let mut found = Vec::new();
-    let mut pending = vec![function.root];
-    while let Some(expr) = pending.pop() {
-        let node = &function.body.exprs[expr];
-        if !meter.step(node.origin.span) {
-            break;
-        }
-        found.push(expr);
-        node.for_each_child(|child| pending.push(child));
-    }
-    found
+/// The functions that a function leads to.
+#[derive(Default)]
+struct Callees {
+    /// Those that it calls, once for each call.
+    called: Vec<FunctionId>,
+    /// Those that it makes closures or tasks of.
+    mentioned: Vec<FunctionId>,
+    /// Whether it calls function values, too, which may be any.
+    is_any: bool,
 }
 
-/// The functions that a function calls, once for each call, and those that it makes closures or tasks of.
-fn callees(function: &Function, meter: &Meter) -> (Vec<FunctionId>, Vec<FunctionId>) {
-    let (mut callees, mut mentions) = (Vec::new(), Vec::new());
-    for expr in all_nodes(function, meter) {
-        match function.body.exprs[expr].kind {
-            ExprKind::Call(callee, _) => callees.push(callee),
-            ExprKind::Closure(mentioned, _) | ExprKind::ParallelMap(mentioned, _) => mentions.push(mentioned),
-            ExprKind::Fork(ref tasks) => mentions.extend(tasks.iter().map(|task| task.function)),
-            ExprKind::Derivative(ref derivative) => mentions.push(derivative.function),
-            _ => {}
+impl Callees {
+    fn of(function: &Function, meter: &Meter) -> Callees {
+        let mut callees = Callees::default();
+        for (_, node) in function.nodes(meter) {
+            match &node.kind {
+                ExprKind::Call(callee, _) => callees.called.push(*callee),
+                ExprKind::Closure(mentioned, _) | ExprKind::ParallelMap(mentioned, _) => {
+                    callees.mentioned.push(*mentioned);
+                }
+                ExprKind::Fork(tasks) => callees.mentioned.extend(tasks.iter().map(|task| task.function)),
+                ExprKind::Derivative(derivative) => callees.mentioned.push(derivative.function),
+                ExprKind::CallClosure(..) => callees.is_any = true,
+                _ => {}
+            }
         }
+        callees
     }
-    (callees, mentions)
 }
 
-/// Removes what neither hosts nor other functions call.
-fn drop_unused(mut program: Program, meter: &Meter) -> Program {
+/// Which functions hosts or other functions lead to.
+fn used(program: &Program, leads_to: &Table<FunctionId, Callees>) -> Table<FunctionId, bool> {
     let mut used = Table::filled(false, program.functions.len());
     let exported = program.functions.iter().filter(|(_, function)| function.interface.is_some());
     let mut pending: Vec<FunctionId> = exported.map(|(id, _)| id).collect();
     while let Some(id) = pending.pop() {
         if !std::mem::replace(&mut used[id], true) {
-            let (callees, mentions) = callees(&program.functions[id], meter);
-            pending.extend(callees.into_iter().chain(mentions));
+            pending.extend(leads_to[id].called.iter().chain(&leads_to[id].mentioned));
         }
     }
+    used
+}
+
+/// Removes what neither hosts nor other functions call.
+fn drop_unused(mut program: Program, leads_to: &Table<FunctionId, Callees>, meter: &Meter) -> Program {
+    let used = used(&program, leads_to);
     let mut renumbered: Table<FunctionId, FunctionId> = Table::default();
     let mut next = 0;
     for id in used.ids() {
@@ -232,8 +253,12 @@ fn drop_unused(mut program: Program, meter: &Meter) -> Program {
             continue;
         }
         function.id = renumbered[id];
-        for expr in all_nodes(&function, meter) {
-            match &mut function.body.exprs[expr].kind {
+        if !meter.steps(function.body.exprs.len()) {
+            break;
+        }
+        // What is no part of the tree may name functions that are gone.
+        for node in function.body.exprs.entries_mut() {
+            match &mut node.kind {
                 ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) | ExprKind::ParallelMap(callee, _) => {
                     *callee = renumbered[*callee];
                 }

@@ -108,6 +108,7 @@ pub(crate) fn specialise(
         public_names: HashMap::default(),
         unexported: Vec::new(),
         match_work_left: decision::WORK_MAX,
+        spare: Body::default(),
         gave_up: false,
     };
     specialiser.run();
@@ -161,6 +162,8 @@ struct Specialiser<'s> {
     unexported: Vec<Unexported>,
     /// The work that matches may still take, besides what their sizes allow.
     match_work_left: usize,
+    /// Empty tables with room for the next function.
+    spare: Body,
     gave_up: bool,
 }
 

@@ -1,9 +1,12 @@
 //! What fusion has to know of functions: which are producers and consumers of lists, and what may trap.
 
 use super::{CONS, EMPTY, Fuser, NODES_MAX, flat_args};
-use crate::core::{ExprId, ExprKind, Field, Function, FunctionId, Iteration, Label, Repeat, TypeLists, Var};
+use crate::arena::Table;
+use crate::core::{
+    Binding, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Label, Repeat, TypeLists, Var,
+};
 use crate::hash::{HashMap, HashSet};
-use crate::inline::all_nodes;
+use crate::limits::Meter;
 
 /// A producer has at most so many results.
 const RESULTS_MAX: usize = 6;
@@ -441,56 +444,72 @@ fn first_effect(function: &Function, expr: ExprId, steps: &mut usize) -> Effect 
     straight
 }
 
-impl Fuser<'_> {
-    /// Moves calls whose only use is as an argument of the next call, or as the rest of a list, to where they are used.
-    pub(super) fn sink_calls(&mut self, id: FunctionId) {
-        let function = &mut self.program.functions[id];
-        let nodes = all_nodes(function, self.meter);
-        let mut uses: HashMap<Var, Vec<ExprId>> = HashMap::default();
-        for &expr in &nodes {
-            if let ExprKind::Var(var) = function.body.exprs[expr].kind {
-                uses.entry(var).or_default().push(expr);
+/// The uses of a variable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Uses {
+    None,
+    One(ExprId),
+    More,
+}
+
+/// Moves calls whose only use is as an argument of the next call, or as the rest of a list, to where they are used.
+pub(crate) fn sink_calls(function: &mut Function, meter: &Meter) {
+    let is_call = |binding: &Binding| {
+        binding.vars.len() == 1 && matches!(function.body.exprs[binding.value].kind, ExprKind::Call(..))
+    };
+    let names_calls = |node: &Expr| match &node.kind {
+        ExprKind::Block(bindings, _) => bindings.iter().any(is_call),
+        _ => false,
+    };
+    let blocks: Vec<ExprId> =
+        function.nodes(meter).filter(|(_, node)| names_calls(node)).map(|(expr, _)| expr).collect();
+    if blocks.is_empty() {
+        return;
+    }
+    let mut uses = Table::filled(Uses::None, function.body.vars.len());
+    for (expr, node) in function.nodes(meter) {
+        if let ExprKind::Var(var) = node.kind {
+            uses[var] = if uses[var] == Uses::None { Uses::One(expr) } else { Uses::More };
+        }
+    }
+    for expr in blocks.into_iter().rev() {
+        let ExprKind::Block(bindings, value) = &function.body.exprs[expr].kind else { continue };
+        let value = *value;
+        let mut kept = Vec::with_capacity(bindings.len());
+        let mut moves = Vec::new();
+        for (at, binding) in bindings.iter().enumerate() {
+            let [var] = *binding.vars else {
+                kept.push(binding.clone());
+                continue;
+            };
+            let is_call = matches!(function.body.exprs[binding.value].kind, ExprKind::Call(..));
+            let place = match uses[var] {
+                Uses::One(place) if is_call => Some(place),
+                _ => None,
+            };
+            let after = || bindings[at + 1..].iter().map(|binding| binding.value).chain([value]);
+            let is_argument = |place: ExprId| {
+                first_call(function, after()).is_some_and(|call| match &function.body.exprs[call].kind {
+                    ExprKind::Call(_, args) => args.contains(&place),
+                    _ => false,
+                })
+            };
+            let is_rest = |place: ExprId| match &function.body.exprs[value].kind {
+                ExprKind::Construct(CONS, parts) => at + 1 == bindings.len() && parts.last() == Some(&place),
+                _ => false,
+            };
+            match place.filter(|&place| is_rest(place) || is_argument(place)) {
+                Some(place) => moves.push((place, binding.value)),
+                None => kept.push(binding.clone()),
             }
         }
-        for &expr in nodes.iter().rev() {
-            let ExprKind::Block(bindings, value) = &function.body.exprs[expr].kind else { continue };
-            let value = *value;
-            let mut kept = Vec::with_capacity(bindings.len());
-            let mut moves = Vec::new();
-            for (at, binding) in bindings.iter().enumerate() {
-                let [var] = *binding.vars else {
-                    kept.push(binding.clone());
-                    continue;
-                };
-                let is_call = matches!(function.body.exprs[binding.value].kind, ExprKind::Call(..));
-                let place = match uses.get(&var).map(Vec::as_slice) {
-                    Some(&[place]) if is_call => Some(place),
-                    _ => None,
-                };
-                let after = || bindings[at + 1..].iter().map(|binding| binding.value).chain([value]);
-                let is_argument = |place: ExprId| {
-                    first_call(function, after()).is_some_and(|call| match &function.body.exprs[call].kind {
-                        ExprKind::Call(_, args) => args.contains(&place),
-                        _ => false,
-                    })
-                };
-                let is_rest = |place: ExprId| match &function.body.exprs[value].kind {
-                    ExprKind::Construct(CONS, parts) => at + 1 == bindings.len() && parts.last() == Some(&place),
-                    _ => false,
-                };
-                match place.filter(|&place| is_rest(place) || is_argument(place)) {
-                    Some(place) => moves.push((place, binding.value)),
-                    None => kept.push(binding.clone()),
-                }
-            }
-            if moves.is_empty() {
-                continue;
-            }
-            function.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
-            for (place, value) in moves {
-                // A node stays where what looks at it expects it.
-                function.body.exprs[place] = function.body.exprs[value].clone();
-            }
+        if moves.is_empty() {
+            continue;
+        }
+        function.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
+        for (place, value) in moves {
+            // A node stays where what looks at it expects it.
+            function.body.exprs[place] = function.body.exprs[value].clone();
         }
     }
 }

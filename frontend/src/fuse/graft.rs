@@ -37,7 +37,7 @@ pub(super) fn together(
         }
     };
     function.params.extend(outer);
-    function.body = grafter.body;
+    function.body = grafter.body.drain();
     function.root = root;
     function
 }

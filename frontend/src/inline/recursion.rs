@@ -3,7 +3,7 @@
 use super::size;
 use crate::arena::Table;
 use crate::copy::{Chooser, Surroundings, copy_function};
-use crate::core::{CallSite, Function, FunctionId, InlinedCall, TypeLists};
+use crate::core::{Body, CallSite, Function, FunctionId, InlinedCall, TypeLists};
 use crate::kept::KeptReason;
 use crate::limits::Meter;
 
@@ -18,6 +18,9 @@ pub(super) fn copying_order(
     group: &[FunctionId],
     into: impl Fn(FunctionId) -> Option<FunctionId>,
 ) -> Vec<(FunctionId, bool)> {
+    if let [only] = *group {
+        return vec![(only, true)];
+    }
     let place = |id: FunctionId| group.binary_search(&id).expect("who calls each other is in one group");
     let mut into: Vec<Option<usize>> = group.iter().map(|&id| into(id).map(place)).collect();
     if into.iter().all(Option::is_some) {
@@ -47,6 +50,7 @@ pub(super) fn unroll(
     calls: usize,
     lists: &mut TypeLists,
     sites: &mut Table<CallSite, InlinedCall>,
+    spare: &mut Body,
     meter: &Meter,
 ) -> Function {
     let Ok(size) = size(&function) else { return function };
@@ -62,7 +66,7 @@ pub(super) fn unroll(
     }
     // Why the calls stay that it has is known already.
     let mut kept = Vec::new();
-    copy_function(&function, &Unroller { function: &function, levels }, lists, sites, &mut kept, meter)
+    copy_function(&function, &Unroller { function: &function, levels }, lists, sites, &mut kept, spare, meter)
 }
 
 struct Unroller<'u> {

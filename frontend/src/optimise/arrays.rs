@@ -69,8 +69,7 @@ pub(super) fn fuse(function: &mut Function, lists: &mut TypeLists, meter: &Meter
 
 /// Whether anything is built and bound to a variable.
 fn has_builders(function: &Function, meter: &Meter) -> bool {
-    let is_builder = |&expr: &ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Collect(..));
-    crate::inline::all_nodes(function, meter).iter().any(is_builder)
+    function.nodes(meter).any(|(_, node)| matches!(node.kind, ExprKind::Collect(..)))
 }
 
 /// An array that is to be fused.

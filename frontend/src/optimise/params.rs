@@ -5,7 +5,6 @@
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program, Var};
 use crate::hash::HashMap;
-use crate::inline::all_nodes;
 use crate::limits::Meter;
 
 /// Drops unread parameters of functions that are nothing but tasks and operands of derivative operators; whether there
@@ -20,7 +19,7 @@ pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
         if let Some(read) = &read[id] {
             function.params = kept(&function.params, read).collect();
         }
-        for expr in all_nodes(function, meter) {
+        for expr in function.node_ids(meter) {
             match &mut function.body.exprs[expr].kind {
                 ExprKind::Fork(tasks) => {
                     for task in tasks {
@@ -47,11 +46,9 @@ pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
 }
 
 fn has_tasks(function: &Function, meter: &Meter) -> bool {
-    let is_task = |&expr: &ExprId| {
-        let kind = &function.body.exprs[expr].kind;
-        matches!(kind, ExprKind::Fork(_) | ExprKind::ParallelMap(..) | ExprKind::Derivative(_))
-    };
-    all_nodes(function, meter).iter().any(is_task)
+    let is_task =
+        |kind: &ExprKind| matches!(kind, ExprKind::Fork(_) | ExprKind::ParallelMap(..) | ExprKind::Derivative(_));
+    function.nodes(meter).any(|(_, node)| is_task(&node.kind))
 }
 
 fn kept<'a, T: Copy>(all: &'a [T], read: &'a [bool]) -> impl Iterator<Item = T> + 'a {
@@ -106,8 +103,8 @@ fn keep_what_is_called(
         let is_single = |&arg: &ExprId| program.lists.get(function.body.exprs[arg].types).len() == 1;
         params == args.len() && args.iter().all(is_single)
     };
-    for expr in all_nodes(function, meter) {
-        match &function.body.exprs[expr].kind {
+    for (_, node) in function.nodes(meter) {
+        match &node.kind {
             ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) => read[*callee] = None,
             ExprKind::Fork(tasks) => {
                 for task in tasks {
@@ -131,7 +128,7 @@ fn keep_what_is_called(
 /// The uses of a function's parameters, and of those as arguments of tasks, which parameters of the tasks they are.
 fn uses(id: FunctionId, function: &Function, meter: &Meter) -> Vec<(Param, Option<Param>)> {
     let places: HashMap<Var, usize> = function.params.iter().enumerate().map(|(at, &var)| (var, at)).collect();
-    let nodes = all_nodes(function, meter);
+    let nodes = function.node_ids(meter);
     let mut handed: HashMap<ExprId, Param> = HashMap::default();
     for &expr in &nodes {
         match &function.body.exprs[expr].kind {

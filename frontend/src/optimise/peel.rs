@@ -26,7 +26,7 @@ const COPIED_NODES_MAX: usize = 128;
 /// Peels the loops of a function; whether there were any.
 pub(super) fn peel(function: &mut Function, lists: &mut TypeLists, meter: &Meter) -> bool {
     // Children before parents, in the order of evaluation.
-    let mut order = crate::inline::all_nodes(function, meter);
+    let mut order = function.node_ids(meter);
     order.reverse();
     if !meter.go_on() {
         return false;

@@ -248,15 +248,9 @@ impl Specialiser<'_> {
             code => self.code_name(code),
         };
         let env = self.type_env(key.types);
-        let mut elaborator = Elaborator {
-            program: self,
-            types: key.types,
-            env,
-            name,
-            body: Body::default(),
-            locals: HashMap::default(),
-            counted: 0,
-        };
+        let body = std::mem::take(&mut self.spare);
+        let mut elaborator =
+            Elaborator { program: self, types: key.types, env, name, body, locals: HashMap::default(), counted: 0 };
         let mut params = Vec::new();
         let mut inputs = Vec::new();
         for (n, &form) in key.inputs.iter().enumerate() {
@@ -276,7 +270,9 @@ impl Specialiser<'_> {
             None => elaborator.limited(made),
         };
         let root = if key.code == Code::Rule { elaborator.derivatives_of(made) } else { made.expr };
-        let body = std::mem::take(&mut elaborator.body);
+        let mut room = std::mem::take(&mut elaborator.body);
+        let body = room.drain();
+        self.spare = room;
         self.instances.get_mut(key).expect("it is being made").result = Some(made.form);
         let results = body.exprs[root].types;
         let function = &mut self.program.functions[function];

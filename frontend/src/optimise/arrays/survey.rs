@@ -207,8 +207,8 @@ fn part_of(body: &Body, expr: ExprId, at: usize, count: usize) -> Option<ExprId>
 /// What variables are bound to, one by one.
 fn values(function: &Function, meter: &Meter) -> Table<Var, Option<ExprId>> {
     let mut values = Table::filled(None, function.body.vars.len());
-    for expr in crate::inline::all_nodes(function, meter) {
-        if let ExprKind::Block(bindings, _) = &function.body.exprs[expr].kind {
+    for (_, node) in function.nodes(meter) {
+        if let ExprKind::Block(bindings, _) = &node.kind {
             for binding in bindings {
                 if let [var] = *binding.vars {
                     values[var] = Some(binding.value);
