@@ -35,7 +35,9 @@ fn whatever_can_stop_has_a_place() {
         .collect();
     let of_prelude = dualvm::frontend::prelude_examples().enumerate();
     let of_prelude = of_prelude.map(|(number, (name, text))| format!("def example{number} = {text} -- {name}\n"));
-    texts.push(("prelude".to_owned(), of_prelude.collect()));
+    let traps = dualvm::frontend::prelude_traps().enumerate();
+    let traps = traps.map(|(number, (name, text))| format!("def trap{number} = {text} -- {name}\n"));
+    texts.push(("prelude".to_owned(), of_prelude.chain(traps).collect()));
     assert!(texts.len() > 20);
     let mut all = Vec::new();
     for (name, text) in texts {

@@ -61,7 +61,7 @@ pub use importer::{ImportRequest, ImportedFile, Importer, TextImporter};
 pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};
 pub use literal::{Literal, parse_literal};
-pub use prelude_doc::{library_examples, library_markdown, prelude_examples, prelude_markdown};
+pub use prelude_doc::{library_examples, library_markdown, prelude_examples, prelude_markdown, prelude_traps};
 pub use source::{Source, Span};
 pub use unexported::Unexported;
 

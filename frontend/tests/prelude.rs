@@ -1,6 +1,6 @@
 //! The prelude: its documentation is up to date, its examples are true, and its derivatives hold where they are hard.
 
-use dualvm_frontend::{compile, prelude_examples, prelude_markdown};
+use dualvm_frontend::{compile, prelude_examples, prelude_markdown, prelude_traps};
 use dualvm_vm::engine::{Engine, Function, Module};
 use dualvm_vm::value::Value;
 use std::collections::BTreeSet;
@@ -61,6 +61,17 @@ fn examples_are_true() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn examples_of_traps_trap() {
+    let mut count = 0;
+    for (name, example) in prelude_traps() {
+        let error = function(&format!("def f = {example}")).call(&[]).expect_err(name);
+        assert!(error.to_string().contains("f at test.dual:1:"), "{name}: {error}");
+        count += 1;
+    }
+    assert!(count > 1);
 }
 
 /// Value and derivative of `f` at a point.

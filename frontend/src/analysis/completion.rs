@@ -4,7 +4,6 @@
 use super::{Tree, repair};
 use crate::arena::Id;
 use crate::ast::{DataId, DefId, ExprKind, TypeExprKind};
-use crate::builtins::Builtin;
 use crate::diagnostics::Sink;
 use crate::hash::{HashMap, HashSet};
 use crate::lexer::is_name_part;
@@ -211,9 +210,7 @@ impl Place<'_> {
             detail,
             documentation,
         });
-        let builtins = Builtin::all().map(|(name, _)| name.to_owned());
-        let builtins = builtins.map(|name| simple(name, CompletionKind::Definition));
-        found.extend(prelude.chain(builtins).filter(|completion| !own.contains(&completion.name)));
+        found.extend(prelude.filter(|completion| !own.contains(&completion.name)));
         let imports = tree.ast.files.first().into_iter().flat_map(|main| &main.imports);
         found.extend(imports.map(|(import, _)| named(tree, import.module, CompletionKind::Module)));
         found
