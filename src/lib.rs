@@ -268,6 +268,8 @@
 //! [`Module::new`] verifies and loads. Whatever the verifier accepts runs without undefined behaviour, and is
 //! differentiated like any other program.
 //!
+//! `docs/embedding.md` in the repository goes through all this in the order in which a host needs it.
+//!
 //! # Features
 //! `cli`, on by default, builds the `dualvm` program. Hosts turn it off with `default-features = false` and then depend
 //! on no argument parser.
@@ -329,3 +331,8 @@ pub use vm::value::{ArgumentError, Value};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Those of the page on embedding.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embedding.md")]
+struct Embedding;
