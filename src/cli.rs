@@ -4,6 +4,7 @@
 //! derivatives are wrong; 2 for bad input; 130 after Ctrl-C. Nothing here panics: a closed pipe ends the program
 //! quietly.
 
+mod allocator;
 mod bench;
 mod check_grad;
 mod check_grad_json;
@@ -297,6 +298,7 @@ enum Format {
 
 /// Reads the command line, does what it says, reports what went wrong.
 pub(crate) fn main() -> ExitCode {
+    allocator::spare_address_space();
     let cli = match Cli::try_parse_from(std::env::args_os().map(shield_negative_number)) {
         Ok(cli) => cli,
         Err(error) => {
