@@ -1,6 +1,6 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend::{self, CompileOptions, Compiled, Diagnostics, KeptCall, Unexported};
+use crate::frontend::{self, CompileOptions, Compiled, Diagnostics, KeptCall, Signature, Unexported};
 use crate::kind::FileKind;
 use crate::vm::engine::Engine;
 use crate::vm::excerpt::SourceTexts;
@@ -34,6 +34,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Module {
     verified: engine::Module,
+    /// The types of exported functions as they are written; only source tells.
+    signatures: Arc<[Signature]>,
     /// What the program defines and hosts can't call; only source tells.
     unexported: Arc<[Unexported]>,
     warnings: Arc<Diagnostics>,
@@ -285,6 +287,30 @@ impl Module {
         self.verified.functions().map(Function::new)
     }
 
+    /// Names and types of all exported functions, in the order of the program. Where the module was compiled from
+    /// source, a type is shown as it is written there, unless it is very long: with its abbreviations, and with fields
+    /// of records in the order of their declaration. Otherwise it is that of [`Function::signature`].
+    ///
+    /// ```
+    /// use dualvm::{Engine, Module};
+    ///
+    /// let text = "alias Point = { y : Real, x : Real }
+    /// def norm (p : Point) : Real = hypot p.x p.y
+    /// def flipped (p : { y : Real, x : Real }) : Point = { y = p.x, x = p.y }";
+    /// let module = Module::from_source(&Engine::default(), "norm.dual", text)?;
+    /// let signatures: Vec<String> = module.signatures().collect();
+    /// assert_eq!(signatures, ["norm : (p : Point) -> Real", "flipped : (p : { y : Real, x : Real }) -> Point"]);
+    /// assert_eq!(module.function("norm")?.signature(), "norm : (p : { x : Real, y : Real }) -> Real");
+    /// # Ok::<(), dualvm::Error>(())
+    /// ```
+    pub fn signatures(&self) -> impl Iterator<Item = String> + '_ {
+        let mut written = self.signatures.iter().peekable();
+        self.functions().map(move |function| {
+            let written = written.next_if(|signature| signature.name == function.name());
+            written.map_or_else(|| function.signature(), |signature| signature.text.clone())
+        })
+    }
+
     /// The module in binary form, which [`Module::from_binary`] reads. Equal modules have equal bytes.
     ///
     /// # Errors
@@ -336,9 +362,10 @@ impl Module {
     fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
         let verified =
             engine::Module::with_generator(engine, read.def, Some(Arc::new(Cranelift))).map_err(ErrorKind::Verify)?;
-        let Read { unexported, warnings, kept_calls, source_texts, .. } = read;
+        let Read { signatures, unexported, warnings, kept_calls, source_texts, .. } = read;
         Ok(Module {
             verified,
+            signatures: signatures.into(),
             unexported: unexported.into(),
             warnings: Arc::new(warnings),
             kept_calls: kept_calls.into(),
@@ -381,6 +408,7 @@ pub fn read_def_with(file: &str, bytes: &[u8], options: &CompileOptions) -> Resu
 /// A module before verification.
 struct Read {
     def: ModuleDef,
+    signatures: Vec<Signature>,
     unexported: Vec<Unexported>,
     warnings: Diagnostics,
     kept_calls: Vec<KeptCall>,
@@ -392,6 +420,7 @@ impl Read {
     fn only(def: ModuleDef) -> Read {
         Read {
             def,
+            signatures: Vec::new(),
             unexported: Vec::new(),
             warnings: Diagnostics::default(),
             kept_calls: Vec::new(),
@@ -426,8 +455,8 @@ fn options_for(engine: &Engine, options: &CompileOptions) -> CompileOptions {
 /// The one place where the language's compiler is called.
 fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
     let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
-    let Compiled { module, unexported, warnings, kept_calls, sources, .. } = compiled;
+    let Compiled { module, signatures, unexported, warnings, kept_calls, sources, .. } = compiled;
     let mut source_texts = SourceTexts::default();
     sources.into_iter().for_each(|(name, text)| source_texts.insert(name, text));
-    Ok(Read { def: module, unexported, warnings, kept_calls, source_texts })
+    Ok(Read { def: module, signatures, unexported, warnings, kept_calls, source_texts })
 }

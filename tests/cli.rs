@@ -186,6 +186,36 @@ fn arguments_may_be_computed() {
 }
 
 #[test]
+fn check_shows_types_as_they_are_written() {
+    let w = workspace("as_written");
+    let text = "\
+alias Point = { y : Real, x : Real }
+alias Scale = Real -> Real
+type Shape a = Dot a | Disc { radius : Real, centre : a }
+def area (shape : Shape Point) ({ z, a } : { z : Real, a : Int }) = to_real a * z
+def scale (k : Real) : Scale = \\x -> k * x
+def twice x = x + x
+def count xs = length xs
+";
+    let long = vec!["Point"; 60].join(", ");
+    w.write("written.dual", format!("{text}def long (t : ({long})) = 1\n"));
+    let finished = w.run(&["check", "written.dual", "--quiet"]);
+    let shown: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!(
+        shown[..4],
+        [
+            "area : (shape : Shape Point, arg2 : { z : Real, a : Int }) -> Real",
+            "scale : (k : Real, arg2 : Real) -> Real",
+            "twice : (x : Real) -> Real",
+            "count : (xs : Array ()) -> Int",
+        ],
+        "{finished:#?}"
+    );
+    // What is too long for a line is shown as hosts have it.
+    assert!(shown[4].starts_with("long : (t : ({ x : Real, y : Real }, "), "{}", shown[4]);
+}
+
+#[test]
 fn check_says_what_hosts_cannot_call() {
     let w = workspace("uncallable");
     w.write(

@@ -152,14 +152,14 @@ impl Tree {
         let mut warnings = Sink::default();
         crate::warnings::warn(&self.program(), sources, &mut warnings, meter);
         let Tree { ast, names, resolved, inferred } = self;
-        let (_, unexported) = crate::specialise::specialise(ast, names, resolved, inferred, sink, meter);
+        let (_, border) = crate::specialise::specialise(ast, names, resolved, inferred, sink, meter);
         if sink.has_errors() {
             return Vec::new();
         }
         *sink = warnings;
         let exported = ast.defs.iter().filter(|(id, _)| ast.is_exported(*id)).map(|(_, def)| def);
         let places: HashMap<&str, Span> = exported.map(|def| (names.text(def.name), def.name_span)).collect();
-        let placed = unexported.into_iter().filter_map(|found| Some((*places.get(found.name.as_str())?, found)));
+        let placed = border.unexported.into_iter().filter_map(|found| Some((*places.get(found.name.as_str())?, found)));
         placed.collect()
     }
 }

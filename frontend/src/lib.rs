@@ -46,6 +46,7 @@ mod prelude;
 mod prelude_doc;
 mod renumber;
 mod resolve;
+mod signature;
 mod source;
 mod specialise;
 mod stack;
@@ -62,6 +63,7 @@ pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};
 pub use literal::{Literal, parse_literal};
 pub use prelude_doc::{library_examples, library_markdown, prelude_examples, prelude_markdown, prelude_traps};
+pub use signature::Signature;
 pub use source::{Source, Span};
 pub use unexported::Unexported;
 
@@ -89,6 +91,9 @@ pub fn compile(file_name: &str, text: &str) -> Result<ModuleDef, Diagnostics> {
 pub struct Compiled {
     /// The code.
     pub module: ModuleDef,
+    /// The definitions that hosts can call, in the order of the text, with their types as the program writes them; but
+    /// for those whose types are too long for a line.
+    pub signatures: Vec<Signature>,
     /// The definitions that hosts can't call, in the order of the text, and why.
     pub unexported: Vec<Unexported>,
     /// What is probably not what was meant, though it was compiled: names that nothing uses, quotients of integers
@@ -208,7 +213,7 @@ fn compile_into(
     let program = exhaustive::Program { ast: &ast, names: &names, resolved: &resolved, inferred: &inferred };
     warnings::warn(&program, sources, &mut warnings, meter);
     let checked = Instant::now();
-    let (program, unexported) = specialise::specialise(&ast, &names, &resolved, &inferred, sink, meter);
+    let (program, border) = specialise::specialise(&ast, &names, &resolved, &inferred, sink, meter);
     drop((ast, names, resolved, inferred));
     if sink.has_errors() || !meter.enter(Stage::Optimise) {
         return None;
@@ -223,5 +228,6 @@ fn compile_into(
     let own = sources.files().iter().filter(|file| !file.is_library);
     let own = own.map(|file| (file.source.name().to_owned(), file.source.text().into()));
     let (sources, none) = (own.collect(), Diagnostics::default());
-    Some((Compiled { module, unexported, warnings: none, kept_calls, sources, times }, warnings))
+    let specialise::Border { signatures, unexported } = border;
+    Some((Compiled { module, signatures, unexported, warnings: none, kept_calls, sources, times }, warnings))
 }

@@ -41,6 +41,7 @@ use crate::limits::Meter;
 use crate::mono::{Mono, MonoNode, Monos};
 use crate::names::{Name, Names};
 use crate::resolve::{LocalId, Meaning, Resolved};
+use crate::signature::Signature;
 use crate::source::Span;
 use crate::types::Ty;
 use crate::unexported::Unexported;
@@ -65,7 +66,7 @@ pub(crate) fn specialise(
     inferred: &Inferred,
     sink: &mut Sink,
     meter: &Meter,
-) -> (Program, Vec<Unexported>) {
+) -> (Program, Border) {
     let mut lists = TypeLists::default();
     let monos = Monos::new(&mut lists);
     let mut type_args = TypeArgsTable::default();
@@ -106,13 +107,21 @@ pub(crate) fn specialise(
         int_power: None,
         of_kinds: HashMap::default(),
         public_names: HashMap::default(),
-        unexported: Vec::new(),
+        border: Border::default(),
         match_work_left: decision::WORK_MAX,
         spare: Body::default(),
         gave_up: false,
     };
     specialiser.run();
-    (specialiser.program, specialiser.unexported)
+    (specialiser.program, specialiser.border)
+}
+
+/// What hosts can call, and what they can't.
+#[derive(Default)]
+pub(crate) struct Border {
+    /// Unless a type is too long to be shown as it is written.
+    pub(crate) signatures: Vec<Signature>,
+    pub(crate) unexported: Vec<Unexported>,
 }
 
 /// The types of the fields of a type's constructors.
@@ -158,8 +167,7 @@ struct Specialiser<'s> {
     of_kinds: HashMap<(DefId, TypeArgs), (Meaning, TypeArgs)>,
     /// What definitions for one kind of collection, such as `map_list`, are called in programs.
     public_names: HashMap<DefId, Name>,
-    /// Definitions that hosts can't call.
-    unexported: Vec<Unexported>,
+    border: Border,
     /// The work that matches may still take, besides what their sizes allow.
     match_work_left: usize,
     /// Empty tables with room for the next function.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) fn check(program: &Program) -> Outcome {
     let module = load(program, &Engine::default(), CompileLimits::default())?;
-    output::with_stdout(|out| module.functions().try_for_each(|function| writeln!(out, "{}", function.signature())))?;
+    output::with_stdout(|out| module.signatures().try_for_each(|signature| writeln!(out, "{signature}")))?;
     for unexported in module.unexported().iter().filter(|_| !program.quiet) {
         // Where stderr can't be written there is nobody to tell.
         _ = writeln!(std::io::stderr().lock(), "note: {unexported}");

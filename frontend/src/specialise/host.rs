@@ -7,6 +7,8 @@ use crate::ast::{DefId, LIST, PatternId, PatternKind};
 use crate::core::FunctionId;
 use crate::hash::HashSet;
 use crate::mono::{Mono, MonoNode};
+use crate::signature::Signature;
+use crate::types::{Class, Ty};
 use crate::unexported::Unexported;
 use dualvm_vm::module::{DataDef, HostType, Interface};
 
@@ -50,11 +52,42 @@ impl Specialiser<'_> {
         let name = self.names.text(ast.defs[def].name).to_owned();
         let (function, _) = self.named_instance(Key { code, types, inputs }, result, Some(name));
         let mut host_params = Vec::new();
+        self.border.signatures.extend(self.signature(def, params.len()));
         for (i, ty) in params.into_iter().enumerate() {
             let name = ast.defs[def].params.get(i).map(|&pattern| self.param_name(pattern, i));
             host_params.push((name.unwrap_or_else(|| unnamed(i)), self.host_type(ty)));
         }
         Some((function, Interface { params: host_params, result: self.host_type(result) }))
+    }
+
+    /// The name and type of a definition with so many parameters for hosts, as they are written. Variables are what
+    /// they become for hosts.
+    fn signature(&self, def: DefId, count: usize) -> Option<Signature> {
+        let (ast, types, def_type) = (self.ast, &self.inferred.types, &self.inferred.defs[def]);
+        let default = |class| match class {
+            Class::Any => "()",
+            Class::Kind(_) => match self.monos.node(self.default_of(class)) {
+                MonoNode::Kind(kind) => kind.name(),
+                _ => unreachable!("a kind becomes a kind"),
+            },
+            _ => "Real",
+        };
+        let vars: Vec<(Ty, &str)> = def_type.vars.iter().map(|&var| (var, default(types.class_of(var)))).collect();
+        let mut params = def_type.params.clone();
+        let mut result = def_type.result;
+        while params.len() < count {
+            let (param, rest) = types.function_parts(types.root(result))?;
+            params.push(param);
+            result = rest;
+        }
+        let shown = params.iter().enumerate().map(|(i, &ty)| {
+            let name = ast.defs[def].params.get(i).map(|&pattern| self.param_name(pattern, i));
+            Some(format!("{} : {}", name.unwrap_or_else(|| unnamed(i)), types.show_whole(ty, &vars)?))
+        });
+        let shown: Option<Vec<String>> = shown.collect();
+        let name = self.names.text(ast.defs[def].name).to_owned();
+        let text = format!("{name} : ({}) -> {}", shown?.join(", "), types.show_whole(result, &vars)?);
+        Some(Signature { name, text })
     }
 
     /// Notes that hosts can't call a definition, because of its parameter at this position, or if there is none its
@@ -70,7 +103,7 @@ impl Specialiser<'_> {
         };
         let name = self.names.text(ast.defs[def].name).to_owned();
         let ty = types.show_function(&def_type.params, def_type.result);
-        self.unexported.push(Unexported { name, ty, reason });
+        self.border.unexported.push(Unexported { name, ty, reason });
     }
 
     fn param_name(&self, pattern: PatternId, index: usize) -> String {

@@ -42,6 +42,14 @@ impl Types {
         text
     }
 
+    /// The type with texts for some of its variables; nothing if it is too long to be shown whole.
+    pub(crate) fn show_whole(&self, ty: Ty, variables: &[(Ty, &str)]) -> Option<String> {
+        let letters = variables.iter().map(|&(var, text)| (self.root(var), text.to_owned())).collect();
+        let mut printer = Printer { types: self, letters, depth: DEPTHS[0], out: String::new() };
+        printer.write(ty, false);
+        Some(printer.out).filter(|text| !text.contains('…'))
+    }
+
     /// What an abbreviation stands for, in a message about a type that is shown as one.
     pub(crate) fn meaning(&self, ty: Ty) -> Option<String> {
         let root = self.root(ty);
