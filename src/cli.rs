@@ -248,6 +248,9 @@ struct Diagnosis {
     #[arg(long, value_name = "EPS", num_args = 0..=1, require_equals = true, default_missing_value = "1e-9",
         value_parser = epsilon)]
     warn_kinks: Option<f64>,
+    /// Don't show on stderr what the program traces, which takes another run
+    #[arg(long)]
+    no_trace: bool,
 }
 
 fn epsilon(text: &str) -> Result<f64, String> {

@@ -308,7 +308,7 @@ pub use summary::{Shape, Summary};
 pub use typed::TypedFunction;
 pub use vm::engine::{
     CallOptions, CancelHandle, Config, Engine, Gradient, Hessian, Hvp, Jacobian, JacobianMode, Jit, Jvp, Jvps, Limits,
-    NoSuchParameter, Stats, TangentError, Vjp,
+    Listener, NoSuchParameter, Stats, TangentError, TraceLine, Vjp,
 };
 pub use vm::explain::{
     CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
@@ -336,3 +336,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/embedding.md")]
 struct Embedding;
+
+/// Those of the page on debugging.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/debugging.md")]
+struct Debugging;

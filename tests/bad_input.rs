@@ -135,7 +135,10 @@ const CASES: &[Case] = &[
         name: "source given to the assembler",
         files: &[("mult.dual", MULT)],
         args: &["asm", "mult.dual"],
-        says: &["mult.dual:1:1", "expected `module`, `library`, `inlined`, `type`, `data`, `message` or `func`"],
+        says: &[
+            "mult.dual:1:1",
+            "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `traced` or `func`",
+        ],
         ..CASE
     },
     // Bytecode.
@@ -487,7 +490,7 @@ const CASES: &[Case] = &[
         files: &[("div.dual", DIV)],
         args: &["run", "div.dual", "1", "0"],
         code: 1,
-        says: &["trap: integer division by zero\n  in div at div.dual:2:3"],
+        says: &["trap: integer division by zero: 1 / 0\n  in div at div.dual:2:3"],
         ..CASE
     },
     Case {
@@ -495,7 +498,7 @@ const CASES: &[Case] = &[
         files: &[("div.dual", DIV)],
         args: &["run", "div.dual", "-9223372036854775808", "-1"],
         code: 1,
-        says: &["trap: integer division overflows", "div.dual:2:3"],
+        says: &["trap: integer division overflows: -9223372036854775808 / -1", "div.dual:2:3"],
         ..CASE
     },
     Case {

@@ -1,4 +1,4 @@
-//! The programs in `docs/language.md` compile, and give what the page says.
+//! The programs in `docs/language.md` and `docs/debugging.md` compile, and give what the pages say.
 //!
 //! In a block of code, `-- f 1 2 => 3.0` says what a call gives, with arguments as on the command line; `-- grad f 1 2
 //! =>` what its gradient is; `=> error: …` how it fails; and `def x = … -- => 3.0` what a constant is. A block of code
@@ -9,12 +9,15 @@ mod program;
 
 use program::Workspace;
 use std::fs;
+use std::path::Path;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/language.md");
+const LANGUAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/language.md");
+const DEBUGGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/debugging.md");
 
 /// The page with what its programs really give, and how many things it says.
-fn corrected(page: &str) -> (String, usize) {
-    let workspace = Workspace::new("language_docs");
+fn corrected(page: &str, path: &str) -> (String, usize) {
+    let name = Path::new(path).file_stem().expect("a page has a name").to_string_lossy();
+    let workspace = Workspace::new(&format!("docs_{name}"));
     let mut out = String::new();
     let mut said = 0;
     let mut lines = page.lines();
@@ -94,12 +97,22 @@ fn words(call: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_programs_on_the_page_do_what_it_says() {
-    let page = fs::read_to_string(PAGE).expect("the page is in the repository");
-    let (corrected, said) = corrected(&page);
-    assert!(said > 60, "the page has programs");
+fn the_programs_on_the_language_page_do_what_it_says() {
+    check(LANGUAGE, 60);
+}
+
+#[test]
+fn the_programs_on_the_page_on_debugging_do_what_it_says() {
+    check(DEBUGGING, 2);
+}
+
+/// A page says more than so many things, all of which are so.
+fn check(path: &str, least: usize) {
+    let page = fs::read_to_string(path).expect("the page is in the repository");
+    let (corrected, said) = corrected(&page, path);
+    assert!(said > least, "the page has programs");
     if std::env::var_os("DUALVM_BLESS").is_some_and(|value| value == "1") {
-        fs::write(PAGE, &corrected).expect("the page can be written");
+        fs::write(path, &corrected).expect("the page can be written");
         return;
     }
     let wrong: Vec<String> = page

@@ -3,6 +3,7 @@
 use dualvm::vm::module::{Body, ModuleDef};
 use dualvm::{Config, Engine, Jit, Module, Trap, Value};
 use dualvm_vm::isa::Op;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Whether a run can stop at an instruction, or call what stops.
@@ -38,6 +39,11 @@ fn whatever_can_stop_has_a_place() {
     let traps = dualvm::frontend::prelude_traps().enumerate();
     let traps = traps.map(|(number, (name, text))| format!("def trap{number} = {text} -- {name}\n"));
     texts.push(("prelude".to_owned(), of_prelude.chain(traps).collect()));
+    let modules: BTreeSet<&str> = dualvm::frontend::library_examples().map(|(module, ..)| module).collect();
+    let imports: String = modules.iter().map(|module| format!("import {module}\n")).collect();
+    let of_library = dualvm::frontend::library_examples().enumerate();
+    let of_library = of_library.map(|(number, (.., text))| format!("def example{number} = {text}\n"));
+    texts.push(("library".to_owned(), imports + &of_library.collect::<String>()));
     assert!(texts.len() > 20);
     let mut all = Vec::new();
     for (name, text) in texts {

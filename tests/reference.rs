@@ -152,8 +152,10 @@ fn traps_say_what_happened() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(trap("idiv i1, i0, i0", 0), TrapKind::DivisionByZero);
-    assert_eq!(trap("iconst i1, -1\n irem i1, i0, i1", i64::MIN), TrapKind::DivisionOverflow);
+    let by_zero = TrapKind::DivisionByZero { dividend: 0, is_remainder: false };
+    assert_eq!(trap("idiv i1, i0, i0", 0), by_zero);
+    let overflow = TrapKind::DivisionOverflow { is_remainder: true };
+    assert_eq!(trap("iconst i1, -1\n irem i1, i0, i1", i64::MIN), overflow);
     assert_eq!(trap("pack p0 (r0)\n elem r1, p0, i0", 1), TrapKind::IndexOutOfBounds { index: 1, len: 1 });
     assert_eq!(trap("build p1, i0", -1), TrapKind::BadCapacity(-1));
     assert_eq!(trap("build p1, i0\n push p1, r0\n push p1, r0", 1), TrapKind::BuilderFull { capacity: 1 });

@@ -141,8 +141,10 @@ pub(crate) enum ExprKind {
     Lambda(Vec<PatternId>, ExprId),
     /// `match e with | p if guard -> e | …`. The patterns are exhaustive, and none is redundant.
     Match(ExprId, Vec<Arm>),
-    /// `error "text"`, the text as a name.
-    Fail(Name),
+    /// `error "text"`.
+    Fail(Text),
+    /// `trace "text" e`: shows the text to a host that listens, and is `e`.
+    Trace(Text, ExprId),
     /// `[a, b]`.
     List(Vec<ExprId>),
     /// `{ x = a, y = b }`, in the order of the text, which is the order of evaluation.
@@ -185,6 +187,15 @@ pub(crate) enum ExprKind {
     Replace(ExprId, Vec<Replacement>),
     /// `(e : T)`.
     Ascribe(ExprId, TypeExprId),
+}
+
+/// A text, with values in it.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// What stands before, between and after the values: one more than there are of these.
+    pub(crate) pieces: Vec<Name>,
+    /// The values, if there are any: an [`ExprKind::Tuple`], which is evaluated when the text is shown.
+    pub(crate) values: Option<ExprId>,
 }
 
 /// The part of an expression that may be as deep as the expression is long: the rest of a chain.
@@ -392,8 +403,9 @@ impl Ast {
             | ExprKind::Bool(_)
             | ExprKind::Var(_)
             | ExprKind::Constructor(_)
-            | ExprKind::Operator(_)
-            | ExprKind::Fail(_) => {}
+            | ExprKind::Operator(_) => {}
+            ExprKind::Fail(text) => text.values.into_iter().for_each(visit),
+            ExprKind::Trace(text, body) => text.values.into_iter().chain([*body]).for_each(visit),
             ExprKind::Tuple(parts)
             | ExprKind::Par(parts)
             | ExprKind::Array(parts)

@@ -28,6 +28,8 @@ pub(crate) enum Builtin {
     WithElements,
     /// Whether two arrays of several dimensions have the same shape. Of the prelude only.
     SameShape,
+    /// The sizes of an array of several dimensions, as an array. Of the prelude only.
+    Sizes,
     /// The size of an array of several dimensions in one of them. Of the prelude only.
     Size(u8),
     /// An array of so many dimensions of elements and sizes, which fit. Of the prelude only.
@@ -79,6 +81,8 @@ pub(crate) enum SignatureType {
     OtherTensor,
     /// An array of such elements.
     OtherArray,
+    /// An array of `Int`s.
+    IntArray,
     /// An array of so many dimensions with elements of the first type.
     Tensor(u8),
     /// Anything without functions in it, the same wherever it occurs in the signature.
@@ -136,6 +140,7 @@ const SPECIAL: &[(&str, Builtin)] = &[
     ("elements_tensor", Builtin::Elements),
     ("with_elements", Builtin::WithElements),
     ("same_shape", Builtin::SameShape),
+    ("sizes", Builtin::Sizes),
     ("size_0", Builtin::Size(0)),
     ("size_1", Builtin::Size(1)),
     ("size_2", Builtin::Size(2)),
@@ -172,8 +177,13 @@ impl Builtin {
 
     /// Whether it takes or makes an array of several dimensions.
     pub(crate) fn is_of_tensors(self) -> bool {
-        use Builtin::{Elements, SameShape, Shaped, Size, WithElements};
-        matches!(self, Elements | WithElements | SameShape | Size(_) | Shaped(_))
+        use Builtin::{Elements, SameShape, Shaped, Size, Sizes, WithElements};
+        matches!(self, Elements | WithElements | SameShape | Sizes | Size(_) | Shaped(_))
+    }
+
+    /// Whether it says how large an array is, of whose elements it needs to know nothing.
+    pub(crate) fn is_of_sizes(self) -> bool {
+        matches!(self, Builtin::Length | Builtin::Sizes | Builtin::Size(_))
     }
 
     /// Whether only the prelude knows it.
@@ -190,8 +200,9 @@ impl Builtin {
     /// The type.
     pub(crate) fn signature(self) -> Signature {
         use SignatureType::{
-            AnyArray, AnyTensor, Bool, Data, DataFunction, Element, ElementAt, ForwardRule, Int, Number, OtherAndData,
-            OtherArray, OtherData, OtherTensor, Real, RealAndData, RealFunction, ReverseRule, Tensor, TwoResults,
+            AnyArray, AnyTensor, Bool, Data, DataFunction, Element, ElementAt, ForwardRule, Int, IntArray, Number,
+            OtherAndData, OtherArray, OtherData, OtherTensor, Real, RealAndData, RealFunction, ReverseRule, Tensor,
+            TwoResults,
         };
         match self {
             Builtin::Scalar(op) => {
@@ -209,6 +220,7 @@ impl Builtin {
             Builtin::Elements => (vec![AnyTensor], AnyArray),
             Builtin::WithElements => (vec![AnyTensor, OtherArray], OtherTensor),
             Builtin::SameShape => (vec![AnyTensor, OtherTensor], Bool),
+            Builtin::Sizes => (vec![AnyTensor], IntArray),
             Builtin::Size(_) => (vec![AnyTensor], Int),
             Builtin::Shaped(rank) => {
                 let sizes = std::iter::repeat_n(Int, usize::from(rank));

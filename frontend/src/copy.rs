@@ -6,7 +6,8 @@
 use crate::arena::{Id, Table};
 use crate::core::{
     Atom, Binding, Body, CallSite, Cell, Collect, Derivative, Expr, ExprId, ExprKind, Extend, Function, FunctionId,
-    InlinedCall, Iteration, Join, Label, Labelled, Loop, Origin, Range, Repeat, Switch, Task, TypeList, TypeLists, Var,
+    InlinedCall, Iteration, Join, Label, Labelled, Loop, Origin, Range, Repeat, Switch, Task, Text, TypeList,
+    TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::kept::{Kept, KeptReason};
@@ -67,7 +68,8 @@ pub(crate) fn copy_function(
     *spare = copier.body;
     let body = spare.drain();
     let (name, written, interface) = (old.name.clone(), old.written.clone(), old.interface.clone());
-    Function { id: old.id, name, written, interface, params, results: old.results, body, root }
+    let twin_of = old.twin_of;
+    Function { id: old.id, name, written, interface, twin_of, params, results: old.results, body, root }
 }
 
 struct Copier<'c> {
@@ -206,7 +208,8 @@ impl<'c> Copier<'c> {
             }
             ExprKind::Real(value) => ExprKind::Real(*value),
             ExprKind::Int(value) => ExprKind::Int(*value),
-            ExprKind::Trap(message) => ExprKind::Trap(message.clone()),
+            ExprKind::Trap(text) => ExprKind::Trap(self.text(text)),
+            ExprKind::Trace(text) => ExprKind::Trace(self.text(text)),
             ExprKind::Values(parts) => ExprKind::Values(self.list(parts)),
             ExprKind::Scalar(op, args) => {
                 let args = self.list(args);
@@ -292,6 +295,10 @@ impl<'c> Copier<'c> {
             }
         };
         self.make(kind, node.types, origin)
+    }
+
+    fn text(&mut self, text: &Text) -> Box<Text> {
+        Box::new(Text { pieces: text.pieces.clone(), function: text.function, args: self.list(&text.args) })
     }
 
     /// The operand that an instruction with 1 hands on as it is, to the last bit.

@@ -21,7 +21,7 @@ use crate::limits::Meter;
 use crate::source::Span;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Op;
-use dualvm_vm::module::{Interface, TypeId, ValueType};
+use dualvm_vm::module::{Interface, Piece, TypeId, ValueType};
 use smallvec::{SmallVec, smallvec};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -109,6 +109,8 @@ pub(crate) struct Function {
     pub(crate) written: Option<Arc<str>>,
     /// How hosts call it.
     pub(crate) interface: Option<Interface>,
+    /// The function of which it is the traced twin.
+    pub(crate) twin_of: Option<FunctionId>,
     /// The parameters, flattened.
     pub(crate) params: Vec<Var>,
     /// The types of the results.
@@ -120,6 +122,11 @@ pub(crate) struct Function {
 }
 
 impl Function {
+    /// Whether others than the program's functions call it, with the parameters that it has.
+    pub(crate) fn is_entry(&self) -> bool {
+        self.interface.is_some() || self.twin_of.is_some()
+    }
+
     /// Where its result comes from.
     pub(crate) fn place(&self) -> Span {
         self.body.exprs[self.root].origin.span
@@ -254,8 +261,28 @@ pub(crate) enum ExprKind {
     Jump(Label, Box<[ExprId]>),
     /// An object of a data type whose last field is what a jump back would give.
     Extend(Box<Extend>),
-    /// Stops the program.
-    Trap(Box<str>),
+    /// Stops the program with a text.
+    Trap(Box<Text>),
+    /// Shows a text to a host that listens. It has no values.
+    Trace(Box<Text>),
+}
+
+/// A text that is shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    /// What it is made of.
+    pub(crate) pieces: Box<[Piece]>,
+    /// The function that makes the values, if they aren't those of `args`. It is called where the text is shown.
+    pub(crate) function: Option<FunctionId>,
+    /// The values of these, one after the other, are what is shown, or the parameters.
+    pub(crate) args: Box<[ExprId]>,
+}
+
+impl From<&str> for Text {
+    /// A text without values.
+    fn from(text: &str) -> Self {
+        Text { pieces: Box::new([Piece::Text(text.to_owned())]), function: None, args: Box::default() }
+    }
 }
 
 /// What a [`ExprKind::Builder`] does, and its operands.
@@ -540,7 +567,8 @@ impl Expr {
     /// Visits the direct children in the order of evaluation.
     pub(crate) fn for_each_child(&self, mut visit: impl FnMut(ExprId)) {
         match &self.kind {
-            ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Trap(_) => {}
+            ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) => {}
+            ExprKind::Trap(text) | ExprKind::Trace(text) => text.args.iter().copied().for_each(visit),
             ExprKind::Values(list)
             | ExprKind::Scalar(_, list)
             | ExprKind::Call(_, list)

@@ -72,16 +72,17 @@ fn formatted(text: &str, sink: &mut Sink, meter: &Meter) -> Option<String> {
     if sink.has_errors() || !meter.go_on() {
         return None;
     }
-    let structure = match reader::read(&tokens, meter) {
+    let parts = with_whole_texts(&tokens);
+    let structure = match reader::read(&parts, meter) {
         Ok(structure) => structure,
         Err(reader::Unread(at)) => {
-            let error = Diagnostic::error(tokens[at].span, "the formatter doesn't know this form");
+            let error = Diagnostic::error(parts[at].span, "the formatter doesn't know this form");
             sink.push(error.note("this is a mistake in dualvm, not in the program"));
             return None;
         }
     };
-    let trivia = trivia::trivia(text, &tokens);
-    let document = layout::document(text, &tokens, &trivia, &structure, meter);
+    let trivia = trivia::trivia(text, &parts);
+    let document = layout::document(text, &parts, &trivia, &structure, meter);
     let mut formatted = printer::print(text, &document, meter);
     if !meter.go_on() {
         return None;
@@ -98,6 +99,26 @@ fn formatted(text: &str, sink: &mut Sink, meter: &Meter) -> Option<String> {
     // Line ends are those of the text.
     let ends_with_return = text.find('\n').is_some_and(|at| text[..at].ends_with('\r'));
     Some(if ends_with_return { formatted.replace('\n', "\r\n") } else { formatted })
+}
+
+/// The tokens, with each text and the values in it as one: a text stands on one line, and is left as it is.
+fn with_whole_texts(tokens: &[Token]) -> Vec<Token> {
+    let mut parts: Vec<Token> = Vec::with_capacity(tokens.len());
+    let mut is_in_text = false;
+    for token in tokens {
+        match (parts.last_mut(), token.kind) {
+            (Some(text), kind) if is_in_text => {
+                text.span = text.span.to(token.span);
+                is_in_text = !matches!(kind, TokenKind::TextEnd(_));
+            }
+            (_, TokenKind::TextStart(beginning)) => {
+                parts.push(Token { kind: TokenKind::Text(beginning), ..*token });
+                is_in_text = true;
+            }
+            _ => parts.push(*token),
+        }
+    }
+    parts
 }
 
 /// Reports what is wrong with a file's syntax.

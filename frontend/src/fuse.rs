@@ -33,8 +33,8 @@ const DEPTH_MAX: u32 = 8;
 const EMPTY: u16 = 0;
 const CONS: u16 = 1;
 
-/// Fuses calls of functions, whose calls were sunk before; `done` is told each function that doesn't change any more, in
-/// order. If the compilation is stopped, what comes of the program has no meaning.
+/// Fuses calls of functions, whose calls were sunk before; `done` is told each function that doesn't change any more,
+/// in order. If the compilation is stopped, what comes of the program has no meaning.
 pub(crate) fn fuse(program: &mut Program, meter: &Meter, mut done: impl FnMut(&Function)) {
     let count = program.functions.len();
     let mut fuser = Fuser {
@@ -123,7 +123,7 @@ impl Fuser<'_> {
     fn add(&mut self, mut function: Function, name: String) -> FunctionId {
         function.id = self.program.functions.next_id();
         function.name = name;
-        function.interface = None;
+        (function.interface, function.twin_of) = (None, None);
         self.meter.nodes(Count::Code, function.body.exprs.len());
         self.program.functions.push(function)
     }

@@ -20,11 +20,14 @@ use crate::limits::Meter;
 use crate::optimise::pure_cost;
 use crate::tail::repeat_tail_calls;
 use recursion::{copying_order, unroll};
+use smallvec::{SmallVec, smallvec};
 
 /// Functions of at most this many nodes are inlined everywhere.
 const SMALL_NODES_MAX: usize = 40;
 /// Functions of at most this many nodes are inlined in loops, and where they have a single call.
 const LOOPED_NODES_MAX: usize = 400;
+/// So many nodes that each text shows don't count.
+const SHOWN_NODES_FREE: usize = 8;
 /// A function grows by inlining small functions up to this size.
 const GROWN_NODES_MAX: usize = 20_000;
 /// A function grows by inlining other functions up to this size.
@@ -119,7 +122,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             // What was called here only, and isn't any more, makes room.
             for &callee in &graph[id] {
                 let is_gone = calls[callee].count == 1 && !leads_to[id].called.contains(&callee);
-                if is_gone && program.functions[callee].interface.is_none() && group.binary_search(&callee).is_err() {
+                if is_gone && !program.functions[callee].is_entry() && group.binary_search(&callee).is_err() {
                     program.functions[callee].body = Body::default();
                 }
             }
@@ -162,7 +165,7 @@ impl Chooser for Policy<'_> {
         Surroundings { loops, grown, .. }: Surroundings,
     ) -> Result<&Function, KeptReason> {
         let size = self.sizes[callee]?;
-        let is_only = self.calls[callee].count == 1 && self.functions[callee].interface.is_none();
+        let is_only = self.calls[callee].count == 1 && !self.functions[callee].is_entry();
         let limit = if size <= SMALL_NODES_MAX { GROWN_NODES_MAX } else { LOOPED_GROWN_NODES_MAX };
         let pays = size <= SMALL_NODES_MAX || loops > 0 || is_only;
         if !pays {
@@ -182,9 +185,19 @@ impl Chooser for Policy<'_> {
     }
 }
 
-/// How many nodes a function's tree has, if no more than can be inlined.
+/// How many nodes a function's tree has, if no more than can be inlined. What a few texts show doesn't count, so that
+/// messages don't decide what is inlined.
 fn size(function: &Function) -> Result<usize, KeptReason> {
-    let found = function.body.nodes_of(function.root).count();
+    let (mut found, mut shown, mut free) = (0, 0, 0);
+    let mut pending: SmallVec<[(ExprId, bool); 32]> = smallvec![(function.root, false)];
+    while let Some((expr, is_shown)) = pending.pop() {
+        *(if is_shown { &mut shown } else { &mut found }) += 1;
+        let node = &function.body.exprs[expr];
+        let is_text = matches!(node.kind, ExprKind::Trap(_));
+        free += if is_text { SHOWN_NODES_FREE } else { 0 };
+        node.for_each_child(|child| pending.push((child, is_shown || is_text)));
+    }
+    found += usize::saturating_sub(shown, free);
     if found > LOOPED_NODES_MAX {
         return Err(KeptReason::TooLarge { nodes: found, max: LOOPED_NODES_MAX });
     }
@@ -213,6 +226,7 @@ impl Callees {
                 }
                 ExprKind::Fork(tasks) => callees.mentioned.extend(tasks.iter().map(|task| task.function)),
                 ExprKind::Derivative(derivative) => callees.mentioned.push(derivative.function),
+                ExprKind::Trap(text) | ExprKind::Trace(text) => callees.mentioned.extend(text.function),
                 ExprKind::CallClosure(..) => callees.is_any = true,
                 _ => {}
             }
@@ -224,26 +238,39 @@ impl Callees {
 /// Which functions hosts or other functions lead to.
 fn used(program: &Program, leads_to: &Table<FunctionId, Callees>) -> Table<FunctionId, bool> {
     let mut used = Table::filled(false, program.functions.len());
-    let exported = program.functions.iter().filter(|(_, function)| function.interface.is_some());
-    let mut pending: Vec<FunctionId> = exported.map(|(id, _)| id).collect();
+    add_used(program, leads_to, Function::is_entry, &mut used);
+    used
+}
+
+/// Adds the functions that some functions lead to.
+fn add_used(
+    program: &Program,
+    leads_to: &Table<FunctionId, Callees>,
+    is_root: impl Fn(&Function) -> bool,
+    used: &mut Table<FunctionId, bool>,
+) {
+    let roots = program.functions.iter().filter(|(_, function)| is_root(function));
+    let mut pending: Vec<FunctionId> = roots.map(|(id, _)| id).collect();
     while let Some(id) = pending.pop() {
         if !std::mem::replace(&mut used[id], true) {
             pending.extend(leads_to[id].called.iter().chain(&leads_to[id].mentioned));
         }
     }
-    used
 }
 
 /// Removes what neither hosts nor other functions call.
 fn drop_unused(mut program: Program, leads_to: &Table<FunctionId, Callees>, meter: &Meter) -> Program {
-    let used = used(&program, leads_to);
+    let mut used = Table::filled(false, program.functions.len());
+    add_used(&program, leads_to, |function| function.interface.is_some(), &mut used);
+    // The calls of traced twins are those of their functions.
+    program.kept.retain(|kept| used[kept.caller]);
+    add_used(&program, leads_to, |function| function.twin_of.is_some(), &mut used);
     let mut renumbered: Table<FunctionId, FunctionId> = Table::default();
     let mut next = 0;
     for id in used.ids() {
         renumbered.push(FunctionId::from_index(next));
         next += usize::from(used[id]);
     }
-    program.kept.retain(|kept| used[kept.caller]);
     for kept in &mut program.kept {
         (kept.caller, kept.callee) = (renumbered[kept.caller], renumbered[kept.callee]);
     }
@@ -253,6 +280,7 @@ fn drop_unused(mut program: Program, leads_to: &Table<FunctionId, Callees>, mete
             continue;
         }
         function.id = renumbered[id];
+        function.twin_of = function.twin_of.map(|function| renumbered[function]);
         if !meter.steps(function.body.exprs.len()) {
             break;
         }
@@ -266,6 +294,9 @@ fn drop_unused(mut program: Program, leads_to: &Table<FunctionId, Callees>, mete
                     tasks.iter_mut().for_each(|task| task.function = renumbered[task.function]);
                 }
                 ExprKind::Derivative(derivative) => derivative.function = renumbered[derivative.function],
+                ExprKind::Trap(text) | ExprKind::Trace(text) => {
+                    text.function = text.function.map(|function| renumbered[function]);
+                }
                 _ => {}
             }
         }

@@ -23,7 +23,7 @@ pub(crate) fn lex(text: &str, start: u32, names: &mut Names, sink: &mut Sink, me
     }
     // A byte order mark is no part of the program.
     let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut lexer = Lexer { text, start, at, names, sink, meter, tokens: Vec::new(), first: true };
+    let mut lexer = Lexer { text, start, at, names, sink, meter, tokens: Vec::new(), first: true, values: Vec::new() };
     lexer.run();
     lexer.tokens
 }
@@ -38,7 +38,28 @@ struct Lexer<'t> {
     tokens: Vec<Token>,
     /// Whether a line began after the last token.
     first: bool,
+    /// The values of texts that are open here, each in a text in the one before.
+    values: Vec<OpenValue>,
 }
+
+/// A value in a text that has begun.
+struct OpenValue {
+    /// Where its brace stands.
+    brace: usize,
+    /// The token before it, which ends with the brace.
+    token: usize,
+    /// Braces in it that are open.
+    braces: u32,
+}
+
+/// What a piece of a text ends with.
+enum PieceEnd {
+    Text,
+    Value,
+}
+
+/// What is to be done about braces that are out of place.
+const BRACES: &str = "a value in a text is written `{x}`, a brace `{{` or `}}`";
 
 impl Lexer<'_> {
     fn run(&mut self) {
@@ -46,11 +67,28 @@ impl Lexer<'_> {
             let glued = !self.skip_space();
             let start = self.at;
             let first = self.peek(0).filter(|_| self.meter.go_on());
+            // A text with its values stands on one line.
+            while !self.values.is_empty() && (self.first || first.is_none()) {
+                self.unfinished_value();
+            }
             let Some(first) = first else {
                 self.push(TokenKind::End, start, glued);
                 return;
             };
             match first {
+                b'{' | b'}' if let Some(value) = self.values.last_mut() => {
+                    match (first, value.braces) {
+                        (b'{', _) => value.braces += 1,
+                        (_, 0) => {
+                            self.values.pop();
+                            self.at += 1;
+                            self.piece(start, glued, false);
+                            continue;
+                        }
+                        _ => value.braces -= 1,
+                    }
+                    self.symbol(glued);
+                }
                 b'0'..=b'9' => self.number(glued),
                 b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(glued),
                 _ if self.text[start..].starts_with(char::is_alphabetic) => self.word(glued),
@@ -176,47 +214,95 @@ impl Lexer<'_> {
         }
     }
 
-    /// A text in quotes, on one line; `\"`, `\\` and `\n` stand for a quote, a backslash and a new line.
+    /// A text in quotes, on one line.
     fn text(&mut self, glued: bool) {
         let start = self.at;
         self.at += 1;
+        self.piece(start, glued, true);
+    }
+
+    /// A text from its quote or from the end of a value on, up to its end or to the next value. `\"`, `\\` and `\n`
+    /// stand for a quote, a backslash and a new line, `{{` and `}}` for braces.
+    fn piece(&mut self, start: usize, glued: bool, is_first: bool) {
         let mut value = String::new();
-        loop {
+        let end = loop {
             let plain = self.at;
-            self.skip_while(|byte| !matches!(byte, b'"' | b'\\' | b'\n'));
+            self.skip_while(|byte| !matches!(byte, b'"' | b'\\' | b'\n' | b'{' | b'}'));
             value.push_str(&self.text[plain..self.at]);
-            match self.peek(0) {
-                Some(b'"') => {
+            match (self.peek(0), self.peek(1)) {
+                (Some(b'"'), _) => {
                     self.at += 1;
-                    break;
+                    break PieceEnd::Text;
                 }
-                Some(b'\\') if self.meter.step(self.span_from(self.at)) => {
+                (Some(brace @ (b'{' | b'}')), Some(other)) if brace == other => {
+                    value.push(char::from(brace));
+                    self.at += 2;
+                }
+                (Some(b'{'), _) => {
                     self.at += 1;
-                    match self.peek(0) {
+                    break PieceEnd::Value;
+                }
+                (Some(b'}'), _) => {
+                    self.at += 1;
+                    let error = self.error(self.at - 1, "this brace closes nothing");
+                    self.sink.push(error.label("no value begins before it").help(BRACES));
+                }
+                (Some(b'\\'), escaped) if self.meter.step(self.span_from(self.at)) => {
+                    self.at += 1;
+                    match escaped {
                         Some(b'n') => value.push('\n'),
                         Some(byte @ (b'"' | b'\\')) => value.push(char::from(byte)),
                         _ => {
-                            let at = self.at - 1;
-                            let error = self.error(at, "unknown escape in a text");
+                            let error = self.error(self.at - 1, "unknown escape in a text");
                             self.sink.push(error.help("the escapes are `\\n`, `\\\"` and `\\\\`"));
                             continue;
                         }
                     }
                     self.at += 1;
                 }
+                // What looks like a text in a value is the end of the text around it.
+                _ if is_first && !self.values.is_empty() => {
+                    self.at = start + 1;
+                    return self.unfinished_value();
+                }
                 _ => {
                     let error = self.error(start, "this text has no end").label("expected `\"` on the same line");
                     self.sink.push(error);
-                    break;
+                    break PieceEnd::Text;
                 }
             }
-        }
+        };
         if value.len() > TEXT_BYTES_MAX {
             let error = self.error(start, "this text is too long");
             self.sink.push(error.label(format!("{} bytes, at most {TEXT_BYTES_MAX} fit", value.len())));
         }
         let name = self.names.intern(&value);
-        self.push(TokenKind::Text(name), start, glued);
+        if let PieceEnd::Value = end {
+            self.values.push(OpenValue { brace: self.at - 1, token: self.tokens.len(), braces: 0 });
+        }
+        let kind = match (is_first, end) {
+            (true, PieceEnd::Text) => TokenKind::Text(name),
+            (true, PieceEnd::Value) => TokenKind::TextStart(name),
+            (false, PieceEnd::Value) => TokenKind::TextNext(name),
+            (false, PieceEnd::Text) => TokenKind::TextEnd(name),
+        };
+        self.push(kind, start, glued);
+    }
+
+    /// Reports that the value has no end in which the text goes on. The text is taken to end there, without the value.
+    fn unfinished_value(&mut self) {
+        let Some(OpenValue { brace, token, .. }) = self.values.pop() else { return };
+        let span = Span::new(self.start + brace as u32, self.start + brace as u32 + 1);
+        let error = Diagnostic::error(span, "this value in a text has no end").label("expected `}` on the same line");
+        self.sink.push(error.help(BRACES));
+        self.tokens.truncate(token + 1);
+        if let Some(last) = self.tokens.last_mut() {
+            last.kind = match last.kind {
+                TokenKind::TextStart(text) => TokenKind::Text(text),
+                TokenKind::TextNext(text) => TokenKind::TextEnd(text),
+                other => other,
+            };
+        }
     }
 
     fn symbol(&mut self, glued: bool) {

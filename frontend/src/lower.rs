@@ -21,14 +21,14 @@ mod places;
 mod registers;
 
 use crate::arena::Id;
-use crate::core::{Comparison, ExprId, ExprKind, Function, Origin, Program, Step};
+use crate::core::{Comparison, ExprId, ExprKind, Function, Origin, Program, Step, Text};
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::limits::{Count, Meter};
 use crate::liveness::Liveness;
 use crate::source::SourceMap;
 use dualvm_vm::builder::{FunctionBuilder, ModuleBuilder};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
-use dualvm_vm::module::{FuncId, ModuleDef, ValueType};
+use dualvm_vm::module::{FuncId, ModuleDef, Piece, Template, ValueType};
 use dualvm_vm::verify::limits::{FIELDS_MAX, PARAMS_MAX};
 
 use assign::Target;
@@ -47,7 +47,10 @@ pub(crate) fn lower(program: Program, sources: &SourceMap, sink: &mut Sink, mete
     for (_, function) in functions.iter() {
         match lower_function(function, &lists, &mut module, &mut places, meter) {
             Ok(lowered) => {
-                module.define(lowered);
+                let id = module.define(lowered);
+                if let Some(function) = function.twin_of {
+                    module.traced_twin(FuncId(function.index() as u32), id);
+                }
             }
             Err(_) if !meter.go_on() => break,
             Err(error) => {
@@ -316,10 +319,14 @@ impl<'l> Lowerer<'l, '_> {
             ExprKind::Repeat(repeat) => self.repeat_label(expr, repeat, |lowerer| lowerer.write(repeat.body, targets)),
             ExprKind::Jump(label, args) => self.jump_to(*label, args),
             ExprKind::Extend(extend) => self.extend(expr, extend),
-            ExprKind::Trap(message) => {
-                let message = self.module.message(message);
-                self.emit(expr, Op::Trap, &[Operand::Message(message)]);
-            }
+            ExprKind::Trap(text) => match &*text.pieces {
+                [Piece::Text(message)] => {
+                    let message = self.module.message(message);
+                    self.emit(expr, Op::Trap, &[Operand::Message(message)]);
+                }
+                _ => self.text(expr, Op::TrapWith, text),
+            },
+            ExprKind::Trace(text) => self.text(expr, Op::Trace, text),
             ExprKind::Builder(array, Step::Get, parts) => self.get(expr, *array, parts, targets),
             ExprKind::Builder(..) => {
                 // A builder stays in its register.
@@ -331,6 +338,13 @@ impl<'l> Lowerer<'l, '_> {
                 self.compute(expr, Some(targets[0].reg));
             }
         }
+    }
+
+    fn text(&mut self, expr: ExprId, op: Op, text: &Text) {
+        let func = text.function.map(|function| FuncId(function.index() as u32));
+        let template = self.module.template(Template { pieces: text.pieces.to_vec(), func });
+        let args = self.arguments(&text.args);
+        self.emit(expr, op, &[Operand::Template(template), Operand::Uses(args)]);
     }
 
     /// Evaluates call arguments and gives their registers back, to be read by the next instruction.

@@ -66,8 +66,10 @@ fn parse_file(
     sink: &mut Sink,
     meter: &Meter,
 ) -> (Ast, bool) {
-    let (at, depth, start, is_private) = (0, 0, 0, false);
-    let mut parser = Parser { tokens, modules, at, depth, start, is_private, names, sink, meter, ast, incomplete };
+    let (at, depth, start) = (0, 0, 0);
+    let (has_trace, is_private) = (false, false);
+    let mut parser =
+        Parser { tokens, modules, at, depth, start, has_trace, is_private, names, sink, meter, ast, incomplete };
     parser.program();
     (parser.ast, parser.incomplete)
 }
@@ -80,6 +82,8 @@ struct Parser<'p> {
     depth: u32,
     /// How many expressions there were when the definition started.
     start: usize,
+    /// Whether there was a trace in the definition so far.
+    has_trace: bool,
     /// Whether the declaration is private.
     is_private: bool,
     names: &'p Names,

@@ -3,9 +3,8 @@
 //!
 //! A file opens with a comment that says what it is about. Every declaration is a paragraph: its comment, in which
 //! lines indented by three spaces are examples that are true, and the declaration. An example may also be an expression
-//! that `is NaN` or `traps`. A last line of the comment may say
-//! what the same function is called in Python, with its arguments. Built-in functions are described in a file of the same
-//! form, in which definitions have heads only.
+//! that `is NaN` or `traps`. A last line of the comment may say what the same function is called in Python, with its
+//! arguments. Built-in functions are described in a file of the same form, in which definitions have heads only.
 
 use crate::library;
 use crate::prelude::FILES;

@@ -13,7 +13,7 @@ mod unknown;
 use crate::arena::{Id, Table, id_types};
 use crate::ast::{
     AliasId, Ast, BinaryOp, Clause, Comprehension, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator,
-    Iteration, Let, Link, LocalFunctionId, PatternId, TypeExprId,
+    Iteration, Let, Link, LocalFunctionId, PatternId, Text, TypeExprId,
 };
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
@@ -372,6 +372,12 @@ impl Resolver<'_> {
                     self.expr(part);
                 }
             }
+            // The values of a text are code of their own.
+            ExprKind::Fail(text) => self.text(text),
+            ExprKind::Trace(text, body) => {
+                self.text(text);
+                self.expr(*body);
+            }
             ExprKind::Match(value, arms) => {
                 self.expr(*value);
                 for arm in arms {
@@ -556,6 +562,13 @@ impl Resolver<'_> {
         }
         self.globals.values[name] = Some(Meaning::Builtin(builtin));
         self.globals.values[name]
+    }
+
+    fn text(&mut self, text: &Text) {
+        if let Some(values) = text.values {
+            self.resolved.times.insert(values, self.resolved.locals.next_id());
+            self.expr(values);
+        }
     }
 
     /// `++` is the prelude's `append`, whatever else has that name.

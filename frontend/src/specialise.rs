@@ -6,7 +6,7 @@
 //! other at the group's own types, and forms have a bounded size, so that there are finitely many.
 //!
 //! `specialise/` holds forms, instances, what functions capture, types, what hosts see, expressions, chains of them,
-//! branches, calls, patterns and matching, operators, equality, arrays, tasks, derivatives.
+//! branches, calls, patterns and matching, operators, equality, arrays, tasks, derivatives, texts.
 
 mod apply;
 mod arithmetic;
@@ -29,6 +29,7 @@ mod matching;
 mod operators;
 mod parallel;
 mod pattern;
+mod texts;
 mod ty;
 
 use crate::arena::Table;
@@ -108,6 +109,7 @@ pub(crate) fn specialise(
         of_kinds: HashMap::default(),
         public_names: HashMap::default(),
         border: Border::default(),
+        is_traced: false,
         match_work_left: decision::WORK_MAX,
         spare: Body::default(),
         gave_up: false,
@@ -168,6 +170,8 @@ struct Specialiser<'s> {
     /// What definitions for one kind of collection, such as `map_list`, are called in programs.
     public_names: HashMap<DefId, Name>,
     border: Border,
+    /// Whether traces are there: in twins of what hosts call.
+    is_traced: bool,
     /// The work that matches may still take, besides what their sizes allow.
     match_work_left: usize,
     /// Empty tables with room for the next function.
@@ -198,18 +202,27 @@ impl Specialiser<'_> {
 
     fn run(&mut self) {
         let own: Vec<DefId> = self.ast.defs.ids().filter(|&def| self.ast.is_exported(def)).collect();
-        let mut exported = Vec::new();
+        let (mut exported, mut interfaces) = (Vec::new(), Vec::new());
         for def in own {
-            exported.extend(self.export(def));
+            if let Some((function, interface)) = self.export(def) {
+                exported.push((def, function));
+                interfaces.push(interface);
+            }
         }
+        self.elaborate_pending();
+        for (&(_, function), interface) in exported.iter().zip(interfaces) {
+            self.program.functions[function].interface = Some(interface);
+        }
+        self.make_twins(&exported);
+        self.define_datas();
+    }
+
+    /// Makes the instances that were asked for, in that order, and those that they ask for.
+    fn elaborate_pending(&mut self) {
         self.pending.reverse();
         while let Some(key) = self.pending.pop() {
             self.elaborate(&key);
         }
-        for (function, interface) in exported {
-            self.program.functions[function].interface = Some(interface);
-        }
-        self.define_datas();
     }
 }
 

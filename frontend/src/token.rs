@@ -17,8 +17,14 @@ macro_rules! fixed_tokens {
             Int(u64),
             /// A real literal.
             Real(f64),
-            /// A text in quotes.
+            /// A text in quotes, without values.
             Text(Name),
+            /// The beginning of a text with values, up to the first: `"x = {`.
+            TextStart(Name),
+            /// What stands between two values of a text: `}, y = {`.
+            TextNext(Name),
+            /// The rest of a text after its last value: `}"`.
+            TextEnd(Name),
             /// The end of the text.
             End,
             $(#[doc = $text] $name,)*
@@ -134,7 +140,8 @@ impl fmt::Display for TokenKind {
             TokenKind::Lower(_) => write!(f, "a name"),
             TokenKind::Upper(_) => write!(f, "a capitalised name"),
             TokenKind::Int(_) | TokenKind::Real(_) => write!(f, "a number"),
-            TokenKind::Text(_) => write!(f, "a text"),
+            TokenKind::Text(_) | TokenKind::TextStart(_) => write!(f, "a text"),
+            TokenKind::TextNext(_) | TokenKind::TextEnd(_) => write!(f, "the end of a value in a text"),
             TokenKind::End => write!(f, "the end of the file"),
             fixed => write!(f, "`{}`", fixed.fixed().unwrap_or_default()),
         }

@@ -203,10 +203,10 @@ fn partial_functions_say_which_they_are() {
         ("minimum []", "minimum: the list is empty"),
         ("maximum [||]", "maximum: the array is empty"),
         ("minimum [||]", "minimum: the array is empty"),
-        ("[0.5][1]", "the index is out of bounds of the list"),
-        ("[0.5][-1]", "the index is out of bounds of the list"),
-        ("dot [| 1 |] [| 1, 2 |]", "dot: the arrays have different lengths"),
-        ("sum (zip_with (+) [| 1 |] [||])", "zip_with: the arrays have different lengths"),
+        ("[0.5][1]", "index 1 is out of bounds of a list of length 1"),
+        ("[0.5][-1]", "index -1 is out of bounds of a list of length 1"),
+        ("dot [| 1 |] [| 1, 2 |]", "dot: the arrays have different lengths, 1 and 2"),
+        ("sum (zip_with (+) [| 1 |] [||])", "zip_with: the arrays have different lengths, 1 and 0"),
     ];
     for (expression, message) in cases {
         let error = function(&format!("def f : Real = {expression}")).call(&[]).expect_err(expression);

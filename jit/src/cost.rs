@@ -14,7 +14,7 @@ use crate::segment::{lenient_products, pure};
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
     BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure,
-    RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream,
+    RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream, TextSite,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -165,6 +165,8 @@ impl Measure<'_> {
                 CHARGE + 24 + self.list(&site.uses) + self.list(&site.defs)
             }
             Form::Trap { .. } => 4 + CALL,
+            Form::TrapWith { site } => 10 + CALL + self.shown(&stream.texts[site]),
+            Form::Trace { site } => 16 + CALL + self.shown(&stream.texts[site]),
             Form::New { site, .. } => 33 + self.object(&stream.objects[site]),
             Form::Field { .. } | Form::Payload { .. } => recorded(1, 15),
             Form::FieldPart { .. } => recorded(14, 15),
@@ -198,6 +200,10 @@ impl Measure<'_> {
     fn list(&self, list: &RegList) -> u64 {
         let reals = if self.recording { 2 * list.reals.len() } else { list.reals.len() };
         (reals + list.ints.len() + 2 * list.refs.len()) as u64
+    }
+
+    fn shown(&self, site: &TextSite) -> u64 {
+        (site.uses.reals.len() + site.uses.ints.len() + 2 * site.uses.refs.len()) as u64
     }
 
     fn call(&self, site: &CallSite) -> u64 {

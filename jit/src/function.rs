@@ -16,6 +16,7 @@ mod loops;
 mod records;
 mod regions;
 mod rows;
+mod texts;
 mod tight;
 
 use loops::OpenLoop;
@@ -49,7 +50,8 @@ pub(crate) fn frame_bytes(stream: &Stream) -> usize {
     let tasks: usize = stream.forks.iter().flat_map(|site| &site.tasks).map(|task| both(&task.uses, &task.defs)).sum();
     let maps: usize = stream.maps.iter().map(|site| len(&site.uses)).sum();
     let objects: usize = stream.objects.iter().map(|site| len(&site.uses)).sum();
-    let size = stream.code.len() + (calls + tasks + maps + objects) / ENTRIES_PER_INSTRUCTION;
+    let texts: usize = stream.texts.iter().map(|site| len(&site.uses)).sum();
+    let size = stream.code.len() + (calls + tasks + maps + objects + texts) / ENTRIES_PER_INSTRUCTION;
     FRAME_BYTES_PER_INSTRUCTION * size + 1024
 }
 
@@ -477,6 +479,9 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.emit.call(Helper::TrapMessage, &[self.context, number]);
                 self.stop();
             }
+
+            Form::TrapWith { site } => self.trap_with(site),
+            Form::Trace { site } => self.trace(site),
 
             Form::New { dst, site } => self.object(dst.0, &stream.objects[site]),
             Form::NewDeep { dst, site } => self.new_deep(dst, &stream.objects[site]),

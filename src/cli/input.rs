@@ -6,7 +6,7 @@ use super::{Call, Diagnosis, Program, Target, constant};
 use dualvm::frontend::{Literal, parse_literal};
 use dualvm::{
     ArgumentError, CallOptions, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function,
-    HostType, Module, TangentError, Value, ValueSeed,
+    HostType, Listener, Module, TangentError, TraceLine, Value, ValueSeed,
 };
 use serde::de::DeserializeSeed;
 use std::io::{Read, Write};
@@ -77,8 +77,7 @@ impl Prepared {
     ) -> Outcome {
         let Some((function, epsilon)) = &self.watched else { return Ok(()) };
         let function = choose(function.clone())?;
-        let options = CallOptions::default();
-        let found = cancellable(|handle| function.kinks(&self.args, *epsilon, &options.cancelled_by(handle)));
+        let found = cancellable(|handle| function.kinks(&self.args, *epsilon, &unheard().cancelled_by(handle)));
         let kinks = found.map_err(|error| Failure::call(&shown(file), &function, &error))?;
         // Where stderr can't be written there is nobody to tell.
         _ = writeln!(std::io::stderr().lock(), "{kinks}");
@@ -88,15 +87,29 @@ impl Prepared {
 
 /// Loads the module, finds the function in it and reads the arguments.
 pub(crate) fn prepare(target: &Target) -> Outcome<Prepared> {
-    prepare_with(target, Diagnosis::default())
+    prepare_with(target, None)
 }
 
 /// The same of a call.
 pub(crate) fn prepare_call(call: &Call) -> Outcome<Prepared> {
-    prepare_with(&call.target, call.diagnosis)
+    prepare_with(&call.target, Some(call.diagnosis))
 }
 
-fn prepare_with(target: &Target, diagnosis: Diagnosis) -> Outcome<Prepared> {
+/// Options of a call that does once more what another one has done, and has shown.
+pub(crate) fn unheard() -> CallOptions {
+    CallOptions::default().traced_to(&Listener::new(|_| ()))
+}
+
+/// What shows on stderr what programs trace.
+fn trace_to_stderr() -> Listener {
+    Listener::new(|TraceLine { text, place, .. }| {
+        let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+        // Where stderr can't be written there is nobody to tell.
+        _ = writeln!(std::io::stderr().lock(), "{place}{text}");
+    })
+}
+
+fn prepare_with(target: &Target, diagnosis: Option<Diagnosis>) -> Outcome<Prepared> {
     if target.input.as_deref() == Some(Path::new("-")) && target.program.file == Path::new("-") {
         return Err(Failure::bad_input("FILE and --input can't both be stdin", "put one of them into a file"));
     }
@@ -104,6 +117,9 @@ fn prepare_with(target: &Target, diagnosis: Diagnosis) -> Outcome<Prepared> {
     config.limits = target.limits.limits();
     config.jit = target.jit.into();
     config.threads = target.threads;
+    // What isn't diagnosed is called often, or to be looked at otherwise.
+    config.trace = diagnosis.filter(|diagnosis| !diagnosis.no_trace).map(|_| trace_to_stderr());
+    let diagnosis = diagnosis.unwrap_or_default();
     config.trap_nan = diagnosis.trap_nan;
     let engine = Engine::new(config);
     let (bytes, limits) = (read_module(&target.program.file)?, target.limits.compile_limits());

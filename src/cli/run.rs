@@ -1,7 +1,7 @@
 //! `run` and `grad`.
 
 use super::failure::{Failure, Outcome};
-use super::input::{Prepared, prepare_call, shown};
+use super::input::{Prepared, prepare_call, shown, unheard};
 use super::interrupt::cancellable;
 use super::json::Report;
 use super::output::{self, Used};
@@ -38,7 +38,7 @@ pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
     });
     if let Some(used) = &mut used {
         // A run of its own, so that the other figures are those of a usual one.
-        let profile = cancellable(|handle| function.profile(args, &CallOptions::default().cancelled_by(handle)));
+        let profile = cancellable(|handle| function.profile(args, &unheard().cancelled_by(handle)));
         used.profile = Some(profile.map_err(failed)?);
     }
     let derivatives = [("gradient", output::gradient(&function, &result.gradient, *table))];

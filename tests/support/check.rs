@@ -65,7 +65,7 @@ pub(crate) fn arguments<N: Number>(args: &[Value], mut make: impl FnMut(usize, f
         .collect()
 }
 
-fn main_index(module: &ModuleDef) -> usize {
+pub(crate) fn main_index(module: &ModuleDef) -> usize {
     module.function("main").expect("every generated module has `main`").0.index()
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn check(seed: u64, program: &Program, engines: &mut Engines, counts:
     let loaded =
         engines.load(&program.module, seed).map_err(|errors| format!("the verifier refuses: {}", errors[0]))?;
     let args = arguments(&program.args, |_, x| x);
-    let covered: Covered<f64> = run_and_cover(&program.module, main_index(&program.module), args, STEPS_MAX);
+    let covered: Covered<f64> = run_and_cover(&program.module, main_index(&program.module), args, STEPS_MAX, false);
     let mut constructs: Vec<&str> = program
         .notes
         .iter()

@@ -1,19 +1,21 @@
 //! Engines that must agree: the same program on each of them, and their outcomes compared bit by bit.
 //!
-//! Compared are values, gradients, traps with their backtraces, and what a run used: instructions, records, slots, tape
-//! and allocated bytes. All NaN are one value. How much memory is live at a time and how long a run takes are an
-//! engine's own. Where slabs of tape end depends on the number of threads, so tape bytes are compared between engines
-//! with the same number only.
+//! Compared are values, gradients, traps with their backtraces, what was traced, and what a run used: instructions,
+//! records, slots, tape and allocated bytes. All NaN are one value. How much memory is live at a time and how long a
+//! run takes are an engine's own. Where slabs of tape end depends on the number of threads, so tape bytes are compared
+//! between engines with the same number only.
 
 use super::flatten;
 use dualvm_jit::Cranelift;
-use dualvm_vm::engine::{CallOptions, Config, Engine, Function, JacobianMode, Jit, Limits, Module, RunError, Stats};
+use dualvm_vm::engine::{
+    CallOptions, Config, Engine, Function, JacobianMode, Jit, Limits, Listener, Module, RunError, Stats, TraceLine,
+};
 use dualvm_vm::module::ModuleDef;
 use dualvm_vm::native::Thresholds;
 use dualvm_vm::trap::{Limit, Trap, TrapKind};
 use dualvm_vm::value::Value;
 use dualvm_vm::verify::VerifyError;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The heap of the configuration whose heap is evacuated early.
@@ -128,7 +130,7 @@ impl Outcome {
     }
 
     /// Everything that engines must agree on, as text; the bytes of tape if they are to be compared.
-    fn exact(&self, tape: bool) -> String {
+    pub(crate) fn exact(&self, tape: bool) -> String {
         match self {
             Outcome::Done { value, gradients, stats } => {
                 let mut out = String::new();
@@ -298,25 +300,62 @@ impl Loaded {
 
     /// Runs a function on all engines. `Err` says how they differ.
     pub(crate) fn run(&self, name: &str, args: &[Value], mode: Mode, limits: &Limits) -> Result<Outcome, String> {
-        let mut expected: Option<Outcome> = None;
+        self.run_and_listen(name, args, mode, limits).map(|(outcome, _)| outcome)
+    }
+
+    /// Runs a function on all engines where nobody listens to what it traces.
+    pub(crate) fn run_unheard(
+        &self,
+        name: &str,
+        args: &[Value],
+        mode: Mode,
+        limits: &Limits,
+    ) -> Result<Outcome, String> {
+        self.run_with(name, args, mode, limits, false).map(|(outcome, _)| outcome)
+    }
+
+    /// The same as [`Loaded::run`], with what the function traces, a line each.
+    pub(crate) fn run_and_listen(
+        &self,
+        name: &str,
+        args: &[Value],
+        mode: Mode,
+        limits: &Limits,
+    ) -> Result<(Outcome, Vec<String>), String> {
+        self.run_with(name, args, mode, limits, true)
+    }
+
+    fn run_with(
+        &self,
+        name: &str,
+        args: &[Value],
+        mode: Mode,
+        limits: &Limits,
+        listens: bool,
+    ) -> Result<(Outcome, Vec<String>), String> {
+        let mut expected: Option<(Outcome, Vec<String>)> = None;
         for (configuration, module) in &self.modules {
             let function = module.function(name).ok_or_else(|| format!("`{name}` is not exported"))?;
             let live_bytes = configuration.live_bytes.map_or(limits.live_bytes, |bytes| bytes.min(limits.live_bytes));
+            let heard = Arc::new(Mutex::new(Vec::new()));
             let options = CallOptions::with_limits(Limits { live_bytes, ..limits.clone() });
+            let options = if listens { options.traced_to(&hear(&heard)) } else { options };
             for time in 1..=configuration.calls {
                 let found = outcome(&function, args, mode, &options);
+                let traced = std::mem::take(&mut *heard.lock().expect("nobody panics"));
                 // How much is live at one time is not compared.
                 let live = found.stopped_by(Limit::LiveBytes) && live_bytes < Limits::default().live_bytes;
                 let tape = configuration.threads == CONFIGURATIONS[0].threads;
                 match &expected {
-                    None => expected = Some(found),
+                    None => expected = Some((found, traced)),
                     _ if live => break,
-                    Some(expected) if expected.stopped_by(Limit::LiveBytes) => break,
-                    Some(expected) if !tape && [expected, &found].iter().any(|o| o.stopped_by(Limit::TapeBytes)) => {}
-                    Some(expected) if expected.exact(tape) == found.exact(tape) => {}
-                    Some(expected) => {
+                    Some((expected, _)) if expected.stopped_by(Limit::LiveBytes) => break,
+                    Some((expected, _))
+                        if !tape && [expected, &found].iter().any(|o| o.stopped_by(Limit::TapeBytes)) => {}
+                    Some((expected, lines)) if expected.exact(tape) == found.exact(tape) && *lines == traced => {}
+                    Some((expected, lines)) => {
                         return Err(format!(
-                            "{mode:?} on `{}`, time {time}, {limits:?}:\nexpected {}\nfound {}",
+                            "{mode:?} on `{}`, time {time}, {limits:?}:\nexpected {}\n{lines:#?}\nfound {}\n{traced:#?}",
                             configuration.name,
                             expected.exact(tape),
                             found.exact(tape)
@@ -344,6 +383,15 @@ impl Loaded {
         };
         self.modules.iter().map(time).collect()
     }
+}
+
+/// What keeps the lines that it hears, each with its place.
+pub(crate) fn hear(heard: &Arc<Mutex<Vec<String>>>) -> Listener {
+    let heard = heard.clone();
+    Listener::new(move |TraceLine { text, place, .. }| {
+        let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+        heard.lock().expect("nobody panics").push(format!("{place}{text}"));
+    })
 }
 
 /// Says how long something takes. On a machine that is busy with other things, that is the processor time of all

@@ -11,6 +11,7 @@ mod code;
 mod flow;
 mod instructions;
 mod tables;
+pub(crate) mod texts;
 
 use super::dice::Dice;
 use bases::Bases;
@@ -67,12 +68,16 @@ pub(crate) const MUTATIONS: &[(&str, u32, Mutation)] = &[
     ("two functions swapped", 1, calls::functions_swapped),
     ("a parameter more", 2, calls::parameter_more),
     ("a signature changed", 1, calls::signature_changed),
+    ("a trace more", 4, texts::trace_more),
+    ("a trap with values", 3, texts::trap_with_values),
+    ("a template changed", 2, texts::template_changed),
+    ("a traced twin", 2, texts::twin_more),
     ("a type changed", 2, tables::type_changed),
     ("a type more", 1, tables::type_more),
     ("a register's type changed", 1, tables::register_type_changed),
     ("registers more or fewer", 2, tables::register_count_changed),
     ("an interface changed", 3, tables::interface_changed),
-    ("a data type changed", 1, tables::data_changed),
+    ("a data type changed", 2, tables::data_changed),
     ("a name changed", 2, tables::name_changed),
     ("locations changed", 2, tables::locations_changed),
 ];

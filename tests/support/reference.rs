@@ -8,6 +8,7 @@
 
 mod builders;
 mod operators;
+mod texts;
 
 use builders::Builder;
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
@@ -303,7 +304,7 @@ pub(crate) fn run<N: Number>(
     args: Vec<Val<N>>,
     steps_max: u64,
 ) -> Result<(Vec<Val<N>>, u64), Stop> {
-    let mut machine = Machine { module, steps: 0, steps_max, executed: Vec::new(), tags: 0 };
+    let mut machine = Machine { module, steps: 0, steps_max, executed: Vec::new(), tags: 0, lines: None };
     let results = machine.function(func, args)?;
     Ok((results, machine.steps))
 }
@@ -316,19 +317,25 @@ pub(crate) struct Covered<N> {
     pub(crate) results: Result<Vec<Val<N>>, Stop>,
     pub(crate) steps: u64,
     pub(crate) executed: Executed,
+    /// What was traced.
+    pub(crate) lines: Vec<String>,
 }
 
-/// [`run`], which also says how far the run came if it stopped, and which instructions it executed.
+/// [`run`], which also says how far the run came if it stopped, which instructions it executed, and what was traced if
+/// `listens`.
 pub(crate) fn run_and_cover<N: Number>(
     module: &ModuleDef,
     func: usize,
     args: Vec<Val<N>>,
     steps_max: u64,
+    listens: bool,
 ) -> Covered<N> {
     let executed = module.functions.iter().map(|function| vec![false; function.body.code.len()]).collect();
-    let mut machine = Machine { module, steps: 0, steps_max, executed, tags: 0 };
+    let lines = listens.then(Vec::new);
+    let mut machine = Machine { module, steps: 0, steps_max, executed, tags: 0, lines };
     let results = machine.function(func, args);
-    Covered { results, steps: machine.steps, executed: machine.executed }
+    let Machine { steps, executed, lines, .. } = machine;
+    Covered { results, steps, executed, lines: lines.unwrap_or_default() }
 }
 
 struct Machine<'m> {
@@ -339,6 +346,8 @@ struct Machine<'m> {
     executed: Executed,
     /// Tags that were given out.
     tags: u32,
+    /// What was traced, if somebody listens.
+    lines: Option<Vec<String>>,
 }
 
 /// Registers by bank; `None` before the first assignment, which the verifier says that nobody reads.
@@ -408,7 +417,8 @@ impl Machine<'_> {
 
     /// Counts an instruction that is about to be executed.
     fn count(&mut self, func: usize, at: u32) -> Result<(), Stop> {
-        self.steps += 1;
+        // A trace takes none.
+        self.steps += u64::from(self.module.functions[func].body.code[at as usize].op != Op::Trace);
         if self.steps > self.steps_max {
             return Err(Stop::TooLong);
         }
@@ -544,6 +554,10 @@ impl Machine<'_> {
             (Op::Trap, [Message(message)]) => {
                 return Err(TrapKind::Message(self.module.messages[*message as usize].clone()).into());
             }
+            (Op::TrapWith, [Operand::Template(template), Uses(values)]) => {
+                return Err(TrapKind::Message(self.text(*template, frame.list(values))?).into());
+            }
+            (Op::Trace, [Operand::Template(template), Uses(values)]) => self.trace(*template, frame.list(values))?,
 
             (Op::StructNew, [Def(dst), Uses(fields)]) => {
                 let fields = frame.list(fields);
@@ -725,9 +739,10 @@ pub(crate) fn real_value(op: Op, reals: &[f64], ints: &[i64]) -> f64 {
 pub(crate) fn integer_value(op: Op, reals: &[f64], ints: &[i64]) -> Result<i64, TrapKind> {
     let x = |n: usize| reals[n];
     let i = |n: usize| ints[n];
+    let is_remainder = op == Op::IRem;
     let quotient = |take: fn(i64, i64) -> i64| match (i(0), i(1)) {
-        (_, 0) => Err(TrapKind::DivisionByZero),
-        (i64::MIN, -1) => Err(TrapKind::DivisionOverflow),
+        (dividend, 0) => Err(TrapKind::DivisionByZero { dividend, is_remainder }),
+        (i64::MIN, -1) => Err(TrapKind::DivisionOverflow { is_remainder }),
         (a, b) => Ok(take(a, b)),
     };
     Ok(match op {

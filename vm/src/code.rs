@@ -22,7 +22,8 @@ pub(crate) use mode::ByMode;
 pub use mode::{DEPTH_MAX, Mode};
 pub use position::Position;
 pub use site::{
-    CallSite, Counts, ForkSite, MapSite, ObjectSite, Operator, OperatorSite, RegList, Site, Sites, SwitchSite, TaskSite,
+    CallSite, Counts, ForkSite, MapSite, ObjectSite, Operator, OperatorSite, RegList, Site, Sites, SwitchSite,
+    TaskSite, TextSite,
 };
 pub(crate) use site::{InSite, Leads};
 pub(crate) use straight::{align_dispatch, align_function, cell, run_straight, value_of};
@@ -46,6 +47,8 @@ pub struct Stream {
     pub maps: Sites<MapSite>,
     /// Derivatives of calls.
     pub operators: Sites<OperatorSite>,
+    /// Texts that are shown.
+    pub texts: Sites<TextSite>,
     /// Jumps by index.
     pub switches: Sites<SwitchSite>,
     /// Instructions that make objects of registers.

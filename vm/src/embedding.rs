@@ -1,6 +1,6 @@
 //! What an embedder holds, and the border between its values and those of a run.
 
-mod convert;
+pub(crate) mod convert;
 pub mod engine;
 pub mod explain;
 pub mod flat;

@@ -84,10 +84,51 @@ pub(crate) struct Origins {
 pub(crate) fn expand(def: &ModuleDef) -> Option<Expanded> {
     let mut expansion = Expansion::of(def);
     let has_operator = |function: &Function| function.body.code.iter().any(|inst| is_replaced(inst.op));
-    for (index, _) in def.functions.iter().enumerate().filter(|(_, function)| has_operator(function)) {
-        expansion.function(FuncId(index as u32), NESTING_MAX);
+    // What is written for the others doesn't depend on what twins there are.
+    let in_twins = only_in_twins(def);
+    for only in [false, true] {
+        if only {
+            expansion.left = growth(def, |index| in_twins[index]);
+        }
+        for (index, function) in def.functions.iter().enumerate().filter(|(index, _)| in_twins[*index] == only) {
+            if has_operator(function) {
+                expansion.function(FuncId(index as u32), NESTING_MAX);
+            }
+        }
     }
     expansion.finish()
+}
+
+/// By how many instructions a module may grow for some of its functions.
+fn growth(def: &ModuleDef, has: impl Fn(usize) -> bool) -> usize {
+    let sizes = def.functions.iter().enumerate().filter(|&(index, _)| has(index));
+    GROWTH + sizes.map(|(_, function)| size(&function.body)).sum::<usize>()
+}
+
+/// For each function, whether none but traced twins leads to it.
+fn only_in_twins(def: &ModuleDef) -> Vec<bool> {
+    if def.traced.is_empty() {
+        return vec![false; def.functions.len()];
+    }
+    let reached = |from: &mut dyn Iterator<Item = FuncId>| reached(def, from.collect());
+    let exported = def.functions.iter().enumerate().filter(|(_, function)| function.interface.is_some());
+    let called = reached(&mut exported.map(|(index, _)| FuncId(index as u32)));
+    let mut only = reached(&mut def.traced.iter().map(|&(_, twin)| twin));
+    only.iter_mut().zip(called).for_each(|(only, called)| *only &= !called);
+    only
+}
+
+/// For each function, whether it is among these or one of them leads to it.
+fn reached(def: &ModuleDef, from: Vec<FuncId>) -> Vec<bool> {
+    let mut reached = vec![false; def.functions.len()];
+    let mut found = from;
+    while let Some(func) = found.pop() {
+        if !std::mem::replace(&mut reached[func.index()], true) {
+            let body = &def.functions[func.index()].body;
+            found.extend(body.code.iter().flat_map(|inst| def.functions_of(body, inst)));
+        }
+    }
+    reached
 }
 
 /// A function, and the directions in which tangents are wanted.
@@ -118,19 +159,15 @@ pub(crate) fn with_tangents(def: &ModuleDef, directions: &Directions) -> Option<
     })?;
     let mut expanded = expansion.finish()?;
     debug_assert_eq!(crate::bytecode::verify::verify(&expanded.def), Ok(()), "functions with tangents");
-    keep_reached(&mut expanded.def, number);
+    // A host that listens hears the twin first.
+    let twin = expanded.def.traced_twin(directions.func);
+    keep_reached(&mut expanded.def, [number].into_iter().chain(twin));
     Some((expanded, number))
 }
 
-/// Takes the code of all functions away that one doesn't reach.
-fn keep_reached(def: &mut ModuleDef, func: FuncId) {
-    let mut reached = vec![false; def.functions.len()];
-    let mut found = vec![func];
-    while let Some(func) = found.pop() {
-        if !std::mem::replace(&mut reached[func.index()], true) {
-            found.extend(functions_named(&def.functions[func.index()].body));
-        }
-    }
+/// Takes the code of all functions away that some don't reach.
+fn keep_reached(def: &mut ModuleDef, from: impl Iterator<Item = FuncId>) {
+    let reached = reached(def, from.collect());
     for (function, _) in def.functions.iter_mut().zip(reached).filter(|(_, reached)| !reached) {
         function.body = Body::default();
     }
@@ -143,14 +180,11 @@ fn spend(left: &mut usize, effort: usize) -> Result<(), Declined> {
     rest.map(|_| ()).ok_or(Declined)
 }
 
-/// Instructions, and entries of their lists.
+/// Instructions, and entries of their lists. What is only shown doesn't count, so that what is written doesn't depend
+/// on it.
 fn size(body: &Body) -> usize {
-    body.code.len() + body.regs.len() + body.targets.len()
-}
-
-/// The functions that a function's code names.
-fn functions_named(body: &Body) -> impl Iterator<Item = FuncId> + '_ {
-    body.code.iter().filter(|inst| inst.op.names_function()).filter_map(|inst| callee_of(body, inst))
+    let shown: usize = body.code.iter().map(|inst| body.shown(inst).len()).sum();
+    body.computing(0..body.code.len() as u32) + body.regs.len().saturating_sub(shown) + body.targets.len()
 }
 
 /// Whether an instruction is one that may be replaced.
@@ -243,6 +277,7 @@ impl<'a> Expansion<'a> {
         let of_reals = TypeDef::Builder(ValueType::Real);
         let builder = def.types.iter().position(|ty| *ty == of_reals).unwrap_or(def.types.len());
         let builder = TypeId(builder as u32);
+        let in_twins = only_in_twins(def);
         Expansion {
             def,
             builder,
@@ -254,7 +289,7 @@ impl<'a> Expansion<'a> {
             declined: HashSet::new(),
             names: None,
             names_tried: HashMap::new(),
-            left: GROWTH + def.functions.iter().map(|function| size(&function.body)).sum::<usize>(),
+            left: growth(def, |index| !in_twins[index]),
         }
     }
 
@@ -342,7 +377,7 @@ impl<'a> Expansion<'a> {
                 writer.begin_site();
                 let before = writer.here();
                 if self.replace(&mut writer, body, at as u32, &constants).is_ok() {
-                    left = left.saturating_sub((writer.here() - before) as usize);
+                    left = left.saturating_sub(writer.body.computing(before..writer.here()));
                     any = true;
                     continue;
                 }
@@ -393,7 +428,7 @@ impl<'a> Expansion<'a> {
                 Way::InPlace => write(writer, &site, inst.op),
                 Way::Call { .. } => forward::write_call(writer, &site, func),
             };
-            let written = (writer.here() - before) as usize;
+            let written = writer.body.computing(before..writer.here());
             // The function was read, even if little of it is needed.
             let effort = written.max(size(site.body).min(CALLEE_MAX));
             let outcome = if written > SITE_MAX { Err(Declined) } else { outcome };
@@ -438,7 +473,9 @@ impl<'a> Expansion<'a> {
         let layout = signature.layout(callee);
         let params: Vec<ValueType> = layout.iter().map(|param| callee.params[param.parameter()]).collect();
         let results = signature.results(callee, &self.types);
-        if body.code.len() > TANGENT_CALLEE_MAX || params.len().max(results.len()) > limits::PARAMS_MAX {
+        if body.computing(0..body.code.len() as u32) > TANGENT_CALLEE_MAX
+            || params.len().max(results.len()) > limits::PARAMS_MAX
+        {
             return Err(Declined);
         }
         let flow = FlowGraph::of(body, &Watch::none()).map_err(|_| Declined)?;
@@ -501,7 +538,7 @@ impl<'a> Expansion<'a> {
 /// Writes the derivative that an operator takes of its function.
 fn write(writer: &mut Writer, site: &Site<'_>, op: Op) -> Result<(), Declined> {
     let registers = site.body.reals as usize + site.body.ints as usize + site.body.refs.len();
-    if site.body.code.len() > CALLEE_MAX || registers > REGISTERS_MAX {
+    if site.body.computing(0..site.body.code.len() as u32) > CALLEE_MAX || registers > REGISTERS_MAX {
         return Err(Declined);
     }
     let flow = FlowGraph::of(site.body, &Watch::none()).map_err(|_| Declined)?;

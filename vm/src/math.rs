@@ -294,7 +294,7 @@ pub fn hypot(a: f64, b: f64) -> f64 {
 /// [`TrapKind::DivisionByZero`] for `b = 0`, [`TrapKind::DivisionOverflow`] for `-2⁶³ / -1`.
 #[inline]
 pub fn int_div(a: i64, b: i64) -> Result<i64, TrapKind> {
-    if b == 0 { Err(TrapKind::DivisionByZero) } else { a.checked_div(b).ok_or(TrapKind::DivisionOverflow) }
+    a.checked_div(b).ok_or_else(|| no_division(a, b, false))
 }
 
 /// The remainder of [`int_div`], with the sign of `a`.
@@ -303,7 +303,16 @@ pub fn int_div(a: i64, b: i64) -> Result<i64, TrapKind> {
 /// As for [`int_div`]: the remainder of `-2⁶³` and `-1` is refused with its quotient.
 #[inline]
 pub fn int_rem(a: i64, b: i64) -> Result<i64, TrapKind> {
-    if b == 0 { Err(TrapKind::DivisionByZero) } else { a.checked_rem(b).ok_or(TrapKind::DivisionOverflow) }
+    a.checked_rem(b).ok_or_else(|| no_division(a, b, true))
+}
+
+/// Why integers can't be divided.
+#[cold]
+fn no_division(dividend: i64, divisor: i64, is_remainder: bool) -> TrapKind {
+    match divisor {
+        0 => TrapKind::DivisionByZero { dividend, is_remainder },
+        _ => TrapKind::DivisionOverflow { is_remainder },
+    }
 }
 
 /// The integer part of `a`, rounded towards zero.

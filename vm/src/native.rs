@@ -28,7 +28,7 @@ pub use tier::{CodeKind, CompiledCode, Thresholds};
 pub use crate::code::{
     CallSite, CheckSite, CheckedOperand, CheckedRecord, CountedBlock, CountedLoop, Counts, DEPTH_MAX, ForkSite, Form,
     Inst, IntReg, MapSite, Mode, ObjectSite, Operator, OperatorSite, Position, Pure, RealReg, RefReg, RegList,
-    ScalarInst, Site, Sites, Stream, SwitchSite, TaskSite,
+    ScalarInst, Site, Sites, Stream, SwitchSite, TaskSite, TextSite,
 };
 pub use crate::derivation::assembler::StraightCode;
 pub use crate::memory::heap::{OBJECT_HEADER, array_header};

@@ -40,9 +40,17 @@ pub enum Limit {
 #[non_exhaustive]
 pub enum TrapKind {
     /// An integer was divided by zero.
-    DivisionByZero,
+    DivisionByZero {
+        /// What was divided.
+        dividend: i64,
+        /// Whether for the remainder.
+        is_remainder: bool,
+    },
     /// The quotient of `-2⁶³` and `-1` is not an integer of 64 bits.
-    DivisionOverflow,
+    DivisionOverflow {
+        /// Whether it was divided for the remainder.
+        is_remainder: bool,
+    },
     /// A real that is NaN or out of range was converted to an integer.
     NotAnInteger(f64),
     /// An array was read outside of its bounds.
@@ -104,8 +112,12 @@ pub enum TrapKind {
 impl fmt::Display for TrapKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TrapKind::DivisionByZero => write!(f, "integer division by zero"),
-            TrapKind::DivisionOverflow => write!(f, "integer division overflows"),
+            TrapKind::DivisionByZero { dividend, is_remainder } => {
+                write!(f, "integer division by zero: {dividend} {} 0", division(*is_remainder))
+            }
+            TrapKind::DivisionOverflow { is_remainder } => {
+                write!(f, "integer division overflows: {} {} -1", i64::MIN, division(*is_remainder))
+            }
             // `Debug` has an exponent where `Display` would have up to 309 digits.
             TrapKind::NotAnInteger(x) => write!(f, "{x:?} can't be converted to an integer"),
             TrapKind::IndexOutOfBounds { index, len } => {
@@ -148,6 +160,11 @@ impl fmt::Display for TrapKind {
             TrapKind::Cancelled => write!(f, "the run was cancelled"),
         }
     }
+}
+
+/// How divisions of integers are written.
+fn division(is_remainder: bool) -> char {
+    if is_remainder { '%' } else { '/' }
 }
 
 /// One frame of a backtrace.

@@ -253,6 +253,9 @@ fn syntax_errors_say_what_was_expected_and_where() {
         ("trap \"\\q\"", 9, "this escape means nothing", None),
         ("call f0 (r0 r1) -> ()", 15, "expected `,` or `)`, found `r1`", None),
         ("call f0 (r0) (r1)", 16, "expected `->`, found `(`", None),
+        ("trace (r0)", 9, "expected a template, such as `s0`, found `(`", None),
+        ("trace s0, (r0)", 11, "expected `(`, found `,`", None),
+        ("trap_with s0", 15, "expected operand `values`, found the end of the line", None),
         ("fork", 7, "expected operand `count`, found the end of the line", None),
         ("fork r0", 8, "expected an integer of 64 bits, found `r0`", None),
         ("task (r0) -> (r0)", 8, "expected a function: `f0` or its name in quotes, found `(`", None),
@@ -276,7 +279,8 @@ fn errors_in_items_say_what_was_expected_and_where() {
         (
             "tpye t0 = array real",
             1,
-            "expected `module`, `library`, `inlined`, `type`, `data`, `message` or `func`, found `tpye`",
+            "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `traced` or `func`, \
+             found `tpye`",
         ),
         ("type t1 = array real", 6, "expected `t0`, found `t1`"),
         (
@@ -295,6 +299,16 @@ fn errors_in_items_say_what_was_expected_and_where() {
             "expected the name of a constructor: a word or a string, found the end of the text",
         ),
         ("message m0 hello", 12, "expected a string, found `hello`"),
+        ("template s1 ()", 10, "expected `s0`, found `s1`"),
+        (
+            "template s0 (x)",
+            14,
+            "expected `Real`, `Int`, `Bool`, `Array`, `List`, `Tensor`, `Data`, a tuple or a record, found `x`",
+        ),
+        ("template s0 (\"x\" Real)", 18, "expected `,` or `)`, found `Real`"),
+        ("template s0 () by", 18, "expected a function: `f0` or its name in quotes, found the end of the text"),
+        ("template s0 () by \"f\"", 19, "there is no function `\"f\"`"),
+        ("traced f0 f1", 11, "expected `by`, found `f1`"),
         ("func f0 f () -> ()", 9, "expected a string, found `f`"),
         ("func \"f\" () -> () regs 2 reals {", 26, "expected `real` or `int`, found `reals`"),
         ("func \"f\" () -> () {", 20, "expected `}`, found the end of the text"),
@@ -348,7 +362,7 @@ fn carets_point_at_the_place_in_long_lines_and_after_tabs() {
 fn decode_errors_say_where_and_what() {
     let bytes = encode(&verified()).expect("lists are in their pools");
     let sections = &bytes[..bytes.len() - 1];
-    let cases: [(Vec<u8>, &str); 10] = [
+    let cases: [(Vec<u8>, &str); 12] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
         (b"DVBC\x07\0".to_vec(), "byte 4 (format version): expected version 1 to 6, found version 7"),
@@ -365,13 +379,18 @@ fn decode_errors_say_where_and_what() {
         ),
         (
             [sections, &[6, 0]].concat(),
-            &format!("byte {} (section): expected one that comes after debug, found code 6", sections.len()),
+            &format!("byte {} (section): expected one that comes after texts, found code 6", sections.len()),
         ),
         (
             [&bytes[..], &[6, 0]].concat(),
             &format!("byte {} (end mark): expected the end of the file, found 2 bytes more", bytes.len()),
         ),
         (sections.to_vec(), &format!("byte {} (section): expected 1 bytes, found 0 before the end", sections.len())),
+        (b"DVBC\x06\0\x08\x02\0\0\0".to_vec(), "byte 8 (texts): expected at least one entry, found none"),
+        (
+            b"DVBC\x06\0\x08\x04\x01\x01\x02\0\0\0".to_vec(),
+            "byte 10 (piece of a template): expected a code of this version, found 2",
+        ),
         (
             b"DVBC\x01\0\x01\x06\xff\xff\xff\xff\x0f\0".to_vec(),
             "byte 8 (types): expected at most 1, for no more bytes are left, found 4294967295",

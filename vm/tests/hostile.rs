@@ -67,7 +67,7 @@ fn random_bytes_after_the_header_end_well() {
 #[test]
 fn huge_counts_are_refused_before_memory_is_taken() {
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
-    for section in 1..=6 {
+    for section in 1..=8 {
         for shift in 0..4 {
             let mut bytes = b"DVBC\x01\x00".to_vec();
             let content = [&[1; 4][..shift], &huge, &[0; 4]].concat();

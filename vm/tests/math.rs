@@ -366,10 +366,12 @@ fn integer_division_truncates_and_traps() {
     assert_eq!(math::int_rem(-7, 2), Ok(-1));
     assert_eq!(math::int_rem(7, -2), Ok(1));
     assert_eq!(math::int_div(i64::MIN, 1), Ok(i64::MIN));
-    for divide in [math::int_div, math::int_rem] {
-        assert_eq!(divide(1, 0), Err(TrapKind::DivisionByZero));
-        assert_eq!(divide(i64::MIN, 0), Err(TrapKind::DivisionByZero));
-        assert_eq!(divide(i64::MIN, -1), Err(TrapKind::DivisionOverflow));
+    type Division = fn(i64, i64) -> Result<i64, TrapKind>;
+    for (divide, is_remainder) in [(math::int_div as Division, false), (math::int_rem, true)] {
+        for dividend in [1, 0, i64::MIN] {
+            assert_eq!(divide(dividend, 0), Err(TrapKind::DivisionByZero { dividend, is_remainder }));
+        }
+        assert_eq!(divide(i64::MIN, -1), Err(TrapKind::DivisionOverflow { is_remainder }));
     }
 }
 

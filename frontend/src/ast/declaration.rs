@@ -91,4 +91,6 @@ pub(crate) struct Def {
     pub(crate) result: Option<TypeExprId>,
     /// The body.
     pub(crate) body: ExprId,
+    /// Whether there is a trace in it.
+    pub(crate) has_trace: bool,
 }

@@ -372,7 +372,8 @@ impl Fuser<'_> {
                 | ExprKind::Fork(_)
                 | ExprKind::ParallelMap(..)
                 | ExprKind::Derivative(_)
-                | ExprKind::Trap(_) => return true,
+                | ExprKind::Trap(_)
+                | ExprKind::Trace(_) => return true,
                 _ => {}
             }
             node.for_each_child(|child| pending.push(child));

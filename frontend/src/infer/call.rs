@@ -274,6 +274,7 @@ impl Infer<'_> {
             SignatureType::AnyTensor => types.collection(tensor, element),
             SignatureType::OtherTensor => types.collection(tensor, other_element),
             SignatureType::OtherArray => types.array(other_element),
+            SignatureType::IntArray => types.array(types.int),
             SignatureType::Tensor(rank) => types.collection(types.kind(Kind::Tensor(*rank)), element),
             SignatureType::Data => data,
             SignatureType::DataFunction => types.function(data, other),

@@ -2,8 +2,9 @@
 //! innermost expression that is to blame.
 
 use super::{Check, Infer, Why};
-use crate::ast::{Arm, BinaryOp, Clause, ExprId, ExprKind, Generator, Iteration, Link, PatternId};
-use crate::types::{Class, Ty};
+use crate::ast::{Arm, BinaryOp, Clause, ExprId, ExprKind, Generator, Iteration, Link, PatternId, Text};
+use crate::diagnostics::Diagnostic;
+use crate::types::{Class, Con, Ty};
 
 /// An operand, with its type if that is known already.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +88,31 @@ impl Infer<'_> {
                 let found = self.record(fields, Some(expected));
                 self.unify_expr(expr, expected, found, why);
             }
+            ExprKind::Trace(text, body) => {
+                self.text(text);
+                self.check(*body, expected, why);
+            }
             _ => self.check_inferred(expr, expected, why),
+        }
+    }
+
+    /// The values of a text, which are to be shown.
+    fn text(&mut self, text: &Text) {
+        let Some(values) = text.values else { return };
+        self.infer(values);
+        let ExprKind::Tuple(parts) = &self.ast.exprs[values].kind else { return };
+        for &part in parts {
+            let ty = self.out.exprs[part];
+            if self.out.types.require(ty, Class::Data).is_ok() {
+                continue;
+            }
+            let is_function = self.out.types.con_of(ty) == Some(Con::Function);
+            let what = if is_function { "a function" } else { "a value with a function in it" };
+            let error = Diagnostic::error(self.ast.exprs[part].span, format!("{what} can't be shown"))
+                .label(format!("this is {}", self.out.types.describe(ty)))
+                .note("a text shows numbers, truth values, tuples, records, arrays, matrices, lists and data types");
+            let error = self.with_missing_arguments(error, part);
+            self.sink.push(error);
         }
     }
 
@@ -104,7 +129,14 @@ impl Infer<'_> {
             ExprKind::Real(_) => self.out.types.real,
             ExprKind::Bool(_) => self.out.types.bool,
             ExprKind::Var(_) | ExprKind::Constructor(_) => self.name(expr),
-            ExprKind::Fail(_) => self.out.types.var(Class::Any),
+            ExprKind::Fail(text) => {
+                self.text(text);
+                self.out.types.var(Class::Any)
+            }
+            ExprKind::Trace(text, body) => {
+                self.text(text);
+                self.infer(*body)
+            }
             ExprKind::Tuple(parts) | ExprKind::Par(parts) => {
                 let parts = parts.iter().map(|&part| self.infer(part)).collect();
                 self.out.types.tuple(parts)

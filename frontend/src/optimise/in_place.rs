@@ -8,7 +8,8 @@
 //! doesn't know is no use of a version.
 
 use crate::core::{
-    ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Step, TypeLists, Var,
+    ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Step, Text, TypeLists,
+    Var,
 };
 use crate::hash::HashSet;
 use crate::limits::Meter;
@@ -126,6 +127,7 @@ impl<'w> Walker<'w> {
                 bindings.iter().try_for_each(|binding| self.binding(binding))?;
                 self.reads(*value)
             }
+            ExprKind::Trap(text) => self.shows(text),
             _ => {
                 let mut children = Vec::new();
                 node.for_each_child(|child| children.push(child));
@@ -140,6 +142,23 @@ impl<'w> Walker<'w> {
                 Ok(())
             }
         }
+    }
+
+    /// A text that the program stops with may show the newest version, once: nothing reads that afterwards.
+    fn shows(&mut self, text: &Text) -> Walk {
+        let parts = parts_shown(self.body, text);
+        let shown = parts.iter().filter(|&&part| self.is_version(part)).count();
+        for part in parts {
+            let is_atom = matches!(self.body.exprs[part].kind, ExprKind::Var(_) | ExprKind::Int(_) | ExprKind::Real(_));
+            match (self.is_version(part), shown) {
+                (true, 1) => self.reads_newest(part)?,
+                (true, _) => return Err(Refused),
+                // What is computed may read what is shown before it.
+                (false, 1) if !is_atom => return Err(Refused),
+                (false, _) => self.reads(part)?,
+            }
+        }
+        Ok(())
     }
 
     fn is_version(&self, expr: ExprId) -> bool {
@@ -240,7 +259,8 @@ impl<'w> Walker<'w> {
                 self.newest = None;
                 self.is_of(array)
             }
-            ExprKind::Trap(_) => {
+            ExprKind::Trap(text) => {
+                self.shows(text)?;
                 self.newest = None;
                 Ok(())
             }
@@ -288,6 +308,18 @@ impl<'w> Walker<'w> {
         }
         Ok(())
     }
+}
+
+/// What a text takes, in the order of evaluation: of an object that is made for it, the fields.
+fn parts_shown(body: &Body, text: &Text) -> Vec<ExprId> {
+    let mut parts = Vec::new();
+    for &arg in &text.args {
+        match &body.exprs[arg].kind {
+            ExprKind::Construct(_, fields) => parts.extend(fields),
+            _ => parts.push(arg),
+        }
+    }
+    parts
 }
 
 /// Makes builders of versions.
@@ -401,11 +433,28 @@ impl Rewriter<'_> {
                     bounds(self, &mut parts);
                     ExprKind::Builder(array, Step::Put, parts.into())
                 }
+                ExprKind::Trap(text) => {
+                    for part in parts_shown(self.body, &text) {
+                        if self.is_builder(part) {
+                            self.finish(part, before, origin);
+                        }
+                    }
+                    ExprKind::Trap(text)
+                }
                 other => other,
             };
             self.body.exprs[expr].kind = new;
             self.body.exprs[expr].types = self.retyped(expr, types);
         }
+    }
+
+    /// Puts the finished array in the place of a version.
+    fn finish(&mut self, version: ExprId, before: Before, origin: Origin) {
+        let Expr { kind, types, .. } = self.body.exprs[version].clone();
+        let builder = self.body.exprs.push(Expr { kind, types, origin });
+        let array = self.body.vars[before.array];
+        self.body.exprs[version].kind = ExprKind::Builder(self.found.array, Step::Finish, Box::new([builder]));
+        self.body.exprs[version].types = self.lists.intern(&[array]);
     }
 
     /// Whether the only value of an expression is a version, as a builder.

@@ -1,6 +1,7 @@
 //! Drops the parameters that a task's function never reads. A task is handed all registers of what its text mentions,
 //! and may need a few of them: a field of a record, or what is left after inlining. The same goes for what the function
-//! of a derivative captures; its other parameters stay, because their tangents or cotangents do.
+//! of a derivative captures; its other parameters stay, because their tangents or cotangents do. Functions that make
+//! the values of texts are tasks, too, here.
 
 use crate::arena::Table;
 use crate::core::{ExprId, ExprKind, Function, FunctionId, Program, Var};
@@ -38,6 +39,11 @@ pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
                         derivative.captures = kept(&derivative.captures, read).collect();
                     }
                 }
+                ExprKind::Trap(text) | ExprKind::Trace(text) => {
+                    if let Some(read) = text.function.and_then(|function| read[function].as_ref()) {
+                        text.args = kept(&text.args, read).collect();
+                    }
+                }
                 _ => {}
             }
         }
@@ -46,8 +52,11 @@ pub(super) fn drop_unread(program: &mut Program, meter: &Meter) -> bool {
 }
 
 fn has_tasks(function: &Function, meter: &Meter) -> bool {
-    let is_task =
-        |kind: &ExprKind| matches!(kind, ExprKind::Fork(_) | ExprKind::ParallelMap(..) | ExprKind::Derivative(_));
+    let is_task = |kind: &ExprKind| match kind {
+        ExprKind::Fork(_) | ExprKind::ParallelMap(..) | ExprKind::Derivative(_) => true,
+        ExprKind::Trap(text) | ExprKind::Trace(text) => text.function.is_some(),
+        _ => false,
+    };
     function.nodes(meter).any(|(_, node)| is_task(&node.kind))
 }
 
@@ -62,7 +71,7 @@ type Param = (FunctionId, usize);
 fn params_read(program: &Program, meter: &Meter) -> Table<FunctionId, Option<Vec<bool>>> {
     let mut read: Table<FunctionId, Option<Vec<bool>>> = Table::default();
     for (_, function) in program.functions.iter() {
-        read.push(function.interface.is_none().then(|| vec![false; function.params.len()]));
+        read.push((!function.is_entry()).then(|| vec![false; function.params.len()]));
     }
     for (_, function) in program.functions.iter() {
         keep_what_is_called(program, function, &mut read, meter);
@@ -120,6 +129,11 @@ fn keep_what_is_called(
                 let captures = derivative.captures.len();
                 read[derivative.function].iter_mut().for_each(|read| read[captures..].fill(true));
             }
+            ExprKind::Trap(text) | ExprKind::Trace(text) => {
+                if let Some(function) = text.function {
+                    read[function].take_if(|read| !fits(read.len(), &text.args));
+                }
+            }
             _ => {}
         }
     }
@@ -143,6 +157,11 @@ fn uses(id: FunctionId, function: &Function, meter: &Meter) -> Vec<(Param, Optio
             ExprKind::Derivative(derivative) => {
                 let captures = derivative.captures.iter().enumerate();
                 handed.extend(captures.map(|(at, &arg)| (arg, (derivative.function, at))));
+            }
+            ExprKind::Trap(text) | ExprKind::Trace(text) => {
+                if let Some(function) = text.function {
+                    handed.extend(text.args.iter().enumerate().map(|(at, &arg)| (arg, (function, at))));
+                }
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Atoms: literals, names, and everything in brackets, with what may directly follow an atom.
 
-use super::expr::{CONS, binary_op};
+use super::expr::{CONS, binary_op, starts_text};
 use super::{Parse, Parser};
 use crate::ast::{BinaryOp, Expr, ExprId, ExprKind, Field, Side, TASKS_MAX};
 use crate::diagnostics::Diagnostic;
@@ -15,6 +15,7 @@ impl Parser<'_> {
                 | TokenKind::Int(_)
                 | TokenKind::Real(_)
                 | TokenKind::Text(_)
+                | TokenKind::TextStart(_)
                 | TokenKind::True
                 | TokenKind::False
                 | TokenKind::Par
@@ -53,12 +54,10 @@ impl Parser<'_> {
         let span = self.span();
         let kind = match self.peek() {
             TokenKind::Lower(name) => {
-                if let TokenKind::Text(text) = self.peek_next()
-                    && self.names.text(name) == "error"
-                {
+                if starts_text(self.peek_next()) && self.names.text(name) == "error" {
                     self.advance();
-                    let end = self.advance().span;
-                    return self.make(ExprKind::Fail(text), span.to(end));
+                    let text = self.text()?;
+                    return self.make(ExprKind::Fail(text), span.to(self.last_span()));
                 }
                 ExprKind::Var(name)
             }
@@ -74,10 +73,13 @@ impl Parser<'_> {
                 }
             },
             TokenKind::Real(value) => ExprKind::Real(value),
-            TokenKind::Text(_) => {
-                let error = Diagnostic::error(span, "a text is no value");
-                self.sink.push(error.help("a text can only follow `error`: `error \"no solution\"`"));
-                ExprKind::Error
+            TokenKind::Text(_) | TokenKind::TextStart(_) => {
+                self.text()?;
+                let error = Diagnostic::error(span.to(self.last_span()), "a text is no value");
+                let help =
+                    "a text can only follow `error`, `trace` or the condition of `assert`: `error \"no solution\"`";
+                self.sink.push(error.help(help));
+                return self.make(ExprKind::Error, span.to(self.last_span()));
             }
             TokenKind::True => ExprKind::Bool(true),
             TokenKind::False => ExprKind::Bool(false),

@@ -17,9 +17,10 @@ impl Parser<'_> {
         };
         self.check_binding(name, name_span);
         let is_private = self.is_private;
-        let mut def =
-            Def { name, name_span, is_private, params: Vec::new(), result: None, body: ExprId::from_index(0) };
+        let (params, body) = (Vec::new(), ExprId::from_index(0));
+        let mut def = Def { name, name_span, is_private, params, result: None, body, has_trace: false };
         self.depth = 0;
+        self.has_trace = false;
         self.start = self.ast.exprs.len();
         def.body = match self.def_rest(&mut def) {
             Ok(body) => body,
@@ -28,6 +29,7 @@ impl Parser<'_> {
                 self.ast.expr(ExprKind::Error, name_span)
             }
         };
+        def.has_trace = self.has_trace;
         self.ast.defs.push(def);
     }
 

@@ -17,9 +17,8 @@
 //! ```
 
 use super::{Parse, Parser};
-use crate::ast::{Arithmetic, BinaryOp, Comparison, ExprId, ExprKind, Side};
+use crate::ast::{Arithmetic, BinaryOp, Comparison, ExprId, ExprKind, Side, Text};
 use crate::diagnostics::Diagnostic;
-use crate::names::Name;
 use crate::source::Span;
 use crate::token::TokenKind;
 
@@ -232,13 +231,17 @@ impl Parser<'_> {
     }
 
     fn application(&mut self) -> Parse<ExprId> {
-        let callee = self.postfix()?;
+        let is_trace = |name| self.names.text(name) == "trace" && starts_text(self.peek_next());
+        let callee = match self.peek() {
+            TokenKind::Lower(name) if is_trace(name) => self.trace()?,
+            _ => self.postfix()?,
+        };
         let mut args = Vec::new();
         while self.starts_atom() {
-            if let (TokenKind::Text(text), &[condition]) = (self.peek(), &args[..])
+            if let (true, &[condition]) = (starts_text(self.peek()), &args[..])
                 && matches!(self.ast.exprs[callee].kind, ExprKind::Var(name) if self.names.text(name) == "assert")
             {
-                return self.assertion(callee, condition, text);
+                return self.assertion(callee, condition);
             }
             args.push(self.postfix()?);
         }
@@ -248,11 +251,61 @@ impl Parser<'_> {
     }
 
     /// `assert condition "text"`: unit, if the condition holds, and else the error that the text is.
-    fn assertion(&mut self, callee: ExprId, condition: ExprId, text: Name) -> Parse<ExprId> {
-        let end = self.advance().span;
-        let span = self.span_of(callee).to(end);
+    fn assertion(&mut self, callee: ExprId, condition: ExprId) -> Parse<ExprId> {
+        let text = self.text()?;
+        let span = self.span_of(callee).to(self.last_span());
         let unit = self.make(ExprKind::Tuple(Vec::new()), span)?;
         let fail = self.make(ExprKind::Fail(text), span)?;
         self.make(ExprKind::If(condition, unit, fail), span)
     }
+
+    /// `trace "text" e`.
+    fn trace(&mut self) -> Parse<ExprId> {
+        self.has_trace = true;
+        let start = self.advance().span;
+        let text = self.text()?;
+        if !self.starts_atom() {
+            let help = "write `trace \"x = {x}\" x`: it shows the text, and is the value after it";
+            return self.unexpected("a value after the text", Some(help));
+        }
+        let body = self.postfix()?;
+        self.make(ExprKind::Trace(text, body), start.to(self.span_of(body)))
+    }
+
+    /// A text with its values.
+    pub(super) fn text(&mut self) -> Parse<Text> {
+        let start = self.span();
+        let (mut pieces, mut values) = (Vec::new(), Vec::new());
+        loop {
+            let kind = self.peek();
+            match kind {
+                TokenKind::Text(piece)
+                | TokenKind::TextStart(piece)
+                | TokenKind::TextNext(piece)
+                | TokenKind::TextEnd(piece) => pieces.push(piece),
+                _ => {
+                    return self
+                        .unexpected("`}`", Some("a value in a text is one expression in braces, without a format"));
+                }
+            }
+            self.advance();
+            if matches!(kind, TokenKind::Text(_) | TokenKind::TextEnd(_)) {
+                break;
+            }
+            if matches!(self.peek(), TokenKind::TextNext(_) | TokenKind::TextEnd(_)) {
+                return self.unexpected("a value", Some("a brace in a text is written `{{` or `}}`"));
+            }
+            values.push(self.expr()?);
+        }
+        let values = match values.is_empty() {
+            true => None,
+            false => Some(self.make(ExprKind::Tuple(values), start.to(self.last_span()))?),
+        };
+        Ok(Text { pieces, values })
+    }
+}
+
+/// Whether a token is a text or the beginning of one.
+pub(super) fn starts_text(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::Text(_) | TokenKind::TextStart(_))
 }

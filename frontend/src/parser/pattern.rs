@@ -97,7 +97,7 @@ impl Parser<'_> {
             TokenKind::LeftArray => {
                 return self.unexpected("a pattern", Some("arrays have no patterns: use an index, as in `a[0]`"));
             }
-            TokenKind::Text(_) => {
+            TokenKind::Text(_) | TokenKind::TextStart(_) => {
                 return self.unexpected("a pattern", Some("texts are no values: they follow `error`"));
             }
             _ => return self.unexpected("a pattern", None),

@@ -19,12 +19,19 @@ impl Resolver<'_> {
         if self.names.text(name) == "error" {
             let error = Diagnostic::error(self.ast.exprs[expr].span, "`error` takes a text");
             let error = error.label("no text in quotes follows");
-            return self.sink.push(error.help("write `error \"no solution\"`: a text can't be computed"));
+            return self.sink.push(
+                error.help("write `error \"x = {x}\"`: a text can't be computed, but it may show values in braces"),
+            );
         }
         if self.names.text(name) == "assert" {
             let error = Diagnostic::error(self.ast.exprs[expr].span, "`assert` takes a condition and a text");
             let help = "write `let () = assert (x > 0) \"x must be positive\" in ..`";
             return self.sink.push(error.help(help));
+        }
+        if self.names.text(name) == "trace" {
+            let error = Diagnostic::error(self.ast.exprs[expr].span, "`trace` takes a text and a value");
+            let error = error.label("no text in quotes follows");
+            return self.sink.push(error.help("write `trace \"x = {x}\" x`"));
         }
         let message = format!("unknown name `{}`", self.names.text(name));
         let error = Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here");
@@ -53,6 +60,9 @@ impl Resolver<'_> {
                 Some("a `Real` becomes an `Int` with `to_int`, which cuts off the fraction")
             }
             "pow" => Some("a power is written `x ^ y`"),
+            "print" | "println" | "printf" | "debug" | "show" | "log_value" => {
+                Some("values are shown by `trace \"x = {x}\" x`, which is `x`")
+            }
             "null" | "nil" => Some("the empty list is `[]`"),
             "ln" => Some("the natural logarithm is `log`"),
             "foldl" | "fold_left" | "reduce" => Some("the fold from the left is `fold f init xs`"),

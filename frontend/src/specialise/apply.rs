@@ -403,6 +403,6 @@ impl Elaborator<'_, '_> {
 
     /// A program that is not going to run.
     pub(super) fn nothing(&mut self, ty: Mono, span: Span) -> Shaped {
-        self.make_plain(ExprKind::Trap("not compiled".into()), ty, span)
+        self.make_plain(ExprKind::Trap(Box::new("not compiled".into())), ty, span)
     }
 }

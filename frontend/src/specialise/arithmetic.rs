@@ -4,12 +4,12 @@ use super::{Elaborator, Specialiser};
 use crate::arena::Id;
 use crate::ast::{BinaryOp, Comparison};
 use crate::builtins::Builtin;
-use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop, Origin};
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop, Origin, Text};
 use crate::diagnostics::Diagnostic;
 use crate::mono::Mono;
 use crate::source::Span;
 use dualvm_vm::isa::Op;
-use dualvm_vm::module::ValueType;
+use dualvm_vm::module::{HostType, Piece, ValueType};
 
 /// Constant exponents up to this become multiplications.
 const MULTIPLIED_EXPONENT_MAX: u64 = 16;
@@ -49,6 +49,7 @@ impl Elaborator<'_, '_> {
             | Builtin::Elements
             | Builtin::WithElements
             | Builtin::SameShape
+            | Builtin::Sizes
             | Builtin::Size(_)
             | Builtin::Shaped(_)
             | Builtin::ParallelBuild
@@ -198,7 +199,11 @@ impl Specialiser<'_> {
 
         let compared = [ExprKind::Var(exponent), ExprKind::Int(0)].map(|kind| make(kind, int));
         let negative = make(ExprKind::Compare(Comparison::Less, compared), int);
-        let trap = make(ExprKind::Trap("an Int has no negative power".into()), int);
+        let shown = make(ExprKind::Var(exponent), int);
+        let pieces = ["an Int has no power with the negative exponent "].map(|text| Piece::Text(text.to_owned()));
+        let pieces = pieces.into_iter().chain([Piece::Value(HostType::Int)]).collect();
+        let text = Text { pieces, function: None, args: Box::new([shown]) };
+        let trap = make(ExprKind::Trap(Box::new(text)), int);
         let root = make(ExprKind::If([negative, trap, value]), int);
         let name = "^<Int>".to_owned();
         let id = FunctionId::from_index(self.program.functions.len());
@@ -207,6 +212,7 @@ impl Specialiser<'_> {
             name,
             written: None,
             interface: None,
+            twin_of: None,
             params: vec![base, exponent],
             results: int,
             body,

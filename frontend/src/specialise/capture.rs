@@ -31,7 +31,7 @@ impl Specialiser<'_> {
         if let Some(found) = self.mentions.get(&code) {
             return found.clone();
         }
-        let (ast, resolved) = (self.ast, self.resolved);
+        let (ast, resolved, is_traced) = (self.ast, self.resolved, self.is_traced);
         let (start, began) = match code {
             Code::Lambda(expr) => {
                 let (_, body) = ast.anonymous(expr).expect("a lambda's code is a function");
@@ -70,6 +70,12 @@ impl Specialiser<'_> {
             match &ast.exprs[expr].kind {
                 ExprKind::Lambda(..) => inner(Code::Lambda(expr)),
                 ExprKind::Par(parts) => parts.iter().for_each(|&part| inner(Code::Branch(part))),
+                ExprKind::Fail(text) => text.values.into_iter().for_each(|values| inner(Code::Branch(values))),
+                ExprKind::Trace(text, body) => {
+                    let values = text.values.filter(|_| is_traced);
+                    values.into_iter().for_each(|values| inner(Code::Branch(values)));
+                    pending.push(*body);
+                }
                 ExprKind::Block(lets, body) => {
                     for binding in lets {
                         match binding {

@@ -292,6 +292,11 @@ impl Elaborator<'_, '_> {
         let kind = match builtin {
             Builtin::Elements => ExprKind::Payload(Field::ELEMENTS, values[0]),
             Builtin::Size(dimension) => ExprKind::Payload(Field::size(dimension.into()), values[0]),
+            Builtin::Sizes => {
+                let tensor = self.name_value(values[0], &mut bindings);
+                let sizes = (0..rank).map(|dimension| self.size(tensor, dimension, span)).collect();
+                ExprKind::Pack(self.array_type(ty), sizes)
+            }
             Builtin::Shaped(_) => ExprKind::Construct(0, values.into()),
             Builtin::WithElements => {
                 let [tensor, elements] = [values[0], values[1]].map(|value| self.name_value(value, &mut bindings));

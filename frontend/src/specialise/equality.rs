@@ -27,7 +27,17 @@ impl Specialiser<'_> {
         let id = FunctionId::from_index(self.program.functions.len());
         let name = format!("==<{}>", self.type_text(ty));
         let (body, root) = (Body::default(), ExprId::from_index(0));
-        let empty = Function { id, name, written: None, interface: None, params: Vec::new(), results: int, body, root };
+        let empty = Function {
+            id,
+            name,
+            written: None,
+            interface: None,
+            twin_of: None,
+            params: Vec::new(),
+            results: int,
+            body,
+            root,
+        };
         self.program.functions.push(empty);
         self.equalities.insert(ty, id);
         let mut builder = Builder { program: self, body: Body::default() };

@@ -64,6 +64,7 @@ impl Elaborator<'_, '_> {
                 self.block_shaped(bindings, value)
             }
             Surface::Ascribe(inner, _) => self.shaped(*inner),
+            Surface::Trace(text, body) => self.trace(text, *body, span),
             Surface::Record(fields) => self.record(fields, ty, span),
             Surface::Update(record, fields) => self.update(*record, fields, ty, span),
             Surface::Replace(array, replacements) => self.replace(*array, replacements, ty, span),
@@ -98,8 +99,8 @@ impl Elaborator<'_, '_> {
             Surface::Real(value) => self.atom(Atom::Real(*value), span),
             Surface::Bool(value) => self.atom(Atom::Int(i64::from(*value)), span),
             Surface::Fail(text) => {
-                let text = self.program.names.text(*text);
-                self.make(ExprKind::Trap(text.into()), ty, span)
+                let text = self.text(text, span);
+                self.make(ExprKind::Trap(Box::new(text)), ty, span)
             }
             Surface::Loop { pattern, init, iteration, body } => {
                 let init = self.expr(*init);

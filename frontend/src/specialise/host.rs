@@ -12,6 +12,13 @@ use crate::types::{Class, Ty};
 use crate::unexported::Unexported;
 use dualvm_vm::module::{DataDef, HostType, Interface};
 
+/// The function of a definition that hosts call, and its types.
+pub(super) struct ExportedInstance {
+    pub(super) function: FunctionId,
+    params: Vec<Mono>,
+    result: Mono,
+}
+
 /// What a parameter is called that has no name.
 fn unnamed(index: usize) -> String {
     format!("arg{}", index + 1)
@@ -20,6 +27,20 @@ fn unnamed(index: usize) -> String {
 impl Specialiser<'_> {
     /// Asks for the instance of a definition that hosts call, unless its type has functions in it.
     pub(super) fn export(&mut self, def: DefId) -> Option<(FunctionId, Interface)> {
+        let name = self.names.text(self.ast.defs[def].name).to_owned();
+        let ExportedInstance { function, params, result } = self.exported_instance(def, name)?;
+        self.border.signatures.extend(self.signature(def, params.len()));
+        let mut host_params = Vec::new();
+        for (i, ty) in params.into_iter().enumerate() {
+            let name = self.ast.defs[def].params.get(i).map(|&pattern| self.param_name(pattern, i));
+            host_params.push((name.unwrap_or_else(|| unnamed(i)), self.host_type(ty)));
+        }
+        Some((function, Interface { params: host_params, result: self.host_type(result) }))
+    }
+
+    /// The instance of a definition at the types at which hosts call it, under a name; `None` if there are functions in
+    /// these, which is noted.
+    pub(super) fn exported_instance(&mut self, def: DefId, name: String) -> Option<ExportedInstance> {
         let (ast, inferred) = (self.ast, self.inferred);
         let def_type = &inferred.defs[def];
         let vars: Box<[_]> =
@@ -49,15 +70,8 @@ impl Specialiser<'_> {
             return None;
         }
         let inputs = params.iter().map(|&ty| self.plain(ty)).collect();
-        let name = self.names.text(ast.defs[def].name).to_owned();
         let (function, _) = self.named_instance(Key { code, types, inputs }, result, Some(name));
-        let mut host_params = Vec::new();
-        self.border.signatures.extend(self.signature(def, params.len()));
-        for (i, ty) in params.into_iter().enumerate() {
-            let name = ast.defs[def].params.get(i).map(|&pattern| self.param_name(pattern, i));
-            host_params.push((name.unwrap_or_else(|| unnamed(i)), self.host_type(ty)));
-        }
-        Some((function, Interface { params: host_params, result: self.host_type(result) }))
+        Some(ExportedInstance { function, params, result })
     }
 
     /// The name and type of a definition with so many parameters for hosts, as they are written. Variables are what
@@ -145,7 +159,7 @@ impl Specialiser<'_> {
     }
 
     /// The type as hosts see it.
-    fn host_type(&mut self, ty: Mono) -> HostType {
+    pub(super) fn host_type(&mut self, ty: Mono) -> HostType {
         crate::stack::grown(|| match self.monos.node(ty).clone() {
             MonoNode::Real => HostType::Real,
             MonoNode::Int => HostType::Int,

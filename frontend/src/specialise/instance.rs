@@ -78,6 +78,7 @@ impl Specialiser<'_> {
             name,
             written: self.written_name(key.code),
             interface: None,
+            twin_of: None,
             params: Vec::new(),
             results,
             body: Body::default(),

@@ -147,7 +147,7 @@ impl Elaborator<'_, '_> {
             Tree::Fail => {
                 let kind = match emitter.failing.last() {
                     Some(&label) => ExprKind::Jump(label, Box::default()),
-                    None => ExprKind::Trap("no pattern matches".into()),
+                    None => ExprKind::Trap(Box::new("no pattern matches".into())),
                 };
                 self.make(kind, ty, span)
             }

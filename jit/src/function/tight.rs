@@ -284,7 +284,10 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             }
             Form::Pure(_) | Form::Mov { .. } | Form::Const { .. } | Form::Passive { .. } => {}
             Form::Jump { .. } | Form::Branch { .. } | Form::BackJump { .. } | Form::BackBranch { .. } => {}
-            Form::Trap { .. } => {}
+            Form::Trap { .. } | Form::TrapWith { .. } => {}
+            // Objects stay where they are, but its function takes fuel, which is reckoned for several rounds at once.
+            Form::Trace { site } if !stream.texts[site].calls => {}
+            Form::Trace { .. } => return None,
             Form::LoopStep { .. } | Form::SegmentEnd { .. } => {}
             Form::RegionRound { .. } | Form::RegionSave { .. } => {}
             // A reference that changes, or objects that move, or rare.

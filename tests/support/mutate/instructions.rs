@@ -195,10 +195,12 @@ pub(super) fn any_opcode(this: &mut Mutator<'_>) -> Option<()> {
     Some(())
 }
 
-/// A constant, a field, a tag, a count or the number of a message becomes another one.
+/// A constant, a field, a tag, a count or the number of a message or a template becomes another one.
 pub(super) fn another_immediate(this: &mut Mutator<'_>) -> Option<()> {
-    let is_immediate =
-        |role| matches!(role, Role::Real | Role::Int | Role::Field | Role::Tag | Role::Count | Role::Message);
+    let is_immediate = |role| {
+        let is_number = matches!(role, Role::Real | Role::Int | Role::Field | Role::Tag | Role::Count);
+        is_number || matches!(role, Role::Message | Role::Template)
+    };
     let has_one = |op: Op| op.info().operands.iter().any(|operand| is_immediate(operand.role));
     let (function, at) = this.place_of(|_, inst| has_one(inst.op))?;
     let body = &mut this.def.functions[function].body;
@@ -213,7 +215,7 @@ pub(super) fn another_immediate(this: &mut Mutator<'_>) -> Option<()> {
         for operand in operands {
             match operand {
                 Operand::Field(n) | Operand::Tag(n) | Operand::Count(n) => *n = near(dice, *n),
-                Operand::Message(n) => *n = near(dice, *n as u16).into(),
+                Operand::Message(n) | Operand::Template(n) => *n = near(dice, *n as u16).into(),
                 Operand::Real(x) => *x = f64::from_bits(dice.pick(&REALS)),
                 Operand::Int(n) if dice.bool() => *n = n.wrapping_add(dice.i64(-2..=2)),
                 Operand::Int(n) => *n = dice.pick(&INTS),
@@ -314,12 +316,14 @@ pub(super) fn spliced(this: &mut Mutator<'_>) -> Option<()> {
             let found = if reads.contains(reg) { this.readable(function, to, ty) } else { this.pick(&all) };
             *reg = found.or_else(|| this.pick(&all))?;
         }
-        let counts = (this.def.functions.len() as u32, this.def.messages.len().max(1) as u32);
+        let count = |n: usize| n.max(1) as u32;
+        let counts = (count(this.def.functions.len()), count(this.def.messages.len()), count(this.def.templates.len()));
         let body = &mut this.def.functions[function].body;
         for operand in &mut operands {
             match operand {
                 Operand::Func(func) => *func %= counts.0,
                 Operand::Message(message) => *message %= counts.1,
+                Operand::Template(template) => *template %= counts.2,
                 Operand::Target(target) => *target %= body.code.len() as u32,
                 Operand::Targets(list) => list.iter_mut().for_each(|target| *target %= body.code.len() as u32),
                 _ => {}

@@ -31,10 +31,11 @@ fn version_of(module: &ModuleDef) -> u16 {
     });
     let interfaces = module.functions.iter().filter_map(|function| function.interface.as_ref());
     let seen = interfaces.flat_map(|interface| interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]));
+    let texts = [if has_texts(module) { 6 } else { 1 }];
     let kept = module.data.iter().flat_map(|data| &data.variants).map(|(_, payload)| payload);
     let seen = seen.chain(kept).map(|ty| third(ty.has_rows()));
     let debug = [if has_inlined(module) || module.debug.sources.len() > 1 { 5 } else { 1 }];
-    code.chain(types).chain(seen).chain(debug).max().unwrap_or(1)
+    code.chain(types).chain(seen).chain(debug).chain(texts).max().unwrap_or(1)
 }
 
 /// Whether the file has a section on code that stands in the place of calls, or is from other files than the first, or
@@ -44,6 +45,11 @@ fn has_inlined(module: &ModuleDef) -> bool {
     !module.debug.calls.is_empty()
         || module.debug.sources.iter().any(|source| source.is_library || source.digest.is_some())
         || module.functions.iter().any(|function| function.body.locations.iter().any(is_elsewhere))
+}
+
+/// Whether the file has a section on texts with values, and on functions that have a traced twin.
+fn has_texts(module: &ModuleDef) -> bool {
+    !module.templates.is_empty() || !module.traced.is_empty()
 }
 
 /// Stands after the last section, so that a file that was cut short is found out.
@@ -65,10 +71,11 @@ enum Section {
     Interfaces = 5,
     Debug = 6,
     Inlined = 7,
+    Texts = 8,
 }
 
 impl Section {
-    const ALL: [Section; 7] = [
+    const ALL: [Section; 8] = [
         Section::Types,
         Section::Data,
         Section::Messages,
@@ -76,6 +83,7 @@ impl Section {
         Section::Interfaces,
         Section::Debug,
         Section::Inlined,
+        Section::Texts,
     ];
 
     const fn name(self) -> &'static str {
@@ -87,6 +95,7 @@ impl Section {
             Section::Interfaces => "interfaces",
             Section::Debug => "debug",
             Section::Inlined => "inlined code",
+            Section::Texts => "texts",
         }
     }
 }
@@ -106,6 +115,10 @@ mod tag {
     pub(super) const CLOSURE: u8 = 4;
     pub(super) const CHAIN: u8 = 5;
     pub(super) const SHAPED: u8 = 6;
+
+    /// Pieces of templates.
+    pub(super) const TEXT: u8 = 0;
+    pub(super) const VALUE: u8 = 1;
 
     /// Host types.
     pub(super) const HOST_REAL: u8 = 0;

@@ -6,7 +6,7 @@
 use crate::bytecode::isa::{Bank, Op, Operand, Reg, Role, for_each_instruction};
 use crate::bytecode::module::{
     Body, DataDef, DataId, FuncId, Function, InlinedCall, Interface, Location, ModuleDef, PackError, Place, SourceFile,
-    TypeDef, TypeId, ValueType, assign_registers,
+    Template, TypeDef, TypeId, ValueType, assign_registers,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -92,6 +92,7 @@ pub struct ModuleBuilder {
     module: ModuleDef,
     types: HashMap<TypeDef, TypeId>,
     messages: HashMap<String, u32>,
+    templates: HashMap<Template, u32>,
 }
 
 impl ModuleBuilder {
@@ -168,6 +169,24 @@ impl ModuleBuilder {
         self.module.messages.push(text.to_owned());
         self.messages.insert(text.to_owned(), id);
         id
+    }
+
+    /// The number of a text with values, for [`FunctionBuilder::trap_with`] and [`FunctionBuilder::trace`].
+    pub fn template(&mut self, template: Template) -> u32 {
+        if let Some(&id) = self.templates.get(&template) {
+            return id;
+        }
+        let id = self.module.templates.len() as u32;
+        self.module.templates.push(template.clone());
+        self.templates.insert(template, id);
+        id
+    }
+
+    /// Says which function, a private one, is the traced twin of an exported one: [`ModuleDef::traced`].
+    pub fn traced_twin(&mut self, function: FuncId, twin: FuncId) {
+        let traced = &mut self.module.traced;
+        let at = traced.partition_point(|&(other, _)| other < function);
+        traced.insert(at, (function, twin));
     }
 
     /// Reserves a function's number, so that others can call it before it is defined with
@@ -566,6 +585,17 @@ impl FunctionBuilder {
     /// Stops the program with a message, a number from [`ModuleBuilder::message`].
     pub fn trap(&mut self, message: u32) {
         self.emit(Op::Trap, &[Operand::Message(message)]);
+    }
+
+    /// Stops the program with a text, a number from [`ModuleBuilder::template`], and values of these registers.
+    pub fn trap_with(&mut self, template: u32, values: &[Reg]) {
+        self.emit(Op::TrapWith, &[Operand::Template(template), Operand::Uses(values.to_vec())]);
+    }
+
+    /// Shows the host a text, a number from [`ModuleBuilder::template`], and values of these registers, if it wants to
+    /// know.
+    pub fn trace(&mut self, template: u32, values: &[Reg]) {
+        self.emit(Op::Trace, &[Operand::Template(template), Operand::Uses(values.to_vec())]);
     }
 
     /// The finished function, labels resolved.

@@ -98,6 +98,8 @@ pub enum Role {
     Func,
     /// A string of the module.
     Message,
+    /// A text with values of the module.
+    Template,
     /// A list of registers, of any bank, that the instruction reads.
     Uses,
     /// A list of registers, of any bank, that the instruction writes.
@@ -151,6 +153,9 @@ macro_rules! role {
     (message) => {
         Role::Message
     };
+    (template) => {
+        Role::Template
+    };
     (uses) => {
         Role::Uses
     };
@@ -195,6 +200,9 @@ macro_rules! has_flag {
     (v6, [v6 $($more:ident)*]) => {
         true
     };
+    (shows, [shows $($more:ident)*]) => {
+        true
+    };
     (costly, [costly $($more:ident)*]) => {
         true
     };
@@ -219,6 +227,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v6 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [shows $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
     ($wanted:ident, [costly $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -233,8 +244,9 @@ pub(crate) use has_flag;
 /// modules have of this format version or later.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
-/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `v2`, `v3`, `v4` and
-/// `v6`, modules that have it are of this format version at least.
+/// next instruction; `calls`, runs other functions and then goes on with the next instruction; `shows`, reads its
+/// registers for a text only, which nothing that is computed depends on; `v2` to `v6`, modules that have it are of this
+/// format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
     ($consumer:ident $($more:tt)*) => { $consumer! {
@@ -564,6 +576,14 @@ macro_rules! for_each_instruction {
             /// tangent for each argument that is a real or a reference, gives a tangent for each such register of the
             /// value, and is linear in the tangents.
             0xb5 CustomJvp custom_jvp (func(func), captures(count), args(uses), results(defs)) [calls v4];
+
+            /// Stops the program with a text: a template of the module, with values of registers, or with what the
+            /// template's function makes of them. Traps or limits of that function are the program's.
+            0xd0 TrapWith trap_with (template(template), values(uses)) [ends shows v6];
+            /// Shows a text to the host, if it wants to know: a template of the module, with values of registers, or
+            /// with what the template's function makes of them. Otherwise it does nothing, and the function isn't
+            /// called. It changes no result and no derivative, and takes no fuel but its function's.
+            0xd1 Trace trace (template(template), values(uses)) [shows v6];
         }
         $($more)*
     } };
@@ -613,6 +633,8 @@ pub struct OpInfo {
     pub ends_block: bool,
     /// Whether it runs other functions and then goes on with the next instruction.
     pub calls: bool,
+    /// Whether it reads its registers for a text only.
+    pub shows: bool,
     /// The first version of the binary format that has it.
     pub since: u16,
 }
@@ -679,6 +701,7 @@ macro_rules! define_ops {
                         derivative: concat!("" $(, $partial, "; ")*),
                         ends_block: false,
                         calls: false,
+                        shows: false,
                         since: if has_flag!(v4, [$($mark)?]) { 4 } else { 1 },
                     } }, )*
                     $( Op::$tname => const { &OpInfo {
@@ -693,6 +716,7 @@ macro_rules! define_ops {
                         derivative: "",
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
+                        shows: has_flag!(shows, [$($flag)*]),
                         since: if has_flag!(v6, [$($flag)*]) {
                             6
                         } else if has_flag!(v4, [$($flag)*]) {
@@ -743,6 +767,11 @@ impl Op {
         self.info().calls
     }
 
+    /// Whether an instruction reads its registers for a text only: nothing that is computed depends on that.
+    pub fn shows(self) -> bool {
+        self.info().shows
+    }
+
     /// Whether a function is one of the operands.
     pub fn names_function(self) -> bool {
         self.info().operands.iter().any(|operand| operand.role == Role::Func)
@@ -765,7 +794,7 @@ impl Op {
 /// - registers, fields, tags and counts take the next of `a`, `b`, `c`, and after these the low half of `imm`;
 /// - a list puts its length there and its offset in the function's pool into the next half of `imm`; the second list
 ///   of an instruction follows the first in the pool;
-/// - targets, functions and messages take the next half of `imm`, low half first;
+/// - targets, functions, messages and templates take the next half of `imm`, low half first;
 /// - a 64-bit immediate takes `imm`.
 ///
 /// [`crate::module::Body::operands`] unpacks an instruction, [`crate::module::Body::push`] packs one.
@@ -823,6 +852,8 @@ pub enum Operand {
     Func(u32),
     /// A string's number.
     Message(u32),
+    /// A template's number.
+    Template(u32),
     /// Registers that are read.
     Uses(Vec<Reg>),
     /// Registers that are written.

@@ -5,12 +5,15 @@
 
 mod debug;
 mod host_type;
+mod template;
 
 pub use debug::{DebugInfo, InlinedCall, Place, SourceFile, SourcePlace};
 pub use host_type::HostType;
+pub use template::{Piece, Template};
 
 use crate::bytecode::isa::{Bank, Inst, Op, Operand, Reg, Role};
 use std::fmt;
+use std::ops::Range;
 
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -271,7 +274,8 @@ impl Body {
                 (Role::Int, Operand::Int(n)) => inst.imm = *n as u64,
                 (Role::Target, Operand::Target(n))
                 | (Role::Func, Operand::Func(n))
-                | (Role::Message, Operand::Message(n)) => at.put_half(&mut inst, *n),
+                | (Role::Message, Operand::Message(n))
+                | (Role::Template, Operand::Template(n)) => at.put_half(&mut inst, *n),
                 (Role::Targets, Operand::Targets(list)) => {
                     let start = pool_offset(self.targets.len(), list.len())?;
                     self.targets.extend_from_slice(list);
@@ -306,6 +310,7 @@ impl Body {
                 Role::Target => Operand::Target(at.half(inst)),
                 Role::Func => Operand::Func(at.half(inst)),
                 Role::Message => Operand::Message(at.half(inst)),
+                Role::Template => Operand::Template(at.half(inst)),
                 Role::Targets => Operand::Targets(at.list(inst, &self.targets)?.to_vec()),
                 Role::Uses => Operand::Uses(at.list(inst, &self.regs)?.to_vec()),
                 Role::Defs => Operand::Defs(at.list(inst, &self.regs)?.to_vec()),
@@ -315,21 +320,45 @@ impl Body {
     }
 
     /// Calls `visit` with every register of an instruction and whether it is written. Lists that reach outside of their
-    /// pool are passed over.
+    /// pool are passed over, and so is what an instruction reads for a text only ([`Body::shown`]): what is recorded,
+    /// moved or derived doesn't depend on that.
     pub(crate) fn for_each_reg(&self, inst: &Inst, mut visit: impl FnMut(Reg, bool)) {
+        if inst.op.shows() {
+            return;
+        }
         let mut at = Fields::default();
         for info in inst.op.info().operands {
             match info.role {
                 Role::Def(bank) => visit(Reg { bank, index: at.narrow(inst) }, true),
                 Role::Use(bank) => visit(Reg { bank, index: at.narrow(inst) }, false),
                 Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
-                Role::Target | Role::Func | Role::Message => _ = at.half(inst),
+                Role::Target | Role::Func | Role::Message | Role::Template => _ = at.half(inst),
                 Role::Real | Role::Int => {}
                 Role::Targets => _ = at.list(inst, &self.targets),
                 Role::Uses => at.list(inst, &self.regs).unwrap_or(&[]).iter().for_each(|&reg| visit(reg, false)),
                 Role::Defs => at.list(inst, &self.regs).unwrap_or(&[]).iter().for_each(|&reg| visit(reg, true)),
             }
         }
+    }
+
+    /// How many instructions in a range do more than to show a text.
+    pub(crate) fn computing(&self, range: Range<u32>) -> usize {
+        let code = &self.code[range.start as usize..range.end as usize];
+        code.iter().filter(|inst| inst.op != Op::Trace).count()
+    }
+
+    /// The registers that an instruction reads for a text only.
+    pub(crate) fn shown(&self, inst: &Inst) -> &[Reg] {
+        if inst.op.shows() { self.reg_lists(inst).0 } else { &[] }
+    }
+
+    /// Gives an instruction that shows a text other registers, as many as it has.
+    pub(crate) fn set_shown(&mut self, at: u32, regs: &[Reg]) {
+        let inst = self.code[at as usize];
+        debug_assert!(inst.op.shows() && regs.len() == usize::from(inst.a), "as many registers as it has");
+        let start = self.regs.len() as u64;
+        self.regs.extend_from_slice(regs);
+        self.code[at as usize].imm = u64::from(inst.low()) | start << 32;
     }
 
     /// Replaces the registers that an instruction names directly; `rename` gets the register and whether it is written.
@@ -345,7 +374,7 @@ impl Body {
                     at.replace_narrow(inst, index);
                 }
                 Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
-                Role::Target | Role::Func | Role::Message => _ = at.half(inst),
+                Role::Target | Role::Func | Role::Message | Role::Template => _ = at.half(inst),
                 Role::Real | Role::Int | Role::Targets | Role::Uses | Role::Defs => {}
             }
         }
@@ -359,7 +388,7 @@ impl Body {
             match info.role {
                 Role::Uses => uses = at.list(inst, &self.regs).unwrap_or(&[]),
                 Role::Defs => defs = at.list(inst, &self.regs).unwrap_or(&[]),
-                Role::Func => _ = at.half(inst),
+                Role::Func | Role::Template => _ = at.half(inst),
                 _ => _ = at.narrow(inst),
             }
         }
@@ -376,7 +405,7 @@ impl Body {
                     at.put_narrow(&mut bits, u16::MAX);
                 }
                 Role::Real | Role::Int => bits.imm = u64::MAX,
-                Role::Target | Role::Func | Role::Message => at.put_half(&mut bits, u32::MAX),
+                Role::Target | Role::Func | Role::Message | Role::Template => at.put_half(&mut bits, u32::MAX),
                 Role::Targets | Role::Uses | Role::Defs => {
                     at.put_narrow(&mut bits, u16::MAX);
                     if at.pool.replace(0).is_none() {
@@ -479,8 +508,16 @@ pub struct ModuleDef {
     pub data: Vec<DataDef>,
     /// Strings that `trap` shows.
     pub messages: Vec<String>,
+    /// Texts with values that `trap_with` and `trace` show.
+    pub templates: Vec<Template>,
     /// Functions.
     pub functions: Vec<Function>,
+    /// Exported functions that have a *traced twin*, each with that: a private function of the same signature, which
+    /// gives the same results, and shows what is to be traced on the way. In ascending order.
+    ///
+    /// A run of the function whose host listens begins with one of the twin, and traces nothing itself. So a compiler
+    /// can make the function as if nothing was to be traced, and the twin so that texts come in the right order.
+    pub traced: Vec<(FuncId, FuncId)>,
 }
 
 impl ModuleDef {
@@ -488,5 +525,22 @@ impl ModuleDef {
     pub fn function(&self, name: &str) -> Option<(FuncId, &Function)> {
         let index = self.functions.iter().position(|function| function.name == name)?;
         Some((FuncId(index as u32), &self.functions[index]))
+    }
+
+    /// The functions that an instruction of one of the module's functions may call, or makes a closure of.
+    pub(crate) fn functions_of<'a>(&'a self, body: &'a Body, inst: &'a Inst) -> impl Iterator<Item = FuncId> + 'a {
+        let operands = if inst.op.names_function() { body.operands(inst).unwrap_or_default() } else { Vec::new() };
+        let named = operands.into_iter().filter_map(|operand| match operand {
+            Operand::Func(func) => Some(FuncId(func)),
+            _ => None,
+        });
+        let template = inst.op.shows().then(|| self.templates.get(inst.low() as usize)).flatten();
+        named.chain(template.and_then(|template| template.func))
+    }
+
+    /// The traced twin of a function, if it has one.
+    pub fn traced_twin(&self, func: FuncId) -> Option<FuncId> {
+        let found = self.traced.binary_search_by_key(&func, |&(function, _)| function);
+        found.ok().map(|index| self.traced[index].1)
     }
 }

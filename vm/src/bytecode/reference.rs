@@ -86,6 +86,7 @@ fn operand(operand: &OperandInfo) -> String {
         Role::Targets => "targets".into(),
         Role::Func => "function".into(),
         Role::Message => "message".into(),
+        Role::Template => "template".into(),
         Role::Uses => "registers".into(),
         Role::Defs => "out registers".into(),
     };

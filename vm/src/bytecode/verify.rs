@@ -12,6 +12,10 @@
 //! **Data types.** The heap type of a data type is a variant. Its constructors, whose names differ, are as many as the
 //! variants; their payloads are tuples or records and flatten to the variants' fields.
 //!
+//! **Texts.** The values of a template are of host types as in an interface. If a function makes them, it is in the
+//! module, neither takes nor returns builders, and its results are what the values flatten to. A function with a traced
+//! twin has a host interface, and the twin, another function, has its parameters and results and no interface.
+//!
 //! **Signatures.** Parameters and results are of types of the module. The banks have room for the parameters, and a
 //! reference parameter's register has its type. A host interface, flattened, is the signature; its arrays hold what
 //! their elements flatten to, as themselves if that is one register and as a struct if not; its lists are variants of
@@ -20,7 +24,7 @@
 //!
 //! **Instructions.** None is of those that the virtual machine makes for itself. Operand lists lie inside the pools.
 //! Bits of an instruction that hold no operand are zero. Registers are below their bank's count, targets below the
-//! number of instructions; functions and messages exist. No list of results names a register twice. The last
+//! number of instructions; functions, messages and templates exist. No list of results names a register twice. The last
 //! instruction is a terminator, so control can't fall off the end. Locations are sorted and belong to instructions.
 //!
 //! **Typing.** Each register has one type: its bank, and for references the declared heap type. Types are equal or
@@ -55,6 +59,7 @@ mod forks;
 mod function;
 pub mod limits;
 mod operators;
+mod texts;
 mod types;
 mod typing;
 
@@ -86,7 +91,8 @@ macro_rules! define_rules {
     };
 }
 define_rules! {
-    /// The module has at most [`limits::FUNCTIONS_MAX`] functions, and so on for types, data types and messages.
+    /// The module has at most [`limits::FUNCTIONS_MAX`] functions, and so on for types, data types, messages and
+    /// templates.
     ModuleSize "the module is too large";
     /// Names and messages have at most [`limits::STRING_BYTES_MAX`] bytes.
     StringLength "a string is too long";
@@ -112,6 +118,18 @@ define_rules! {
     DataBounds "there is no such data type";
     /// A reference to a data type gives its name.
     DataName "a data type goes by another name";
+
+    /// A template has at most [`limits::PIECES_MAX`] pieces and parts of its values' types, and values of at most
+    /// [`limits::PARAMS_MAX`] registers.
+    TemplateSize "a template is too large";
+    /// The function of a template is in the module.
+    TemplateFunction "the function of a template is none";
+    /// The results of a template's function are its values.
+    TemplateResults "the function of a template doesn't give its values";
+    /// The functions of templates neither take nor return builders.
+    TemplateBuilder "a builder goes to a template's function or comes from one";
+    /// Functions with traced twins are in ascending order, with others that have their signature and no interface.
+    TracedTwin "a traced twin doesn't fit its function";
 
     /// Functions and closures have at most [`limits::PARAMS_MAX`] parameters and results.
     ParamCount "a signature is too long";
@@ -150,6 +168,8 @@ define_rules! {
     FunctionBounds "there is no such function";
     /// Messages that instructions refer to are in the module.
     MessageBounds "there is no such message";
+    /// Templates that instructions refer to are in the module.
+    TemplateBounds "there is no such template";
     /// A list of results names a register once.
     DuplicateResult "a register takes two results";
     /// The last instruction is a terminator.
@@ -162,6 +182,8 @@ define_rules! {
     Arguments "the arguments don't fit";
     /// Registers for results have the types of results.
     Results "the results don't fit";
+    /// Registers for a text are of the types of the template's values, or of the parameters of its function.
+    Shown "the registers don't fit the template";
     /// A tail call returns what the caller returns.
     TailResults "a tail call returns something else than its caller";
     /// An operand's heap type is of the kind that the instruction works on.
@@ -280,13 +302,20 @@ impl std::error::Error for VerifyError {}
 /// The broken rules in the order of functions and instructions, [`limits::ERRORS_MAX`] at most. A rule that could
 /// only be checked if an earlier one held is not reported.
 pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
-    let mut report =
-        Report { module, function: None, errors: Vec::new(), flow_steps: 0, leads_to_function: OnceCell::new() };
+    let mut report = Report {
+        module,
+        function: None,
+        errors: Vec::new(),
+        flow_steps: 0,
+        leads_to_function: OnceCell::new(),
+        shown: Vec::new(),
+    };
     if check_size(&mut report) {
         check_names(&mut report);
         function::check_debug(&mut report);
         types::check(&mut report);
         types::check_data(&mut report);
+        texts::check(&mut report);
         for (index, function) in module.functions.iter().enumerate() {
             if report.is_full() {
                 break;
@@ -306,6 +335,7 @@ fn check_size(report: &mut Report) -> bool {
         ("types", module.types.len(), limits::TYPES_MAX),
         ("data types", module.data.len(), limits::DATA_MAX),
         ("messages", module.messages.len(), limits::MESSAGES_MAX),
+        ("templates", module.templates.len(), limits::TEMPLATES_MAX),
         ("sources", module.debug.sources.len(), limits::SOURCES_MAX),
         ("inlined calls", module.debug.calls.len(), limits::INLINED_CALLS_MAX),
     ];
@@ -358,6 +388,8 @@ struct Report<'m> {
     flow_steps: u64,
     /// For each type whether it is one of functions, or leads to one; known when it is first asked for.
     leads_to_function: OnceCell<Vec<bool>>,
+    /// The types of the registers that each template takes; `None` if something is wrong with it.
+    shown: Vec<Option<Vec<ValueType>>>,
 }
 
 impl<'m> Report<'m> {

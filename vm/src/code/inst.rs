@@ -13,7 +13,7 @@
 //! - *Operands* that don't fit stand in a [`Site`] of the code.
 
 use super::check::CheckSite;
-use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, OperatorSite, Site, SwitchSite};
+use super::site::{CallSite, ForkSite, InSite, Leads, MapSite, ObjectSite, OperatorSite, Site, SwitchSite, TextSite};
 use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Op, Reg, has_flag};
 use crate::records::recorded_loop::LoopSite;
@@ -115,6 +115,10 @@ macro_rules! for_each_inst {
                 Ret (site(site CallSite)) [ends];
                 /// Stops the program with a message of the module.
                 Trap (message(message)) [ends];
+                /// Stops the program with a text.
+                TrapWith (site(site TextSite)) [ends];
+                /// Shows a text to a host that listens. Objects stay where they are.
+                Trace (site(site TextSite)) [];
                 /// Runs the site's tasks.
                 Fork (site(site ForkSite)) [calls moves];
                 /// Builds an array from ranges of the numbers below `count`, which tasks make.

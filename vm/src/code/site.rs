@@ -418,6 +418,28 @@ impl InSite for OperatorSite {
     }
 }
 
+/// A text that is shown.
+#[derive(Debug)]
+pub struct TextSite {
+    /// The template, by its number in the module.
+    pub template: u32,
+    /// The registers that it takes; of reals, the primals.
+    pub uses: RegList,
+    /// How many registers that is.
+    pub count: Counts,
+    /// Whether a function makes the values.
+    pub calls: bool,
+}
+
+impl InSite for TextSite {
+    fn sites(stream: &Stream) -> &Sites<Self> {
+        &stream.texts
+    }
+    fn for_each_reg(&self, visit: &mut dyn FnMut(Reg, bool)) {
+        self.uses.for_each(false, visit);
+    }
+}
+
 /// A jump by index.
 #[derive(Debug)]
 pub struct SwitchSite {

@@ -1,9 +1,9 @@
 //! Host values to registers and heap objects, and back.
 //!
 //! `write` turns arguments into registers, which `store` gathers, and objects, which `maker` makes; `read` turns
-//! results into values, `gradient` gives adjoints the arguments' shape, and `flatten` takes the reals out of tangents
-//! and cotangents. All follow the host type, which the verifier has matched with the heap types. [`crate::flat`] and
-//! [`crate::typed`] do without values, and write to the registers themselves.
+//! results into values, `shown` what a text shows, `gradient` gives adjoints the arguments' shape, and `flatten` takes
+//! the reals out of tangents and cotangents. All follow the host type, which the verifier has matched with the heap
+//! types. [`crate::flat`] and [`crate::typed`] do without values, and write to the registers themselves.
 //!
 //! What is in order costs what it weighs: arrays of reals are copied as a whole, places are put together when an error
 //! needs one, and nothing is allocated but objects and the values that are handed out.
@@ -16,6 +16,7 @@ mod flatten;
 mod gradient;
 mod maker;
 mod read;
+mod shown;
 mod source;
 mod store;
 mod write;
@@ -24,6 +25,7 @@ pub(crate) use flatten::{FlattenError, Flattener, counted};
 pub(crate) use gradient::read_gradient;
 pub(crate) use maker::{Cells, Maker, REAL_CELL};
 pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};
+pub(crate) use shown::text_of;
 pub(crate) use source::Source;
 pub(crate) use store::Store;
 pub(crate) use write::{WriteError, write_arguments, write_tangents};

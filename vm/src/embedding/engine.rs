@@ -8,12 +8,14 @@ mod derivatives;
 mod error;
 mod function;
 mod invocation;
+mod listening;
 mod report;
 mod sparse;
 mod state;
 
 pub use crate::memory::stack::HOST_JOB_STACK_BYTES;
 pub use crate::running::limits::Limits;
+pub use crate::running::lines::{Listener, TraceLine};
 pub use crate::running::meter::CancelHandle;
 pub use config::{CallOptions, Config, Jit};
 pub use derivatives::JacobianMode;

@@ -47,6 +47,15 @@ enum Step {
     Object { to: Reg, op: Op, operands: Vec<Operand>, index: Option<NodeId> },
     /// Asks for the lengths of two arrays.
     SameLen(Vec<Operand>),
+    /// Shows a text.
+    Trace { template: Operand, values: Vec<Shown> },
+}
+
+/// What is shown.
+enum Shown {
+    Node(NodeId),
+    /// The caller's register for an object.
+    Object(Reg),
 }
 
 /// An object that the function refers to.
@@ -237,6 +246,14 @@ impl<'a> Reader<'a> {
                 let pair = pair.map(|object| Operand::Use(Reg::reference(object.register)));
                 self.step(Step::SameLen(pair.to_vec()));
             }
+            (Op::Trace, [template, Operand::Uses(values)]) => {
+                let shown = |&reg: &Reg| match reg.bank {
+                    Bank::Ref => self.object(reg.index).map(|object| Shown::Object(Reg::reference(object.register))),
+                    _ => self.node(reg).map(Shown::Node),
+                };
+                let values = values.iter().map(shown).collect::<Result<_, _>>()?;
+                self.step(Step::Trace { template: template.clone(), values });
+            }
             (Op::Ret, [Operand::Uses(values)]) => {
                 for reg in values {
                     if reg.bank == Bank::Ref {
@@ -319,6 +336,14 @@ impl Code<'_> {
                 Step::Node(_) => {}
                 Step::Object { to, op, operands, index } => self.load(op, to, &operands, index)?,
                 Step::SameLen(operands) => self.writer.emit(Op::SameLen, &operands)?,
+                Step::Trace { template, values } => {
+                    let register = |shown| match shown {
+                        Shown::Node(node) => self.register(node),
+                        Shown::Object(register) => Ok(register),
+                    };
+                    let values = values.into_iter().map(register).collect::<Result<_, _>>()?;
+                    self.writer.emit(Op::Trace, &[template, Operand::Uses(values)])?;
+                }
             }
         }
         self.writer.set_location(location);
@@ -386,7 +411,7 @@ impl Code<'_> {
         Ok(wanted.into_iter().zip(outputs).collect())
     }
 
-    /// The nodes that are needed: for what the operator gives, and because they may trap.
+    /// The nodes that are needed: for what the operator gives and for what is shown, and because they may trap.
     fn live(&self, gradients: &HashMap<u32, NodeId>) -> Vec<bool> {
         let mut live = vec![false; self.graph.len()];
         let mut need = |node: NodeId| live[node.index()] = true;
@@ -394,9 +419,13 @@ impl Code<'_> {
         gradients.values().for_each(|&node| need(node));
         self.active.iter().for_each(|load| need(load.index));
         for (step, _) in &self.steps {
-            match *step {
-                Step::Node(node) if self.may_trap(node) => need(node),
-                Step::Object { index: Some(index), .. } => need(index),
+            match step {
+                Step::Node(node) if self.may_trap(*node) => need(*node),
+                Step::Object { index: Some(index), .. } => need(*index),
+                Step::Trace { values, .. } => values.iter().for_each(|shown| match shown {
+                    Shown::Node(node) => need(*node),
+                    Shown::Object(_) => {}
+                }),
                 _ => {}
             }
         }

@@ -11,6 +11,7 @@
 //! reference that a helper makes to it is the only one.
 
 mod deep;
+mod texts;
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
@@ -28,6 +29,7 @@ use crate::running::worker::Worker;
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
 use deep::{chain_push_deep, component_word_of, new_deep, pack_deep};
+use texts::{trace, trap_with};
 
 pub(super) const OK: u64 = 0;
 const STOP: u64 = 1;
@@ -207,6 +209,12 @@ helpers! {
     TrapFull = trap_full(context: Context, capacity: u64);
     /// Notes that a builder is finished.
     TrapFinished = trap_finished(context: Context);
+    /// Notes the text of a trap.
+    TrapWith = trap_with(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
+        remaining: usize, func: FuncId, number: u32);
+    /// Shows a text to the host, which listens: a status.
+    Trace = trace(context: Context, reals: *mut f64, words: *mut Word, ints: *mut i64, refs: *mut Ref,
+        remaining: usize, func: FuncId, number: u32, position: Position) -> u64;
     /// Notes the message of a trap, by its number.
     TrapMessage = trap_message(context: Context, number: u64);
 }

@@ -18,6 +18,8 @@ pub use crate::tape::UNCHECKED_MAX;
 
 /// What is left of the current slice of fuel (`i64`).
 pub const FUEL: i32 = offset_of!(Worker, exec.fuel) as i32;
+/// Whether the host listens to what is traced (`u8`, 0 or 1).
+pub const LISTENS: i32 = offset_of!(Worker, exec.listens) as i32;
 /// The function that is called (`u32`): to be stored before a call through the table of entries.
 pub const CALLEE: i32 = offset_of!(Worker, exec.callee) as i32;
 /// Where native code may leave a word for itself (`u64`).

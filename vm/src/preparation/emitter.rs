@@ -15,7 +15,7 @@ use crate::bytecode::isa::{self, Bank, Op, Reg, Structural};
 use crate::bytecode::module::{Body, FuncId, Function, ModuleDef, TypeDef};
 use crate::code::{
     CallSite, Counts, ForkSite, Inst, IntReg, MapSite, Mode, ObjectSite, Operator, OperatorSite, Position, RealReg,
-    RefReg, RegList, Site, Stream, SwitchSite, TaskSite,
+    RefReg, RegList, Site, Stream, SwitchSite, TaskSite, TextSite,
 };
 use crate::memory::heap::{self, Fields};
 use crate::records::recorded_loop::{LoopCode, LoopPlan, LoopSite};
@@ -221,6 +221,11 @@ impl<'a> Emitter<'a> {
             // Its fork has it.
             return;
         }
+        if structural == Structural::Trace {
+            // It costs what its function does, if anyone listens.
+            let site = self.text_site(inst);
+            return self.push(at, Inst::Trace { site });
+        }
         self.cost += 1;
         let cost = self.cost;
         let lowered = match structural {
@@ -251,6 +256,8 @@ impl<'a> Emitter<'a> {
             Structural::TailCallClosure => Inst::TailCallClosure { callee: RefReg(a), site: self.call_site(inst) },
             Structural::Ret => Inst::Ret { site: self.call_site(inst) },
             Structural::Trap => Inst::Trap { message: inst.low() },
+            Structural::TrapWith => Inst::TrapWith { site: self.text_site(inst) },
+            Structural::Trace => unreachable!("it was emitted above"),
             Structural::Fork => Inst::Fork { site: self.fork_site(at, inst.imm as u32) },
             Structural::Task => unreachable!("a task stands in its fork's site"),
             Structural::ParallelMap => {
@@ -339,6 +346,20 @@ impl<'a> Emitter<'a> {
         let (uses, defs) = (self.list(uses), self.list(defs));
         let cost = std::mem::take(&mut self.cost);
         self.stream.calls.push(CallSite { func: FuncId(inst.low()), uses, defs, cost })
+    }
+
+    fn text_site(&mut self, inst: &isa::Inst) -> Site<TextSite> {
+        let depth = self.mode.depth();
+        let primal =
+            |reg: &Reg| Reg { index: if reg.bank == Bank::Real { reg.index << depth } else { reg.index }, ..*reg };
+        let uses: Vec<Reg> = self.body.shown(inst).iter().map(primal).collect();
+        let uses = RegList::new(&uses);
+        let count = uses.counts();
+        self.widest = self.widest.max(count.reals);
+        self.listed += count.reals;
+        let template = inst.low();
+        let calls = self.module.templates[template as usize].func.is_some();
+        self.stream.texts.push(TextSite { template, uses, count, calls })
     }
 
     /// Makes the site of a fork from the instructions of its tasks.

@@ -75,9 +75,9 @@ pub(crate) fn find(
     for (index, &block) in flow.blocks().iter().enumerate() {
         watch.tick(BLOCKS_MAX)?;
         let Some(cycle) = cycle(body, flow, block) else { continue };
-        // A path has few instructions, but liveness looks at all of two blocks, and at all registers.
-        let blocks = [cycle.path[0].start, cycle.exit].map(|start| flow.blocks()[flow.block_at(start)]);
-        let instructions: u32 = blocks.iter().map(|block| block.end - block.start).sum();
+        // A path has few instructions, but what it shows and liveness look at may be more, and at all registers.
+        let after = [cycle.path[0].start, cycle.exit].map(|start| flow.blocks()[flow.block_at(start)]);
+        let instructions: u32 = cycle.path.iter().chain(&after).map(|block| block.end - block.start).sum();
         watch.tick(8 * PATH_MAX + instructions as usize + body.reals as usize / 16)?;
         let walk = Walk::new(body, constants, active.map(|active| &active[index]), None);
         let path = cycle.path.iter().flat_map(|block| block.start..block.end);
@@ -133,8 +133,8 @@ fn cycle(body: &Body, flow: &FlowGraph, first: Block) -> Option<Cycle> {
             Op::Jump => last.low(),
             Op::Branch => {
                 let (then, other) = (last.low(), last.high());
-                let len: u32 = path.iter().map(|block| block.end - block.start).sum();
-                if (then == first.start) == (other == first.start) || len as usize > PATH_MAX {
+                let len: usize = path.iter().map(|block| body.computing(block.start..block.end)).sum();
+                if (then == first.start) == (other == first.start) || len > PATH_MAX {
                     return None;
                 }
                 let while_true = then == first.start;

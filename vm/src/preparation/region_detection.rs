@@ -290,7 +290,7 @@ impl Finder<'_> {
         let mut builders = Builders::default();
         for &block in &found.blocks {
             let block = flow.blocks()[block];
-            instructions += (block.end - block.start) as usize;
+            instructions += body.computing(block.start..block.end);
             if instructions > INSTRUCTIONS_MAX {
                 return Ok(Err(Refusal::Instructions { max: INSTRUCTIONS_MAX }));
             }
@@ -298,7 +298,7 @@ impl Finder<'_> {
                 watch.tick(1)?;
                 match inst.op {
                     Op::Mov | Op::IMov | Op::Const | Op::IConst => {}
-                    Op::Len | Op::Elem | Op::IElem | Op::Row | Op::SameLen => {}
+                    Op::Len | Op::Elem | Op::IElem | Op::Row | Op::SameLen | Op::Trace => {}
                     // Under another name something could be pushed that nobody knows of here.
                     Op::PMov | Op::PSelect if self.is_builder(inst.a) => {
                         return Ok(Err(Refusal::BuilderCopied { inst: at }));

@@ -19,6 +19,8 @@ const ADDED_MAX: usize = 200;
 struct Web {
     def: u32,
     uses: Vec<u32>,
+    /// Where it is shown. A text has a list of its own when it gets another register.
+    shown: Vec<u32>,
     /// A register list names it: lists may be shared between instructions, so they are left alone.
     listed: bool,
 }
@@ -39,6 +41,11 @@ pub(crate) fn rename_loads(body: &mut Body, blocks: &[Block], watch: &Watch<'_>)
             };
             swap(&mut body.code[web.def as usize], true);
             web.uses.iter().for_each(|&at| swap(&mut body.code[at as usize], false));
+            for &at in &web.shown {
+                let shown = body.shown(&body.code[at as usize]).iter();
+                let shown: Vec<Reg> = shown.map(|&r| if r == reg { Reg::real(new) } else { r }).collect();
+                body.set_shown(at, &shown);
+            }
             added_max = added_max.max(added + 1);
         }
     }
@@ -55,8 +62,10 @@ fn contained_webs(body: &Body, block: Block, watch: &Watch<'_>) -> Result<Vec<(R
         let inst = &body.code[at as usize];
         let (uses, _) = body.reg_lists(inst);
         for reg in uses {
-            if let Some(web) = open.get_mut(reg) {
-                web.listed = true;
+            match open.get_mut(reg) {
+                Some(web) if !inst.op.shows() => web.listed = true,
+                Some(web) if web.shown.last() != Some(&at) => web.shown.push(at),
+                _ => {}
             }
         }
         body.for_each_reg(inst, |reg, def| {

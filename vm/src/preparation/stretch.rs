@@ -229,6 +229,8 @@ impl<'a> Walk<'a> {
             Op::IPush | Op::PPush if self.arrays.is_some() => {}
             // Where it hasn't trapped it is nothing.
             Op::SameLen => {}
+            // What is shown is no part of what is computed.
+            Op::Trace => {}
             Op::Push => {
                 let node = self.read(Reg::real(inst.b));
                 self.found.builder_steps.push(BuilderStep::Push);

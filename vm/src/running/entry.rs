@@ -53,6 +53,7 @@ impl Worker {
         let outcome = meter.refill_alone(0).and_then(|slice| {
             (self.exec.fuel, self.exec.program, self.exec.mode) = (slice, program, mode);
             (self.exec.meter, self.exec.info) = ((&raw mut meter).cast(), (&raw const *info).cast());
+            self.exec.listens = info.listening.is_some();
             self.exec.heap.attach(info.account);
             if mode.is_recording() {
                 self.exec.tape.attach(info.account);

@@ -640,6 +640,29 @@ macro_rules! define_execute {
                                 unpack_results::<RECORD>(args.after(&site.uses_count), &site.defs, frame.base);
                             }
                             Inst::Trap { message } => trap!(TrapKind::Message(program.message(message).to_owned())),
+                            Inst::TrapWith { site } => {
+                                let (site, args) = (stream.texts.at(site), window!());
+                                copy_registers::<false>(&site.uses, frame.base, args);
+                                self.exec.fuel = fuel;
+                                let mut kind = self.trap_with(site, args, remaining);
+                                fuel = self.exec.fuel;
+                                let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
+                                self.add_rounds(&mut kind, (frame.func, position), ints);
+                                trap!(kind)
+                            }
+                            Inst::Trace { site } => if self.exec.listens {
+                                let (site, args) = (stream.texts.at(site), window!());
+                                copy_registers::<false>(&site.uses, frame.base, args);
+                                self.exec.fuel = fuel;
+                                let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
+                                let place = Place { func: frame.func, mode, position };
+                                let outcome = self.trace(site, args, place, remaining);
+                                fuel = self.exec.fuel;
+                                if let Err(mut kind) = outcome {
+                                    self.add_rounds(&mut kind, (frame.func, position), ints);
+                                    trap!(kind)
+                                }
+                            },
 
                             Inst::New { dst, site } => {
                                 let site = stream.objects.at(site);

@@ -1,7 +1,7 @@
 //! A verified program with everything that is derived from it on demand: streams, segments and loops.
 
-use crate::bytecode::isa::{Op, Operand};
-use crate::bytecode::module::{FuncId, ModuleDef};
+use crate::bytecode::isa::Op;
+use crate::bytecode::module::{FuncId, ModuleDef, SourcePlace};
 use crate::bytecode::verify::verify;
 use crate::code::{ByMode, CheckSite, DEPTH_MAX, Inst, Mode, Position, Stream};
 use crate::in_place::{self, Directions, Expanded, Origins};
@@ -11,6 +11,7 @@ use crate::records::recorded_loop::LoopCode;
 use crate::records::region::RegionCode;
 use crate::records::segment::{SegmentCode, SegmentStructure};
 use crate::running::meter::{Account, Watch};
+use crate::running::trace::Place;
 use crate::trap::TrapKind;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -199,17 +200,18 @@ impl Program {
             registering: Mutex::new(()),
             forks: functions_with(&def, |op| matches!(op, Op::Fork | Op::ParallelMap)),
             nests: functions_with(&def, |op| {
-                matches!(
-                    op,
-                    Op::Fork
-                        | Op::ParallelMap
-                        | Op::Jvp
-                        | Op::Vjp
-                        | Op::Checkpoint
-                        | Op::Primal
-                        | Op::CustomVjp
-                        | Op::CustomJvp
-                )
+                op.shows()
+                    || matches!(
+                        op,
+                        Op::Fork
+                            | Op::ParallelMap
+                            | Op::Jvp
+                            | Op::Vjp
+                            | Op::Checkpoint
+                            | Op::Primal
+                            | Op::CustomVjp
+                            | Op::CustomJvp
+                    )
             }),
             tier,
             given,
@@ -232,6 +234,13 @@ impl Program {
             Some(Origins { func, insts }) => (*func, insts.get(inst as usize).copied().unwrap_or(0)),
             None => (func, inst),
         }
+    }
+
+    /// Where the code at a place was written.
+    pub(crate) fn source_place(&self, Place { func, mode, position }: Place) -> Option<SourcePlace> {
+        let inst = self.origin(func, mode, position);
+        let location = self.def.functions[func.index()].body.location(inst)?;
+        Some(self.def.debug.named(location.place))
     }
 
     /// The stream of a function that was prepared.
@@ -375,14 +384,7 @@ fn functions_with(def: &ModuleDef, wanted: impl Fn(Op) -> bool) -> Box<[bool]> {
                 have[index] = true;
                 found.push(index);
             }
-            if inst.op.names_function() {
-                let operands = function.body.operands(inst).unwrap_or_default();
-                let names = operands.iter().filter_map(|operand| match operand {
-                    Operand::Func(func) => Some(*func as usize),
-                    _ => None,
-                });
-                names.for_each(|func| named_by[func].push(index));
-            }
+            def.functions_of(&function.body, inst).for_each(|func| named_by[func.index()].push(index));
         }
     }
     while let Some(func) = found.pop() {

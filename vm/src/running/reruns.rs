@@ -324,6 +324,8 @@ impl Worker {
         let exec = &mut self.exec;
         (exec.program, exec.info) = (info.program, (&raw const *info).cast());
         (exec.meter, exec.fuel, exec.forked) = ((&raw mut meter).cast(), 0, true);
+        // What it traces was shown when it ran first.
+        debug_assert!(!exec.listens, "a worker that begins doesn't listen");
         // SAFETY: promised by the caller; **Running** until it is detached. The stack is the worker's, which runs
         // nowhere else meanwhile; nothing below unwinds ([`Worker::run_at`]).
         let outcome = unsafe { ground.run(|| self.begin_again(node, task, adjoints)) };

@@ -69,6 +69,8 @@ struct Fork<'a> {
     mode: Mode,
     /// Whether it belongs to a derivative operator, whose tapes go before the run ends.
     inner: bool,
+    /// Whether the host listens to what its tasks trace.
+    listens: bool,
 }
 
 // SAFETY: tasks read arguments that nobody writes, and write their own results and nodes.
@@ -230,7 +232,8 @@ impl Worker {
             self.grow_native(here)?;
         }
         let (nodes, mode, inner) = (std::ptr::null_mut(), self.exec.mode, self.exec.tape.is_inner());
-        let fork = Fork { tasks, args, results, above, remaining, nodes, mode, inner };
+        let listens = self.exec.listens;
+        let fork = Fork { tasks, args, results, above, remaining, nodes, mode, inner, listens };
         // SAFETY: promised by the caller.
         unsafe {
             if self.exec.forked || !self.exec.info().is_parallel() {
@@ -260,10 +263,12 @@ impl Worker {
         // SAFETY: promised by the caller.
         unsafe { self.close(&before) };
         if !info.account.is_stopped() {
-            return outcome;
+            // SAFETY: promised by the caller.
+            return unsafe { self.show_kept() }.and(outcome);
         }
         if let Some(kind) = info.account.abandoned() {
-            return Err(kind);
+            // SAFETY: promised by the caller.
+            return unsafe { self.show_kept() }.and(Err(kind));
         }
         // SAFETY: promised by the caller; the arguments are still there.
         unsafe {
@@ -329,6 +334,7 @@ impl Worker {
         // SAFETY: the task that forked has gone on from the fork, which has failed.
         unsafe { self.exec.tape.cut(&before.mark) };
         self.exec.trace.clear();
+        self.exec.lines.clear();
         (self.exec.tasks, self.exec.span_start) = (before.tasks, before.span_start);
     }
 
@@ -487,7 +493,7 @@ impl Worker {
         (right, ended): (Result<i64, TrapKind>, Option<Box<Ended>>),
     ) -> Result<i64, TrapKind> {
         if let Some(ended) = ended {
-            self.absorb(*ended, left.is_ok() && right.is_err());
+            self.absorb(*ended, left.is_ok(), right.is_err());
         }
         Ok(left?.max(right?))
     }

@@ -6,6 +6,7 @@
 //! execution is a value that is put aside as a whole.
 
 use super::interp::Caller;
+use super::lines::Lines;
 use super::meter::{Account, Meter};
 use super::program::Program;
 use super::registers::{Gathered, Registers};
@@ -60,6 +61,10 @@ pub(crate) struct Execution {
     pub(crate) result: u64,
     /// Why native code has stopped.
     pub(crate) trap: Option<TrapKind>,
+    /// Whether the host listens to what this execution traces.
+    pub(crate) listens: bool,
+    /// What it has traced while there are others.
+    pub(super) lines: Lines,
     pub(crate) program: *const Program,
     pub(super) meter: *mut Meter<'static>,
     pub(super) info: *const RunInfo<'static>,
@@ -98,6 +103,8 @@ impl Execution {
             callee: FuncId(0),
             result: 0,
             trap: None,
+            listens: false,
+            lines: Lines::default(),
             program: std::ptr::null(),
             meter: std::ptr::null_mut(),
             info: std::ptr::null(),
@@ -175,6 +182,8 @@ impl Worker {
         self.stacks.begin(live_bytes_max);
         let exec = &mut self.exec;
         exec.trace.clear();
+        exec.lines.clear();
+        exec.listens = false;
         (exec.live_bytes_max, exec.depth_max, exec.fuel) = (live_bytes_max, depth_max, 0);
         (exec.roots, exec.forked, exec.tasks, exec.span_start) = (self.stacks.refs.start(), false, 0, 0);
     }

@@ -2,6 +2,7 @@
 
 use super::kinks::KinkTable;
 use super::limits::Limits;
+use super::lines::Listening;
 use super::meter::Account;
 use super::program::Program;
 use super::stacks::Stacks;
@@ -90,6 +91,8 @@ pub(crate) struct RunInfo<'a> {
     pub(crate) limits: &'a Limits,
     /// Where ties and jumps are counted, in a run that asks for it.
     pub(crate) kinks: Option<&'a KinkTable>,
+    /// Who is told what is traced, if anyone listens.
+    pub(crate) listening: Option<&'a Listening<'a>>,
     /// Whether forks run in parallel.
     parallel: AtomicBool,
 }
@@ -102,7 +105,7 @@ impl<'a> RunInfo<'a> {
         limits: &'a Limits,
         parallel: bool,
     ) -> Self {
-        RunInfo { workers, account, program, limits, kinks: None, parallel: AtomicBool::new(parallel) }
+        RunInfo { workers, account, program, limits, kinks: None, listening: None, parallel: AtomicBool::new(parallel) }
     }
 
     pub(super) fn is_parallel(&self) -> bool {

@@ -2,7 +2,10 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
-use dualvm_vm::module::{Body, DebugInfo, Function, InlinedCall, Location, ModuleDef, Place, SourceFile};
+use dualvm_vm::module::{
+    Body, DataId, DebugInfo, FuncId, Function, HostType, InlinedCall, Location, ModuleDef, Piece, Place, SourceFile,
+    Template,
+};
 use dualvm_vm::text::parse;
 
 /// A module with every instruction that the verifier accepts.
@@ -44,7 +47,14 @@ pub(crate) fn from_roles() -> ModuleDef {
         InlinedCall { callee: "λ \"g\"".into(), place: place(u32::MAX, u32::MAX, 1), within: Some(u32::MAX) },
     ];
     let debug = DebugInfo { sources, calls };
-    ModuleDef { debug, functions: vec![function], ..ModuleDef::default() }
+    let text = |text: &str| Piece::Text(text.into());
+    let data = HostType::Data { name: "by".into(), data: DataId(u32::MAX) };
+    let templates = vec![
+        Template { pieces: vec![], func: Some(FuncId(u32::MAX)) },
+        Template { pieces: vec![text(""), text("{λ}\"\n"), Piece::Value(data), text("")], func: None },
+    ];
+    let traced = vec![(FuncId(u32::MAX), FuncId(0)), (FuncId(0), FuncId(u32::MAX)), (FuncId(0), FuncId(0))];
+    ModuleDef { debug, templates, traced, functions: vec![function], ..ModuleDef::default() }
 }
 
 fn place(source: u32, line: u32, column: u32) -> Place {
@@ -68,6 +78,7 @@ fn operand(role: Role, edge: bool) -> Operand {
         Role::Targets => Operand::Targets(if edge { vec![wide; 3] } else { vec![0, 9, 5] }),
         Role::Func => Operand::Func(wide),
         Role::Message => Operand::Message(wide),
+        Role::Template => Operand::Template(wide),
         Role::Uses => Operand::Uses(regs()),
         Role::Defs => Operand::Defs(regs()),
     }

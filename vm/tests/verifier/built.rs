@@ -4,8 +4,8 @@ use super::code::with_code;
 use super::support::read;
 use dualvm_vm::isa::{Op, Operand, Reg};
 use dualvm_vm::module::{
-    Body, DataDef, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Place, TypeDef, TypeId, ValueType,
-    VariantDef,
+    Body, DataDef, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Piece, Place, Template, TypeDef,
+    TypeId, ValueType, VariantDef,
 };
 use dualvm_vm::verify::{Rule, limits};
 
@@ -32,6 +32,8 @@ pub(crate) fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
         module.debug.calls = calls.into_iter().map(call).collect();
         module
     };
+    let template = |pieces| Template { pieces, func: None };
+    let with_template = |pieces| ModuleDef { templates: vec![template(pieces)], ..a_module(ret()) };
     vec![
         (
             Rule::ModuleSize,
@@ -42,6 +44,37 @@ pub(crate) fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
             Rule::ModuleSize,
             ModuleDef { messages: vec![String::new(); limits::MESSAGES_MAX + 1], ..ModuleDef::default() },
             "expected at most 1048576 messages, found 1048577",
+        ),
+        (
+            Rule::ModuleSize,
+            ModuleDef { templates: vec![template(vec![]); limits::TEMPLATES_MAX + 1], ..ModuleDef::default() },
+            "expected at most 1048576 templates, found 1048577",
+        ),
+        (
+            Rule::StringLength,
+            with_template(vec![Piece::Text("x".repeat(65536))]),
+            "a string is too long: expected at most 65535 bytes, found 65536",
+        ),
+        (
+            Rule::TemplateSize,
+            with_template(vec![Piece::Text("x".into()); limits::PIECES_MAX + 1]),
+            "a template is too large: expected at most 65536 pieces and parts in s0, found 65537",
+        ),
+        (
+            // 65,535 parts, which aren't even numbers, and the piece that they are.
+            Rule::TemplateSize,
+            with_template(vec![Piece::Value(HostType::Tuple(vec![HostType::Tuple(vec![]); limits::PIECES_MAX]))]),
+            "expected at most 65536 pieces and parts in s0, found 65537",
+        ),
+        (
+            Rule::TemplateSize,
+            with_template(vec![Piece::Value(HostType::Real); limits::PARAMS_MAX + 1]),
+            "expected values of at most 4096 registers in s0, found 4097",
+        ),
+        (
+            Rule::InterfaceDepth,
+            with_template(vec![Piece::Value(deep.clone())]),
+            "expected at most 64 levels, found more",
         ),
         (
             Rule::ModuleSize,

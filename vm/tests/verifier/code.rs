@@ -47,6 +47,12 @@ pub(crate) const CODE_CASES: &[Case] = &[
     (Rule::FunctionBounds, "closure_new p11, f9 ()\nret (r0)", "expected one of f0 to f2, found f9"),
     (Rule::MessageBounds, "trap m1", "expected one of m0 to m0, found m1"),
     (
+        Rule::TemplateBounds,
+        "trap_with s0 ()",
+        "there is no such template: expected none, for there is no `s`, found s0",
+    ),
+    (Rule::TemplateBounds, "trace s7 (r0)\nret (r0)", "found s7"),
+    (
         Rule::DuplicateResult,
         "call f0 (r0, p0) -> (r1, r1)\nret (r0)",
         "expected a register of its own for each result, found r1 twice",

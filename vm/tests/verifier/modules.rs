@@ -28,7 +28,7 @@ pub(crate) const MODULE_CASES: &[Case] = &[
     (
         Rule::UnknownType,
         "func \"a\" (t1) -> ()\nexport (x : Array Real @t8) -> ()\nregs t1\n{ ret ()\n}",
-        "expected one of 8 types in the interface, found t8",
+        "expected one of 8 types in a host type, found t8",
     ),
     (Rule::BuilderPlace, "type t8 = struct { real, t3 }", "expected no builder in t8, found t3, a builder"),
     (Rule::BuilderPlace, "type t8 = variant { A {}, B { t7 } }", "expected no builder in t8, found t7, a builder"),
@@ -196,12 +196,12 @@ pub(crate) const MODULE_CASES: &[Case] = &[
     (
         Rule::UnknownType,
         "func \"a\" (t1) -> ()\nexport (x : Tensor (Array Real @t1) @t9) -> ()\nregs t1\n{ ret ()\n}",
-        "expected one of 8 types in the interface, found t9",
+        "expected one of 8 types in a host type, found t9",
     ),
     (
         Rule::UnknownType,
         "func \"a\" (t1) -> ()\nexport (x : List Real @t9) -> ()\nregs t1\n{ ret ()\n}",
-        "expected one of 8 types in the interface, found t9",
+        "expected one of 8 types in a host type, found t9",
     ),
     (
         Rule::InterfaceSignature,
@@ -281,5 +281,121 @@ pub(crate) const MODULE_CASES: &[Case] = &[
         Rule::CodeLength,
         "func \"a\" () -> ()\n{ }",
         "function f0 \"a\": the number of instructions is out of range: expected 1 to 16777216 instructions, found 0",
+    ),
+    (
+        Rule::TemplateFunction,
+        "template s0 (\"x\") by f1
+         func \"f\" () -> ()\n{ ret ()\n}",
+        "the function of a template is none: expected one of 1 functions in template s0, found f1",
+    ),
+    (
+        Rule::TemplateResults,
+        "template s0 (Real, \"x\", Bool) by \"f\"
+         func \"f\" (real) -> (real)\nregs 1 real\n{ ret (r0)\n}",
+        "the function of a template doesn't give its values: expected results (real, int) in f0, found (real)",
+    ),
+    (
+        Rule::TemplateResults,
+        "template s0 (\"x\") by \"f\"
+         func \"f\" (real) -> (real)\nregs 1 real\n{ ret (r0)\n}",
+        "expected results () in f0, found (real)",
+    ),
+    (
+        Rule::TemplateBuilder,
+        "template s0 (Real) by \"f\"
+         func \"f\" (real, t3) -> (real)\nregs 1 real, t3\n{ ret (r0)\n}",
+        "a builder goes to a template's function or comes from one: \
+         expected no builder among parameters and results, found t3, a builder",
+    ),
+    (Rule::InterfaceArray, "template s0 (Array Int @t1)", "expected elements of type int, found t1, an array of real"),
+    (Rule::UnknownType, "template s0 (Array Int @t9)", "expected one of 8 types in a host type, found t9"),
+    (Rule::DataBounds, "template s0 (Data \"D\" @d0)", "expected one of 0 data types, found d0 \"D\""),
+    (Rule::InterfaceName, "template s0 ({ x : Int, x : Int })", "expected different names, found \"x\" twice"),
+    (
+        Rule::TracedTwin,
+        "traced f1 by f0\ntraced f0 by f1
+         func \"f\" () -> ()\n{ ret ()\n}\nfunc \"g\" () -> ()\nexport () -> ()\n{ ret ()\n}",
+        "a traced twin doesn't fit its function: expected functions in ascending order, each once, found f0",
+    ),
+    (
+        Rule::TracedTwin,
+        "traced f1 by f0\ntraced f1 by f0
+         func \"f\" () -> ()\n{ ret ()\n}\nfunc \"g\" () -> ()\nexport () -> ()\n{ ret ()\n}",
+        "expected functions in ascending order, each once, found f1",
+    ),
+    (
+        Rule::TracedTwin,
+        "traced f0 by f1
+         func \"f\" () -> ()\n{ ret ()\n}\nfunc \"g\" () -> ()\n{ ret ()\n}",
+        "expected a function with an interface, found f0, which hosts can't call",
+    ),
+    (
+        Rule::TracedTwin,
+        "traced f0 by f0
+         func \"f\" () -> ()\nexport () -> ()\n{ ret ()\n}",
+        "expected a twin without an interface, found f0",
+    ),
+    (
+        Rule::TracedTwin,
+        "traced f0 by f2
+         func \"f\" () -> ()\nexport () -> ()\n{ ret ()\n}",
+        "expected one of 1 functions in a traced twin of f0, found f2",
+    ),
+    (
+        Rule::TracedTwin,
+        "traced f3 by f0
+         func \"f\" () -> ()\nexport () -> ()\n{ ret ()\n}",
+        "expected one of 1 functions in a traced twin of f3, found f3",
+    ),
+    (
+        Rule::TracedTwin,
+        "traced f0 by f1
+         func \"f\" (real) -> ()\nexport (x : Real) -> ()\nregs 1 real\n{ ret ()\n}
+         func \"g\" (real) -> (real)\nregs 1 real\n{ ret (r0)\n}",
+        "expected (real) -> () in f1, found (real) -> (real)",
+    ),
+    (
+        Rule::Assignment,
+        "template s0 (Real)
+         func \"f\" () -> ()\nregs 1 real\n{\ntrace s0 (r0)\nret ()\n}",
+        "expected a write to r0 on every path to here",
+    ),
+    (
+        Rule::Assignment,
+        "template s0 (Real)
+         func \"f\" (int) -> ()\nregs 1 real, 1 int\n{\nbranch i0, A, B\nA: const r0, 1\nB: trap_with s0 (r0)\n}",
+        "expected a write to r0 on every path to here",
+    ),
+    (
+        Rule::Shown,
+        "template s0 (Real, \" of \", (Int, Array Real @t1))
+         func \"f\" (real, int) -> ()\nregs 1 real, 1 int\n{ trap_with s0 (r0, i0)\n}",
+        "the registers don't fit the template: expected 3 registers, found 2",
+    ),
+    (
+        Rule::Shown,
+        "template s0 (Bool)
+         func \"f\" (real) -> ()\nregs 1 real\n{\ntrace s0 (r0)\nret ()\n}",
+        "expected int at position 0, found real in r0",
+    ),
+    (
+        Rule::Shown,
+        "template s0 (Array Real @t1)
+         func \"f\" (t2) -> ()\nregs t2\n{\ntrace s0 (p0)\nret ()\n}",
+        "expected t1 at position 0, found t2 in p0",
+    ),
+    (
+        // What the function takes, not what it gives.
+        Rule::Shown,
+        "template s0 (Real) by \"g\"
+         func \"f\" (real) -> ()\nregs 1 real\n{\ntrace s0 (r0)\nret ()\n}
+         func \"g\" (int) -> (real)\nregs 1 real, 1 int\n{\nto_real r0, i0\nret (r0)\n}",
+        "expected int at position 0, found real in r0",
+    ),
+    (
+        Rule::FallsOff,
+        "template s0 ()
+         func \"f\" () -> ()\n{\ntrace s0 ()\n}",
+        "expected a terminator as the last instruction, found `trace`",
     ),
 ];

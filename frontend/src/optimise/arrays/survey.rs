@@ -353,7 +353,10 @@ impl Walker<'_> {
                 self.traps += 1;
                 self.load(Load::Anything);
             }
-            ExprKind::Trap(_) => self.traps += 1,
+            ExprKind::Trap(_) | ExprKind::Trace(_) => {
+                self.children(expr);
+                self.traps += 1;
+            }
             ExprKind::Switch(switch) => {
                 self.expr(switch.object);
                 for arm in switch.arms.iter().map(|arm| arm.1).chain(switch.default) {

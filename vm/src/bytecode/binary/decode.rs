@@ -4,8 +4,8 @@ use super::wire::{Decoded, Reader};
 use super::{END, MAGIC, Section, VERSION, tag, version_of};
 use crate::bytecode::isa::{Bank, Op, Operand, Reg, Role};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Place, SourceFile, TypeDef,
-    TypeId, ValueType, VariantDef,
+    Body, DataDef, DataId, FuncId, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Piece, Place,
+    SourceFile, Template, TypeDef, TypeId, ValueType, VariantDef,
 };
 use crate::bytecode::verify::limits;
 use std::fmt;
@@ -59,6 +59,7 @@ pub fn decode(bytes: &[u8]) -> Result<ModuleDef, DecodeError> {
             Section::Interfaces => interfaces(&mut content, &mut module.functions)?,
             Section::Debug => debug(&mut content, &mut module)?,
             Section::Inlined => inlined(&mut content, &mut module)?,
+            Section::Texts => texts(&mut content, &mut module)?,
         }
         if content.remaining() > 0 {
             let found = format!("{} bytes more", content.remaining());
@@ -202,6 +203,22 @@ fn inlined(content: &mut Reader, module: &mut ModuleDef) -> Decoded<()> {
     Ok(())
 }
 
+fn texts(content: &mut Reader, module: &mut ModuleDef) -> Decoded<()> {
+    let start = content.offset();
+    module.templates = content.list("templates", |reader| {
+        let pieces = reader.list("pieces of a template", Reader::piece)?;
+        let func = reader.unsigned("function of a template", u64::from(u32::MAX) + 1)?;
+        Ok(Template { pieces, func: func.checked_sub(1).map(|func| FuncId(func as u32)) })
+    })?;
+    module.traced = content.list("traced twins", |reader| {
+        Ok((FuncId(reader.u32("function with a twin")?), FuncId(reader.u32("traced twin")?)))
+    })?;
+    if module.templates.is_empty() && module.traced.is_empty() {
+        return Err(content.error(start, Section::Texts.name(), "at least one entry", "none"));
+    }
+    Ok(())
+}
+
 /// An item's number, written as the number of items skipped since the last one: of functions, or of sources.
 fn sparse(reader: &mut Reader, next: &mut usize, count: usize) -> Decoded<usize> {
     let at = reader.offset();
@@ -303,6 +320,7 @@ impl Reader<'_> {
             Role::Targets => Operand::Targets(self.list("targets", |reader| reader.u32("target"))?),
             Role::Func => Operand::Func(self.u32("function number")?),
             Role::Message => Operand::Message(self.u32("message number")?),
+            Role::Template => Operand::Template(self.u32("template number")?),
             Role::Uses => Operand::Uses(self.list("registers", Self::reg)?),
             Role::Defs => Operand::Defs(self.list("registers", Self::reg)?),
         })
@@ -322,6 +340,15 @@ impl Reader<'_> {
     fn interface(&mut self) -> Decoded<Interface> {
         let params = self.list("parameters of an interface", |reader| reader.named(limits::HOST_TYPE_DEPTH_MAX))?;
         Ok(Interface { params, result: self.host_type(limits::HOST_TYPE_DEPTH_MAX)? })
+    }
+
+    fn piece(&mut self) -> Decoded<Piece> {
+        let at = self.offset();
+        match self.byte("piece of a template")? {
+            tag::TEXT => self.string("text of a template").map(Piece::Text),
+            tag::VALUE => self.host_type(limits::HOST_TYPE_DEPTH_MAX).map(Piece::Value),
+            code => self.unknown(at, "piece of a template", code),
+        }
     }
 
     /// A host type of at most `depth` levels.

@@ -1,10 +1,10 @@
 //! Writing modules.
 
 use super::wire::Writer;
-use super::{END, MAGIC, Section, has_inlined, tag, version_of};
+use super::{END, MAGIC, Section, has_inlined, has_texts, tag, version_of};
 use crate::bytecode::isa::{Operand, Reg};
 use crate::bytecode::module::{
-    Body, DataDef, FuncId, HostType, InlinedCall, Interface, Location, ModuleDef, TypeDef, ValueType,
+    Body, DataDef, FuncId, HostType, InlinedCall, Interface, Location, ModuleDef, Piece, TypeDef, ValueType,
 };
 use crate::nest::{self, Visit};
 use std::convert::Infallible;
@@ -61,6 +61,7 @@ pub fn encode(module: &ModuleDef) -> Result<Vec<u8>, EncodeError> {
             Section::Interfaces => interfaces(module, &mut content),
             Section::Debug => debug(module, &mut content),
             Section::Inlined if has_inlined(module) => inlined(module, &mut content),
+            Section::Texts if has_texts(module) => texts(module, &mut content),
             _ => {}
         }
         if !content.bytes.is_empty() {
@@ -143,6 +144,27 @@ fn inlined(module: &ModuleDef, content: &mut Writer) {
             writer.signed(here.1 - last.1);
             last = here;
         }
+    });
+}
+
+/// Templates, and the functions with traced twins.
+fn texts(module: &ModuleDef, content: &mut Writer) {
+    content.list(&module.templates, |writer, template| {
+        writer.list(&template.pieces, |writer, piece| match piece {
+            Piece::Text(text) => {
+                writer.byte(tag::TEXT);
+                writer.string(text);
+            }
+            Piece::Value(ty) => {
+                writer.byte(tag::VALUE);
+                writer.host_type(ty);
+            }
+        });
+        writer.unsigned(template.func.map_or(0, |func| u64::from(func.0) + 1));
+    });
+    content.list(&module.traced, |writer, (function, twin)| {
+        writer.unsigned(function.0.into());
+        writer.unsigned(twin.0.into());
     });
 }
 
@@ -229,9 +251,8 @@ impl Writer {
             Operand::Real(value) => self.bits(value.to_bits()),
             Operand::Int(value) => self.signed(*value),
             Operand::Field(number) | Operand::Tag(number) | Operand::Count(number) => self.unsigned((*number).into()),
-            Operand::Target(number) | Operand::Func(number) | Operand::Message(number) => {
-                self.unsigned((*number).into());
-            }
+            Operand::Target(number) | Operand::Func(number) => self.unsigned((*number).into()),
+            Operand::Message(number) | Operand::Template(number) => self.unsigned((*number).into()),
             Operand::Targets(list) => self.list(list, |writer, &target| writer.unsigned(target.into())),
             Operand::Uses(list) | Operand::Defs(list) => self.list(list, Self::reg),
         }

@@ -261,6 +261,7 @@ impl<'t> Parser<'t> {
             Role::Targets => Operand::Targets(self.list("[", "]", |parser| parser.target(names))?),
             Role::Func => Operand::Func(self.func(names)?),
             Role::Message => Operand::Message(self.message_ref(names)?),
+            Role::Template => Operand::Template(self.numbered('s', "a template")?),
             Role::Uses => Operand::Uses(self.list("(", ")", |parser| parser.reg(None))?),
             Role::Defs => Operand::Defs(self.list("(", ")", |parser| parser.reg(None))?),
         })

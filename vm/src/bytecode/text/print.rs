@@ -3,8 +3,8 @@
 use super::grammar;
 use crate::bytecode::isa::{Inst, Op, Operand, Role};
 use crate::bytecode::module::{
-    Body, DataDef, DebugInfo, FuncId, Function, HostType, Interface, Location, ModuleDef, Place, SourceFile, TypeDef,
-    ValueType, VariantDef,
+    Body, DataDef, DebugInfo, FuncId, Function, HostType, Interface, Location, ModuleDef, Piece, Place, SourceFile,
+    Template, TypeDef, ValueType, VariantDef,
 };
 use crate::nest::{self, Visit};
 use std::fmt::{self, Display, Formatter};
@@ -78,7 +78,15 @@ impl Display for ModuleText<'_> {
         for (index, message) in module.messages.iter().enumerate() {
             writeln!(f, "message m{index} {}", Quoted(message))?;
         }
-        let tables = !(module.types.is_empty() && module.data.is_empty() && module.messages.is_empty());
+        for (index, template) in module.templates.iter().enumerate() {
+            writeln!(f, "template s{index} {}", TemplateText(template))?;
+        }
+        for (function, twin) in &module.traced {
+            writeln!(f, "traced f{} by f{}", function.0, twin.0)?;
+        }
+        let data = module.types.is_empty() && module.data.is_empty();
+        let texts = module.messages.is_empty() && module.templates.is_empty() && module.traced.is_empty();
+        let tables = !(data && texts);
         let mut blank = module.debug != DebugInfo::default() || tables;
         for (index, function) in module.functions.iter().enumerate() {
             if blank {
@@ -188,6 +196,7 @@ fn print_operand(operand: &Operand, body: &Body, f: &mut Formatter<'_>) -> fmt::
         Operand::Targets(list) => write!(f, "[{}]", Joined(list.iter().map(target))),
         Operand::Func(number) => write!(f, "f{number}"),
         Operand::Message(number) => write!(f, "m{number}"),
+        Operand::Template(number) => write!(f, "s{number}"),
         Operand::Uses(list) | Operand::Defs(list) => write!(f, "({})", Joined(list.iter())),
     }
 }
@@ -247,6 +256,27 @@ impl Display for DataText<'_> {
             write!(f, " {} {} {}", if index > 0 { '|' } else { '=' }, Name(name), PayloadText(payload))?;
         }
         Ok(())
+    }
+}
+
+struct TemplateText<'a>(&'a Template);
+
+impl Display for TemplateText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Template { pieces, func } = self.0;
+        write!(f, "({})", Joined(pieces.iter().map(PieceText)))?;
+        func.map_or(Ok(()), |func| write!(f, " by f{}", func.0))
+    }
+}
+
+struct PieceText<'a>(&'a Piece);
+
+impl Display for PieceText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Piece::Text(text) => Quoted(text).fmt(f),
+            Piece::Value(ty) => HostText(ty).fmt(f),
+        }
     }
 }
 

@@ -205,6 +205,7 @@ impl<'a> Banks<'a> {
         let range = flow.blocks()[block as usize];
         for at in range.start..range.end {
             let inst = &self.body.code[at as usize];
+            self.body.shown(inst).iter().for_each(|&reg| visit(reg, Some(at)));
             for written in [false, true] {
                 self.body.for_each_reg(inst, |reg, def| {
                     if def == written {

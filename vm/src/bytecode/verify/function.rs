@@ -148,6 +148,10 @@ impl Scan<'_> {
                 let count = report.module.messages.len();
                 check_below(Rule::MessageBounds, 'm', *message, count)
             }
+            Operand::Template(template) => {
+                let count = report.module.templates.len();
+                check_below(Rule::TemplateBounds, 's', *template, count)
+            }
             Operand::Real(_) | Operand::Int(_) | Operand::Field(_) | Operand::Tag(_) | Operand::Count(_) => Ok(()),
         }
     }

@@ -20,13 +20,17 @@ pub const TYPES_MAX: usize = 1 << 20;
 pub const DATA_MAX: usize = 1 << 20;
 /// Messages of a module.
 pub const MESSAGES_MAX: usize = 1 << 20;
+/// Templates of a module.
+pub const TEMPLATES_MAX: usize = 1 << 20;
+/// Pieces of a template, and parts of the types of its values.
+pub const PIECES_MAX: usize = 1 << 16;
 /// Source files of a module.
 pub const SOURCES_MAX: usize = 1 << 20;
 /// Calls of a module in whose place the code of what is called stands.
 pub const INLINED_CALLS_MAX: usize = 1 << 24;
 /// Bytes of a name or a message.
 pub const STRING_BYTES_MAX: usize = (1 << 16) - 1;
-/// Parameters of a function, captures included, and results.
+/// Parameters of a function, captures included, and results; registers of the values of a template.
 pub const PARAMS_MAX: usize = 4096;
 /// Instructions of a function.
 pub const INSTRUCTIONS_MAX: usize = 1 << 24;

@@ -173,7 +173,7 @@ pub(super) fn check_interface(function: &Function, interface: &Interface, report
 }
 
 /// Checks a host type, `depth` levels of it; says whether it is safe to flatten.
-fn check_host_type(ty: &HostType, depth: usize, report: &mut Report) -> bool {
+pub(super) fn check_host_type(ty: &HostType, depth: usize, report: &mut Report) -> bool {
     if depth == 0 {
         let max = limits::HOST_TYPE_DEPTH_MAX;
         report.fail(Rule::InterfaceDepth, format!("at most {max} levels"), "more".into());
@@ -247,7 +247,7 @@ fn check_heap_type(
     match report.type_def(ty) {
         Some(def) if fits(def) => {}
         Some(_) => report.fail(rule, expected(), format!("t{}, another type", ty.0)),
-        None => _ = report.check_known([ValueType::Ref(ty)], || "the interface".into()),
+        None => _ = report.check_known([ValueType::Ref(ty)], || "a host type".into()),
     }
 }
 
@@ -276,7 +276,7 @@ fn check_host_array(element: &HostType, array: TypeId, report: &mut Report) {
             return report.fail(Rule::InterfaceArray, "an array".into(), format!("t{}, another kind of type", array.0));
         }
         None => {
-            report.check_known([ValueType::Ref(array)], || "the interface".into());
+            report.check_known([ValueType::Ref(array)], || "a host type".into());
             return;
         }
     };
@@ -311,7 +311,7 @@ fn check_distinct<'a>(names: impl Iterator<Item = &'a str>, rule: Rule, report: 
 }
 
 /// Types in text, the first few of them.
-fn list(types: &[ValueType]) -> String {
+pub(super) fn list(types: &[ValueType]) -> String {
     const SHOWN: usize = 16;
     let mut names: Vec<String> = types.iter().take(SHOWN).map(|&ty| name(ty)).collect();
     if types.len() > SHOWN {

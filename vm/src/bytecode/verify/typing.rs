@@ -18,6 +18,8 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
         Structural::Fork => Ok(()),
         Structural::Jump | Structural::Branch | Structural::Switch | Structural::Trap => Ok(()),
 
+        Structural::TrapWith | Structural::Trace => view.shown(),
+
         Structural::PMov => view.same_type(0, 1),
         Structural::PDetach => view.detached(),
         Structural::PSelect => view.same_type(0, 2).and_then(|()| view.same_type(0, 3)),
@@ -286,6 +288,13 @@ impl<'a> View<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The registers that a template takes. One with errors of its own was reported.
+    fn shown(&self) -> Result<(), Fault> {
+        let Operand::Template(template) = self.operands[0] else { return Ok(()) };
+        let taken = self.report.shown.get(template as usize).and_then(Option::as_ref);
+        taken.map_or(Ok(()), |taken| self.list(Rule::Shown, 1, taken))
     }
 
     fn tail_results(&self, results: &[ValueType]) -> Result<(), Fault> {

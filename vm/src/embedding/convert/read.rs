@@ -62,11 +62,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Registers of a text.
+    ///
+    /// # Safety
+    /// What the references lead to is complete, and stays where it is while the cursor lives.
+    pub(crate) unsafe fn of_registers(reals: &'a [f64], ints: &'a [i64], refs: &'a [Ref]) -> Self {
+        Cursor { reals, words: &[], next: Slot::NONE, ints, refs, owner: Owner::NOBODY }
+    }
+
     /// The fields of an object. It has words if it has an owner: else there may be none, and all reals are constants.
     ///
     /// # Safety
     /// `object` is a complete struct or variant, which outlives the cursor, of a recording run if so said.
-    unsafe fn of(object: Ref, recorded: bool) -> Self {
+    pub(super) unsafe fn of(object: Ref, recorded: bool) -> Self {
         // SAFETY: the header says how many fields there are, and they stand one after the other.
         unsafe {
             let (fields, owner) = (heap::fields_of(*object), heap::owner_of(object));
@@ -85,6 +93,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// A real, without its word.
+    pub(super) fn primal(&mut self) -> f64 {
+        let x = self.reals[0];
+        self.reals = &self.reals[1..];
+        x
+    }
+
+    /// Passes the registers of a value.
+    pub(super) fn pass(&mut self, ty: &HostType) {
+        let Fields { reals, ints, refs } = registers(ty);
+        (self.reals, self.ints, self.refs) = (&self.reals[reals..], &self.ints[ints..], &self.refs[refs..]);
+    }
+
     pub(crate) fn int(&mut self) -> i64 {
         let n = self.ints[0];
         self.ints = &self.ints[1..];
@@ -99,7 +120,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// The elements of an array, one of which is read at a time.
-struct Elements {
+pub(super) struct Elements {
     elements: *const u64,
     /// The registers of an element.
     fields: Fields,
@@ -112,7 +133,7 @@ struct Elements {
 impl Elements {
     /// # Safety
     /// `array` is a complete array of elements of this type, which outlives the result.
-    unsafe fn of(array: Ref, element: &HostType) -> Self {
+    pub(super) unsafe fn of(array: Ref, element: &HostType) -> Self {
         let fields = registers(element);
         let width = fields.row().map(|(_, width)| width);
         // SAFETY: promised by the caller.
@@ -124,7 +145,7 @@ impl Elements {
     ///
     /// # Safety
     /// `array` is theirs.
-    unsafe fn len(&self, array: Ref) -> usize {
+    pub(super) unsafe fn len(&self, array: Ref) -> usize {
         // SAFETY: promised by the caller; the length counts cells.
         unsafe { *array.add(LEN) as usize / self.width.unwrap_or(1) }
     }
@@ -134,7 +155,7 @@ impl Elements {
     /// # Safety
     /// There are so many, in a recording run if so said.
     #[inline]
-    unsafe fn at(&self, n: usize, recorded: bool) -> Cursor<'_> {
+    pub(super) unsafe fn at(&self, n: usize, recorded: bool) -> Cursor<'_> {
         // SAFETY: promised by the caller; elements are stored as `HostType::Array` says.
         unsafe {
             let Some(width) = self.width else {

@@ -1,6 +1,6 @@
 //! How an engine works, and how one call of it runs.
 
-use super::{CancelHandle, Limits};
+use super::{CancelHandle, Limits, Listener};
 use crate::native::{Generator, Policy, Thresholds};
 use std::sync::Arc;
 
@@ -46,6 +46,8 @@ pub struct Config {
     /// [`Limit::StackBytes`]: crate::trap::Limit::StackBytes
     /// [`Limit::AddressSpace`]: crate::trap::Limit::AddressSpace
     pub stack_bytes: usize,
+    /// Who is told what calls trace that bring no listener of their own: see [`CallOptions::trace`]. None by default.
+    pub trace: Option<Listener>,
     /// Whether calls stop at the first number that becomes NaN or infinite out of numbers that aren't:
     /// [`TrapKind::NonFinite`](crate::trap::TrapKind::NonFinite) says which instruction that was, what it was given,
     /// and how that came about. Off by default, and then it costs nothing.
@@ -96,17 +98,31 @@ pub struct CallOptions {
     pub limits: Option<Limits>,
     /// Lets another thread stop the call.
     pub cancel: Option<CancelHandle>,
+    /// Who is told what the program traces in this call; `None` takes the engine's listener, if there is one.
+    ///
+    /// Lines come in the order of the run from left to right, whatever the threads, each once: derivatives that run
+    /// code again don't show it again, and of a call that has several runs only the first is heard. A call that traps
+    /// has told what came before. Nothing of the call's outcome depends on whether anyone listens, but its time: the
+    /// language's compiler makes functions of their own for that, and a call whose host listens runs these first.
+    /// Without a listener, traces cost nothing there, and in other modules a test where they stand.
+    pub trace: Option<Listener>,
 }
 
 impl CallOptions {
     /// Options with these limits.
     pub fn with_limits(limits: Limits) -> Self {
-        CallOptions { limits: Some(limits), cancel: None }
+        CallOptions { limits: Some(limits), ..CallOptions::default() }
     }
 
     /// The same options, with a handle that cancels the call.
     pub fn cancelled_by(mut self, handle: &CancelHandle) -> Self {
         self.cancel = Some(handle.clone());
+        self
+    }
+
+    /// The same options, with a listener that is told what the program traces.
+    pub fn traced_to(mut self, listener: &Listener) -> Self {
+        self.trace = Some(listener.clone());
         self
     }
 }

@@ -1,8 +1,10 @@
 //! A call in progress: arguments in, code, sweeps, and what went wrong.
 
 use super::error::outside_of_code;
+use super::listening::go_on_with_panic;
 use super::state::{Progress, RunState};
-use super::{CallOptions, Function, Limits, Module, RunError};
+use super::{CallOptions, Function, Limits, Listener, Module, RunError};
+use crate::bytecode::module::FuncId;
 use crate::code::{Counts, Mode, Position};
 use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSlot, Store, WriteError};
 use crate::embedding::flat::ArgumentWriter;
@@ -10,6 +12,7 @@ use crate::embedding::value::Value;
 use crate::memory::heap::{Fields, HeapLimits};
 use crate::running::entry::Entry;
 use crate::running::kinks::KinkTable;
+use crate::running::lines::Listening;
 use crate::running::program::Program;
 use crate::running::trace::Place;
 use crate::running::worker::Execution;
@@ -31,6 +34,8 @@ pub(crate) struct Invocation<'a> {
     goes_on: bool,
     /// Where forward runs count ties and jumps.
     pub(super) kinks: Option<&'a KinkTable>,
+    /// Who listens to the next run, the first one of the call.
+    listener: Option<&'a Listener>,
 }
 
 impl<'a> Invocation<'a> {
@@ -38,14 +43,15 @@ impl<'a> Invocation<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
         state.account.begin(limits, options.cancel.as_ref());
-        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None }
+        let listener = options.trace.as_ref().or(function.module.engine.config().trace.as_ref());
+        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener }
     }
 
     /// A run that was begun with these options.
     #[inline]
     pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
-        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None }
+        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener: None }
     }
 
     /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
@@ -60,8 +66,8 @@ impl<'a> Invocation<'a> {
     where
         'a: 'b,
     {
-        let Invocation { limits, state, timed, goes_on, kinks, .. } = self;
-        Invocation { function, limits, state, timed, goes_on, kinks }
+        let Invocation { limits, state, timed, goes_on, kinks, listener, .. } = self;
+        Invocation { function, limits, state, timed, goes_on, kinks, listener }
     }
 
     /// The same run, whose parts are timed.
@@ -174,10 +180,16 @@ impl<'a> Invocation<'a> {
     /// The threads that run tasks, if the function has any and there are several.
     #[inline]
     fn pool(&self) -> Option<&'a rayon::ThreadPool> {
+        self.pool_for(self.function.func)
+    }
+
+    /// The same for another function of the program.
+    #[inline]
+    pub(super) fn pool_for(&self, func: FuncId) -> Option<&'a rayon::ThreadPool> {
         let Module { engine, program } = &self.function.module;
         // What is looked at is looked at in the program's order.
         let alone = program.is_checked();
-        program.forks(self.function.func).then(|| engine.pool()).flatten().filter(|_| !alone)
+        program.forks(func).then(|| engine.pool()).flatten().filter(|_| !alone)
     }
 
     /// Runs the function, or a derivative of it, with the arguments that were written: they were gathered, or else
@@ -185,7 +197,56 @@ impl<'a> Invocation<'a> {
     ///
     /// # Safety
     /// They are what is taken.
+    #[inline]
     pub(super) unsafe fn execute(&mut self, entry: Entry<'_>, mode: Mode, gathered: bool) -> Result<(), RunError> {
+        match self.listener.take() {
+            // SAFETY: promised by the caller.
+            None => unsafe { self.execute_heard(entry, mode, gathered, None) },
+            // SAFETY: promised by the caller.
+            Some(listener) => unsafe { self.execute_and_tell(entry, mode, gathered, listener) },
+        }
+    }
+
+    /// [`Invocation::execute`], with a host that listens.
+    ///
+    /// # Safety
+    /// As [`Invocation::execute`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn execute_and_tell(
+        &mut self,
+        entry: Entry<'_>,
+        mode: Mode,
+        gathered: bool,
+        listener: &Listener,
+    ) -> Result<(), RunError> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if let Some(twin) = self.run_twin(listener, gathered) {
+                let outcome = self.execute_heard(entry, mode, gathered, None);
+                if let (Ok(()), Err(ended)) = (&outcome, twin) {
+                    ended.tell(listener);
+                }
+                return outcome;
+            }
+            let listening = Listening::to(listener);
+            let outcome = self.execute_heard(entry, mode, gathered, Some(&listening));
+            go_on_with_panic(listening);
+            outcome
+        }
+    }
+
+    /// [`Invocation::execute`], heard by whoever listens.
+    ///
+    /// # Safety
+    /// As [`Invocation::execute`].
+    unsafe fn execute_heard(
+        &mut self,
+        entry: Entry<'_>,
+        mode: Mode,
+        gathered: bool,
+        listening: Option<&Listening<'_>>,
+    ) -> Result<(), RunError> {
         let (began, mode) = (self.clock(), self.mode(mode));
         let pool = self.pool();
         let RunState { worker, args, account, progress, .. } = &mut *self.state;
@@ -197,6 +258,7 @@ impl<'a> Invocation<'a> {
         let args = gathered.then_some(&*args);
         let mut info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
         info.kinks = self.kinks;
+        info.listening = listening;
         let outcome = match pool {
             // SAFETY: promised by the caller.
             None => unsafe { worker.run(program, entry, args, mode, &info) },
@@ -405,13 +467,13 @@ impl Invocation<'_> {
 }
 
 /// What is handed to a thread of the pool while this one waits.
-struct Handed<T>(T);
+pub(super) struct Handed<T>(pub(super) T);
 
 // SAFETY: who hands it on waits until the other thread is done.
 unsafe impl<T> Send for Handed<T> {}
 
 impl<T> Handed<T> {
-    fn take(self) -> T {
+    pub(super) fn take(self) -> T {
         self.0
     }
 }

@@ -27,6 +27,8 @@ impl Forward<'_, '_> {
             op if is_call(op) || op == Op::Primal => return self.call(inst),
             Op::Vjp if self.lanes == 1 => return self.vjp(inst),
             Op::Vjp => return Err(Declined),
+            // Once, whatever there are of tangents.
+            Op::Trace => return self.emit_own(inst),
             Op::Push | Op::IPush | Op::PPush | Op::Put | Op::IPut | Op::PPut => {
                 self.emit_own(inst)?;
                 return (0..self.lanes).try_for_each(|lane| self.element(lane, inst));

@@ -117,6 +117,14 @@ impl Account {
         self.forget_memory();
     }
 
+    /// The account of a run beside this one, which ends when this one has to.
+    pub(crate) fn beside(&self, limits: &Limits) -> Account {
+        let mut account = Account::default();
+        account.begin(limits, self.cancel.as_ref());
+        account.deadline = self.deadline;
+        account
+    }
+
     /// Ends a run that another one of the same call follows, which has what is left of fuel and time. Its memory was
     /// given back, and of its last slice so much is left.
     pub(crate) fn go_on(&mut self, left: i64) {

@@ -2,6 +2,7 @@
 
 use super::Fork;
 use crate::memory::heap::{self, HeapLimits};
+use crate::running::lines::Lines;
 use crate::running::meter::{Halt, Meter};
 use crate::running::registers::Registers;
 use crate::running::trace::Trace;
@@ -18,6 +19,7 @@ pub(super) struct Ended {
     tape: tape::Left,
     tasks: u64,
     trace: Trace,
+    lines: Lines,
 }
 
 impl Worker {
@@ -44,6 +46,7 @@ impl Worker {
         (self.exec.program, self.exec.info, self.exec.mode) = (info.program, info, fork.mode);
         (self.exec.meter, self.exec.fuel) = ((&raw mut meter).cast(), 0);
         (self.exec.forked, self.exec.tasks, self.exec.span_start) = (true, 0, 0);
+        self.exec.listens = fork.listens;
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.run_tasks(fork, start, end, base) };
         if let Err(kind) = &outcome {
@@ -53,9 +56,9 @@ impl Worker {
         meter.settle(self.exec.fuel);
         account.return_allocation(self.exec.heap.limits().allocated_bytes.saturating_sub(self.exec.heap.allocated()));
         self.exec.heap.share(false);
-        let trace = std::mem::take(&mut self.exec.trace);
-        let ended =
-            Ended { heap: self.exec.heap.leave(), tape: self.exec.tape.leave(account), tasks: self.exec.tasks, trace };
+        let (trace, lines) = (std::mem::take(&mut self.exec.trace), std::mem::take(&mut self.exec.lines));
+        let (heap, tape, tasks) = (self.exec.heap.leave(), self.exec.tape.leave(account), self.exec.tasks);
+        let ended = Ended { heap, tape, tasks, trace, lines };
         self.exec.detach();
         (outcome, ended)
     }
@@ -92,12 +95,14 @@ impl Worker {
         outcome
     }
 
-    /// Takes over what an execution has left. Its backtrace is the run's if its trap is.
-    pub(super) fn absorb(&mut self, ended: Ended, trapped: bool) {
+    /// Takes over what an execution has left, whose tasks are to the right of all that this one has run. The run comes
+    /// there if those haven't trapped, and then its backtrace is the run's if it has `trapped`.
+    pub(super) fn absorb(&mut self, ended: Ended, is_reached: bool, trapped: bool) {
+        self.take_lines(ended.lines, is_reached);
         self.exec.heap.absorb(ended.heap);
         self.exec.tape.absorb(ended.tape);
         self.exec.tasks += ended.tasks;
-        if trapped {
+        if is_reached && trapped {
             debug_assert!(self.exec.trace.is_empty(), "this execution has stopped for no reason of its own");
             self.exec.trace = ended.trace;
         }

@@ -1,17 +1,17 @@
-//! Items of a module: types, data types, messages, functions and their headers.
+//! Items of a module: types, data types, messages, templates, functions and their headers.
 
 use super::resolve::{Names, Pending, PendingFunction};
 use super::{Parsed, Parser, Stop, quote};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, Function, HostType, InlinedCall, Interface, Location, Place, SourceFile, TypeDef, TypeId,
-    ValueType, VariantDef,
+    Body, DataDef, DataId, FuncId, Function, HostType, InlinedCall, Interface, Location, Piece, Place, SourceFile,
+    Template, TypeDef, TypeId, ValueType, VariantDef,
 };
 use crate::bytecode::text::lex::{Kind, Token};
 use crate::bytecode::verify::limits;
 use crate::similar::similar;
 
 /// The words that start an item.
-const ITEMS: [&str; 7] = ["module", "library", "inlined", "type", "data", "message", "func"];
+const ITEMS: [&str; 9] = ["module", "library", "inlined", "type", "data", "message", "template", "traced", "func"];
 
 impl<'t> Parser<'t> {
     /// Reads items up to the end of the text.
@@ -72,6 +72,24 @@ impl<'t> Parser<'t> {
                 let message = self.string()?;
                 pending.module.messages.push(message);
             }
+            "template" => {
+                self.next += 1;
+                self.in_order('s', "template", pending.module.templates.len())?;
+                let pieces = self.list("(", ")", Self::piece)?;
+                // Functions are known when everything is read.
+                let func = match self.take_if("by") {
+                    true => Some(FuncId(self.func(&mut pending.names)?)),
+                    false => None,
+                };
+                pending.module.templates.push(Template { pieces, func });
+            }
+            "traced" => {
+                self.next += 1;
+                let function = self.func(&mut pending.names)?;
+                self.mark("by")?;
+                let twin = self.func(&mut pending.names)?;
+                pending.module.traced.push((FuncId(function), FuncId(twin)));
+            }
             "func" => {
                 self.next += 1;
                 if self.peek().kind == Kind::Word {
@@ -82,7 +100,8 @@ impl<'t> Parser<'t> {
             word => {
                 let help = similar(word, ITEMS).filter(|_| token.kind == Kind::Word);
                 let message = format!(
-                    "expected `module`, `library`, `inlined`, `type`, `data`, `message` or `func`, found {}",
+                    "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `traced` or `func`, \
+                     found {}",
                     quote(word)
                 );
                 let help = help.map(|item| format!("did you mean `{item}`?"));
@@ -160,6 +179,14 @@ impl<'t> Parser<'t> {
         match self.peek().is("(") {
             true => self.list("(", ")", Self::host_type).map(HostType::Tuple),
             false => self.host_type(),
+        }
+    }
+
+    /// A string, or the type of a value.
+    fn piece(&mut self) -> Parsed<Piece> {
+        match self.peek().kind {
+            Kind::Quoted => self.string().map(Piece::Text),
+            _ => self.host_type().map(Piece::Value),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Parsed, RawInst, Source, Stop, quote, split_numbered};
 use crate::bytecode::isa::Operand;
-use crate::bytecode::module::{Function, ModuleDef};
+use crate::bytecode::module::{FuncId, Function, ModuleDef};
 use crate::bytecode::text::lex::{Kind, Token, unescape};
 use crate::similar::similar;
 use std::collections::HashMap;
@@ -10,9 +10,10 @@ use std::collections::HashMap;
 /// A module whose instructions refer to names.
 #[derive(Default)]
 pub(super) struct Pending<'t> {
-    /// Everything but functions.
+    /// Everything but functions. Where others than functions name these, they have indices into `names`.
     pub(super) module: ModuleDef,
     pub(super) functions: Vec<PendingFunction<'t>>,
+    pub(super) names: Names<'t>,
 }
 
 /// A function before its instructions are packed.
@@ -56,7 +57,7 @@ impl<'t> Names<'t> {
 impl Pending<'_> {
     /// The module, as far as names have a meaning; the rest is reported.
     pub(super) fn resolve(self, source: &mut Source) -> ModuleDef {
-        let Pending { mut module, functions } = self;
+        let Pending { mut module, functions, names } = self;
         let mut numbers = HashMap::new();
         for (index, pending) in functions.iter().enumerate() {
             numbers.entry(pending.function.name.clone()).or_insert(index as u32);
@@ -65,11 +66,15 @@ impl Pending<'_> {
         for (index, message) in module.messages.iter().enumerate() {
             messages.entry(message.clone()).or_insert(index as u32);
         }
+        let mut resolver = Resolver { source, numbers: &numbers, messages: &mut messages, module: &mut module };
+        let funcs = resolver.all(&names.funcs, |resolver, token| resolver.func(token));
         for pending in functions {
-            let mut resolver = Resolver { source, numbers: &numbers, messages: &mut messages, module: &mut module };
             let function = resolver.function(pending);
-            module.functions.push(function);
+            resolver.module.functions.push(function);
         }
+        let named = |func: &mut FuncId| *func = FuncId(funcs[func.index()]);
+        module.templates.iter_mut().filter_map(|template| template.func.as_mut()).for_each(named);
+        module.traced.iter_mut().for_each(|(function, twin)| [function, twin].into_iter().for_each(named));
         module
     }
 }
