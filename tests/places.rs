@@ -43,6 +43,7 @@ fn whatever_can_stop_has_a_place() {
     let imports: String = modules.iter().map(|module| format!("import {module}\n")).collect();
     let of_library = dualvm::frontend::library_examples().enumerate();
     let of_library = of_library.map(|(number, (.., text))| format!("def example{number} = {text}\n"));
+    texts.push(("operators.dual".to_owned(), OPERATORS.to_owned()));
     texts.push(("library".to_owned(), imports + &of_library.collect::<String>()));
     assert!(texts.len() > 20);
     let mut all = Vec::new();
@@ -52,6 +53,16 @@ fn whatever_can_stop_has_a_place() {
     }
     assert!(all.is_empty(), "{all:#?}");
 }
+
+/// Functions that nobody has written: what derivatives are taken of.
+const OPERATORS: &str = "\
+def cube (x : Real) : Real = x * x * x
+def again (x : Real) : Real = derivative (checkpoint cube) x
+def twice (xs : Array Real) : Array Real = grad (checkpoint (\\ys -> ys[0] * ys[1])) xs
+def by_rule (x : Real) : Real = derivative (custom_vjp cube (\\x c -> 3 * x * x * c)) x
+def forward (x : Real) : Real = derivative (custom_jvp cube (\\x t -> 3 * x * x * t)) x
+def nested (x : Real) : Real = derivative (derivative (checkpoint cube)) x
+";
 
 const PROGRAM: &str = "\
 def pick (a : Array Real) (i : Int) : Real = a[i]

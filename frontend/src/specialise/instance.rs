@@ -151,13 +151,20 @@ impl Specialiser<'_> {
         }
     }
 
-    /// Where the first function among some forms is written: the place of code that is made around it.
+    /// Where the first function among some forms is written: the place of code that is made around it. That of a
+    /// function which nobody has written, such as `checkpoint f`, is that of a function which it was given.
     fn place_of_function(&self, forms: &[Form]) -> Span {
-        let place = |form: &Form| match self.forms.node(*form) {
-            FormNode::Function { code, .. } => Some(self.place_of(*code)),
-            _ => None,
-        };
-        forms.iter().find_map(place).unwrap_or_default()
+        let mut pending: Vec<Form> = forms.iter().rev().copied().collect();
+        while let Some(form) = pending.pop() {
+            if let FormNode::Function { code, captures, .. } = self.forms.node(form) {
+                let place = self.place_of(*code);
+                if place != Span::default() {
+                    return place;
+                }
+                pending.extend(captures.iter().rev());
+            }
+        }
+        Span::default()
     }
 
     fn instances_max(&self) -> usize {
