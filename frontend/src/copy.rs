@@ -19,8 +19,20 @@ use dualvm_vm::isa::{Op, Scalar, evaluate};
 pub(crate) trait Chooser {
     /// The function to inline for a call of `callee`, or why there is none.
     fn choose(&self, callee: FunctionId, around: Surroundings) -> Result<&Function, KeptReason>;
+    /// What stands in the copy where a constant is mentioned, of which so much is known.
+    fn constant(&self, function: FunctionId, is_total: bool) -> InPlace<'_>;
     /// A task's function, if all that it does is a call whose arguments take no time: the task can be that call.
     fn forwards(&self, task: FunctionId) -> Option<&Function>;
+}
+
+/// What stands in the place of a constant.
+pub(crate) enum InPlace<'f> {
+    /// The body of its function.
+    Copy(&'f Function),
+    /// A call of it.
+    Call,
+    /// What it is: one whose function is total, or not.
+    Constant { is_total: bool },
 }
 
 /// Where a call stands in a copy.
@@ -180,6 +192,9 @@ impl<'c> Copier<'c> {
             ExprKind::Call(callee, args) => {
                 let args = self.list(args);
                 return self.call(*callee, args, node.types, origin);
+            }
+            ExprKind::Constant { function, is_total } => {
+                return self.constant((*function, *is_total), node.types, origin);
             }
             ExprKind::CallClosure(callee, args) => {
                 let callee = self.expr(*callee);
@@ -461,6 +476,19 @@ impl<'c> Copier<'c> {
         }
         let value = self.inside(callee, &values, origin, |copier| copier.expr(callee.root));
         self.block(bindings, value)
+    }
+
+    /// A constant, or what stands in its place.
+    fn constant(&mut self, (function, is_total): (FunctionId, bool), types: TypeList, origin: Origin) -> ExprId {
+        let chooser: &'c dyn Chooser = self.chooser;
+        match chooser.constant(function, is_total) {
+            InPlace::Copy(body) => self.inside(body, &[], origin, |copier| copier.expr(body.root)),
+            InPlace::Call => self.call(function, Box::default(), types, origin),
+            InPlace::Constant { is_total } => {
+                self.kept.push(Kept { caller: self.caller, callee: function, origin, reason: KeptReason::Constant });
+                self.make(ExprKind::Constant { function, is_total }, types, origin)
+            }
+        }
     }
 
     /// Copies something of another function, which is called at a origin of the copy, and whose parameters have these

@@ -218,6 +218,14 @@ pub(crate) enum ExprKind {
     Loop(Box<Loop>),
     /// A call; the values of the arguments, one after the other, are the parameters.
     Call(FunctionId, Box<[ExprId]>),
+    /// The values of a function without parameters, which runs once in a call of the host's, where they are first asked
+    /// for.
+    Constant {
+        /// The function.
+        function: FunctionId,
+        /// Whether it is known that it ends, and neither traps nor traces: then it may run earlier, or for nothing.
+        is_total: bool,
+    },
     /// Calls that may run at the same time: the results of all, one after the other. All arguments are evaluated before
     /// the first call begins.
     Fork(Box<[Task]>),
@@ -567,7 +575,7 @@ impl Expr {
     /// Visits the direct children in the order of evaluation.
     pub(crate) fn for_each_child(&self, mut visit: impl FnMut(ExprId)) {
         match &self.kind {
-            ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) => {}
+            ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Constant { .. } => {}
             ExprKind::Trap(text) | ExprKind::Trace(text) => text.args.iter().copied().for_each(visit),
             ExprKind::Values(list)
             | ExprKind::Scalar(_, list)

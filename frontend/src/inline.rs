@@ -7,11 +7,12 @@
 //! becomes one of a function to itself, and a loop where it was by tail calls. What is still recursive and small is
 //! copied into itself a few times. Functions that are not called any more, and that hosts can't call, are dropped.
 
+mod constants;
 mod recursion;
 
 use crate::arena::{Id, Table};
 use crate::chain::repeat_calls_in_cells;
-use crate::copy::{Chooser, Surroundings, copy_function};
+use crate::copy::{Chooser, InPlace, Surroundings, copy_function};
 use crate::core::{Body, ExprId, ExprKind, Function, FunctionId, Program};
 use crate::fuse::{fuse, sink_calls};
 use crate::graph;
@@ -19,6 +20,7 @@ use crate::kept::KeptReason;
 use crate::limits::Meter;
 use crate::optimise::pure_cost;
 use crate::tail::repeat_tail_calls;
+use constants::Constants;
 use recursion::{copying_order, unroll};
 use smallvec::{SmallVec, smallvec};
 
@@ -56,11 +58,12 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
         leads_to[id] = Callees::default();
         program.functions[id].body = Body::default();
     }
+    let mut constants = Constants::new(&leads_to, meter);
     let mut graph = Table::default();
     let mut calls = Table::filled(Calls::default(), program.functions.len());
     // Whether a function calls function values, which may be any function, or what does.
     let mut calls_any = Table::default();
-    for (id, Callees { called, mentioned, is_any }) in leads_to.iter() {
+    for (id, Callees { called, mentioned, is_any, .. }) in leads_to.iter() {
         calls_any.push(*is_any);
         for &callee in called {
             calls[callee].count += 1;
@@ -90,7 +93,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
         for (id, is_breaker) in copying_order(&group, into) {
             let known = program.kept.len();
             let Program { functions, lists, calls: sites, kept, .. } = &mut program;
-            let policy = Policy { functions, sizes: &sizes, calls: &calls };
+            let policy = Policy { functions, sizes: &sizes, calls: &calls, constants: &constants };
             let mut function = copy_function(&functions[id], &policy, lists, sites, kept, &mut spare, meter);
             if is_mutual && is_breaker {
                 // Tail calls of helpers may be its own now.
@@ -118,6 +121,7 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
             leads_to[id] = Callees::of(&function, meter);
             // A task that only calls a function has become that function.
             leads_to[id].mentioned.iter().for_each(|&mention| calls[mention].count += 2);
+            constants.note(id, &function);
             program.functions[id] = function;
             // What was called here only, and isn't any more, makes room.
             for &callee in &graph[id] {
@@ -156,6 +160,7 @@ struct Policy<'p> {
     sizes: &'p Table<FunctionId, Result<usize, KeptReason>>,
     /// The calls of each function.
     calls: &'p Table<FunctionId, Calls>,
+    constants: &'p Constants,
 }
 
 impl Chooser for Policy<'_> {
@@ -175,6 +180,10 @@ impl Chooser for Policy<'_> {
             return Err(KeptReason::CallerTooLarge { max: limit });
         }
         Ok(&self.functions[callee])
+    }
+
+    fn constant(&self, function: FunctionId, _: bool) -> InPlace<'_> {
+        self.constants.in_place(function, self.functions)
     }
 
     fn forwards(&self, task: FunctionId) -> Option<&Function> {
@@ -207,8 +216,10 @@ fn size(function: &Function) -> Result<usize, KeptReason> {
 /// The functions that a function leads to.
 #[derive(Default)]
 struct Callees {
-    /// Those that it calls, once for each call.
+    /// Those that it calls, once for each call, and the constants that it mentions.
     called: Vec<FunctionId>,
+    /// These.
+    constants: Vec<FunctionId>,
     /// Those that it makes closures or tasks of.
     mentioned: Vec<FunctionId>,
     /// Whether it calls function values, too, which may be any.
@@ -221,6 +232,10 @@ impl Callees {
         for (_, node) in function.nodes(meter) {
             match &node.kind {
                 ExprKind::Call(callee, _) => callees.called.push(*callee),
+                ExprKind::Constant { function, .. } => {
+                    callees.called.push(*function);
+                    callees.constants.push(*function);
+                }
                 ExprKind::Closure(mentioned, _) | ExprKind::ParallelMap(mentioned, _) => {
                     callees.mentioned.push(*mentioned);
                 }
@@ -287,9 +302,10 @@ fn drop_unused(mut program: Program, leads_to: &Table<FunctionId, Callees>, mete
         // What is no part of the tree may name functions that are gone.
         for node in function.body.exprs.entries_mut() {
             match &mut node.kind {
-                ExprKind::Call(callee, _) | ExprKind::Closure(callee, _) | ExprKind::ParallelMap(callee, _) => {
-                    *callee = renumbered[*callee];
-                }
+                ExprKind::Call(callee, _)
+                | ExprKind::Constant { function: callee, .. }
+                | ExprKind::Closure(callee, _)
+                | ExprKind::ParallelMap(callee, _) => *callee = renumbered[*callee],
                 ExprKind::Fork(tasks) => {
                     tasks.iter_mut().for_each(|task| task.function = renumbered[task.function]);
                 }

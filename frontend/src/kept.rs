@@ -25,6 +25,8 @@ pub struct KeptCall {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KeptReason {
+    /// It is a constant, which runs once in a call of the host's.
+    Constant,
     /// It may call itself, directly or through others.
     Recursive,
     /// It is too large.
@@ -51,6 +53,7 @@ pub enum KeptReason {
 impl fmt::Display for KeptReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            KeptReason::Constant => write!(f, "is a constant, computed once where it is first needed"),
             KeptReason::Recursive => write!(f, "may call itself"),
             KeptReason::TooLarge { nodes, max } => {
                 write!(f, "is too large to be copied here ({nodes} nodes; at most {max})")

@@ -293,6 +293,10 @@ impl<'l> Lowerer<'l, '_> {
                 let func = FuncId(function.index() as u32);
                 self.emit(expr, Op::Call, &[Operand::Func(func.0), Operand::Uses(args), Operand::Defs(results)]);
             }
+            ExprKind::Constant { function, .. } => {
+                let results = targets.iter().map(|target| target.reg).collect();
+                self.emit(expr, Op::Once, &[Operand::Func(function.index() as u32), Operand::Defs(results)]);
+            }
             ExprKind::Fork(tasks) => self.fork(expr, tasks, targets),
             ExprKind::Derivative(derivative) => self.derivative(expr, derivative, targets),
             ExprKind::Element(array, pair) if !array.is_plain() => {

@@ -23,6 +23,9 @@ use crate::limits::Meter;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 
+/// What it costs to ask for a constant that was computed, in additions.
+const CONSTANT_COST: u32 = 20;
+
 /// Improves all functions. If the compilation is stopped, what comes of the program has no meaning.
 pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
     let Program { functions, lists, module, .. } = &mut program;
@@ -63,13 +66,14 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
 }
 
 /// Whether a node is pure if its children are.
-fn is_pure_node(kind: &ExprKind) -> bool {
+pub(crate) fn is_pure_node(kind: &ExprKind) -> bool {
     match kind {
         ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Values(_) | ExprKind::Block(..) => true,
         ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::If(_) => true,
         ExprKind::Scalar(op, _) => !op.info().traps,
         ExprKind::Length(..) => true,
         ExprKind::Payload(field, _) => field.is_of_shape(),
+        ExprKind::Constant { is_total, .. } => *is_total,
         _ => false,
     }
 }
@@ -85,6 +89,7 @@ pub(crate) fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
             ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::Length(..) => 1,
             ExprKind::Payload(..) => 1,
             ExprKind::If(_) => 4,
+            ExprKind::Constant { .. } => CONSTANT_COST,
             _ => 0,
         };
         if cost > limit || !is_pure_node(kind) {
@@ -117,7 +122,7 @@ fn take_bindings(body: &mut Body, expr: ExprId, kept: &mut Vec<Binding>) {
     crate::stack::grown(|| children.into_iter().for_each(|child| take_bindings(body, child, kept)));
 }
 
-fn scalar_cost(op: Op) -> u32 {
+pub(crate) fn scalar_cost(op: Op) -> u32 {
     if op.info().costly { 6 } else { 1 }
 }
 

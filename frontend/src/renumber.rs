@@ -30,7 +30,7 @@ pub(crate) trait Renumber {
     /// Renumbers what an expression mentions.
     fn kind(&self, kind: &mut ExprKind) {
         match kind {
-            ExprKind::Real(_) | ExprKind::Int(_) => {}
+            ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Constant { .. } => {}
             ExprKind::Trap(text) | ExprKind::Trace(text) => self.exprs(&mut text.args),
             ExprKind::Var(var) => *var = self.var(*var),
             ExprKind::Values(list)

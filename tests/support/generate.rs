@@ -9,6 +9,7 @@
 
 mod calls;
 mod chains;
+mod constants;
 mod data;
 mod forks;
 mod in_place;
@@ -146,11 +147,13 @@ fn program_of(statements_max: usize, dice: &mut Dice, style: Style, operators: b
         Style::Parallel => forks::ranges(if statements_max > 50 { 3 } else { 1 }, &types, dice),
         _ => Vec::new(),
     };
+    let constants = constants::signatures(&types, dice);
     let deep = style == Style::Recursive || style == Style::Parallel && dice.one_in(4);
     let name = |n: usize| if n == 0 { "main".to_owned() } else { format!("f{n}") };
     let functions: Vec<FuncId> = signatures
         .iter()
         .chain(&ranges)
+        .chain(&constants)
         .enumerate()
         .map(|(n, signature)| builder.declare(&name(n), &signature.params, &signature.results))
         .collect();
@@ -172,7 +175,8 @@ fn program_of(statements_max: usize, dice: &mut Dice, style: Style, operators: b
         Style::Parallel => u32::from(dice.one_in(4)),
         _ => 0,
     };
-    for (n, signature) in signatures.iter().chain(&ranges).enumerate() {
+    let first_constant = signatures.len() + ranges.len();
+    for (n, signature) in signatures.iter().chain(&ranges).chain(&constants).enumerate() {
         let mut function = Writer {
             out: FunctionBuilder::new(&name(n), &signature.params, &signature.results),
             dice: &mut *dice,
@@ -182,6 +186,8 @@ fn program_of(statements_max: usize, dice: &mut Dice, style: Style, operators: b
             types: &types,
             signatures: &signatures,
             ranges: &ranges,
+            constants: &constants,
+            first_constant,
             message,
             regs: [Vec::new(), Vec::new(), Vec::new()],
             ref_types: Vec::new(),
@@ -202,6 +208,8 @@ fn program_of(statements_max: usize, dice: &mut Dice, style: Style, operators: b
         }
         if n < signatures.len() {
             function.write(&signature.params);
+        } else if n >= first_constant {
+            function.write_constant();
         } else {
             function.write_range(&signature.params);
         }
@@ -425,8 +433,11 @@ struct Writer<'a> {
     deep: bool,
     types: &'a Types,
     signatures: &'a [Signature],
-    /// Those of the functions of parallel maps, which come after all others.
+    /// Those of the functions of parallel maps, which come after these.
     ranges: &'a [Signature],
+    /// Those of constants, which come after all others, and the first one's number.
+    constants: &'a [Signature],
+    first_constant: usize,
     message: u32,
     /// Registers by bank.
     regs: [Vec<Reg>; 3],

@@ -17,7 +17,7 @@ use dualvm_vm::module::{ModuleDef, TypeDef};
 use dualvm_vm::trap::TrapKind;
 use operators::Rule;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
 use std::ops::Range;
 use std::rc::Rc;
@@ -304,7 +304,8 @@ pub(crate) fn run<N: Number>(
     args: Vec<Val<N>>,
     steps_max: u64,
 ) -> Result<(Vec<Val<N>>, u64), Stop> {
-    let mut machine = Machine { module, steps: 0, steps_max, executed: Vec::new(), tags: 0, lines: None };
+    let executed = Vec::new();
+    let mut machine = Machine { module, steps: 0, steps_max, executed, tags: 0, lines: None, known: HashSet::new() };
     let results = machine.function(func, args)?;
     Ok((results, machine.steps))
 }
@@ -332,7 +333,7 @@ pub(crate) fn run_and_cover<N: Number>(
 ) -> Covered<N> {
     let executed = module.functions.iter().map(|function| vec![false; function.body.code.len()]).collect();
     let lines = listens.then(Vec::new);
-    let mut machine = Machine { module, steps: 0, steps_max, executed, tags: 0, lines };
+    let mut machine = Machine { module, steps: 0, steps_max, executed, tags: 0, lines, known: HashSet::new() };
     let results = machine.function(func, args);
     let Machine { steps, executed, lines, .. } = machine;
     Covered { results, steps, executed, lines: lines.unwrap_or_default() }
@@ -348,6 +349,8 @@ struct Machine<'m> {
     tags: u32,
     /// What was traced, if somebody listens.
     lines: Option<Vec<String>>,
+    /// Constants that were computed.
+    known: HashSet<usize>,
 }
 
 /// Registers by bank; `None` before the first assignment, which the verifier says that nobody reads.
@@ -426,6 +429,20 @@ impl Machine<'_> {
             executed[at as usize] = true;
         }
         Ok(())
+    }
+
+    /// The results of a constant's function. Numbers may be of another kind when it is asked for again, so it is
+    /// computed each time; but it takes its steps, and traces, once only.
+    fn constant<N: Number>(&mut self, func: usize) -> Result<Vec<Val<N>>, Stop> {
+        if self.known.contains(&func) {
+            let (steps, lines) = (self.steps, self.lines.take());
+            let values = self.function(func, Vec::new())?;
+            (self.steps, self.lines) = (steps, lines);
+            return Ok(values);
+        }
+        let values = self.function(func, Vec::new())?;
+        self.known.insert(func);
+        Ok(values)
     }
 
     /// Calls the functions of tasks from left to right. No argument is a result of one of them.
@@ -532,6 +549,10 @@ impl Machine<'_> {
                 let args = frame.list(args);
                 let values = self.function(*func as usize, args)?;
                 results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value.detached(&mut known)));
+            }
+            (Op::Once, [Func(func), Defs(results)]) => {
+                let values = self.constant(*func as usize)?;
+                results.iter().zip(values).for_each(|(reg, value)| frame.set(*reg, value));
             }
             (Op::CustomVjp | Op::CustomJvp, [Func(func), Count(captures), Uses(args), Defs(results)]) => {
                 let args = frame.list(args);

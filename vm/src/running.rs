@@ -13,6 +13,7 @@
 
 pub(crate) mod builders;
 pub(crate) mod checks;
+pub(crate) mod constants;
 mod custom;
 pub(crate) mod deep;
 pub(crate) mod entry;
@@ -21,6 +22,7 @@ pub(crate) mod kinks;
 pub(crate) mod limits;
 pub(crate) mod lines;
 pub(crate) mod meter;
+mod once;
 mod operators;
 pub(crate) mod program;
 pub(crate) mod recording;

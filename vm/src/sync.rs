@@ -2,9 +2,13 @@
 //! runs a test in every order that its threads may take and says where two of them use a cell at a time.
 
 #[cfg(loom)]
-pub(crate) use loom::{cell::UnsafeCell, sync::Mutex, sync::atomic};
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::atomic,
+    sync::{Condvar, Mutex, MutexGuard},
+};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, atomic};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 
 /// [`std::cell::UnsafeCell`] as loom has it.
 #[cfg(not(loom))]

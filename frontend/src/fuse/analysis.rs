@@ -363,6 +363,7 @@ impl Fuser<'_> {
                 ExprKind::Scalar(op, _) if op.info().traps => return true,
                 ExprKind::Call(callee, _) if Some(*callee) == itself => {}
                 ExprKind::Call(callee, _) => called.push(*callee),
+                ExprKind::Constant { function, .. } => called.push(*function),
                 ExprKind::Loop(repeat) if matches!(repeat.iteration, Iteration::Range(_)) => {}
                 ExprKind::Loop(_)
                 | ExprKind::Repeat(_)

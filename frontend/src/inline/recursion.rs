@@ -2,7 +2,7 @@
 
 use super::size;
 use crate::arena::Table;
-use crate::copy::{Chooser, Surroundings, copy_function};
+use crate::copy::{Chooser, InPlace, Surroundings, copy_function};
 use crate::core::{Body, CallSite, Function, FunctionId, InlinedCall, TypeLists};
 use crate::kept::KeptReason;
 use crate::limits::Meter;
@@ -78,6 +78,10 @@ impl Chooser for Unroller<'_> {
     fn choose(&self, callee: FunctionId, around: Surroundings) -> Result<&Function, KeptReason> {
         let copied = callee == self.function.id && around.depth < self.levels;
         copied.then_some(self.function).ok_or(KeptReason::Recursive)
+    }
+
+    fn constant(&self, _: FunctionId, is_total: bool) -> InPlace<'_> {
+        InPlace::Constant { is_total }
     }
 
     fn forwards(&self, _: FunctionId) -> Option<&Function> {

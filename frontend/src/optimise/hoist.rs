@@ -1,6 +1,6 @@
 //! Loop-invariant code motion: pure expressions whose variables are all bound outside of a loop are computed before it.
 
-use super::{is_pure_node, scalar_cost};
+use super::{CONSTANT_COST, is_pure_node, scalar_cost};
 use crate::arena::Table;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
 use crate::limits::Meter;
@@ -70,13 +70,15 @@ impl Hoister<'_> {
         self.body.exprs[expr].for_each_child(|child| children.push(child));
         let found: Vec<Found> = children.iter().map(|&child| self.expr(child)).collect();
         let is_single = self.lists.get(self.body.exprs[expr].types).len() == 1;
+        let is_whole = is_single || matches!(kind, ExprKind::Constant { .. });
         // Logic and branches stay where control flow is.
         let is_control = matches!(kind, ExprKind::And(_) | ExprKind::Or(_) | ExprKind::If(_) | ExprKind::Not(_));
-        let pure = is_single && !is_control && is_pure_node(&kind) && found.iter().all(|found| found.pure);
+        let pure = is_whole && !is_control && is_pure_node(&kind) && found.iter().all(|found| found.pure);
         let level = found.iter().map(|found| found.level).max().unwrap_or(0);
         let own = match kind {
             ExprKind::Scalar(op, _) => scalar_cost(op),
             ExprKind::Compare(..) | ExprKind::Length(..) | ExprKind::Payload(..) => 1,
+            ExprKind::Constant { .. } => CONSTANT_COST,
             _ => 0,
         };
         let whole = Found { level, pure, cost: own + found.iter().map(|found| found.cost).sum::<u32>() };
@@ -96,7 +98,8 @@ impl Hoister<'_> {
 
     /// Computes an expression before the outermost loop in which it doesn't change.
     fn move_out(&mut self, expr: ExprId, found: Found) {
-        if !found.pure || found.cost == 0 || found.level >= self.before.len() {
+        let is_movable = found.pure && found.cost > 0 && found.level < self.before.len();
+        if !is_movable || self.lists.get(self.body.exprs[expr].types).len() != 1 {
             return;
         }
         let node = self.body.exprs[expr].clone();
@@ -119,15 +122,12 @@ impl Hoister<'_> {
         let mut kept = Vec::with_capacity(bindings.len());
         for binding in bindings {
             let found = self.expr(binding.value);
-            match *binding.vars {
-                [var] if found.pure && found.level < depth => {
-                    self.levels[var] = found.level;
-                    self.before[found.level].push(binding.clone());
-                }
-                _ => {
-                    self.define(&binding.vars);
-                    kept.push(binding.clone());
-                }
+            if found.pure && found.level < depth {
+                binding.vars.iter().for_each(|&var| self.levels[var] = found.level);
+                self.before[found.level].push(binding.clone());
+            } else {
+                self.define(&binding.vars);
+                kept.push(binding.clone());
             }
         }
         self.visit(value);

@@ -17,8 +17,8 @@ mod known;
 use super::{keep_bindings, scalar_cost};
 use crate::arena::Table;
 use crate::core::{
-    Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Join, Label, Labelled, Loop, Origin, Range,
-    Switch, TypeList, TypeLists, Var,
+    Binding, Body, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Join, Label, Labelled, Loop, Origin,
+    Range, Switch, TypeList, TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
@@ -68,6 +68,8 @@ enum Operation {
     Length(u16, Number),
     Element(u16, [Number; 2]),
     Payload(Field, Number),
+    /// What the function of a constant gives.
+    Constant(FunctionId),
     /// An object of a type with a tag and no payload.
     Empty(u16, TypeList),
     /// One of the values of an operation that has several.
@@ -280,6 +282,7 @@ impl Sharer<'_> {
                 }
                 Some(Operation::Payload(*field, object))
             }
+            ExprKind::Constant { function, .. } => Some(Operation::Constant(*function)),
             ExprKind::Construct(tag, parts) if parts.is_empty() => {
                 Some(Operation::Empty(*tag, self.body.exprs[expr].types))
             }
@@ -370,7 +373,7 @@ impl Sharer<'_> {
         let node = &self.body.exprs[expr];
         match &node.kind {
             ExprKind::Scalar(op, _) if scalar_cost(*op) > 1 => Reach::Everywhere,
-            ExprKind::Construct(..) => Reach::Everywhere,
+            ExprKind::Construct(..) | ExprKind::Constant { .. } => Reach::Everywhere,
             ExprKind::Scalar(..) if self.lists.get(node.types) == [ValueType::Real] => Reach::Line,
             _ => Reach::Call,
         }

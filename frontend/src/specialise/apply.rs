@@ -69,7 +69,7 @@ impl Elaborator<'_, '_> {
         if self.program.ast.defs[def].params.is_empty() {
             let key = Key { code: Code::Def(def), types, inputs: Box::default() };
             let (function, form) = self.program.instance(key, ty);
-            return self.make_form(ExprKind::Call(function, Box::default()), form, span);
+            return self.make_form(ExprKind::Constant { function, is_total: false }, form, span);
         }
         self.function_of_def(def, types, ty, span)
     }

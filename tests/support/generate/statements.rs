@@ -78,7 +78,8 @@ impl Writer<'_> {
             70..78 if self.may_call => self.call(),
             78..82 => self.load_from_struct(),
             82..86 => self.load_from_variant(),
-            86..93 => self.load_from_array(),
+            86..91 => self.load_from_array(),
+            91..93 => self.ask_for_constant(),
             93..95 => self.pselect(),
             95 => {
                 let next = self.out.new_label();

@@ -554,6 +554,12 @@ impl FunctionBuilder {
         self.operator(Op::Primal, func, captures, args, results);
     }
 
+    /// The results of a function without parameters, which runs once in a call of the host's: constants for all
+    /// derivatives. It may not lead back to this function.
+    pub fn once(&mut self, func: FuncId, results: &[Reg]) {
+        self.emit(Op::Once, &[Operand::Func(func.0), Operand::Defs(results.to_vec())]);
+    }
+
     /// Gives a value a derivative: `args` are `captures` of the function, then what the value was computed of, then the
     /// value; `results` are registers for the value. The function takes the captures, the arguments and a cotangent for
     /// each register of the value that is a real or a reference, and gives a cotangent for each such argument.

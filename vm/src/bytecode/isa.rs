@@ -200,6 +200,9 @@ macro_rules! has_flag {
     (v6, [v6 $($more:ident)*]) => {
         true
     };
+    (v7, [v7 $($more:ident)*]) => {
+        true
+    };
     (shows, [shows $($more:ident)*]) => {
         true
     };
@@ -227,6 +230,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v6 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v7 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
     ($wanted:ident, [shows $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -245,7 +251,7 @@ pub(crate) use has_flag;
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
 /// next instruction; `calls`, runs other functions and then goes on with the next instruction; `shows`, reads its
-/// registers for a text only, which nothing that is computed depends on; `v2` to `v6`, modules that have it are of this
+/// registers for a text only, which nothing that is computed depends on; `v2` to `v7`, modules that have it are of this
 /// format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
@@ -576,6 +582,10 @@ macro_rules! for_each_instruction {
             /// tangent for each argument that is a real or a reference, gives a tangent for each such register of the
             /// value, and is linear in the tangents.
             0xb5 CustomJvp custom_jvp (func(func), captures(count), args(uses), results(defs)) [calls v4];
+            /// The results of a function without parameters, which are constants of the run: the function runs where
+            /// they are first asked for, and never again in the same call of the host's. They are constants for all
+            /// derivatives, and nothing of the function is recorded. If it traps, everyone who asks has the trap.
+            0xb6 Once once (func(func), results(defs)) [calls v7];
 
             /// Stops the program with a text: a template of the module, with values of registers, or with what the
             /// template's function makes of them. Traps or limits of that function are the program's.
@@ -717,7 +727,9 @@ macro_rules! define_ops {
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
                         shows: has_flag!(shows, [$($flag)*]),
-                        since: if has_flag!(v6, [$($flag)*]) {
+                        since: if has_flag!(v7, [$($flag)*]) {
+                            7
+                        } else if has_flag!(v6, [$($flag)*]) {
                             6
                         } else if has_flag!(v4, [$($flag)*]) {
                             4

@@ -41,6 +41,9 @@
 //! arguments. What is differentiated, and what comes out, is data: no functions, and nothing that leads to one.
 //! Captures may be functions. Builders neither go in nor come out, and are not what `pdetach` makes a constant.
 //!
+//! **Constants.** What `once` runs takes nothing, gives no builders, and doesn't lead back to a function that asks for
+//! its results: so a run can wait for them.
+//!
 //! **Assignment.** On every path from the start of a function to a read of a register, a write to it comes first, or it
 //! holds a parameter. Instructions that no path reaches obey all other rules, and for this one they count as
 //! having everything assigned.
@@ -58,6 +61,7 @@ mod assignment;
 mod forks;
 mod function;
 pub mod limits;
+mod once;
 mod operators;
 mod texts;
 mod types;
@@ -219,9 +223,13 @@ define_rules! {
     /// `primal`, a `custom_vjp` or a `custom_jvp` takes behind the captures and gives, nor are the results of a
     /// `checkpoint`.
     OperatorFunction "a derivative of or with respect to a function";
-    /// The functions of `jvp`, `vjp`, `checkpoint`, `primal`, `custom_vjp` and `custom_jvp` neither take nor return
-    /// builders.
+    /// The functions of `jvp`, `vjp`, `checkpoint`, `primal`, `once`, `custom_vjp` and `custom_jvp` neither take nor
+    /// return builders.
     OperatorBuilder "a builder goes to an operator or comes from one";
+    /// The function of a `once` has no parameters.
+    OnceParams "a constant has parameters";
+    /// The function of a `once` doesn't lead to the function that the `once` is in.
+    OnceCycle "a constant leads back to itself";
     /// What is cut off from derivatives is no builder.
     DetachedBuilder "a builder is made a constant";
 
@@ -322,6 +330,9 @@ pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
             }
             report.function = Some(FuncId(index as u32));
             function::check(function, &mut report);
+        }
+        if report.errors.is_empty() {
+            once::check_cycles(&mut report);
         }
     }
     if report.errors.is_empty() { Ok(()) } else { Err(report.errors) }

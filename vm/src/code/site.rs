@@ -302,6 +302,8 @@ pub enum Operator {
     Checkpoint,
     /// Runs a call for its value alone.
     Primal,
+    /// The same of a function without parameters, once in a run.
+    Once,
     /// Gives a value a derivative: the function takes cotangents of the value to those of the arguments.
     CustomVjp,
     /// The same, with a function that takes tangents of the arguments to those of the value.

@@ -226,7 +226,7 @@ fn calls(def: &ModuleDef, body: &Body, flow: &FlowGraph, ranges: &LoopRanges) ->
     for at in flow.blocks().iter().flat_map(|block| block.start..block.end) {
         let inst = &body.code[at as usize];
         let kind = match inst.op {
-            Op::Call | Op::TailCall | Op::Checkpoint | Op::Primal => CallKind::Function,
+            Op::Call | Op::TailCall | Op::Checkpoint | Op::Primal | Op::Once => CallKind::Function,
             Op::CallClosure | Op::TailCallClosure => CallKind::Value,
             Op::Task | Op::ParallelMap => CallKind::Task,
             Op::Jvp | Op::Vjp | Op::CustomVjp | Op::CustomJvp => CallKind::Derivative,

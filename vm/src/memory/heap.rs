@@ -171,6 +171,9 @@ pub(crate) struct Heap {
     paused: bool,
     /// Bytes of objects that were filled in bulk, long after they were made, since the clock was looked at for that.
     filled: usize,
+    /// Bytes that the run holds outside of the heap, but for its stacks. While there are other executions, the account
+    /// knows of them.
+    beside: u64,
 }
 
 // SAFETY: a heap owns all memory that its pointers lead to.
@@ -209,6 +212,7 @@ impl Heap {
             level_held: 0,
             paused: false,
             filled: 0,
+            beside: 0,
         }
     }
 
@@ -220,7 +224,7 @@ impl Heap {
         self.attach(account);
         (self.allocated, self.evacuated_at, self.threshold, self.peak) = (0, 0, THRESHOLD_MIN, 0);
         (self.evacuated, self.level_evacuated_at, self.level_held) = (false, 0, 0);
-        self.filled = 0;
+        (self.filled, self.beside) = (0, 0);
     }
 
     /// Evacuates before a derivative operator raises the floor, if that is due: what is below can't be freed inside,
@@ -425,15 +429,27 @@ impl Heap {
         (self.slabs.len() * SLAB_BYTES) as u64 + self.large_bytes
     }
 
-    /// Bytes that all executions hold.
-    fn held_by_all(&self) -> u64 {
-        self.shared_account().map_or(self.held(), |account| account.live_bytes.load(Ordering::Relaxed))
+    /// Bytes that all executions hold, but for the stacks of one that is the only one.
+    pub(crate) fn held_by_all(&self) -> u64 {
+        self.shared_account().map_or(self.held() + self.beside, |account| account.live_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether all executions together hold more than they may, if there are several.
+    /// Whether all executions together hold more than they may.
     pub(crate) fn is_too_much_held(&self) -> bool {
-        let held = self.shared_account().map(|account| account.live_bytes.load(Ordering::Relaxed));
-        held.is_some_and(|held| held > self.limits.live_bytes)
+        self.held_by_all() > self.limits.live_bytes
+    }
+
+    /// The run holds so many bytes more outside of the heap.
+    pub(crate) fn hold(&mut self, bytes: u64) {
+        match self.shared_account() {
+            Some(account) => _ = account.live_bytes.fetch_add(bytes, Ordering::Relaxed),
+            None => self.beside += bytes,
+        }
+    }
+
+    /// How many bytes the run holds outside of the heap, of which this is the only execution.
+    pub(crate) fn set_beside(&mut self, bytes: u64) {
+        self.beside = bytes;
     }
 
     /// Tells the other executions that this one holds more or less.

@@ -55,7 +55,7 @@ pub(crate) fn active_in(
 /// Steps a set of active registers over one instruction.
 fn step(body: &Body, inst: &Inst, active: &mut RegSet) {
     let made = match inst.op {
-        Op::Const => false,
+        Op::Const | Op::Once => false,
         op if op == Op::Mov || (op.is_scalar() && op.info().differentiable) => {
             let mut any = false;
             body.for_each_reg(inst, |reg, def| any |= !def && reg.bank == Bank::Real && active.contains(reg.index));
@@ -94,6 +94,12 @@ mod tests {
         let code = "to_real r2, i0\n const r3, 2\n mul r4, r2, r3\n add r5, r4, r0\n floor r6, r0\n elem r7, p0, i0
             jump on\n on:\n ret (r0)";
         assert_eq!(active_at_the_end(code), [0, 1, 5, 7]);
+    }
+
+    #[test]
+    fn what_a_call_gives_is_active_unless_it_is_a_constant_of_the_run() {
+        let code = "call f0 (r0, r1, p0, i0) -> (r2)\n once f0 -> (r3)\n add r4, r3, r3\n jump on\n on:\n ret (r0)";
+        assert_eq!(active_at_the_end(code), [0, 1, 2]);
     }
 
     #[test]

@@ -271,6 +271,7 @@ impl<'a> Emitter<'a> {
             // A primal run computes nothing but values.
             Structural::Primal if self.mode == Mode::PRIMAL => Inst::Call { site: self.call_site(inst) },
             Structural::Primal => Inst::Operate { site: self.operator_site(inst, Operator::Primal) },
+            Structural::Once => Inst::Operate { site: self.operator_site(inst, Operator::Once) },
             Structural::CustomVjp => Inst::Operate { site: self.operator_site(inst, Operator::CustomVjp) },
             Structural::CustomJvp => Inst::Operate { site: self.operator_site(inst, Operator::CustomJvp) },
 
@@ -395,7 +396,7 @@ impl<'a> Emitter<'a> {
         let func = FuncId(inst.low());
         let callee = &self.module.functions[func.index()];
         let captures = match operator {
-            Operator::Checkpoint => callee.params.len(),
+            Operator::Checkpoint | Operator::Once => callee.params.len(),
             _ => usize::from(inst.a),
         };
         let (captures, args) = callee.params.split_at(captures);

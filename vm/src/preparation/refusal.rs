@@ -109,6 +109,7 @@ impl fmt::Display for Refusal {
                 Op::PDetach => write!(f, "it cuts a value off from derivatives"),
                 Op::Jvp | Op::Vjp | Op::CustomVjp | Op::CustomJvp => write!(f, "it takes the derivative of a function"),
                 Op::Checkpoint | Op::Primal => write!(f, "it calls a function that isn't recorded"),
+                Op::Once => write!(f, "it asks for a constant that may trap"),
                 Op::StructNew => write!(f, "it makes a pair, tuple or record that is kept in an array"),
                 Op::VariantNew | Op::ChainNew | Op::ChainPush | Op::ChainFinish => {
                     write!(f, "it makes a value of a data type, such as a list")

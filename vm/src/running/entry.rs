@@ -55,6 +55,7 @@ impl Worker {
             (self.exec.meter, self.exec.info) = ((&raw mut meter).cast(), (&raw const *info).cast());
             self.exec.listens = info.listening.is_some();
             self.exec.heap.attach(info.account);
+            self.exec.heap.set_beside(info.constants.held());
             if mode.is_recording() {
                 self.exec.tape.attach(info.account);
             }

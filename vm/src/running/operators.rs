@@ -42,6 +42,8 @@ impl Worker {
             // SAFETY: promised by the caller.
             Operator::Primal => unsafe { self.run_primal(site, args, remaining) },
             // SAFETY: promised by the caller.
+            Operator::Once => unsafe { self.give_constant(site, args) },
+            // SAFETY: promised by the caller.
             Operator::CustomVjp | Operator::CustomJvp => unsafe { self.attach_derivative(site, args, remaining) },
         };
         self.exec.mode = mode;

@@ -49,6 +49,8 @@ pub(crate) struct Program {
     forks: Box<[bool]>,
     /// For each function, whether it or one that it may call runs functions inside of an instruction.
     nests: Box<[bool]>,
+    /// The functions that run once, in ascending order.
+    constants: Box<[FuncId]>,
     /// Whether operators stay what they are, to be compared with what is written in their place.
     #[cfg(all(test, not(loom)))]
     keeps_operators: bool,
@@ -209,10 +211,12 @@ impl Program {
                             | Op::Vjp
                             | Op::Checkpoint
                             | Op::Primal
+                            | Op::Once
                             | Op::CustomVjp
                             | Op::CustomJvp
                     )
             }),
+            constants: constants(&def),
             tier,
             given,
             tangents: None,
@@ -321,6 +325,18 @@ impl Program {
         self.nests[func.index()]
     }
 
+    /// How many constants it has.
+    #[inline]
+    pub(crate) fn constants(&self) -> usize {
+        self.constants.len()
+    }
+
+    /// The number of the constant that a function gives.
+    #[inline]
+    pub(super) fn constant(&self, func: FuncId) -> usize {
+        self.constants.binary_search(&func).expect("all functions that run once are known")
+    }
+
     /// The functions that were prepared for recording runs so far, with their streams.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (FuncId, &Stream)> {
         let known = (0..=DEPTH_MAX).filter_map(|depth| self.streams.known(Mode::RECORDING.at_depth(depth)));
@@ -370,6 +386,15 @@ impl Program {
 
 fn no_streams(def: &ModuleDef) -> Box<[OnceLock<Stream>]> {
     def.functions.iter().map(|_| OnceLock::new()).collect()
+}
+
+/// The functions whose results are constants, in ascending order.
+fn constants(def: &ModuleDef) -> Box<[FuncId]> {
+    let codes = def.functions.iter().flat_map(|function| &function.body.code);
+    let mut found: Vec<FuncId> = codes.filter(|inst| inst.op == Op::Once).map(|inst| FuncId(inst.low())).collect();
+    found.sort_unstable();
+    found.dedup();
+    found.into()
 }
 
 /// For each function, whether it has such an instruction or names a function that has: a closure is called by code that

@@ -8,7 +8,7 @@ use super::meter::Meter;
 use super::registers::Registers;
 use super::reverse::pair_adjoints;
 use super::structures::Copied;
-use super::worker::Worker;
+use super::worker::{Execution, Worker};
 use super::workers::RunInfo;
 use crate::code::{Counts, DEPTH_MAX, Mode, Operator, OperatorSite};
 use crate::memory::heap::{self, HeapLimits, Ref};
@@ -78,9 +78,11 @@ impl Worker {
             }
             args.copy_to(&base, &site.uses_count, false);
             self.exec.mode = Mode::PRIMAL.at_depth(depth);
-            let before = self.exec.meter().used(self.exec.fuel);
+            // Constants are there when it runs again.
+            let used = |exec: &Execution| exec.meter().used(exec.fuel).wrapping_sub(exec.constant_work);
+            let before = used(&self.exec);
             self.run_callee(site.func, base, remaining)?;
-            let work = self.exec.meter().used(self.exec.fuel) - before;
+            let work = used(&self.exec).wrapping_sub(before);
             self.exec.mode = outer;
 
             let left = Counts { reals: site.results.reals << depth, ..site.results };

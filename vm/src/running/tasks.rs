@@ -18,6 +18,7 @@
 
 mod stolen;
 
+use super::constants;
 use super::meter::Halt;
 use super::registers::{Registers, roots};
 use super::worker::Worker;
@@ -137,6 +138,9 @@ pub(super) struct Before {
     mark: Mark,
     tasks: u64,
     span_start: i64,
+    lines: usize,
+    constants: Option<constants::Mark>,
+    constant_work: u64,
 }
 
 impl Worker {
@@ -286,7 +290,11 @@ impl Worker {
         let (account, used_here) = unsafe { (self.exec.account(), self.exec.meter().used(self.exec.fuel)) };
         let allocated = self.exec.heap.allocated();
         let allocated_max = std::mem::replace(&mut self.exec.heap.limits().allocated_bytes, allocated);
-        account.open(allocated_max - allocated, self.exec.heap.held() + self.stacks.bytes, self.exec.tape.held());
+        account.open(
+            allocated_max - allocated,
+            self.exec.heap.held_by_all() + self.stacks.bytes,
+            self.exec.tape.held(),
+        );
         self.exec.heap.share(true);
         self.exec.tape.share(true);
         self.exec.forked = true;
@@ -299,6 +307,10 @@ impl Worker {
             mark: self.exec.tape.mark(),
             tasks: self.exec.tasks,
             span_start: self.exec.span_start,
+            lines: self.exec.lines.len(),
+            // SAFETY: promised by the caller.
+            constants: unsafe { self.exec.info() }.constants.mark(),
+            constant_work: self.exec.constant_work,
         }
     }
 
@@ -311,7 +323,11 @@ impl Worker {
         self.exec.heap.share(false);
         self.exec.tape.share(false);
         // SAFETY: promised by the caller.
-        let by_reruns = unsafe { self.exec.account() }.rerun_allocated() - before.rerun_allocated;
+        let (info, account) = unsafe { (self.exec.info(), self.exec.account()) };
+        // Lines of a constant go on waiting; all others are shown now, or forgotten.
+        let waiting = if self.exec.computes { self.exec.lines.bytes() } else { 0 };
+        self.exec.heap.set_beside(info.constants.held() + waiting);
+        let by_reruns = account.rerun_allocated() - before.rerun_allocated;
         self.exec.heap.limits().allocated_bytes = before.allocated_max.saturating_sub(by_reruns);
     }
 
@@ -334,7 +350,11 @@ impl Worker {
         // SAFETY: the task that forked has gone on from the fork, which has failed.
         unsafe { self.exec.tape.cut(&before.mark) };
         self.exec.trace.clear();
-        self.exec.lines.clear();
+        self.exec.lines.truncate(before.lines);
+        // SAFETY: the other executions have ended; what they and this one have made since is gone.
+        unsafe { info.constants.cut(&before.constants) };
+        self.exec.heap.set_beside(info.constants.held() + self.exec.lines.bytes());
+        self.exec.constant_work = before.constant_work;
         (self.exec.tasks, self.exec.span_start) = (before.tasks, before.span_start);
     }
 
@@ -425,7 +445,8 @@ impl Worker {
     ) -> Result<i64, TrapKind> {
         // SAFETY: promised by the caller.
         let info = unsafe { self.exec.info() };
-        if end - start == 1 || !info.is_parallel() || (self.nested >= NESTED_MAX && self.exec.last_leaf < GRAIN) {
+        let alone = self.exec.alone || !info.is_parallel();
+        if end - start == 1 || alone || (self.nested >= NESTED_MAX && self.exec.last_leaf < GRAIN) {
             let mut longest = 0;
             for n in start..end {
                 // SAFETY: promised by the caller.
@@ -512,6 +533,7 @@ impl Worker {
         // SAFETY: promised by the caller.
         let (info, now) = unsafe { (self.exec.info(), self.exec.meter().used(self.exec.fuel) as i64) };
         let span_start = std::mem::replace(&mut self.exec.span_start, now);
+        let in_task = std::mem::replace(&mut self.exec.in_task, true);
         self.exec.tasks += 1;
         let tasks_before = self.exec.tasks;
         // SAFETY: promised by the caller; what is handed over fits in the margin behind the room of a bank.
@@ -543,7 +565,7 @@ impl Worker {
         {
             self.exec.last_leaf = span;
         }
-        self.exec.span_start = span_start;
+        (self.exec.span_start, self.exec.in_task) = (span_start, in_task);
         self.exec.roots = roots;
         self.leave_rooms(&rooms);
         self.exec.heap.restore_floor(floor);

@@ -17,7 +17,7 @@ pub(crate) struct Place {
 }
 
 /// The frames of a run that has stopped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     /// The innermost ones, innermost first.
     innermost: Vec<Place>,

@@ -72,6 +72,13 @@ pub(crate) struct Execution {
     pub(crate) mode: Mode,
     /// Whether this is inside of a fork, of which other workers run a part.
     pub(super) forked: bool,
+    /// Whether it runs a task of a fork.
+    pub(super) in_task: bool,
+    /// Whether it runs the function of a constant, and whether it does that without offering others a part of it.
+    pub(super) computes: bool,
+    pub(super) alone: bool,
+    /// Instructions of functions of constants that it has run.
+    pub(super) constant_work: u64,
     /// Where the references of the task's frames begin.
     pub(crate) roots: *mut Ref,
     /// Instructions of the last task that ended and had no forks.
@@ -110,6 +117,10 @@ impl Execution {
             info: std::ptr::null(),
             mode: Mode::PRIMAL,
             forked: false,
+            in_task: false,
+            computes: false,
+            alone: false,
+            constant_work: 0,
             roots: std::ptr::null_mut(),
             last_leaf: 0,
             tasks: 0,
@@ -186,6 +197,7 @@ impl Worker {
         exec.listens = false;
         (exec.live_bytes_max, exec.depth_max, exec.fuel) = (live_bytes_max, depth_max, 0);
         (exec.roots, exec.forked, exec.tasks, exec.span_start) = (self.stacks.refs.start(), false, 0, 0);
+        (exec.in_task, exec.computes, exec.alone, exec.constant_work) = (false, false, false, 0);
     }
 
     /// Gives back what a run took and the next one needn't have.

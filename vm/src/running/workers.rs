@@ -1,5 +1,6 @@
 //! The workers of an engine that no run uses, and what those of one run know of it.
 
+use super::constants::Constants;
 use super::kinks::KinkTable;
 use super::limits::Limits;
 use super::lines::Listening;
@@ -87,6 +88,7 @@ impl Workers {
 pub(crate) struct RunInfo<'a> {
     pub(crate) workers: &'a Workers,
     pub(crate) account: &'a Account,
+    pub(crate) constants: &'a Constants,
     pub(crate) program: &'a Program,
     pub(crate) limits: &'a Limits,
     /// Where ties and jumps are counted, in a run that asks for it.
@@ -100,12 +102,13 @@ pub(crate) struct RunInfo<'a> {
 impl<'a> RunInfo<'a> {
     pub(crate) fn new(
         workers: &'a Workers,
-        account: &'a Account,
+        (account, constants): (&'a Account, &'a Constants),
         program: &'a Program,
         limits: &'a Limits,
         parallel: bool,
     ) -> Self {
-        RunInfo { workers, account, program, limits, kinks: None, listening: None, parallel: AtomicBool::new(parallel) }
+        let parallel = AtomicBool::new(parallel);
+        RunInfo { workers, account, constants, program, limits, kinks: None, listening: None, parallel }
     }
 
     pub(super) fn is_parallel(&self) -> bool {

@@ -8,6 +8,7 @@ use crate::memory::heap::{ARRAY_HEADER, Heap, HeapLimits, LEN, Ref, Roots, array
 use crate::memory::pool::SlabPool;
 use crate::memory::stack::Extent;
 use crate::records::scale;
+use crate::running::constants::Constants;
 use crate::running::limits::Limits;
 use crate::running::meter::Account;
 use crate::running::program::Program;
@@ -86,7 +87,8 @@ fn a_record_keeps_what_it_refers_to_and_follows_it() {
     }
     recorder.tape.finish();
     let (workers, limits) = (Workers::new(Arc::new(SlabPool::default()), Extent::of(0)), Limits::default());
-    let info = RunInfo::new(&workers, &account, &program, &limits, false);
+    let constants = Constants::new(workers.slabs());
+    let info = RunInfo::new(&workers, (&account, &constants), &program, &limits, false);
     let mut sweep = Sweep::new(Extent::of(0));
     let seed = Seed { owner: Owner::NOBODY, slot: y, adjoint: 1.0 };
     // SAFETY: the run has ended, and its tape is there.

@@ -283,6 +283,7 @@ fn name_of(operator: Operator) -> &'static str {
         Operator::Vjp => "vjp",
         Operator::Checkpoint => "checkpoint",
         Operator::Primal => "primal",
+        Operator::Once => "once",
         Operator::CustomVjp => "custom_vjp",
         Operator::CustomJvp => "custom_jvp",
     }

@@ -272,6 +272,35 @@ pub(crate) const MODULE_CASES: &[Case] = &[
         "expected no builder among parameters and results, found t9, a builder",
     ),
     (
+        Rule::OperatorBuilder,
+        "func \"g\" () -> (t3)\n{ trap m0\n}
+         func \"f\" () -> ()\nregs t3\n{\nonce \"g\" -> (p0)\nret ()\n}",
+        "expected no builder among parameters and results, found t3, a builder",
+    ),
+    (
+        Rule::OnceParams,
+        "func \"g\" (real) -> (real)\nregs 1 real\n{ ret (r0)\n}
+         func \"f\" () -> ()\nregs 1 real\n{\nonce \"g\" -> (r0)\nret ()\n}",
+        "a constant has parameters: expected a function without parameters, found 1 parameters",
+    ),
+    (
+        Rule::OnceCycle,
+        "func \"f\" () -> ()\n{\nonce \"f\" -> ()\nret ()\n}",
+        "a constant leads back to itself: expected a constant that doesn't lead here, found f0, which leads to f0",
+    ),
+    (
+        // By way of a call, a closure and another constant.
+        Rule::OnceCycle,
+        "type t8 = closure () -> ()
+         func \"a\" () -> ()\n{\ncall \"b\" () -> ()\nonce \"e\" -> ()\nret ()\n}
+         func \"b\" () -> ()\nregs t8\n{\nclosure_new p0, \"c\" ()\nret ()\n}
+         func \"c\" () -> ()\n{\nonce \"d\" -> ()\nret ()\n}
+         func \"d\" () -> ()\n{\ncall \"a\" () -> ()\nret ()\n}
+         func \"e\" () -> ()\n{\nret ()\n}",
+        "function f2 \"c\", instruction 0 (`once f3 -> ()`): a constant leads back to itself: \
+         expected a constant that doesn't lead here, found f3, which leads to f2",
+    ),
+    (
         Rule::Assignment,
         "func \"g\" (int, int, real) -> (t1)\nregs 1 real, 2 int\n{ trap m0\n}
          func \"f\" (int) -> ()\nregs 1 real, 1 int, t1\n{\npmap p0, \"g\", i0 (r0)\nret ()\n}",

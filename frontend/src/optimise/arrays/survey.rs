@@ -305,6 +305,10 @@ impl Walker<'_> {
                 return self.read_var(*var);
             }
             ExprKind::Real(_) | ExprKind::Int(_) => return true,
+            ExprKind::Constant { is_total, .. } => {
+                self.traps += u32::from(!is_total);
+                return true;
+            }
             ExprKind::Scalar(op, args) => {
                 self.traps += u32::from(op.info().traps);
                 return self.exprs(args);

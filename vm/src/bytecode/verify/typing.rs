@@ -3,7 +3,7 @@
 //! By the time an instruction comes here, its registers are in range and the functions that it names exist. Whoever
 //! adds a structural instruction to the table is led here by the compiler: the `match` has no wildcard.
 
-use super::{Fault, Report, Rule, limits, name, operators, type_of};
+use super::{Fault, Report, Rule, limits, name, once, operators, type_of};
 use crate::bytecode::isa::{Op, Operand, Reg, Structural};
 use crate::bytecode::module::{Function, TypeDef, TypeId, ValueType, VariantDef};
 
@@ -34,6 +34,11 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
         Structural::Jvp | Structural::Vjp | Structural::Primal => view.operator(op),
         Structural::CustomVjp | Structural::CustomJvp => view.custom(op),
         Structural::Checkpoint => view.checkpoint(),
+        Structural::Once => {
+            let callee = view.callee(0);
+            view.list(Rule::Results, 1, &callee.results)?;
+            once::check(callee, report)
+        }
         Structural::TailCall => {
             let callee = view.callee(0);
             view.list(Rule::Arguments, 1, &callee.params)?;

@@ -43,6 +43,7 @@ impl<'a> Invocation<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
         state.account.begin(limits, options.cancel.as_ref());
+        state.constants.clear();
         let listener = options.trace.as_ref().or(function.module.engine.config().trace.as_ref());
         Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener }
     }
@@ -249,14 +250,16 @@ impl<'a> Invocation<'a> {
     ) -> Result<(), RunError> {
         let (began, mode) = (self.clock(), self.mode(mode));
         let pool = self.pool();
-        let RunState { worker, args, account, progress, .. } = &mut *self.state;
+        let RunState { worker, args, account, constants, progress, .. } = &mut *self.state;
         if self.function.module.program.is_checked() {
             progress.inputs = worker.exec.tape.slots();
             progress.has_tangents = matches!(entry, Entry::Operator(_));
         }
         let Module { engine, program } = &self.function.module;
         let args = gathered.then_some(&*args);
-        let mut info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
+        constants.begin(program);
+        let shared = (&*account, &*constants);
+        let mut info = RunInfo::new(engine.workers(), shared, program, self.limits, pool.is_some());
         info.kinks = self.kinks;
         info.listening = listening;
         let outcome = match pool {
@@ -311,11 +314,13 @@ impl<'a> Invocation<'a> {
         const SHARED_MIN: u64 = 50_000;
         let began = self.clock();
         let pool = self.pool().filter(|_| self.state.sweep.clock.is_none());
-        let RunState { worker, sweep, account, progress, .. } = &mut *self.state;
+        let RunState { worker, sweep, account, constants, progress, .. } = &mut *self.state;
         let account = &*account;
         let Module { engine, program } = &self.function.module;
         let totals = &worker.exec.tape.tree().totals;
-        let info = RunInfo::new(engine.workers(), account, program, self.limits, pool.is_some());
+        constants.begin(program);
+        let shared = (account, &*constants);
+        let info = RunInfo::new(engine.workers(), shared, program, self.limits, pool.is_some());
         let work = totals.sweep_work.saturating_add(totals.rerun_work);
         let is_shared = totals.tasks > 1 && work >= SHARED_MIN;
         let swept = match pool {

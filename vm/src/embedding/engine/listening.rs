@@ -13,6 +13,7 @@ use super::{Invocation, Limits, Module};
 use crate::bytecode::module::SourcePlace;
 use crate::code::{Counts, Mode};
 use crate::memory::heap::HeapLimits;
+use crate::running::constants::Constants;
 use crate::running::entry::Entry;
 use crate::running::lines::{Listener, Listening, TraceLine};
 use crate::running::registers::Gathered;
@@ -40,13 +41,15 @@ impl Invocation<'_> {
         // SAFETY: promised by the caller.
         let args = unsafe { self.arguments(gathered) };
         let account = self.state.account.beside(self.limits);
+        let mut constants = Constants::new(engine.workers().slabs());
+        constants.begin(program);
         let Limits { allocated_bytes, live_bytes, depth, .. } = *self.limits;
         let mut worker = engine.workers().take();
         worker.begin(live_bytes, depth);
         worker.exec.heap.begin(HeapLimits { allocated_bytes, live_bytes }, &account);
         worker.exec.tape.release();
         let pool = self.pool_for(twin);
-        let mut info = RunInfo::new(engine.workers(), &account, program, self.limits, pool.is_some());
+        let mut info = RunInfo::new(engine.workers(), (&account, &constants), program, self.limits, pool.is_some());
         info.listening = Some(&listening);
         let run = |worker: &mut Worker, info: &RunInfo<'_>| {
             // SAFETY: these are the arguments, and the twin takes what the function takes. Their objects stay where

@@ -25,7 +25,8 @@ pub struct Stats {
     /// and what it hands back, doesn't count.
     pub imports: u64,
     /// Instructions along the longest way through the forks, which no number of threads can run side by side.
-    /// [`Stats::instructions`] by this is the number of threads that the program can keep busy.
+    /// [`Stats::instructions`] by this is the number of threads that the program can keep busy. Constants that tasks
+    /// compute are on no way: which task does, depends on the schedule.
     pub span: u64,
     /// The most memory that arrays of adjoints held at one time, in bytes: those of tasks that were being swept or
     /// waited for tasks of theirs, and those of ranges on their way to another task. Small ones don't count.

@@ -1,6 +1,7 @@
 //! The memory of a run: whose it is, and what it tells of the run that was the last to use it.
 
 use super::{Engine, Stats};
+use crate::running::constants::Constants;
 use crate::running::meter::Account;
 use crate::running::registers::Gathered;
 use crate::running::worker::Worker;
@@ -17,6 +18,7 @@ pub(crate) struct RunState {
     pub(crate) sweep: Sweep,
     pub(super) args: Gathered,
     pub(super) account: Account,
+    pub(super) constants: Constants,
     pub(super) progress: Progress,
     /// What earlier runs of the same call have used, if there were any.
     pub(super) earlier: Stats,
@@ -47,6 +49,7 @@ impl RunState {
             sweep: Sweep::new(workers.extent()),
             args: Gathered::default(),
             account: Account::default(),
+            constants: Constants::new(workers.slabs()),
             progress: Progress::default(),
             earlier: Stats::default(),
         }
@@ -55,13 +58,14 @@ impl RunState {
     /// Gives back what the next run needn't have.
     pub(super) fn release(&mut self, workers: &Workers) {
         self.worker.release();
+        self.constants.clear();
         workers.trim(&mut self.worker);
         self.sweep.trim();
     }
 
     /// What the run, which has ended, has used.
     pub(crate) fn stats(&self) -> Stats {
-        let RunState { worker, account, progress, earlier, .. } = self;
+        let RunState { worker, account, constants, progress, earlier, .. } = self;
         // Without a tape, nothing is on it.
         let totals = if progress.recorded { worker.exec.tape.tree().totals } else { Totals::default() };
         let mut stats = Stats {
@@ -70,7 +74,7 @@ impl RunState {
             slots: totals.slots,
             tape_bytes: totals.bytes,
             allocated_bytes: worker.exec.heap.allocated() + account.rerun_allocated(),
-            heap_peak_bytes: worker.exec.heap.peak() + worker.stack_bytes(),
+            heap_peak_bytes: worker.exec.heap.peak() + worker.stack_bytes() + constants.held(),
             tasks: worker.exec.tasks + 1,
             imports: totals.imports,
             span: worker.exec.whole_span + progress.sweeps * totals.sweep_span,

@@ -24,7 +24,7 @@ impl Forward<'_, '_> {
             Op::Const if is_constant(Bank::Real) => return Ok(()),
             Op::IConst if is_constant(Bank::Int) => return Ok(()),
             op if op.is_scalar() => return self.scalar(inst),
-            op if is_call(op) || op == Op::Primal => return self.call(inst),
+            op if is_call(op) || matches!(op, Op::Primal | Op::Once) => return self.call(inst),
             Op::Vjp if self.lanes == 1 => return self.vjp(inst),
             Op::Vjp => return Err(Declined),
             // Once, whatever there are of tangents.

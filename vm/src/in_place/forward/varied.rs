@@ -214,7 +214,7 @@ impl<'a> Search<'a> {
                 }
                 return Ok(());
             }
-            Op::Call | Op::Checkpoint | Op::Primal | Op::Vjp if self.rules.calls => {
+            Op::Call | Op::Checkpoint | Op::Primal | Op::Once | Op::Vjp if self.rules.calls => {
                 let varies = reads && inst.op != Op::Primal;
                 self.body.for_each_reg(inst, |reg, def| {
                     let set = match reg.bank {

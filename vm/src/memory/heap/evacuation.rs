@@ -1,44 +1,55 @@
 //! The evacuation of a heap (Cheney's algorithm): what the roots reach is copied to new slabs, what has memory of its
 //! own is marked, and the rest is freed. What was there before the task began may be in use by others: it stays, and is
 //! not looked into.
+//!
+//! In the same way a heap takes over objects of another one ([`Heap::adopt`]), which stay there as long as it likes.
 
 use super::object::{FORWARDED, LARGE, MARKED, references, size_of_object};
-use super::{Heap, PREFIX, Ref, Roots};
+use super::{Floor, Heap, Large, PREFIX, Ref, Roots, write_prefix};
 use crate::memory::kept::Kept;
 use crate::memory::pool::SLAB_BYTES;
 use crate::running::meter::{Watch, out_of_time};
 use crate::trap::Limit;
 
+/// The objects that move: those of a heap that were made since a floor was raised.
+#[derive(Clone, Copy)]
+struct Young {
+    number: u64,
+    floor: Floor,
+}
+
+/// Where to go on with objects that were copied: a slab by its index, and a place in it, null for its first object.
+type Scan = (usize, *mut u64);
+
 impl Heap {
+    fn young(&self) -> Young {
+        Young { number: self.number, floor: self.floor }
+    }
+
     /// Copies the young objects that `roots` reach to new slabs and frees the other young ones.
     pub(super) fn evacuate(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
         self.peak = self.peak();
         self.moves += 1;
-        let young = self.slabs.partition_point(|one| one.serial <= self.floor.slab);
+        let (young, floor) = (self.young(), self.floor);
+        let first = self.slabs.partition_point(|one| one.serial <= floor.slab);
         let filled = self.slabs.len();
         (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
         // Out of memory or time half-way: the run is over, its objects are freed together.
         let cells = roots.kept.as_ref().map_or(0, |kept| kept.young_bytes());
-        self.copy_reachable(roots, filled)?;
-        self.changed(-(((filled - young) * SLAB_BYTES) as i64));
-        self.pool.give_back(self.slabs.drain(young..filled).map(|one| one.slab));
+        let roots = roots.frames.iter_mut().chain(roots.kept.into_iter().flat_map(Kept::young));
         // SAFETY: the account lives as long as the run.
         let account = unsafe { self.account.as_ref() };
-        let first = self.large.partition_point(|large| large.serial <= self.floor.large);
+        let watch = account.map_or(const { Watch::none() }, Watch::of);
+        self.copy_reachable(young, roots, (filled, std::ptr::null_mut()), &watch)?;
+        self.changed(-(((filled - first) * SLAB_BYTES) as i64));
+        self.pool.give_back(self.slabs.drain(first..filled).map(|one| one.slab));
         let mut freed = 0;
-        let dead = self.large.extract_if(first.., |large| {
-            // SAFETY: large objects live until they are removed from the list.
-            let header = unsafe { &mut *large.object() };
-            let marked = *header & MARKED != 0;
-            *header &= !MARKED;
-            !marked
-        });
-        for large in dead {
-            freed += 8 * large.words as u64;
+        for dead in self.take_large(|is_marked| !is_marked) {
+            freed += 8 * dead.words as u64;
             if let Some(account) = account {
-                account.block_freed(8 * large.words);
+                account.block_freed(8 * dead.words);
             }
-            self.pool.give_back_block(large.block);
+            self.pool.give_back_block(dead.block);
         }
         self.large_bytes -= freed;
         self.changed(-(freed as i64));
@@ -47,20 +58,63 @@ impl Heap {
         Ok(())
     }
 
-    /// `filled` is the number of slabs with objects; what is copied goes to slabs after them.
-    fn copy_reachable(&mut self, roots: Roots<'_>, filled: usize) -> Result<(), Limit> {
+    /// Takes over the young objects of another heap that some references lead to, and makes these lead to them. What is
+    /// copied of them is garbage there. Nothing else that is used leads to them.
+    ///
+    /// # Errors
+    /// There is no memory, or no time; then nothing may use any of the objects any more.
+    pub(crate) fn adopt(&mut self, from: &mut Heap, references: &mut [Ref]) -> Result<(), Limit> {
+        let scan = match self.slabs.len().checked_sub(1) {
+            Some(last) if !self.top.is_null() => (last, self.top),
+            _ => (self.slabs.len(), std::ptr::null_mut()),
+        };
         // SAFETY: the account lives as long as the run.
-        let watch = unsafe { self.account.as_ref() }.map_or(const { Watch::none() }, Watch::of);
-        let watch = &watch;
-        let mut large: Vec<Ref> = Vec::new();
-        for root in roots.frames.iter_mut().chain(roots.kept.into_iter().flat_map(Kept::young)) {
-            watch.tick(1).map_err(out_of_time)?;
-            *root = self.moved(*root, &mut large)?;
+        let account = unsafe { from.account.as_ref() };
+        let watch = account.map_or(const { Watch::none() }, Watch::of);
+        self.copy_reachable(from.young(), references.iter_mut(), scan, &watch)?;
+        for mut large in from.take_large(|is_marked| is_marked) {
+            let bytes = 8 * large.words as u64;
+            from.large_bytes -= bytes;
+            from.changed(-(bytes as i64));
+            self.large_serial += 1;
+            large.serial = self.large_serial;
+            // SAFETY: the prefix belongs to the block.
+            unsafe { write_prefix(large.block.start(), self.number, large.serial) };
+            self.large_bytes += bytes;
+            self.large.push(large);
         }
-        let (mut slab, mut at) = (filled, std::ptr::null_mut::<u64>());
+        Ok(())
+    }
+
+    /// Takes the young large objects out that are marked, or that are not. No mark is left.
+    fn take_large(&mut self, wanted: impl Fn(bool) -> bool) -> Vec<Large> {
+        let first = self.large.partition_point(|large| large.serial <= self.floor.large);
+        let taken = self.large.extract_if(first.., |large| {
+            // SAFETY: large objects live until they are removed from the list.
+            let header = unsafe { &mut *large.object() };
+            let is_marked = *header & MARKED != 0;
+            *header &= !MARKED;
+            wanted(is_marked)
+        });
+        taken.collect()
+    }
+
+    /// Copies what references lead to of the young objects, to the slabs from where the scan begins.
+    fn copy_reachable<'r>(
+        &mut self,
+        young: Young,
+        roots: impl Iterator<Item = &'r mut Ref>,
+        (mut slab, mut at): Scan,
+        watch: &Watch<'_>,
+    ) -> Result<(), Limit> {
+        let mut large: Vec<Ref> = Vec::new();
+        for root in roots {
+            watch.tick(1).map_err(out_of_time)?;
+            *root = self.moved(young, *root, &mut large)?;
+        }
         loop {
             while let Some(object) = large.pop() {
-                self.scan(object, &mut large, watch)?;
+                self.scan(young, object, &mut large, watch)?;
             }
             let Some(current) = self.slabs.get(slab) else { return Ok(()) };
             if at.is_null() {
@@ -72,7 +126,7 @@ impl Heap {
             if at < limit && (last || unsafe { *at } != 0) {
                 // SAFETY: `at` is an object that was copied to this slab.
                 let size = unsafe { size_of_object(at) };
-                self.scan(at, &mut large, watch)?;
+                self.scan(young, at, &mut large, watch)?;
                 // SAFETY: objects stand side by side.
                 at = unsafe { at.add(size) };
             } else if last {
@@ -84,28 +138,28 @@ impl Heap {
     }
 
     /// Replaces the references in an object by where their objects are now.
-    fn scan(&mut self, object: Ref, large: &mut Vec<Ref>, watch: &Watch<'_>) -> Result<(), Limit> {
-        // SAFETY: `object` is a complete object; its references lead to objects of this heap.
+    fn scan(&mut self, young: Young, object: Ref, large: &mut Vec<Ref>, watch: &Watch<'_>) -> Result<(), Limit> {
+        // SAFETY: `object` is a complete object; its references lead to objects.
         unsafe {
             let (first, count) = references(object);
             for at in first..first + count {
                 watch.tick(1).map_err(out_of_time)?;
                 let reference = object.add(at).cast::<Ref>();
-                *reference = self.moved(*reference, large)?;
+                *reference = self.moved(young, *reference, large)?;
             }
         }
         Ok(())
     }
 
     /// Where an object is after the evacuation; copies it if it is the first time that it is asked for.
-    fn moved(&mut self, object: Ref, large: &mut Vec<Ref>) -> Result<Ref, Limit> {
+    fn moved(&mut self, young: Young, object: Ref, large: &mut Vec<Ref>) -> Result<Ref, Limit> {
         if object.is_null() {
             return Ok(object);
         }
-        // SAFETY: `object` is an object: of this heap in an old slab, in a new one, or large; or of another heap.
+        // SAFETY: `object` is an object: a young one where it was or was copied to, or large; or another one.
         unsafe {
             let header = *object;
-            if !self.is_young(object, header) {
+            if !young.holds(object, header) {
                 return Ok(object);
             }
             if header & FORWARDED != 0 {
@@ -134,12 +188,14 @@ impl Heap {
             Ok(copy)
         }
     }
+}
 
-    /// Whether an object was made since the task began: only such ones are moved or freed.
+impl Young {
+    /// Whether an object is one of them.
     ///
     /// # Safety
-    /// `object` is an object of this heap or of another one, with this header or a forwarding mark.
-    unsafe fn is_young(&self, object: Ref, header: u64) -> bool {
+    /// `object` is an object, with this header or a forwarding mark.
+    unsafe fn holds(&self, object: Ref, header: u64) -> bool {
         // SAFETY: every slab begins with a prefix, and one stands before every large object.
         unsafe {
             if header & LARGE != 0 {
