@@ -12,6 +12,7 @@ use crate::core::{
 use crate::hash::{HashMap, HashSet};
 use crate::kept::{Kept, KeptReason};
 use crate::limits::{Count, Meter};
+use crate::list::List;
 use crate::source::Span;
 use dualvm_vm::isa::{Op, Scalar, evaluate};
 
@@ -122,7 +123,7 @@ impl<'c> Copier<'c> {
         new
     }
 
-    fn bind_all(&mut self, vars: &[Var]) -> Box<[Var]> {
+    fn bind_all(&mut self, vars: &[Var]) -> List<Var> {
         vars.iter().map(|&var| self.bind(var)).collect()
     }
 
@@ -136,12 +137,12 @@ impl<'c> Copier<'c> {
     fn expr(&mut self, expr: ExprId) -> ExprId {
         let node = &self.from.body.exprs[expr];
         if !self.meter.node(Count::Code, node.origin.span) {
-            return self.make(ExprKind::Values(Box::default()), node.types, node.origin);
+            return self.make(ExprKind::Values(List::default()), node.types, node.origin);
         }
         crate::stack::grown(|| self.expr_here(expr))
     }
 
-    fn list(&mut self, list: &[ExprId]) -> Box<[ExprId]> {
+    fn list(&mut self, list: &[ExprId]) -> List<ExprId> {
         list.iter().map(|&expr| self.expr(expr)).collect()
     }
 
@@ -331,7 +332,7 @@ impl<'c> Copier<'c> {
     }
 
     /// An instruction, or the constant that it computes.
-    fn scalar(&self, op: Op, args: Box<[ExprId]>) -> ExprKind {
+    fn scalar(&self, op: Op, args: List<ExprId>) -> ExprKind {
         let constant = |&arg: &ExprId| match self.body.exprs[arg].kind {
             ExprKind::Real(value) => Some(Scalar::Real(value)),
             ExprKind::Int(value) => Some(Scalar::Int(value)),
@@ -424,7 +425,7 @@ impl<'c> Copier<'c> {
     }
 
     /// Expressions with what stands side by side in them one by one.
-    fn flat(&self, exprs: &[ExprId]) -> Box<[ExprId]> {
+    fn flat(&self, exprs: &[ExprId]) -> List<ExprId> {
         let mut flat = Vec::with_capacity(exprs.len());
         let mut pending: Vec<ExprId> = exprs.iter().rev().copied().collect();
         while let Some(expr) = pending.pop() {
@@ -459,7 +460,7 @@ impl<'c> Copier<'c> {
     }
 
     /// A call, or the body of the function in its origin.
-    fn call(&mut self, callee: FunctionId, args: Box<[ExprId]>, types: TypeList, origin: Origin) -> ExprId {
+    fn call(&mut self, callee: FunctionId, args: List<ExprId>, types: TypeList, origin: Origin) -> ExprId {
         let chooser: &'c dyn Chooser = self.chooser;
         let around = Surroundings { loops: self.loops, depth: self.depth, grown: self.body.exprs.len() };
         let callee = match chooser.choose(callee, around) {
@@ -483,7 +484,7 @@ impl<'c> Copier<'c> {
         let chooser: &'c dyn Chooser = self.chooser;
         match chooser.constant(function, is_total) {
             InPlace::Copy(body) => self.inside(body, &[], origin, |copier| copier.expr(body.root)),
-            InPlace::Call => self.call(function, Box::default(), types, origin),
+            InPlace::Call => self.call(function, List::default(), types, origin),
             InPlace::Constant { is_total } => {
                 self.kept.push(Kept { caller: self.caller, callee: function, origin, reason: KeptReason::Constant });
                 self.make(ExprKind::Constant { function, is_total }, types, origin)

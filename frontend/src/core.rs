@@ -18,6 +18,7 @@ use crate::arena::{Id, Table, id_types};
 use crate::hash::HashMap;
 use crate::kept::Kept;
 use crate::limits::Meter;
+use crate::list::List;
 use crate::source::Span;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::isa::Op;
@@ -199,9 +200,9 @@ pub(crate) enum ExprKind {
     /// An integer or boolean constant.
     Int(i64),
     /// The values of some expressions, one after the other.
-    Values(Box<[ExprId]>),
+    Values(List<ExprId>),
     /// A scalar instruction.
-    Scalar(Op, Box<[ExprId]>),
+    Scalar(Op, List<ExprId>),
     /// A comparison of two integers or two reals, as the operands' types say.
     Compare(Comparison, [ExprId; 2]),
     /// Both; the second is evaluated only if the first is true.
@@ -217,7 +218,7 @@ pub(crate) enum ExprKind {
     /// Repeats: the values of `vars` at the end.
     Loop(Box<Loop>),
     /// A call; the values of the arguments, one after the other, are the parameters.
-    Call(FunctionId, Box<[ExprId]>),
+    Call(FunctionId, List<ExprId>),
     /// The values of a function without parameters, which runs once in a call of the host's, where they are first asked
     /// for.
     Constant {
@@ -231,7 +232,7 @@ pub(crate) enum ExprKind {
     Fork(Box<[Task]>),
     /// An array built in parallel: the function gives the array for a part of the indices below the first argument,
     /// from the part's first index, the index after its last, and the values of the other arguments.
-    ParallelMap(FunctionId, Box<[ExprId]>),
+    ParallelMap(FunctionId, List<ExprId>),
     /// A call and its derivative: its results, and then tangents of those that are not integers; or cotangents of the
     /// arguments that are not.
     Derivative(Box<Derivative>),
@@ -242,7 +243,7 @@ pub(crate) enum ExprKind {
     /// The values of an array's element: array, index.
     Element(ArrayType, [ExprId; 2]),
     /// An array of elements.
-    Pack(ArrayType, Box<[ExprId]>),
+    Pack(ArrayType, List<ExprId>),
     /// An array of the body's values for each index.
     Collect(ArrayType, Box<Collect>),
     /// An array with another element: array, index, element. Traps unless the index is in the array.
@@ -250,23 +251,23 @@ pub(crate) enum ExprKind {
     /// A step of making an array with a builder, which has one use after the other: each step that changes it gives
     /// the builder that the next one takes, in a variable of its own. So a step is nothing that can be left out, done
     /// twice, or moved past another one.
-    Builder(ArrayType, Step, Box<[ExprId]>),
+    Builder(ArrayType, Step, List<ExprId>),
     /// An object of a data type: tag, and the values of the payload one after the other.
-    Construct(u16, Box<[ExprId]>),
+    Construct(u16, List<ExprId>),
     /// A field of an object's payload; the object is known to have the tag.
     Payload(Field, ExprId),
     /// A choice by an object's tag.
     Switch(Box<Switch>),
     /// A function value: code, and the values that come before the arguments.
-    Closure(FunctionId, Box<[ExprId]>),
+    Closure(FunctionId, List<ExprId>),
     /// A call of a function value.
-    CallClosure(ExprId, Box<[ExprId]>),
+    CallClosure(ExprId, List<ExprId>),
     /// Code that several places share.
     Join(Box<Join>),
     /// Repeats its body as long as that jumps back.
     Repeat(Box<Repeat>),
     /// Goes to a label; the values of the arguments, one after the other, are its parameters.
-    Jump(Label, Box<[ExprId]>),
+    Jump(Label, List<ExprId>),
     /// An object of a data type whose last field is what a jump back would give.
     Extend(Box<Extend>),
     /// Stops the program with a text.
@@ -283,13 +284,13 @@ pub(crate) struct Text {
     /// The function that makes the values, if they aren't those of `args`. It is called where the text is shown.
     pub(crate) function: Option<FunctionId>,
     /// The values of these, one after the other, are what is shown, or the parameters.
-    pub(crate) args: Box<[ExprId]>,
+    pub(crate) args: List<ExprId>,
 }
 
 impl From<&str> for Text {
     /// A text without values.
     fn from(text: &str) -> Self {
-        Text { pieces: Box::new([Piece::Text(text.to_owned())]), function: None, args: Box::default() }
+        Text { pieces: Box::new([Piece::Text(text.to_owned())]), function: None, args: List::default() }
     }
 }
 
@@ -318,7 +319,7 @@ pub(crate) struct Task {
     /// What is called.
     pub(crate) function: FunctionId,
     /// The values of these, one after the other, are the parameters.
-    pub(crate) args: Box<[ExprId]>,
+    pub(crate) args: List<ExprId>,
     /// The types of its results.
     pub(crate) results: TypeList,
     /// Where it comes from.
@@ -333,11 +334,11 @@ pub(crate) struct Derivative {
     /// What is called.
     pub(crate) function: FunctionId,
     /// The function's first arguments, which are constants for this derivative.
-    pub(crate) captures: Box<[ExprId]>,
+    pub(crate) captures: List<ExprId>,
     /// The other arguments.
-    pub(crate) args: Box<[ExprId]>,
+    pub(crate) args: List<ExprId>,
     /// Tangents of the arguments that are not integers; or cotangents of the results that are not.
-    pub(crate) directions: Box<[ExprId]>,
+    pub(crate) directions: List<ExprId>,
 }
 
 /// Which way derivatives go.
@@ -425,7 +426,7 @@ pub(crate) struct Labelled {
     /// The label; known in the join's value and in the bodies before this one.
     pub(crate) label: Label,
     /// Its parameters; known in `body`.
-    pub(crate) params: Box<[Var]>,
+    pub(crate) params: List<Var>,
     /// What comes after a jump. Where there is only one, what is bound there is known here, too: so a long chain of
     /// branches can be cut into pieces.
     pub(crate) body: ExprId,
@@ -447,7 +448,7 @@ pub(crate) struct Extend {
     /// The objects, at least one. All are of the repetition's type.
     pub(crate) cells: Box<[Cell]>,
     /// The values of these, one after the other, are the parameters. They are evaluated after all fields.
-    pub(crate) args: Box<[ExprId]>,
+    pub(crate) args: List<ExprId>,
 }
 
 /// An object but for its last field.
@@ -456,7 +457,7 @@ pub(crate) struct Cell {
     /// The object's tag.
     pub(crate) tag: u16,
     /// The values of these, one after the other, are the other fields.
-    pub(crate) fields: Box<[ExprId]>,
+    pub(crate) fields: List<ExprId>,
 }
 
 impl Extend {
@@ -472,7 +473,7 @@ pub(crate) struct Repeat {
     /// The label that `body` may jump to.
     pub(crate) label: Label,
     /// Its parameters.
-    pub(crate) params: Box<[Var]>,
+    pub(crate) params: List<Var>,
     /// Their first values.
     pub(crate) init: ExprId,
     /// What is repeated.
@@ -486,7 +487,7 @@ pub(crate) struct Repeat {
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     /// The variables.
-    pub(crate) vars: Box<[Var]>,
+    pub(crate) vars: List<Var>,
     /// Their values.
     pub(crate) value: ExprId,
 }
@@ -495,7 +496,7 @@ pub(crate) struct Binding {
 #[derive(Clone, Debug)]
 pub(crate) struct Loop {
     /// What is carried from one iteration to the next.
-    pub(crate) vars: Box<[Var]>,
+    pub(crate) vars: List<Var>,
     /// The first values.
     pub(crate) init: ExprId,
     /// How often.
@@ -678,7 +679,7 @@ impl Body {
             }
             _ => {
                 let types = lists.get(self.exprs[value].types);
-                let vars: Box<[Var]> = types.iter().map(|&ty| self.vars.push(ty)).collect();
+                let vars: List<Var> = types.iter().map(|&ty| self.vars.push(ty)).collect();
                 atoms.extend(vars.iter().map(|&var| Atom::Var(var)));
                 bindings.push(Binding { vars, value });
             }

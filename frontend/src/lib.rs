@@ -34,6 +34,7 @@ mod kept;
 mod lexer;
 mod library;
 mod limits;
+mod list;
 mod literal;
 mod liveness;
 mod load;

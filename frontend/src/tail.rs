@@ -2,6 +2,7 @@
 //! code. Parameters that every such call hands on unchanged stay outside of the loop.
 
 use crate::core::{Atom, Cell, Expr, ExprId, ExprKind, Extend, Function, Label, Repeat, TypeLists, Var};
+use crate::list::List;
 
 /// A call of a function to itself that becomes a jump.
 pub(crate) struct SelfCall {
@@ -53,7 +54,7 @@ pub(crate) fn repeat_calls(function: &mut Function, calls: Vec<SelfCall>, lists:
     let label = function.body.labels.push(());
     for (SelfCall { call, cells, value }, flat) in calls.into_iter().zip(flat) {
         let ExprKind::Call(_, args) = &function.body.exprs[call].kind else { unreachable!("found as a call") };
-        let args: Box<[ExprId]> = match flat {
+        let args: List<ExprId> = match flat {
             Some(args) => args.into_iter().zip(&changes).filter(|(_, changes)| **changes).map(|(arg, _)| arg).collect(),
             None => args.clone(),
         };

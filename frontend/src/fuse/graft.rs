@@ -6,6 +6,7 @@ use crate::arena::Id;
 use crate::core::{
     Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Label, Origin, Repeat, TypeList, TypeLists, Var,
 };
+use crate::list::List;
 use crate::renumber::Renumber;
 use dualvm_vm::module::ValueType;
 
@@ -72,7 +73,7 @@ impl Grafter<'_> {
     }
 
     fn variables(&mut self, vars: &[Var], origin: Origin) -> ExprId {
-        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, origin)).collect();
+        let uses: List<ExprId> = vars.iter().map(|&var| self.variable(var, origin)).collect();
         let types: Vec<ValueType> = vars.iter().map(|&var| self.body.vars[var]).collect();
         let types = self.lists.intern(&types);
         self.make(ExprKind::Values(uses), types, origin)
@@ -176,7 +177,7 @@ impl Grafter<'_> {
         let others = self.others.clone();
         let known = others
             .into_iter()
-            .map(|(var, is)| Binding { vars: Box::new([shift.var(var)]), value: self.variable(is, origin) });
+            .map(|(var, is)| Binding { vars: List::from([shift.var(var)]), value: self.variable(is, origin) });
         known.collect()
     }
 
@@ -187,7 +188,7 @@ impl Grafter<'_> {
         let mut fields: Vec<Var> = Vec::new();
         for &head in heads {
             let types = self.lists.get(self.body.exprs[head].types).to_vec();
-            let vars: Box<[Var]> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+            let vars: List<Var> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
             fields.extend(&vars);
             bindings.push(Binding { vars, value: head });
         }

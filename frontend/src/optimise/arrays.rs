@@ -31,6 +31,7 @@ use super::copies;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, TypeLists, Var};
 use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
+use crate::list::List;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::collections::BTreeSet;
@@ -276,10 +277,10 @@ impl Fuser<'_> {
             _ => {
                 if !is_plain {
                     let zero = self.make(ExprKind::Int(0), &[ValueType::Int], origin);
-                    to = self.make(ExprKind::Scalar(Op::IMax, Box::new([to, zero])), &[ValueType::Int], origin);
+                    to = self.make(ExprKind::Scalar(Op::IMax, List::from([to, zero])), &[ValueType::Int], origin);
                 }
                 let var = self.body.vars.push(ValueType::Int);
-                (Atom::Var(var), Some(Binding { vars: Box::new([var]), value: to }))
+                (Atom::Var(var), Some(Binding { vars: List::from([var]), value: to }))
             }
         };
         for &(length, _) in &made.lengths {
@@ -311,7 +312,7 @@ impl Fuser<'_> {
                 self.body.exprs[self.survey.order[place]].kind = ExprKind::Var(index);
             }
         } else {
-            bindings.push(Binding { vars: Box::new([at]), value: read_at });
+            bindings.push(Binding { vars: List::from([at]), value: read_at });
         }
         self.body.exprs[each.expr].kind = ExprKind::Block(bindings.into(), element);
     }
@@ -351,10 +352,10 @@ impl Fuser<'_> {
                         (trap, rest) = (other, then);
                         fails = self.make(ExprKind::Not(cond), &[ValueType::Int], origin);
                     }
-                    let nothing = self.make(ExprKind::Values(Box::default()), &[], origin);
+                    let nothing = self.make(ExprKind::Values(List::default()), &[], origin);
                     self.body.exprs[trap].types = self.lists.intern(&[]);
                     let value = self.make(ExprKind::If([fails, trap, nothing]), &[], origin);
-                    bindings.push(Binding { vars: Box::default(), value });
+                    bindings.push(Binding { vars: List::default(), value });
                     expr = rest;
                 }
                 _ => return,

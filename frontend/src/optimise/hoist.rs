@@ -4,6 +4,7 @@ use super::{CONSTANT_COST, is_pure_node, scalar_cost};
 use crate::arena::Table;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
 use crate::limits::Meter;
+use crate::list::List;
 
 /// Moves invariant expressions out of a function's loops.
 pub(super) fn hoist(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
@@ -106,7 +107,7 @@ impl Hoister<'_> {
         let var = self.body.vars.push(self.lists.get(node.types)[0]);
         self.levels.push(found.level);
         let value = self.body.exprs.push(node);
-        self.before[found.level].push(Binding { vars: Box::new([var]), value });
+        self.before[found.level].push(Binding { vars: List::from([var]), value });
         self.body.exprs[expr].kind = ExprKind::Var(var);
     }
 
@@ -184,7 +185,7 @@ impl Hoister<'_> {
         while self.levels.len() < self.body.vars.len() {
             self.levels.push(self.before.len());
         }
-        let parts: Box<[ExprId]> = atoms.into_iter().map(|atom| self.body.atom(atom, origin, self.lists)).collect();
+        let parts: List<ExprId> = atoms.into_iter().map(|atom| self.body.atom(atom, origin, self.lists)).collect();
         match parts[..] {
             [only] => only,
             _ => self.body.exprs.push(Expr { kind: ExprKind::Values(parts), types, origin }),

@@ -13,6 +13,7 @@ use crate::core::{
 };
 use crate::hash::HashSet;
 use crate::limits::Meter;
+use crate::list::List;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{TypeDef, ValueType};
 
@@ -354,14 +355,14 @@ impl Rewriter<'_> {
         let before = Before { array, length };
         let source = self.var(array, origin);
         let value = self.make(ExprKind::Length(self.found.array, source), &[ValueType::Int], origin);
-        bindings.push(Binding { vars: Box::new([length]), value });
+        bindings.push(Binding { vars: List::from([length]), value });
         let room = self.var(length, origin);
         let empty = self.step(Step::Begin, vec![room], builder, origin);
         let source = self.var(array, origin);
         let first = self.step(Step::Extend, vec![empty, source], builder, origin);
         let mut new_types = old_types.clone();
         new_types[at] = builder;
-        let init: Box<[ExprId]> = (0..)
+        let init: List<ExprId> = (0..)
             .zip(atoms)
             .map(|(n, atom)| if n == at { first } else { self.body.atom(atom, origin, self.lists) })
             .collect();
@@ -373,7 +374,7 @@ impl Rewriter<'_> {
         self.expr(body, before);
         let repeat = ExprKind::Loop(Box::new(Loop { vars, init, iteration, body }));
         let value = self.make(repeat, &new_types, origin);
-        let results: Box<[Var]> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let results: List<Var> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
         let mut parts: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
         parts[at] = self.step(Step::Finish, vec![parts[at]], old_types[at], origin);
         bindings.push(Binding { vars: results, value });
@@ -387,7 +388,7 @@ impl Rewriter<'_> {
             return var;
         }
         let (var, value) = (self.body.vars.push(ty), self.body.atom(atom, origin, self.lists));
-        bindings.push(Binding { vars: Box::new([var]), value });
+        bindings.push(Binding { vars: List::from([var]), value });
         var
     }
 
@@ -453,7 +454,7 @@ impl Rewriter<'_> {
         let Expr { kind, types, .. } = self.body.exprs[version].clone();
         let builder = self.body.exprs.push(Expr { kind, types, origin });
         let array = self.body.vars[before.array];
-        self.body.exprs[version].kind = ExprKind::Builder(self.found.array, Step::Finish, Box::new([builder]));
+        self.body.exprs[version].kind = ExprKind::Builder(self.found.array, Step::Finish, List::from([builder]));
         self.body.exprs[version].types = self.lists.intern(&[array]);
     }
 

@@ -16,6 +16,7 @@ use crate::core::{
 };
 use crate::hash::HashMap;
 use crate::limits::{Count, Meter};
+use crate::list::List;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::cmp::Ordering;
@@ -237,7 +238,7 @@ impl Peeler<'_> {
             Atom::Int(from) => self.body.atom(Atom::Int(from + 1), origin, self.lists),
             _ => {
                 let args = [from, Atom::Int(1)].map(|atom| self.body.atom(atom, origin, self.lists));
-                self.make(ExprKind::Scalar(Op::IAdd, Box::new(args)), origin)
+                self.make(ExprKind::Scalar(Op::IAdd, List::from(args)), origin)
             }
         };
         let ends = [from, to[0], to[0]].map(|atom| self.body.atom(atom, origin, self.lists));

@@ -4,6 +4,7 @@
 use super::{is_number, pure_cost};
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, TypeLists};
 use crate::limits::Meter;
+use crate::list::List;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 
@@ -65,7 +66,7 @@ fn convert(body: &mut Body, expr: ExprId, lists: &mut TypeLists) {
         }
         let cond = body.atom(atoms[0], origin, lists);
         let op = if ty == ValueType::Real { Op::Select } else { Op::ISelect };
-        selected.push(make(body, ExprKind::Scalar(op, Box::new([cond, then, other])), &[ty], origin, lists));
+        selected.push(make(body, ExprKind::Scalar(op, List::from([cond, then, other])), &[ty], origin, lists));
     }
     let value = match selected[..] {
         [single] => single,
@@ -112,7 +113,7 @@ fn number(body: &mut Body, expr: ExprId, lists: &mut TypeLists) {
         ExprKind::Not(operand) => {
             number(body, operand, lists);
             let one = body.atom(Atom::Int(1), origin, lists);
-            body.exprs[expr].kind = ExprKind::Scalar(Op::IXor, Box::new([operand, one]));
+            body.exprs[expr].kind = ExprKind::Scalar(Op::IXor, List::from([operand, one]));
         }
         _ => {}
     }

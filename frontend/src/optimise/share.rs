@@ -22,6 +22,7 @@ use crate::core::{
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
+use crate::list::List;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 
@@ -82,7 +83,7 @@ struct Place {
     /// The expression.
     site: ExprId,
     /// The variables that hold its values, if they have names.
-    vars: Option<Box<[Var]>>,
+    vars: Option<List<Var>>,
     /// The straight line that the expression is on.
     line: u32,
     /// How many calls there were before.
@@ -96,7 +97,7 @@ struct Place {
 struct Shape {
     tag: u16,
     /// What its payload holds, where that is known and needs no evaluation.
-    fields: Box<[ExprId]>,
+    fields: List<ExprId>,
 }
 
 /// How far a value may be kept.
@@ -294,7 +295,7 @@ impl Sharer<'_> {
                 let number = self.number(operation);
                 self.computed(expr, number, mark);
                 if let Operation::Empty(tag, _) = operation {
-                    self.note_shape(number, Shape { tag, fields: Box::default() });
+                    self.note_shape(number, Shape { tag, fields: List::default() });
                 }
                 number
             }
@@ -323,7 +324,7 @@ impl Sharer<'_> {
         self.back_to(mark);
         let Expr { types, origin, .. } = self.body.exprs[expr];
         let vars = self.name(number);
-        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, origin)).collect();
+        let uses: List<ExprId> = vars.iter().map(|&var| self.variable(var, origin)).collect();
         let value = match uses[..] {
             [only] => self.body.exprs[only].clone(),
             _ => Expr { kind: ExprKind::Values(uses), types, origin },
@@ -334,7 +335,7 @@ impl Sharer<'_> {
     }
 
     /// The variables that hold an available value.
-    fn name(&mut self, number: Number) -> Box<[Var]> {
+    fn name(&mut self, number: Number) -> List<Var> {
         let place = self.available[number].as_mut().expect("the caller has looked");
         let site = place.site;
         if let Some(vars) = &place.vars {
@@ -342,7 +343,7 @@ impl Sharer<'_> {
         }
         self.meter.nodes(Count::Code, NAMING_NODES);
         let Expr { types, origin, .. } = self.body.exprs[site];
-        let vars: Box<[Var]> = self.lists.get(types).iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let vars: List<Var> = self.lists.get(types).iter().map(|&ty| self.body.vars.push(ty)).collect();
         place.vars = Some(vars.clone());
         for at in 0..vars.len() {
             let value = match vars.len() {
@@ -354,7 +355,7 @@ impl Sharer<'_> {
         }
         let value = self.body.exprs[site].clone();
         let value = self.body.exprs.push(value);
-        let uses: Box<[ExprId]> = vars.iter().map(|&var| self.variable(var, origin)).collect();
+        let uses: List<ExprId> = vars.iter().map(|&var| self.variable(var, origin)).collect();
         let result = match uses[..] {
             [only] => only,
             _ => self.body.exprs.push(Expr { kind: ExprKind::Values(uses), types, origin }),
@@ -440,7 +441,7 @@ impl Sharer<'_> {
                 let is_atom = |&part: &ExprId| {
                     matches!(self.body.exprs[part].kind, ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_))
                 };
-                let fields = if parts.iter().all(is_atom) { parts.clone() } else { Box::default() };
+                let fields = if parts.iter().all(is_atom) { parts.clone() } else { List::default() };
                 let made = self.new_number();
                 self.note_shape(made, Shape { tag, fields });
                 number = Some(made);
@@ -615,7 +616,7 @@ impl Sharer<'_> {
                     let var = self.body.vars.push(self.lists.get(self.body.exprs[switch.object].types)[0]);
                     self.values.push(Some(object));
                     self.aliases.push(None);
-                    Box::new([Binding { vars: Box::new([var]), value: switch.object }])
+                    Box::new([Binding { vars: List::from([var]), value: switch.object }])
                 }
             };
             // The arm stays a node of its own: it may be named later.
@@ -642,12 +643,12 @@ impl Sharer<'_> {
         self.new_line();
         self.scoped(|sharer| {
             if let Some(tag) = tag {
-                sharer.note_shape(object, Shape { tag, fields: Box::default() });
+                sharer.note_shape(object, Shape { tag, fields: List::default() });
                 let Expr { ref kind, types, .. } = sharer.body.exprs[switched];
                 if let ExprKind::Var(var) = *kind {
                     let since = sharer.changes.len();
                     let (line, calls) = (sharer.line, sharer.calls);
-                    let place = Place { site: switched, vars: Some(Box::new([var])), line, calls, since };
+                    let place = Place { site: switched, vars: Some(List::from([var])), line, calls, since };
                     let empty = sharer.number(Operation::Empty(tag, types));
                     sharer.make_available(empty, place);
                 }

@@ -6,6 +6,7 @@ use crate::core::{
     Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Loop, Origin, TypeList, TypeLists, Var,
 };
 use crate::limits::Meter;
+use crate::list::List;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{TypeDef, ValueType};
 
@@ -135,9 +136,9 @@ impl Unboxer<'_> {
         let new_types: Vec<ValueType> = new_vars.iter().map(|&var| self.body.vars[var]).collect();
         let repeat = Loop { vars: new_vars.into(), init, iteration, body };
         let value = self.make(ExprKind::Loop(Box::new(repeat)), &new_types, origin);
-        let results: Box<[Var]> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let results: List<Var> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
         let mut given: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
-        let fields: Box<[ExprId]> = given.drain(at..at + parts.types.len()).collect();
+        let fields: List<ExprId> = given.drain(at..at + parts.types.len()).collect();
         let object = self.make(ExprKind::Construct(0, fields), &[ty], origin);
         given.insert(at, object);
         let binding = Binding { vars: results, value };
@@ -187,7 +188,7 @@ impl Unboxer<'_> {
                 // Any other expression gets names for its values.
                 let old_types = self.lists.get(types).to_vec();
                 let value = self.make(other, &old_types, origin);
-                let vars: Box<[Var]> = old_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+                let vars: List<Var> = old_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
                 let mut values = Vec::new();
                 for (n, &var) in vars.iter().enumerate() {
                     if n != at {

@@ -6,6 +6,7 @@ use super::instance::Key;
 use crate::ast::{self, DefId, LocalFunctionId};
 use crate::builtins::Builtin;
 use crate::core::{Binding, ExprKind, Operator};
+use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use crate::prelude::Implied;
 use crate::resolve::Meaning;
@@ -49,7 +50,7 @@ impl Elaborator<'_, '_> {
     pub(super) fn known(&mut self, code: Code, ty: Mono, span: Span) -> Shaped {
         let types = self.program.no_types;
         let form = self.form(FormNode::Function { ty, code, types, captures: Box::default() });
-        self.make_form(ExprKind::Values(Box::default()), form, span)
+        self.make_form(ExprKind::Values(List::default()), form, span)
     }
 
     fn definition(&mut self, expr: ast::ExprId, def: DefId, span: Span) -> Shaped {
@@ -113,7 +114,7 @@ impl Elaborator<'_, '_> {
             _ => unreachable!("definitions stand for definitions and builtins"),
         };
         let form = self.form(FormNode::Function { ty, code: Code::Def(def), types, captures: Box::default() });
-        self.make_form(ExprKind::Values(Box::default()), form, span)
+        self.make_form(ExprKind::Values(List::default()), form, span)
     }
 
     fn local_function(&mut self, expr: ast::ExprId, function: LocalFunctionId, span: Span) -> Shaped {
@@ -385,7 +386,7 @@ impl Elaborator<'_, '_> {
                 let inputs = [value.form].into_iter().chain(params).collect();
                 let key = Key { code: Code::Entry, types: self.program.no_types, inputs };
                 let (function, _) = self.program.instance(key, result);
-                self.make_plain(ExprKind::Closure(function, Box::new([value.expr])), ty, span)
+                self.make_plain(ExprKind::Closure(function, List::from([value.expr])), ty, span)
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::ast::{BinaryOp, Comparison};
 use crate::builtins::Builtin;
 use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Loop, Origin, Text};
 use crate::diagnostics::Diagnostic;
+use crate::list::List;
 use crate::mono::Mono;
 use crate::source::Span;
 use dualvm_vm::isa::Op;
@@ -15,7 +16,7 @@ use dualvm_vm::module::{HostType, Piece, ValueType};
 const MULTIPLIED_EXPONENT_MAX: u64 = 16;
 
 impl Elaborator<'_, '_> {
-    fn scalar(&mut self, op: Op, args: impl Into<Box<[ExprId]>>, ty: Mono, span: Span) -> ExprId {
+    fn scalar(&mut self, op: Op, args: impl Into<List<ExprId>>, ty: Mono, span: Span) -> ExprId {
         self.make(ExprKind::Scalar(op, args.into()), ty, span)
     }
 
@@ -111,7 +112,7 @@ impl Elaborator<'_, '_> {
             (true, false) => self.scalar(Op::Powi, [base, exponent], ty, span),
             (false, false) => {
                 let function = self.program.int_power();
-                self.make(ExprKind::Call(function, Box::new([base, exponent])), ty, span)
+                self.make(ExprKind::Call(function, List::from([base, exponent])), ty, span)
             }
             (false, true) => {
                 let error = Diagnostic::error(place, "an `Int` has no power with a `Real` exponent")
@@ -170,7 +171,7 @@ impl Specialiser<'_> {
         let (base, exponent) = (var(), var());
         let (result, square, rest) = (var(), var(), var());
         let mut make = |kind, types| body.exprs.push(Expr { kind, types, origin: Origin::default() });
-        let scalar = |op, args: [ExprId; 2]| ExprKind::Scalar(op, Box::new(args));
+        let scalar = |op, args: [ExprId; 2]| ExprKind::Scalar(op, List::from(args));
 
         let init = [ExprKind::Int(1), ExprKind::Var(base), ExprKind::Var(exponent)].map(|kind| make(kind, int));
         let init = make(ExprKind::Values(init.into()), triple);
@@ -182,17 +183,17 @@ impl Specialiser<'_> {
         let product = [ExprKind::Var(result), ExprKind::Var(square)].map(|kind| make(kind, int));
         let product = make(scalar(Op::IMul, product), int);
         let kept = make(ExprKind::Var(result), int);
-        let next_result = make(ExprKind::Scalar(Op::ISelect, Box::new([odd, product, kept])), int);
+        let next_result = make(ExprKind::Scalar(Op::ISelect, List::from([odd, product, kept])), int);
         let squared = [ExprKind::Var(square), ExprKind::Var(square)].map(|kind| make(kind, int));
         let next_square = make(scalar(Op::IMul, squared), int);
         let halved = [ExprKind::Var(rest), ExprKind::Int(1)].map(|kind| make(kind, int));
         let next_rest = make(scalar(Op::IShr, halved), int);
-        let next = make(ExprKind::Values(Box::new([next_result, next_square, next_rest])), triple);
-        let vars = Box::new([result, square, rest]);
+        let next = make(ExprKind::Values(List::from([next_result, next_square, next_rest])), triple);
+        let vars = List::from([result, square, rest]);
         let repeat = Loop { vars, init, iteration: Iteration::While(cond), body: next };
         let powers = make(ExprKind::Loop(Box::new(repeat)), triple);
         let mut var = || body.vars.push(ValueType::Int);
-        let ends: Box<[_]> = Box::new([var(), var(), var()]);
+        let ends = List::from([var(), var(), var()]);
         let mut make = |kind, types| body.exprs.push(Expr { kind, types, origin: Origin::default() });
         let value = make(ExprKind::Var(ends[0]), int);
         let value = make(ExprKind::Block(Box::new([Binding { vars: ends, value: powers }]), value), int);
@@ -202,7 +203,7 @@ impl Specialiser<'_> {
         let shown = make(ExprKind::Var(exponent), int);
         let pieces = ["an Int has no power with the negative exponent "].map(|text| Piece::Text(text.to_owned()));
         let pieces = pieces.into_iter().chain([Piece::Value(HostType::Int)]).collect();
-        let text = Text { pieces, function: None, args: Box::new([shown]) };
+        let text = Text { pieces, function: None, args: List::from([shown]) };
         let trap = make(ExprKind::Trap(Box::new(text)), int);
         let root = make(ExprKind::If([negative, trap, value]), int);
         let name = "^<Int>".to_owned();

@@ -4,6 +4,7 @@ use super::Elaborator;
 use super::form::Shaped;
 use crate::ast::{self, ExprKind as Surface};
 use crate::core::{Binding, Expr, ExprId, ExprKind, Join, Label, Labelled};
+use crate::list::List;
 use crate::mono::Mono;
 use crate::source::Span;
 
@@ -83,9 +84,9 @@ impl Elaborator<'_, '_> {
                 };
             }
             let label = labels[piece - 1];
-            bodies.push(Labelled { label, params: Box::default(), body: made });
+            bodies.push(Labelled { label, params: List::default(), body: made });
             last =
-                self.body.exprs.push(Expr { kind: ExprKind::Jump(label, Box::default()), types, origin: span.into() });
+                self.body.exprs.push(Expr { kind: ExprKind::Jump(label, List::default()), types, origin: span.into() });
         }
         unreachable!("the first piece is the last one that is made")
     }

@@ -4,6 +4,7 @@ use super::Elaborator;
 use super::form::Value;
 use crate::ast::{self, Clause, Comprehension, Generator, Iteration as Surface, PatternId};
 use crate::core::{ArrayType, Atom, Binding, Collect, ExprId, ExprKind, Iteration, Loop, Range, Step, Var};
+use crate::list::List;
 use crate::mono::Mono;
 use crate::prelude::Implied;
 use crate::source::Span;
@@ -45,7 +46,7 @@ impl Elaborator<'_, '_> {
         let none = self.atom(Atom::Int(0), span);
         let builder = self.begin(array, none, &mut bindings, span);
         let ended = self.clauses(making, &comprehension.clauses, builder);
-        let value = self.make(ExprKind::Builder(array, Step::Finish, Box::new([ended])), ty, span);
+        let value = self.make(ExprKind::Builder(array, Step::Finish, List::from([ended])), ty, span);
         self.block(bindings, value)
     }
 
@@ -93,7 +94,7 @@ impl Elaborator<'_, '_> {
             let range = Range { index, from, to };
             body = self.builder_loop(builders[at], outer, Iteration::Range(range), body, span);
         }
-        let elements = ExprKind::Builder(array, Step::Finish, Box::new([body]));
+        let elements = ExprKind::Builder(array, Step::Finish, List::from([body]));
         let elements = self.make_elements(elements, ty, span);
         let value = self.shaped_array(elements, &sizes, ty, span);
         self.block(bindings, value)
@@ -118,9 +119,9 @@ impl Elaborator<'_, '_> {
         let [first, last, zero] = [from, to, Atom::Int(0)].map(|atom| self.atom(atom, span));
         let count = match from {
             Atom::Int(0) => last,
-            _ => self.make(ExprKind::Scalar(Op::ISub, Box::new([last, first])), int, span),
+            _ => self.make(ExprKind::Scalar(Op::ISub, List::from([last, first])), int, span),
         };
-        self.make(ExprKind::Scalar(Op::IMax, Box::new([count, zero])), int, span)
+        self.make(ExprKind::Scalar(Op::IMax, List::from([count, zero])), int, span)
     }
 
     fn builder_type(&mut self, array: ArrayType) -> ValueType {
@@ -147,7 +148,7 @@ impl Elaborator<'_, '_> {
     fn builder_loop(&mut self, var: Var, first: Atom, iteration: Iteration, body: ExprId, span: Span) -> ExprId {
         let ty = self.body.vars[var];
         let init = self.atom(first, span);
-        let repeat = Loop { vars: Box::new([var]), init, iteration, body };
+        let repeat = Loop { vars: List::from([var]), init, iteration, body };
         self.make_typed(ExprKind::Loop(Box::new(repeat)), &[ty], span)
     }
 
@@ -234,7 +235,7 @@ impl Elaborator<'_, '_> {
         types.push(self.builder_type(array));
         let [init, next] = [firsts, nexts].map(|parts| self.make_typed(ExprKind::Values(parts.into()), &types, span));
         let body = self.block(inside, next);
-        let results: Box<[Var]> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let results: List<Var> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
         let last = results[results.len() - 1];
         let vars = vars.iter().copied().chain([var]).collect();
         let repeat = Loop { vars, init, iteration, body };

@@ -4,6 +4,7 @@ use super::Elaborator;
 use super::form::{Shaped, Value};
 use crate::ast::{self, ConstructorId};
 use crate::core::{Atom, Binding, ExprId, ExprKind, Field};
+use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use crate::names::Name;
 use crate::resolve::Meaning;
@@ -141,7 +142,7 @@ impl Elaborator<'_, '_> {
             let types = self.program.program.lists.intern(&[self.body.vars[var]]);
             let kind = ExprKind::Payload(Field { tag, index }, object);
             let read = self.body.exprs.push(crate::core::Expr { kind, types, origin: span.into() });
-            bindings.push(Binding { vars: Box::new([var]), value: read });
+            bindings.push(Binding { vars: List::from([var]), value: read });
         }
         value
     }

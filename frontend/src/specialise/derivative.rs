@@ -6,6 +6,7 @@ use super::Elaborator;
 use super::form::{Code, FormNode, Shaped, Value};
 use super::instance::Key;
 use crate::core::{Atom, Binding, Derivative, Expr, ExprId, ExprKind, FunctionId, Operator, Var};
+use crate::list::List;
 use crate::mono::Mono;
 use crate::source::Span;
 use dualvm_vm::isa::Op;
@@ -117,14 +118,14 @@ impl Elaborator<'_, '_> {
         let value = self.materialised(value);
         let named = self.name_shaped(value, &mut bindings);
         let types = self.types_of(&named.atoms);
-        let parts: Box<[ExprId]> = named
+        let parts: List<ExprId> = named
             .atoms
             .iter()
             .zip(types)
             .map(|(&atom, ty)| {
                 let part = self.atom(atom, span);
                 match ty {
-                    ValueType::Real => self.make_typed(ExprKind::Scalar(Op::Detach, Box::new([part])), &[ty], span),
+                    ValueType::Real => self.make_typed(ExprKind::Scalar(Op::Detach, List::from([part])), &[ty], span),
                     ValueType::Int => part,
                     ValueType::Ref(_) => self.make_typed(ExprKind::Detach(part), &[ty], span),
                 }
@@ -174,7 +175,7 @@ impl Elaborator<'_, '_> {
             .map(|atoms| atoms.iter().map(|&atom| self.atom(atom, span)).collect());
         let derivative = Derivative { operator, function: call.function, captures, args, directions };
         let value = self.make_typed(ExprKind::Derivative(Box::new(derivative)), &types, span);
-        let vars: Box<[Var]> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        let vars: List<Var> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
         let mut given = vars.iter().map(|&var| Atom::Var(var));
         let values = given.by_ref().take(results.len()).collect();
         let derivatives = of.iter().map(|&ty| match ty {

@@ -5,6 +5,7 @@ use super::form::{Code, FormNode, Shaped};
 use crate::ast::{self, Arithmetic, Replacement, Side, Subscript};
 use crate::builtins::Builtin;
 use crate::core::{Atom, Binding, Collect, Comparison, ExprId, ExprKind, Field, Range, Var};
+use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use crate::prelude::Implied;
 use crate::source::Span;
@@ -59,7 +60,7 @@ impl Elaborator<'_, '_> {
                 let captures = Box::new([operator.form, number.form]);
                 let code = Code::Flip(function);
                 let form = self.form(FormNode::Function { ty: function, code, types, captures });
-                self.make_form(ExprKind::Values(Box::new([operator.expr, number.expr])), form, span)
+                self.make_form(ExprKind::Values(List::from([operator.expr, number.expr])), form, span)
             }
         };
         let made = self.mapped(function, array, ty, span);
@@ -198,7 +199,7 @@ impl Elaborator<'_, '_> {
             self.plain_shaped(atom, int)
         });
         let checked = self.apply(check, args.into(), unit, span);
-        bindings.push(Binding { vars: Box::default(), value: checked.expr });
+        bindings.push(Binding { vars: List::default(), value: checked.expr });
         Part::Range(ends)
     }
 

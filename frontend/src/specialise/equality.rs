@@ -7,6 +7,7 @@ use crate::core::{
     Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Loop, Origin,
     Switch, Var,
 };
+use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
@@ -140,7 +141,7 @@ impl Builder<'_, '_> {
                         let object = self.var(object);
                         let types = [self.body.vars[var]];
                         let value = self.make(ExprKind::Payload(Field { tag, index }, object), &types);
-                        bindings.push(Binding { vars: Box::new([var]), value });
+                        bindings.push(Binding { vars: List::from([var]), value });
                     }
                     vars
                 });
@@ -173,7 +174,7 @@ impl Builder<'_, '_> {
                 let object = self.var(side);
                 let value = self.make(ExprKind::Payload(field, object), &[ty]);
                 let var = self.body.vars.push(ty);
-                bindings.push(Binding { vars: Box::new([var]), value });
+                bindings.push(Binding { vars: List::from([var]), value });
                 var
             });
             pairs.push(sides);
@@ -213,12 +214,12 @@ impl Builder<'_, '_> {
         let equal = self.pair(element, &sides[0], &sides[1]);
         let at = self.var(index);
         let one = self.int(1);
-        let next = self.bool(ExprKind::Scalar(Op::IAdd, Box::new([at, one])));
-        let values = self.make(ExprKind::Values(Box::new([next, equal])), &[ValueType::Int; 2]);
+        let next = self.bool(ExprKind::Scalar(Op::IAdd, List::from([at, one])));
+        let values = self.make(ExprKind::Values(List::from([next, equal])), &[ValueType::Int; 2]);
         let body = self.make(ExprKind::Block(bindings.into(), values), &[ValueType::Int; 2]);
         let init = [self.int(0), self.int(1)];
         let init = self.make(ExprKind::Values(init.into()), &[ValueType::Int; 2]);
-        let repeat = Loop { vars: Box::new([index, same]), init, iteration: Iteration::While(cond), body };
+        let repeat = Loop { vars: List::from([index, same]), init, iteration: Iteration::While(cond), body };
         let repeat = self.make(ExprKind::Loop(Box::new(repeat)), &[ValueType::Int; 2]);
         let ends = [self.body.vars.push(ValueType::Int), self.body.vars.push(ValueType::Int)];
         let result = self.var(ends[1]);

@@ -5,6 +5,7 @@ use super::form::{Code, Form, FormNode, Shaped, Value};
 use crate::ast::{self, BinaryOp, ExprKind as Surface, Generator, Iteration, Let, NIL};
 use crate::core::{Atom, Binding, ExprId, ExprKind};
 use crate::limits::Count;
+use crate::list::List;
 use crate::mono::Mono;
 use crate::source::Span;
 
@@ -116,7 +117,7 @@ impl Elaborator<'_, '_> {
                 let nil = self.construct(NIL, Vec::new(), ty, span);
                 self.cons(parts, nil, ty, span)
             }
-            Surface::Error => self.make(ExprKind::Values(Box::default()), ty, span),
+            Surface::Error => self.make(ExprKind::Values(List::default()), ty, span),
             other => unreachable!("not always plain: {other:?}"),
         }
     }

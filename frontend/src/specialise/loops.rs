@@ -4,6 +4,7 @@ use super::Elaborator;
 use super::form::{Code, Shaped, Value};
 use crate::ast::{self, ExprKind as Surface, Generator, PatternId, PatternKind};
 use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
+use crate::list::List;
 use crate::mono::Mono;
 use crate::prelude::Implied;
 use crate::source::Span;
@@ -32,7 +33,7 @@ impl Elaborator<'_, '_> {
         pattern: PatternId,
         cond: ast::ExprId,
         inside: &mut Vec<Binding>,
-    ) -> (Box<[Var]>, ExprId) {
+    ) -> (List<Var>, ExprId) {
         // What a pattern reads from the variables is read in the condition and again in the body.
         let mut before_cond = Vec::new();
         let vars = self.loop_vars(pattern, &mut before_cond);
@@ -49,7 +50,7 @@ impl Elaborator<'_, '_> {
         (vars, cond)
     }
 
-    pub(super) fn loop_vars(&mut self, pattern: PatternId, inside: &mut Vec<Binding>) -> Box<[Var]> {
+    pub(super) fn loop_vars(&mut self, pattern: PatternId, inside: &mut Vec<Binding>) -> List<Var> {
         let span = self.program.ast.patterns[pattern].span;
         let ty = self.mono(self.program.inferred.patterns[pattern], span);
         let form = self.plain(ty);

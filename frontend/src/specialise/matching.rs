@@ -9,6 +9,7 @@ use crate::ast::{self, Arm};
 use crate::core::{Atom, Binding, Comparison, ExprId, ExprKind, Join, Label, Labelled, Switch};
 use crate::diagnostics::Diagnostic;
 use crate::hash::{HashMap, HashSet};
+use crate::list::List;
 use crate::mono::Mono;
 use crate::resolve::LocalId;
 use crate::source::Span;
@@ -146,7 +147,7 @@ impl Elaborator<'_, '_> {
         let made = match tree {
             Tree::Fail => {
                 let kind = match emitter.failing.last() {
-                    Some(&label) => ExprKind::Jump(label, Box::default()),
+                    Some(&label) => ExprKind::Jump(label, List::default()),
                     None => ExprKind::Trap(Box::new("no pattern matches".into())),
                 };
                 self.make(kind, ty, span)
@@ -178,9 +179,9 @@ impl Elaborator<'_, '_> {
                     }
                     let label = self.body.labels.push(());
                     for &tag in case_tags {
-                        arms.push((tag, self.make(ExprKind::Jump(label, Box::default()), ty, span)));
+                        arms.push((tag, self.make(ExprKind::Jump(label, List::default()), ty, span)));
                     }
-                    bodies.push(Labelled { label, params: Box::default(), body: made });
+                    bodies.push(Labelled { label, params: List::default(), body: made });
                 }
                 let default = default.as_ref().map(|tree| self.tree(tree, emitter, ty));
                 let object = self.of_value(&object, span).expr;
@@ -209,7 +210,7 @@ impl Elaborator<'_, '_> {
                     emitter.failing.truncate(emitter.failing.len() - usize::from(at < labels.len()));
                 }
                 let bodies = made.split_off(1).into_iter().zip(labels);
-                let bodies = bodies.map(|(body, label)| Labelled { label, params: Box::default(), body }).collect();
+                let bodies = bodies.map(|(body, label)| Labelled { label, params: List::default(), body }).collect();
                 self.join(made[0], bodies, ty, span)
             }
         };
@@ -314,7 +315,7 @@ impl Elaborator<'_, '_> {
         span: Span,
     ) -> ExprId {
         let label = self.body.labels.push(());
-        let mut bodies = vec![Labelled { label, params: Box::default(), body: default }];
+        let mut bodies = vec![Labelled { label, params: List::default(), body: default }];
         let mut found: Vec<(Literal, ExprId)> = Vec::new();
         for (literals, body) in cases {
             if let [single] = literals {
@@ -322,9 +323,9 @@ impl Elaborator<'_, '_> {
                 continue;
             }
             let label = self.body.labels.push(());
-            bodies.push(Labelled { label, params: Box::default(), body });
+            bodies.push(Labelled { label, params: List::default(), body });
             for &literal in literals {
-                found.push((literal, self.make(ExprKind::Jump(label, Box::default()), ty, span)));
+                found.push((literal, self.make(ExprKind::Jump(label, List::default()), ty, span)));
             }
         }
         found.sort_by(|(a, _), (b, _)| a.order(b));
@@ -340,7 +341,7 @@ impl Elaborator<'_, '_> {
             let [low, high] = [low, high].map(|half| self.search_in(atom, half, default, ty, span));
             return self.make(ExprKind::If([cond, low, high]), ty, span);
         }
-        let default = self.make(ExprKind::Jump(default, Box::default()), ty, span);
+        let default = self.make(ExprKind::Jump(default, List::default()), ty, span);
         found.iter().rev().fold(default, |other, &(literal, then)| {
             let cond = self.compared(atom, Comparison::Equal, literal, span);
             self.make(ExprKind::If([cond, then, other]), ty, span)

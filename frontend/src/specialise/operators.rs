@@ -4,6 +4,7 @@ use super::Elaborator;
 use super::form::{Code, FormNode, Shaped};
 use crate::ast::{self, BinaryOp, Comparison, Side};
 use crate::core::{ExprId, ExprKind};
+use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use crate::source::Span;
 
@@ -91,7 +92,7 @@ impl Elaborator<'_, '_> {
                 let given = self.limited(given);
                 let captures = Box::new([function.form, given.form]);
                 let form = self.form(FormNode::Function { ty, code: Code::Flip(ty), types, captures });
-                self.make_form(ExprKind::Values(Box::new([function.expr, given.expr])), form, span)
+                self.make_form(ExprKind::Values(List::from([function.expr, given.expr])), form, span)
             }
         }
     }

@@ -7,6 +7,7 @@ use super::form::{Code, Form, FormNode, Shaped, Value};
 use super::instance::Key;
 use crate::ast;
 use crate::core::{Atom, Collect, ExprKind, Range, Task};
+use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use crate::source::Span;
 use dualvm_vm::isa::Op;
@@ -46,12 +47,12 @@ impl Elaborator<'_, '_> {
         let (function, form) = self.program.named_instance(key, array, Some(name));
         // As for `build`, a negative number of elements is none.
         let zero = self.atom(Atom::Int(0), span);
-        let kind = ExprKind::Scalar(Op::IMax, Box::new([count.expr, zero]));
+        let kind = ExprKind::Scalar(Op::IMax, List::from([count.expr, zero]));
         let count = match self.body.exprs[count.expr].kind {
             ExprKind::Length(..) => count.expr,
             _ => self.make(kind, self.program.monos.int, span),
         };
-        self.make_form(ExprKind::ParallelMap(function, Box::new([count, f.expr])), form, span)
+        self.make_form(ExprKind::ParallelMap(function, List::from([count, f.expr])), form, span)
     }
 
     /// The body of the function that builds a part: from its first index, the index after its last, and the function.

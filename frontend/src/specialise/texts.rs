@@ -16,6 +16,7 @@ use super::{Elaborator, Specialiser, decision};
 use crate::arena::Table;
 use crate::ast::{self, DefId, ExprKind as Surface};
 use crate::core::{Binding, ExprId, ExprKind, FunctionId, Text};
+use crate::list::List;
 use crate::mono::Mono;
 use crate::resolve::Meaning;
 use crate::source::Span;
@@ -31,7 +32,7 @@ impl Elaborator<'_, '_> {
         let unit = self.program.monos.unit;
         let value = self.make(ExprKind::Trace(Box::new(text)), unit, span);
         let body = self.shaped(body);
-        self.block_shaped(vec![Binding { vars: Box::default(), value }], body)
+        self.block_shaped(vec![Binding { vars: List::default(), value }], body)
     }
 
     /// A text with its values.
@@ -69,7 +70,7 @@ impl Elaborator<'_, '_> {
     }
 
     /// The function that makes the values of a text, and what it is given.
-    fn values_of(&mut self, values: ast::ExprId, ty: Mono, span: Span) -> (FunctionId, Box<[ExprId]>) {
+    fn values_of(&mut self, values: ast::ExprId, ty: Mono, span: Span) -> (FunctionId, List<ExprId>) {
         let code = Code::Branch(values);
         let captured = self.captured(code);
         self.program.code_names.entry(code).or_insert_with(|| format!("{}.text", self.name));
