@@ -5,8 +5,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// A list of a length that doesn't change. One of numbers of 32 bits takes 16 bytes.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) enum List<T> {
+    #[default]
     Empty,
     One([T; 1]),
     Two([T; 2]),
@@ -43,12 +44,6 @@ impl<T> DerefMut for List<T> {
             List::Three(list) => list,
             List::Long(list) => &mut list.0,
         }
-    }
-}
-
-impl<T> Default for List<T> {
-    fn default() -> Self {
-        List::Empty
     }
 }
 
