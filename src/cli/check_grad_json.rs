@@ -1,7 +1,7 @@
 //! What `check-grad` writes in JSON: all that was compared.
 
-use super::json::{Json, Number, list};
-use dualvm::{Comparison, Counts, Engines, Estimate, GradientCheck, PointCheck};
+use super::json::list;
+use dualvm::{Comparison, Counts, Engines, Estimate, GradientCheck, Json, JsonReal, PointCheck};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// A check of derivatives.
@@ -76,8 +76,8 @@ impl Serialize for Compared<'_> {
         let [left, right] = one_sided;
         let mut report = serializer.serialize_struct("Comparison", 9)?;
         report.serialize_field("of", &quantity.to_string())?;
-        report.serialize_field("reverse", &Number(*reverse))?;
-        report.serialize_field("forward", &forward.map(Number))?;
+        report.serialize_field("reverse", &JsonReal(*reverse))?;
+        report.serialize_field("forward", &forward.map(JsonReal))?;
         report.serialize_field("difference", &difference.map(Bar))?;
         report.serialize_field("from_left", &left.map(Bar))?;
         report.serialize_field("from_right", &right.map(Bar))?;
@@ -93,8 +93,8 @@ struct Bar(Estimate);
 impl Serialize for Bar {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut bar = serializer.serialize_struct("Estimate", 2)?;
-        bar.serialize_field("value", &Number(self.0.value))?;
-        bar.serialize_field("error", &Number(self.0.error))?;
+        bar.serialize_field("value", &JsonReal(self.0.value))?;
+        bar.serialize_field("error", &JsonReal(self.0.error))?;
         bar.end()
     }
 }

@@ -1,43 +1,10 @@
-//! Values in JSON.
+//! What commands write in JSON.
 
 use super::output::{Used, work_by_span};
 use super::profile::Usage;
-use dualvm::{CompiledCode, Coordinates, Shape, SparseMatrix, Summary, Value};
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
+use dualvm::{CompiledCode, Coordinates, Json, JsonReal, Shape, SparseMatrix, Summary, Value};
+use serde::ser::{Serialize, SerializeSeq, SerializeStruct, Serializer};
 use std::time::Duration;
-
-/// A value: tuples, arrays and lists are lists, records are objects, a constructor is its name or an object from its
-/// name to its payload, null stands for what has no derivative. Reals have the
-/// shortest digits that read back as the same number; those that JSON lacks are strings.
-pub(crate) struct Json<'a>(pub(crate) &'a Value);
-
-impl Serialize for Json<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Real(x) => Number(*x).serialize(serializer),
-            Value::Int(n) => serializer.serialize_i64(*n),
-            Value::Bool(b) => serializer.serialize_bool(*b),
-            Value::Tuple(items) | Value::Array(items) => list(serializer, items, Json),
-            Value::Reals(xs) => list(serializer, xs, |x| Number(*x)),
-            Value::Record(fields) => {
-                let mut map = serializer.serialize_map(Some(fields.len()))?;
-                fields.iter().try_for_each(|(name, value)| map.serialize_entry(name, &Json(value)))?;
-                map.end()
-            }
-            Value::Variant(name, payload) => {
-                let payload = match &**payload {
-                    Value::Tuple(fields) if fields.is_empty() => return serializer.serialize_str(name),
-                    Value::Tuple(fields) if fields.len() == 1 => &fields[0],
-                    payload => payload,
-                };
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry(name, &Json(payload))?;
-                map.end()
-            }
-            _ => serializer.serialize_unit(),
-        }
-    }
-}
 
 pub(crate) fn list<'a, S: Serializer, T, J: Serialize>(
     serializer: S,
@@ -47,20 +14,6 @@ pub(crate) fn list<'a, S: Serializer, T, J: Serialize>(
     let mut seq = serializer.serialize_seq(Some(items.len()))?;
     items.iter().try_for_each(|item| seq.serialize_element(&json(item)))?;
     seq.end()
-}
-
-/// A real.
-pub(crate) struct Number(pub(crate) f64);
-
-impl Serialize for Number {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            x if x.is_nan() => serializer.serialize_str("NaN"),
-            f64::INFINITY => serializer.serialize_str("Infinity"),
-            f64::NEG_INFINITY => serializer.serialize_str("-Infinity"),
-            x => serializer.serialize_f64(x),
-        }
-    }
 }
 
 /// What a command writes.
@@ -101,7 +54,7 @@ impl Serialize for Derivative<'_> {
                 sparse.serialize_field("products", products)?;
                 sparse.serialize_field("row", &row)?;
                 sparse.serialize_field("column", &column)?;
-                sparse.serialize_field("value", &values.into_iter().map(Number).collect::<Vec<_>>())?;
+                sparse.serialize_field("value", &values.into_iter().map(JsonReal).collect::<Vec<_>>())?;
                 sparse.end()
             }
         }
@@ -114,7 +67,7 @@ struct Summed<'a>(&'a str, &'a Summary);
 impl Serialize for Summed<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Summed(name, Summary { shape, reals, norm, smallest, largest, zeros, nans, infinite, .. }) = self;
-        let entry = |entry: &Option<(String, f64)>| entry.as_ref().map(|(place, x)| (place.clone(), Number(*x)));
+        let entry = |entry: &Option<(String, f64)>| entry.as_ref().map(|(place, x)| (place.clone(), JsonReal(*x)));
         let mut summed = serializer.serialize_struct("Summary", 9)?;
         summed.serialize_field("parameter", name)?;
         match shape {
@@ -122,7 +75,7 @@ impl Serialize for Summed<'_> {
             _ => summed.serialize_field("shape", &())?,
         }
         summed.serialize_field("reals", reals)?;
-        summed.serialize_field("norm", &Number(*norm))?;
+        summed.serialize_field("norm", &JsonReal(*norm))?;
         summed.serialize_field("smallest", &entry(smallest))?;
         summed.serialize_field("largest", &entry(largest))?;
         summed.serialize_field("zeros", zeros)?;

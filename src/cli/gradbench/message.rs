@@ -1,7 +1,7 @@
 //! The suite's messages, and the answers to them.
 
-use crate::cli::json::Json;
 use crate::gradbench::{Answer, NoAnswer};
+use dualvm::Json;
 use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
