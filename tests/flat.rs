@@ -116,6 +116,62 @@ fn flat_calls_with_every_kind_of_leaf_are_calls_with_values() {
 }
 
 #[test]
+fn derivatives_by_some_parameters_only_are_those_of_calls_with_values() {
+    for engine in engines() {
+        let (mut frame, module) = (CallFrame::new(), shapes(&engine));
+        for (name, params) in [("arrays", &["xs"][..]), ("mixed", &["p"]), ("inner", &["m"]), ("unused", &["y", "xs"])]
+        {
+            let function = module.function(name).and_then(|function| function.wrt(params));
+            let function = function.unwrap_or_else(|error| panic!("{error}"));
+            for variant in 0..4 {
+                let mut next = 0;
+                let args: Vec<Value> =
+                    function.interface().params.iter().map(|(_, ty)| argument(ty, variant, &mut next)).collect();
+                assert_alike(&function, &mut frame, &args, &limits());
+            }
+        }
+    }
+}
+
+#[test]
+fn tangents_that_do_not_fit_are_refused_with_their_place() {
+    let text = "def f (xs : Array Real) (n : Int) (p : (Real, Real)) : Real = let (x, y) = p in x * y * xs[n]";
+    let f = flat(text, "f");
+    let (mut frame, xs) = (CallFrame::new(), [1.0, 2.0]);
+    let args = [FlatValue::from(&xs), 1.into(), 3.0.into(), 4.0.into()];
+    let refused = |tangents: &[FlatValue<'_>], frame: &mut CallFrame| {
+        let jvp = f.jvp(frame, &args, tangents).map(|_| ()).unwrap_err().to_string();
+        let hvp = f.hvp(frame, &args, tangents).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(jvp, hvp);
+        assert!(frame.results().is_none() && frame.tangents().is_none() && frame.product().is_none());
+        jvp
+    };
+    let (one, null) = (FlatValue::Real(1.0), FlatValue::Null);
+    let expected = "expected 4 tangents (xs, n, p.0, p.1), found 1";
+    assert_eq!(refused(&[one], &mut frame), expected);
+    let found = refused(&[FlatValue::from(&[1.0]), null, one, one], &mut frame);
+    assert_eq!(found, "tangent of xs: expected 2 reals, found 1 real");
+    let found = refused(&[FlatValue::from(&xs), one, one, one], &mut frame);
+    assert_eq!(found, "tangent of n: expected null, because it is discrete, found a real (1.0)");
+    let found = refused(&[FlatValue::from(&xs), null, one, null], &mut frame);
+    assert_eq!(found, "tangent of p.1: expected a real, found null");
+    let wrong = f.jvp(&mut frame, &args[..3], &[one]).map(|_| ()).unwrap_err();
+    assert!(matches!(wrong, RunError::Argument(_)));
+
+    let (value, _, product) =
+        f.hvp(&mut frame, &args, &[FlatValue::from(&[0.0, 1.0]), null, one, FlatValue::Real(0.0)]).unwrap();
+    assert_eq!((value, product.reals()), (24.0, &[0.0, 4.0, 4.0, 5.0][..]));
+    let constant = flat_wrt(text, "f", &["xs"]);
+    let found = constant.jvp(&mut frame, &args, &[FlatValue::from(&xs), null, one, null]).map(|_| ()).unwrap_err();
+    assert_eq!(found.to_string(), "tangent of p.0: expected null, because it is constant, found a real (1.0)");
+}
+
+fn flat_wrt(text: &str, name: &str, params: &[&str]) -> FlatFunction {
+    let function = module(&Engine::default(), text).function(name).and_then(|function| function.wrt(params));
+    function.and_then(|function| function.flat()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
 fn numbers_that_are_not_finite_pass_unchanged() {
     let text = "def f (x : Real) (xs : Array Real) = (x * 2, xs, x / (x - x))
                 def g (x : Real) (y : Real) : Real = x / y + 0 * y";

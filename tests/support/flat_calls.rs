@@ -212,6 +212,122 @@ pub(crate) fn assert_alike(function: &Function, frame: &mut CallFrame, args: &[V
         }
         (expected, found) => assert_same_error(&name, expected.err(), found.err()),
     }
+    assert_jacobian_alike(function, frame, args, &options);
+    assert_tangents_alike(function, frame, args, &options);
+}
+
+/// Compares a Jacobian that is taken as a whole.
+#[track_caller]
+fn assert_jacobian_alike(function: &Function, frame: &mut CallFrame, args: &[Value], options: &CallOptions) {
+    let (name, flat) = (function.signature(), function.flat().expect("it is flat"));
+    let owned = arguments(function, args);
+    let (mut size, mut found) = ([0; 2], Vec::new());
+    let outcome = flat.record(frame, &borrowed(&owned)).and_then(|mut recorded| {
+        size = recorded.jacobian_size();
+        recorded.jacobian(|row| found.push(row.to_vec()))
+    });
+    match (function.jacobian_with(args, options), outcome) {
+        (Ok(jacobian), Ok(())) => {
+            let row = |row: &Vec<Value>| reals(&gradient(function, row));
+            let expected: Vec<Vec<f64>> = jacobian.rows.iter().map(row).collect();
+            assert_eq!(size[0], expected.len(), "{name}");
+            assert!(found.iter().all(|row| row.len() == size[1]), "{name}");
+            let is_same =
+                |(a, b): (&Vec<f64>, &Vec<f64>)| a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b));
+            assert!(
+                found.len() == size[0] && found.iter().zip(&expected).all(is_same),
+                "{name}: {found:?}, {expected:?}"
+            );
+            assert_eq!(frame.stats().map(counts), Some(counts(jacobian.stats)), "{name}");
+        }
+        (expected, found) => assert_same_error(&name, expected.err(), found.err()),
+    }
+}
+
+/// Compares what calls give in the direction of tangents.
+#[track_caller]
+fn assert_tangents_alike(function: &Function, frame: &mut CallFrame, args: &[Value], options: &CallOptions) {
+    let (name, flat) = (function.signature(), function.flat().expect("it is flat"));
+    let (owned, mut next) = (arguments(function, args), 0);
+    let tangents: Vec<Value> = args
+        .iter()
+        .enumerate()
+        .map(|(n, arg)| if function.is_wrt(n) { tangent(arg, &mut next) } else { Value::Null })
+        .collect();
+    let owned_tangents: Vec<Owned> = gradient(function, &tangents)
+        .into_iter()
+        .zip(flat.params())
+        .map(|(tangent, leaf)| of_kind(tangent, leaf.has_derivative(), leaf.kind()))
+        .collect();
+    let (flat_args, flat_tangents) = (borrowed(&owned), borrowed(&owned_tangents));
+    // Tangents of what doesn't move are objects here, and none in calls with values.
+    let all_move = (0..args.len()).all(|n| function.is_wrt(n));
+    let counts = |stats| match counts(stats) {
+        counts if all_move => counts,
+        mut counts => {
+            (counts.allocated_bytes, counts.heap_peak_bytes) = (0, 0);
+            counts
+        }
+    };
+
+    let found = flat.jvp(frame, &flat_args, &flat_tangents);
+    let found = found.map(|(_, tangents)| tangents.iter().map(Owned::of).collect::<Vec<_>>());
+    match (function.jvp_with(args, &tangents, options), found) {
+        (Ok(jvp), Ok(found)) => {
+            let mut expected = Vec::new();
+            leaves(&function.interface().result, &jvp.tangent, &mut expected);
+            let by_leaf = expected.into_iter().zip(flat.results());
+            let expected: Vec<Owned> =
+                by_leaf.map(|(tangent, leaf)| of_kind(tangent, leaf.kind().is_real(), leaf.kind())).collect();
+            assert_same(&name, &found, &expected);
+            assert_eq!(frame.stats().map(counts), Some(counts(jvp.stats)), "{name}");
+            assert!(frame.recorded().is_none() && frame.gradient().is_none(), "{name}");
+        }
+        (expected, found) => assert_same_error(&name, expected.err(), found.err()),
+    }
+    if !function.interface().result.is_real() {
+        return;
+    }
+    let found = flat.hvp(frame, &flat_args, &flat_tangents);
+    let all = |gradient: dualvm::flat::FlatGradient<'_>| gradient.iter().map(Owned::of).collect::<Vec<_>>();
+    let found = found.map(|(value, gradient, product)| (value, all(gradient), all(product)));
+    match (function.hvp_with(args, &tangents, options), found) {
+        (Ok(hvp), Ok((value, by, product))) => {
+            assert!(same(value, hvp.value), "{name}");
+            assert_same(&name, &by, &gradient(function, &hvp.gradient));
+            assert_same(&name, &product, &gradient(function, &hvp.product));
+            assert_eq!(frame.stats().map(counts), Some(counts(hvp.stats)), "{name}");
+            assert!(frame.recorded().is_none(), "{name}");
+        }
+        (expected, found) => assert_same_error(&name, expected.err(), found.err()),
+    }
+}
+
+/// A tangent of a value: other numbers in the place of its reals.
+fn tangent(value: &Value, next: &mut usize) -> Value {
+    let mut number = || {
+        *next += 1;
+        [1.0, -0.5, 0.0, 2.25][*next % 4]
+    };
+    match value {
+        Value::Real(_) => Value::Real(number()),
+        Value::Reals(xs) => Value::Reals(xs.iter().map(|_| number()).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(|item| tangent(item, next)).collect()),
+        Value::Tuple(parts) => Value::Tuple(parts.iter().map(|part| tangent(part, next)).collect()),
+        Value::Record(parts) => {
+            Value::Record(parts.iter().map(|(name, part)| (name.clone(), tangent(part, next))).collect())
+        }
+        _ => Value::Null,
+    }
+}
+
+/// A tangent as its leaf has it: an empty one doesn't show of what it is.
+fn of_kind(tangent: Owned, has_derivative: bool, kind: LeafKind) -> Owned {
+    match (tangent, kind) {
+        (_, _) if !has_derivative => Owned::Null,
+        (Owned::Null | Owned::Ints(_), LeafKind::Reals) => Owned::Reals(Vec::new()),
+        (tangent, _) => tangent,
+    }
 }
 
 /// The rows of the Jacobian, one pullback each, and what they have used.

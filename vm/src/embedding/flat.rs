@@ -45,21 +45,24 @@
 //! ```
 //!
 //! [`RecordedCall::pullback`] is what others call the function that a vjp returns; [`FlatFunction::vjp`] records and
-//! pulls back at once, and [`FlatFunction::value_and_grad`] with the cotangent 1.
+//! pulls back at once, and [`FlatFunction::value_and_grad`] with the cotangent 1. [`FlatFunction::jvp`] and
+//! [`FlatFunction::hvp`] go in the direction of tangents, [`RecordedCall::jacobian`] takes all rows.
 
 mod argument_writer;
 mod call_frame;
+mod derivatives;
 mod signature;
 mod value;
 
 pub(crate) use argument_writer::ArgumentWriter;
-pub use call_frame::{CallFrame, FlatGradient, FlatResults, RecordedCall};
+pub use call_frame::{CallFrame, FlatGradient, FlatResults, FlatTangents, RecordedCall};
 pub use signature::{Leaf, LeafKind, NotFlat};
 pub use value::{CotangentError, FlatValue};
 
 use crate::code::Mode;
 use crate::embedding::convert::WriteError;
 use crate::embedding::engine::{Function, RunError};
+use call_frame::Residue;
 use signature::FlatSignature;
 use std::sync::Arc;
 
@@ -184,7 +187,7 @@ impl FlatFunction {
         if signature.takes_sequences {
             frame.place(args);
         }
-        frame.leave(mode.is_recording())
+        frame.leave(if mode.is_recording() { Residue::Tape } else { Residue::Results })
     }
 
     #[cold]
@@ -199,7 +202,7 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
     if args.len() != signature.params.len() {
         return Err(value::wrong_count(signature, args.len()).into());
     }
-    if signature.only_reals {
+    if signature.only_reals && to.writes_arguments() {
         return to.reals(args.iter().enumerate().map(|(n, &arg)| match arg {
             FlatValue::Real(x) => Ok(x),
             _ => Err(value::wrong_kind(signature, &signature.params[n], arg).into()),

@@ -529,7 +529,7 @@ impl Invocation<'_> {
         &mut self,
         mode: Mode,
         tangents: &[f64],
-        write: impl Fn(&mut ArgumentWriter<'_>) -> Result<(), Limit>,
+        write: impl Fn(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
         let code = self.open_with_tangents(mode);
         let mut writer = self.argument_writer(mode)?;
@@ -538,7 +538,7 @@ impl Invocation<'_> {
             write(&mut writer)
         });
         self.state.worker.exec.heap.resume();
-        written.map_err(|limit| self.stopped(limit))?;
+        written.map_err(|error| self.unwritten(error))?;
         // SAFETY: arguments and tangents were written, in the order in which the operator takes them.
         unsafe { self.execute(code.entry(), mode, false) }
     }

@@ -35,6 +35,12 @@ impl<'a> ArgumentWriter<'a> {
         self.source.set_tangents(tangents);
     }
 
+    /// Whether these are the arguments, and not their tangents.
+    #[inline]
+    pub(super) fn writes_arguments(&self) -> bool {
+        self.source.is_arguments()
+    }
+
     /// See [`Maker::set_active`].
     #[inline]
     pub(crate) fn set_active(&mut self, active: bool) {

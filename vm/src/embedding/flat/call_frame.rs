@@ -3,9 +3,11 @@
 use super::FlatFunction;
 use super::signature::{FlatSignature, Leaf, LeafKind};
 use super::value::{CotangentError, FlatValue};
+use crate::code::Counts;
 use crate::embedding::convert::REAL_CELL;
-use crate::embedding::engine::{CallOptions, Invocation, RunError, RunState, Stats};
-use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
+use crate::embedding::engine::{CallOptions, Function, Invocation, RunError, RunState, Stats};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
+use crate::running::registers::Registers;
 use crate::sweep::Seed;
 use crate::word::{Owner, Word};
 use std::sync::Arc;
@@ -30,7 +32,11 @@ pub struct CallFrame {
     starts: Vec<usize>,
     /// The results that are lists.
     lists: Vec<Elements>,
+    /// Their tangents.
+    tangent_lists: Vec<Elements>,
     seeds: Vec<Seed>,
+    /// The reals of the tangents of a call.
+    pub(super) tangents: Vec<f64>,
 }
 
 /// The function that was called last, and the memory of a run on its engine.
@@ -42,12 +48,16 @@ struct Attached {
 
 /// What the last call has left in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-enum Residue {
+pub(super) enum Residue {
     /// Nothing: there was none, or it has failed.
     #[default]
     Nothing,
     /// Results.
     Results,
+    /// Results and their tangents.
+    Tangents,
+    /// A result, its gradient, and behind that how the gradient changes.
+    Product,
     /// Results and a tape.
     Tape,
     /// Results, a tape, and the adjoints of the last sweep.
@@ -106,7 +116,22 @@ impl CallFrame {
 
     /// The gradient that the last call has left, if that was one.
     pub fn gradient(&self) -> Option<FlatGradient<'_>> {
-        (self.residue == Residue::Gradient).then_some(FlatGradient { frame: self })
+        let behind = match self.residue {
+            Residue::Gradient => 0,
+            Residue::Product => self.tangents.len(),
+            _ => return None,
+        };
+        Some(FlatGradient { frame: self, behind })
+    }
+
+    /// The product of the Hessian that the last call has left, if that was one.
+    pub fn product(&self) -> Option<FlatGradient<'_>> {
+        (self.residue == Residue::Product).then_some(FlatGradient { frame: self, behind: 0 })
+    }
+
+    /// The tangents of the results that the last call has left, if that was one with tangents.
+    pub fn tangents(&self) -> Option<FlatTangents<'_>> {
+        (self.residue == Residue::Tangents).then_some(FlatTangents { frame: self })
     }
 
     /// The run of the last call, if it was recorded.
@@ -122,13 +147,19 @@ impl CallFrame {
     /// Makes the frame one of this function, and forgets the last call.
     #[inline]
     pub(super) fn begin<'a>(&'a mut self, function: &'a FlatFunction) -> Invocation<'a> {
+        self.begin_as(function, &function.signature().function)
+    }
+
+    /// The same, to run this in place of the function.
+    #[inline]
+    pub(super) fn begin_as<'a>(&'a mut self, function: &FlatFunction, runs: &'a Function) -> Invocation<'a> {
         self.residue = Residue::Nothing;
         if !self.attached.as_ref().is_some_and(|last| last.function.is(function)) {
             self.adopt(function);
         }
         let CallFrame { options, timed, attached, .. } = self;
         let Attached { state, .. } = attached.as_mut().expect("the frame has adopted the function");
-        Invocation::begin(&function.signature().function, options, state).timed_if(*timed)
+        Invocation::begin(runs, options, state).timed_if(*timed)
     }
 
     #[cold]
@@ -145,6 +176,7 @@ impl CallFrame {
             }
         }
         self.lists.resize_with(signature.result_lists, Elements::default);
+        self.tangent_lists.resize_with(signature.result_lists, Elements::default);
         self.starts.clear();
         self.starts.push(0);
         let mut next = 0;
@@ -169,28 +201,40 @@ impl CallFrame {
         }
     }
 
+    /// How many derivatives the last call's arguments have.
+    pub(super) fn derivatives(&self) -> usize {
+        self.starts.last().map_or(0, |&end| end)
+    }
+
     /// The call has succeeded.
     #[inline]
-    pub(super) fn leave(&mut self, recorded: bool) -> Result<(), RunError> {
+    pub(super) fn leave(&mut self, residue: Residue) -> Result<(), RunError> {
         if !self.lists.is_empty() {
-            self.copy_lists()?;
+            self.copy_lists(false)?;
+            if residue == Residue::Tangents {
+                self.copy_lists(true)?;
+            }
         }
         if self.signature().gives_tensors {
             self.check_shapes()?;
         }
-        self.residue = if recorded { Residue::Tape } else { Residue::Results };
+        self.residue = residue;
         Ok(())
     }
 
-    /// Copies results that are lists.
-    fn copy_lists(&mut self) -> Result<(), RunError> {
-        let CallFrame { options, attached, lists, .. } = self;
+    /// Copies results that are lists, or their tangents.
+    fn copy_lists(&mut self, tangents: bool) -> Result<(), RunError> {
+        let CallFrame { options, attached, lists, tangent_lists, .. } = self;
         let Attached { function, state } = attached.as_mut().expect("a function was called");
-        let (signature, bottom) = (function.signature(), state.worker.bottom());
+        let (signature, mut bottom) = (function.signature(), state.worker.bottom());
+        let lists = if tangents { tangent_lists } else { lists };
+        if tangents {
+            bottom = behind_results(signature, bottom);
+        }
         let run = Invocation::of(&signature.function, options, state);
         let mut reader = run.reader().without_slots();
         for leaf in &signature.results {
-            let Some(list) = leaf.list else { continue };
+            let Some(list) = leaf.list.filter(|_| !tangents || leaf.kind().is_real()) else { continue };
             let Elements { reals, ints } = &mut lists[list];
             // SAFETY: the run has ended, and the leaf's register leads to a list of the leaf's kind.
             let read = unsafe {
@@ -225,7 +269,7 @@ impl CallFrame {
     }
 
     /// Sweeps the tape of the last call from these cotangents; in a call of its own, or in the one that has recorded.
-    fn pull_back(&mut self, cotangents: &[FlatValue<'_>], own_call: bool) -> Result<(), RunError> {
+    pub(super) fn pull_back(&mut self, cotangents: &[FlatValue<'_>], own_call: bool) -> Result<(), RunError> {
         self.residue = Residue::Tape;
         let CallFrame { options, timed, attached, seeds, lists, .. } = self;
         let Attached { function, state } = attached.as_mut().expect("a function was called");
@@ -256,22 +300,40 @@ impl CallFrame {
     }
 
     #[inline]
-    fn signature(&self) -> &FlatSignature {
+    pub(super) fn signature(&self) -> &FlatSignature {
         self.attached.as_ref().expect("a function was called").function.signature()
     }
 
     /// A result of the last call, which has succeeded.
     #[inline]
     fn result(&self, leaf: &Leaf) -> FlatValue<'_> {
-        let bottom = self.state().worker.bottom();
-        // SAFETY: the run has ended, and its results stand in their registers until the next one. An array has as many
-        // elements as its header says, and a tensor has an array.
+        // SAFETY: the run has ended, and its results stand in their registers until the next one.
+        unsafe { self.read(leaf, self.state().worker.bottom(), &self.lists) }
+    }
+
+    /// The tangent of such a result.
+    fn tangent(&self, leaf: &Leaf) -> FlatValue<'_> {
+        if !leaf.kind().is_real() {
+            return FlatValue::Null;
+        }
+        let at = behind_results(self.signature(), self.state().worker.bottom());
+        // SAFETY: as for results; the call had tangents.
+        unsafe { self.read(leaf, at, &self.tangent_lists) }
+    }
+
+    /// What stands at a leaf of the result's type.
+    ///
+    /// # Safety
+    /// A value of that type stands in the registers from here on.
+    #[inline]
+    unsafe fn read<'f>(&'f self, leaf: &Leaf, bottom: Registers, lists: &'f [Elements]) -> FlatValue<'f> {
+        // SAFETY: promised by the caller. An array has as many elements as its header says, and a tensor has an array.
         unsafe {
             match (leaf.kind(), leaf.list) {
                 (LeafKind::Real, _) => FlatValue::Real(*bottom.reals.add(leaf.register)),
                 (LeafKind::Int | LeafKind::Bool, _) => FlatValue::Int(*bottom.ints.add(leaf.register)),
-                (LeafKind::Reals, Some(list)) => FlatValue::Reals(&self.lists[list].reals),
-                (LeafKind::Ints | LeafKind::Bools, Some(list)) => FlatValue::Ints(&self.lists[list].ints),
+                (LeafKind::Reals, Some(list)) => FlatValue::Reals(&lists[list].reals),
+                (LeafKind::Ints | LeafKind::Bools, Some(list)) => FlatValue::Ints(&lists[list].ints),
                 (LeafKind::Shape, _) => FlatValue::Ints(heap::integers(*bottom.refs.add(leaf.register))),
                 (kind, None) => {
                     let array = sequence_of(leaf, *bottom.refs.add(leaf.register));
@@ -291,6 +353,12 @@ impl Drop for CallFrame {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Where tangents of results are: integers have none.
+fn behind_results(signature: &FlatSignature, bottom: Registers) -> Registers {
+    let Fields { reals, refs, .. } = signature.result_registers;
+    bottom.after(&Counts { reals, ints: 0, refs })
 }
 
 /// What has the elements of a leaf: the object in its register, or the array in that if it is a tensor.
@@ -411,10 +479,31 @@ impl<'f> FlatResults<'f> {
     }
 }
 
+/// How the results of a call change in the direction of tangents.
+#[derive(Clone, Copy, Debug)]
+pub struct FlatTangents<'f> {
+    frame: &'f CallFrame,
+}
+
+impl<'f> FlatTangents<'f> {
+    /// The tangents, one for each of [`FlatFunction::results`] and of the result's kind and length, or
+    /// [`FlatValue::Null`] for what is discrete.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = FlatValue<'f>> {
+        self.frame.signature().results.iter().map(move |leaf| self.frame.tangent(leaf))
+    }
+
+    /// The tangent of the result of this number, counted from 0; `None` if there are not so many.
+    pub fn get(self, n: usize) -> Option<FlatValue<'f>> {
+        self.frame.signature().results.get(n).map(|leaf| self.frame.tangent(leaf))
+    }
+}
+
 /// The derivatives of a result with respect to the arguments of a call, or what a pullback has made of cotangents.
 #[derive(Clone, Copy, Debug)]
 pub struct FlatGradient<'f> {
     frame: &'f CallFrame,
+    /// How many other derivatives stand before them.
+    behind: usize,
 }
 
 impl<'f> FlatGradient<'f> {
@@ -430,13 +519,14 @@ impl<'f> FlatGradient<'f> {
         let leaf = self.frame.signature().params.get(n)?;
         let reals = self.frame.state().sweep.adjoints();
         // Slot 0 is that of constants.
-        let start = 1 + self.frame.starts[n];
+        let first = 1 + self.behind;
+        let start = first + self.frame.starts[n];
         if !leaf.active {
             return Some(FlatValue::Null);
         }
         Some(match leaf.kind() {
             LeafKind::Real => FlatValue::Real(reals[start]),
-            LeafKind::Reals => FlatValue::Reals(&reals[start..1 + self.frame.starts[n + 1]]),
+            LeafKind::Reals => FlatValue::Reals(&reals[start..first + self.frame.starts[n + 1]]),
             _ => FlatValue::Null,
         })
     }
@@ -445,16 +535,17 @@ impl<'f> FlatGradient<'f> {
     /// side by side.
     #[inline]
     pub fn reals(self) -> &'f [f64] {
-        let end = self.frame.starts.last().map_or(0, |&end| end);
+        let end = self.frame.derivatives();
         // Slot 0 is that of constants.
-        &self.frame.state().sweep.adjoints()[1..1 + end]
+        let first = 1 + self.behind;
+        &self.frame.state().sweep.adjoints()[first..first + end]
     }
 }
 
 /// A recorded run: results, and a pullback that takes as many cotangents as one likes, one after the other.
 #[derive(Debug)]
 pub struct RecordedCall<'f> {
-    frame: &'f mut CallFrame,
+    pub(super) frame: &'f mut CallFrame,
 }
 
 impl<'f> RecordedCall<'f> {
@@ -487,7 +578,7 @@ impl<'f> RecordedCall<'f> {
     /// a limit. The run stays as it is.
     pub fn pullback(&mut self, cotangents: &[FlatValue<'_>]) -> Result<FlatGradient<'_>, RunError> {
         self.frame.pull_back(cotangents, true)?;
-        Ok(FlatGradient { frame: self.frame })
+        Ok(FlatGradient { frame: self.frame, behind: 0 })
     }
 
     /// The same, in the time of the call that has recorded the run.
@@ -498,14 +589,14 @@ impl<'f> RecordedCall<'f> {
     ) -> Result<(FlatResults<'f>, FlatGradient<'f>), RunError> {
         self.frame.pull_back(cotangents, false)?;
         let frame: &'f CallFrame = self.frame;
-        Ok((FlatResults { frame }, FlatGradient { frame }))
+        Ok((FlatResults { frame }, FlatGradient { frame, behind: 0 }))
     }
 
     /// The same for the only result, a real, and the cotangent 1.
     #[inline]
     pub(super) fn into_gradient_of_scalar(self) -> Result<(f64, FlatGradient<'f>), RunError> {
         let value = self.frame.pull_back_scalar()?;
-        Ok((value, FlatGradient { frame: self.frame }))
+        Ok((value, FlatGradient { frame: self.frame, behind: 0 }))
     }
 }
 

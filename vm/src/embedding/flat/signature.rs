@@ -5,6 +5,7 @@ use crate::embedding::convert::registers;
 use crate::embedding::engine::Function;
 use crate::memory::heap::Fields;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// What a [`Leaf`] is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -101,6 +102,10 @@ pub(super) struct FlatSignature {
     pub(super) function: Function,
     pub(super) params: Box<[Leaf]>,
     pub(super) results: Box<[Leaf]>,
+    /// The registers of the result.
+    pub(super) result_registers: Fields,
+    /// The function with code for tangents, once it was asked for.
+    pub(super) with_tangents: OnceLock<Function>,
     /// How many of the results are lists.
     pub(super) result_lists: usize,
     /// Whether one of the results is a tensor.
@@ -128,7 +133,17 @@ impl FlatSignature {
         let takes_sequences = params.iter().any(|leaf| leaf.kind == LeafKind::Reals);
         let (function, params, results): (_, _, Box<[Leaf]>) = (function.clone(), params.into(), results);
         let gives_tensors = results.iter().any(|leaf| leaf.rank > 0);
-        Ok(FlatSignature { function, params, results, result_lists, gives_tensors, only_reals, takes_sequences })
+        Ok(FlatSignature {
+            function,
+            params,
+            results,
+            result_registers: leaves.registers,
+            with_tangents: OnceLock::new(),
+            result_lists,
+            gives_tensors,
+            only_reals,
+            takes_sequences,
+        })
     }
 
     /// Where a leaf is.

@@ -154,7 +154,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         without_negative_zeros(&mut reals);
         taken.map_err(|error| run.without_tangents(error))?;
         // SAFETY: the handle has compared the types of all arguments.
-        unsafe { run.run_with_tangents(mode, &reals, |to| args.write(params, wrt, to)) }?;
+        unsafe { run.run_with_tangents(mode, &reals, |to| Ok(args.write(params, wrt, to)?)) }?;
         Ok(reals.len())
     }
 
