@@ -5,7 +5,7 @@ mod corpus;
 
 use std::path::{Path, PathBuf};
 
-const ROOTS: [&str; 9] = ["benches", "docs", "examples", "frontend", "jit", "src", "tests", "vm", ".ci"];
+const ROOTS: [&str; 10] = ["benches", "bindings", "docs", "examples", "frontend", "jit", "src", "tests", "vm", ".ci"];
 const LINE_LENGTH_MAX: usize = 120;
 
 /// Files with macros that read like a table, one row per line, which rustfmt leaves alone.
