@@ -138,10 +138,21 @@ pub(crate) fn assert_same(what: &str, found: &[Owned], expected: &[Owned]) {
     assert!(same, "{what}: found {found:?}, expected {expected:?}");
 }
 
-/// Gradients by leaf, which of a discrete array say nothing about its length.
+/// Gradients by leaf, which of what has no derivative say nothing.
 pub(crate) fn gradient(function: &Function, gradient: &[Value]) -> Vec<Owned> {
     let discrete = |owned: Owned| if let Owned::Ints(_) = owned { Owned::Null } else { owned };
-    arguments(function, gradient).into_iter().map(discrete).collect()
+    let (flat, mut out) = (function.flat().expect("it is flat"), Vec::new());
+    for (n, ((_, ty), value)) in function.interface().params.iter().zip(gradient).enumerate() {
+        if function.is_wrt(n) {
+            let mut of_param = Vec::new();
+            leaves(ty, value, &mut of_param);
+            out.extend(of_param.into_iter().map(discrete));
+        } else {
+            let count = flat.params().iter().filter(|leaf| leaf.parameter() == Some(n)).count();
+            out.extend(std::iter::repeat_n(Owned::Null, count));
+        }
+    }
+    out
 }
 
 /// The statistics that are the same in every run: without times, and without what executions hold side by side.
