@@ -360,7 +360,10 @@ mod tests {
 
     struct Opaque;
     struct Other;
-    struct Thing(Arc<()>);
+    /// What is counted lives as long as this.
+    struct Thing {
+        _counted: Arc<()>,
+    }
     struct Stress(AtomicUsize);
 
     handles! {
@@ -368,10 +371,19 @@ mod tests {
         Stress => Other, 0x73, "stress";
     }
 
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+
+    impl Drop for Stress {
+        fn drop(&mut self) {
+            assert_eq!(self.0.fetch_add(1, Ordering::Relaxed), 7, "an object is freed once");
+            FREED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Objects of the tests below are counted.
     fn thing() -> (*mut Opaque, Arc<()>) {
         let counted = Arc::new(());
-        (Thing::table().insert(Thing(counted.clone())).expect("there is room"), counted)
+        (Thing::table().insert(Thing { _counted: counted.clone() }).expect("there is room"), counted)
     }
 
     fn is_freed(counted: &Arc<()>) -> bool {
@@ -456,13 +468,6 @@ mod tests {
 
     #[test]
     fn threads_that_use_and_free_the_same_handles_free_each_once() {
-        static FREED: AtomicUsize = AtomicUsize::new(0);
-        impl Drop for Stress {
-            fn drop(&mut self) {
-                assert_eq!(self.0.fetch_add(1, Ordering::Relaxed), 7, "an object is freed once");
-                FREED.fetch_add(1, Ordering::Relaxed);
-            }
-        }
         const ROUNDS: usize = if cfg!(miri) { 20 } else { 5000 };
         let all: Vec<usize> = (0..ROUNDS)
             .map(|_| Stress::table().insert(Stress(AtomicUsize::new(7))).expect("there is room").addr())

@@ -109,7 +109,7 @@ pub(crate) unsafe fn enter(error: *mut *mut dualvm_error, work: impl FnOnce() ->
     }
     let (status, report) = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => (dualvm_status::Ok, std::ptr::null_mut()),
-        Ok(Err(failure)) => failed(failure, error.is_null()),
+        Ok(Err(failure)) => failed(*failure, error.is_null()),
         Err(panic) => panicked(panic, error.is_null()),
     };
     if !error.is_null() {
@@ -121,9 +121,9 @@ pub(crate) unsafe fn enter(error: *mut *mut dualvm_error, work: impl FnOnce() ->
 
 #[cold]
 #[inline(never)]
-fn failed(failure: Failure, unwanted: bool) -> (dualvm_status, *mut dualvm_error) {
-    let status = failure.status;
-    let handle = if unwanted { None } else { Report::table().insert(*failure) };
+fn failed(report: Report, unwanted: bool) -> (dualvm_status, *mut dualvm_error) {
+    let status = report.status;
+    let handle = if unwanted { None } else { Report::table().insert(report) };
     (status, handle.unwrap_or(std::ptr::null_mut()))
 }
 
@@ -134,7 +134,7 @@ fn panicked(panic: Box<dyn std::any::Any + Send>, unwanted: bool) -> (dualvm_sta
     let message = format!("a mistake in the library: {}", said.unwrap_or("it panicked without a message"));
     // What it says may have a destructor that panics, too.
     std::mem::forget(panic);
-    failed(Report::new(dualvm_status::Internal, message), unwanted)
+    failed(*Report::new(dualvm_status::Internal, message), unwanted)
 }
 
 /// What a getter does, which has no way to say what went wrong: `other` is what it gives then.
