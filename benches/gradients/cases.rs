@@ -129,7 +129,7 @@ enum Border {
     /// As two reals.
     Typed(TypedFunction<(f64, f64), f64>),
     /// As two reals in a row, with memory that is kept from call to call.
-    Flat(FlatFunction, RefCell<CallFrame>),
+    Flat(FlatFunction, Box<RefCell<CallFrame>>),
 }
 
 /// What is timed.
@@ -437,7 +437,7 @@ fn mult_typed(engine: &Engine) -> Case {
 fn mult_flat(engine: &Engine) -> Case {
     let case = mult(engine);
     let flat = case.function.flat().expect("reals are flat");
-    Case { name: "mult_flat", border: Border::Flat(flat, RefCell::new(CallFrame::new())), ..case }
+    Case { name: "mult_flat", border: Border::Flat(flat, Box::new(RefCell::new(CallFrame::new()))), ..case }
 }
 
 /// Elements of the vectors of the dot product, and variables of the Rosenbrock function.
