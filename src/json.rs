@@ -11,7 +11,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 /// ```
 /// use dualvm::{Json, Value};
 ///
-/// let value = Value::Tuple(vec![Value::Reals(vec![1.0, f64::NAN]), Value::Variant("Circle".into(), Box::new(2.5.into()))]);
+/// let circle = Value::Variant("Circle".into(), Box::new(2.5.into()));
+/// let value = Value::Tuple(vec![Value::Reals(vec![1.0, f64::NAN]), circle]);
 /// assert_eq!(serde_json::to_string(&Json(&value)).unwrap(), r#"[[1.0,"NaN"],{"Circle":2.5}]"#);
 /// ```
 #[derive(Clone, Copy, Debug)]

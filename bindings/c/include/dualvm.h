@@ -341,8 +341,8 @@ typedef union dualvm_payload {
 } dualvm_payload;
 
 // An argument, a result, a derivative, a tangent or a cotangent of a flat call. Arrays are neither copied nor owned:
-// as an argument they are the caller's, and read during the call only; as a result they are the frame's, until its next
-// call.
+// as an argument they are the caller's, and read during the call only; as a result they are the frame's, until its
+// next call.
 typedef struct dualvm_value {
     // A `dualvm_value_kind`.
     uint32_t kind;
@@ -735,10 +735,10 @@ dualvm_status dualvm_function_leaf(const struct dualvm_function *function,
 // Calls a function with arguments in JSON, of any types: `{"value": …}`.
 //
 // `args`: a list of the arguments, or an object with the parameters' names; tuples, arrays and lists are lists,
-// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are the
-// strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`: limits
-// of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed. `stats`:
-// what the call has used; may be null.
+// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are
+// the strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
+// limits of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed.
+// `stats`: what the call has used; may be null.
 //
 // Errors: `ARGUMENT` with the place of what isn't right, `TRAP`, `LIMIT`, `CANCELLED`, `RESULT`.
 dualvm_status dualvm_json_call(const struct dualvm_function *function,
@@ -1400,10 +1400,10 @@ dualvm_status dualvm_jacobian(struct dualvm_frame *frame,
 // Calls a function with arguments in JSON, of any types: `{"value": …}`.
 //
 // `args`: a list of the arguments, or an object with the parameters' names; tuples, arrays and lists are lists,
-// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are the
-// strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`: limits
-// of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed. `stats`:
-// what the call has used; may be null.
+// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are
+// the strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
+// limits of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed.
+// `stats`: what the call has used; may be null.
 //
 // Errors: `ARGUMENT` with the place of what isn't right, `TRAP`, `LIMIT`, `CANCELLED`, `RESULT`.
 dualvm_status dualvm_json_call(const struct dualvm_function *function,

@@ -173,10 +173,10 @@ impl From<Failure> for CallFailed {
 /// Calls a function with arguments in JSON, of any types: `{"value": …}`.
 ///
 /// `args`: a list of the arguments, or an object with the parameters' names; tuples, arrays and lists are lists,
-/// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are the
-/// strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`: limits
-/// of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed. `stats`:
-/// what the call has used; may be null.
+/// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are
+/// the strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
+/// limits of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed.
+/// `stats`: what the call has used; may be null.
 ///
 /// Errors: `ARGUMENT` with the place of what isn't right, `TRAP`, `LIMIT`, `CANCELLED`, `RESULT`.
 #[unsafe(no_mangle)]

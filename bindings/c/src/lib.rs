@@ -7,8 +7,8 @@
 //! # Safety
 //! What callers in C promise is the same for all functions, so that it is said once, here: a pointer that is neither
 //! null nor misaligned leads to memory of its type, as many elements as the length beside it says, which no other
-//! thread changes during the call; a text without a length ends with a null. Handles need no promise: what is none is found
-//! out. `SAFETY` comments that speak of the interface's promise mean this.
+//! thread changes during the call; a text without a length ends with a null. Handles need no promise: what is none is
+//! found out. `SAFETY` comments that speak of the interface's promise mean this.
 
 #![allow(non_camel_case_types, reason = "names are those of C")]
 #![allow(clippy::missing_safety_doc, reason = "said once, on the crate's page")]

@@ -188,7 +188,7 @@ impl RecordedCall<'_> {
     /// let mut frame = CallFrame::new();
     /// let mut recorded = f.record(&mut frame, &[3.0.into(), 5.0.into()])?;
     /// assert_eq!(recorded.jacobian_size(), [2, 2]);
-    /// let mut matrix = Vec::new();
+    /// let mut matrix: Vec<f64> = Vec::new();
     /// recorded.jacobian(|row| matrix.extend(row))?;
     /// assert_eq!(matrix, [1.0, 0.0, 5.0, 3.0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
