@@ -317,7 +317,9 @@ pub use vm::explain::{
 };
 pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
 pub use vm::formulas::{Formula, Formulas, PieceFormulas};
+pub use vm::host::{HostCall, HostError, HostFunction, HostParams, HostResult, HostValue, TypedHostFunction};
 pub use vm::kinks::{KINK_EPSILON, Kink, Kinks};
+pub use vm::linker::Linker;
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::profile::{Profile, Site, SiteUsage};

@@ -137,7 +137,7 @@ const CASES: &[Case] = &[
         args: &["asm", "mult.dual"],
         says: &[
             "mult.dual:1:1",
-            "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `traced` or `func`",
+            "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `import`, `traced` or `func`",
         ],
         ..CASE
     },

@@ -141,6 +141,8 @@ pub(crate) enum ExprKind {
     Lambda(Vec<PatternId>, ExprId),
     /// `match e with | p if guard -> e | …`. The patterns are exhaustive, and none is redundant.
     Match(ExprId, Vec<Arm>),
+    /// All of the body of an imported definition: a call of the host's function of this name, with the parameters.
+    Imported(Name),
     /// `error "text"`.
     Fail(Text),
     /// `trace "text" e`: shows the text to a host that listens, and is `e`.
@@ -398,6 +400,7 @@ impl Ast {
     pub(crate) fn for_each_child(&self, kind: &ExprKind, mut visit: impl FnMut(ExprId)) {
         match kind {
             ExprKind::Error
+            | ExprKind::Imported(_)
             | ExprKind::Int(_)
             | ExprKind::Real(_)
             | ExprKind::Bool(_)

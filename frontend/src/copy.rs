@@ -209,6 +209,10 @@ impl<'c> Copier<'c> {
                 }
                 ExprKind::CallClosure(callee, args)
             }
+            ExprKind::CallImport(import, args) => {
+                let args = self.list(args);
+                ExprKind::CallImport(*import, self.flat(&args))
+            }
             ExprKind::Fork(tasks) => return self.fork(tasks, node.types, origin),
             ExprKind::Derivative(derivative) => {
                 let [captures, args, directions] =

@@ -262,6 +262,8 @@ pub(crate) enum ExprKind {
     Closure(FunctionId, List<ExprId>),
     /// A call of a function value.
     CallClosure(ExprId, List<ExprId>),
+    /// A call of an imported function, by its number in the module.
+    CallImport(u32, List<ExprId>),
     /// Code that several places share.
     Join(Box<Join>),
     /// Repeats its body as long as that jumps back.
@@ -581,6 +583,7 @@ impl Expr {
             ExprKind::Values(list)
             | ExprKind::Scalar(_, list)
             | ExprKind::Call(_, list)
+            | ExprKind::CallImport(_, list)
             | ExprKind::ParallelMap(_, list)
             | ExprKind::Pack(_, list)
             | ExprKind::Construct(_, list)

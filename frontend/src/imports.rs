@@ -44,7 +44,16 @@ pub(crate) fn take_imports(tokens: &mut Vec<Token>, names: &mut Names, sink: &mu
     let mut reader = Reader { tokens, at: 0, names, sink };
     let mut imports: Vec<Import> = Vec::new();
     let mut modules: HashMap<Name, Span> = HashMap::default();
+    // Imports from the host, which stand among the others.
+    let mut others: Vec<Token> = Vec::new();
     while reader.peek() == TokenKind::Import && meter.step(reader.span()) {
+        if reader.is_of_host() {
+            let start = reader.at;
+            reader.advance();
+            reader.skip();
+            others.extend(&reader.tokens[start..reader.at]);
+            continue;
+        }
         let Some(import) = reader.import() else {
             reader.skip();
             continue;
@@ -63,7 +72,7 @@ pub(crate) fn take_imports(tokens: &mut Vec<Token>, names: &mut Names, sink: &mu
         }
     }
     let rest = reader.at;
-    tokens.drain(..rest);
+    tokens.splice(..rest, others);
     imports
 }
 
@@ -95,6 +104,11 @@ impl Reader<'_> {
             self.advance();
         }
         found
+    }
+
+    /// Whether what begins here is `import host "name"`: the word is a name elsewhere.
+    fn is_of_host(&self) -> bool {
+        is_of_host(&self.tokens[self.at..], self.names)
     }
 
     /// Whether the word `as`, which is a name elsewhere, stands here.
@@ -189,8 +203,16 @@ impl Import {
     }
 }
 
+/// Whether tokens begin with `import host "name"`.
+pub(crate) fn is_of_host(tokens: &[Token], names: &Names) -> bool {
+    let kind = |at: usize| tokens.get(at).map(|token| token.kind);
+    kind(0) == Some(TokenKind::Import)
+        && matches!(kind(1), Some(TokenKind::Lower(word)) if names.text(word) == "host")
+        && matches!(kind(2), Some(TokenKind::Text(_)))
+}
+
 /// Whether a text is a name of a value, and no keyword.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first == '_' || first.is_alphabetic() && !first.is_uppercase())
         && text.chars().all(is_name_part)
         && TokenKind::from_fixed(text).is_none()

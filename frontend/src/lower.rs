@@ -293,6 +293,12 @@ impl<'l> Lowerer<'l, '_> {
                 let func = FuncId(function.index() as u32);
                 self.emit(expr, Op::Call, &[Operand::Func(func.0), Operand::Uses(args), Operand::Defs(results)]);
             }
+            ExprKind::CallImport(import, args) => {
+                let args = self.arguments(args);
+                let results = targets.iter().map(|target| target.reg).collect();
+                let operands = [Operand::Import(*import), Operand::Uses(args), Operand::Defs(results)];
+                self.emit(expr, Op::CallImport, &operands);
+            }
             ExprKind::Constant { function, .. } => {
                 let results = targets.iter().map(|target| target.reg).collect();
                 self.emit(expr, Op::Once, &[Operand::Func(function.index() as u32), Operand::Defs(results)]);

@@ -22,6 +22,7 @@ use crate::ast::{
 };
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::hash::HashSet;
+use crate::imports::is_of_host;
 use crate::limits::{Count, Meter};
 use crate::load::FileTokens;
 use crate::names::{Name, Names};
@@ -104,6 +105,7 @@ impl Parser<'_> {
                 TokenKind::Type => self.data(),
                 TokenKind::Alias => self.alias(),
                 TokenKind::End if !self.is_private => return,
+                TokenKind::Import if is_of_host(&self.tokens[self.at..], self.names) => self.host_import(),
                 TokenKind::Import => {
                     let error = Diagnostic::error(self.span(), "imports stand at the beginning of a file");
                     self.sink.push(error.help("move it before the first definition"));

@@ -36,6 +36,7 @@ pub(crate) trait Renumber {
             ExprKind::Values(list)
             | ExprKind::Scalar(_, list)
             | ExprKind::Call(_, list)
+            | ExprKind::CallImport(_, list)
             | ExprKind::ParallelMap(_, list)
             | ExprKind::Pack(_, list)
             | ExprKind::Builder(_, _, list)

@@ -103,6 +103,7 @@ pub(crate) fn specialise(
         fields: HashMap::default(),
         new_datas: Vec::new(),
         host_datas: HashMap::default(),
+        imports: HashMap::default(),
         crossing: HashMap::default(),
         equalities: HashMap::default(),
         int_power: None,
@@ -161,6 +162,8 @@ struct Specialiser<'s> {
     /// Data types whose heap types are declared only.
     new_datas: Vec<Mono>,
     host_datas: HashMap<Mono, module::DataId>,
+    /// Imports of the module, by the definitions that they are the bodies of; `None` if one can't be imported.
+    imports: HashMap<DefId, Option<u32>>,
     /// Whether values of a type can cross the border to hosts.
     crossing: HashMap<Mono, bool>,
     equalities: HashMap<Mono, FunctionId>,

@@ -25,7 +25,7 @@ pub use site::{
     CallSite, Counts, ForkSite, MapSite, ObjectSite, Operator, OperatorSite, RegList, Site, Sites, SwitchSite,
     TaskSite, TextSite,
 };
-pub(crate) use site::{InSite, Leads};
+pub(crate) use site::{HostSite, InSite, Leads};
 pub(crate) use straight::{align_dispatch, align_function, cell, run_straight, value_of};
 
 use crate::records::recorded_loop::LoopSite;

@@ -7,6 +7,7 @@ pub mod flat;
 pub mod formulas;
 pub mod job_graph;
 pub mod kinks;
+pub mod linker;
 pub mod profile;
 pub mod sparse;
 pub mod typed;

@@ -51,6 +51,7 @@ mod code;
 mod derivation;
 mod embedding;
 pub mod excerpt;
+pub mod host;
 mod in_place;
 pub mod math;
 mod memory;
@@ -68,4 +69,4 @@ pub mod trap;
 mod word;
 
 pub use bytecode::{binary, builder, isa, module, reference, text, verify};
-pub use embedding::{engine, explain, flat, formulas, job_graph, kinks, profile, sparse, typed, value};
+pub use embedding::{engine, explain, flat, formulas, job_graph, kinks, linker, profile, sparse, typed, value};

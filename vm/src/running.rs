@@ -17,6 +17,7 @@ pub(crate) mod constants;
 mod custom;
 pub(crate) mod deep;
 pub(crate) mod entry;
+mod host;
 pub(crate) mod interp;
 pub(crate) mod kinks;
 pub(crate) mod limits;

@@ -23,7 +23,7 @@ mod tree;
 pub(crate) use imports::{ForeignArray, Imported, Reads};
 use region::OpenRegion;
 pub use region::{STRIP_MAX, UNCHECKED_MAX};
-pub(crate) use rerun::RerunNode;
+pub(crate) use rerun::{Repeat, RerunNode};
 use slabs::Written;
 pub(crate) use task::Parked;
 pub(crate) use tree::{ForkNode, Payer, TaskNode, Totals, number, payer};

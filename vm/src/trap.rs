@@ -101,6 +101,23 @@ pub enum TrapKind {
     },
     /// The program stopped itself, with this message.
     Message(String),
+    /// A function of the host's gave an error, or panicked.
+    Host {
+        /// What the program calls it.
+        function: String,
+        /// What it says.
+        message: String,
+    },
+    /// A derivative was asked for of a function of the host's that has none of this order.
+    HostDerivative {
+        /// What the program calls it.
+        function: String,
+        /// The order of the derivative: 1 is the first.
+        order: u32,
+    },
+    /// Functions of the host's gave something else when they were called again, with the same arguments, to compute
+    /// derivatives. They must be pure.
+    ImpureHost,
     /// A number became NaN or infinite, in an engine that [stops there](crate::engine::Config::trap_nan).
     NonFinite(Box<NonFinite>),
     /// A limit was reached.
@@ -146,6 +163,17 @@ impl fmt::Display for TrapKind {
                 )
             }
             TrapKind::Message(text) => write!(f, "{text}"),
+            TrapKind::Host { function, message } => write!(f, "the host's function `{function}`: {message}"),
+            TrapKind::HostDerivative { function, order: 1 } => {
+                write!(f, "the host's function `{function}` has no derivative, and one is asked for")
+            }
+            TrapKind::HostDerivative { function, order } => {
+                write!(f, "the host's function `{function}` has no derivative of order {order}, and one is asked for")
+            }
+            TrapKind::ImpureHost => write!(
+                f,
+                "a function of the host's gave something else when it was called again for a derivative: it must be pure"
+            ),
             TrapKind::NonFinite(found) => found.fmt(f),
             TrapKind::Limit(limit) => match limit {
                 Limit::Fuel => write!(f, "out of fuel"),

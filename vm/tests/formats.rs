@@ -279,7 +279,7 @@ fn errors_in_items_say_what_was_expected_and_where() {
         (
             "tpye t0 = array real",
             1,
-            "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `traced` or `func`, \
+            "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `import`, `traced` or `func`, \
              found `tpye`",
         ),
         ("type t1 = array real", 6, "expected `t0`, found `t1`"),
@@ -365,8 +365,8 @@ fn decode_errors_say_where_and_what() {
     let cases: [(Vec<u8>, &str); 12] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
-        (b"DVBC\x08\0".to_vec(), "byte 4 (format version): expected version 1 to 7, found version 8"),
-        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 7, found version 0"),
+        (b"DVBC\x09\0".to_vec(), "byte 4 (format version): expected version 1 to 8, found version 9"),
+        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 8, found version 0"),
         (
             b"DVBC\x02\0\0".to_vec(),
             "byte 4 (format version): expected version 1, the first with all instructions of the module, \

@@ -126,11 +126,15 @@ impl Reader<'_> {
         Ok(Equation { words, head, annotation, equals, value: self.part(value)? })
     }
 
-    /// `import m as n (f, g)`.
+    /// `import m as n (f, g)`, or `import host "f" as g : T`.
     fn import(&mut self) -> Read<Declaration> {
         let mut parts = vec![self.token()?];
         while self.starts_atom() {
             parts.push(self.postfix(Kind::Expr)?);
+        }
+        if self.peek() == TokenKind::Colon {
+            parts.push(self.token()?);
+            parts.push(self.part(Kind::Type)?);
         }
         Ok(Declaration::Import(self.make_words(parts)?))
     }

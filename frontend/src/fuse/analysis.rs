@@ -370,6 +370,7 @@ impl Fuser<'_> {
                 | ExprKind::Collect(..)
                 | ExprKind::Element(..)
                 | ExprKind::CallClosure(..)
+                | ExprKind::CallImport(..)
                 | ExprKind::Fork(_)
                 | ExprKind::ParallelMap(..)
                 | ExprKind::Derivative(_)

@@ -125,6 +125,8 @@ impl Infer<'_> {
         let ast = self.ast;
         match &ast.exprs[expr].kind {
             ExprKind::Error => self.out.types.error,
+            // Its type stands with the definition.
+            ExprKind::Imported(_) => self.out.types.var(Class::Any),
             ExprKind::Int(_) => self.out.types.var(Class::Number),
             ExprKind::Real(_) => self.out.types.real,
             ExprKind::Bool(_) => self.out.types.bool,

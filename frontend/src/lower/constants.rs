@@ -108,6 +108,7 @@ impl Lowerer<'_, '_> {
                 ExprKind::Scalar(_, args)
                 | ExprKind::Call(_, args)
                 | ExprKind::CallClosure(_, args)
+                | ExprKind::CallImport(_, args)
                 | ExprKind::Closure(_, args)
                 | ExprKind::Construct(_, args) => operands.extend(args),
                 ExprKind::Extend(extend) => operands.extend(extend.cells.iter().flat_map(|cell| &cell.fields)),

@@ -474,7 +474,7 @@ impl Sharer<'_> {
                 self.calls += 1;
                 return self.new_number();
             }
-            ExprKind::Call(..) | ExprKind::CallClosure(..) => {
+            ExprKind::Call(..) | ExprKind::CallClosure(..) | ExprKind::CallImport(..) => {
                 self.body.exprs[expr].kind = kind;
                 self.children(expr);
                 self.calls += 1;

@@ -5,6 +5,8 @@ use crate::arena::Id;
 use crate::ast::{
     Alias, Constructor, ConstructorId, Data, Def, ExprId, ExprKind, PatternKind, TypeExprId, TypeExprKind,
 };
+use crate::diagnostics::Diagnostic;
+use crate::imports::is_name;
 use crate::names::Name;
 use crate::source::Span;
 use crate::token::TokenKind;
@@ -53,6 +55,74 @@ impl Parser<'_> {
             return Ok(*inner);
         }
         Ok(body)
+    }
+
+    /// `import host "name" : A -> B`, or `import host "any name" as name : A -> B`: a definition that this file alone
+    /// sees, with the body of a function of the host's.
+    pub(super) fn host_import(&mut self) {
+        self.advance();
+        self.advance();
+        self.depth = 0;
+        self.start = self.ast.exprs.len();
+        match self.host_import_rest() {
+            Ok(def) => _ = self.ast.defs.push(def),
+            Err(Abandoned) => self.skip_to_declaration(),
+        }
+    }
+
+    fn host_import_rest(&mut self) -> Parse<Def> {
+        let text_span = self.span();
+        let TokenKind::Text(text) = self.advance().kind else { unreachable!("it is looked at before") };
+        let is_as = matches!(self.peek(), TokenKind::Lower(word) if self.names.text(word) == "as");
+        let (name, name_span) = match is_as {
+            true => {
+                self.advance();
+                self.lower_name("the name of the function in the program")?
+            }
+            false if is_name(self.names.text(text)) => (text, text_span),
+            false => {
+                let text = self.names.text(text);
+                let error = Diagnostic::error(text_span, format!("`{text}` can't be the name of a function"));
+                return self.fail(error.help(format!("give it one: `import host \"{text}\" as f : ..`")));
+            }
+        };
+        self.check_binding(name, name_span);
+        self.expect(TokenKind::Colon, if is_as { "`:`" } else { "`as` or `:`" })?;
+        let ty = self.type_expr()?;
+        self.end_of_declaration("`->` or the next declaration")?;
+        self.check_fixed(ty)?;
+        let (params, result) = match &self.ast.types[ty].kind {
+            TypeExprKind::Function(types) => {
+                let types = types.clone();
+                let (&result, params) = types.split_last().expect("there is a result");
+                let params = params.iter().map(|&param| {
+                    let span = self.ast.types[param].span;
+                    let any = self.make_pattern(PatternKind::Wildcard, span)?;
+                    self.make_pattern(PatternKind::Ascribe(any, param), span)
+                });
+                (params.collect::<Parse<Vec<_>>>()?, result)
+            }
+            _ => (Vec::new(), ty),
+        };
+        let body = self.make(ExprKind::Imported(text), text_span)?;
+        let is_private = true;
+        Ok(Def { name, name_span, is_private, params, result: Some(result), body, has_trace: false })
+    }
+
+    /// Checks that a type has no variables.
+    fn check_fixed(&mut self, ty: TypeExprId) -> Parse<()> {
+        let mut pending = vec![ty];
+        while let Some(ty) = pending.pop() {
+            let node = &self.ast.types[ty];
+            if let TypeExprKind::Var(name) | TypeExprKind::Collection(name, _) = node.kind {
+                let name = self.names.text(name);
+                let error = Diagnostic::error(node.span, format!("`{name}` stands for any type"));
+                let error = error.label("a function of the host's has one type");
+                return self.fail(error.help("import it once for each type that it is used at"));
+            }
+            node.kind.for_each_child(|part| pending.push(part));
+        }
+        Ok(())
     }
 
     fn end_of_declaration(&mut self, expected: &str) -> Parse<()> {

@@ -1,16 +1,18 @@
 //! What hosts see: which definitions they can call, and the types of the parameters and results.
 
-use super::Specialiser;
-use super::form::Code;
+use super::form::{Code, Shaped, Value};
 use super::instance::Key;
+use super::{Elaborator, Specialiser};
 use crate::ast::{DefId, LIST, PatternId, PatternKind};
-use crate::core::FunctionId;
+use crate::core::{ExprKind, FunctionId};
+use crate::diagnostics::Diagnostic;
 use crate::hash::HashSet;
 use crate::mono::{Mono, MonoNode};
+use crate::names::Name;
 use crate::signature::Signature;
 use crate::types::{Class, Ty};
 use crate::unexported::Unexported;
-use dualvm_vm::module::{DataDef, HostType, Interface};
+use dualvm_vm::module::{DataDef, HostType, Import, Interface};
 
 /// The function of a definition that hosts call, and its types.
 pub(super) struct ExportedInstance {
@@ -22,6 +24,23 @@ pub(super) struct ExportedInstance {
 /// What a parameter is called that has no name.
 fn unnamed(index: usize) -> String {
     format!("arg{}", index + 1)
+}
+
+impl Elaborator<'_, '_> {
+    /// The body of an imported definition.
+    pub(super) fn call_import(&mut self, def: DefId, name: Name, inputs: &[Value], result: Mono) -> Shaped {
+        let span = self.program.ast.defs[def].name_span;
+        let params: Vec<Mono> = inputs.iter().map(|input| self.program.forms.mono(input.form)).collect();
+        let Some(import) = self.program.import(def, name, &params, result) else {
+            return self.make_plain(ExprKind::Trap(Box::new("not imported".into())), result, span);
+        };
+        let mut args = Vec::new();
+        for input in inputs {
+            let input = self.of_value(input, span);
+            args.push(self.materialised(input).expr);
+        }
+        self.make_plain(ExprKind::CallImport(import, args.into()), result, span)
+    }
 }
 
 impl Specialiser<'_> {
@@ -126,6 +145,36 @@ impl Specialiser<'_> {
             PatternKind::Ascribe(inner, _) => self.param_name(inner, index),
             _ => unnamed(index),
         }
+    }
+
+    /// The import that is the body of a definition; `None` if there are functions in its type, which is reported.
+    fn import(&mut self, def: DefId, name: Name, params: &[Mono], result: Mono) -> Option<u32> {
+        if let Some(&known) = self.imports.get(&def) {
+            return known;
+        }
+        let types = params.iter().chain([&result]);
+        let import = match types.clone().position(|&ty| !self.crosses(ty)) {
+            Some(at) => {
+                let ast = self.ast;
+                let span = match ast.defs[def].params.get(at) {
+                    Some(&pattern) => ast.patterns[pattern].span,
+                    None => ast.defs[def].name_span,
+                };
+                let error = Diagnostic::error(span, "functions of the host's neither take nor give functions");
+                let label = if at < params.len() { "this is or has one" } else { "the result is or has one" };
+                self.sink.push(error.label(label).help("let it take what the function is of, and apply that here"));
+                None
+            }
+            None => {
+                let mut interface = Interface { params: Vec::new(), result: self.host_type(result) };
+                for (index, &ty) in params.iter().enumerate() {
+                    interface.params.push((unnamed(index), self.host_type(ty)));
+                }
+                Some(self.program.module.import(Import { name: self.names.text(name).to_owned(), interface }))
+            }
+        };
+        self.imports.insert(def, import);
+        import
     }
 
     /// Whether values of a type have no functions in them.

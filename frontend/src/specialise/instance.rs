@@ -4,7 +4,7 @@
 use super::form::{Code, Form, FormNode, Shaped, TypeArgs, Value};
 use super::{Elaborator, INSTANCES_MAX, Specialiser};
 use crate::arena::Id;
-use crate::ast::{DefId, ExprId as SurfaceId, PatternId};
+use crate::ast::{DefId, ExprId as SurfaceId, ExprKind as SurfaceKind, PatternId};
 use crate::core::{Body, ExprId, Function, FunctionId};
 use crate::diagnostics::Diagnostic;
 use crate::hash::HashMap;
@@ -309,6 +309,11 @@ impl Elaborator<'_, '_> {
             let callee = inputs.remove(0);
             return self.apply(callee, inputs, result, span);
         };
+        if let Code::Def(def) = key.code
+            && let SurfaceKind::Imported(name) = self.program.ast.exprs[body].kind
+        {
+            return self.call_import(def, name, inputs, result);
+        }
         let (captured, args) = inputs.split_at(inputs.len() - params.len());
         if let Some(locals) = self.program.environments.get(&key.code).cloned() {
             self.locals.extend(locals.iter().copied().zip(captured.iter().cloned()));

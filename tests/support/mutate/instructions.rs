@@ -195,11 +195,11 @@ pub(super) fn any_opcode(this: &mut Mutator<'_>) -> Option<()> {
     Some(())
 }
 
-/// A constant, a field, a tag, a count or the number of a message or a template becomes another one.
+/// A constant, a field, a tag, a count or the number of a message, a template or an import becomes another one.
 pub(super) fn another_immediate(this: &mut Mutator<'_>) -> Option<()> {
     let is_immediate = |role| {
         let is_number = matches!(role, Role::Real | Role::Int | Role::Field | Role::Tag | Role::Count);
-        is_number || matches!(role, Role::Message | Role::Template)
+        is_number || matches!(role, Role::Message | Role::Template | Role::Import)
     };
     let has_one = |op: Op| op.info().operands.iter().any(|operand| is_immediate(operand.role));
     let (function, at) = this.place_of(|_, inst| has_one(inst.op))?;
@@ -215,7 +215,7 @@ pub(super) fn another_immediate(this: &mut Mutator<'_>) -> Option<()> {
         for operand in operands {
             match operand {
                 Operand::Field(n) | Operand::Tag(n) | Operand::Count(n) => *n = near(dice, *n),
-                Operand::Message(n) | Operand::Template(n) => *n = near(dice, *n as u16).into(),
+                Operand::Message(n) | Operand::Template(n) | Operand::Import(n) => *n = near(dice, *n as u16).into(),
                 Operand::Real(x) => *x = f64::from_bits(dice.pick(&REALS)),
                 Operand::Int(n) if dice.bool() => *n = n.wrapping_add(dice.i64(-2..=2)),
                 Operand::Int(n) => *n = dice.pick(&INTS),
@@ -324,6 +324,7 @@ pub(super) fn spliced(this: &mut Mutator<'_>) -> Option<()> {
                 Operand::Func(func) => *func %= counts.0,
                 Operand::Message(message) => *message %= counts.1,
                 Operand::Template(template) => *template %= counts.2,
+                Operand::Import(import) => *import %= count(this.def.imports.len()),
                 Operand::Target(target) => *target %= body.code.len() as u32,
                 Operand::Targets(list) => list.iter_mut().for_each(|target| *target %= body.code.len() as u32),
                 _ => {}

@@ -18,7 +18,7 @@ pub use encode::{EncodeError, encode};
 pub const MAGIC: [u8; 4] = *b"DVBC";
 
 /// The last format version: [`encode()`] writes, and [`decode()`] reads, each from 1 to this.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 
 /// The version of a module's file: the first one that has all of its instructions and types.
 fn version_of(module: &ModuleDef) -> u16 {
@@ -29,9 +29,10 @@ fn version_of(module: &ModuleDef) -> u16 {
         TypeDef::Chain(_) => 3,
         _ => 1,
     });
-    let interfaces = module.functions.iter().filter_map(|function| function.interface.as_ref());
+    let imported = module.imports.iter().map(|import| &import.interface);
+    let interfaces = module.functions.iter().filter_map(|function| function.interface.as_ref()).chain(imported);
     let seen = interfaces.flat_map(|interface| interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]));
-    let texts = [if has_texts(module) { 6 } else { 1 }];
+    let texts = [if has_texts(module) { 6 } else { 1 }, if module.imports.is_empty() { 1 } else { 8 }];
     let kept = module.data.iter().flat_map(|data| &data.variants).map(|(_, payload)| payload);
     let seen = seen.chain(kept).map(|ty| third(ty.has_rows()));
     let debug = [if has_inlined(module) || module.debug.sources.len() > 1 { 5 } else { 1 }];
@@ -72,10 +73,11 @@ enum Section {
     Debug = 6,
     Inlined = 7,
     Texts = 8,
+    Imports = 9,
 }
 
 impl Section {
-    const ALL: [Section; 8] = [
+    const ALL: [Section; 9] = [
         Section::Types,
         Section::Data,
         Section::Messages,
@@ -84,6 +86,7 @@ impl Section {
         Section::Debug,
         Section::Inlined,
         Section::Texts,
+        Section::Imports,
     ];
 
     const fn name(self) -> &'static str {
@@ -96,6 +99,7 @@ impl Section {
             Section::Debug => "debug",
             Section::Inlined => "inlined code",
             Section::Texts => "texts",
+            Section::Imports => "imports",
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::bytecode::isa::{Bank, Op, Operand, Reg, Role, for_each_instruction};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, FuncId, Function, InlinedCall, Interface, Location, ModuleDef, PackError, Place, SourceFile,
-    Template, TypeDef, TypeId, ValueType, assign_registers,
+    Body, DataDef, DataId, FuncId, Function, Import, InlinedCall, Interface, Location, ModuleDef, PackError, Place,
+    SourceFile, Template, TypeDef, TypeId, ValueType, assign_registers,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -180,6 +180,12 @@ impl ModuleBuilder {
         self.module.templates.push(template.clone());
         self.templates.insert(template, id);
         id
+    }
+
+    /// The number of a function that the module imports, for [`FunctionBuilder::call_import`].
+    pub fn import(&mut self, import: Import) -> u32 {
+        self.module.imports.push(import);
+        self.module.imports.len() as u32 - 1
     }
 
     /// Says which function, a private one, is the traced twin of an exported one: [`ModuleDef::traced`].
@@ -571,6 +577,12 @@ impl FunctionBuilder {
     /// argument that is a real or a reference, and gives a tangent for each such register of the value.
     pub fn custom_jvp(&mut self, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {
         self.operator(Op::CustomJvp, func, captures, args, results);
+    }
+
+    /// Calls a function that the module imports, a number from [`ModuleBuilder::import`].
+    pub fn call_import(&mut self, import: u32, args: &[Reg], results: &[Reg]) {
+        let (args, results) = (Operand::Uses(args.to_vec()), Operand::Defs(results.to_vec()));
+        self.emit(Op::CallImport, &[Operand::Import(import), args, results]);
     }
 
     fn operator(&mut self, op: Op, func: FuncId, captures: u16, args: &[Reg], results: &[Reg]) {

@@ -100,6 +100,8 @@ pub enum Role {
     Message,
     /// A text with values of the module.
     Template,
+    /// A function that the module imports.
+    Import,
     /// A list of registers, of any bank, that the instruction reads.
     Uses,
     /// A list of registers, of any bank, that the instruction writes.
@@ -156,6 +158,9 @@ macro_rules! role {
     (template) => {
         Role::Template
     };
+    (import) => {
+        Role::Import
+    };
     (uses) => {
         Role::Uses
     };
@@ -203,6 +208,9 @@ macro_rules! has_flag {
     (v7, [v7 $($more:ident)*]) => {
         true
     };
+    (v8, [v8 $($more:ident)*]) => {
+        true
+    };
     (shows, [shows $($more:ident)*]) => {
         true
     };
@@ -233,6 +241,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v7 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v8 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
     ($wanted:ident, [shows $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -251,7 +262,7 @@ pub(crate) use has_flag;
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
 /// next instruction; `calls`, runs other functions and then goes on with the next instruction; `shows`, reads its
-/// registers for a text only, which nothing that is computed depends on; `v2` to `v7`, modules that have it are of this
+/// registers for a text only, which nothing that is computed depends on; `v2` to `v8`, modules that have it are of this
 /// format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
@@ -586,6 +597,10 @@ macro_rules! for_each_instruction {
             /// they are first asked for, and never again in the same call of the host's. They are constants for all
             /// derivatives, and nothing of the function is recorded. If it traps, everyone who asks has the trap.
             0xb6 Once once (func(func), results(defs)) [calls v7];
+            /// Calls a function that the module imports. If the host has it from another module, this is a `call`. If
+            /// it is a function of the host's own, it has the derivatives that the host gives with it; where others are
+            /// asked for, the call traps.
+            0xb7 CallImport call_import (import(import), args(uses), results(defs)) [calls v8];
 
             /// Stops the program with a text: a template of the module, with values of registers, or with what the
             /// template's function makes of them. Traps or limits of that function are the program's.
@@ -727,7 +742,9 @@ macro_rules! define_ops {
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
                         shows: has_flag!(shows, [$($flag)*]),
-                        since: if has_flag!(v7, [$($flag)*]) {
+                        since: if has_flag!(v8, [$($flag)*]) {
+                            8
+                        } else if has_flag!(v7, [$($flag)*]) {
                             7
                         } else if has_flag!(v6, [$($flag)*]) {
                             6
@@ -866,6 +883,8 @@ pub enum Operand {
     Message(u32),
     /// A template's number.
     Template(u32),
+    /// The number of an import.
+    Import(u32),
     /// Registers that are read.
     Uses(Vec<Reg>),
     /// Registers that are written.

@@ -125,6 +125,23 @@ pub struct Interface {
     pub result: HostType,
 }
 
+/// A function that somebody else has, who links the module: the host, or another module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Import {
+    /// What it goes by there.
+    pub name: String,
+    /// What it takes and gives. Flattened, that is what [`Op::CallImport`] reads and writes.
+    pub interface: Interface,
+}
+
+impl Interface {
+    /// What the parameters flatten to, and the result.
+    pub(crate) fn flatten(&self, data: &[DataDef]) -> [Vec<ValueType>; 2] {
+        let params = self.params.iter().flat_map(|(_, ty)| ty.flatten(data)).collect();
+        [params, self.result.flatten(data)]
+    }
+}
+
 /// Where instructions come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Location {
@@ -275,7 +292,8 @@ impl Body {
                 (Role::Target, Operand::Target(n))
                 | (Role::Func, Operand::Func(n))
                 | (Role::Message, Operand::Message(n))
-                | (Role::Template, Operand::Template(n)) => at.put_half(&mut inst, *n),
+                | (Role::Template, Operand::Template(n))
+                | (Role::Import, Operand::Import(n)) => at.put_half(&mut inst, *n),
                 (Role::Targets, Operand::Targets(list)) => {
                     let start = pool_offset(self.targets.len(), list.len())?;
                     self.targets.extend_from_slice(list);
@@ -311,6 +329,7 @@ impl Body {
                 Role::Func => Operand::Func(at.half(inst)),
                 Role::Message => Operand::Message(at.half(inst)),
                 Role::Template => Operand::Template(at.half(inst)),
+                Role::Import => Operand::Import(at.half(inst)),
                 Role::Targets => Operand::Targets(at.list(inst, &self.targets)?.to_vec()),
                 Role::Uses => Operand::Uses(at.list(inst, &self.regs)?.to_vec()),
                 Role::Defs => Operand::Defs(at.list(inst, &self.regs)?.to_vec()),
@@ -332,7 +351,7 @@ impl Body {
                 Role::Def(bank) => visit(Reg { bank, index: at.narrow(inst) }, true),
                 Role::Use(bank) => visit(Reg { bank, index: at.narrow(inst) }, false),
                 Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
-                Role::Target | Role::Func | Role::Message | Role::Template => _ = at.half(inst),
+                Role::Target | Role::Func | Role::Message | Role::Template | Role::Import => _ = at.half(inst),
                 Role::Real | Role::Int => {}
                 Role::Targets => _ = at.list(inst, &self.targets),
                 Role::Uses => at.list(inst, &self.regs).unwrap_or(&[]).iter().for_each(|&reg| visit(reg, false)),
@@ -374,7 +393,7 @@ impl Body {
                     at.replace_narrow(inst, index);
                 }
                 Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
-                Role::Target | Role::Func | Role::Message | Role::Template => _ = at.half(inst),
+                Role::Target | Role::Func | Role::Message | Role::Template | Role::Import => _ = at.half(inst),
                 Role::Real | Role::Int | Role::Targets | Role::Uses | Role::Defs => {}
             }
         }
@@ -388,7 +407,7 @@ impl Body {
             match info.role {
                 Role::Uses => uses = at.list(inst, &self.regs).unwrap_or(&[]),
                 Role::Defs => defs = at.list(inst, &self.regs).unwrap_or(&[]),
-                Role::Func | Role::Template => _ = at.half(inst),
+                Role::Func | Role::Template | Role::Import => _ = at.half(inst),
                 _ => _ = at.narrow(inst),
             }
         }
@@ -405,7 +424,9 @@ impl Body {
                     at.put_narrow(&mut bits, u16::MAX);
                 }
                 Role::Real | Role::Int => bits.imm = u64::MAX,
-                Role::Target | Role::Func | Role::Message | Role::Template => at.put_half(&mut bits, u32::MAX),
+                Role::Target | Role::Func | Role::Message | Role::Template | Role::Import => {
+                    at.put_half(&mut bits, u32::MAX);
+                }
                 Role::Targets | Role::Uses | Role::Defs => {
                     at.put_narrow(&mut bits, u16::MAX);
                     if at.pool.replace(0).is_none() {
@@ -510,6 +531,8 @@ pub struct ModuleDef {
     pub messages: Vec<String>,
     /// Texts with values that `trap_with` and `trace` show.
     pub templates: Vec<Template>,
+    /// Functions that are not in the module.
+    pub imports: Vec<Import>,
     /// Functions.
     pub functions: Vec<Function>,
     /// Exported functions that have a *traced twin*, each with that: a private function of the same signature, which

@@ -87,6 +87,7 @@ fn operand(operand: &OperandInfo) -> String {
         Role::Func => "function".into(),
         Role::Message => "message".into(),
         Role::Template => "template".into(),
+        Role::Import => "import".into(),
         Role::Uses => "registers".into(),
         Role::Defs => "out registers".into(),
     };

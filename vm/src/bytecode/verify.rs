@@ -16,6 +16,9 @@
 //! module, neither takes nor returns builders, and its results are what the values flatten to. A function with a traced
 //! twin has a host interface, and the twin, another function, has its parameters and results and no interface.
 //!
+//! **Imports.** Their interfaces are as those of functions. Who gives the functions is asked when the module is linked,
+//! by the last of these rules.
+//!
 //! **Signatures.** Parameters and results are of types of the module. The banks have room for the parameters, and a
 //! reference parameter's register has its type. A host interface, flattened, is the signature; its arrays hold what
 //! their elements flatten to, as themselves if that is one register and as a struct if not; its lists are variants of
@@ -95,8 +98,8 @@ macro_rules! define_rules {
     };
 }
 define_rules! {
-    /// The module has at most [`limits::FUNCTIONS_MAX`] functions, and so on for types, data types, messages and
-    /// templates.
+    /// The module has at most [`limits::FUNCTIONS_MAX`] functions, and so on for types, data types, messages, templates
+    /// and imports.
     ModuleSize "the module is too large";
     /// Names and messages have at most [`limits::STRING_BYTES_MAX`] bytes.
     StringLength "a string is too long";
@@ -132,6 +135,13 @@ define_rules! {
     TemplateResults "the function of a template doesn't give its values";
     /// The functions of templates neither take nor return builders.
     TemplateBuilder "a builder goes to a template's function or comes from one";
+    /// The engine's linker gives each function that the module imports.
+    ImportMissing "nobody gives what the module imports";
+    /// What is given takes and gives what the import says.
+    ImportMismatch "what is given for an import is of another type";
+    /// Functions of the host's take and give numbers, arrays of numbers, and tuples and records of such.
+    ImportHost "a function of the host's can't be of this type";
+
     /// Functions with traced twins are in ascending order, with others that have their signature and no interface.
     TracedTwin "a traced twin doesn't fit its function";
 
@@ -174,6 +184,8 @@ define_rules! {
     MessageBounds "there is no such message";
     /// Templates that instructions refer to are in the module.
     TemplateBounds "there is no such template";
+    /// Imports that instructions refer to are in the module.
+    ImportBounds "there is no such import";
     /// A list of results names a register once.
     DuplicateResult "a register takes two results";
     /// The last instruction is a terminator.
@@ -317,6 +329,7 @@ pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
         flow_steps: 0,
         leads_to_function: OnceCell::new(),
         shown: Vec::new(),
+        imports: Vec::new(),
     };
     if check_size(&mut report) {
         check_names(&mut report);
@@ -324,6 +337,7 @@ pub fn verify(module: &ModuleDef) -> Result<(), Vec<VerifyError>> {
         types::check(&mut report);
         types::check_data(&mut report);
         texts::check(&mut report);
+        types::check_imports(&mut report);
         for (index, function) in module.functions.iter().enumerate() {
             if report.is_full() {
                 break;
@@ -347,6 +361,7 @@ fn check_size(report: &mut Report) -> bool {
         ("data types", module.data.len(), limits::DATA_MAX),
         ("messages", module.messages.len(), limits::MESSAGES_MAX),
         ("templates", module.templates.len(), limits::TEMPLATES_MAX),
+        ("imports", module.imports.len(), limits::IMPORTS_MAX),
         ("sources", module.debug.sources.len(), limits::SOURCES_MAX),
         ("inlined calls", module.debug.calls.len(), limits::INLINED_CALLS_MAX),
     ];
@@ -401,6 +416,8 @@ struct Report<'m> {
     leads_to_function: OnceCell<Vec<bool>>,
     /// The types of the registers that each template takes; `None` if something is wrong with it.
     shown: Vec<Option<Vec<ValueType>>>,
+    /// The types of what each import takes and gives; `None` if something is wrong with it.
+    imports: Vec<Option<[Vec<ValueType>; 2]>>,
 }
 
 impl<'m> Report<'m> {

@@ -7,6 +7,7 @@ use crate::bytecode::module::{FuncId, Function, ValueType};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
+use std::sync::OnceLock;
 
 /// The number of a site in its list.
 pub struct Site<T> {
@@ -308,6 +309,8 @@ pub enum Operator {
     CustomVjp,
     /// The same, with a function that takes tangents of the arguments to those of the value.
     CustomJvp,
+    /// Calls a function of the host's, which has the derivatives that the host gives.
+    Host,
 }
 
 /// A derivative of a call, or a call that isn't recorded. What it takes stands side by side by bank, and behind it what
@@ -338,11 +341,61 @@ pub struct OperatorSite {
     pub defs_count: Counts,
     /// Of a value with a derivative: the `vjp` of the function with respect to what it is linear in.
     pub transposed: Option<Box<OperatorSite>>,
+    /// Which function of the host's is called.
+    pub host: Option<Box<HostSite>>,
     /// Fuel of the stretch of code that ends here.
     pub cost: u32,
 }
 
+/// The function of the host's that an operator calls.
+#[derive(Debug)]
+pub struct HostSite {
+    /// The import.
+    pub import: u32,
+    /// The way to it from what is imported: 0 for the vjp, 1 for the jvp, derivative by derivative.
+    pub path: Box<[usize]>,
+    /// The operators that call its derivatives. They stand in no code: where their registers are, this one knows.
+    derived: OnceLock<Box<[OperatorSite; 2]>>,
+}
+
+impl HostSite {
+    pub(crate) fn new(import: u32) -> Self {
+        HostSite { import, path: Box::default(), derived: OnceLock::new() }
+    }
+}
+
 impl OperatorSite {
+    /// The operator that calls a derivative of a function of the host's: its vjp if this is 0, its jvp if it is 1.
+    pub(crate) fn host_derivative(&self, which: usize) -> &OperatorSite {
+        let host = self.host.as_ref().expect("it calls a function of the host's");
+        let make = || {
+            let [of_args, of_results] = [self.args, self.results].map(|counts| Counts { ints: 0, ..counts });
+            let derived = |which: usize, more: Counts, results: Counts| {
+                let mut args = self.args;
+                args.add(more);
+                let at_depth = |counts: Counts| Counts { reals: counts.reals << self.depth, ..counts };
+                let path = host.path.iter().copied().chain([which]).collect();
+                OperatorSite {
+                    operator: Operator::Host,
+                    func: self.func,
+                    captures: Counts::default(),
+                    args,
+                    results,
+                    depth: self.depth,
+                    uses: RegList::default(),
+                    uses_count: at_depth(args),
+                    defs: RegList::default(),
+                    defs_count: at_depth(results),
+                    transposed: None,
+                    host: Some(Box::new(HostSite { import: host.import, path, derived: OnceLock::new() })),
+                    cost: 0,
+                }
+            };
+            Box::new([derived(0, of_results, of_args), derived(1, of_args, of_results)])
+        };
+        &host.derived.get_or_init(make)[which]
+    }
+
     /// What its function is given but for tangents and cotangents: captures and arguments.
     pub(crate) fn handed(&self) -> Counts {
         let mut handed = self.captures;
@@ -379,6 +432,7 @@ impl OperatorSite {
             defs: RegList::default(),
             defs_count: at_depth(&[results, args]),
             transposed: None,
+            host: None,
             cost: 0,
         }
     }
@@ -398,6 +452,7 @@ impl OperatorSite {
             defs: RegList::default(),
             defs_count: results.with_tangents(),
             transposed: None,
+            host: None,
             cost: 0,
         }
     }

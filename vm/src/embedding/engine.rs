@@ -194,10 +194,10 @@ impl Engine {
 }
 
 impl Module {
-    /// Verifies a module. Linear in its size.
+    /// Verifies a module, and links what it imports. Linear in its size.
     ///
     /// # Errors
-    /// Everything that the verifier finds wrong, up to 100 errors.
+    /// Imports that the engine's linker doesn't give, or before that everything that the verifier finds wrong, up to 100 errors.
     pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Vec<VerifyError>> {
         Module::with_generator(engine, def, None)
     }
@@ -213,12 +213,13 @@ impl Module {
     ) -> Result<Module, Vec<VerifyError>> {
         verify(&def)?;
         let config = &engine.0.config;
+        let hosts = config.linker.resolve(&def)?;
         if config.trap_nan {
-            return Ok(Module { engine: engine.clone(), program: Arc::new(Program::looked_at(def)) });
+            return Ok(Module { engine: engine.clone(), program: Arc::new(Program::looked_at(def, hosts)) });
         }
         let generator = config.generator.clone().or(generator).zip(config.jit.policy());
         let tier = |functions| generator.map(|(generator, policy)| Tier::new(generator, policy, functions));
-        Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, tier)) })
+        Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, hosts, tier)) })
     }
 
     /// A module that is interpreted, and whose operators aren't written out.

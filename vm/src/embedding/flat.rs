@@ -56,6 +56,7 @@ mod value;
 
 pub(crate) use argument_writer::ArgumentWriter;
 pub use call_frame::{CallFrame, FlatGradient, FlatResults, FlatTangents, RecordedCall};
+pub(crate) use signature::kind_of;
 pub use signature::{Leaf, LeafKind, NotFlat};
 pub use value::{CotangentError, FlatValue};
 

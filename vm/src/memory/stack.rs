@@ -32,7 +32,7 @@ use crate::trap::Limit;
 use std::marker::PhantomData;
 use system::Region;
 
-pub(crate) use system::stack_pointer;
+pub(crate) use system::{run_outside, stack_pointer};
 
 /// What a job of the host's own has of the stack of a run that waits on the same thread, in bytes: as much as a thread
 /// gets if nobody says how much. See [`Config::pool`](crate::engine::Config::pool).

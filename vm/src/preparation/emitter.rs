@@ -14,8 +14,8 @@ use super::{Grain, Prepared};
 use crate::bytecode::isa::{self, Bank, Op, Reg, Structural};
 use crate::bytecode::module::{Body, FuncId, Function, ModuleDef, TypeDef};
 use crate::code::{
-    CallSite, Counts, ForkSite, Inst, IntReg, MapSite, Mode, ObjectSite, Operator, OperatorSite, Position, RealReg,
-    RefReg, RegList, Site, Stream, SwitchSite, TaskSite, TextSite,
+    CallSite, Counts, ForkSite, HostSite, Inst, IntReg, MapSite, Mode, ObjectSite, Operator, OperatorSite, Position,
+    RealReg, RefReg, RegList, Site, Stream, SwitchSite, TaskSite, TextSite,
 };
 use crate::memory::heap::{self, Fields};
 use crate::records::recorded_loop::{LoopCode, LoopPlan, LoopSite};
@@ -272,6 +272,7 @@ impl<'a> Emitter<'a> {
             Structural::Primal if self.mode == Mode::PRIMAL => Inst::Call { site: self.call_site(inst) },
             Structural::Primal => Inst::Operate { site: self.operator_site(inst, Operator::Primal) },
             Structural::Once => Inst::Operate { site: self.operator_site(inst, Operator::Once) },
+            Structural::CallImport => Inst::Operate { site: self.import_site(inst) },
             Structural::CustomVjp => Inst::Operate { site: self.operator_site(inst, Operator::CustomVjp) },
             Structural::CustomJvp => Inst::Operate { site: self.operator_site(inst, Operator::CustomJvp) },
 
@@ -426,12 +427,38 @@ impl<'a> Emitter<'a> {
             defs_count,
             defs,
             transposed: None,
+            host: None,
             cost: std::mem::take(&mut self.cost),
         };
         if is_custom {
             site.transposed = Some(Box::new(site.transposed()));
         }
         self.stream.operators.push(site)
+    }
+
+    /// The site of a call of a function of the host's.
+    fn import_site(&mut self, inst: &isa::Inst) -> Site<OperatorSite> {
+        let (uses, defs) = self.body.reg_lists(inst);
+        let (uses, defs) = (self.list(uses), self.list(defs));
+        self.widest = self.widest.max(2 * (uses.reals.len() + defs.reals.len()));
+        let (depth, uses_count, defs_count) = (self.mode.depth(), uses.counts(), defs.counts());
+        let without_depth = |counts: Counts| Counts { reals: counts.reals >> depth, ..counts };
+        self.stream.operators.push(OperatorSite {
+            operator: Operator::Host,
+            // None of the module's.
+            func: FuncId(u32::MAX),
+            captures: Counts::default(),
+            args: without_depth(uses_count),
+            results: without_depth(defs_count),
+            depth,
+            uses_count,
+            uses,
+            defs_count,
+            defs,
+            transposed: None,
+            host: Some(Box::new(HostSite::new(inst.low()))),
+            cost: std::mem::take(&mut self.cost),
+        })
     }
 
     /// The site of an object of fields, with a tag or the number of a function.

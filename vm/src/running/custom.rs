@@ -17,16 +17,18 @@
 //! Infinitesimals that are older than the level are attached before the record is made, and nothing of that is
 //! recorded; those that were introduced inside of it are attached afterwards.
 
+use super::host::SavedRef;
 use super::registers::Registers;
 use super::reruns::Again;
 use super::reverse::pair_adjoints;
 use super::structures::Copied;
 use super::worker::Worker;
 use crate::code::{Counts, Mode, Operator, OperatorSite};
+use crate::host::Saved;
 use crate::memory::heap::{self, Ref, planes};
 use crate::running::meter::Watch;
 use crate::sweep::Seed;
-use crate::tape::{RerunNode, TaskNode};
+use crate::tape::{Repeat, RerunNode, TaskNode};
 use crate::trap::TrapKind;
 use crate::word::{Owner, Word};
 
@@ -81,6 +83,24 @@ impl Frame {
         // SAFETY: promised by the caller.
         unsafe { *self.next.refs = object };
         self.next = self.next.after(&Counts { refs: 1, ..Counts::default() });
+    }
+}
+
+/// What derivatives flow into a value.
+#[derive(Clone, Copy)]
+pub(super) struct Flow {
+    /// The infinitesimals that it depends on are below this.
+    reach: u32,
+    /// Those below this are older than the level of the tape.
+    older: u32,
+    /// Whether it depends on what the tape has recorded.
+    pub(super) is_recorded: bool,
+}
+
+impl Flow {
+    /// Whether there are any.
+    pub(super) fn is_any(self) -> bool {
+        self.reach > 0 || self.is_recorded
     }
 }
 
@@ -167,31 +187,62 @@ impl Worker {
         remaining: usize,
     ) -> Result<(), TrapKind> {
         let outer = self.exec.mode;
-        let (depth, recording) = (outer.depth(), outer.is_recording());
         // SAFETY: promised by the caller.
         unsafe {
             let results = args.after(&site.uses_count);
             let above = results.after(&site.defs_count);
-            self.room_above(above, (0, depth), recording)?;
+            self.room_above(above, (0, outer.depth()), outer.is_recording())?;
             self.take_value(site, args, results)?;
+            let flow = self.flow(site, args);
+            self.attach(site, flow, (args, results), remaining, None)
+        }
+    }
 
+    /// What derivatives flow into a value.
+    ///
+    /// # Safety
+    /// As [`Worker::attach_derivative`].
+    pub(super) unsafe fn flow(&self, site: &OperatorSite, args: Registers) -> Flow {
+        let (depth, recording) = (self.exec.mode.depth(), self.exec.mode.is_recording());
+        // SAFETY: promised by the caller.
+        unsafe {
             let (x, counts) = (args.after(&at_depth(site.captures, depth)), at_depth(site.args, depth));
             let reach = self.reach_of_registers(x, &counts);
             let older = if recording { self.exec.tape.base().min(depth) } else { depth };
-            self.exec.mode = Mode::PRIMAL.at_depth(depth);
+            let is_recorded = recording
+                && ((0..counts.reals).any(|n| !(*x.words.add(n)).is_constant())
+                    || (0..counts.refs).any(|n| self.exec.tape.is_of_level(heap::owner_of(*x.refs.add(n)))));
+            Flow { reach, older, is_recorded }
+        }
+    }
+
+    /// Gives a value that was taken its derivative. A function of the host's may have `saved` something for it.
+    ///
+    /// # Safety
+    /// As [`Worker::attach_derivative`].
+    pub(super) unsafe fn attach(
+        &mut self,
+        site: &OperatorSite,
+        Flow { reach, older, is_recorded }: Flow,
+        (args, results): (Registers, Registers),
+        remaining: usize,
+        saved: Option<Saved>,
+    ) -> Result<(), TrapKind> {
+        let outer = self.exec.mode;
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.exec.mode = Mode::PRIMAL.at_depth(outer.depth());
             for own in 0..reach.min(older) {
                 self.attach_tangent(site, own, (args, results), remaining)?;
             }
             self.exec.mode = outer;
-            if recording {
+            if outer.is_recording() {
                 if (0..site.handed().refs).any(|n| !heap::owner_of(*args.refs.add(n)).is_nobody()) {
                     // What it leads to, nobody reads before the sweep, where nobody notes it.
                     self.exec.tape.mark_all();
                 }
-                let active = (0..counts.reals).any(|n| !(*x.words.add(n)).is_constant())
-                    || (0..counts.refs).any(|n| self.exec.tape.is_of_level(heap::owner_of(*x.refs.add(n))));
-                if active {
-                    self.record_rule(site, older, (args, results), remaining)?;
+                if is_recorded {
+                    self.record_rule(site, older, (args, results), remaining, saved)?;
                 }
             }
             for own in older..reach.max(older) {
@@ -283,7 +334,7 @@ impl Worker {
                 let tangent = self.copy_structure(Copied::Tangent { depth: own }, [object; 2], frame.next)?;
                 frame.reference(tangent);
             }
-            let (tangent, above) = self.apply_rule(site, Operator::CustomJvp, base, remaining)?;
+            let (tangent, above) = self.apply_rule(site, Operator::CustomJvp, base, remaining, None)?;
             for n in 0..site.results.reals {
                 for part in 0..shift {
                     let (to, from) = ((n << depth) + part + shift, (n << depth) + part);
@@ -312,7 +363,8 @@ impl Worker {
     }
 
     /// Applies the function of an operator to what stands at `base`, or its transpose if it is not of the `direct`
-    /// kind. Returns where the outcome stands, and what is above it.
+    /// kind; of the host's functions, the one of that kind, which may have `saved` something. Returns where the outcome
+    /// stands, and what is above it.
     ///
     /// # Safety
     /// As what calls it: captures and arguments stand there, for the transpose zeros in the place of what the function
@@ -323,11 +375,17 @@ impl Worker {
         direct: Operator,
         base: Registers,
         remaining: usize,
+        saved: SavedRef<'_>,
     ) -> Result<(Registers, Registers), TrapKind> {
         let mode = self.exec.mode;
         // SAFETY: promised by the caller.
         unsafe {
-            let outcome = if site.operator == direct {
+            let outcome = if site.operator == Operator::Host {
+                let derivative = site.host_derivative(usize::from(direct == Operator::CustomJvp));
+                self.call_host(derivative, base, remaining, saved)?;
+                let results = base.after(&derivative.uses_count);
+                (results, results.after(&derivative.defs_count))
+            } else if site.operator == direct {
                 self.run_callee(site.func, base, remaining)?;
                 let [_, given] = site.linear();
                 (base, base.after(&at_depth(given, mode.depth())))
@@ -353,6 +411,7 @@ impl Worker {
         depth: u32,
         (args, results): (Registers, Registers),
         remaining: usize,
+        saved: Option<Saved>,
     ) -> Result<(), TrapKind> {
         let outer = self.exec.mode.depth();
         let outcome = self.exec.tape.reserve_slots((site.results.reals as u64) << depth)?;
@@ -368,7 +427,7 @@ impl Worker {
                 let object = *results.refs.add(n);
                 *results.refs.add(n) = self.copy_structure(Copied::Opened { depth }, [object; 2], above)?;
             }
-            self.record_rerun(site, depth, (args, results), outcome, (remaining, WORK))
+            self.record_rerun(site, depth, (args, results), outcome, Repeat { remaining, work: WORK, digest: 0, saved })
         }
     }
 
@@ -452,7 +511,9 @@ impl Worker {
             for n in 0..results.refs {
                 frame.reference(*pulled.refs.add(n));
             }
-            let (cotangent, _) = self.apply_rule(site, Operator::CustomVjp, base, node.remaining)?;
+            // SAFETY of `saved`: the tape has it, and is swept.
+            let saved = node.saved.map(|saved| &*saved);
+            let (cotangent, _) = self.apply_rule(site, Operator::CustomVjp, base, node.repeat.remaining, saved)?;
 
             for n in 0..site.args.reals {
                 for part in 0..parts {

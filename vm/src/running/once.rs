@@ -104,7 +104,10 @@ impl Worker {
             self.exec.alone |= self.exec.forked;
             // Who asks for it next may listen.
             self.exec.listens = info.listening.is_some();
+            let digest = self.exec.host_digest;
             let outcome = self.run_callee(site.func, base, self.exec.depth_max.saturating_sub(1));
+            // It doesn't run again.
+            self.exec.host_digest = digest;
 
             let traced = std::mem::replace(&mut self.exec.lines, lines);
             let exec = &mut self.exec;

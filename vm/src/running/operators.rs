@@ -44,6 +44,8 @@ impl Worker {
             // SAFETY: promised by the caller.
             Operator::Once => unsafe { self.give_constant(site, args) },
             // SAFETY: promised by the caller.
+            Operator::Host => unsafe { self.call_host(site, args, remaining, None) },
+            // SAFETY: promised by the caller.
             Operator::CustomVjp | Operator::CustomJvp => unsafe { self.attach_derivative(site, args, remaining) },
         };
         self.exec.mode = mode;

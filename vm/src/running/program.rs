@@ -3,7 +3,8 @@
 use crate::bytecode::isa::Op;
 use crate::bytecode::module::{FuncId, ModuleDef, SourcePlace};
 use crate::bytecode::verify::verify;
-use crate::code::{ByMode, CheckSite, DEPTH_MAX, Inst, Mode, Position, Stream};
+use crate::code::{ByMode, CheckSite, DEPTH_MAX, HostSite, Inst, Mode, Position, Stream};
+use crate::host::LinkedHost;
 use crate::in_place::{self, Directions, Expanded, Origins};
 use crate::native::Tier;
 use crate::preparation::{self, Grain, Prepared};
@@ -22,6 +23,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub(crate) struct Program {
     /// The code that runs.
     pub(crate) def: ModuleDef,
+    /// Functions of the host's, by the numbers of imports.
+    hosts: Arc<[LinkedHost]>,
     /// What the module's maker has given, where that isn't it.
     given: Option<Box<Given>>,
     tangents: Option<TangentFunction>,
@@ -79,17 +82,18 @@ pub(crate) struct TangentFunction {
 }
 
 impl Program {
-    /// `def` must have passed the verifier. `tier` makes native code for so many functions.
-    pub(crate) fn new(def: ModuleDef, tier: impl FnOnce(usize) -> Option<Tier>) -> Self {
+    /// `def` must have passed the verifier, and `hosts` are its imports. `tier` makes native code for so many functions.
+    pub(crate) fn new(def: ModuleDef, hosts: Box<[LinkedHost]>, tier: impl FnOnce(usize) -> Option<Tier>) -> Self {
+        let hosts = hosts.into();
         match in_place::expand(&def) {
             Some(Expanded { def: expanded, origins }) => {
                 debug_assert_eq!(verify(&expanded), Ok(()), "what was written in place of operators");
                 let tier = tier(expanded.functions.len());
-                Program::of(expanded, Some(Box::new(Given { def: Some(def), origins })), tier)
+                Program::of((expanded, hosts), Some(Box::new(Given { def: Some(def), origins })), tier)
             }
             None => {
                 let tier = tier(def.functions.len());
-                Program::of(def, None, tier)
+                Program::of((def, hosts), None, tier)
             }
         }
     }
@@ -97,19 +101,20 @@ impl Program {
     /// A program whose operators stay what they are.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn with_operators(def: ModuleDef) -> Self {
-        Program { keeps_operators: true, ..Program::of(def, None, None) }
+        Program { keeps_operators: true, ..Program::of((def, [].into()), None, None) }
     }
 
     /// A program in which every instruction is looked at. It is interpreted, and its operators stay what they are: so
     /// each instruction is one of the module's own.
-    pub(crate) fn looked_at(def: ModuleDef) -> Self {
-        Program { grain: Grain::Instruction, traps_non_finite: true, ..Program::of(def, None, None) }
+    pub(crate) fn looked_at(def: ModuleDef, hosts: Box<[LinkedHost]>) -> Self {
+        let program = Program::of((def, hosts.into()), None, None);
+        Program { grain: Grain::Instruction, traps_non_finite: true, ..program }
     }
 
     /// The same program as it was given, in which every instruction is looked at, and nothing traps for that.
     pub(crate) fn watched(&self) -> Arc<Program> {
         let make = || {
-            let program = Program::of(self.given().clone(), None, None);
+            let program = Program::of((self.given().clone(), self.hosts.clone()), None, None);
             Arc::new(Program { grain: Grain::Instruction, ..program })
         };
         self.watched.get_or_init(make).clone()
@@ -162,7 +167,7 @@ impl Program {
         origins.extend(kept);
         let tier = self.tier.as_ref().map(|tier| tier.of_functions(def.functions.len()));
         let given = Some(Box::new(Given { def: None, origins }));
-        Some(Arc::new(Program { tangents, ..Program::of(def, given, tier) }))
+        Some(Arc::new(Program { tangents, ..Program::of((def, self.hosts.clone()), given, tier) }))
     }
 
     /// The function that gives tangents with its values, in a program that was made for these.
@@ -182,13 +187,17 @@ impl Program {
             let origins = self.given.as_ref().map(|given| given.origins.clone());
             let given = origins.map(|origins| Box::new(Given { def: None, origins }));
             let tier = self.tier.as_ref().map(|tier| tier.of_functions(self.def.functions.len()));
-            Arc::new(Program { grain: Grain::Segment, ..Program::of(self.def.clone(), given, tier) })
+            Arc::new(Program {
+                grain: Grain::Segment,
+                ..Program::of((self.def.clone(), self.hosts.clone()), given, tier)
+            })
         };
         self.structured.get_or_init(make).clone()
     }
 
-    fn of(def: ModuleDef, given: Option<Box<Given>>, tier: Option<Tier>) -> Self {
+    fn of((def, hosts): (ModuleDef, Arc<[LinkedHost]>), given: Option<Box<Given>>, tier: Option<Tier>) -> Self {
         Program {
+            hosts,
             grain: Grain::Region,
             structured: OnceLock::new(),
             watched: OnceLock::new(),
@@ -214,6 +223,7 @@ impl Program {
                             | Op::Once
                             | Op::CustomVjp
                             | Op::CustomJvp
+                            | Op::CallImport
                     )
             }),
             constants: constants(&def),
@@ -323,6 +333,14 @@ impl Program {
     /// Whether a run of a function may run others inside of an instruction: tasks, or what a derivative is taken of.
     pub(crate) fn nests(&self, func: FuncId) -> bool {
         self.nests[func.index()]
+    }
+
+    /// The function of the host's that an operator calls.
+    #[inline]
+    pub(super) fn host(&self, site: &HostSite) -> &LinkedHost {
+        site.path.iter().fold(&self.hosts[site.import as usize], |host, &which| {
+            &host.derivatives().expect("an operator that calls a derivative is made where there is one")[which]
+        })
     }
 
     /// How many constants it has.

@@ -14,7 +14,7 @@ use crate::code::{Counts, DEPTH_MAX, Mode, Operator, OperatorSite};
 use crate::memory::heap::{self, HeapLimits, Ref};
 use crate::running::meter::Watch;
 use crate::sweep::{Seed, Sweep, Sweeps};
-use crate::tape::{RerunNode, TaskNode};
+use crate::tape::{Repeat, RerunNode, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
 use std::sync::atomic::Ordering;
@@ -80,9 +80,10 @@ impl Worker {
             self.exec.mode = Mode::PRIMAL.at_depth(depth);
             // Constants are there when it runs again.
             let used = |exec: &Execution| exec.meter().used(exec.fuel).wrapping_sub(exec.constant_work);
-            let before = used(&self.exec);
+            let (before, digest) = (used(&self.exec), self.exec.host_digest);
             self.run_callee(site.func, base, remaining)?;
             let work = used(&self.exec).wrapping_sub(before);
+            let digest = self.exec.host_digest.wrapping_sub(digest);
             self.exec.mode = outer;
 
             let left = Counts { reals: site.results.reals << depth, ..site.results };
@@ -111,15 +112,17 @@ impl Worker {
                 };
             }
             match recorded {
-                true => self.record_rerun(site, depth, (args, results), outcome, (remaining, 2 * work)),
+                true => {
+                    let again = Repeat { remaining, work: 2 * work, digest, saved: None };
+                    self.record_rerun(site, depth, (args, results), outcome, again)
+                }
                 false => Ok(()),
             }
         }
     }
 
     /// Records an operator that has ended: all reals that it has given have slots, from `outcome` on those of the
-    /// registers. Its function ran at a depth, and would have `remaining` frames above it; running it again and
-    /// sweeping that will take about so much `work`.
+    /// registers. Its function ran at a depth.
     ///
     /// # Safety
     /// **Running**, and recording; what the operator was given and has given is still there.
@@ -129,7 +132,7 @@ impl Worker {
         depth: u32,
         (args, results): (Registers, Registers),
         outcome: Slot,
-        (remaining, work): (usize, u64),
+        again: Repeat,
     ) -> Result<(), TrapKind> {
         let outer = self.exec.mode.depth();
         let Taken { handed, all, given_refs, .. } = Taken::of(site);
@@ -149,7 +152,7 @@ impl Worker {
             for n in 0..given_refs {
                 *lists.given.add(n) = tape.keep(*results.refs.add(n))?;
             }
-            tape.close_rerun(lists, (site, depth, remaining), outcome, work)?;
+            tape.close_rerun(lists, (site, depth), outcome, again)?;
         }
         Ok(())
     }
@@ -362,7 +365,7 @@ impl Worker {
         // SAFETY: promised by the caller; the program outlives its runs.
         unsafe {
             match (*node.site).operator {
-                Operator::CustomVjp | Operator::CustomJvp => {
+                Operator::CustomVjp | Operator::CustomJvp | Operator::Host => {
                     let again = self.pull_by_rule(node, task, adjoints).map_err(|mut kind| {
                         self.outside_of_rule(&mut kind, node, task);
                         kind
@@ -431,7 +434,11 @@ impl Worker {
             self.hand_over_again(node, task, adjoints, base)?;
             base.refs.copy_from_nonoverlapping(ground.refs, site.captures.refs);
             base.refs.add(site.captures.refs).copy_from_nonoverlapping(paired.refs, site.args.refs);
-            self.run_callee(site.func, base, node.remaining)?;
+            let before = self.exec.host_digest;
+            self.run_callee(site.func, base, node.repeat.remaining)?;
+            if self.exec.host_digest.wrapping_sub(before) != node.repeat.digest {
+                return Err(TrapKind::ImpureHost);
+            }
 
             let work = self.exec.tape.finish().totals.sweep_work;
             self.exec.fuel = self.exec.fuel.saturating_sub_unsigned(work);

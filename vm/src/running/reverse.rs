@@ -18,7 +18,7 @@ use crate::code::{Counts, Mode, OperatorSite};
 use crate::memory::heap::{self, LEN, Ref, Roots, planes};
 use crate::running::meter::Watch;
 use crate::sweep::{Seed, Sweep};
-use crate::tape::{Tape, TaskNode};
+use crate::tape::{Repeat, Tape, TaskNode};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Owner, Slot, Word};
 
@@ -38,6 +38,8 @@ struct Places {
     depth: u32,
     /// The first slot of the real arguments, which have theirs one after the other.
     slots: Slot,
+    /// What functions of the host's have given to the function: [`Repeat::digest`].
+    digest: u64,
 }
 
 impl Worker {
@@ -64,7 +66,7 @@ impl Worker {
                 *results.refs.add(n) = std::ptr::null_mut();
             }
             let outer = self.exec.mode;
-            let mut places = Places { args, results, opened, base, outer, depth, slots: Slot::NONE };
+            let mut places = Places { args, results, opened, base, outer, depth, slots: Slot::NONE, digest: 0 };
 
             let frames = roots(self.exec.roots, opened.refs);
             self.exec.heap.prepare_level(Roots { frames, kept: Some(self.exec.tape.kept()) })?;
@@ -196,7 +198,9 @@ impl Worker {
             base.refs.copy_from_nonoverlapping(args.refs, captured_refs);
             base.refs.add(captured_refs).copy_from_nonoverlapping(opened.refs, site.args.refs);
 
+            let before = self.exec.host_digest;
             self.run_callee(site.func, base, remaining)?;
+            places.digest = self.exec.host_digest.wrapping_sub(before);
 
             let tree: *const _ = self.exec.tape.finish();
             let seeds = self.seeds(site, places, Owner::of(tree))?;
@@ -341,7 +345,8 @@ impl Worker {
                 Some(remaining) => {
                     // A rerun runs the function with twice as many components, and sweeps what it records.
                     let work = inner.tree().totals.sweep_work.saturating_mul(4);
-                    self.record_rerun(site, inner_depth, (args, results), outcome, (remaining, work))
+                    let again = Repeat { remaining, work, digest: places.digest, saved: None };
+                    self.record_rerun(site, inner_depth, (args, results), outcome, again)
                 }
             }
         }

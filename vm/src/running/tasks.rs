@@ -137,6 +137,7 @@ pub(super) struct Before {
     rerun_allocated: u64,
     mark: Mark,
     tasks: u64,
+    host_digest: u64,
     span_start: i64,
     lines: usize,
     constants: Option<constants::Mark>,
@@ -306,6 +307,7 @@ impl Worker {
             rerun_allocated: account.rerun_allocated(),
             mark: self.exec.tape.mark(),
             tasks: self.exec.tasks,
+            host_digest: self.exec.host_digest,
             span_start: self.exec.span_start,
             lines: self.exec.lines.len(),
             // SAFETY: promised by the caller.
@@ -356,6 +358,7 @@ impl Worker {
         self.exec.heap.set_beside(info.constants.held() + self.exec.lines.bytes());
         self.exec.constant_work = before.constant_work;
         (self.exec.tasks, self.exec.span_start) = (before.tasks, before.span_start);
+        self.exec.host_digest = before.host_digest;
     }
 
     /// Runs tasks and puts the fork on the tape.

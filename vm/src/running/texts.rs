@@ -75,7 +75,7 @@ impl Worker {
             let floor = self.exec.heap.raise_floor();
             let roots = std::mem::replace(&mut self.exec.roots, base.refs);
             let mode = std::mem::replace(&mut self.exec.mode, Mode::PRIMAL.at_depth(inner));
-            let tasks = self.exec.tasks;
+            let (tasks, digest) = (self.exec.tasks, self.exec.host_digest);
             let mut outcome = self.room_above(base, (site.count.reals.max(results.reals), inner), false);
             if outcome.is_ok() {
                 for n in 0..site.count.reals {
@@ -97,7 +97,8 @@ impl Worker {
                 );
                 text_of(template, &def.data, cursor)
             });
-            (self.exec.mode, self.exec.roots, self.exec.tasks) = (mode, roots, tasks);
+            (self.exec.mode, self.exec.roots) = (mode, roots);
+            (self.exec.tasks, self.exec.host_digest) = (tasks, digest);
             self.leave_rooms(&rooms);
             let heap = &mut self.exec.heap;
             heap.restore_floor(floor);

@@ -79,6 +79,8 @@ pub(crate) struct Execution {
     pub(super) alone: bool,
     /// Instructions of functions of constants that it has run.
     pub(super) constant_work: u64,
+    /// Of what functions of the host's have given: a sum, so that their order makes no difference.
+    pub(super) host_digest: u64,
     /// Where the references of the task's frames begin.
     pub(crate) roots: *mut Ref,
     /// Instructions of the last task that ended and had no forks.
@@ -121,6 +123,7 @@ impl Execution {
             computes: false,
             alone: false,
             constant_work: 0,
+            host_digest: 0,
             roots: std::ptr::null_mut(),
             last_leaf: 0,
             tasks: 0,
@@ -198,6 +201,7 @@ impl Worker {
         (exec.live_bytes_max, exec.depth_max, exec.fuel) = (live_bytes_max, depth_max, 0);
         (exec.roots, exec.forked, exec.tasks, exec.span_start) = (self.stacks.refs.start(), false, 0, 0);
         (exec.in_task, exec.computes, exec.alone, exec.constant_work) = (false, false, false, 0);
+        exec.host_digest = 0;
     }
 
     /// Gives back what a run took and the next one needn't have.

@@ -72,7 +72,7 @@ impl Recorder {
 fn a_record_keeps_what_it_refers_to_and_follows_it() {
     let mut account = Account::default();
     account.begin(&Limits::default(), None);
-    let program = Program::new(ModuleDef::default(), |_| None);
+    let program = Program::new(ModuleDef::default(), Box::default(), |_| None);
     let mut recorder = Recorder::new(&account);
     let x = recorder.tape.reserve_slots(1).expect("there is room");
     let array = recorder.array(2.0);

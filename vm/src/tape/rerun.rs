@@ -8,10 +8,12 @@
 
 use super::Tape;
 use crate::code::OperatorSite;
+use crate::host::Saved;
 use crate::memory::heap::Ref;
 use crate::records::{Kind, link};
 use crate::trap::Limit;
 use crate::word::{Slot, Word};
+use std::any::Any;
 
 /// A `vjp` that was recorded.
 ///
@@ -26,8 +28,7 @@ pub(crate) struct RerunNode {
     pub(crate) site: *const OperatorSite,
     /// The depth that the function ran at.
     pub(crate) depth: u32,
-    /// Frames that may nest above.
-    pub(crate) remaining: usize,
+    pub(crate) repeat: Repeat,
     /// What the operator was given.
     pub(crate) reals: *const f64,
     pub(crate) words: *const Word,
@@ -35,8 +36,23 @@ pub(crate) struct RerunNode {
     pub(crate) refs: *const *const Ref,
     /// The first slot of what it gave: real results, then cotangents of real arguments, component by component.
     pub(crate) outcome: Slot,
+    /// What a function of the host's has saved for its derivative.
+    pub(crate) saved: Option<*const (dyn Any + Send + Sync)>,
     /// The objects that it gave, in the same order. All of their reals have slots of the tape that this is on.
     pub(crate) given: *const *const Ref,
+}
+
+/// How an operator runs again.
+#[derive(Debug)]
+pub(crate) struct Repeat {
+    /// Frames that may nest above.
+    pub(crate) remaining: usize,
+    /// About how many instructions it will take.
+    pub(crate) work: u64,
+    /// What the functions of the host's have given that it has called: a digest, the same when it runs again.
+    pub(crate) digest: u64,
+    /// What a function of the host's has saved for its derivative, on the way to the tape.
+    pub(crate) saved: Option<Saved>,
 }
 
 /// Lists of the node of a rerun, to be filled.
@@ -71,21 +87,36 @@ impl Tape {
         })
     }
 
-    /// Ends the record. `work` is about how many instructions the rerun will take.
+    /// Ends the record.
     ///
     /// # Safety
     /// The lists are those of the last [`Tape::open_rerun`], nothing was recorded since, and they are complete.
     pub(crate) unsafe fn close_rerun(
         &mut self,
         lists: RerunLists,
-        (site, depth, remaining): (*const OperatorSite, u32, usize),
+        (site, depth): (*const OperatorSite, u32),
         outcome: Slot,
-        work: u64,
+        mut repeat: Repeat,
     ) -> Result<(), Limit> {
         let RerunLists { reals, words, ints, refs, given, node, before, bytes } = lists;
+        let work = repeat.work;
+        let saved = repeat.saved.take().map(|saved| self.slabs.save(saved));
         // SAFETY: there is room for the node, which nobody else knows.
         unsafe {
-            node.write(RerunNode { before, bytes, site, depth, remaining, reals, words, ints, refs, outcome, given });
+            node.write(RerunNode {
+                before,
+                bytes,
+                site,
+                depth,
+                repeat,
+                reals,
+                words,
+                ints,
+                refs,
+                outcome,
+                saved,
+                given,
+            });
         }
         self.task.records += 1;
         self.task.bytes = self.task.bytes.wrapping_add(bytes);

@@ -1,10 +1,12 @@
 //! Memory for tapes: slabs that an execution fills from one end to the other, and what it costs of what the run may
 //! use.
 
+use crate::host::{Saved, SavedCell};
 use crate::memory::kept::{self, Kept};
 use crate::memory::pool::{SLAB_BYTES, Slab, SlabPool};
 use crate::running::meter::Account;
 use crate::trap::Limit;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,6 +26,8 @@ pub(super) struct SlabWriter {
     lists: Vec<Box<[u64]>>,
     /// References that records hold.
     pub(super) kept: Kept,
+    /// What functions of the host's have left for their derivatives.
+    saved: Vec<SavedCell>,
     /// Kept from the last run, for the first slab of the next: small runs leave the pool alone.
     spare: Option<Slab>,
     /// Where the next byte goes, and the end of the slab. Native code moves the first.
@@ -48,6 +52,7 @@ impl SlabWriter {
             slabs: Vec::new(),
             lists: Vec::new(),
             kept: Kept::default(),
+            saved: Vec::new(),
             spare: None,
             top: null,
             end: null,
@@ -88,6 +93,7 @@ impl SlabWriter {
         }
         self.lists.clear();
         self.kept.clear();
+        self.saved.clear();
         self.close();
         (self.ended_bytes, self.published) = (0, 0);
         (self.account, self.shared) = (std::ptr::null(), false);
@@ -142,6 +148,14 @@ impl SlabWriter {
             self.top = start.add(bytes);
             Ok(start.cast())
         }
+    }
+
+    /// Keeps what belongs to a record as long as the tape. Returns where it is, which doesn't move.
+    pub(super) fn save(&mut self, saved: Saved) -> *const (dyn Any + Send + Sync) {
+        let cell = SavedCell::new(saved);
+        let place = cell.place();
+        self.saved.push(cell);
+        place
     }
 
     /// Whether the run has the time to fill so many bytes.
@@ -221,6 +235,7 @@ impl SlabWriter {
             slabs: std::mem::take(&mut self.slabs),
             lists: std::mem::take(&mut self.lists),
             kept: std::mem::take(&mut self.kept),
+            saved: std::mem::take(&mut self.saved),
             ended_bytes: std::mem::take(&mut self.ended_bytes),
             published: std::mem::take(&mut self.published),
         }
@@ -231,6 +246,7 @@ impl SlabWriter {
         self.slabs.append(&mut written.slabs);
         self.lists.append(&mut written.lists);
         self.kept.absorb(written.kept);
+        self.saved.append(&mut written.saved);
         self.ended_bytes += written.ended_bytes;
         self.published += written.published;
     }
@@ -241,6 +257,7 @@ impl SlabWriter {
             slabs: self.slabs.len(),
             lists: self.lists.len(),
             kept: self.kept.place(),
+            saved: self.saved.len(),
             top: self.top,
             end: self.end,
             ended_bytes: self.ended_bytes,
@@ -252,6 +269,7 @@ impl SlabWriter {
         self.pool.give_back(self.slabs.drain(mark.slabs..));
         self.lists.truncate(mark.lists);
         self.kept.cut(mark.kept);
+        self.saved.truncate(mark.saved);
         (self.top, self.end) = (mark.top, mark.end);
         self.ended_bytes = mark.ended_bytes;
     }
@@ -270,6 +288,7 @@ pub(crate) struct Written {
     slabs: Vec<Slab>,
     lists: Vec<Box<[u64]>>,
     kept: Kept,
+    saved: Vec<SavedCell>,
     ended_bytes: u64,
     published: u64,
 }
@@ -280,6 +299,7 @@ pub(crate) struct Mark {
     slabs: usize,
     lists: usize,
     kept: kept::Place,
+    saved: usize,
     top: *mut u8,
     end: *mut u8,
     ended_bytes: u64,

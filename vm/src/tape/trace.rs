@@ -286,6 +286,7 @@ fn name_of(operator: Operator) -> &'static str {
         Operator::Once => "once",
         Operator::CustomVjp => "custom_vjp",
         Operator::CustomJvp => "custom_jvp",
+        Operator::Host => "call_import",
     }
 }
 

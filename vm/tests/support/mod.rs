@@ -3,8 +3,8 @@
 
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::module::{
-    Body, DataId, DebugInfo, FuncId, Function, HostType, InlinedCall, Location, ModuleDef, Piece, Place, SourceFile,
-    Template,
+    Body, DataId, DebugInfo, FuncId, Function, HostType, Import, InlinedCall, Interface, Location, ModuleDef, Piece,
+    Place, SourceFile, Template,
 };
 use dualvm_vm::text::parse;
 
@@ -54,7 +54,9 @@ pub(crate) fn from_roles() -> ModuleDef {
         Template { pieces: vec![text(""), text("{λ}\"\n"), Piece::Value(data), text("")], func: None },
     ];
     let traced = vec![(FuncId(u32::MAX), FuncId(0)), (FuncId(0), FuncId(u32::MAX)), (FuncId(0), FuncId(0))];
-    ModuleDef { debug, templates, traced, functions: vec![function], ..ModuleDef::default() }
+    let interface = Interface { params: vec![("λ".into(), HostType::Int)], result: HostType::Tuple(vec![]) };
+    let imports = vec![Import { name: "\"λ\n".into(), interface }];
+    ModuleDef { debug, templates, imports, traced, functions: vec![function], ..ModuleDef::default() }
 }
 
 fn place(source: u32, line: u32, column: u32) -> Place {
@@ -79,6 +81,7 @@ fn operand(role: Role, edge: bool) -> Operand {
         Role::Func => Operand::Func(wide),
         Role::Message => Operand::Message(wide),
         Role::Template => Operand::Template(wide),
+        Role::Import => Operand::Import(wide),
         Role::Uses => Operand::Uses(regs()),
         Role::Defs => Operand::Defs(regs()),
     }

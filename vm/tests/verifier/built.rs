@@ -4,8 +4,8 @@ use super::code::with_code;
 use super::support::read;
 use dualvm_vm::isa::{Op, Operand, Reg};
 use dualvm_vm::module::{
-    Body, DataDef, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Piece, Place, Template, TypeDef,
-    TypeId, ValueType, VariantDef,
+    Body, DataDef, Function, HostType, Import, InlinedCall, Interface, Location, ModuleDef, Piece, Place, Template,
+    TypeDef, TypeId, ValueType, VariantDef,
 };
 use dualvm_vm::verify::{Rule, limits};
 
@@ -33,6 +33,7 @@ pub(crate) fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
         module
     };
     let template = |pieces| Template { pieces, func: None };
+    let import = |result| Import { name: "f".into(), interface: Interface { params: vec![], result } };
     let with_template = |pieces| ModuleDef { templates: vec![template(pieces)], ..a_module(ret()) };
     vec![
         (
@@ -49,6 +50,16 @@ pub(crate) fn built_cases() -> Vec<(Rule, ModuleDef, &'static str)> {
             Rule::ModuleSize,
             ModuleDef { templates: vec![template(vec![]); limits::TEMPLATES_MAX + 1], ..ModuleDef::default() },
             "expected at most 1048576 templates, found 1048577",
+        ),
+        (
+            Rule::ModuleSize,
+            ModuleDef { imports: vec![import(HostType::Real); limits::IMPORTS_MAX + 1], ..ModuleDef::default() },
+            "expected at most 1048576 imports, found 1048577",
+        ),
+        (
+            Rule::ParamCount,
+            ModuleDef { imports: vec![import(HostType::Tuple(vec![HostType::Int; 4097]))], ..ModuleDef::default() },
+            "expected at most 4096 registers in x0, found 4097",
         ),
         (
             Rule::StringLength,

@@ -8,10 +8,12 @@ mod support;
 
 use built::{a_module, built_cases, function, push, wide_fork};
 use code::{CODE_CASES, with_code};
+use dualvm_vm::engine::{Config, Engine, Module};
+use dualvm_vm::host::HostFunction;
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::{Body, Function, HostType, Interface, ModuleDef, TypeDef, ValueType};
 use dualvm_vm::verify::{Rule, VerifyError, limits, verify};
-use modules::MODULE_CASES;
+use modules::{LINK_CASES, MODULE_CASES};
 use std::time::{Duration, Instant};
 use support::{read, verified};
 
@@ -54,6 +56,20 @@ fn modules_that_break_a_rule_are_refused() {
 }
 
 #[test]
+fn modules_whose_imports_are_not_given_are_refused() {
+    let mut config = Config::default();
+    config.linker.define("f", HostFunction::new(|x: f64| x));
+    let engine = Engine::new(config);
+    for &(rule, text, message) in LINK_CASES {
+        let module = read(&format!("{TYPES}{text}"));
+        assert_eq!(verify(&module), Ok(()), "{text}");
+        let errors = Module::new(&engine, module).expect_err(text);
+        assert!(errors.iter().all(|error| error.rule == rule), "{text}\n{}", errors[0]);
+        assert!(errors[0].to_string().ends_with(message), "{}", errors[0]);
+    }
+}
+
+#[test]
 fn modules_that_only_a_program_can_build_are_refused() {
     for (rule, module, message) in built_cases() {
         assert_refused(&module, rule, message, message);
@@ -64,7 +80,7 @@ fn modules_that_only_a_program_can_build_are_refused() {
 fn every_rule_has_a_case() {
     let built = built_cases();
     for &rule in Rule::ALL {
-        let written = CODE_CASES.iter().chain(MODULE_CASES).any(|case| case.0 == rule);
+        let written = CODE_CASES.iter().chain(MODULE_CASES).chain(LINK_CASES).any(|case| case.0 == rule);
         assert!(written || built.iter().any(|case| case.0 == rule), "no case breaks {rule:?}");
     }
 }

@@ -427,4 +427,60 @@ pub(crate) const MODULE_CASES: &[Case] = &[
          func \"f\" () -> ()\n{\ntrace s0 ()\n}",
         "expected a terminator as the last instruction, found `trace`",
     ),
+    (Rule::InterfaceName, "import x0 \"f\" (x : Real, x : Int) -> Real", "expected different names, found \"x\" twice"),
+    (
+        Rule::UnknownType,
+        "import x0 \"f\" (x : Array Real @t9) -> Real",
+        "expected one of 8 types in a host type, found t9",
+    ),
+    (
+        Rule::InterfaceArray,
+        "import x0 \"f\" () -> Array Int @t1",
+        "expected elements of type int, found t1, an array of real",
+    ),
+    (
+        Rule::ImportBounds,
+        "import x0 \"f\" () -> Real
+         func \"g\" () -> (real)\nregs 1 real\n{\ncall_import x1 () -> (r0)\nret (r0)\n}",
+        "there is no such import: expected one of x0 to x0, found x1",
+    ),
+    (
+        Rule::Arguments,
+        "import x0 \"f\" (x : (Real, Int), xs : Array Real @t1) -> Real
+         func \"g\" (real, t1) -> (real)\nregs 1 real, t1\n{\ncall_import x0 (r0, p0) -> (r0)\nret (r0)\n}",
+        "expected 3 registers, found 2",
+    ),
+    (
+        Rule::Results,
+        "import x0 \"f\" () -> (Real, Bool)
+         func \"g\" () -> (real)\nregs 2 real\n{\ncall_import x0 () -> (r0, r1)\nret (r0)\n}",
+        "expected int at position 1, found real in r1",
+    ),
+];
+
+/// Modules that pass the verifier and aren't linked, by engines that give `f`, of a real.
+pub(crate) const LINK_CASES: &[Case] = &[
+    (
+        Rule::ImportMissing,
+        "import x0 \"f\" (x : Real) -> Real\nimport x1 \"F\" (x : Real) -> Real",
+        "nobody gives what the module imports: expected one of 1 functions that are given in x1, found \"F\" \
+         (there is \"f\")",
+    ),
+    (
+        Rule::ImportMismatch,
+        "import x0 \"f\" (xs : Array Real @t1) -> Real",
+        "what is given for an import is of another type: expected one taking (reals) for \"f\" in x0, found one taking \
+         (a real)",
+    ),
+    (
+        Rule::ImportMismatch,
+        "import x0 \"f\" (x : Real) -> Bool",
+        "expected one giving (a boolean) for \"f\" in x0, found one giving (a real)",
+    ),
+    (
+        Rule::ImportHost,
+        "type t8 = array t1\nimport x0 \"f\" (xs : Array (Array Real @t1) @t8) -> Real",
+        "a function of the host's can't be of this type: expected Real, Int, Bool, an array of one of these or of tuples \
+         of one, or a tuple or a record of such, for parameter xs in x0, found Array (Array Real)",
+    ),
 ];

@@ -350,6 +350,7 @@ impl Walker<'_> {
             }
             ExprKind::Call(..)
             | ExprKind::CallClosure(..)
+            | ExprKind::CallImport(..)
             | ExprKind::Fork(_)
             | ExprKind::ParallelMap(..)
             | ExprKind::Derivative(_) => {

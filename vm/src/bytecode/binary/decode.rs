@@ -4,8 +4,8 @@ use super::wire::{Decoded, Reader};
 use super::{END, MAGIC, Section, VERSION, tag, version_of};
 use crate::bytecode::isa::{Bank, Op, Operand, Reg, Role};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, FuncId, Function, HostType, InlinedCall, Interface, Location, ModuleDef, Piece, Place,
-    SourceFile, Template, TypeDef, TypeId, ValueType, VariantDef,
+    Body, DataDef, DataId, FuncId, Function, HostType, Import, InlinedCall, Interface, Location, ModuleDef, Piece,
+    Place, SourceFile, Template, TypeDef, TypeId, ValueType, VariantDef,
 };
 use crate::bytecode::verify::limits;
 use std::fmt;
@@ -39,7 +39,7 @@ impl std::error::Error for DecodeError {}
 ///
 /// ```
 /// let error = dualvm_vm::binary::decode(b"DVBC\x63\x00").unwrap_err();
-/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 7, found version 99");
+/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 8, found version 99");
 /// ```
 ///
 /// # Errors
@@ -60,6 +60,12 @@ pub fn decode(bytes: &[u8]) -> Result<ModuleDef, DecodeError> {
             Section::Debug => debug(&mut content, &mut module)?,
             Section::Inlined => inlined(&mut content, &mut module)?,
             Section::Texts => texts(&mut content, &mut module)?,
+            Section::Imports => {
+                let import = |reader: &mut Reader| {
+                    Ok(Import { name: reader.string("name of an import")?, interface: reader.interface()? })
+                };
+                module.imports = non_empty(&mut content, section, import)?;
+            }
         }
         if content.remaining() > 0 {
             let found = format!("{} bytes more", content.remaining());
@@ -321,6 +327,7 @@ impl Reader<'_> {
             Role::Func => Operand::Func(self.u32("function number")?),
             Role::Message => Operand::Message(self.u32("message number")?),
             Role::Template => Operand::Template(self.u32("template number")?),
+            Role::Import => Operand::Import(self.u32("import number")?),
             Role::Uses => Operand::Uses(self.list("registers", Self::reg)?),
             Role::Defs => Operand::Defs(self.list("registers", Self::reg)?),
         })

@@ -62,6 +62,10 @@ pub fn encode(module: &ModuleDef) -> Result<Vec<u8>, EncodeError> {
             Section::Debug => debug(module, &mut content),
             Section::Inlined if has_inlined(module) => inlined(module, &mut content),
             Section::Texts if has_texts(module) => texts(module, &mut content),
+            Section::Imports if !module.imports.is_empty() => content.list(&module.imports, |writer, import| {
+                writer.string(&import.name);
+                writer.interface(&import.interface);
+            }),
             _ => {}
         }
         if !content.bytes.is_empty() {
@@ -252,7 +256,9 @@ impl Writer {
             Operand::Int(value) => self.signed(*value),
             Operand::Field(number) | Operand::Tag(number) | Operand::Count(number) => self.unsigned((*number).into()),
             Operand::Target(number) | Operand::Func(number) => self.unsigned((*number).into()),
-            Operand::Message(number) | Operand::Template(number) => self.unsigned((*number).into()),
+            Operand::Message(number) | Operand::Template(number) | Operand::Import(number) => {
+                self.unsigned((*number).into());
+            }
             Operand::Targets(list) => self.list(list, |writer, &target| writer.unsigned(target.into())),
             Operand::Uses(list) | Operand::Defs(list) => self.list(list, Self::reg),
         }

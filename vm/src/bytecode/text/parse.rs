@@ -262,6 +262,7 @@ impl<'t> Parser<'t> {
             Role::Func => Operand::Func(self.func(names)?),
             Role::Message => Operand::Message(self.message_ref(names)?),
             Role::Template => Operand::Template(self.numbered('s', "a template")?),
+            Role::Import => Operand::Import(self.numbered('x', "an import")?),
             Role::Uses => Operand::Uses(self.list("(", ")", |parser| parser.reg(None))?),
             Role::Defs => Operand::Defs(self.list("(", ")", |parser| parser.reg(None))?),
         })

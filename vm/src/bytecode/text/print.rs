@@ -81,12 +81,15 @@ impl Display for ModuleText<'_> {
         for (index, template) in module.templates.iter().enumerate() {
             writeln!(f, "template s{index} {}", TemplateText(template))?;
         }
+        for (index, import) in module.imports.iter().enumerate() {
+            writeln!(f, "import x{index} {} {}", Quoted(&import.name), InterfaceText(&import.interface))?;
+        }
         for (function, twin) in &module.traced {
             writeln!(f, "traced f{} by f{}", function.0, twin.0)?;
         }
         let data = module.types.is_empty() && module.data.is_empty();
         let texts = module.messages.is_empty() && module.templates.is_empty() && module.traced.is_empty();
-        let tables = !(data && texts);
+        let tables = !(data && texts && module.imports.is_empty());
         let mut blank = module.debug != DebugInfo::default() || tables;
         for (index, function) in module.functions.iter().enumerate() {
             if blank {
@@ -197,6 +200,7 @@ fn print_operand(operand: &Operand, body: &Body, f: &mut Formatter<'_>) -> fmt::
         Operand::Func(number) => write!(f, "f{number}"),
         Operand::Message(number) => write!(f, "m{number}"),
         Operand::Template(number) => write!(f, "s{number}"),
+        Operand::Import(number) => write!(f, "x{number}"),
         Operand::Uses(list) | Operand::Defs(list) => write!(f, "({})", Joined(list.iter())),
     }
 }

@@ -152,6 +152,10 @@ impl Scan<'_> {
                 let count = report.module.templates.len();
                 check_below(Rule::TemplateBounds, 's', *template, count)
             }
+            Operand::Import(import) => {
+                let count = report.module.imports.len();
+                check_below(Rule::ImportBounds, 'x', *import, count)
+            }
             Operand::Real(_) | Operand::Int(_) | Operand::Field(_) | Operand::Tag(_) | Operand::Count(_) => Ok(()),
         }
     }

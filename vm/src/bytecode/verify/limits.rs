@@ -22,6 +22,8 @@ pub const DATA_MAX: usize = 1 << 20;
 pub const MESSAGES_MAX: usize = 1 << 20;
 /// Templates of a module.
 pub const TEMPLATES_MAX: usize = 1 << 20;
+/// Imports of a module.
+pub const IMPORTS_MAX: usize = 1 << 20;
 /// Pieces of a template, and parts of the types of its values.
 pub const PIECES_MAX: usize = 1 << 16;
 /// Source files of a module.

@@ -146,21 +146,38 @@ fn check_payloads(def: &DataDef, variants: &[VariantDef], report: &mut Report) {
     }
 }
 
-/// Checks that a host sees in an exported function what is there.
-pub(super) fn check_interface(function: &Function, interface: &Interface, report: &mut Report) {
+/// Checks every import, and notes what each takes and gives.
+pub(super) fn check_imports(report: &mut Report) {
+    for (number, import) in report.module.imports.iter().enumerate() {
+        let flat = if report.is_full() { None } else { flatten(&import.interface, report) };
+        report.check_string(&import.name);
+        let lists = flat.filter(|lists| {
+            let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+            if longest > limits::PARAMS_MAX {
+                let expected = format!("at most {} registers in x{number}", limits::PARAMS_MAX);
+                report.fail(Rule::ParamCount, expected, longest.to_string());
+            }
+            longest <= limits::PARAMS_MAX
+        });
+        report.imports.push(lists);
+    }
+}
+
+/// What an interface flattens to, if nothing is wrong with it.
+fn flatten(interface: &Interface, report: &mut Report) -> Option<[Vec<ValueType>; 2]> {
     let errors = report.errors.len();
     check_distinct(interface.params.iter().map(|(name, _)| name.as_str()), Rule::InterfaceName, report);
     for ty in interface.params.iter().map(|(_, ty)| ty).chain([&interface.result]) {
         if !check_host_type(ty, limits::HOST_TYPE_DEPTH_MAX, report) {
-            return;
+            return None;
         }
     }
-    if report.errors.len() > errors {
-        return;
-    }
-    let data = &report.module.data;
-    let params: Vec<ValueType> = interface.params.iter().flat_map(|(_, ty)| ty.flatten(data)).collect();
-    let results = interface.result.flatten(data);
+    (report.errors.len() == errors).then(|| interface.flatten(&report.module.data))
+}
+
+/// Checks that a host sees in an exported function what is there.
+pub(super) fn check_interface(function: &Function, interface: &Interface, report: &mut Report) {
+    let Some([params, results]) = flatten(interface, report) else { return };
     for (what, host, own) in [("parameters", params, &function.params), ("results", results, &function.results)] {
         if host != *own {
             report.fail(

@@ -39,6 +39,12 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
             view.list(Rule::Results, 1, &callee.results)?;
             once::check(callee, report)
         }
+        Structural::CallImport => {
+            // One with errors of its own was reported.
+            let Some([params, results]) = view.import(0) else { return Ok(()) };
+            view.list(Rule::Arguments, 1, params)?;
+            view.list(Rule::Results, 2, results)
+        }
         Structural::TailCall => {
             let callee = view.callee(0);
             view.list(Rule::Arguments, 1, &callee.params)?;
@@ -138,6 +144,14 @@ impl<'a> View<'a> {
         match self.operands[at] {
             Operand::Func(func) => &self.report.module.functions[func as usize],
             _ => unreachable!("the table says that operand {at} is a function"),
+        }
+    }
+
+    /// What an import takes and gives, unless something is wrong with it.
+    fn import(&self, at: usize) -> Option<&'a [Vec<ValueType>; 2]> {
+        match self.operands[at] {
+            Operand::Import(import) => self.report.imports[import as usize].as_ref(),
+            _ => unreachable!("the table says that operand {at} is an import"),
         }
     }
 

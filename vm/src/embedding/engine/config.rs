@@ -1,6 +1,7 @@
 //! How an engine works, and how one call of it runs.
 
 use super::{CancelHandle, Limits, Listener};
+use crate::embedding::linker::Linker;
 use crate::native::{Generator, Policy, Thresholds};
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub struct Config {
     pub jit: Jit,
     /// What makes native code. The crate `dualvm` brings one where there is none here.
     pub generator: Option<Arc<dyn Generator>>,
+    /// Functions of the host's that modules may import: see [`crate::host`]. None by default.
+    pub linker: Linker,
     /// How many threads run the tasks of forks and their sweeps; 0, the default: one per core. 1: the thread that
     /// calls. Results are the same bits for any number. The threads are started by the first call of a function that
     /// forks.

@@ -241,7 +241,7 @@ impl Leaves {
 }
 
 /// What a type is as a leaf, if it is one, and how many numbers an element is.
-fn kind_of(ty: &HostType) -> Option<(LeafKind, usize)> {
+pub(crate) fn kind_of(ty: &HostType) -> Option<(LeafKind, usize)> {
     let kind = match ty {
         HostType::Real => LeafKind::Real,
         HostType::Int => LeafKind::Int,

@@ -50,7 +50,7 @@ impl<'a> FlatValue<'a> {
 
     /// What it is, for messages.
     #[cold]
-    pub(super) fn found(self) -> String {
+    pub(crate) fn found(self) -> String {
         match self {
             FlatValue::Null => "null".to_owned(),
             FlatValue::Real(x) => format!("a real ({})", Value::Real(x)),

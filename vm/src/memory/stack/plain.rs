@@ -84,6 +84,14 @@ pub(crate) fn stack_pointer() -> usize {
 /// Runs `body`.
 ///
 /// # Safety
+/// None is needed; it is unsafe where there is a stack to leave.
+pub(crate) unsafe fn run_outside<R>(body: impl FnOnce() -> R) -> R {
+    body()
+}
+
+/// Runs `body`.
+///
+/// # Safety
 /// None is needed; it is unsafe where there is a stack to run on.
 pub(super) unsafe fn run_on<R>(_: *mut u8, _: usize, body: impl FnOnce() -> R) -> R {
     body()

@@ -1,6 +1,7 @@
 //! Stacks as the system gives them: address space with guard pages, which grows where it is; and running on it.
 
 use super::{Direction, EXTENT_MIN, EXTENT_STEP, places};
+use std::cell::Cell;
 use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
@@ -334,12 +335,44 @@ pub(crate) fn stack_pointer() -> usize {
     psm::stack_pointer().addr()
 }
 
+thread_local! {
+    /// Where the thread's own stack was left for one of a run; 0 while the thread is on its own.
+    static LEFT_AT: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Runs `body` on the stack of these bytes, from the top.
 ///
 /// # Safety
 /// They are a region's, and nobody else uses them until this returns; `body` doesn't unwind.
 #[inline(always)]
 pub(super) unsafe fn run_on<R>(start: *mut u8, bytes: usize, body: impl FnOnce() -> R) -> R {
+    let left_at = LEFT_AT.get();
+    if left_at == 0 {
+        LEFT_AT.set(stack_pointer());
+    }
     // SAFETY: promised by the caller; the region is aligned to pages.
-    unsafe { psm::on_stack(start, bytes, body) }
+    let outcome = unsafe { psm::on_stack(start, bytes, body) };
+    LEFT_AT.set(left_at);
+    outcome
+}
+
+/// Runs `body` on the thread's own stack, below what stands there.
+///
+/// # Safety
+/// `body` doesn't unwind.
+pub(crate) unsafe fn run_outside<R>(body: impl FnOnce() -> R) -> R {
+    /// What the function that has left the stack may use of it below where it has looked.
+    const BELOW: usize = 1 << 10;
+    /// How much is said to be there: only its end counts, from which the stack is used.
+    const BYTES: usize = 1 << 12;
+    let left_at = LEFT_AT.replace(0);
+    if left_at == 0 {
+        return body();
+    }
+    let start = (left_at - BELOW - BYTES) & !(BYTES - 1);
+    // SAFETY: promised by the caller; nothing stands below, for the frames that do are on other stacks, and what is
+    // called returns before they go on.
+    let outcome = unsafe { psm::on_stack(ptr::with_exposed_provenance_mut(start), BYTES, body) };
+    LEFT_AT.set(left_at);
+    outcome
 }

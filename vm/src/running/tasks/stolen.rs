@@ -17,6 +17,7 @@ use std::cell::Cell;
 pub(super) struct Ended {
     heap: heap::EndedHeap,
     tape: tape::Left,
+    host_digest: u64,
     tasks: u64,
     trace: Trace,
     lines: Lines,
@@ -46,6 +47,7 @@ impl Worker {
         (self.exec.program, self.exec.info, self.exec.mode) = (info.program, info, fork.mode);
         (self.exec.meter, self.exec.fuel) = ((&raw mut meter).cast(), 0);
         (self.exec.forked, self.exec.tasks, self.exec.span_start) = (true, 0, 0);
+        self.exec.host_digest = 0;
         self.exec.listens = fork.listens;
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.run_tasks(fork, start, end, base) };
@@ -58,7 +60,7 @@ impl Worker {
         self.exec.heap.share(false);
         let (trace, lines) = (std::mem::take(&mut self.exec.trace), std::mem::take(&mut self.exec.lines));
         let (heap, tape, tasks) = (self.exec.heap.leave(), self.exec.tape.leave(account), self.exec.tasks);
-        let ended = Ended { heap, tape, tasks, trace, lines };
+        let ended = Ended { heap, tape, tasks, host_digest: self.exec.host_digest, trace, lines };
         self.exec.detach();
         (outcome, ended)
     }
@@ -102,6 +104,7 @@ impl Worker {
         self.exec.heap.absorb(ended.heap);
         self.exec.tape.absorb(ended.tape);
         self.exec.tasks += ended.tasks;
+        self.exec.host_digest = self.exec.host_digest.wrapping_add(ended.host_digest);
         if is_reached && trapped {
             debug_assert!(self.exec.trace.is_empty(), "this execution has stopped for no reason of its own");
             self.exec.trace = ended.trace;

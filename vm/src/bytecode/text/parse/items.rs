@@ -3,15 +3,16 @@
 use super::resolve::{Names, Pending, PendingFunction};
 use super::{Parsed, Parser, Stop, quote};
 use crate::bytecode::module::{
-    Body, DataDef, DataId, FuncId, Function, HostType, InlinedCall, Interface, Location, Piece, Place, SourceFile,
-    Template, TypeDef, TypeId, ValueType, VariantDef,
+    Body, DataDef, DataId, FuncId, Function, HostType, Import, InlinedCall, Interface, Location, Piece, Place,
+    SourceFile, Template, TypeDef, TypeId, ValueType, VariantDef,
 };
 use crate::bytecode::text::lex::{Kind, Token};
 use crate::bytecode::verify::limits;
 use crate::similar::similar;
 
 /// The words that start an item.
-const ITEMS: [&str; 9] = ["module", "library", "inlined", "type", "data", "message", "template", "traced", "func"];
+const ITEMS: [&str; 10] =
+    ["module", "library", "inlined", "type", "data", "message", "template", "import", "traced", "func"];
 
 impl<'t> Parser<'t> {
     /// Reads items up to the end of the text.
@@ -83,6 +84,12 @@ impl<'t> Parser<'t> {
                 };
                 pending.module.templates.push(Template { pieces, func });
             }
+            "import" => {
+                self.next += 1;
+                self.in_order('x', "import", pending.module.imports.len())?;
+                let (name, interface) = (self.string()?, self.interface()?);
+                pending.module.imports.push(Import { name, interface });
+            }
             "traced" => {
                 self.next += 1;
                 let function = self.func(&mut pending.names)?;
@@ -100,8 +107,8 @@ impl<'t> Parser<'t> {
             word => {
                 let help = similar(word, ITEMS).filter(|_| token.kind == Kind::Word);
                 let message = format!(
-                    "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `traced` or `func`, \
-                     found {}",
+                    "expected `module`, `library`, `inlined`, `type`, `data`, `message`, `template`, `import`, \
+                     `traced` or `func`, found {}",
                     quote(word)
                 );
                 let help = help.map(|item| format!("did you mean `{item}`?"));

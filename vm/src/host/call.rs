@@ -1,0 +1,271 @@
+//! What a host function sees of a call, and where its results go.
+
+use crate::flat::{FlatValue, LeafKind};
+use crate::running::meter::Account;
+use crate::trap::TrapKind;
+use std::any::Any;
+use std::fmt;
+
+/// Why a host function gives no results.
+///
+/// `?` makes one of every error of Rust's, with its text; a text alone goes into [`HostError::new`].
+#[derive(Debug)]
+pub struct HostError(Reason);
+
+#[derive(Debug)]
+enum Reason {
+    Text(String),
+    /// The run has come to its end meanwhile.
+    Stop(TrapKind),
+}
+
+impl HostError {
+    /// An error with a text, for the message of the trap that it becomes.
+    pub fn new(text: impl fmt::Display) -> HostError {
+        HostError(Reason::Text(text.to_string()))
+    }
+
+    /// Why the run ends, if it is that: its time has passed, it was cancelled, or it may take no more memory.
+    pub fn stop_kind(&self) -> Option<&TrapKind> {
+        if let Reason::Stop(kind) = &self.0 { Some(kind) } else { None }
+    }
+
+    pub(crate) fn stop(kind: impl Into<TrapKind>) -> HostError {
+        HostError(Reason::Stop(kind.into()))
+    }
+
+    /// What becomes of it in a call of this function.
+    pub(crate) fn trap(self, function: &str) -> TrapKind {
+        match self.0 {
+            Reason::Text(message) => TrapKind::Host { function: function.to_owned(), message },
+            Reason::Stop(kind) => kind,
+        }
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reason::Text(text) => f.write_str(text),
+            Reason::Stop(kind) => kind.fmt(f),
+        }
+    }
+}
+
+// It is no error of Rust's itself, because everything that is becomes one.
+impl<E: std::error::Error> From<E> for HostError {
+    fn from(error: E) -> Self {
+        HostError::new(error)
+    }
+}
+
+/// Where results go, one after the other.
+pub(crate) trait Sink {
+    fn real(&mut self, x: f64);
+    fn int(&mut self, n: i64);
+    /// An array of so many reals, zeros that `fill` writes over.
+    fn reals(&mut self, len: usize, fill: &mut dyn FnMut(&mut [f64])) -> Result<(), HostError>;
+    fn ints(&mut self, ns: &[i64]) -> Result<(), HostError>;
+}
+
+/// A call of a host function: its arguments, in order, and the way for its results.
+pub struct HostCall<'c> {
+    args: &'c [FlatValue<'c>],
+    saved: Option<&'c (dyn Any + Send + Sync)>,
+    account: &'c Account,
+    sink: &'c mut dyn Sink,
+    /// What is to be given.
+    results: &'c [LeafKind],
+    given: usize,
+}
+
+impl fmt::Debug for HostCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostCall").field("args", &self.args).field("given", &self.given).finish_non_exhaustive()
+    }
+}
+
+impl<'c> HostCall<'c> {
+    pub(crate) fn new(
+        args: &'c [FlatValue<'c>],
+        saved: Option<&'c (dyn Any + Send + Sync)>,
+        account: &'c Account,
+        (results, sink): (&'c [LeafKind], &'c mut dyn Sink),
+    ) -> Self {
+        HostCall { args, saved, account, sink, results, given: 0 }
+    }
+
+    /// All arguments. Arrays are where the machine has them.
+    pub fn args(&self) -> &'c [FlatValue<'c>] {
+        self.args
+    }
+
+    /// The argument of this number, a real.
+    ///
+    /// # Panics
+    /// If there is none, or it is something else.
+    #[track_caller]
+    pub fn real(&self, n: usize) -> f64 {
+        self.args[n].as_real().unwrap_or_else(|| self.is_none(n, "a real"))
+    }
+
+    /// The argument of this number, an integer, or a boolean as 0 or 1.
+    ///
+    /// # Panics
+    /// As [`HostCall::real`].
+    #[track_caller]
+    pub fn int(&self, n: usize) -> i64 {
+        self.args[n].as_int().unwrap_or_else(|| self.is_none(n, "an integer"))
+    }
+
+    /// The argument of this number, reals.
+    ///
+    /// # Panics
+    /// As [`HostCall::real`].
+    #[track_caller]
+    pub fn reals(&self, n: usize) -> &'c [f64] {
+        self.args[n].as_reals().unwrap_or_else(|| self.is_none(n, "reals"))
+    }
+
+    /// The argument of this number, integers, or booleans as 0 and 1.
+    ///
+    /// # Panics
+    /// As [`HostCall::real`].
+    #[track_caller]
+    pub fn ints(&self, n: usize) -> &'c [i64] {
+        self.args[n].as_ints().unwrap_or_else(|| self.is_none(n, "integers"))
+    }
+
+    #[track_caller]
+    fn is_none(&self, n: usize, what: &str) -> ! {
+        panic!("argument {n} is not {what} but {:?}", self.args[n])
+    }
+
+    /// In a vjp: what the recorded call has left for it, if it was made [with that](super::HostFunction::with_saving_vjp)
+    /// and this is the same call's. `None` where there is nothing: derivatives of derivatives may be taken without one.
+    pub fn saved<S: Any>(&self) -> Option<&'c S> {
+        self.saved.and_then(|saved| saved.downcast_ref())
+    }
+
+    /// Gives the next result.
+    ///
+    /// # Errors
+    /// If that isn't one of its kind, there are no more results, or the run may use no more memory.
+    pub fn give<'v>(&mut self, value: impl Into<FlatValue<'v>>) -> Result<(), HostError> {
+        let value = value.into();
+        match (self.next_kind()?, value) {
+            (LeafKind::Real, FlatValue::Real(x)) => self.sink.real(x),
+            (LeafKind::Int, FlatValue::Int(n)) | (LeafKind::Bool, FlatValue::Int(n @ 0..=1)) => self.sink.int(n),
+            (LeafKind::Reals, FlatValue::Reals(xs)) => self.sink.reals(xs.len(), &mut |to| to.copy_from_slice(xs))?,
+            (LeafKind::Ints, FlatValue::Ints(ns)) => self.sink.ints(ns)?,
+            (LeafKind::Bools, FlatValue::Ints(ns)) if ns.iter().all(|n| matches!(n, 0..=1)) => self.sink.ints(ns)?,
+            (kind, value) => return Err(self.wrong(kind, &value.found())),
+        }
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Gives the next result, which is so many reals, where the machine has it: `fill` writes them, over zeros.
+    ///
+    /// # Errors
+    /// As [`HostCall::give`].
+    pub fn give_reals(&mut self, len: usize, fill: impl FnOnce(&mut [f64])) -> Result<(), HostError> {
+        let kind = self.next_kind()?;
+        if kind != LeafKind::Reals {
+            return Err(self.wrong(kind, &format!("{len} reals")));
+        }
+        let mut fill = Some(fill);
+        self.sink.reals(len, &mut |to| fill.take().expect("it is filled once")(to))?;
+        self.given += 1;
+        Ok(())
+    }
+
+    fn next_kind(&self) -> Result<LeafKind, HostError> {
+        self.results
+            .get(self.given)
+            .copied()
+            .ok_or_else(|| HostError::new(format_args!("it gives more than {} results", self.results.len())))
+    }
+
+    #[cold]
+    fn wrong(&self, kind: LeafKind, found: &str) -> HostError {
+        let expected = super::Kinds(&[kind]).to_string();
+        let expected = expected.trim_matches(['(', ')']);
+        HostError::new(format_args!("result {}: expected {expected}, found {found}", self.given))
+    }
+
+    /// Whether the run may go on: for functions that take more than a few milliseconds.
+    ///
+    /// # Errors
+    /// If its deadline has passed or it was cancelled. Whoever gives this error on ends the run with that.
+    pub fn check(&self) -> Result<(), HostError> {
+        match self.account.is_stopped() {
+            true => Err(HostError::stop(TrapKind::Cancelled)),
+            false => self.account.poll().map_err(HostError::stop),
+        }
+    }
+
+    /// Calls another function in the time of this call.
+    pub(crate) fn nested(
+        &self,
+        function: &super::HostFunction,
+        args: &[FlatValue<'_>],
+    ) -> Result<Vec<Recorded>, HostError> {
+        let mut sink = Vec::new();
+        let mut call = HostCall::new(args, None, self.account, (function.results(), &mut sink));
+        function.call(&mut call)?;
+        call.end()?;
+        Ok(sink)
+    }
+
+    /// Whether all results were given.
+    pub(crate) fn end(&self) -> Result<(), HostError> {
+        match self.results.len() {
+            expected if expected == self.given => Ok(()),
+            expected => Err(HostError::new(format_args!("it gives {} of {expected} results", self.given))),
+        }
+    }
+}
+
+/// A result that is kept.
+pub(crate) enum Recorded {
+    Real(f64),
+    Int(i64),
+    Reals(Vec<f64>),
+    Ints(Vec<i64>),
+}
+
+impl Recorded {
+    pub(crate) fn value(&self) -> FlatValue<'_> {
+        match self {
+            Recorded::Real(x) => (*x).into(),
+            Recorded::Int(n) => (*n).into(),
+            Recorded::Reals(xs) => FlatValue::Reals(xs),
+            Recorded::Ints(ns) => FlatValue::Ints(ns),
+        }
+    }
+}
+
+impl Sink for Vec<Recorded> {
+    fn real(&mut self, x: f64) {
+        self.push(Recorded::Real(x));
+    }
+
+    fn int(&mut self, n: i64) {
+        self.push(Recorded::Int(n));
+    }
+
+    fn reals(&mut self, len: usize, fill: &mut dyn FnMut(&mut [f64])) -> Result<(), HostError> {
+        let mut xs = Vec::new();
+        xs.try_reserve_exact(len)?;
+        xs.resize(len, 0.0);
+        fill(&mut xs);
+        self.push(Recorded::Reals(xs));
+        Ok(())
+    }
+
+    fn ints(&mut self, ns: &[i64]) -> Result<(), HostError> {
+        self.push(Recorded::Ints(ns.to_vec()));
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! A host function in the place of an import: what registers it reads and writes, and the same of its derivatives.
+
+use super::{HostFunction, Kinds};
+use crate::bytecode::module::{HostType, Import};
+use crate::flat::{LeafKind, kind_of};
+use std::sync::OnceLock;
+
+/// A register that a call reads or writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub(crate) kind: LeafKind,
+    /// How many numbers an element is, if it is an array.
+    pub(crate) width: usize,
+    /// Whether the host sees it. It doesn't see tangents and cotangents of arrays of integers, which say nothing.
+    pub(crate) is_shown: bool,
+    /// In a vjp, the reference among the arguments that a cotangent belongs to.
+    pub(crate) of: usize,
+}
+
+/// A host function with the registers of its calls.
+#[derive(Debug)]
+pub(crate) struct LinkedHost {
+    /// What programs call the function that this is, or that this is a derivative of.
+    pub(crate) name: Box<str>,
+    /// Of which order of derivatives.
+    pub(crate) order: u32,
+    pub(crate) function: HostFunction,
+    pub(crate) args: Box<[Part]>,
+    pub(crate) results: Box<[Part]>,
+    /// The vjp and the jvp, once they were asked for.
+    derivatives: OnceLock<Option<Box<[LinkedHost; 2]>>>,
+}
+
+/// Why a host function can't be called in the place of an import: what was expected and what was found.
+pub(crate) enum Misfit {
+    /// The import is of a type that no host function has.
+    Import(String, String),
+    /// The function is of another one.
+    Function(String, String),
+}
+
+impl LinkedHost {
+    pub(crate) fn new(import: &Import, function: &HostFunction) -> Result<LinkedHost, Misfit> {
+        let (mut args, mut results) = (Vec::new(), Vec::new());
+        for (name, ty) in &import.interface.params {
+            add_parts(ty, &mut args).map_err(|found| unfit(&format!("parameter {name}"), found))?;
+        }
+        add_parts(&import.interface.result, &mut results).map_err(|found| unfit("the result", found))?;
+        let shown = |parts: &[Part]| parts.iter().map(|part| part.kind).collect::<Vec<_>>();
+        for (what, parts, given) in [("taking", &args, function.params()), ("giving", &results, function.results())] {
+            let expected = shown(parts);
+            if expected != given {
+                let expected = format!("one {what} {} for {:?}", Kinds(&expected), import.name);
+                return Err(Misfit::Function(expected, format!("one {what} {}", Kinds(given))));
+            }
+        }
+        Ok(LinkedHost::of(&import.name, 0, function.clone(), args, results))
+    }
+
+    fn of(name: &str, order: u32, function: HostFunction, args: Vec<Part>, results: Vec<Part>) -> LinkedHost {
+        let (args, results, derivatives) = (args.into(), results.into(), OnceLock::new());
+        LinkedHost { name: name.into(), order, function, args, results, derivatives }
+    }
+
+    /// The vjp and the jvp, if it has derivatives.
+    pub(crate) fn derivatives(&self) -> Option<&[LinkedHost; 2]> {
+        let make = || {
+            let [vjp, jvp] = self.function.derivatives()?;
+            let [tangents, cotangents] = [tangents(&self.args), tangents(&self.results)];
+            let derivative = |function, more: &[Part], results: &[Part]| {
+                let args = self.args.iter().chain(more).copied().collect();
+                LinkedHost::of(&self.name, self.order + 1, function, args, results.to_vec())
+            };
+            Some(Box::new([derivative(vjp, &cotangents, &tangents), derivative(jvp, &tangents, &cotangents)]))
+        };
+        self.derivatives.get_or_init(make).as_deref()
+    }
+
+    /// Whether it has derivatives.
+    pub(crate) fn is_differentiable(&self) -> bool {
+        self.function.is_differentiable()
+    }
+}
+
+/// What belongs to some parts as tangents or cotangents: one for each register but integers.
+fn tangents(parts: &[Part]) -> Vec<Part> {
+    let mut refs = 0;
+    let mut of = |kind: LeafKind| {
+        refs += usize::from(kind.is_sequence());
+        refs.saturating_sub(1)
+    };
+    let all = parts.iter().map(|part| Part { of: of(part.kind), ..*part });
+    let real = |part: &Part| part.kind.is_real();
+    all.filter(|part| real(part) || part.kind.is_sequence())
+        .map(|part| Part { is_shown: part.is_shown && real(&part), ..part })
+        .collect()
+}
+
+fn add_parts(ty: &HostType, parts: &mut Vec<Part>) -> Result<(), HostType> {
+    match ty {
+        HostType::Tuple(types) => types.iter().try_for_each(|ty| add_parts(ty, parts)),
+        HostType::Record(types) => types.iter().try_for_each(|(_, ty)| add_parts(ty, parts)),
+        HostType::List { .. } | HostType::Tensor { .. } => Err(ty.clone()),
+        ty => {
+            let (kind, width) = kind_of(ty).ok_or_else(|| ty.clone())?;
+            parts.push(Part { kind, width, is_shown: true, of: 0 });
+            Ok(())
+        }
+    }
+}
+
+#[cold]
+fn unfit(place: &str, found: HostType) -> Misfit {
+    let expected = format!(
+        "Real, Int, Bool, an array of one of these or of tuples of one, or a tuple or a record of such, for {place}"
+    );
+    Misfit::Import(expected, found.to_string())
+}

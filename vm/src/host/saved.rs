@@ -1,0 +1,39 @@
+//! What a host function has left of a call for its derivative, as long as the tape has it.
+
+use super::Saved;
+use crate::memory::stack::run_outside;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+/// What was saved, from a box. Records keep pointers to it, which a box that moves would make invalid.
+#[derive(Debug)]
+pub(crate) struct SavedCell(NonNull<dyn Any + Send + Sync>);
+
+// SAFETY: it owns what it leads to, which may be sent.
+unsafe impl Send for SavedCell {}
+
+impl SavedCell {
+    pub(crate) fn new(saved: Saved) -> Self {
+        SavedCell(NonNull::from(Box::leak(saved)))
+    }
+
+    /// Where it is, as long as this cell is there.
+    pub(crate) fn place(&self) -> *const (dyn Any + Send + Sync) {
+        self.0.as_ptr()
+    }
+}
+
+impl Drop for SavedCell {
+    fn drop(&mut self) {
+        // SAFETY: it came out of a box, and the tape whose record had a pointer to it is gone. What the host does when
+        // it goes is the host's, as is the stack, and nothing of it unwinds.
+        unsafe {
+            run_outside(|| {
+                let place = self.0.as_ptr();
+                // There is nobody to tell of a panic here.
+                _ = catch_unwind(AssertUnwindSafe(|| drop(Box::from_raw(place))));
+            });
+        }
+    }
+}
