@@ -254,6 +254,9 @@ typedef uint32_t dualvm_value_kind;
 // threads may read them.
 typedef struct dualvm_bytes dualvm_bytes;
 
+// A call of a function of yours, while it runs.
+typedef struct dualvm_call dualvm_call;
+
 // Lets another thread, or a signal handler, stop calls and compilations that were given it. It can't be taken back;
 // make a new one for the next. Any number of threads may use it.
 typedef struct dualvm_cancel dualvm_cancel;
@@ -276,6 +279,10 @@ typedef struct dualvm_frame dualvm_frame;
 // A function of a module. It may be called by any number of threads at a time: with JSON as it is, with numbers and
 // arrays through frames of their own.
 typedef struct dualvm_function dualvm_function;
+
+// A function of yours that programs call, with its derivatives. One thread at a time may change it; engines that were
+// made with it keep it as it was then.
+typedef struct dualvm_host dualvm_host;
 
 // A program that was compiled and verified: running it can't do more than compute, stop or reach a limit, whatever it
 // came from. Any number of threads may use it.
@@ -393,6 +400,18 @@ typedef struct dualvm_leaf {
     // Lives as long as the function.
     const char *place;
 } dualvm_leaf;
+
+// A function of yours. `data` is what was given with it. `args` are its arguments, `args_len` of them, which live until
+// it returns. It gives its results, in order, by `dualvm_call_give`, and returns 0; or anything else, and then the
+// program stops with what `dualvm_call_fail` has said. It is called by any thread, by several at a time, and gives the
+// same results for the same arguments. It may use the library, but neither `longjmp` nor throw out of itself.
+typedef int (*dualvm_host_function)(void *data,
+                                    struct dualvm_call *call,
+                                    const struct dualvm_value *args,
+                                    size_t args_len);
+
+// Frees what was given with a function: called once, by any thread, when nothing needs it any more.
+typedef void (*dualvm_host_drop)(void *data);
 
 #ifdef __cplusplus
 extern "C" {
@@ -731,6 +750,53 @@ dualvm_status dualvm_function_leaf(const struct dualvm_function *function,
                                    size_t n,
                                    struct dualvm_leaf *leaf,
                                    struct dualvm_error **error);
+
+// Makes a function of the host's: what it takes and gives, as the leaves of its parameters and of its result, each a
+// `dualvm_leaf_kind`. Shapes are none: tensors don't go to functions of the host's. `drop` may be null; it is called
+// for `data` in any case, also if this fails.
+dualvm_status dualvm_host_new(const uint32_t *params,
+                              size_t params_len,
+                              const uint32_t *results,
+                              size_t results_len,
+                              dualvm_host_function function,
+                              void *data,
+                              dualvm_host_drop drop,
+                              struct dualvm_host **host,
+                              struct dualvm_error **error);
+
+// Frees a function of the host's. Null is fine. Engines that know it keep it.
+void dualvm_host_free(struct dualvm_host *host);
+
+// Gives a function its vjp, another such function, which may have derivatives of its own: it takes what the function
+// takes, then a cotangent for each result that is of reals, and gives one for each parameter that is. It is linear in
+// them. A function that has one of vjp and jvp has both: the other one is made of it, with a call for each real that
+// comes out. The vjp is copied as it is now.
+dualvm_status dualvm_host_set_vjp(struct dualvm_host *host, const struct dualvm_host *vjp, struct dualvm_error **error);
+
+// Gives a function its jvp: it takes what the function takes, then a tangent for each parameter that is of reals, and
+// gives one for each result that is. All else is as for `dualvm_host_set_vjp`.
+dualvm_status dualvm_host_set_jvp(struct dualvm_host *host, const struct dualvm_host *jvp, struct dualvm_error **error);
+
+// Gives programs of engines with this configuration a function of the host's: what `import host "name" : type` means
+// in a program. `len`: bytes of the name, or `DUALVM_NUL_TERMINATED`. It takes the place of what had the name before.
+// The function is copied as it is now.
+dualvm_status dualvm_config_define(struct dualvm_config *config,
+                                   const char *name,
+                                   size_t len,
+                                   const struct dualvm_host *host,
+                                   struct dualvm_error **error);
+
+// Gives the next result of a call. What it points to is copied. Errors are mistakes of the function: a result that is
+// not of its kind, or one too many; or the limit of the run's memory. After one, return something else than 0.
+dualvm_status dualvm_call_give(struct dualvm_call *call, const struct dualvm_value *value, struct dualvm_error **error);
+
+// Whether the run may go on: for functions that take more than a few milliseconds. If not, return something else than
+// 0, and the run ends.
+dualvm_status dualvm_call_check(struct dualvm_call *call, struct dualvm_error **error);
+
+// Says why a call gives no results: the text of the trap. `len`: its bytes, or `DUALVM_NUL_TERMINATED`. Return
+// something else than 0 after that.
+dualvm_status dualvm_call_fail(struct dualvm_call *call, const char *message, size_t len, struct dualvm_error **error);
 
 // Calls a function with arguments in JSON, of any types: `{"value": …}`.
 //

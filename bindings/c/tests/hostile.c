@@ -693,6 +693,135 @@ static void modules(void) {
     dualvm_bytes_free(bytes);
 }
 
+static int drops;
+static dualvm_call *escaped;
+
+static void count_drop(void *data) {
+    (void)data;
+    drops++;
+}
+
+// What a function of the host's does wrong, by number.
+static int misbehave(void *data, dualvm_call *call, const dualvm_value *args, size_t args_len) {
+    dualvm_value real = dualvm_real(1), integer = dualvm_int(1), null = dualvm_null();
+    dualvm_value array = dualvm_reals((const double *)(uintptr_t)1, 3);
+    (void)data;
+    HOLDS(args_len == 1);
+    switch (args[0].of.integer) {
+    case 0:
+        REFUSED(HANDLE, dualvm_call_give(NULL, &real, &error));
+        REFUSED(HANDLE, dualvm_call_give((dualvm_call *)(uintptr_t)77, &real, &error));
+        REFUSED(HANDLE, dualvm_call_check(NULL, &error));
+        REFUSED(HANDLE, dualvm_call_fail(NULL, "no", 2, &error));
+        REFUSED(ARGUMENT, dualvm_call_fail(call, NULL, 2, &error));
+        REFUSED(ARGUMENT, dualvm_call_fail(call, "\xff", 1, &error));
+        REFUSED(ARGUMENT, dualvm_call_give(call, NULL, &error));
+        REFUSED(ARGUMENT, dualvm_call_give(call, &array, &error));
+        return (int)dualvm_call_give(call, &real, NULL);
+    case 1:
+        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_call_give(call, &integer, &error));
+        // Whatever it returns.
+        return 0;
+    case 2:
+        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_call_give(call, &null, &error));
+        return 0;
+    case 3:
+        FINE(dualvm_call_give(call, &real, &error));
+        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_call_give(call, &real, &error));
+        return 0;
+    case 4:
+        return 0;
+    case 5:
+        return -1;
+    case 6: {
+        // Calls inside of calls: the outer one is not to be had meanwhile.
+        double back = 0;
+        dualvm_frame *again = frame("mult");
+        dualvm_value pair[] = {dualvm_real(3), dualvm_real(5)}, product;
+        FINE(dualvm_call(again, pair, 2, &product, 1, &error));
+        back = product.of.real;
+        dualvm_frame_free(again);
+        HOLDS(back == 15);
+        dualvm_frame *inner = frame("misbehave");
+        dualvm_value zero = dualvm_int(0), one = dualvm_int(1);
+        FINE(dualvm_call(inner, &zero, 1, &product, 1, &error));
+        REFUSED(DUALVM_STATUS_TRAP, dualvm_call(inner, &one, 1, &product, 1, &error));
+        dualvm_frame_free(inner);
+        return (int)dualvm_call_give(call, &real, NULL);
+    }
+    case 7:
+        // Its own frame is in use.
+        escaped = call;
+        return (int)dualvm_call_give(call, &real, NULL);
+    default:
+        FINE(dualvm_call_fail(call, "on purpose", DUALVM_NUL_TERMINATED, &error));
+        return 1;
+    }
+}
+
+// Functions of the host's: wrong types, wrong handles, and functions that do what they should not.
+static void hosts(void) {
+    uint32_t real = DUALVM_LEAF_KIND_REAL, integer = DUALVM_LEAF_KIND_INT, shape = DUALVM_LEAF_KIND_SHAPE, none = 0;
+    dualvm_host *host = NULL, *other = NULL;
+    REFUSED(ARGUMENT, dualvm_host_new(&integer, 1, &real, 1, NULL, NULL, count_drop, &host, &error));
+    REFUSED(ARGUMENT, dualvm_host_new(&integer, 1, &real, 1, misbehave, NULL, count_drop, NULL, &error));
+    REFUSED(ARGUMENT, dualvm_host_new(NULL, 1, &real, 1, misbehave, NULL, count_drop, &host, &error));
+    REFUSED(ARGUMENT, dualvm_host_new(&integer, 1, &shape, 1, misbehave, NULL, count_drop, &host, &error));
+    REFUSED(ARGUMENT, dualvm_host_new(&none, 1, &real, 1, misbehave, NULL, count_drop, &host, &error));
+    REFUSED(ARGUMENT, dualvm_host_new(&integer, SIZE_MAX, &real, 1, misbehave, NULL, count_drop, &host, &error));
+    HOLDS(drops == 6 && host == NULL);
+    FINE(dualvm_host_new(&integer, 1, &real, 1, misbehave, NULL, count_drop, &host, &error));
+    FINE(dualvm_host_new(&real, 1, &real, 1, misbehave, NULL, NULL, &other, &error));
+    REFUSED(ARGUMENT, dualvm_host_set_vjp(host, other, &error));
+    REFUSED(ARGUMENT, dualvm_host_set_jvp(host, other, &error));
+    // The object itself can't be changed while it is read.
+    REFUSED(DUALVM_STATUS_BUSY, dualvm_host_set_vjp(host, host, &error));
+    REFUSED(HANDLE, dualvm_host_set_vjp(NULL, other, &error));
+    REFUSED(HANDLE, dualvm_host_set_jvp(host, NULL, &error));
+    REFUSED(HANDLE, dualvm_host_set_jvp((dualvm_host *)(uintptr_t)12345, other, &error));
+    dualvm_config *config = NULL;
+    FINE(dualvm_config_new(&config, &error));
+    REFUSED(HANDLE, dualvm_config_define(NULL, "f", 1, host, &error));
+    REFUSED(HANDLE, dualvm_config_define(config, "f", 1, NULL, &error));
+    REFUSED(ARGUMENT, dualvm_config_define(config, NULL, 1, host, &error));
+    REFUSED(ARGUMENT, dualvm_config_define(config, "\xff", 1, host, &error));
+    FINE(dualvm_config_define(config, "misbehave", DUALVM_NUL_TERMINATED, host, &error));
+    dualvm_host_free(host);
+    REFUSED(HANDLE, dualvm_host_set_jvp(host, other, &error));
+    dualvm_host_free(host);
+    dualvm_host_free(other);
+    const char *source = "import host \"misbehave\" as f : Int -> Real\n"
+                         "def mult (x : Real) (y : Real) : Real = x * y\n"
+                         "def misbehave (n : Int) : Real = f n\n";
+    dualvm_module *outer = module;
+    dualvm_engine *own = NULL;
+    REFUSED(DUALVM_STATUS_MODULE,
+            dualvm_module_from_source(engine, "h.dual", source, DUALVM_NUL_TERMINATED, NULL, &module, &error));
+    FINE(dualvm_engine_new(config, &own, &error));
+    dualvm_config_free(config);
+    FINE(dualvm_module_from_source(own, "h.dual", source, DUALVM_NUL_TERMINATED, NULL, &module, &error));
+    dualvm_frame *called = frame("misbehave");
+    for (int64_t n = 0; n < 9; n++) {
+        dualvm_value arg = dualvm_int(n), result;
+        if (n == 0 || n == 6 || n == 7) {
+            FINE(dualvm_call(called, &arg, 1, &result, 1, &error));
+            HOLDS(result.of.real == 1);
+        } else {
+            REFUSED(DUALVM_STATUS_TRAP, dualvm_call(called, &arg, 1, &result, 1, &error));
+        }
+    }
+    // A call that has ended.
+    dualvm_value one = dualvm_real(1);
+    REFUSED(HANDLE, dualvm_call_give(escaped, &one, &error));
+    REFUSED(HANDLE, dualvm_call_check(escaped, &error));
+    dualvm_frame_free(called);
+    dualvm_module_free(module);
+    dualvm_engine_free(own);
+    module = outer;
+    // The engine's linker was the last that needed it.
+    HOLDS(drops == 7);
+}
+
 int main(void) {
     if (dualvm_abi_version() != DUALVM_ABI_VERSION) {
         printf("the library is of another version\n");
@@ -711,6 +840,7 @@ int main(void) {
     threads();
     busy();
     modules();
+    hosts();
     dualvm_module_free(module);
     dualvm_engine_free(engine);
     HOLDS(dualvm_handle_count() == 0);
