@@ -5,7 +5,7 @@
 use crate::frontend::{Diagnostics, Stopped, Unexported};
 use crate::vm::binary::{DecodeError, EncodeError};
 use crate::vm::engine::{NoSuchParameter, RunError, TangentError};
-use crate::vm::flat::{CotangentError, NotFlat};
+use crate::vm::flat::{ColumnError, CotangentError, NotFlat};
 use crate::vm::module::HostType;
 use crate::vm::sparse::SparsityError;
 use crate::vm::text::TextError;
@@ -105,6 +105,8 @@ pub enum ErrorKind {
     Cotangent(CotangentError),
     /// A sparsity is not that of the function's derivative at these arguments.
     Sparsity(SparsityError),
+    /// Columns of a batch are not those of the function, or not of its items.
+    Column(ColumnError),
     /// A slice for the gradient of an argument has another number of places than the argument has reals that
     /// derivatives are asked for.
     GradientLength {
@@ -238,6 +240,7 @@ impl From<RunError> for Error {
             RunError::Tangent(error) => ErrorKind::Tangent(error),
             RunError::Cotangent(error) => ErrorKind::Cotangent(error),
             RunError::Sparsity(error) => ErrorKind::Sparsity(error),
+            RunError::Column(error) => ErrorKind::Column(error),
             RunError::GradientLength { parameter, expected, found } => {
                 ErrorKind::GradientLength { parameter, expected, found }
             }
@@ -336,6 +339,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Tangent(error) => error.fmt(f),
             ErrorKind::Cotangent(error) => error.fmt(f),
             ErrorKind::Sparsity(error) => error.fmt(f),
+            ErrorKind::Column(error) => error.fmt(f),
             ErrorKind::GradientLength { parameter, expected, found } => {
                 RunError::GradientLength { parameter: parameter.clone(), expected: *expected, found: *found }.fmt(f)
             }

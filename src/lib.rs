@@ -277,6 +277,7 @@
 pub use dualvm_frontend as frontend;
 pub use dualvm_vm as vm;
 
+mod batch;
 mod check;
 mod de;
 mod derivatives;
@@ -294,6 +295,7 @@ mod sparse;
 mod summary;
 mod typed;
 
+pub use batch::Batch;
 pub use check::{
     CheckOptions, Comparison, Counts, Engines, Estimate, GradientCheck, PointCheck, Quantity, Reason, Side, Verdict,
 };
@@ -315,7 +317,9 @@ pub use vm::engine::{
 pub use vm::explain::{
     CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
 };
-pub use vm::flat::{self, CallFrame, FlatFunction, FlatValue, NotFlat};
+pub use vm::flat::{
+    self, CallFrame, Column, ColumnError, ColumnMut, FlatFunction, FlatValue, ItemError, NotFlat, Places,
+};
 pub use vm::formulas::{Formula, Formulas, PieceFormulas};
 pub use vm::host::{HostCall, HostError, HostFunction, HostParams, HostResult, HostValue, TypedHostFunction};
 pub use vm::kinks::{KINK_EPSILON, Kink, Kinks};

@@ -33,6 +33,11 @@ impl<Args, Ret> TypedFunction<Args, Ret> {
     pub(crate) fn new(function: typed::TypedFunction<Args, Ret>) -> Self {
         TypedFunction(function)
     }
+
+    /// The function as the machine has it.
+    pub(crate) fn machine(&self) -> &typed::TypedFunction<Args, Ret> {
+        &self.0
+    }
 }
 
 impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {

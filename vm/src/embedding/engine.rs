@@ -3,6 +3,7 @@
 //! An engine owns the memory that runs reuse. A module is verified code; a function of it can be called from any number
 //! of threads at a time. Nothing that a program does panics or aborts the host: every failure is a [`RunError`].
 
+mod batch;
 mod config;
 mod derivatives;
 mod error;
@@ -17,6 +18,8 @@ pub use crate::memory::stack::HOST_JOB_STACK_BYTES;
 pub use crate::running::limits::Limits;
 pub use crate::running::lines::{Listener, TraceLine};
 pub use crate::running::meter::CancelHandle;
+pub use batch::Batch;
+pub(crate) use batch::Plan;
 pub use config::{CallOptions, Config, Jit};
 pub use derivatives::JacobianMode;
 pub(crate) use derivatives::without_negative_zeros;

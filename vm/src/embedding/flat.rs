@@ -49,12 +49,14 @@
 //! [`FlatFunction::hvp`] go in the direction of tangents, [`RecordedCall::jacobian`] takes all rows.
 
 mod argument_writer;
+mod batch;
 mod call_frame;
 mod derivatives;
 mod signature;
 mod value;
 
 pub(crate) use argument_writer::ArgumentWriter;
+pub use batch::{Column, ColumnError, ColumnMut, ItemError, Places};
 pub use call_frame::{CallFrame, FlatGradient, FlatResults, FlatTangents, RecordedCall};
 pub(crate) use signature::kind_of;
 pub use signature::{Leaf, LeafKind, NotFlat};
@@ -173,10 +175,7 @@ impl FlatFunction {
         frame: &'f mut CallFrame,
         args: &[FlatValue<'_>],
     ) -> Result<(f64, FlatGradient<'f>), RunError> {
-        let result = &self.0.function.interface().result;
-        if !result.is_real() {
-            return Err(self.not_scalar());
-        }
+        self.check_scalar()?;
         self.record(frame, args)?.into_gradient_of_scalar()
     }
 
@@ -189,6 +188,12 @@ impl FlatFunction {
             frame.place(args);
         }
         frame.leave(if mode.is_recording() { Residue::Tape } else { Residue::Results })
+    }
+
+    /// Whether there is one gradient.
+    #[inline]
+    fn check_scalar(&self) -> Result<(), RunError> {
+        if self.0.function.interface().result.is_real() { Ok(()) } else { Err(self.not_scalar()) }
     }
 
     #[cold]

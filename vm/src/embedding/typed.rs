@@ -46,6 +46,7 @@
 //!
 //! [`Value`]: crate::value::Value
 
+mod batch;
 mod derivatives;
 mod tangents;
 mod types;

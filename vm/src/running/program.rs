@@ -330,6 +330,11 @@ impl Program {
         self.forks[func.index()]
     }
 
+    /// Whether a host that listens to a run of a function may hear something. Linear in the size of the program.
+    pub(crate) fn shows(&self, func: FuncId) -> bool {
+        self.def.traced_twin(func).is_some() || functions_with(&self.def, |op| matches!(op, Op::Trace))[func.index()]
+    }
+
     /// Whether a run of a function may run others inside of an instruction: tasks, or what a derivative is taken of.
     pub(crate) fn nests(&self, func: FuncId) -> bool {
         self.nests[func.index()]

@@ -4,6 +4,7 @@ use super::{CancelHandle, Limits, Listener};
 use crate::embedding::linker::Linker;
 use crate::native::{Generator, Policy, Thresholds};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// How an engine works.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +110,12 @@ pub struct CallOptions {
     /// language's compiler makes functions of their own for that, and a call whose host listens runs these first.
     /// Without a listener, traces cost nothing there, and in other modules a test where they stand.
     pub trace: Option<Listener>,
+    /// When the call has to have ended, whatever time its limits leave it: several calls, one after the other or side by
+    /// side, may have one end. A call that goes on then stops as at a deadline, with
+    /// [`Limit::Deadline`](crate::trap::Limit::Deadline), and as promptly as [`Limits::deadline`] says. None by default.
+    pub ends_at: Option<Instant>,
+    /// Whether the call stays on its thread, because there are others beside it on all threads.
+    pub(crate) alone: bool,
 }
 
 impl CallOptions {
@@ -126,6 +133,20 @@ impl CallOptions {
     /// The same options, with a listener that is told what the program traces.
     pub fn traced_to(mut self, listener: &Listener) -> Self {
         self.trace = Some(listener.clone());
+        self
+    }
+
+    /// The same options, with a time at which the call has to have ended.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::CallOptions;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let options = CallOptions::default().ending_at(Instant::now() + Duration::from_millis(200));
+    /// assert!(options.ends_at.is_some());
+    /// ```
+    pub fn ending_at(mut self, end: Instant) -> Self {
+        self.ends_at = Some(end);
         self
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::bytecode::module::HostType;
 use crate::embedding::convert::counted;
-use crate::embedding::flat::CotangentError;
+use crate::embedding::flat::{ColumnError, CotangentError};
 use crate::embedding::sparse::SparsityError;
 use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX};
 use crate::memory::heap::shape_text;
@@ -44,6 +44,8 @@ pub enum RunError {
     Cotangent(CotangentError),
     /// A sparsity is not that of the function at these arguments.
     Sparsity(SparsityError),
+    /// Columns of a batch are not those of the function, or not of its items.
+    Column(ColumnError),
     /// A slice for the gradient of an argument has another number of places than the argument has reals that
     /// derivatives are asked for.
     GradientLength {
@@ -118,6 +120,7 @@ impl fmt::Display for RunError {
             RunError::Tangent(error) => error.fmt(f),
             RunError::Cotangent(error) => error.fmt(f),
             RunError::Sparsity(error) => error.fmt(f),
+            RunError::Column(error) => error.fmt(f),
             RunError::GradientLength { parameter, expected, found } => {
                 let plural = if *expected == 1 { "" } else { "s" };
                 write!(f, "gradient of {parameter}: expected a slice of {expected} real{plural}, found {found}")

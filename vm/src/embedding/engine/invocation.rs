@@ -36,6 +36,8 @@ pub(crate) struct Invocation<'a> {
     pub(super) kinks: Option<&'a KinkTable>,
     /// Who listens to the next run, the first one of the call.
     listener: Option<&'a Listener>,
+    /// Whether no other thread is asked for help.
+    alone: bool,
 }
 
 impl<'a> Invocation<'a> {
@@ -43,22 +45,38 @@ impl<'a> Invocation<'a> {
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
         state.account.begin(limits, options.cancel.as_ref());
+        if let Some(end) = options.ends_at {
+            state.account.end_by(end);
+        }
         state.constants.clear();
         let listener = options.trace.as_ref().or(function.module.engine.config().trace.as_ref());
-        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener }
+        Invocation {
+            function,
+            limits,
+            state,
+            timed: false,
+            goes_on: false,
+            kinks: None,
+            listener,
+            alone: options.alone,
+        }
     }
 
     /// A run that was begun with these options.
     #[inline]
     pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
-        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener: None }
+        let alone = options.alone;
+        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener: None, alone }
     }
 
     /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
     pub(crate) fn resume(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let run = Invocation::of(function, options, state);
         run.state.account.start_clock(run.limits.deadline);
+        if let Some(end) = options.ends_at {
+            run.state.account.end_by(end);
+        }
         run
     }
 
@@ -67,8 +85,8 @@ impl<'a> Invocation<'a> {
     where
         'a: 'b,
     {
-        let Invocation { limits, state, timed, goes_on, kinks, listener, .. } = self;
-        Invocation { function, limits, state, timed, goes_on, kinks, listener }
+        let Invocation { limits, state, timed, goes_on, kinks, listener, alone, .. } = self;
+        Invocation { function, limits, state, timed, goes_on, kinks, listener, alone }
     }
 
     /// The same run, whose parts are timed.
@@ -189,7 +207,7 @@ impl<'a> Invocation<'a> {
     pub(super) fn pool_for(&self, func: FuncId) -> Option<&'a rayon::ThreadPool> {
         let Module { engine, program } = &self.function.module;
         // What is looked at is looked at in the program's order.
-        let alone = program.is_checked();
+        let alone = self.alone || program.is_checked();
         program.forks(func).then(|| engine.pool()).flatten().filter(|_| !alone)
     }
 

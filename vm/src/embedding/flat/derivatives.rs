@@ -77,9 +77,7 @@ impl FlatFunction {
         args: &[FlatValue<'_>],
         tangents: &[FlatValue<'_>],
     ) -> Result<(f64, FlatGradient<'f>, FlatGradient<'f>), RunError> {
-        if !self.function().interface().result.is_real() {
-            return Err(self.not_scalar());
-        }
+        self.check_scalar()?;
         let value = self.with_tangents(frame, args, tangents, Mode::RECORDING, |run| run.sweep_of_tangent())?;
         frame.leave(Residue::Product)?;
         let frame: &'f CallFrame = frame;

@@ -61,7 +61,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         Ok((value, tangent, run.state.stats()))
     }
 
-    fn jvp_in(
+    pub(super) fn jvp_in(
         &self,
         run: &mut Invocation<'_>,
         args: &Args,
@@ -122,7 +122,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         Ok((value, gradient, run.state.stats()))
     }
 
-    fn vjp_in(
+    pub(super) fn vjp_in(
         &self,
         run: &mut Invocation<'_>,
         args: &Args,
@@ -211,7 +211,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         Ok((value, gradient, product, run.state.stats()))
     }
 
-    fn hvp_in(
+    pub(super) fn hvp_in(
         &self,
         run: &mut Invocation<'_>,
         args: &Args,

@@ -145,6 +145,11 @@ impl Account {
         self.deadline = time.and_then(|after| Instant::now().checked_add(after));
     }
 
+    /// There is no time beyond this.
+    pub(crate) fn end_by(&mut self, at: Instant) {
+        self.deadline = Some(self.deadline.map_or(at, |deadline| deadline.min(at)));
+    }
+
     /// The rest of a slab, for an execution that begins.
     pub(crate) fn take_rest(&self) -> Option<(*mut u8, *mut u8)> {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).pop().map(|Rest(top, end)| (top, end))
