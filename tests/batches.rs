@@ -142,9 +142,9 @@ fn columns_are_single_flat_calls() {
     // A matrix with a row for each item: x₀, x₁, x₂, k.
     let rows: Vec<f64> = (0..ITEMS).flat_map(|n| [xs[3 * n], xs[3 * n + 1], xs[3 * n + 2], ks[n]]).collect();
     let in_rows = [
-        Column::InRows { rows: &rows, from: 0, len: 3 },
-        Column::InRows { rows: &rows, from: 3, len: 1 },
-        Column::from(&ns),
+        Column::StridedReals { reals: &rows, stride: 4, len: 3 },
+        Column::StridedReals { reals: &rows[3..], stride: 4, len: 1 },
+        Column::StridedInts { ints: &ns, stride: 1, len: 1 },
     ];
     let cotangents = [Column::Same((&[1.0, 2.0, 3.0]).into()), Column::Same(FlatValue::Null), Column::from(&ks)];
     let tangents = [Column::from(&xs), Column::Same(0.5.into()), Column::Same(FlatValue::Null)];
@@ -233,13 +233,13 @@ fn columns_that_do_not_fit_are_refused() {
         "arguments, column of k: expected 2 reals, one for each item, found 2 integers"
     );
     assert_eq!(message(&[xs, Column::Same(3i64.into())]), "argument k: expected Real, found an integer (3)");
-    let beyond = Column::InRows { rows: &[1.0; 4], from: 1, len: 2 };
+    let beyond = Column::StridedReals { reals: &[1.0; 4], stride: 3, len: 2 };
     assert_eq!(
         message(&[beyond, ks]),
         "arguments, column of xs: expected equally many reals for each of 2 items, \
-         found 2 reals of each row, from 1 on, of 4 reals"
+         found 2 of each 3 of 4 reals"
     );
-    let overflowing = Column::InRows { rows: &[1.0; 4], from: usize::MAX, len: 2 };
+    let overflowing = Column::StridedReals { reals: &[1.0; 4], stride: usize::MAX, len: 2 };
     assert!(matches!(refused(&[overflowing, ks], &mut []), Err(RunError::Column(_))));
 
     let (mut places, mut count) = ([0.0; 4], [0; 2]);

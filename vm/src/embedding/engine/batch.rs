@@ -13,8 +13,8 @@ const PIECE_MAX: usize = 64;
 /// Pieces for each thread, so that all of them end at about the same time, as long as there are so many items.
 const PIECES_PER_THREAD: usize = 32;
 
-/// Many calls of one function at a time, over the engine's threads. The functions' methods `batch` and `batch_with` make
-/// it.
+/// Many calls of one function at a time, over the engine's threads. The functions' methods `batch` and `batch_with`
+/// make it.
 ///
 /// Each item is a call like any other: it has the limits of a call, and what goes wrong in it is the outcome of this
 /// item only. Outcomes come in the order of the items, with the same bits whatever the threads, because an item runs as

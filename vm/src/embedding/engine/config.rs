@@ -110,9 +110,10 @@ pub struct CallOptions {
     /// language's compiler makes functions of their own for that, and a call whose host listens runs these first.
     /// Without a listener, traces cost nothing there, and in other modules a test where they stand.
     pub trace: Option<Listener>,
-    /// When the call has to have ended, whatever time its limits leave it: several calls, one after the other or side by
-    /// side, may have one end. A call that goes on then stops as at a deadline, with
-    /// [`Limit::Deadline`](crate::trap::Limit::Deadline), and as promptly as [`Limits::deadline`] says. None by default.
+    /// When the call has to have ended, whatever time its limits leave it: several calls, one after the other or side
+    /// by side, may have one end. A call that goes on then stops as at a deadline, with
+    /// [`Limit::Deadline`](crate::trap::Limit::Deadline), and as promptly as [`Limits::deadline`] says. None by
+    /// default.
     pub ends_at: Option<Instant>,
     /// Whether the call stays on its thread, because there are others beside it on all threads.
     pub(crate) alone: bool,

@@ -89,8 +89,13 @@ impl CallFrame {
         frame
     }
 
-    /// The options of calls with this frame. Those of a recorded run are good for its pullbacks, too, so what is left
-    /// of the last call goes.
+    /// The options of calls with this frame.
+    pub fn options(&self) -> &CallOptions {
+        &self.options
+    }
+
+    /// The options of calls with this frame, to be changed. Those of a recorded run are good for its pullbacks, too, so
+    /// what is left of the last call goes.
     pub fn options_mut(&mut self) -> &mut CallOptions {
         self.residue = Residue::Nothing;
         &mut self.options

@@ -20,14 +20,23 @@ pub enum Column<'a> {
     Reals(&'a [f64]),
     /// Integers, item by item; booleans are 0 or 1.
     Ints(&'a [i64]),
-    /// Reals that stand in a matrix with a row for each item: `len` of each row, from the place `from` on. How long a
-    /// row is follows from the number of items.
-    InRows {
-        /// The matrix, row by row.
-        rows: &'a [f64],
-        /// The first place in a row.
-        from: usize,
-        /// How many there are in a row.
+    /// Reals that stand in a larger array, as in some columns of a matrix with a row for each item: the item of number
+    /// `n` has the reals from `n · stride` to `n · stride + len`.
+    StridedReals {
+        /// From the first one of the first item on.
+        reals: &'a [f64],
+        /// How much further the next item's begin.
+        stride: usize,
+        /// How many an item has: 1 for a leaf that is one number.
+        len: usize,
+    },
+    /// The same with integers.
+    StridedInts {
+        /// From the first one of the first item on.
+        ints: &'a [i64],
+        /// How much further the next item's begin.
+        stride: usize,
+        /// How many an item has.
         len: usize,
     },
 }
@@ -147,24 +156,10 @@ impl From<ColumnError> for RunError {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source<'a> {
     Same(FlatValue<'a>),
-    /// A real in each row of so many.
-    Real {
-        rows: &'a [f64],
-        stride: usize,
-        from: usize,
-    },
-    /// So many in each row.
-    Reals {
-        rows: &'a [f64],
-        stride: usize,
-        from: usize,
-        len: usize,
-    },
-    Int(&'a [i64]),
-    Ints {
-        ints: &'a [i64],
-        len: usize,
-    },
+    Real { reals: &'a [f64], stride: usize },
+    Reals { reals: &'a [f64], stride: usize, len: usize },
+    Int { ints: &'a [i64], stride: usize },
+    Ints { ints: &'a [i64], stride: usize, len: usize },
 }
 
 impl<'a> Source<'a> {
@@ -173,10 +168,10 @@ impl<'a> Source<'a> {
     pub(super) fn at(&self, item: usize) -> FlatValue<'a> {
         match *self {
             Source::Same(value) => value,
-            Source::Real { rows, stride, from } => FlatValue::Real(rows[item * stride + from]),
-            Source::Reals { rows, stride, from, len } => FlatValue::Reals(&rows[item * stride + from..][..len]),
-            Source::Int(ints) => FlatValue::Int(ints[item]),
-            Source::Ints { ints, len } => FlatValue::Ints(&ints[item * len..][..len]),
+            Source::Real { reals, stride } => FlatValue::Real(reals[item * stride]),
+            Source::Reals { reals, stride, len } => FlatValue::Reals(&reals[item * stride..][..len]),
+            Source::Int { ints, stride } => FlatValue::Int(ints[item * stride]),
+            Source::Ints { ints, stride, len } => FlatValue::Ints(&ints[item * stride..][..len]),
         }
     }
 
@@ -206,36 +201,53 @@ impl<'a> Source<'a> {
 
     /// A column that has something at each item.
     fn of(leaf: &Leaf, items: usize, column: Column<'a>) -> Option<Self> {
-        let kind = leaf.kind();
-        // How long a part is, of equally many for each item.
-        let part =
-            |len: usize| if items == 0 { (len == 0).then_some(0) } else { (len % items == 0).then(|| len / items) };
         match column {
             Column::Same(_) => None,
-            Column::Reals(reals) => match (kind, part(reals.len())?) {
-                (LeafKind::Real, 0 | 1) => Some(Source::Real { rows: reals, stride: 1, from: 0 }),
-                (LeafKind::Reals, len) => Some(Source::Reals { rows: reals, stride: len, from: 0, len }),
-                _ => None,
-            },
-            Column::InRows { rows, from, len } => {
-                let stride = part(rows.len())?;
-                if items > 0 && from.checked_add(len).is_none_or(|end| end > stride) {
-                    return None;
-                }
-                match kind {
-                    LeafKind::Real => (len == 1).then_some(Source::Real { rows, stride, from }),
-                    LeafKind::Reals => Some(Source::Reals { rows, stride, from, len }),
+            Column::Reals(reals) => {
+                let len = part(items, reals.len())?;
+                Source::of(leaf, items, Column::StridedReals { reals, stride: len, len })
+            }
+            Column::Ints(ints) => {
+                let len = part(items, ints.len())?;
+                Source::of(leaf, items, Column::StridedInts { ints, stride: len, len })
+            }
+            Column::StridedReals { reals, stride, len } => {
+                let is_there = reaches(items, stride, len)? <= reals.len();
+                match leaf.kind() {
+                    LeafKind::Real => (is_there && (len == 1 || items == 0)).then_some(Source::Real { reals, stride }),
+                    LeafKind::Reals => is_there.then_some(Source::Reals { reals, stride, len }),
                     _ => None,
                 }
             }
-            Column::Ints(ints) => match (kind, part(ints.len())?) {
-                (LeafKind::Int | LeafKind::Bool, 0 | 1) => Some(Source::Int(ints)),
-                (LeafKind::Ints | LeafKind::Bools, len) => Some(Source::Ints { ints, len }),
-                (LeafKind::Shape, len) if len == leaf.rank() || items == 0 => Some(Source::Ints { ints, len }),
-                _ => None,
-            },
+            Column::StridedInts { ints, stride, len } => {
+                let is_there = reaches(items, stride, len)? <= ints.len();
+                match leaf.kind() {
+                    LeafKind::Int | LeafKind::Bool => {
+                        (is_there && (len == 1 || items == 0)).then_some(Source::Int { ints, stride })
+                    }
+                    LeafKind::Shape if len != leaf.rank() && items > 0 => None,
+                    LeafKind::Ints | LeafKind::Bools | LeafKind::Shape => {
+                        is_there.then_some(Source::Ints { ints, stride, len })
+                    }
+                    _ => None,
+                }
+            }
         }
     }
+}
+
+/// How many numbers each of so many items has, of equally many; `None` if they can't be.
+pub(super) fn part(items: usize, count: usize) -> Option<usize> {
+    match items {
+        0 => (count == 0).then_some(0),
+        _ => count.is_multiple_of(items).then(|| count / items),
+    }
+}
+
+/// How long an array is in which so many items have so many numbers each; `None` if that is more than there can be.
+fn reaches(items: usize, stride: usize, len: usize) -> Option<usize> {
+    let Some(others) = items.checked_sub(1) else { return Some(0) };
+    others.checked_mul(stride)?.checked_add(len)
 }
 
 /// Sources of all leaves; only null where there `is` nothing.
@@ -298,8 +310,11 @@ impl Column<'_> {
             Column::Same(value) => value.found(),
             Column::Reals(reals) => counted(reals.len(), "real"),
             Column::Ints(ints) => counted(ints.len(), "integer"),
-            Column::InRows { rows, from, len } => {
-                format!("{} of each row, from {from} on, of {}", counted(len, "real"), counted(rows.len(), "real"))
+            Column::StridedReals { reals, stride, len } => {
+                format!("{len} of each {stride} of {}", counted(reals.len(), "real"))
+            }
+            Column::StridedInts { ints, stride, len } => {
+                format!("{len} of each {stride} of {}", counted(ints.len(), "integer"))
             }
         }
     }

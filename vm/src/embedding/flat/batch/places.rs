@@ -138,9 +138,7 @@ impl<'p> Places<'p> {
         items: usize,
         is: impl Fn(&Leaf) -> bool,
     ) -> Result<Self, RunError> {
-        // How long a part is, of equally many for each item.
-        let part =
-            |len: usize| if items == 0 { (len == 0).then_some(0) } else { (len % items == 0).then(|| len / items) };
+        let part = |count: usize| columns::part(items, count);
         match self.0 {
             Kind::None => Ok(Places(Kind::None)),
             Kind::Rows(rows, _) => {
