@@ -5,6 +5,7 @@
 //! quietly.
 
 mod allocator;
+mod batch;
 mod bench;
 mod check_grad;
 mod check_grad_json;
@@ -60,6 +61,7 @@ that is called like the file is meant, or the only one that there is.
   dualvm run model.dual price 1.5 '[1.0, 2.0]'
   dualvm grad price.dual -1.5 '[1.0, 2.0]'
   echo '[1.5, [1.0, 2.0]]' | dualvm grad price.dual --input -
+  dualvm grad price.dual --batch cases.jsonl > answers.jsonl
 
 In JSON, tuples, arrays and lists are lists, records are objects, and \"NaN\", \"Infinity\", \"-Infinity\", \"nan\",
 \"inf\" and \"-inf\" are reals. A constructor is its name, or an object from its name to what it takes: one value, a
@@ -220,6 +222,10 @@ impl Target {
 struct Call {
     #[command(flatten)]
     target: Target,
+    /// Make a call for each line of a file, which holds arguments as for --input, on all threads, and write a line of
+    /// JSON for each, in order; `-` is stdin. Limits are those of each call
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "stats", "warn_kinks"])]
+    batch: Option<PathBuf>,
     #[command(flatten)]
     diagnosis: Diagnosis,
     /// How the result is written

@@ -1,5 +1,6 @@
 //! `jvp`, `vjp`, `hvp`, `jacobian` and `hessian`.
 
+use super::batch::{self, Batch};
 use super::failure::{Failure, Outcome};
 use super::input::{self, Prepared, prepare_call, shown};
 use super::interrupt::cancellable;
@@ -130,7 +131,7 @@ pub(crate) struct Hessian {
 #[derive(Args)]
 struct Sparse {
     /// Leave out what is always zero: columns, or rows, that have nothing in common are computed together
-    #[arg(long)]
+    #[arg(long, conflicts_with = "batch")]
     sparse: bool,
     /// Draw where the matrix has entries: a file that ends in .svg
     #[arg(long, value_name = "FILE", requires = "sparse")]
@@ -166,6 +167,13 @@ impl From<Mode> for JacobianMode {
 }
 
 pub(crate) fn jvp(Jvp { call, wrt, tangents }: &Jvp) -> Outcome {
+    if let Some(batch) = Batch::of(call, |function| wrt.of(&call.target, function))? {
+        let tangents = input::tangents(&call.target.program.file, batch.function(), &wrt.parameters, tangents)?;
+        return batch.answer(|function, args, options| {
+            let found = function.jvp_with(args, &tangents, options)?;
+            Ok(batch::line(&found.value, &[("tangent", Derivative::OfValue(&found.tangent))]))
+        });
+    }
     let ready = Ready::of(call, wrt)?;
     let tangents = input::tangents(&call.target.program.file, &ready.function, &wrt.parameters, tangents)?;
     let (found, busy) = ready.run(|function, args, options| function.jvp_with(args, &tangents, options))?;
@@ -173,6 +181,13 @@ pub(crate) fn jvp(Jvp { call, wrt, tangents }: &Jvp) -> Outcome {
 }
 
 pub(crate) fn vjp(Vjp { call, wrt, cotangent, table }: &Vjp) -> Outcome {
+    if let Some(batch) = Batch::of(call, |function| wrt.of(&call.target, function))? {
+        let cotangent = input::cotangent(batch.function(), cotangent)?;
+        return batch.answer(|function, args, options| {
+            let found = function.vjp_with(args, &cotangent, options)?;
+            Ok(batch::line(&found.value, &[("gradient", output::gradient(function, &found.gradient, *table))]))
+        });
+    }
     let ready = Ready::of(call, wrt)?;
     let cotangent = input::cotangent(&ready.function, cotangent)?;
     let (found, busy) = ready.run(|function, args, options| function.vjp_with(args, &cotangent, options))?;
@@ -181,15 +196,33 @@ pub(crate) fn vjp(Vjp { call, wrt, cotangent, table }: &Vjp) -> Outcome {
 }
 
 pub(crate) fn hvp(Hvp { call, wrt, tangents }: &Hvp) -> Outcome {
+    if let Some(batch) = Batch::of(call, |function| wrt.of(&call.target, function))? {
+        let tangents = input::tangents(&call.target.program.file, batch.function(), &wrt.parameters, tangents)?;
+        return batch.answer(|function, args, options| {
+            let found = function.hvp_with(args, &tangents, options)?;
+            Ok(batch::line(&Value::Real(found.value), &products(&found)))
+        });
+    }
     let ready = Ready::of(call, wrt)?;
     let tangents = input::tangents(&call.target.program.file, &ready.function, &wrt.parameters, tangents)?;
     let (found, busy) = ready.run(|function, args, options| function.hvp_with(args, &tangents, options))?;
-    let derivatives =
-        [("gradient", Derivative::ByArguments(&found.gradient)), ("product", Derivative::ByArguments(&found.product))];
-    ready.report(&Value::Real(found.value), &derivatives, &found.stats, busy)
+    ready.report(&Value::Real(found.value), &products(&found), &found.stats, busy)
+}
+
+fn products(found: &dualvm::Hvp) -> [(&'static str, Derivative<'_>); 2] {
+    [("gradient", Derivative::ByArguments(&found.gradient)), ("product", Derivative::ByArguments(&found.product))]
 }
 
 pub(crate) fn jacobian(Jacobian { call, wrt, mode, sparse }: &Jacobian) -> Outcome {
+    if let Some(batch) = Batch::of(call, |function| wrt.of(&call.target, function))? {
+        let mode = JacobianMode::from(*mode);
+        return batch.answer(|function, args, options| {
+            let found = function.jacobian_by(mode, args, options)?;
+            // Rows have no names in JSON.
+            let jacobian = Derivative::Rows { places: Vec::new(), rows: &found.rows };
+            Ok(batch::line(&found.value, &[("jacobian", jacobian)]))
+        });
+    }
     let ready = Ready::of(call, wrt)?;
     if sparse.sparse {
         let ((sparsity, found), busy) = ready.run(|function, args, options| {
@@ -211,6 +244,16 @@ pub(crate) fn jacobian(Jacobian { call, wrt, mode, sparse }: &Jacobian) -> Outco
 }
 
 pub(crate) fn hessian(Hessian { call, wrt, sparse }: &Hessian) -> Outcome {
+    if let Some(batch) = Batch::of(call, |function| wrt.of(&call.target, function))? {
+        return batch.answer(|function, args, options| {
+            let found = function.hessian_with(args, options)?;
+            let derivatives = [
+                ("gradient", Derivative::ByArguments(&found.gradient)),
+                ("hessian", Derivative::Rows { places: Vec::new(), rows: &found.rows }),
+            ];
+            Ok(batch::line(&Value::Real(found.value), &derivatives))
+        });
+    }
     let ready = Ready::of(call, wrt)?;
     let places = ready.function.places_of_reals(&ready.prepared.args);
     if sparse.sparse {

@@ -109,9 +109,22 @@ fn trace_to_stderr() -> Listener {
     })
 }
 
-fn prepare_with(target: &Target, diagnosis: Option<Diagnosis>) -> Outcome<Prepared> {
-    if target.input.as_deref() == Some(Path::new("-")) && target.program.file == Path::new("-") {
-        return Err(Failure::bad_input("FILE and --input can't both be stdin", "put one of them into a file"));
+/// The function that a target means, and what is left of the target.
+pub(crate) struct Opened {
+    pub(crate) engine: Engine,
+    pub(crate) function: Function,
+    module: Module,
+    /// The file that it was loaded from.
+    bytes: Vec<u8>,
+    /// Words that are arguments.
+    words: Vec<String>,
+}
+
+/// Loads the module and finds the function in it. `flag` is the one whose file has the arguments.
+fn open(target: &Target, diagnosis: Option<Diagnosis>, (flag, file): (&str, Option<&Path>)) -> Outcome<Opened> {
+    if file == Some(Path::new("-")) && target.program.file == Path::new("-") {
+        let message = format!("FILE and {flag} can't both be stdin");
+        return Err(Failure::bad_input(message, "put one of them into a file"));
     }
     let mut config = Config::default();
     config.limits = target.limits.limits();
@@ -119,26 +132,37 @@ fn prepare_with(target: &Target, diagnosis: Option<Diagnosis>) -> Outcome<Prepar
     config.threads = target.threads;
     // What isn't diagnosed is called often, or to be looked at otherwise.
     config.trace = diagnosis.filter(|diagnosis| !diagnosis.no_trace).map(|_| trace_to_stderr());
-    let diagnosis = diagnosis.unwrap_or_default();
-    config.trap_nan = diagnosis.trap_nan;
+    config.trap_nan = diagnosis.is_some_and(|diagnosis| diagnosis.trap_nan);
     let engine = Engine::new(config);
     let (bytes, limits) = (read_module(&target.program.file)?, target.limits.compile_limits());
-    let module = load_bytes(&target.program.file, &bytes, &engine, target.program.options(limits.clone()))?;
+    let module = load_bytes(&target.program.file, &bytes, &engine, target.program.options(limits))?;
     warn(&target.program, &module);
     let words = target.words();
     let (function, words) = choose_function(target, &words, &module)?;
+    if file.is_some() && !words.is_empty() {
+        let message = format!("found arguments on the command line and {flag}: {}", words.join(" "));
+        return Err(Failure::bad_input(message, "give the arguments in one of the two ways"));
+    }
+    let words = words.to_vec();
+    Ok(Opened { engine, function, module, bytes, words })
+}
+
+/// The function of a call whose arguments are in a batch.
+pub(crate) fn open_batch(call: &Call, file: &Path) -> Outcome<Function> {
+    Ok(open(&call.target, Some(call.diagnosis), ("--batch", Some(file)))?.function)
+}
+
+fn prepare_with(target: &Target, diagnosis: Option<Diagnosis>) -> Outcome<Prepared> {
+    let opened = open(target, diagnosis, ("--input", target.input.as_deref()))?;
+    let Opened { engine, function, module, bytes, words } = opened;
     let args = match &target.input {
-        None => arguments(&target.program.file, &function, words)?,
-        Some(_) if !words.is_empty() => {
-            let message = format!("found arguments on the command line and --input: {}", words.join(" "));
-            return Err(Failure::bad_input(message, "give the arguments in one of the two ways"));
-        }
+        None => arguments(&target.program.file, &function, &words)?,
         Some(path) => read_arguments(path, &function)?,
     };
-    let watched = match diagnosis.warn_kinks {
+    let watched = match diagnosis.and_then(|diagnosis| diagnosis.warn_kinks) {
         None => None,
         Some(epsilon) => {
-            let mut options = target.program.options(limits);
+            let mut options = target.program.options(target.limits.compile_limits());
             options.as_written = true;
             let as_written = load_bytes(&target.program.file, &bytes, &engine, options)?.function(function.name());
             Some((as_written.map_err(|error| Failure::name(&shown(&target.program.file), &module, &error))?, epsilon))
@@ -291,7 +315,7 @@ fn place_in(word: &str, error: &serde_json::Error) -> String {
 }
 
 /// The error without its line and column: of data the place is named, and for syntax [`place_in`] says it.
-fn without_place(error: &serde_json::Error) -> String {
+pub(crate) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
@@ -350,15 +374,22 @@ fn payload_of(mut arguments: Vec<Literal>, ty: Option<&HostType>, data: &[DataDe
 /// Reads a JSON list of all arguments.
 fn read_arguments(path: &Path, function: &Function) -> Outcome<Vec<Value>> {
     let bytes = read(path, "--input expects a file that holds the arguments in JSON")?;
-    let mut json = serde_json::Deserializer::from_slice(&bytes);
+    arguments_in_json(function, &bytes)
+        .map_err(|error| Failure::bad_input(format_args!("{}: {error}", shown(path)), all_arguments(function)))
+}
+
+/// Reads all arguments, a JSON list or an object.
+pub(crate) fn arguments_in_json(function: &Function, bytes: &[u8]) -> Result<Vec<Value>, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
     // Depth is bounded by the types and by the seed.
     json.disable_recursion_limit();
-    let args = function.arguments_seed().deserialize(&mut json).and_then(|args| json.end().map(|()| args));
-    args.map_err(|error| {
-        let signature = function.signature();
-        let help = format!(
-            "expected a JSON list of the arguments, or an object with the parameters' names; the function is {signature}"
-        );
-        Failure::bad_input(format_args!("{}: {error}", shown(path)), help)
-    })
+    function.arguments_seed().deserialize(&mut json).and_then(|args| json.end().map(|()| args))
+}
+
+/// Advice: what all arguments look like.
+pub(crate) fn all_arguments(function: &Function) -> String {
+    let signature = function.signature();
+    format!(
+        "expected a JSON list of the arguments, or an object with the parameters' names; the function is {signature}"
+    )
 }

@@ -1,5 +1,6 @@
 //! `run` and `grad`.
 
+use super::batch::{self, Batch};
 use super::failure::{Failure, Outcome};
 use super::input::{Prepared, prepare_call, shown, unheard};
 use super::interrupt::cancellable;
@@ -10,6 +11,12 @@ use super::{Call, Gradient};
 use dualvm::{CallOptions, Value};
 
 pub(crate) fn run(call: &Call) -> Outcome {
+    if let Some(batch) = Batch::of(call, Ok)? {
+        return batch.answer(|function, args, options| {
+            let (value, _) = function.call_with(args, options)?;
+            Ok(batch::line(&value, &[]))
+        });
+    }
     let prepared = prepare_call(call)?;
     let Prepared { engine, function, args, .. } = &prepared;
     let clock = Clock::start(engine);
@@ -22,6 +29,13 @@ pub(crate) fn run(call: &Call) -> Outcome {
 }
 
 pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
+    if let Some(batch) = Batch::of(call, |function| wrt.of(&call.target, function))? {
+        return batch.answer(|function, args, options| {
+            let found = function.grad_with(args, options)?;
+            let gradient = output::gradient(function, &found.gradient, *table);
+            Ok(batch::line(&Value::Real(found.value), &[("gradient", gradient)]))
+        });
+    }
     let prepared = prepare_call(call)?;
     let Prepared { engine, function, args, .. } = &prepared;
     let function = wrt.of(&call.target, function.clone())?;
