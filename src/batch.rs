@@ -7,14 +7,14 @@ use crate::{Error, Function, TypedFunction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Many calls of one function at a time, over the engine's threads. [`Function::batch`] and [`TypedFunction::batch`] make
-/// it; [`FlatFunction::batch`](crate::FlatFunction::batch) makes a [batch of its own](engine::Batch), which is the same
-/// for numbers in columns.
+/// Many calls of one function at a time, over the engine's threads. [`Function::batch`] and [`TypedFunction::batch`]
+/// make it; [`FlatFunction::batch`](crate::FlatFunction::batch) makes a [batch of its own](engine::Batch), which is the
+/// same for numbers in columns.
 ///
 /// Each item is a call like any other: it has the limits of a call, and what goes wrong in it is the outcome of this
 /// item only. Outcomes come in the order of the items, with the same bits whatever the threads, because an item runs as
-/// it would by itself. [The machine's page](engine::Batch) says where items run, and what becomes of their own tasks and
-/// of what they trace.
+/// it would by itself. [The machine's page](engine::Batch) says where items run, and what becomes of their own tasks
+/// and of what they trace.
 ///
 /// Operations have the names that they have for one call, and take items in place of arguments. An item for a product
 /// is a pair: the arguments, and the tangents or the cotangent. [`Batch::map`] is for everything else.
@@ -104,7 +104,7 @@ impl Batch<'_, Function> {
         items: impl IntoIterator<Item = Args>,
     ) -> Vec<Result<(f64, Vec<Value>), Error>> {
         self.map(items, |function, args, options| {
-            let found = function.grad_with(args.as_ref(), options)?;
+            let found = function.value_and_grad_with(args.as_ref(), options)?;
             Ok((found.value, found.gradient))
         })
     }
@@ -166,7 +166,7 @@ impl Batch<'_, Function> {
         items: impl IntoIterator<Item = impl Serialize + Send>,
     ) -> Vec<Result<(f64, Grad), Error>> {
         self.map(items, |function, args, options| {
-            let (value, gradient, _) = function.grad_as_with(&args, options)?;
+            let (value, gradient, _) = function.value_and_grad_as_with(&args, options)?;
             Ok((value, gradient))
         })
     }

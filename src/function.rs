@@ -18,11 +18,16 @@ use std::ops::Range;
 /// An exported function of a [`Module`](crate::Module). Cheap to clone, `Send` and `Sync`; it may be called from any
 /// number of threads at a time.
 ///
-/// Operations come in two forms. [`call`](Function::call), [`value_and_grad`](Function::value_and_grad), other
-/// derivatives ([`jvp`](Function::jvp), [`vjp`](Function::vjp), [`hvp`](Function::hvp),
-/// [`jacobian`](Function::jacobian), [`hessian`](Function::hessian)) and their `_with` forms take and give [`Value`]s.
-/// [`call_as`](Function::call_as) and [`value_and_grad_as`](Function::value_and_grad_as) take and give the host's own
-/// types, through `serde`.
+/// [`call`](Function::call), [`value_and_grad`](Function::value_and_grad) and other derivatives
+/// ([`jvp`](Function::jvp), [`vjp`](Function::vjp), [`hvp`](Function::hvp), [`jacobian`](Function::jacobian),
+/// [`hessian`](Function::hessian)) take and give [`Value`]s. To their names is added
+///
+/// - `_as`, where they take and give the host's own types, through `serde`;
+/// - `_into`, where a result is written to memory of the host's ([`TypedFunction`] has these);
+/// - `_with`, last, where they take options and report what they used.
+///
+/// Operations that take something else about how they run, such as [`jacobian_by`](Function::jacobian_by), take options
+/// with it. [`batch`](Function::batch) has the same names for many calls at a time.
 #[derive(Clone, Debug)]
 pub struct Function(pub(crate) engine::Function);
 
@@ -165,8 +170,8 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::value_and_grad`].
-    pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, Error> {
-        self.0.grad_with(args, options).map_err(|error| self.failed(args, error))
+    pub fn value_and_grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, Error> {
+        self.0.value_and_grad_with(args, options).map_err(|error| self.failed(args, error))
     }
 
     /// Runs the function as for a gradient, and reports where it was near a point at which the derivative changes, or
@@ -319,21 +324,21 @@ impl Function {
         &self,
         args: &(impl Serialize + ?Sized),
     ) -> Result<(f64, Grad), Error> {
-        self.grad_as_with(args, &CallOptions::default()).map(|(value, gradient, _)| (value, gradient))
+        self.value_and_grad_as_with(args, &CallOptions::default()).map(|(value, gradient, _)| (value, gradient))
     }
 
     /// [`Function::value_and_grad_as`] with limits or a cancel handle of this call's own, and a report on what it used.
     ///
     /// # Errors
     /// As [`Function::value_and_grad_as`].
-    pub fn grad_as_with<Grad: DeserializeOwned>(
+    pub fn value_and_grad_as_with<Grad: DeserializeOwned>(
         &self,
         args: &(impl Serialize + ?Sized),
         options: &CallOptions,
     ) -> Result<(f64, Grad, Stats), Error> {
         let params = &self.interface().params;
         let args = ser::to_arguments(params, self.data(), args)?;
-        let result = self.grad_with(&args, options)?;
+        let result = self.value_and_grad_with(&args, options)?;
         Ok((result.value, de::from_gradient(params, &result.gradient)?, result.stats))
     }
 

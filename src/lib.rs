@@ -133,14 +133,14 @@
 //! // The vectors of the gradient are used again and again.
 //! let mut gradient = (Vec::new(), Vec::new());
 //! for _ in 0..3 {
-//!     assert_eq!(dot.grad_into((&xs, &ys), &mut gradient)?, 17.0);
+//!     assert_eq!(dot.value_and_grad_into((&xs, &ys), &mut gradient)?, 17.0);
 //!     assert_eq!(gradient, (vec![5.0, 6.0], vec![1.0, 2.0]));
 //! }
 //!
 //! // Or it is written to slices, which may be parts of anything.
 //! let mut gradient = [0.0; 4];
 //! let (by_xs, by_ys) = gradient.split_at_mut(2);
-//! assert_eq!(dot.grad_into_slices((&xs, &ys), [by_xs, by_ys])?, 17.0);
+//! assert_eq!(dot.value_and_grad_into_slices((&xs, &ys), [by_xs, by_ys])?, 17.0);
 //! assert_eq!(gradient, [5.0, 6.0, 1.0, 2.0]);
 //! # Ok::<(), Error>(())
 //! ```
@@ -191,9 +191,8 @@
 //!
 //! ```
 //! # use dualvm::{Config, Engine, Error, CodeKind, Jit, Mode, Module};
-//! let mut config = Config::default();
-//! config.jit = Jit::Always;
-//! let module = Module::from_source(&Engine::new(config), "sq.dual", "def sq (x : Real) : Real = x * x")?;
+//! let engine = Engine::new(Config::default().with_jit(Jit::Always));
+//! let module = Module::from_source(&engine, "sq.dual", "def sq (x : Real) : Real = x * x")?;
 //! assert_eq!(module.function("sq")?.call(&[3.0.into()])?, 9.0.into());
 //! let compiled = module.compiled();
 //! assert_eq!((compiled[0].name.as_str(), compiled[0].kind), ("sq", CodeKind::Function(Mode::PRIMAL)));
@@ -234,8 +233,7 @@
 //!
 //! ```
 //! # use dualvm::{CompileLimits, CompileOptions, Config, Engine, Error, Limits, Module};
-//! let mut config = Config::default();
-//! config.limits = Limits::untrusted();
+//! let config = Config::default().with_limits(Limits::untrusted());
 //! let options = CompileOptions::with_limits(CompileLimits::untrusted());
 //! let module = Module::from_source_with(&Engine::new(config), "f.dual", "def f (x : Real) = x ^ 3", &options)?;
 //! # assert_eq!(module.functions().count(), 1);
@@ -271,8 +269,12 @@
 //! `docs/embedding.md` in the repository goes through all this in the order in which a host needs it.
 //!
 //! # Features
-//! `cli`, on by default, builds the `dualvm` program. Hosts turn it off with `default-features = false` and then depend
-//! on no argument parser.
+//! Both are on by default; hosts say `default-features = false`, and `features = ["native"]` if they want that.
+//!
+//! - `native` compiles what runs often to native code, by Cranelift. Without it there is no Cranelift in the host, and
+//!   everything is interpreted: results, traps and fuel are the same to the last bit, and loops of arithmetic take some
+//!   times as long.
+//! - `cli` builds the `dualvm` program, with an argument parser and what else only that needs.
 
 pub use dualvm_frontend as frontend;
 pub use dualvm_vm as vm;

@@ -177,8 +177,12 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     ///
     /// # Errors
     /// As [`TypedFunction::call`].
-    pub fn grad_with(&self, args: Args, options: &CallOptions) -> Result<(f64, Args::Gradient, Stats), Error> {
-        Ok(self.0.grad_with(args, options)?)
+    pub fn value_and_grad_with(
+        &self,
+        args: Args,
+        options: &CallOptions,
+    ) -> Result<(f64, Args::Gradient, Stats), Error> {
+        Ok(self.0.value_and_grad_with(args, options)?)
     }
 
     /// Writes the gradient over an earlier one and returns the function's value. The vectors in `gradient` keep their
@@ -187,8 +191,22 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     ///
     /// # Errors
     /// As [`TypedFunction::call`].
-    pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, Error> {
-        Ok(self.0.grad_into(args, gradient)?)
+    pub fn value_and_grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, Error> {
+        Ok(self.0.value_and_grad_into(args, gradient)?)
+    }
+
+    /// [`TypedFunction::value_and_grad_into`] with limits or a cancel handle of this call's own, and a report on what it
+    /// used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn value_and_grad_into_with(
+        &self,
+        args: Args,
+        gradient: &mut Args::Gradient,
+        options: &CallOptions,
+    ) -> Result<(f64, Stats), Error> {
+        Ok(self.0.value_and_grad_into_with(args, gradient, options)?)
     }
 
     /// Writes the gradient to the host's slices and returns the function's value: one slice for each argument, whatever
@@ -211,7 +229,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     ///
     /// let (mut by_ps, mut by_k) = ([0.0; 4], [0.0]);
     /// let args = (&[(1.0, 2.0), (3.0, 4.0)][..], &[1, 10][..], 0.5);
-    /// let value = total.grad_into_slices(args, [&mut by_ps, &mut [], &mut by_k])?;
+    /// let value = total.value_and_grad_into_slices(args, [&mut by_ps, &mut [], &mut by_k])?;
     /// assert_eq!((value, by_ps, by_k), (61.0, [1.0, 0.5, 20.0, 15.0], [122.0]));
     /// # Ok::<(), Error>(())
     /// ```
@@ -219,8 +237,22 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// # Errors
     /// [`ErrorKind::GradientLength`](crate::ErrorKind::GradientLength) if a slice has another number of places, before
     /// anything runs; else as [`TypedFunction::call`].
-    pub fn grad_into_slices(&self, args: Args, gradient: Args::Slices<'_>) -> Result<f64, Error> {
-        Ok(self.0.grad_into_slices(args, gradient)?)
+    pub fn value_and_grad_into_slices(&self, args: Args, gradient: Args::Slices<'_>) -> Result<f64, Error> {
+        Ok(self.0.value_and_grad_into_slices(args, gradient)?)
+    }
+
+    /// [`TypedFunction::value_and_grad_into_slices`] with limits or a cancel handle of this call's own, and a report on
+    /// what it used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::value_and_grad_into_slices`].
+    pub fn value_and_grad_into_slices_with(
+        &self,
+        args: Args,
+        gradient: Args::Slices<'_>,
+        options: &CallOptions,
+    ) -> Result<(f64, Stats), Error> {
+        Ok(self.0.value_and_grad_into_slices_with(args, gradient, options)?)
     }
 
     /// The function's value, its gradient, and the product of its Hessian and the tangents: how the gradient changes as

@@ -122,7 +122,9 @@ fn only_the_gradient_is_allocated() {
         let options = CallOptions::default();
         assert_only_the_result_is_allocated(name, || function.call(&args).expect("examples run"));
         if function.interface().result == dualvm::HostType::Real {
-            assert_only_the_result_is_allocated(name, || function.grad_with(&args, &options).expect("examples run"));
+            assert_only_the_result_is_allocated(name, || {
+                function.value_and_grad_with(&args, &options).expect("examples run")
+            });
         }
     }
 }
@@ -171,11 +173,11 @@ fn typed_arrays_allocate_their_gradient_once_or_not_at_all() {
         assert_only_the_result_is_allocated(name, || dot.call((&xs, &xs)).expect("runs"));
         assert_only_the_result_is_allocated(name, || dot.value_and_grad((&xs, &xs)).expect("runs"));
         let mut gradient = (Vec::new(), Vec::new());
-        assert_only_the_result_is_allocated(name, || dot.grad_into((&xs, &xs), &mut gradient).expect("runs"));
+        assert_only_the_result_is_allocated(name, || dot.value_and_grad_into((&xs, &xs), &mut gradient).expect("runs"));
         assert_eq!(gradient, (xs.clone(), xs.clone()));
         let (mut by_xs, mut by_ys) = (vec![0.0; LONG], vec![0.0; LONG]);
         assert_nothing_is_allocated(name, || {
-            dot.grad_into_slices((&xs, &xs), [&mut by_xs, &mut by_ys]).expect("runs");
+            dot.value_and_grad_into_slices((&xs, &xs), [&mut by_xs, &mut by_ys]).expect("runs");
         });
         assert_eq!((by_xs, by_ys), gradient);
     }
@@ -215,12 +217,12 @@ fn typed_arrays_of_any_elements_allocate_their_results_only() {
 
         let mut gradient = (Vec::new(), Vec::new(), ());
         assert_nothing_is_allocated("gradient over an earlier one", || {
-            nested.grad_into((&points, &rows, &ns), &mut gradient).expect("runs");
+            nested.value_and_grad_into((&points, &rows, &ns), &mut gradient).expect("runs");
         });
         let (mut by_points, mut by_m) = (vec![0.0; 2 * LONG], vec![0.0; LONG]);
         assert_nothing_is_allocated("gradient in slices", || {
             let slices = [&mut by_points[..], &mut by_m, &mut []];
-            shaped.grad_into_slices((&points, m, &ns), slices).expect("runs");
+            shaped.value_and_grad_into_slices((&points, m, &ns), slices).expect("runs");
         });
         assert_eq!((by_points[7], by_m[5], gradient.0[3].1.0, gradient.1[2][1]), (6.0, 1.0, 6.0, 1.0));
     }

@@ -583,7 +583,7 @@ fn every_changed_byte_is_refused_or_runs() {
             for function in module.functions() {
                 let args = serde_json::json!([{ "rate": 1, "count": 2, "on": true, "w": [1, 2] }, [1, 2]]);
                 let _ = function.call_as_with::<serde_json::Value>(&args, &options);
-                let _ = function.grad_as_with::<serde_json::Value>(&args, &options);
+                let _ = function.value_and_grad_as_with::<serde_json::Value>(&args, &options);
             }
         }
     }

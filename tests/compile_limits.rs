@@ -75,7 +75,8 @@ fn load(def: &ModuleDef, jit: Jit) -> Option<Module> {
 fn run(name: &str, module: &Module, n: i64, gradient: bool, limits: Limits) {
     let main = module.function("main").unwrap_or_else(|error| panic!("{name}: {error}"));
     let (args, options) = ([Value::Real(0.7), Value::Int(n)], CallOptions::with_limits(limits));
-    let error = if gradient { main.grad_with(&args, &options).err() } else { main.call_with(&args, &options).err() };
+    let error =
+        if gradient { main.value_and_grad_with(&args, &options).err() } else { main.call_with(&args, &options).err() };
     if let Some(error) = error {
         assert!(matches!(error.kind(), ErrorKind::Trap(_)), "{name}: {error}");
     }

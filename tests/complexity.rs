@@ -10,7 +10,7 @@ use std::time::Duration;
 use support::{flatten, function, load, scalar_function};
 
 fn grad(f: &Function, args: &[Value]) -> Gradient {
-    f.grad_with(args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+    f.value_and_grad_with(args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The best of a few: the machine does other things as well.

@@ -31,7 +31,7 @@ fn called(function: &Function, args: &[Value], options: &CallOptions) -> String 
 }
 
 fn gradient(function: &Function, args: &[Value], options: &CallOptions) -> String {
-    let found = function.grad_with(args, options);
+    let found = function.value_and_grad_with(args, options);
     outcome(found.map(|found| ((found.value, found.gradient), found.stats)))
 }
 

@@ -76,7 +76,7 @@ fn assert_in_time(name: &str, function: &Function, args: &[Value], gradient: boo
         let late = |_| {
             let began = Instant::now();
             let error = if gradient {
-                function.grad_with(args, &options).err()
+                function.value_and_grad_with(args, &options).err()
             } else {
                 function.call_with(args, &options).err()
             };

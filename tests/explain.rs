@@ -400,7 +400,7 @@ fn profile(jit: Jit, text: &str, name: &str, args: &[Value]) -> Profile {
     let module = Module::from_source(&Engine::new(config), "p.dual", text).unwrap_or_else(|error| panic!("{error}"));
     let function = module.function(name).unwrap();
     let profile = function.profile(args, &CallOptions::default()).unwrap();
-    let stats = function.grad_with(args, &CallOptions::default()).unwrap().stats;
+    let stats = function.value_and_grad_with(args, &CallOptions::default()).unwrap().stats;
     assert_eq!((stats.records, stats.tape_bytes), (profile.stats.records, profile.stats.tape_bytes));
     let sum = |of: fn(&dualvm::SiteUsage) -> u64| profile.sites.iter().map(of).sum::<u64>();
     assert_eq!(sum(|site| site.records), stats.records + stats.imports, "{profile:#?}");

@@ -194,7 +194,7 @@ fn every_failure_leaves_the_engine_usable() {
     ];
     for (limits, expected) in tight {
         let long = [vec![2.0, 3.0].into(), Value::Int(1_000_000)];
-        let error = f.grad_with(&long, &CallOptions::with_limits(limits)).unwrap_err();
+        let error = f.value_and_grad_with(&long, &CallOptions::with_limits(limits)).unwrap_err();
         assert!(error.is_limit() && error.is_trap() && !error.is_cancelled());
         assert_eq!(error.trap().unwrap().kind, TrapKind::Limit(expected));
         still_good(&f, &good, 10.0);
@@ -225,7 +225,7 @@ fn another_thread_cancels_a_run() {
         let error = std::thread::scope(|scope| {
             let run = scope.spawn(|| match gradient {
                 false => f.call_with(&[1.0.into()], &options).unwrap_err(),
-                true => f.grad_with(&[1.0.into()], &options).unwrap_err(),
+                true => f.value_and_grad_with(&[1.0.into()], &options).unwrap_err(),
             });
             std::thread::sleep(Duration::from_millis(30));
             handle.cancel();

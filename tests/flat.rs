@@ -400,7 +400,7 @@ fn traps_and_limits_are_those_of_other_calls() {
         assert_alike(&function("at"), &mut frame, &[vec![1.0].into(), Value::Int(1)], &limits());
         for (name, n) in [("power", 1000), ("deep", 500), ("long", 3000)] {
             let args = [Value::Int(n), Value::Real(1.01)];
-            let used = function(name).grad_with(&args, &CallOptions::default()).unwrap().stats;
+            let used = function(name).value_and_grad_with(&args, &CallOptions::default()).unwrap().stats;
             for fuel in [0, 1, used.instructions - 1, used.instructions] {
                 assert_alike(&function(name), &mut frame, &args, &Limits { fuel, ..Limits::default() });
             }

@@ -87,7 +87,7 @@ fn ramp(len: usize) -> Value {
 fn run(function: &Function, args: &[Value], gradient: bool) -> Stats {
     let options = CallOptions::default();
     if gradient {
-        function.grad_with(args, &options).expect("it runs").stats
+        function.value_and_grad_with(args, &options).expect("it runs").stats
     } else {
         function.call_with(args, &options).expect("it runs").1
     }

@@ -201,14 +201,14 @@ fn fuel_pays_for_the_sweep_too() {
     for (name, n) in [("sines", 1), ("sines", 50_000), ("deep", 300), ("list", 5000)] {
         let f = programs.get(name);
         let forward = f.call_with(&args(0.5, n), &CallOptions::default()).unwrap().1.instructions;
-        let whole = f.grad_with(&args(0.5, n), &CallOptions::default()).unwrap();
+        let whole = f.value_and_grad_with(&args(0.5, n), &CallOptions::default()).unwrap();
         let used = whole.stats.instructions;
         assert!(used > forward, "{name}: {used} with the sweep, {forward} without");
-        let again = f.grad_with(&args(0.5, n), &fuel(used)).unwrap();
+        let again = f.value_and_grad_with(&args(0.5, n), &fuel(used)).unwrap();
         assert_eq!((&again.value, &again.gradient), (&whole.value, &whole.gradient));
-        assert_limit(f.grad_with(&args(0.5, n), &fuel(used - 1)), Limit::Fuel);
-        assert_limit(f.grad_with(&args(0.5, n), &fuel(forward)), Limit::Fuel);
-        let trap = assert_limit(f.grad_with(&args(0.5, n), &fuel(forward - 1)), Limit::Fuel);
+        assert_limit(f.value_and_grad_with(&args(0.5, n), &fuel(used - 1)), Limit::Fuel);
+        assert_limit(f.value_and_grad_with(&args(0.5, n), &fuel(forward)), Limit::Fuel);
+        let trap = assert_limit(f.value_and_grad_with(&args(0.5, n), &fuel(forward - 1)), Limit::Fuel);
         assert!(!trap.innermost.is_empty());
     }
 }
@@ -227,11 +227,11 @@ fn the_largest_limits_are_no_limits() {
         code_bytes: u64::MAX,
     };
     assert_eq!(
-        f.grad_with(&args(0.5, 100_000), &with(limits)).unwrap().gradient,
+        f.value_and_grad_with(&args(0.5, 100_000), &with(limits)).unwrap().gradient,
         f.value_and_grad(&args(0.5, 100_000)).unwrap().1
     );
     let all = Limits { fuel: u64::MAX, live_bytes: u64::MAX, allocated_bytes: u64::MAX, ..Limits::default() };
-    Programs::new().get("list").grad_with(&args(0.5, 100_000), &with(all)).unwrap();
+    Programs::new().get("list").value_and_grad_with(&args(0.5, 100_000), &with(all)).unwrap();
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_deadline_ends_a_loop_without_end() {
         let options = with(Limits { deadline: Some(Duration::from_millis(30)), ..Limits::default() });
         let began = Instant::now();
         let trap = if recording {
-            assert_limit(f.grad_with(&[Value::Real(1.0)], &options), Limit::Deadline)
+            assert_limit(f.value_and_grad_with(&[Value::Real(1.0)], &options), Limit::Deadline)
         } else {
             assert_limit(f.call_with(&[Value::Real(1.0)], &options), Limit::Deadline)
         };
@@ -269,7 +269,7 @@ fn another_thread_cancels_a_run() {
             }
         });
         let outcome = if recording {
-            f.grad_with(&[Value::Real(1.0)], &options).map(|_| ())
+            f.value_and_grad_with(&[Value::Real(1.0)], &options).map(|_| ())
         } else {
             f.call_with(&[Value::Real(1.0)], &options).map(|_| ())
         };
@@ -292,9 +292,9 @@ fn allocated_bytes_are_counted_exactly() {
         let used = f.call_with(&args(0.5, n), &CallOptions::default()).unwrap().1.allocated_bytes;
         let limited = |allocated_bytes| with(Limits { allocated_bytes, ..Limits::default() });
         f.call_with(&args(0.5, n), &limited(used)).unwrap();
-        f.grad_with(&args(0.5, n), &limited(used)).unwrap();
+        f.value_and_grad_with(&args(0.5, n), &limited(used)).unwrap();
         assert_limit(f.call_with(&args(0.5, n), &limited(used - 1)), Limit::AllocatedBytes);
-        let trap = assert_limit(f.grad_with(&args(0.5, n), &limited(used - 1)), Limit::AllocatedBytes);
+        let trap = assert_limit(f.value_and_grad_with(&args(0.5, n), &limited(used - 1)), Limit::AllocatedBytes);
         assert_eq!(trap.innermost[0].function, name);
     }
 }
@@ -309,7 +309,7 @@ fn live_bytes_bound_what_is_held_and_not_what_passes() {
     for _ in 0..2 {
         let trap = assert_limit(list.call_with(&args(0.5, 3_000_000), &small), Limit::LiveBytes);
         assert_eq!(trap.innermost[0].function, "list");
-        assert_limit(list.grad_with(&args(0.5, 3_000_000), &small), Limit::LiveBytes);
+        assert_limit(list.value_and_grad_with(&args(0.5, 3_000_000), &small), Limit::LiveBytes);
         assert_limit(programs.get("deep").call_with(&args(0.5, 1_000_000), &small), Limit::LiveBytes);
         assert_eq!(list.call_with(&args(0.5, 1000), &small).unwrap().0, Value::Real(500.0));
     }
@@ -321,17 +321,17 @@ fn tape_bytes_bound_records_and_adjoints() {
     let small = with(Limits { tape_bytes: 1 << 20, ..Limits::default() });
     for name in ["sines", "deep"] {
         let f = programs.get(name);
-        let trap = assert_limit(f.grad_with(&args(0.5, 500_000), &small), Limit::TapeBytes);
+        let trap = assert_limit(f.value_and_grad_with(&args(0.5, 500_000), &small), Limit::TapeBytes);
         assert_eq!(trap.innermost[0].function, name);
         f.call_with(&args(0.5, 500_000), &small).unwrap();
         let expected = f.value_and_grad(&args(0.5, 1000)).unwrap();
-        let found = f.grad_with(&args(0.5, 1000), &small).unwrap();
+        let found = f.value_and_grad_with(&args(0.5, 1000), &small).unwrap();
         assert_eq!((found.value, found.gradient), expected);
     }
     // Arguments alone can be too much.
     let element = programs.get("element");
     let many = [Value::Reals(vec![1.0; 1 << 20]), Value::Int(3)];
-    assert_limit(element.grad_with(&many, &small), Limit::TapeBytes);
+    assert_limit(element.value_and_grad_with(&many, &small), Limit::TapeBytes);
     element.call_with(&many, &small).unwrap();
     element.value_and_grad(&many).unwrap();
 }
@@ -343,12 +343,12 @@ fn depth_counts_frames_exactly() {
     for n in [0, 1, 2, 11, 12, 13, 23, 24, 25, 1000] {
         let frames = n as usize + 1;
         f.call_with(&args(1.0, n), &depth(frames)).unwrap();
-        f.grad_with(&args(1.0, n), &depth(frames)).unwrap();
+        f.value_and_grad_with(&args(1.0, n), &depth(frames)).unwrap();
         if n > 0 {
             let trap = assert_limit(f.call_with(&args(1.0, n), &depth(frames - 1)), Limit::Depth);
             assert_eq!(trap.innermost.len() + trap.omitted + trap.outermost.len(), frames - 1, "{trap}");
             assert!(trap.innermost.iter().chain(&trap.outermost).all(|frame| frame.function == "deep"));
-            let recording = assert_limit(f.grad_with(&args(1.0, n), &depth(frames - 1)), Limit::Depth);
+            let recording = assert_limit(f.value_and_grad_with(&args(1.0, n), &depth(frames - 1)), Limit::Depth);
             assert_eq!(recording.to_string(), trap.to_string());
             assert!(trap.innermost.iter().all(|frame| frame.mode == Mode::PRIMAL));
             assert!(recording.innermost.iter().all(|frame| frame.mode == Mode::RECORDING));
@@ -363,7 +363,7 @@ fn limits_and_statistics_do_not_depend_on_what_ran_before() {
     for recording in [false, true] {
         let run = |f: &Function, args: &[Value], options: &CallOptions| {
             if recording {
-                f.grad_with(args, options).map(|result| result.stats)
+                f.value_and_grad_with(args, options).map(|result| result.stats)
             } else {
                 f.call_with(args, options).map(|(_, stats)| stats)
             }
@@ -436,7 +436,7 @@ fn after_every_failure_the_engine_gives_the_right_result() {
             let n = if limits.deadline.is_some() { 1 } else { 20_000 };
             for outcome in [
                 f.call_with(&args(0.5, n), &with(limits.clone())).map(|_| ()),
-                f.grad_with(&args(0.5, n), &with(limits.clone())).map(|_| ()),
+                f.value_and_grad_with(&args(0.5, n), &with(limits.clone())).map(|_| ()),
             ] {
                 assert!(matches!(&outcome, Ok(()) | Err(RunError::Trap(_))), "{outcome:?}");
             }
@@ -455,7 +455,7 @@ fn threads_share_an_engine_without_sharing_limits() {
             scope.spawn(move || {
                 for round in 0..20 {
                     if (n + round) % 2 == 0 {
-                        assert_limit(list.grad_with(&args(0.5, 3000), &fuel(1000 + round)), Limit::Fuel);
+                        assert_limit(list.value_and_grad_with(&args(0.5, 3000), &fuel(1000 + round)), Limit::Fuel);
                     } else {
                         assert_eq!(&list.value_and_grad(&args(0.5, 3000)).unwrap(), expected);
                     }

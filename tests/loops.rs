@@ -84,7 +84,7 @@ impl Case {
 
     fn grad(&self) -> Gradient {
         let f = self.function();
-        f.grad_with(&self.args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+        f.value_and_grad_with(&self.args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Checks value, fuel and gradient against the reference.
@@ -95,8 +95,10 @@ impl Case {
         if !matches!(found, Value::Real(found) if same(found, value)) || stats.instructions != steps {
             return Err(format!("expected {value:e} in {steps} steps, found {found:?} in {}", stats.instructions));
         }
-        let recorded =
-            self.function().grad_with(&self.args, &CallOptions::default()).map_err(|error| error.to_string())?;
+        let recorded = self
+            .function()
+            .value_and_grad_with(&self.args, &CallOptions::default())
+            .map_err(|error| error.to_string())?;
         if !same(recorded.value, value) {
             return Err(format!("expected {value:e}, found {:e} while recording", recorded.value));
         }
@@ -160,13 +162,13 @@ fn fuel_runs_out_where_it_does_without_recording() {
         for fuel in (0..needed).step_by(7).chain([needed - 1]) {
             let options = CallOptions::with_limits(Limits { fuel, ..Limits::default() });
             let plain = assert_limit(f.call_with(&case.args, &options), Limit::Fuel);
-            let recording = assert_limit(f.grad_with(&case.args, &options), Limit::Fuel);
+            let recording = assert_limit(f.value_and_grad_with(&case.args, &options), Limit::Fuel);
             assert_eq!(recording.to_string(), plain.to_string(), "{fuel}");
         }
-        let whole = f.grad_with(&case.args, &CallOptions::default()).unwrap().stats.instructions;
+        let whole = f.value_and_grad_with(&case.args, &CallOptions::default()).unwrap().stats.instructions;
         let options = |fuel| CallOptions::with_limits(Limits { fuel, ..Limits::default() });
-        f.grad_with(&case.args, &options(whole)).unwrap();
-        assert_limit(f.grad_with(&case.args, &options(whole - 1)), Limit::Fuel);
+        f.value_and_grad_with(&case.args, &options(whole)).unwrap();
+        assert_limit(f.value_and_grad_with(&case.args, &options(whole - 1)), Limit::Fuel);
     }
 }
 

@@ -38,7 +38,7 @@ fn call(f: &Function, args: &[Value], options: &CallOptions) -> (f64, Stats) {
 }
 
 fn grad(f: &Function, args: &[Value], options: &CallOptions) -> (f64, Vec<f64>, Stats) {
-    let result = f.grad_with(args, options).unwrap_or_else(|error| panic!("{error}"));
+    let result = f.value_and_grad_with(args, options).unwrap_or_else(|error| panic!("{error}"));
     (result.value, flatten(&result.gradient), result.stats)
 }
 

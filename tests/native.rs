@@ -34,7 +34,7 @@ fn outcome(function: &Function, args: &[Value]) -> String {
         Ok((value, stats)) => format!("{value:?} {}", used(&stats)),
         Err(error) => error.to_string(),
     };
-    let gradient = match function.grad_with(args, &options) {
+    let gradient = match function.value_and_grad_with(args, &options) {
         Ok(result) => format!("{:?} {:?} {}", result.value, result.gradient, used(&result.stats)),
         Err(error) => error.to_string(),
     };

@@ -53,7 +53,7 @@ fn outcome(f: &Function, args: &[Value], options: &CallOptions) -> String {
         Ok((value, stats)) => format!("{value:?} {}", used(&stats)),
         Err(error) => error.to_string(),
     };
-    let gradient = match f.grad_with(args, options) {
+    let gradient = match f.value_and_grad_with(args, options) {
         Ok(found) => format!("{:?} {:?} {}", found.value, found.gradient, used(&found.stats)),
         Err(error) => error.to_string(),
     };
@@ -71,7 +71,8 @@ fn check(code: &str, args: &[Value]) -> Stats {
         let module = load_into(&engine, def.clone());
         let f = module.function("f").expect("`f` is exported");
         if expected.is_empty() {
-            stats = f.grad_with(args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}")).stats;
+            stats =
+                f.value_and_grad_with(args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}")).stats;
             let all = Limits::default();
             let (fuel, bytes) = (stats.instructions, stats.allocated_bytes);
             let limits = [
@@ -326,7 +327,7 @@ fn what_hands_over_too_many_registers_stays_interpreted() {
         export_all(&mut def);
         let module = load_into(&Engine::new(config), def);
         let f = module.function("f").expect("`f` is exported");
-        f.grad_with(&args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        f.value_and_grad_with(&args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(module.compiled().iter().any(|code| code.name == "f"), compiled, "{tasks} tasks");
     }
 }

@@ -62,7 +62,7 @@ fn with(limits: Limits) -> CallOptions {
 
 fn run(f: &Function, args: &[Value], options: &CallOptions, recording: bool) -> Result<(f64, u64), RunError> {
     if recording {
-        return f.grad_with(args, options).map(|found| (found.value, found.stats.instructions));
+        return f.value_and_grad_with(args, options).map(|found| (found.value, found.stats.instructions));
     }
     match f.call_with(args, options)? {
         (Value::Real(value), stats) => Ok((value, stats.instructions)),
@@ -150,7 +150,7 @@ fn allocation_and_tape_run_out_at_the_same_instruction() {
     }
     for (name, n) in [("sines", 200_000), ("deep", 50_000), ("boxes", 50_000), ("even", 50_000)] {
         let f = get(&load(Jit::Off), name);
-        let stats = f.grad_with(&args(0.5, n), &CallOptions::default()).unwrap().stats;
+        let stats = f.value_and_grad_with(&args(0.5, n), &CallOptions::default()).unwrap().stats;
         let used = stats.tape_bytes;
         let limits = [0, 8, 100, 65_536, 65_537, 1 << 18, used / 2, used - 1]
             .map(|tape_bytes| Limits { tape_bytes, ..Limits::default() });
@@ -214,7 +214,7 @@ fn deadlines_and_cancellation_end_native_loops() {
                 let options = CallOptions::default().cancelled_by(&handle);
                 let cancelled = std::thread::scope(|scope| {
                     let run = scope.spawn(|| match recording {
-                        true => f.grad_with(&[Value::Real(1.0)], &options).map(|_| ()),
+                        true => f.value_and_grad_with(&[Value::Real(1.0)], &options).map(|_| ()),
                         false => f.call_with(&[Value::Real(1.0)], &options).map(|_| ()),
                     });
                     std::thread::sleep(Duration::from_millis(20));

@@ -339,7 +339,7 @@ fn a_function_of_many_registers_computes_what_it_does_with_few() {
         let mut module = assemble(&text(regs));
         export_all(&mut module);
         let f = load(module).function("f").expect("it is exported");
-        let found = f.grad_with(&args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        let found = f.value_and_grad_with(&args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
         (found.value, flatten(&found.gradient), found.stats.instructions)
     };
     let few = gradient(4);
@@ -365,6 +365,6 @@ fn what_goes_round_in_two_ways_is_no_region_and_pays_for_its_sweep() {
     let f = load(module).function("f").expect("it is exported");
     let args = [Value::Real(0.5), Value::Int(10_000)];
     let forward = f.call_with(&args, &CallOptions::default()).expect("it runs").1.instructions;
-    let whole = f.grad_with(&args, &CallOptions::default()).expect("it runs").stats.instructions;
+    let whole = f.value_and_grad_with(&args, &CallOptions::default()).expect("it runs").stats.instructions;
     assert!(whole > forward + 10_000, "{forward} forward, {whole} in all");
 }

@@ -129,7 +129,7 @@ fn indices_count_rows() {
             ("140737488355327", "the limit on live memory was reached"),
         ] {
             let function = module.function("recorded").unwrap();
-            let failed = function.grad_with(&json(&format!("[{n}, 2]"), &function), &CallOptions::default());
+            let failed = function.value_and_grad_with(&json(&format!("[{n}, 2]"), &function), &CallOptions::default());
             let failed = failed.unwrap_err();
             let ErrorKind::Trap(trap) = failed.kind() else { panic!("{n}: {failed}") };
             assert_eq!(trap.kind.to_string(), message);
@@ -159,7 +159,7 @@ fn gradients_are_those_of_the_parts() {
     let modules = modules(PROGRAM);
     let gradient = |module: &Module, name: &str, args: &str| {
         let function = module.function(name).unwrap();
-        let gradient = function.grad_with(&json(args, &function), &CallOptions::default()).unwrap();
+        let gradient = function.value_and_grad_with(&json(args, &function), &CallOptions::default()).unwrap();
         (gradient.value, gradient.gradient)
     };
     for args in [("[[[3, 4], [1, 2]]]", "[[3, 1], [4, 2]]"), ("[[]]", "[[], []]"), ("[[[0, 0]]]", "[[0], [0]]")] {
@@ -197,7 +197,7 @@ fn loops_over_rows_are_one_record() {
         let function = module.function("total").unwrap();
         let args = [Value::Array((0..100).map(|n| Value::Tuple(vec![f64::from(n).into(), 1.5.into()])).collect())];
         let (stats, allocated) = {
-            let gradient = function.grad_with(&args, &CallOptions::default()).unwrap();
+            let gradient = function.value_and_grad_with(&args, &CallOptions::default()).unwrap();
             (gradient.stats.records, gradient.stats.allocated_bytes)
         };
         assert_eq!(stats, 1);

@@ -5,7 +5,7 @@ use dualvm::{CallOptions, Config, Engine, Function, Limits, Module, Value};
 
 /// What a call comes to: the gradient's bits and counts, or the trap.
 fn comes_to(function: &Function, args: &[Value], limits: Limits) -> String {
-    match function.grad_with(args, &CallOptions::with_limits(limits)) {
+    match function.value_and_grad_with(args, &CallOptions::with_limits(limits)) {
         Ok(gradient) => {
             let stats = gradient.stats;
             let counts = (stats.instructions, stats.records, stats.slots);
@@ -42,7 +42,7 @@ fn limits_on_memory_are_met_at_the_same_place_on_any_number_of_threads_but_for_s
     let done = comes_to(&alone, &args, Limits::default());
     for (what, limited) in limits {
         // The least that the run needs on one thread.
-        let enough = |bytes| alone.grad_with(&args, &CallOptions::with_limits(limited(bytes))).is_ok();
+        let enough = |bytes| alone.value_and_grad_with(&args, &CallOptions::with_limits(limited(bytes))).is_ok();
         let (mut low, mut high) = (0, 1 << 30);
         assert!(enough(high));
         while high - low > 1 {

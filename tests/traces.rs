@@ -63,7 +63,7 @@ fn check(text: &str, args: &[Value], expected: &[&str]) {
         assert_eq!(called, outcome(traced.call_with(args, &CallOptions::default())), "{jit:?}, {threads} threads");
         lines.lock().unwrap().clear();
         let gradient = |function: &Function, options: &CallOptions| {
-            let found = function.grad_with(args, options);
+            let found = function.value_and_grad_with(args, options);
             outcome(found.map(|found| ((found.value, found.gradient), found.stats)))
         };
         let unheard = gradient(&traced, &CallOptions::default());

@@ -82,21 +82,21 @@ where
     assert_eq!(Value::Real(typed_value), value, "{name}");
     assert_eq!(used(&typed_stats), used(&stats), "{name}");
 
-    let expected = function.grad_with(&values, &options).unwrap();
-    let (typed_value, gradient, typed_stats) = typed.grad_with(args.clone(), &options).unwrap();
+    let expected = function.value_and_grad_with(&values, &options).unwrap();
+    let (typed_value, gradient, typed_stats) = typed.value_and_grad_with(args.clone(), &options).unwrap();
     assert_eq!(typed_value.to_bits(), expected.value.to_bits(), "{name}");
     assert_eq!(used(&typed_stats), used(&expected.stats), "{name}");
 
     let each: Vec<Vec<f64>> = expected.gradient.iter().map(|one| flatten(std::slice::from_ref(one))).collect();
     let mut found: [Vec<f64>; N] = std::array::from_fn(|n| vec![f64::NAN; each[n].len()]);
     let mut slices = found.each_mut();
-    let value = typed.grad_into_slices(args.clone(), slices.each_mut().map(|slice| &mut slice[..])).unwrap();
+    let value = typed.value_and_grad_into_slices(args.clone(), slices.each_mut().map(|slice| &mut slice[..])).unwrap();
     assert_eq!(value.to_bits(), expected.value.to_bits(), "{name}");
     each.iter().zip(&found).for_each(|(expected, found)| assert_eq!(bits(found), bits(expected), "{name}"));
 
     let mut over = gradient.clone();
     for _ in 0..2 {
-        typed.grad_into(args.clone(), &mut over).unwrap();
+        typed.value_and_grad_into(args.clone(), &mut over).unwrap();
         assert_eq!(over, gradient, "{name}");
     }
     gradient
@@ -230,18 +230,18 @@ fn gradients_are_written_to_slices_and_over_what_was_there() {
     let typed = points.typed::<(&[(f64, f64, f64)], f64), f64>().unwrap();
     let ps = [(1.0, 2.0, 0.0), (3.0, 4.0, 0.0)];
     let mut gradient = (vec![(9.0, 9.0, 9.0); 5], 9.0);
-    assert_eq!(typed.grad_into((&ps, 10.0), &mut gradient).unwrap(), 140.0);
+    assert_eq!(typed.value_and_grad_into((&ps, 10.0), &mut gradient).unwrap(), 140.0);
     assert_eq!(gradient, (vec![(20.0, 10.0, -1.0), (40.0, 30.0, -1.0)], 14.0));
-    typed.grad_into((&ps[..1], 10.0), &mut gradient).unwrap();
+    typed.value_and_grad_into((&ps[..1], 10.0), &mut gradient).unwrap();
     assert_eq!(gradient, (vec![(20.0, 10.0, -1.0)], 2.0));
 
     // Places for what is not asked for don't exist.
     let by_k = points.wrt(&["k"]).unwrap().typed::<(&[(f64, f64, f64)], f64), f64>().unwrap();
     let mut k = [0.0];
-    assert_eq!(by_k.grad_into_slices((&ps, 10.0), [&mut [], &mut k]).unwrap(), 140.0);
+    assert_eq!(by_k.value_and_grad_into_slices((&ps, 10.0), [&mut [], &mut k]).unwrap(), 140.0);
     assert_eq!(k, [14.0]);
     assert_eq!(by_k.value_and_grad((&ps, 10.0)).unwrap().1, (vec![], 14.0));
-    by_k.grad_into((&ps, 10.0), &mut gradient).unwrap();
+    by_k.value_and_grad_into((&ps, 10.0), &mut gradient).unwrap();
     assert_eq!(gradient, (vec![], 14.0));
 
     let (mut six, mut five) = ([7.0; 6], [7.0; 5]);
@@ -249,11 +249,11 @@ fn gradients_are_written_to_slices_and_over_what_was_there() {
         assert!(matches!(error.kind(), ErrorKind::GradientLength { .. }));
         assert_eq!(error.to_string(), expected);
     };
-    let error = typed.grad_into_slices((&ps, 10.0), [&mut five, &mut k]).unwrap_err();
+    let error = typed.value_and_grad_into_slices((&ps, 10.0), [&mut five, &mut k]).unwrap_err();
     refused(error, "gradient of ps: expected a slice of 6 reals, found 5");
-    let error = typed.grad_into_slices((&ps, 10.0), [&mut six, &mut []]).unwrap_err();
+    let error = typed.value_and_grad_into_slices((&ps, 10.0), [&mut six, &mut []]).unwrap_err();
     refused(error, "gradient of k: expected a slice of 1 real, found 0");
-    let error = by_k.grad_into_slices((&ps, 10.0), [&mut six, &mut k]).unwrap_err();
+    let error = by_k.value_and_grad_into_slices((&ps, 10.0), [&mut six, &mut k]).unwrap_err();
     refused(error, "gradient of ps: expected a slice of 0 reals, found 6");
     assert_eq!((six, five), ([7.0; 6], [7.0; 5]));
 }
@@ -264,7 +264,7 @@ fn slices_stay_as_they_were_if_the_run_stops() {
     config.limits = Limits { deadline: Some(Duration::from_millis(20)), ..Limits::default() };
     let spin = function(&Engine::new(config), "spin").typed::<(&[(f64, f64)],), f64>().unwrap();
     let mut gradient = [3.0; 4];
-    let error = spin.grad_into_slices((&[(1.0, 2.0), (3.0, 4.0)],), [&mut gradient]).unwrap_err();
+    let error = spin.value_and_grad_into_slices((&[(1.0, 2.0), (3.0, 4.0)],), [&mut gradient]).unwrap_err();
     assert!(error.is_limit(), "{error}");
     assert_eq!(gradient, [3.0; 4]);
 }

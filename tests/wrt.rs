@@ -37,16 +37,16 @@ fn each_parameter_alone_has_its_part_of_the_gradient() {
             let (what, json) = (format!("{} {}", program.name, size.label), (size.args)());
             let args = &mut serde_json::Deserializer::from_str(&json);
             let args = function.arguments_seed().deserialize(args).unwrap();
-            let all = function.grad_with(&args, &CallOptions::default()).unwrap();
+            let all = function.value_and_grad_with(&args, &CallOptions::default()).unwrap();
             for (n, name) in names(&function).iter().enumerate() {
-                let alone = function.wrt(&[name]).unwrap().grad_with(&args, &CallOptions::default()).unwrap();
+                let alone = function.wrt(&[name]).unwrap().value_and_grad_with(&args, &CallOptions::default()).unwrap();
                 assert_eq!(alone.value.to_bits(), all.value.to_bits());
                 assert_eq!(bits(&alone.gradient[n]), bits(&all.gradient[n]), "{what}, {name}");
                 let others = alone.gradient.iter().enumerate().filter(|&(other, _)| other != n);
                 others.for_each(|(_, gradient)| assert_eq!(*gradient, Value::Null));
                 assert!(alone.stats.slots <= all.stats.slots && alone.stats.records <= all.stats.records);
             }
-            let none = function.wrt::<&str>(&[]).unwrap().grad_with(&args, &CallOptions::default()).unwrap();
+            let none = function.wrt::<&str>(&[]).unwrap().value_and_grad_with(&args, &CallOptions::default()).unwrap();
             assert_eq!((none.stats.records, none.stats.slots), (0, 0), "{what}");
             assert!(none.gradient.iter().all(|gradient| *gradient == Value::Null));
         }
@@ -123,7 +123,7 @@ fn rows_of_a_jacobian_flat_calls_and_types_of_rust_leave_out_the_same() {
     assert_eq!(found(&["x"]), (270.0, [0.0, 0.0], vec![]));
     assert_eq!(found(&["t", "zs"]), (0.0, [180.0, 108.0], vec![30.0, 30.0]));
     let mut gradient = (1.0, [1.0, 1.0], vec![1.0; 5]);
-    typed(&["x"]).grad_into(args, &mut gradient).unwrap();
+    typed(&["x"]).value_and_grad_into(args, &mut gradient).unwrap();
     assert_eq!(gradient, (270.0, [0.0, 0.0], vec![]));
 }
 

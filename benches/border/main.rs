@@ -44,7 +44,9 @@ fn parts(b: &mut Bencher<'_>, mut call: impl FnMut() -> Stats) {
 fn values(group: &mut BenchmarkGroup<'_, WallTime>, function: &Function, args: &[Value]) {
     let options = CallOptions::default();
     group.bench_function("run/primal", |b| parts(b, || function.call_with(args, &options).expect("runs").1));
-    group.bench_function("run/gradient", |b| parts(b, || function.grad_with(args, &options).expect("runs").stats));
+    group.bench_function("run/gradient", |b| {
+        parts(b, || function.value_and_grad_with(args, &options).expect("runs").stats)
+    });
     group.bench_function("values/primal", |b| b.iter(|| function.call(black_box(args)).expect("runs")));
     group.bench_function("values/gradient", |b| b.iter(|| function.value_and_grad(black_box(args)).expect("runs")));
 }
@@ -67,10 +69,12 @@ fn dotprod(c: &mut Criterion) {
         group.bench_function("typed/primal", |b| b.iter(|| typed.call(black_box(args)).expect("runs")));
         group.bench_function("typed/gradient", |b| b.iter(|| typed.value_and_grad(black_box(args)).expect("runs")));
         let mut gradient = (Vec::new(), Vec::new());
-        group.bench_function("typed/grad_into", |b| b.iter(|| typed.grad_into(black_box(args), &mut gradient)));
+        group.bench_function("typed/value_and_grad_into", |b| {
+            b.iter(|| typed.value_and_grad_into(black_box(args), &mut gradient))
+        });
         let (mut by_xs, mut by_ys) = (vec![0.0; size], vec![0.0; size]);
-        group.bench_function("typed/grad_into_slices", |b| {
-            b.iter(|| typed.grad_into_slices(black_box(args), [&mut by_xs, &mut by_ys]).expect("runs"));
+        group.bench_function("typed/value_and_grad_into_slices", |b| {
+            b.iter(|| typed.value_and_grad_into_slices(black_box(args), [&mut by_xs, &mut by_ys]).expect("runs"));
         });
         group.bench_function("copy", |b| {
             b.iter(|| {
@@ -95,10 +99,12 @@ fn points(c: &mut Criterion) {
         group.bench_function("typed/primal", |b| b.iter(|| typed.call((black_box(&ps),)).expect("runs")));
         group.bench_function("typed/gradient", |b| b.iter(|| typed.value_and_grad((black_box(&ps),)).expect("runs")));
         let mut gradient = (Vec::new(),);
-        group.bench_function("typed/grad_into", |b| b.iter(|| typed.grad_into((black_box(&ps),), &mut gradient)));
+        group.bench_function("typed/value_and_grad_into", |b| {
+            b.iter(|| typed.value_and_grad_into((black_box(&ps),), &mut gradient))
+        });
         let mut by_ps = vec![0.0; 3 * size];
-        group.bench_function("typed/grad_into_slices", |b| {
-            b.iter(|| typed.grad_into_slices((black_box(&ps),), [&mut by_ps]).expect("runs"));
+        group.bench_function("typed/value_and_grad_into_slices", |b| {
+            b.iter(|| typed.value_and_grad_into_slices((black_box(&ps),), [&mut by_ps]).expect("runs"));
         });
         group.finish();
     }
@@ -121,8 +127,8 @@ fn rows(c: &mut Criterion) {
         group.bench_function("matrix/primal", |b| b.iter(|| shaped.call((black_box(m),)).expect("runs")));
         group.bench_function("matrix/gradient", |b| b.iter(|| shaped.value_and_grad((black_box(m),)).expect("runs")));
         let mut by_m = vec![0.0; size];
-        group.bench_function("matrix/grad_into_slices", |b| {
-            b.iter(|| shaped.grad_into_slices((black_box(m),), [&mut by_m]).expect("runs"));
+        group.bench_function("matrix/value_and_grad_into_slices", |b| {
+            b.iter(|| shaped.value_and_grad_into_slices((black_box(m),), [&mut by_m]).expect("runs"));
         });
         group.finish();
     }

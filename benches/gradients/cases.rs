@@ -271,7 +271,7 @@ impl Case {
             }
         }
         let (value, derivatives, stats) = if self.is_scalar() {
-            let result = self.function.grad_with(&self.args, &CallOptions::default())?;
+            let result = self.function.value_and_grad_with(&self.args, &CallOptions::default())?;
             (vec![result.value], reals(&result.gradient), result.stats)
         } else {
             let result = self.function.jacobian_with(&self.args, &CallOptions::default())?;
@@ -343,10 +343,12 @@ impl Case {
         let options = CallOptions::default();
         Ok(match (gradient, &self.border) {
             (false, Border::Values) => self.function.call_with(&self.args, &options)?.1,
-            (true, Border::Values) if self.is_scalar() => self.function.grad_with(&self.args, &options)?.stats,
+            (true, Border::Values) if self.is_scalar() => {
+                self.function.value_and_grad_with(&self.args, &options)?.stats
+            }
             (true, Border::Values) => self.function.jacobian_with(&self.args, &options)?.stats,
             (false, Border::Typed(typed)) => typed.call_with(self.pair(), &options)?.1,
-            (true, Border::Typed(typed)) => typed.grad_with(self.pair(), &options)?.2,
+            (true, Border::Typed(typed)) => typed.value_and_grad_with(self.pair(), &options)?.2,
             (_, Border::Flat(flat, frame)) => {
                 let frame = &mut frame.borrow_mut();
                 frame.set_timed(true);

@@ -91,7 +91,7 @@ fn measure(c: &mut Criterion) {
                 parts(b, || function.call_with(&args, &options).expect("runs").1);
             });
             group.bench_function(format!("{engine}/gradient"), |b| {
-                parts(b, || function.grad_with(&args, &options).expect("runs").stats);
+                parts(b, || function.value_and_grad_with(&args, &options).expect("runs").stats);
             });
         }
     }

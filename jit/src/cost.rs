@@ -430,7 +430,7 @@ mod tests {
         for function in module.functions() {
             // How they end doesn't matter.
             _ = function.call_with(args, &options);
-            _ = function.grad_with(args, &options);
+            _ = function.value_and_grad_with(args, &options);
         }
         assert_eq!(module.compile_failures(), Vec::<String>::new());
         watch.0.lock().unwrap().clone()

@@ -333,7 +333,7 @@ fn repeat(function: &Function, run: Run, args: &[Value], times: u64) -> Result<D
         let began = Instant::now();
         Ok(match run {
             Run::Value => spent(&function.call_with(args, &options)?.1),
-            Run::Gradient => spent(&function.grad_with(args, &options)?.stats),
+            Run::Gradient => spent(&function.value_and_grad_with(args, &options)?.stats),
             Run::Jvp => spent(&function.jvp_with(args, &direction, &options)?.stats),
             Run::Hvp => spent(&function.hvp_with(args, &direction, &options)?.stats),
             Run::Hvps(count) => spent(&function.hvp_with(args, &direction, &options)?.stats) * count,

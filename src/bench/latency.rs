@@ -283,7 +283,7 @@ fn start(program: &Program, tier: Tier) -> Result<Start, Error> {
     let called = Instant::now();
     let options = CallOptions::default();
     if function.interface().result.is_real() {
-        black_box(function.grad_with(&args, &options)?);
+        black_box(function.value_and_grad_with(&args, &options)?);
     } else {
         black_box(function.jacobian_with(&args, &options)?);
     }

@@ -178,7 +178,7 @@ impl<'a> Job<'a> {
     }
 
     fn answer(&self) -> Result<Answer, Error> {
-        let found = self.function.grad_with(self.args, &CallOptions::default())?;
+        let found = self.function.value_and_grad_with(self.args, &CallOptions::default())?;
         let mut answer = Answer { reals: reals(&found.gradient), stats: found.stats };
         answer.reals.insert(0, found.value);
         Ok(answer)
@@ -190,7 +190,7 @@ impl<'a> Job<'a> {
         for _ in 0..times {
             let stats = match part {
                 Part::Forward => self.function.call_with(self.args, &CallOptions::default())?.1,
-                Part::Gradient => self.function.grad_with(self.args, &CallOptions::default())?.stats,
+                Part::Gradient => self.function.value_and_grad_with(self.args, &CallOptions::default())?.stats,
             };
             sum += stats.forward + stats.sweep;
         }

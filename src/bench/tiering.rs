@@ -124,7 +124,7 @@ fn row(program: &'static Program, size: &Size, module: &ModuleDef, effort: &Effo
 /// Nanoseconds of a call.
 fn gradient(function: &Function, args: &[Value]) -> Result<f64, Error> {
     let began = Instant::now();
-    black_box(function.grad_with(args, &CallOptions::default())?);
+    black_box(function.value_and_grad_with(args, &CallOptions::default())?);
     Ok(began.elapsed().as_secs_f64() * 1e9)
 }
 

@@ -78,7 +78,7 @@ impl<'a> Probe<'a> {
 
     /// The gradient of a function with one real as its result.
     pub(super) fn gradient(&self, xs: &[f64]) -> Result<Option<Vec<f64>>, Error> {
-        let called = self.function.grad_with(&self.reals.args_at(xs), self.options);
+        let called = self.function.value_and_grad_with(&self.reals.args_at(xs), self.options);
         self.unless_trapped(called.map(|called| flattened(&called.gradient)))
     }
 

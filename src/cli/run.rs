@@ -31,7 +31,7 @@ pub(crate) fn run(call: &Call) -> Outcome {
 pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
     if let Some(batch) = Batch::of(call, |function| wrt.of(&call.target, function))? {
         return batch.answer(|function, args, options| {
-            let found = function.grad_with(args, options)?;
+            let found = function.value_and_grad_with(args, options)?;
             let gradient = output::gradient(function, &found.gradient, *table);
             Ok(batch::line(&Value::Real(found.value), &[("gradient", gradient)]))
         });
@@ -41,7 +41,7 @@ pub(crate) fn grad(Gradient { call, wrt, table }: &Gradient) -> Outcome {
     let function = wrt.of(&call.target, function.clone())?;
     let clock = Clock::start(engine);
     let failed = |error| Failure::call(&shown(&call.target.program.file), &function, &error);
-    let result = cancellable(|handle| function.grad_with(args, &CallOptions::default().cancelled_by(handle)));
+    let result = cancellable(|handle| function.value_and_grad_with(args, &CallOptions::default().cancelled_by(handle)));
     let result = result.map_err(&failed)?;
     prepared.warn_of_kinks(&call.target.program.file, |function| wrt.of(&call.target, function))?;
     let mut used = call.stats.then(|| Used {

@@ -242,7 +242,7 @@ impl GradientCall {
 
 impl Prepared for GradientCall {
     fn run(&mut self) -> Result<(), Error> {
-        let result = self.function.grad_with(&self.args, &CallOptions::default())?;
+        let result = self.function.value_and_grad_with(&self.args, &CallOptions::default())?;
         self.tape = Tape::from(&result.stats);
         self.gradient = result.gradient;
         Ok(())

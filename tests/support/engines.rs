@@ -430,7 +430,7 @@ fn outcome(function: &Function, args: &[Value], mode: Mode, options: &CallOption
             gradients: Vec::new(),
             stats,
         }),
-        Mode::Gradient => function.grad_with(args, options).map(|found| Outcome::Done {
+        Mode::Gradient => function.value_and_grad_with(args, options).map(|found| Outcome::Done {
             value: Value::Real(found.value),
             gradients: vec![found.gradient],
             stats: found.stats,

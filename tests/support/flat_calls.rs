@@ -203,7 +203,7 @@ pub(crate) fn assert_alike(function: &Function, frame: &mut CallFrame, args: &[V
     if function.interface().result.is_real() {
         let found = flat.value_and_grad(frame, &flat_args);
         let found = found.map(|(value, by)| (value, by.iter().map(Owned::of).collect::<Vec<_>>()));
-        match (function.grad_with(args, &options), found) {
+        match (function.value_and_grad_with(args, &options), found) {
             (Ok(expected), Ok((value, by))) => {
                 assert!(same(value, expected.value), "{name}");
                 assert_same(&name, &by, &gradient(function, &expected.gradient));

@@ -61,7 +61,7 @@ fn run(function: &Function, args: &[Value], limits: &Limits) -> [Option<String>;
     let options = CallOptions::with_limits(limits.clone());
     [
         shown(function.call_with(args, &options)),
-        shown(function.grad_with(args, &options).map(|found| ((found.value, found.gradient), found.stats))),
+        shown(function.value_and_grad_with(args, &options).map(|found| ((found.value, found.gradient), found.stats))),
         shown(function.jacobian_with(args, &options).map(|found| ((found.value, found.rows), found.stats))),
     ]
 }

@@ -98,7 +98,7 @@ fn arguments(stop: i64) -> [Value; 4] {
 
 /// All that a gradient says but for times and peaks; of tape, only how many bytes there may be depends on threads.
 fn outcome(function: &Function, stop: i64, options: &CallOptions) -> Result<String, TrapKind> {
-    match function.grad_with(&arguments(stop), options) {
+    match function.value_and_grad_with(&arguments(stop), options) {
         Ok(found) => {
             let stats = found.stats;
             let counts = (stats.instructions, stats.span, stats.records, stats.slots, stats.allocated_bytes);
@@ -136,7 +136,8 @@ fn next(dice: &mut u64, below: u64) -> u64 {
 fn calls_on_any_number_of_threads_end_as_on_one() {
     within(Duration::from_secs(300), || {
         let (_, one) = tree(1);
-        let whole = one.grad_with(&arguments(-1), &CallOptions::default()).expect("it comes to its end").stats;
+        let whole =
+            one.value_and_grad_with(&arguments(-1), &CallOptions::default()).expect("it comes to its end").stats;
         assert!(whole.slots > 50_000, "other threads help with long sweeps only: {whole:?}");
         let mut dice = 1;
         let cases: Vec<(i64, CallOptions, _)> = (0..24)

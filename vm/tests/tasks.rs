@@ -40,7 +40,7 @@ fn a_pair_of_tasks_uses_a_real_of_its_parent_twice() {
     for &threads in THREADS {
         let pair = function(&module(PAIR, threads), "pair");
         // (x² + x y) x
-        let result = pair.grad_with(&[Value::Real(3.0), Value::Real(5.0)], &Default::default()).unwrap();
+        let result = pair.value_and_grad_with(&[Value::Real(3.0), Value::Real(5.0)], &Default::default()).unwrap();
         assert_eq!(result.value, 72.0);
         assert_eq!(result.gradient, [Value::Real(3.0 * 9.0 + 2.0 * 15.0), Value::Real(9.0)]);
         assert_eq!((result.stats.tasks, result.stats.imports), (3, 0));
@@ -80,7 +80,7 @@ fn a_tree_of_tasks_imports_elements_of_the_root() {
     for &threads in THREADS {
         let sum = function(&module(SUM, threads), "sum");
         for _ in 0..times {
-            let result = sum.grad_with(&args, &Default::default()).unwrap();
+            let result = sum.value_and_grad_with(&args, &Default::default()).unwrap();
             let expected: Vec<f64> = xs.iter().map(|x| 2.0 * x).collect();
             assert_eq!(result.gradient[0], Value::Reals(expected));
             assert_eq!((result.stats.tasks, result.stats.imports), (2 * len as u64 - 1, len as u64));
@@ -148,7 +148,7 @@ fn a_parallel_map_imports_slices_and_hands_its_results_over() {
         for &threads in THREADS {
             let module = module(MAP, threads);
             let norm = function(&module, "norm");
-            let result = norm.grad_with(&args, &Default::default()).unwrap();
+            let result = norm.value_and_grad_with(&args, &Default::default()).unwrap();
             let squares: f64 = xs.iter().map(|x| x * x).sum();
             assert_eq!(result.value, 9.0 * squares);
             let expected: Vec<f64> = xs.iter().map(|x| 18.0 * x).collect();
@@ -236,7 +236,7 @@ fn nests_in_tasks_import_what_they_read() {
     gradient[..3].iter_mut().for_each(|derivative| *derivative += by_sum);
     for &threads in THREADS {
         let nests = function(&module(NESTS, threads), "nests");
-        let result = nests.grad_with(&[Value::Reals(xs.to_vec())], &Default::default()).unwrap();
+        let result = nests.value_and_grad_with(&[Value::Reals(xs.to_vec())], &Default::default()).unwrap();
         assert_eq!(result.value, value);
         assert_eq!(result.gradient, [Value::Reals(gradient.to_vec())]);
         assert_eq!((result.stats.tasks, result.stats.imports), (3, 2));

@@ -93,12 +93,12 @@ fn gradients_stand_in_vectors_and_in_slices() {
     let expected = (vec![0.0, 48.0], vec![(0.0, ((), 0.0)), (0.0, ((), 88.0))], vec![(vec![0.0, 66.0], 0.0)]);
     assert_eq!((value, &gradient), (528.0, &expected));
     let mut over = gradient;
-    typed.grad_into((m, &points, &pairs), &mut over).expect("runs");
+    typed.value_and_grad_into((m, &points, &pairs), &mut over).expect("runs");
     assert_eq!(over, expected);
 
     let (mut by_m, mut by_points, mut by_pairs) = ([1.0; 2], [1.0; 4], [1.0; 3]);
     let slices = [&mut by_m[..], &mut by_points, &mut by_pairs];
-    typed.grad_into_slices((m, &points, &pairs), slices).expect("runs");
+    typed.value_and_grad_into_slices((m, &points, &pairs), slices).expect("runs");
     assert_eq!((by_m, by_points, by_pairs), ([0.0, 48.0], [0.0, 0.0, 0.0, 88.0], [0.0, 66.0, 0.0]));
 
     // Objects of constants, and those that hold both.

@@ -213,7 +213,7 @@ pub unsafe extern "C" fn dualvm_json_value_and_grad(
     error: *mut *mut dualvm_error,
 ) -> dualvm_status {
     let run = |call: &Call<'_>| {
-        let found = call.callable.function.grad_with(&call.args, &call.options)?;
+        let found = call.callable.function.value_and_grad_with(&call.args, &call.options)?;
         let value = ("value", Part::One(Value::Real(found.value)));
         Ok((Answer(vec![value, ("gradient", Part::Gradient(found.gradient))]), found.stats))
     };

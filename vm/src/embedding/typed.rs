@@ -255,7 +255,11 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     ///
     /// # Errors
     /// As [`TypedFunction::call`].
-    pub fn grad_with(&self, args: Args, options: &CallOptions) -> Result<(f64, Args::Gradient, Stats), RunError> {
+    pub fn value_and_grad_with(
+        &self,
+        args: Args,
+        options: &CallOptions,
+    ) -> Result<(f64, Args::Gradient, Stats), RunError> {
         let mut lease = self.function.lease();
         let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
         let (value, gradient) = self.grad_in(&mut run, &args)?;
@@ -274,10 +278,35 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     ///
     /// # Errors
     /// As [`TypedFunction::call`].
-    pub fn grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, RunError> {
+    pub fn value_and_grad_into(&self, args: Args, gradient: &mut Args::Gradient) -> Result<f64, RunError> {
         let (mut lease, options) = (self.function.lease(), CallOptions::default());
-        let mut run = Invocation::begin(&self.function, &options, &mut lease);
-        self.run(&mut run, &args, Mode::RECORDING)?;
+        self.grad_into_in(&mut Invocation::begin(&self.function, &options, &mut lease), &args, gradient)
+    }
+
+    /// [`TypedFunction::value_and_grad_into`] with limits or a cancel handle of this call's own, and a report on what it
+    /// used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::call`].
+    pub fn value_and_grad_into_with(
+        &self,
+        args: Args,
+        gradient: &mut Args::Gradient,
+        options: &CallOptions,
+    ) -> Result<(f64, Stats), RunError> {
+        let mut lease = self.function.lease();
+        let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
+        let value = self.grad_into_in(&mut run, &args, gradient)?;
+        Ok((value, run.state.stats()))
+    }
+
+    fn grad_into_in(
+        &self,
+        run: &mut Invocation<'_>,
+        args: &Args,
+        gradient: &mut Args::Gradient,
+    ) -> Result<f64, RunError> {
+        self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_gradient(args.extent_of_gradient(&self.function.wrt).bytes())?;
         args.gradient_into(&mut Adjoints::new(run.state.sweep.adjoints(), &self.function.wrt), gradient);
@@ -310,7 +339,7 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// let first = module.function("first").ok_or("no such function")?.typed::<(&[(f64, i64)], i64, f64), f64>()?;
     /// let (mut by_xs, mut by_k) = ([0.0; 3], 0.0);
     /// let slices = [&mut by_xs[..], &mut [], std::slice::from_mut(&mut by_k)];
-    /// let value = first.grad_into_slices((&[(5.0, 1), (6.0, 2), (7.0, 3)], 1, 10.0), slices)?;
+    /// let value = first.value_and_grad_into_slices((&[(5.0, 1), (6.0, 2), (7.0, 3)], 1, 10.0), slices)?;
     /// assert_eq!((value, by_xs, by_k), (60.0, [0.0, 10.0, 0.0], 6.0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -318,17 +347,43 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
     /// # Errors
     /// [`RunError::GradientLength`] if a slice has another number of places, before anything runs; else as
     /// [`TypedFunction::call`].
-    pub fn grad_into_slices(&self, args: Args, mut gradient: Args::Slices<'_>) -> Result<f64, RunError> {
-        let (slices, wrt) = (gradient.as_mut(), &self.function.wrt);
+    pub fn value_and_grad_into_slices(&self, args: Args, mut gradient: Args::Slices<'_>) -> Result<f64, RunError> {
+        let (mut lease, options) = (self.function.lease(), CallOptions::default());
+        let mut run = Invocation::begin(&self.function, &options, &mut lease);
+        self.grad_into_slices_in(&mut run, &args, gradient.as_mut())
+    }
+
+    /// [`TypedFunction::value_and_grad_into_slices`] with limits or a cancel handle of this call's own, and a report on
+    /// what it used.
+    ///
+    /// # Errors
+    /// As [`TypedFunction::value_and_grad_into_slices`].
+    pub fn value_and_grad_into_slices_with(
+        &self,
+        args: Args,
+        mut gradient: Args::Slices<'_>,
+        options: &CallOptions,
+    ) -> Result<(f64, Stats), RunError> {
+        let mut lease = self.function.lease();
+        let mut run = Invocation::begin(&self.function, options, &mut lease).timed();
+        let value = self.grad_into_slices_in(&mut run, &args, gradient.as_mut())?;
+        Ok((value, run.state.stats()))
+    }
+
+    fn grad_into_slices_in(
+        &self,
+        run: &mut Invocation<'_>,
+        args: &Args,
+        slices: &mut [&mut [f64]],
+    ) -> Result<f64, RunError> {
+        let wrt = &self.function.wrt;
         for (n, slice) in slices.iter().enumerate() {
             let expected = if wrt.has(n) { args.extent(n).reals } else { 0 };
             if slice.len() != expected {
                 return Err(self.wrong_length(n, expected, slice.len()));
             }
         }
-        let (mut lease, options) = (self.function.lease(), CallOptions::default());
-        let mut run = Invocation::begin(&self.function, &options, &mut lease);
-        self.run(&mut run, &args, Mode::RECORDING)?;
+        self.run(run, args, Mode::RECORDING)?;
         let value = run.sweep_of_scalar()?;
         run.time_to_read_gradient(0)?;
         let mut adjoints = Adjoints::new(run.state.sweep.adjoints(), wrt);

@@ -68,6 +68,62 @@ pub struct Config {
     pub trap_nan: bool,
 }
 
+impl Config {
+    /// The same with these limits of calls that bring none of their own.
+    ///
+    /// ```
+    /// # use dualvm_vm::engine::{Config, Engine, Jit, Limits};
+    /// let engine = Engine::new(Config::default().with_limits(Limits::untrusted()).with_jit(Jit::Off).with_threads(2));
+    /// assert_eq!(engine.limits(), &Limits::untrusted());
+    /// ```
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The same, where code is compiled [at this time](Config::jit).
+    pub fn with_jit(mut self, jit: Jit) -> Self {
+        self.jit = jit;
+        self
+    }
+
+    /// The same, where this makes native code.
+    pub fn with_generator(mut self, generator: Arc<dyn Generator>) -> Self {
+        self.generator = Some(generator);
+        self
+    }
+
+    /// The same with [so many threads](Config::threads).
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The same with [these threads](Config::pool).
+    pub fn with_pool(mut self, pool: Arc<rayon::ThreadPool>) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// The same with [so many bytes](Config::stack_bytes) for each stack.
+    pub fn with_stack_bytes(mut self, bytes: usize) -> Self {
+        self.stack_bytes = bytes;
+        self
+    }
+
+    /// The same with a listener that is told what calls trace which bring none of their own.
+    pub fn traced_to(mut self, listener: &Listener) -> Self {
+        self.trace = Some(listener.clone());
+        self
+    }
+
+    /// The same, where calls stop at [numbers that aren't finite](Config::trap_nan), or not.
+    pub fn trapping_nan(mut self, trap_nan: bool) -> Self {
+        self.trap_nan = trap_nan;
+        self
+    }
+}
+
 /// When functions are compiled to native code. Results, traps and fuel are the same in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Jit {

@@ -189,7 +189,7 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::value_and_grad`].
-    pub fn grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, RunError> {
+    pub fn value_and_grad_with(&self, args: &[Value], options: &CallOptions) -> Result<Gradient, RunError> {
         let mut lease = self.lease();
         let mut run = Invocation::begin(self, options, &mut lease).timed();
         let (value, gradient) = self.grad_in(&mut run, args)?;
