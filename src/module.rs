@@ -7,10 +7,9 @@ use crate::vm::excerpt::SourceTexts;
 use crate::vm::explain::Explanation;
 use crate::vm::formulas::Formulas;
 use crate::vm::module::{FuncId, ModuleDef};
-use crate::vm::native::{CompiledCode, Listing, Mode, Refusal};
+use crate::vm::native::{CompiledCode, Generator, Listing, Mode, Refusal};
 use crate::vm::{binary, engine, text};
 use crate::{Error, ErrorKind, Function};
-use dualvm_jit::Cranelift;
 use std::sync::Arc;
 
 /// Verified code. Cheap to clone, `Send` and `Sync`.
@@ -360,8 +359,7 @@ impl Module {
     }
 
     fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
-        let verified =
-            engine::Module::with_generator(engine, read.def, Some(Arc::new(Cranelift))).map_err(ErrorKind::Verify)?;
+        let verified = engine::Module::with_generator(engine, read.def, generator()).map_err(ErrorKind::Verify)?;
         let Read { signatures, unexported, warnings, kept_calls, source_texts, .. } = read;
         Ok(Module {
             verified,
@@ -385,6 +383,18 @@ impl Module {
         similar.sort_by(|a, b| b.0.total_cmp(&a.0));
         similar.into_iter().take(SHOWN).map(|(_, name)| name).collect()
     }
+}
+
+/// What makes native code for engines that have no generator of their own.
+#[cfg(feature = "native")]
+fn generator() -> Option<Arc<dyn Generator>> {
+    Some(Arc::new(dualvm_jit::Cranelift))
+}
+
+/// Nothing does: everything is interpreted.
+#[cfg(not(feature = "native"))]
+fn generator() -> Option<Arc<dyn Generator>> {
+    None
 }
 
 /// Reads a file of any kind, without verifying what it holds.
