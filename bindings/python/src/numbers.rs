@@ -1,0 +1,283 @@
+//! Numbers of Python's: single ones, and the elements of buffers.
+//!
+//! A buffer of float64 that is contiguous and aligned is lent: the machine copies it once, into its own memory. All
+//! other numbers are converted here.
+
+use crate::place::{Place, type_name};
+use dualvm::HostType;
+use pyo3::buffer::{ElementType, PyUntypedBuffer};
+use pyo3::exceptions::PyMemoryError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyComplex, PyFloat, PyInt, PyString};
+use smallvec::SmallVec;
+
+/// Numbers of a row, an array or a tensor.
+pub(crate) enum Numbers<T> {
+    Own(Vec<T>),
+    /// The buffer of an object, which keeps its memory where it is.
+    Lent(PyUntypedBuffer),
+}
+
+/// The extents of a buffer.
+pub(crate) type Shape = SmallVec<[usize; 4]>;
+
+impl Numbers<f64> {
+    /// All of them, for the machine to copy.
+    ///
+    /// Other threads may write to a buffer meanwhile. Each number is read once, and any bits are a real, so what comes
+    /// of that is a mixture of old and new numbers.
+    pub(crate) fn as_slice(&self) -> &[f64] {
+        match self {
+            Numbers::Own(numbers) => numbers,
+            Numbers::Lent(buffer) if buffer.item_count() == 0 => &[],
+            // SAFETY: only buffers of aligned, contiguous float64 are lent; the exporter keeps the memory until the
+            // buffer is released.
+            Numbers::Lent(buffer) => unsafe {
+                std::slice::from_raw_parts(buffer.buf_ptr().cast_const().cast(), buffer.item_count())
+            },
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<f64> {
+        match self {
+            Numbers::Own(numbers) => numbers,
+            Numbers::Lent(_) => self.as_slice().to_vec(),
+        }
+    }
+}
+
+/// An array of room for so many numbers, or Python's error that there is none.
+pub(crate) fn room<T>(len: usize) -> PyResult<Vec<T>> {
+    let mut numbers = Vec::new();
+    match numbers.try_reserve_exact(len) {
+        Ok(()) => Ok(numbers),
+        Err(_) => Err(PyMemoryError::new_err(format!("there is no room for {len} elements"))),
+    }
+}
+
+/// A real: a float, an integer that is the same number, or what can be converted to a float.
+#[inline]
+pub(crate) fn real(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<f64> {
+    match object.cast_exact::<PyFloat>() {
+        Ok(float) => Ok(float.value()),
+        Err(_) => other_real(object, place),
+    }
+}
+
+#[inline(never)]
+fn other_real(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<f64> {
+    if let Ok(float) = object.cast::<PyFloat>() {
+        return Ok(float.value());
+    }
+    if object.is_exact_instance_of::<PyInt>() {
+        return match object.extract::<i64>() {
+            Ok(n) if (n as f64) as i128 == i128::from(n) => Ok(n as f64),
+            _ => Err(place.refuse(object.py(), HostType::Real, "an int that no real is equal to")),
+        };
+    }
+    let no_number = object.is_instance_of::<PyBool>()
+        || object.is_instance_of::<PyComplex>()
+        || object.is_instance_of::<PyString>()
+        || !(object.hasattr("__float__")? || object.hasattr("__index__")?)
+        || has_dimensions(object);
+    if no_number {
+        return Err(place.mismatch(HostType::Real, object));
+    }
+    // What the object's own code raises is the caller's.
+    // SAFETY: it is an object, and the result is a number, or -1 with an error.
+    let x = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
+    match PyErr::take(object.py()).filter(|_| x == -1.0) {
+        Some(error) => Err(error),
+        None => Ok(x),
+    }
+}
+
+/// Whether an object is an array, whatever number of elements it has.
+fn has_dimensions(object: &Bound<'_, PyAny>) -> bool {
+    exports_buffer(object) && PyUntypedBuffer::get(object).is_ok_and(|buffer| buffer.dimensions() > 0)
+}
+
+/// An integer: an int, or what can stand in its place, as those of NumPy.
+pub(crate) fn int(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<i64> {
+    if object.is_instance_of::<PyBool>() || !object.hasattr("__index__")? || has_dimensions(object) {
+        return Err(place.mismatch(HostType::Int, object));
+    }
+    match object.extract() {
+        Ok(n) => Ok(n),
+        Err(error) if error.is_instance_of::<pyo3::exceptions::PyOverflowError>(object.py()) => {
+            Err(place.refuse(object.py(), HostType::Int, "an int of more than 64 bits"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A truth value: a bool, or one of NumPy's.
+pub(crate) fn truth(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<bool> {
+    if let Ok(truth) = object.cast::<PyBool>() {
+        return Ok(truth.is_true());
+    }
+    if let Some(dtype) = object.getattr_opt("dtype")?
+        && let Some(kind) = dtype.getattr_opt("kind")?
+        && kind.extract::<String>().is_ok_and(|kind| kind == "b")
+        && object.getattr("ndim")?.extract::<usize>().is_ok_and(|dimensions| dimensions == 0)
+    {
+        return object.is_truthy();
+    }
+    Err(place.mismatch(HostType::Bool, object))
+}
+
+fn exports_buffer(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: it is an object.
+    unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
+}
+
+/// The buffer of an array, if it is one: an array of NumPy, an `array.array`, a `memoryview` and the like. Texts and
+/// bytes are none.
+fn buffer_of(object: &Bound<'_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> {
+    if !exports_buffer(object) || object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
+        return Ok(None);
+    }
+    PyUntypedBuffer::get(object).map(Some)
+}
+
+/// The type of a buffer's elements, if these are numbers in the machine's order of bytes.
+fn code(buffer: &PyUntypedBuffer) -> Option<ElementType> {
+    let format = buffer.format();
+    let swapped = if cfg!(target_endian = "little") { [b'>', b'!'] } else { [b'<', b'<'] };
+    if format.to_bytes().len() > 1 && swapped.contains(&format.to_bytes()[0]) {
+        return None;
+    }
+    let code = ElementType::from_format(format);
+    let bytes = match code {
+        ElementType::SignedInteger { bytes } | ElementType::UnsignedInteger { bytes } => bytes,
+        ElementType::Float { bytes } => bytes,
+        ElementType::Bool => 1,
+        ElementType::Unknown => return None,
+    };
+    (bytes == buffer.item_size() && buffer.suboffsets().is_none()).then_some(code)
+}
+
+/// What an array is, for messages.
+fn describe(object: &Bound<'_, PyAny>, buffer: &PyUntypedBuffer) -> String {
+    let shape: Vec<String> = buffer.shape().iter().map(usize::to_string).collect();
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let format = buffer.format().to_string_lossy();
+    format!("a {} of shape ({}{comma}) and format {format:?}", type_name(object), shape.join(", "))
+}
+
+/// The elements of a buffer, row by row, each converted. `read` reads one of so many bytes, at any address.
+///
+/// # Safety
+/// `read` reads no more than the elements have bytes.
+unsafe fn elements<T>(
+    buffer: &PyUntypedBuffer,
+    mut read: impl FnMut(*const u8, usize) -> PyResult<T>,
+) -> PyResult<Vec<T>> {
+    let (shape, strides) = (buffer.shape(), buffer.strides());
+    let count = buffer.item_count();
+    let mut numbers = room(count)?;
+    let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, shape.len());
+    let mut at = buffer.buf_ptr().cast_const().cast::<u8>();
+    for n in 0..count {
+        numbers.push(read(at, n)?);
+        // The next index, from the last dimension on, and its address.
+        for dimension in (0..shape.len()).rev() {
+            index[dimension] += 1;
+            at = at.wrapping_offset(strides[dimension]);
+            if index[dimension] < shape[dimension] {
+                break;
+            }
+            at = at.wrapping_offset(-strides[dimension] * shape[dimension] as isize);
+            index[dimension] = 0;
+        }
+    }
+    Ok(numbers)
+}
+
+/// Reads elements of a type at any address.
+macro_rules! reader {
+    ($buffer:expr, $ty:ty, $convert:expr) => {{
+        let convert = $convert;
+        // SAFETY: elements have this size, and any bits are such a number.
+        unsafe { elements($buffer, |at, n| convert(at.cast::<$ty>().read_unaligned(), n)) }
+    }};
+}
+
+/// Why a buffer's elements aren't taken.
+const HINT_REALS: &str = "; convert it, as with .astype(float)";
+const HINT_INTS: &str = "; convert it, as with .astype(int)";
+
+/// The reals of an array of so many dimensions, and its shape; `None` if the object is no array.
+pub(crate) fn reals(
+    object: &Bound<'_, PyAny>,
+    dimensions: usize,
+    ty: &HostType,
+    place: Place<'_>,
+) -> PyResult<Option<(Numbers<f64>, Shape)>> {
+    let Some(buffer) = buffer_of(object)? else { return Ok(None) };
+    let py = object.py();
+    if buffer.dimensions() != dimensions {
+        return Err(place.refuse(py, ty, describe(object, &buffer)));
+    }
+    let shape = Shape::from_slice(buffer.shape());
+    let inexact = |n: usize| Err(place.refuse(py, ty, format!("an int that no real is equal to, at {n}")));
+    let signed = |n: i64, at: usize| if (n as f64) as i128 == i128::from(n) { Ok(n as f64) } else { inexact(at) };
+    let unsigned = |n: u64, at: usize| if (n as f64) as u128 == u128::from(n) { Ok(n as f64) } else { inexact(at) };
+    let numbers = match code(&buffer) {
+        Some(ElementType::Float { bytes: 8 }) => {
+            let aligned = buffer.buf_ptr().cast::<f64>().is_aligned() || buffer.item_count() == 0;
+            if aligned && buffer.is_c_contiguous() {
+                return Ok(Some((Numbers::Lent(buffer), shape)));
+            }
+            reader!(&buffer, f64, |x, _| Ok(x))
+        }
+        Some(ElementType::Float { bytes: 4 }) => reader!(&buffer, f32, |x, _| Ok(f64::from(x))),
+        Some(ElementType::SignedInteger { bytes: 1 }) => reader!(&buffer, i8, |n, _| Ok(f64::from(n))),
+        Some(ElementType::SignedInteger { bytes: 2 }) => reader!(&buffer, i16, |n, _| Ok(f64::from(n))),
+        Some(ElementType::SignedInteger { bytes: 4 }) => reader!(&buffer, i32, |n, _| Ok(f64::from(n))),
+        Some(ElementType::SignedInteger { bytes: 8 }) => reader!(&buffer, i64, signed),
+        Some(ElementType::UnsignedInteger { bytes: 1 }) => reader!(&buffer, u8, |n, _| Ok(f64::from(n))),
+        Some(ElementType::UnsignedInteger { bytes: 2 }) => reader!(&buffer, u16, |n, _| Ok(f64::from(n))),
+        Some(ElementType::UnsignedInteger { bytes: 4 }) => reader!(&buffer, u32, |n, _| Ok(f64::from(n))),
+        Some(ElementType::UnsignedInteger { bytes: 8 }) => reader!(&buffer, u64, unsigned),
+        None if buffer.format().to_bytes() == b"O" => return Ok(None),
+        _ => return Err(place.refuse(py, ty, describe(object, &buffer) + HINT_REALS)),
+    }?;
+    Ok(Some((Numbers::Own(numbers), shape)))
+}
+
+/// The integers of an array of so many dimensions, or its truth values if these are wanted; `None` if it is no array.
+/// They are always a copy: truth values were looked at, and don't change any more.
+pub(crate) fn ints(
+    object: &Bound<'_, PyAny>,
+    dimensions: usize,
+    truths: bool,
+    ty: &HostType,
+    place: Place<'_>,
+) -> PyResult<Option<(Vec<i64>, Shape)>> {
+    let Some(buffer) = buffer_of(object)? else { return Ok(None) };
+    let py = object.py();
+    if buffer.dimensions() != dimensions {
+        return Err(place.refuse(py, ty, describe(object, &buffer)));
+    }
+    let shape = Shape::from_slice(buffer.shape());
+    let large = |n: usize| place.refuse(py, ty, format!("an int of more than 64 bits, at {n}"));
+    let numbers = match code(&buffer) {
+        Some(ElementType::Bool) if truths => reader!(&buffer, u8, |n, _| Ok(i64::from(n != 0))),
+        Some(ElementType::SignedInteger { bytes: 1 }) if !truths => reader!(&buffer, i8, |n, _| Ok(i64::from(n))),
+        Some(ElementType::SignedInteger { bytes: 2 }) if !truths => reader!(&buffer, i16, |n, _| Ok(i64::from(n))),
+        Some(ElementType::SignedInteger { bytes: 4 }) if !truths => reader!(&buffer, i32, |n, _| Ok(i64::from(n))),
+        Some(ElementType::SignedInteger { bytes: 8 }) if !truths => reader!(&buffer, i64, |n, _| Ok(n)),
+        Some(ElementType::UnsignedInteger { bytes: 1 }) if !truths => reader!(&buffer, u8, |n, _| Ok(i64::from(n))),
+        Some(ElementType::UnsignedInteger { bytes: 2 }) if !truths => reader!(&buffer, u16, |n, _| Ok(i64::from(n))),
+        Some(ElementType::UnsignedInteger { bytes: 4 }) if !truths => reader!(&buffer, u32, |n, _| Ok(i64::from(n))),
+        Some(ElementType::UnsignedInteger { bytes: 8 }) if !truths => {
+            reader!(&buffer, u64, |n, at| i64::try_from(n).map_err(|_| large(at)))
+        }
+        None if buffer.format().to_bytes() == b"O" => return Ok(None),
+        _ if truths => return Err(place.refuse(py, ty, describe(object, &buffer))),
+        _ => return Err(place.refuse(py, ty, describe(object, &buffer) + HINT_INTS)),
+    }?;
+    Ok(Some((numbers, shape)))
+}

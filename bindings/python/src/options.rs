@@ -1,0 +1,270 @@
+//! What calls and compilations may use, what stops them, and who listens to them.
+
+use crate::error::{Kind, Raised, fail};
+use dualvm::{CompileLimits, CompileOptions, FolderImporter, Listener, TextImporter};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Stops the calls and compilations that it was given to, those that run and all later ones, from any thread.
+///
+/// It can't be taken back: make a new one for the next. A Ctrl-C that ends a call cancels the call's handle, too.
+#[pyclass(frozen, module = "dualvm")]
+#[derive(Default)]
+pub(crate) struct CancelHandle(pub(crate) dualvm::CancelHandle);
+
+#[pymethods]
+impl CancelHandle {
+    #[new]
+    fn new() -> Self {
+        CancelHandle::default()
+    }
+
+    /// Stops everything that was given this handle.
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether `cancel` was called.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn __repr__(&self) -> &'static str {
+        if self.0.is_cancelled() { "<dualvm.CancelHandle, cancelled>" } else { "<dualvm.CancelHandle>" }
+    }
+}
+
+/// A span of time in seconds, as Python has it. Infinity is none.
+#[derive(Clone, Copy, PartialEq)]
+struct Seconds(f64);
+
+impl Seconds {
+    fn new(name: &str, seconds: f64) -> PyResult<Self> {
+        if seconds >= 0.0 {
+            return Ok(Seconds(seconds));
+        }
+        Err(PyValueError::new_err(format!("{name}: expected seconds, found {seconds}")))
+    }
+
+    fn duration(self) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.0).ok()
+    }
+}
+
+/// Declares the limits: names, types, and for which they are.
+macro_rules! limits {
+    (counts { $($count:ident),* } seconds { $($seconds:ident),* }) => {
+        /// What a call or a compilation may use. What isn't set is the engine's limit, or the default.
+        ///
+        /// Counts are integers, times are seconds, sizes are bytes. With `untrusted=True`, what isn't set is as for
+        /// programs from strangers: seconds of time, tens of megabytes of memory.
+        #[pyclass(frozen, eq, module = "dualvm")]
+        #[derive(Clone, PartialEq, Default)]
+        pub(crate) struct Limits {
+            untrusted: bool,
+            $($count: Option<u64>,)*
+            $($seconds: Option<Seconds>,)*
+        }
+
+        #[pymethods]
+        impl Limits {
+            #[new]
+            #[pyo3(signature = (*, untrusted=false, $($count=None,)* $($seconds=None,)*))]
+            #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+            fn new(
+                untrusted: bool,
+                $($count: Option<u64>,)*
+                $($seconds: Option<f64>,)*
+            ) -> PyResult<Self> {
+                $(let $seconds = $seconds.map(|found| Seconds::new(stringify!($seconds), found)).transpose()?;)*
+                Ok(Limits { untrusted, $($count,)* $($seconds,)* })
+            }
+
+            #[getter]
+            fn untrusted(&self) -> bool {
+                self.untrusted
+            }
+
+            $(#[getter]
+            fn $count(&self) -> Option<u64> {
+                self.$count
+            })*
+
+            $(#[getter]
+            fn $seconds(&self) -> Option<f64> {
+                self.$seconds.map(|seconds| seconds.0)
+            })*
+
+            fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
+                Ok((PyTuple::empty(py), self.set(py)?))
+            }
+
+            fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+                let set = self.set(py)?.into_iter().map(|(name, value)| Ok(format!("{name}={}", value.repr()?)));
+                Ok(format!("dualvm.Limits({})", set.collect::<PyResult<Vec<_>>>()?.join(", ")))
+            }
+        }
+
+        impl Limits {
+            /// What is set, by its names.
+            fn set<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+                let set = PyDict::new(py);
+                if self.untrusted {
+                    set.set_item("untrusted", true)?;
+                }
+                $(if let Some(found) = self.$count {
+                    set.set_item(stringify!($count), found)?;
+                })*
+                $(if let Some(found) = self.$seconds {
+                    set.set_item(stringify!($seconds), found.0)?;
+                })*
+                Ok(set)
+            }
+        }
+    };
+}
+
+limits! {
+    counts {
+        fuel, allocated_bytes, live_bytes, tape_bytes, depth, native_bytes,
+        source_bytes, syntax_nodes, type_nodes, code_nodes, source_memory_bytes
+    }
+    seconds { deadline, native_time, source_deadline }
+}
+
+impl Limits {
+    /// The limits of a call, given those of its engine.
+    pub(crate) fn of_call(&self, engine: &dualvm::Limits) -> dualvm::Limits {
+        let engine = if self.untrusted { dualvm::Limits::untrusted() } else { engine.clone() };
+        dualvm::Limits {
+            fuel: self.fuel.unwrap_or(engine.fuel),
+            deadline: self.deadline.map_or(engine.deadline, Seconds::duration),
+            allocated_bytes: self.allocated_bytes.unwrap_or(engine.allocated_bytes),
+            live_bytes: self.live_bytes.unwrap_or(engine.live_bytes),
+            tape_bytes: self.tape_bytes.unwrap_or(engine.tape_bytes),
+            depth: self.depth.map_or(engine.depth, saturated),
+            compile_time: self.native_time.map_or(engine.compile_time, |time| time.duration().unwrap_or(Duration::MAX)),
+            code_bytes: self.native_bytes.unwrap_or(engine.code_bytes),
+        }
+    }
+
+    fn of_compilation(&self) -> CompileLimits {
+        let others = if self.untrusted { CompileLimits::untrusted() } else { CompileLimits::default() };
+        CompileLimits {
+            source_bytes: self.source_bytes.map_or(others.source_bytes, saturated),
+            deadline: self.source_deadline.map_or(others.deadline, Seconds::duration),
+            syntax_nodes: self.syntax_nodes.unwrap_or(others.syntax_nodes),
+            type_nodes: self.type_nodes.unwrap_or(others.type_nodes),
+            code_nodes: self.code_nodes.unwrap_or(others.code_nodes),
+            memory_bytes: self.source_memory_bytes.unwrap_or(others.memory_bytes),
+        }
+    }
+}
+
+fn saturated(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// How a program is compiled. `from_file`: whether it comes from a file, beside which there may be others.
+pub(crate) fn for_compiling(
+    limits: Option<&Limits>,
+    imports: Option<&Bound<'_, PyAny>>,
+    from_file: bool,
+) -> PyResult<CompileOptions> {
+    let options = CompileOptions::with_limits(limits.cloned().unwrap_or_default().of_compilation());
+    let Some(imports) = imports else {
+        let beside = from_file.then(|| Arc::new(FolderImporter::default()));
+        return Ok(match beside {
+            Some(beside) => options.importing(beside),
+            None => options,
+        });
+    };
+    if let Ok(texts) = imports.cast::<PyMapping>() {
+        let mut files = TextImporter::default();
+        for entry in texts.items()?.iter() {
+            let (name, text): (String, String) = entry.extract()?;
+            files.insert(&name, text);
+        }
+        return Ok(options.importing(Arc::new(files)));
+    }
+    let one = imports.is_instance_of::<PyString>() || imports.hasattr("__fspath__")?;
+    let folders: Vec<PathBuf> = if one {
+        vec![imports.extract()?]
+    } else {
+        imports.extract().map_err(|_| {
+            PyTypeError::new_err("imports: expected a dict from names to texts, a folder, or a list of folders")
+        })?
+    };
+    Ok(options.importing(Arc::new(FolderImporter::new(folders))))
+}
+
+/// A call that is listened to: its callback, and what went wrong in that.
+pub(crate) struct Tracing {
+    callback: Py<PyAny>,
+    /// How many lines were told, of this run and of all, if the call was begun anew.
+    told: Mutex<[usize; 2]>,
+    error: Mutex<Option<PyErr>>,
+}
+
+impl Tracing {
+    pub(crate) fn new(callback: Py<PyAny>) -> Arc<Self> {
+        Arc::new(Tracing { callback, told: Mutex::default(), error: Mutex::default() })
+    }
+
+    /// Who is told the lines of a run.
+    pub(crate) fn listener(self: &Arc<Self>) -> Listener {
+        locked(&self.told)[0] = 0;
+        let tracing = self.clone();
+        Listener::new(move |line| tracing.tell(line))
+    }
+
+    fn tell(&self, line: &dualvm::TraceLine<'_>) {
+        {
+            // A run that was begun anew says the same again.
+            let [now, all] = &mut *locked(&self.told);
+            *now += 1;
+            if *now <= *all {
+                return;
+            }
+            *all = *now;
+        }
+        // If the interpreter is gone, nobody listens.
+        let outcome = Python::try_attach(|py| {
+            let place = line.place.map(|place| (place.file.to_string(), place.line, place.column));
+            let place = crate::error::place(py, place.unwrap_or_default())?;
+            self.callback.call1(py, (line.text, place)).map(|_| ())
+        });
+        if let Some(Err(error)) = outcome {
+            *locked(&self.error) = Some(error);
+            // The run ends, and whoever has called finds the error.
+            resume_unwind(Box::new(Raised));
+        }
+    }
+
+    /// What the callback has raised.
+    pub(crate) fn take_error(&self) -> Option<PyErr> {
+        locked(&self.error).take()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A callback, or none.
+pub(crate) fn callable(callback: Option<Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    match callback {
+        Some(found) if !found.is_callable() => Err(fail(
+            found.py(),
+            Kind::Argument,
+            "trace: expected something that can be called with a text and a place",
+        )),
+        other => Ok(other.map(Bound::unbind)),
+    }
+}
