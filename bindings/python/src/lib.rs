@@ -1,8 +1,8 @@
 //! The extension module `dualvm._dualvm`, of which the Python package `dualvm` is made.
 //!
-//! Programs are compiled, run and differentiated by the crate `dualvm`; here objects are taken apart into what it takes,
-//! and results become objects. Functions whose parameters and results are numbers and arrays are called flat, all others
-//! with values.
+//! Programs are compiled, run and differentiated by the crate `dualvm`; here objects are taken apart into what it
+//! takes, and results become objects. Functions whose parameters and results are numbers and arrays are called flat,
+//! all others with values.
 
 use pyo3::prelude::*;
 

@@ -62,8 +62,8 @@ impl Given {
 
 /// Compiles a program, or loads a module in text or binary form.
 ///
-/// `program`: the text of a program; a path, as a `pathlib.Path` or as one line that ends in `.dual`, `.dvs` or `.dvbc`;
-/// or bytes of a module, which are verified, whoever wrote them.
+/// `program`: the text of a program; a path, as a `pathlib.Path` or as one line that ends in `.dual`, `.dvs` or
+/// `.dvbc`; or bytes of a module, which are verified, whoever wrote them.
 #[pyfunction]
 #[pyo3(signature = (program, *, imports=None, limits=None, cancel=None, engine=None, file=None))]
 pub(crate) fn load(

@@ -3,7 +3,7 @@
 //! A buffer of float64 that is contiguous and aligned is lent: the machine copies it once, into its own memory. All
 //! other numbers are converted here.
 
-use crate::place::{Place, type_name};
+use crate::place::{Place, article, type_name};
 use dualvm::HostType;
 use pyo3::buffer::{ElementType, PyUntypedBuffer};
 use pyo3::exceptions::PyMemoryError;
@@ -79,7 +79,7 @@ fn other_real(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<f64> {
     let no_number = object.is_instance_of::<PyBool>()
         || object.is_instance_of::<PyComplex>()
         || object.is_instance_of::<PyString>()
-        || !(object.hasattr("__float__")? || object.hasattr("__index__")?)
+        || !(object.get_type().hasattr("__float__")? || object.get_type().hasattr("__index__")?)
         || has_dimensions(object);
     if no_number {
         return Err(place.mismatch(HostType::Real, object));
@@ -100,7 +100,7 @@ fn has_dimensions(object: &Bound<'_, PyAny>) -> bool {
 
 /// An integer: an int, or what can stand in its place, as those of NumPy.
 pub(crate) fn int(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<i64> {
-    if object.is_instance_of::<PyBool>() || !object.hasattr("__index__")? || has_dimensions(object) {
+    if object.is_instance_of::<PyBool>() || !object.get_type().hasattr("__index__")? || has_dimensions(object) {
         return Err(place.mismatch(HostType::Int, object));
     }
     match object.extract() {
@@ -134,11 +134,16 @@ fn exports_buffer(object: &Bound<'_, PyAny>) -> bool {
 
 /// The buffer of an array, if it is one: an array of NumPy, an `array.array`, a `memoryview` and the like. Texts and
 /// bytes are none.
-fn buffer_of(object: &Bound<'_, PyAny>) -> PyResult<Option<PyUntypedBuffer>> {
+fn buffer_of(object: &Bound<'_, PyAny>, ty: &HostType, place: Place<'_>) -> PyResult<Option<PyUntypedBuffer>> {
     if !exports_buffer(object) || object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
         return Ok(None);
     }
-    PyUntypedBuffer::get(object).map(Some)
+    // Without dimensions, of dates, or released.
+    let refuse = |error: PyErr| {
+        let said = error.value(object.py()).to_string();
+        place.refuse(object.py(), ty, format!("{} without an array of numbers: {said}", article(&type_name(object))))
+    };
+    PyUntypedBuffer::get(object).map(Some).map_err(refuse)
 }
 
 /// The type of a buffer's elements, if these are numbers in the machine's order of bytes.
@@ -163,7 +168,7 @@ fn describe(object: &Bound<'_, PyAny>, buffer: &PyUntypedBuffer) -> String {
     let shape: Vec<String> = buffer.shape().iter().map(usize::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
     let format = buffer.format().to_string_lossy();
-    format!("a {} of shape ({}{comma}) and format {format:?}", type_name(object), shape.join(", "))
+    format!("{} of shape ({}{comma}) and format {format:?}", article(&type_name(object)), shape.join(", "))
 }
 
 /// The elements of a buffer, row by row, each converted. `read` reads one of so many bytes, at any address.
@@ -215,7 +220,7 @@ pub(crate) fn reals(
     ty: &HostType,
     place: Place<'_>,
 ) -> PyResult<Option<(Numbers<f64>, Shape)>> {
-    let Some(buffer) = buffer_of(object)? else { return Ok(None) };
+    let Some(buffer) = buffer_of(object, ty, place)? else { return Ok(None) };
     let py = object.py();
     if buffer.dimensions() != dimensions {
         return Err(place.refuse(py, ty, describe(object, &buffer)));
@@ -256,7 +261,7 @@ pub(crate) fn ints(
     ty: &HostType,
     place: Place<'_>,
 ) -> PyResult<Option<(Vec<i64>, Shape)>> {
-    let Some(buffer) = buffer_of(object)? else { return Ok(None) };
+    let Some(buffer) = buffer_of(object, ty, place)? else { return Ok(None) };
     let py = object.py();
     if buffer.dimensions() != dimensions {
         return Err(place.refuse(py, ty, describe(object, &buffer)));

@@ -1,5 +1,5 @@
-//! Results and derivatives as objects. A derivative has the shape of what it is the derivative of: a dict for a dict, an
-//! object of the same dataclass or named tuple, an array of NumPy's for arrays and lists of numbers.
+//! Results and derivatives as objects. A derivative has the shape of what it is the derivative of: a dict for a dict,
+//! an object of the same dataclass or named tuple, an array of NumPy's for arrays and lists of numbers.
 
 use crate::error::{Kind, fail};
 use crate::flatten::{is_number, row};

@@ -65,7 +65,8 @@ pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().fully_qualified_name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
 }
 
-fn article(name: &str) -> String {
+/// A name with its article.
+pub(crate) fn article(name: &str) -> String {
     let vowel = name.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'I', 'O', 'U']);
     format!("{} {name}", if vowel { "an" } else { "a" })
 }

@@ -6,6 +6,20 @@ from typing import Any, Literal, SupportsFloat, final
 
 from ._errors import Place
 
+__all__ = [
+    "CancelHandle",
+    "Engine",
+    "Function",
+    "Limits",
+    "Module",
+    "Pullback",
+    "__version__",
+    "_after_fork",
+    "_function",
+    "compile",
+    "load",
+]
+
 __version__: str
 
 _Program = str | bytes | os.PathLike[str]
@@ -71,8 +85,8 @@ class Limits:
     def native_time(self) -> float | None: ...
     @property
     def source_deadline(self) -> float | None: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __ne__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
 
 @final

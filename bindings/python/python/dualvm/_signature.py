@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 def signature(function: "Function") -> inspect.Signature:
     """Parameters with their types in the language as annotations. A name that Python couldn't have, as `x'`, is given
     by its place only, and shown with `_` for what can't be written."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if not all(name.isidentifier() and not keyword.iskeyword(name) for name, _ in function.parameters):
-        kind = inspect.Parameter.POSITIONAL_ONLY
-    parameters, seen = [], set()
+    plain = all(name.isidentifier() and not keyword.iskeyword(name) for name, _ in function.parameters)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if plain else inspect.Parameter.POSITIONAL_ONLY
+    parameters: list[inspect.Parameter] = []
+    seen: set[str] = set()
     for name, annotation in function.parameters:
         name = re.sub(r"\W", "_", name)
         while keyword.iskeyword(name) or name in seen:

@@ -1,0 +1,282 @@
+"""Runs that are long, limited, stopped, listened to, or many at a time."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import dualvm
+
+FOREVER = "def forever (x : Real) : Real = loop y = x while y < 1e300 do (y + x) / 2"
+
+
+
+
+def test_limits_of_calls():
+    f = dualvm.compile(FOREVER)
+    for limits in (dualvm.Limits(fuel=1000), dualvm.Limits(deadline=0.02)):
+        strict = f.with_options(limits=limits)
+        for call in (strict, strict.grad, strict.hessian, strict.record):
+            with pytest.raises(dualvm.LimitError) as error:
+                call(1.0)
+            assert error.value.limit in ("fuel", "deadline")
+            assert error.value.places[0].function == "forever"
+    assert "1 | def forever" in str(error.value) and "^" in str(error.value)
+    engine = dualvm.Engine(limits=dualvm.Limits(fuel=1000), threads=1)
+    with pytest.raises(dualvm.LimitError):
+        dualvm.compile(FOREVER, engine=engine)(1.0)
+
+
+def test_limits_of_compilations():
+    text = "def f (x : Real) : Real = " + " + ".join(["x"] * 100_000)
+    with pytest.raises(dualvm.LimitError) as error:
+        dualvm.compile(text, limits=dualvm.Limits(source_bytes=1000))
+    assert error.value.limit == "source_bytes"
+    with pytest.raises(dualvm.LimitError):
+        dualvm.load(text, limits=dualvm.Limits(untrusted=True))
+
+
+def test_a_handle_cancels_from_another_thread():
+    handle = dualvm.CancelHandle()
+    f = dualvm.compile(FOREVER).with_options(cancel=handle)
+    threading.Timer(0.1, handle.cancel).start()
+    with pytest.raises(dualvm.Cancelled):
+        f(1.0)
+    assert handle.cancelled and "cancelled" in repr(handle)
+    with pytest.raises(dualvm.Cancelled):
+        f(1.0)
+    with pytest.raises(dualvm.Cancelled):
+        dualvm.compile(FOREVER, cancel=handle)
+    handle = dualvm.CancelHandle()
+    g = dualvm.compile(FOREVER, cancel=handle)
+    outcome = []
+
+    def run():
+        try:
+            g(1.0)
+        except dualvm.Error as error:
+            outcome.append(type(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.05)
+    handle.cancel()
+    thread.join()
+    assert outcome == [dualvm.Cancelled]
+
+
+def test_traps_have_places():
+    text = 'def third (xs : Array Real) : Real = xs[2]\n\ndef f (x : Real) : Real = if x < 0 then error "no" else third [| x |]'
+    f = dualvm.load(text, file="third.dual").f
+    with pytest.raises(dualvm.Trap) as error:
+        f(1.0)
+    assert error.value.places[0] == dualvm.Place("third.dual", 1, 38, "third")
+    assert error.value.summary == "index 2 is out of bounds of an array of length 1"
+    with pytest.raises(dualvm.Trap, match="no"):
+        f.grad(-1.0)
+    with pytest.raises(dualvm.CompileError) as error:
+        dualvm.compile("def f (x : Real) : Real =\n  sqr x + z")
+    assert [(place.line, place.column) for place in error.value.places] == [(2, 3), (2, 11)]
+    assert error.value.summary == error.value.places[0].message == "unknown name `sqr`"
+
+
+def test_traces_come_in_order_and_may_raise():
+    text = 'def f (n : Int) : Real = loop s = 0.0 for i < n do trace "round {i}" (s + 1)'
+    lines = []
+    f = dualvm.compile(text, trace=lambda text, place: lines.append((text, place.line)))
+    assert f(3) == 3.0 and lines == [("round 0", 1), ("round 1", 1), ("round 2", 1)]
+
+    def stop(text, place):
+        if text == "round 5":
+            raise KeyError(text)
+
+    g = f.with_options(trace=stop)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="round 5"):
+            g(10**9)
+        assert g(3) == 3.0
+    inner = dualvm.compile("def square (x : Real) : Real = x * x")
+    squares = []
+    assert f.with_options(trace=lambda text, place: squares.append(inner(len(squares))))(4) == 4.0
+    assert squares == [0, 1, 4, 9]
+
+
+def test_threads_call_one_function():
+    f = dualvm.compile("def f (xs : Array Real) : Real = loop s = 0.0 for x in xs do s + sin x * x")
+    xs = [[float(n + k) for k in range(50)] for n in range(8)]
+    expected = [f.value_and_grad(x) for x in xs]
+    wrong = []
+
+    def run(n):
+        for _ in range(200):
+            value, gradient = f.value_and_grad(xs[n])
+            if value != expected[n][0] or list(gradient) != list(expected[n][1]):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_interpreter_goes_on_during_a_run():
+    f = dualvm.compile(FOREVER, limits=dualvm.Limits(deadline=0.5))
+    rounds = 0
+    thread = threading.Thread(target=lambda: pytest.raises(dualvm.LimitError, f, 1.0))
+    thread.start()
+    while thread.is_alive():
+        rounds += 1
+        time.sleep(0.001)
+    assert rounds > 10
+
+
+def test_a_pullback_is_one_threads_at_a_time():
+    f = dualvm.compile("def f (xs : Array Real) : Real = loop s = 0.0 for x in xs do s + sin (x * s)")
+    value, pullback = f.record([1.0] * 300_000)
+    expected, busy, wrong = list(pullback(1.0)[:10]), [], []
+
+    def run():
+        for _ in range(20):
+            try:
+                if list(pullback(1.0)[:10]) != expected:
+                    wrong.append(True)
+            except dualvm.BusyError:
+                busy.append(True)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and list(pullback(1.0)[:10]) == expected
+
+
+def run_and_interrupt(program, *signals):
+    """Runs a program in a process of its own, and sends it signals once it says that it is ready."""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        for after, number in signals:
+            time.sleep(after)
+            child.send_signal(number)
+        rest, _ = child.communicate(timeout=60)
+        return rest, child.returncode
+    finally:
+        child.kill()
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
+
+
+@posix
+@pytest.mark.parametrize("call", ["f", "f.grad", "f.record", "f.hessian"])
+@pytest.mark.parametrize("handle", ["None", "dualvm.CancelHandle()"])
+@pytest.mark.parametrize("after", [0.0, 0.3])
+def test_ctrl_c_ends_a_run(call, handle, after):
+    program = f"""
+import dualvm
+f = dualvm.compile({FOREVER!r}, cancel={handle})
+print("ready", flush=True)
+try:
+    {call}(1.0)
+except KeyboardInterrupt:
+    print("interrupted", dualvm.compile("def g (x : Real) : Real = 2 * x").grad(1.0))
+"""
+    assert run_and_interrupt(program, (after, signal.SIGINT)) == ("interrupted 2.0\n", 0)
+
+
+@posix
+def test_ctrl_c_after_the_handler_was_replaced():
+    program = f"""
+import dualvm, signal
+f = dualvm.compile({FOREVER!r})
+def handler(number, frame):
+    raise ValueError("mine")
+signal.signal(signal.SIGINT, handler)
+print("ready", flush=True)
+try:
+    f(1.0)
+except ValueError as error:
+    print(error)
+"""
+    assert run_and_interrupt(program, (0.4, signal.SIGINT)) == ("mine\n", 0)
+
+
+@posix
+def test_a_handler_that_raises_nothing_lets_the_call_begin_anew():
+    program = """
+import dualvm, signal
+text = 'def f (n : Int) : Real = loop s = 0.0 for i < n do s + sin (to_real i)'
+f = dualvm.compile(text)
+seen = []
+expected = f(20_000_000)
+signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+print("ready", flush=True)
+while not seen:
+    assert f(20_000_000) == expected
+assert f(20_000_000) == expected
+print(len(seen))
+"""
+    assert run_and_interrupt(program, (0.4, signal.SIGINT)) == ("1\n", 0)
+
+
+@posix
+def test_ctrl_c_where_it_is_ignored():
+    program = f"""
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+import dualvm
+f = dualvm.compile({FOREVER!r}, limits=dualvm.Limits(deadline=1.0))
+print("ready", flush=True)
+try:
+    f(1.0)
+except dualvm.LimitError as error:
+    print(error.limit)
+"""
+    assert run_and_interrupt(program, (0.2, signal.SIGINT)) == ("deadline\n", 0)
+
+
+@posix
+def test_the_child_of_a_fork_runs_and_is_interrupted():
+    program = f"""
+import dualvm, os, signal, time
+f = dualvm.compile({FOREVER!r}, limits=dualvm.Limits(deadline=30.0))
+g = dualvm.compile("def g (x : Real) : Real = 2 * x")
+assert g(1.0) == 2.0
+child = os.fork()
+if child == 0:
+    try:
+        assert g(2.0) == 4.0
+        f(1.0)
+    except KeyboardInterrupt:
+        os._exit(7)
+    os._exit(1)
+print("ready", flush=True)
+time.sleep(0.5)
+os.kill(child, signal.SIGINT)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run_and_interrupt(program) == ("7\n", 0)
+
+
+@posix
+def test_ctrl_c_ends_a_trace():
+    program = """
+import dualvm, os, signal
+def listen(text, place):
+    if text == "5":
+        os.kill(os.getpid(), signal.SIGINT)
+f = dualvm.compile('def f (n : Int) : Real = loop s = 0.0 for i < n do trace "{i}" (s + 1)', trace=listen)
+print("ready", flush=True)
+try:
+    f(10**9)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert run_and_interrupt(program) == ("interrupted\n", 0)
