@@ -2,8 +2,7 @@
 
     python bindings/python/bench/calls.py
 
-For each line there is what Python itself needs for something comparable: a call of a C function of the same arguments, a
-copy of the array.
+Beside them stands what comparable calls of Python's own and of NumPy's take on the same machine at the same time.
 """
 
 import math

@@ -154,6 +154,13 @@ fn classes(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     Ok(CLASSES.get_or_try_init(py, || py.import("dualvm._errors").map(Bound::unbind))?.bind(py))
 }
 
+/// Whether an exception says that a run was cancelled.
+pub(crate) fn is_cancelled(py: Python<'_>, error: &PyErr) -> bool {
+    classes(py)
+        .and_then(|classes| classes.getattr(Kind::Cancelled.class()))
+        .is_ok_and(|class| error.matches(py, class).unwrap_or(false))
+}
+
 /// A place: file, line and column.
 pub(crate) fn place(py: Python<'_>, place: (String, u32, u32)) -> PyResult<Bound<'_, PyAny>> {
     classes(py)?.getattr("Place")?.call1(place)

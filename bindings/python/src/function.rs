@@ -1,7 +1,7 @@
 //! Functions: calls and derivatives.
 
 use crate::arguments::Arguments;
-use crate::error::{Failure, Kind, detached, fail};
+use crate::error::{Failure, Kind, detached, fail, is_cancelled};
 use crate::flatten::{Leaves, flatten, values};
 use crate::frames::Frames;
 use crate::interrupt::interruptible;
@@ -523,15 +523,23 @@ impl Function {
         let this = function.get();
         if this.flat.is_some() {
             let leaves = this.leaves(&bound.args)?;
-            // One of its own, which is good for the pullbacks, too.
-            let cancel = this.settings.cancel.clone().unwrap_or_default();
-            let (value, frame) = this.run_flat_in(
-                py,
-                Some(&cancel),
-                &leaves,
-                |flat, frame, args| flat.record(frame, args).map(|_| ()),
-                |frame, _| this.flat_result(py, frame),
-            )?;
+            let (value, frame, cancel) = loop {
+                // One of its own, which is good for the pullbacks, too.
+                let cancel = this.settings.cancel.clone().unwrap_or_default();
+                let outcome = this.run_flat_in(
+                    py,
+                    Some(&cancel),
+                    &leaves,
+                    |flat, frame, args| flat.record(frame, args).map(|_| ()),
+                    |frame, _| this.flat_result(py, frame),
+                );
+                match outcome {
+                    Ok((value, frame)) => break (value, frame, cancel),
+                    // By a signal, whose handler has raised nothing.
+                    Err(error) if this.settings.cancel.is_none() && is_cancelled(py, &error) => {}
+                    Err(error) => return Err(error),
+                }
+            };
             return Ok((value, Pullback::flat(function.clone(), &bound.args, &leaves, frame, cancel)));
         }
         let values = this.values(&bound.args)?;
@@ -636,9 +644,13 @@ impl Function {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match &self.settings.trace {
-            Some(trace) => visit.call(trace),
-            None => Ok(()),
+        if let Some(trace) = &self.settings.trace {
+            visit.call(trace)?;
+        }
+        // If somebody has it, it isn't garbage.
+        match self.selected.try_lock() {
+            Ok(selected) => selected.iter().try_for_each(|(_, function)| visit.call(function)),
+            Err(_) => Ok(()),
         }
     }
 }

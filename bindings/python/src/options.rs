@@ -220,8 +220,13 @@ impl Tracing {
     /// Who is told the lines of a run.
     pub(crate) fn listener(self: &Arc<Self>) -> Listener {
         locked(&self.told)[0] = 0;
-        let tracing = self.clone();
-        Listener::new(move |line| tracing.tell(line))
+        // A recorded run keeps its listener, and shall not keep the callback.
+        let tracing = Arc::downgrade(self);
+        Listener::new(move |line| {
+            if let Some(tracing) = tracing.upgrade() {
+                tracing.tell(line);
+            }
+        })
     }
 
     fn tell(&self, line: &dualvm::TraceLine<'_>) {

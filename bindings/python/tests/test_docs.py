@@ -12,7 +12,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_runs_from_its_beginning_to_its_end(page, tmp_path, monkeypatch):
-    """Blocks of a page go on where the one before has ended. One that needs what isn't installed ends with its import."""
+    """Blocks go on where the one before has ended. One that needs what isn't installed ends with its import."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     text, names, ran = page.read_text(), {}, 0

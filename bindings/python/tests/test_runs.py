@@ -70,7 +70,9 @@ def test_a_handle_cancels_from_another_thread():
 
 
 def test_traps_have_places():
-    text = 'def third (xs : Array Real) : Real = xs[2]\n\ndef f (x : Real) : Real = if x < 0 then error "no" else third [| x |]'
+    text = """def third (xs : Array Real) : Real = xs[2]
+
+def f (x : Real) : Real = if x < 0 then error "no" else third [| x |]"""
     f = dualvm.load(text, file="third.dual").f
     with pytest.raises(dualvm.Trap) as error:
         f(1.0)
@@ -182,8 +184,8 @@ def test_ctrl_c_ends_a_run(call, handle, after):
     program = f"""
 import dualvm
 f = dualvm.compile({FOREVER!r}, cancel={handle})
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     {call}(1.0)
 except KeyboardInterrupt:
     print("interrupted", dualvm.compile("def g (x : Real) : Real = 2 * x").grad(1.0))
@@ -199,8 +201,8 @@ f = dualvm.compile({FOREVER!r})
 def handler(number, frame):
     raise ValueError("mine")
 signal.signal(signal.SIGINT, handler)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     f(1.0)
 except ValueError as error:
     print(error)
@@ -219,8 +221,7 @@ expected = f(20_000_000)
 signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
 print("ready", flush=True)
 while not seen:
-    assert f(20_000_000) == expected
-assert f(20_000_000) == expected
+    assert f.record(20_000_000)[0] == f(20_000_000) == expected
 print(len(seen))
 """
     assert run_and_interrupt(program, (0.4, signal.SIGINT)) == ("1\n", 0)
