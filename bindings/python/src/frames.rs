@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Frames that no call uses.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "frames are large, and are handed from one to the next")]
 pub(crate) struct Frames(Mutex<Vec<Box<CallFrame>>>);
 
 /// Calls side by side that find their memory again.

@@ -135,15 +135,17 @@ impl Function {
             let Some(mut taken) = frame.take() else { return Err(Failure::Panic("a frame is gone".to_owned())) };
             let options = taken.options_mut();
             (options.cancel, options.trace) = (cancel.cloned(), listener);
-            let ran = detached(py, || Ok(run(flat, &mut taken, &values)?));
-            if let Err(Failure::Panic(_)) = &ran {
-                // Nobody knows what state it is in.
-                std::mem::forget(taken);
-                return Err(ran.err().expect("it is one"));
-            }
-            let built = ran.and_then(|()| Ok(build(&taken, &values)?));
+            let outcome = match detached(py, || Ok(run(flat, &mut taken, &values)?)) {
+                Ok(()) => build(&taken, &values).map_err(Failure::Python),
+                Err(panic @ Failure::Panic(_)) => {
+                    // Nobody knows what state it is in.
+                    std::mem::forget(taken);
+                    return Err(panic);
+                }
+                Err(failure) => Err(failure),
+            };
             frame = Some(taken);
-            built
+            outcome
         });
         match (outcome, frame) {
             (Ok(done), Some(frame)) => Ok((done, frame)),

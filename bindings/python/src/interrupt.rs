@@ -49,6 +49,9 @@ static ASLEEP: AtomicBool = AtomicBool::new(false);
 type Handler = unsafe extern "C" fn(c_int);
 
 /// Handles SIGINT, on whichever thread the system chooses, in the middle of anything.
+///
+/// # Safety
+/// None is asked for; handlers have this type.
 unsafe extern "C" fn interrupted(signal: c_int) {
     READERS.fetch_add(1, Ordering::SeqCst);
     let handle = HANDLE.load(Ordering::SeqCst);
@@ -117,7 +120,9 @@ pub(crate) fn _after_fork(py: Python<'_>) -> PyResult<()> {
 fn is_main() -> bool {
     // SAFETY: any thread may ask who it is.
     let this: c_ulong = unsafe { ffi::PyThread_get_thread_ident() };
-    u64::from(this) == MAIN.load(Ordering::Relaxed)
+    #[allow(clippy::useless_conversion, reason = "it has 32 bits on some systems")]
+    let this = u64::from(this);
+    this == MAIN.load(Ordering::Relaxed)
 }
 
 /// Puts a handle in the place of the one that SIGINT cancels.
