@@ -1,8 +1,8 @@
 //! Ctrl-C in the middle of a run.
 //!
 //! Python runs handlers of signals on its main thread only, between two instructions of bytecode. A run on that thread
-//! is one long instruction. So there is a handler before Python's own for SIGINT: it cancels what the main thread runs,
-//! and calls Python's. The run ends within a millisecond or so, and then Python's handlers are asked what to do: what
+//! is one long instruction. So there is a handler before Python's own for SIGINT: it calls Python's, and cancels what
+//! the main thread runs. The run ends within a millisecond or so, and then Python's handlers are asked what to do: what
 //! they raise, `KeyboardInterrupt` say, is what the call raises. If they raise nothing, the call begins anew, as system
 //! calls do (PEP 475): programs have no effects. Runs on other threads aren't concerned; Python's handlers don't run
 //! there.
@@ -53,6 +53,12 @@ type Handler = unsafe extern "C" fn(c_int);
 /// # Safety
 /// None is asked for; handlers have this type.
 unsafe extern "C" fn interrupted(signal: c_int) {
+    // Python's goes first: when a run ends, its handlers have something to do.
+    let pythons = PYTHONS.load(Ordering::Relaxed);
+    if !pythons.is_null() {
+        // SAFETY: it is a handler, and this is such a signal.
+        unsafe { std::mem::transmute::<*mut (), Handler>(pythons)(signal) };
+    }
     READERS.fetch_add(1, Ordering::SeqCst);
     let handle = HANDLE.load(Ordering::SeqCst);
     if !handle.is_null() {
@@ -60,25 +66,30 @@ unsafe extern "C" fn interrupted(signal: c_int) {
         unsafe { (*handle).cancel() };
     }
     READERS.fetch_sub(1, Ordering::SeqCst);
-    let pythons = PYTHONS.load(Ordering::Relaxed);
-    if !pythons.is_null() {
-        // SAFETY: it is a handler, and this is such a signal.
-        unsafe { std::mem::transmute::<*mut (), Handler>(pythons)(signal) };
-    }
+}
+
+/// What the system does with SIGINT: a handler, or one of the numbers that stand for none, 0 among them, which no
+/// function of Rust's may be.
+fn current() -> *mut () {
+    type Get = unsafe extern "C" fn(c_int) -> *mut ();
+    // SAFETY: pointers to functions are passed as other pointers are. It takes no lock of Python's, and any thread may
+    // ask.
+    unsafe { std::mem::transmute::<unsafe extern "C" fn(c_int) -> Handler, Get>(ffi::PyOS_getsig)(SIGINT) }
 }
 
 /// Puts our handler before Python's, if that is what the system has.
 fn install() {
+    type Set = unsafe extern "C" fn(c_int, Handler) -> *mut ();
     let pythons = PYTHONS.load(Ordering::Relaxed);
-    if pythons.is_null() {
+    if pythons.is_null() || current() != pythons {
         return;
     }
-    // SAFETY: these take no lock of Python's and may be called by any thread. What is 0 or 1 is no handler, and is
-    // compared only.
+    // SAFETY: as above.
     unsafe {
-        if ffi::PyOS_getsig(SIGINT) as *const () == pythons.cast_const() {
-            ffi::PyOS_setsig(SIGINT, interrupted);
-        }
+        std::mem::transmute::<unsafe extern "C" fn(c_int, Handler) -> Handler, Set>(ffi::PyOS_setsig)(
+            SIGINT,
+            interrupted,
+        );
     }
 }
 
@@ -87,9 +98,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     find_main_thread(py)?;
     let handler = py.import("signal")?.call_method1("getsignal", (SIGINT,))?;
     if handler.is_callable() {
-        // SAFETY: any thread may ask.
-        let pythons = unsafe { ffi::PyOS_getsig(SIGINT) } as *mut ();
-        PYTHONS.store(pythons, Ordering::Relaxed);
+        PYTHONS.store(current(), Ordering::Relaxed);
         install();
     }
     Ok(())
@@ -125,7 +134,7 @@ fn is_main() -> bool {
     this == MAIN.load(Ordering::Relaxed)
 }
 
-/// Puts a handle in the place of the one that SIGINT cancels.
+/// Puts a handle in the place of the one that SIGINT cancels, whose box is the caller's then.
 fn exchange(new: *mut CancelHandle) -> *mut CancelHandle {
     let old = HANDLE.swap(new, Ordering::SeqCst);
     while READERS.load(Ordering::SeqCst) != 0 {
@@ -134,23 +143,31 @@ fn exchange(new: *mut CancelHandle) -> *mut CancelHandle {
     old
 }
 
+/// A handle that [`exchange`] takes.
+fn boxed(handle: &CancelHandle) -> *mut CancelHandle {
+    Box::into_raw(Box::new(handle.clone()))
+}
+
+/// Frees what [`exchange`] has given.
+fn free(handle: *mut CancelHandle) {
+    if !handle.is_null() {
+        // SAFETY: all handles there were made by `boxed`, and nobody reads this one any more.
+        drop(unsafe { Box::from_raw(handle) });
+    }
+}
+
 /// The handle of the main thread's runs, which isn't cancelled.
 fn fresh(py: Python<'_>) -> PyResult<CancelHandle> {
     let handle = HANDLE.load(Ordering::Relaxed);
     // SAFETY: only this thread takes it away.
-    if let Some(handle) = unsafe { handle.as_ref() } {
-        if !handle.is_cancelled() {
-            return Ok(handle.clone());
-        }
-        // There was a signal outside of runs, and perhaps Python's handlers haven't run yet.
-        py.check_signals()?;
+    if let Some(handle) = unsafe { handle.as_ref() }.filter(|handle| !handle.is_cancelled()) {
+        return Ok(handle.clone());
     }
     let new = CancelHandle::new();
-    let old = exchange(Box::into_raw(Box::new(new.clone())));
-    if !old.is_null() {
-        // SAFETY: it was made here, and nobody reads it any more.
-        drop(unsafe { Box::from_raw(old) });
-    }
+    free(exchange(boxed(&new)));
+    // There was perhaps a signal outside of runs, and Python's handlers haven't run yet. Those that come from now on
+    // cancel the new one.
+    py.check_signals()?;
     Ok(new)
 }
 
@@ -161,8 +178,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(own: Option<&mut CancelHandle>) -> Watch {
-        let outer = own.map(|own| exchange(own));
+    fn begin(own: Option<&CancelHandle>) -> Watch {
+        let outer = own.map(|own| exchange(boxed(own)));
         RUNNING.fetch_add(1, Ordering::SeqCst);
         EPOCH.fetch_add(1, Ordering::SeqCst);
         wake();
@@ -175,7 +192,8 @@ impl Drop for Watch {
         RUNNING.fetch_sub(1, Ordering::SeqCst);
         EPOCH.fetch_add(1, Ordering::SeqCst);
         if let Some(outer) = self.outer {
-            exchange(outer);
+            // What is there now is this run's, or what a run in it has put there.
+            free(exchange(outer));
         }
     }
 }
@@ -238,8 +256,9 @@ pub(crate) fn interruptible<T>(
         let outcome = match cancel {
             Some(cancel) => {
                 // SIGINT cancels the caller's handle, and so all that was given it.
-                let mut own = cancel.clone();
-                let _watch = Watch::begin(Some(&mut own));
+                let _watch = Watch::begin(Some(cancel));
+                // A signal that came before that has cancelled another one.
+                py.check_signals()?;
                 work(Some(cancel))
             }
             None => {

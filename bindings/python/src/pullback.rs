@@ -123,6 +123,7 @@ impl Pullback {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
         self.args.iter().try_for_each(|arg| visit.call(arg))
     }
 }

@@ -162,15 +162,20 @@ def test_a_pullback_is_one_threads_at_a_time():
 def run_and_interrupt(program, *signals):
     """Runs a program in a process of its own, and sends it signals once it says that it is ready."""
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    ends = threading.Timer(60, child.kill)
+    ends.start()
     try:
         assert child.stdout.readline() == "ready\n"
         for after, number in signals:
             time.sleep(after)
             child.send_signal(number)
-        rest, _ = child.communicate(timeout=60)
-        return rest, child.returncode
+        rest = child.stdout.read()
+        return rest, child.wait()
     finally:
+        ends.cancel()
         child.kill()
+        child.stdout.close()
+        child.wait()
 
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
@@ -217,11 +222,11 @@ import dualvm, signal
 text = 'def f (n : Int) : Real = loop s = 0.0 for i < n do s + sin (to_real i)'
 f = dualvm.compile(text)
 seen = []
-expected = f(20_000_000)
+expected = f(5_000_000)
 signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
 print("ready", flush=True)
 while not seen:
-    assert f.record(20_000_000)[0] == f(20_000_000) == expected
+    assert f.record(5_000_000)[0] == f(5_000_000) == expected
 print(len(seen))
 """
     assert run_and_interrupt(program, (0.4, signal.SIGINT)) == ("1\n", 0)
@@ -281,3 +286,28 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     assert run_and_interrupt(program) == ("interrupted\n", 0)
+
+
+@posix
+def test_runs_in_each_other_are_interrupted_together():
+    program = f"""
+import dualvm, os, signal
+inner = dualvm.compile({FOREVER!r})
+double = dualvm.compile("def double (x : Real) : Real = 2 * x")
+handle = dualvm.CancelHandle()
+def listen(text, place):
+    try:
+        inner(1.0)
+    except KeyboardInterrupt:
+        assert double(2.0) == 4.0
+        handle.cancel()
+        assert double(2.0) == 4.0
+        raise
+text = 'def outer (n : Int) : Real = loop s = 0.0 for i < n do trace "x" (s + 1)'
+try:
+    print("ready", flush=True)
+    dualvm.compile(text, trace=listen, cancel=handle)(10**9)
+except KeyboardInterrupt:
+    print("interrupted", double(3.0))
+"""
+    assert run_and_interrupt(program, (0.3, signal.SIGINT)) == ("interrupted 6.0\n", 0)
