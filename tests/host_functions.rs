@@ -291,7 +291,7 @@ fn without_a_derivative_only_values_are_given() {
         import host \"table\" : Int -> Real -> Real
         def main (n : Int) (x : Real) : Real = x * table n (detach x) + (if n > 5 then table n x else 0)";
     let mut linker = Linker::new();
-    linker.define("table", HostFunction::new(|n: i64, x: f64| n as f64 * x));
+    linker.define("table", HostFunction::of(|n: i64, x: f64| n as f64 * x));
     let call = |n: i64| move |main: &Function| main.call(&[Value::Int(n), Value::Real(2.0)]).expect("it has values");
     assert_eq!(agreed(text, &linker, call(3)), Value::Real(12.0));
     assert_eq!(agreed(text, &linker, call(6)), Value::Real(36.0));
@@ -329,7 +329,7 @@ fn errors_and_panics_of_the_host_are_traps() {
     };
     linker.define(
         "picky",
-        HostFunction::new(picky).with_vjp(|x: f64, _: f64| -> Result<f64, &str> {
+        HostFunction::of(picky).with_vjp(|x: f64, _: f64| -> Result<f64, &str> {
             if x == 1.0 { Err("no derivative at 1") } else { panic!("it is never asked") }
         }),
     );
@@ -351,7 +351,7 @@ fn imports_are_checked_when_they_are_linked() {
         error.to_string()
     };
     let mut linker = Linker::new();
-    linker.define("gain", HostFunction::new(|x: f64| x)).define("count", HostFunction::new(|n: i64| n));
+    linker.define("gain", HostFunction::of(|x: f64| x)).define("count", HostFunction::of(|n: i64| n));
     let main = "def main (x : Real) : Real =";
     let found = error(&format!("import host \"gian\" : Real -> Real\n{main} gian x"), &linker);
     assert!(found.contains("nobody gives what the module imports"), "{found}");
@@ -391,7 +391,7 @@ fn what_is_saved_for_a_vjp_goes_with_the_tape() {
     let (alive, made) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut linker = Linker::new();
     let (for_call, count) = (alive.clone(), made.clone());
-    let exp = HostFunction::new(|x: f64| x.exp()).with_saving_vjp(
+    let exp = HostFunction::of(|x: f64| x.exp()).with_saving_vjp(
         move |x: f64| {
             count.fetch_add(1, Ordering::SeqCst);
             Ok((x.exp(), Kept::new(x.exp(), &for_call)))
@@ -425,7 +425,7 @@ fn what_is_saved_for_a_vjp_goes_with_the_tape() {
     let mut limits = Limits::default();
     limits.tape_bytes = 200_000;
     let options = CallOptions::with_limits(limits);
-    let found = main.grad_with(&[Value::Int(14), Value::Real(-1.5)], &options);
+    let found = main.value_and_grad_with(&[Value::Int(14), Value::Real(-1.5)], &options);
     assert_eq!(trap_of(found).kind, TrapKind::Limit(Limit::TapeBytes));
     assert_eq!(alive.load(Ordering::SeqCst), 0, "the tape is forgotten when its call ends");
 }
@@ -435,9 +435,9 @@ fn functions_that_are_not_pure_are_found_out_where_they_run_again() {
     let calls = Arc::new(AtomicI64::new(0));
     let counter = calls.clone();
     let mut linker = Linker::new();
-    let noise = HostFunction::new(move |x: f64| x + counter.fetch_add(1, Ordering::SeqCst) as f64);
+    let noise = HostFunction::of(move |x: f64| x + counter.fetch_add(1, Ordering::SeqCst) as f64);
     linker.define("noise", noise.with_vjp(|_: f64, y_adj: f64| y_adj));
-    linker.define("pure", HostFunction::new(|x: f64| x + 1.0).with_vjp(|_: f64, y_adj: f64| y_adj));
+    linker.define("pure", HostFunction::of(|x: f64| x + 1.0).with_vjp(|_: f64, y_adj: f64| y_adj));
     let text = |name: &str| {
         format!(
             "import host \"{name}\" as f : Real -> Real
@@ -473,7 +473,7 @@ fn hosts_run_on_the_stack_of_their_thread_and_may_use_the_machine() {
     let mut linker = Linker::new();
     linker.define(
         "deep",
-        HostFunction::new(move |x: f64| {
+        HostFunction::of(move |x: f64| {
             let here = 0u8;
             addresses.lock().expect("nobody panics").push((&raw const here).addr());
             x + deep(250) as f64
@@ -482,7 +482,7 @@ fn hosts_run_on_the_stack_of_their_thread_and_may_use_the_machine() {
     let inner = main_of("def main (x : Real) : Real = x * x", &Linker::new(), Jit::Always, 1);
     linker.define(
         "square",
-        HostFunction::new(move |x: f64| match inner.call(&[Value::Real(x)]) {
+        HostFunction::of(move |x: f64| match inner.call(&[Value::Real(x)]) {
             Ok(Value::Real(y)) => Ok(y),
             other => Err(format!("{other:?}")),
         }),
@@ -521,7 +521,7 @@ fn hosts_see_the_deadline_and_cancellation() {
     linker.define("patient", patient);
     linker.define(
         "sleepy",
-        HostFunction::new(|x: f64| {
+        HostFunction::of(|x: f64| {
             std::thread::sleep(Duration::from_millis(30));
             x
         }),
@@ -594,7 +594,7 @@ fn results_that_are_not_those_of_the_type_are_errors() {
     assert!(call(8).unwrap_err().contains("expected a boolean, found an integer (2)"));
     // Derivatives of another shape than what they are of.
     let mut linker = Linker::new();
-    let sum = HostFunction::new(|xs: Vec<f64>| xs.iter().sum::<f64>()).with_vjp(|_: Vec<f64>, y: f64| vec![y; 2]);
+    let sum = HostFunction::of(|xs: Vec<f64>| xs.iter().sum::<f64>()).with_vjp(|_: Vec<f64>, y: f64| vec![y; 2]);
     linker.define("total", sum);
     let text = "
         import host \"total\" : Array Real -> Real
@@ -626,7 +626,7 @@ fn functions_are_imported_as_functions_are_defined() {
     let mut linker = Linker::new();
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
-    linker.define("my gain", HostFunction::new(|x: f64| 3.0 * x * x).with_vjp(|x: f64, y_adj: f64| y_adj * 6.0 * x));
+    linker.define("my gain", HostFunction::of(|x: f64| 3.0 * x * x).with_vjp(|x: f64, y_adj: f64| y_adj * 6.0 * x));
     linker.define(
         "two",
         HostFunction::flat(&[], &[LeafKind::Real], move |call| {
@@ -655,7 +655,7 @@ fn functions_are_imported_as_functions_are_defined() {
 #[test]
 fn zeros_meet_infinities_as_they_do_elsewhere() {
     let mut linker = Linker::new();
-    let root = HostFunction::new(|x: f64| x.sqrt());
+    let root = HostFunction::of(|x: f64| x.sqrt());
     linker.define(
         "root",
         root.clone().with_vjp(|x: f64, y_adj: f64| if y_adj == 0.0 { 0.0 } else { 0.5 * y_adj / x.sqrt() }),
@@ -673,7 +673,7 @@ fn zeros_meet_infinities_as_they_do_elsewhere() {
     // The same variable twice, and one that isn't used.
     linker.define(
         "both",
-        HostFunction::new(|x: f64, y: f64, _: f64| x * y)
+        HostFunction::of(|x: f64, y: f64, _: f64| x * y)
             .with_vjp(|x: f64, y: f64, _: f64, a: f64| (a * y, a * x, 0.0)),
     );
     let text = "
@@ -710,12 +710,13 @@ fn imports_have_errors_with_places_and_one_layout() {
     );
     // Among other imports, behind definitions, and a module that is called like the word.
     let mut importer = TextImporter::default();
-    importer.insert("host", "def one : Real = 1").insert("util", "def two : Real = 2");
+    importer.insert("host", "def one : Real = 1");
+    importer.insert("util", "def two : Real = 2");
     let options = CompileOptions::default().importing(Arc::new(importer));
     let text = "import host\nimport host \"f\" : Real -> Real\nimport util (two)\n
         def main (x : Real) : Real = f x + g two + host.one\nimport host \"g\" : Real -> Real";
     let mut linker = Linker::new();
-    linker.define("f", HostFunction::new(|x: f64| x)).define("g", HostFunction::new(|x: f64| 10.0 * x));
+    linker.define("f", HostFunction::of(|x: f64| x)).define("g", HostFunction::of(|x: f64| 10.0 * x));
     let module = Module::from_source_with(&engine(&linker, Jit::Off, 1), "t.dual", text, &options);
     let main = module.unwrap_or_else(|error| panic!("{error}")).function("main").expect("it is there");
     assert_eq!(main.call(&[Value::Real(5.0)]).unwrap_or_else(|error| panic!("{error}")), Value::Real(26.0));

@@ -23,7 +23,7 @@
 //!     ret (r1) }", "main.dvs").map_err(|errors| errors[0].to_string())?;
 //!
 //! let mut config = Config::default();
-//! let gain = HostFunction::new(|x: f64| x.sin()).with_vjp(|x: f64, y_adj: f64| y_adj * x.cos());
+//! let gain = HostFunction::of(|x: f64| x.sin()).with_vjp(|x: f64, y_adj: f64| y_adj * x.cos());
 //! config.linker.define("gain", gain);
 //! let module = Module::new(&Engine::new(config), def).map_err(|errors| errors[0].to_string())?;
 //! let main = module.function("main").ok_or("no such function")?.typed::<(f64,), f64>()?;
@@ -68,7 +68,7 @@ type SavingCall = Box<dyn Fn(&mut HostCall<'_>) -> Result<Saved, HostError> + Se
 
 /// A function of the host's. Cheap to clone.
 ///
-/// [`HostFunction::new`] makes one of a closure with types of Rust, [`HostFunction::flat`] of one that takes numbers and
+/// [`HostFunction::of`] makes one of a closure with types of Rust, [`HostFunction::flat`] of one that takes numbers and
 /// slices as they stand in the machine, which copies no arrays, and what other languages have.
 #[derive(Clone)]
 pub struct HostFunction(Arc<Inner>);
@@ -153,7 +153,7 @@ impl HostFunction {
     /// A function of a closure that takes and gives [`HostValue`]s: `f64`, `i64`, `bool`, vectors of these, and tuples
     /// of such. It takes up to six, and may give a `Result`, whose error is a trap's text. What it takes has to be
     /// said where the closure is written; arrays come as vectors of their own.
-    pub fn new<P: HostParams, R: HostResult, F: HostFn<P, R>>(call: F) -> TypedHostFunction<P, R> {
+    pub fn of<P: HostParams, R: HostResult, F: HostFn<P, R>>(call: F) -> TypedHostFunction<P, R> {
         TypedHostFunction::new(call)
     }
 

@@ -76,10 +76,12 @@ thread_local! {
 
 /// The innermost call, which is the one that C has.
 fn with_open<T>(call: *const dualvm_call, work: impl FnOnce(&mut Open) -> Result<T, Failure>) -> Result<T, Failure> {
-    OPEN.with_borrow_mut(|open| match open.last_mut() {
-        Some(_) if call.addr() != open.len() => Err(no_call()),
-        None => Err(no_call()),
-        Some(last) => work(last),
+    OPEN.with_borrow_mut(|open| {
+        let innermost = open.len();
+        match open.last_mut() {
+            Some(last) if call.addr() == innermost => work(last),
+            _ => Err(no_call()),
+        }
     })
 }
 

@@ -305,7 +305,7 @@ impl Function {
             );
         }
         let values = self.values(args)?;
-        let found = self.run(py, |function, options| function.grad_with(&values, options))?;
+        let found = self.run(py, |function, options| function.value_and_grad_with(&values, options))?;
         Ok((found.value, self.gradient(py, &found.gradient, args)?))
     }
 

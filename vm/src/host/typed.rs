@@ -174,7 +174,7 @@ fn kinds<V: HostValue>() -> Vec<LeafKind> {
     kinds
 }
 
-/// A function of closures with types of Rust: what [`HostFunction::new`] makes.
+/// A function of closures with types of Rust: what [`HostFunction::of`] makes.
 #[derive(Clone, Debug)]
 pub struct TypedHostFunction<P, R> {
     function: HostFunction,
@@ -197,7 +197,7 @@ impl<P: HostParams, R: HostResult> TypedHostFunction<P, R> {
     /// ```
     /// use dualvm_vm::host::HostFunction;
     ///
-    /// let power = HostFunction::new(|x: f64, n: i64| x.powi(n as i32))
+    /// let power = HostFunction::of(|x: f64, n: i64| x.powi(n as i32))
     ///     .with_vjp(|x: f64, n: i64, y_adj: f64| (y_adj * n as f64 * x.powi(n as i32 - 1), ()));
     /// ```
     pub fn with_vjp<G, F>(self, vjp: F) -> Self
@@ -216,7 +216,7 @@ impl<P: HostParams, R: HostResult> TypedHostFunction<P, R> {
     /// ```
     /// use dualvm_vm::host::HostFunction;
     ///
-    /// let product = HostFunction::new(|x: f64, y: f64| x * y)
+    /// let product = HostFunction::of(|x: f64, y: f64| x * y)
     ///     .with_jvp(|x: f64, y: f64, x_tan: f64, y_tan: f64| x_tan * y + x * y_tan);
     /// ```
     pub fn with_jvp<G, F>(self, jvp: F) -> Self
@@ -237,7 +237,7 @@ impl<P: HostParams, R: HostResult> TypedHostFunction<P, R> {
     /// use dualvm_vm::host::HostFunction;
     ///
     /// // The derivative of an exponential is its value.
-    /// let exp = HostFunction::new(|x: f64| x.exp())
+    /// let exp = HostFunction::of(|x: f64| x.exp())
     ///     .with_saving_vjp(|x: f64| Ok((x.exp(), x.exp())), |y: &f64, y_adj: f64| Ok(y_adj * y));
     /// ```
     pub fn with_saving_vjp<S, F, G>(self, call: F, vjp: G) -> Self

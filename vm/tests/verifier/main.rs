@@ -58,7 +58,7 @@ fn modules_that_break_a_rule_are_refused() {
 #[test]
 fn modules_whose_imports_are_not_given_are_refused() {
     let mut config = Config::default();
-    config.linker.define("f", HostFunction::new(|x: f64| x));
+    config.linker.define("f", HostFunction::of(|x: f64| x));
     let engine = Engine::new(config);
     for &(rule, text, message) in LINK_CASES {
         let module = read(&format!("{TYPES}{text}"));

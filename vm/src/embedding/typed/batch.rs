@@ -93,6 +93,7 @@ impl<Args: Arguments> Batch<'_, TypedFunction<Args, f64>> {
     }
 
     /// [`TypedFunction::hvp`] for each item: arguments, and their tangents.
+    #[expect(clippy::type_complexity, reason = "what the method of the function gives, for each item")]
     pub fn hvp(
         &self,
         items: impl IntoIterator<Item = (Args, Args::Tangent)>,
