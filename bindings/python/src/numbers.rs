@@ -127,7 +127,8 @@ pub(crate) fn truth(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<boo
     Err(place.mismatch(HostType::Bool, object))
 }
 
-fn exports_buffer(object: &Bound<'_, PyAny>) -> bool {
+/// Whether an object says that it has memory to share.
+pub(crate) fn exports_buffer(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: it is an object.
     unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
 }

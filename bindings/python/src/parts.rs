@@ -1,6 +1,6 @@
 //! Objects that are made of others: sequences, and what has fields with names.
 
-use crate::numbers::room;
+use crate::numbers::{exports_buffer, room};
 use crate::numpy;
 use crate::place::Place;
 use pyo3::exceptions::{PyIndexError, PyKeyError};
@@ -44,7 +44,7 @@ pub(crate) fn items<'py>(
 
 /// What converts itself to an array of NumPy's, as tensors of other libraries do, as that array.
 pub(crate) fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let plain = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+    let plain = exports_buffer(object) || object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
     if plain || !object.hasattr(intern!(object.py(), "__array__"))? {
         return Ok(object.clone());
     }
