@@ -422,8 +422,7 @@ fn what_is_saved_for_a_vjp_goes_with_the_tape() {
     assert_eq!(alive.load(Ordering::SeqCst), 0);
     // A limit, too, and a tape that is kept in use by nobody.
     let main = main_of(text, &linker, Jit::Off, 3);
-    let mut limits = Limits::default();
-    limits.tape_bytes = 200_000;
+    let limits = Limits { tape_bytes: 200_000, ..Limits::default() };
     let options = CallOptions::with_limits(limits);
     let found = main.value_and_grad_with(&[Value::Int(14), Value::Real(-1.5)], &options);
     assert_eq!(trap_of(found).kind, TrapKind::Limit(Limit::TapeBytes));
@@ -531,8 +530,7 @@ fn hosts_see_the_deadline_and_cancellation() {
             "import host \"{name}\" as f : Real -> Real\ndef main (x : Real) : Real = loop s = x for i < 100000 do f s"
         )
     };
-    let mut limits = Limits::default();
-    limits.deadline = Some(Duration::from_millis(50));
+    let limits = Limits { deadline: Some(Duration::from_millis(50)), ..Limits::default() };
     for name in ["patient", "sleepy"] {
         let began = Instant::now();
         let options = CallOptions::with_limits(limits.clone());
