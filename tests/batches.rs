@@ -206,7 +206,7 @@ fn values_gradients_and_products_in_columns() {
 
         assert!(
             f.batch()
-                .value_and_grad(0, &[Column::Reals(&[]), args[1], Column::Ints(&[])], &mut [], ())
+                .value_and_grad(0, &[Column::Reals(&[]), args[1], Column::Ints(&[])], &mut [0.0; 0], ())
                 .unwrap()
                 .is_empty()
         );

@@ -202,7 +202,7 @@ impl Batch<'_, FlatFunction> {
         })
     }
 
-    /// [`FlatFunction::value_and_grad`] for each of so many items. The gradient has a column for each of
+    /// [`FlatFunction::value_and_grad`] for each of so many items. There is a value for each; the gradient has a column for each of
     /// [`FlatFunction::params`], or a row for each item with all derivatives that are asked for.
     ///
     /// # Errors
@@ -211,11 +211,11 @@ impl Batch<'_, FlatFunction> {
         &self,
         items: usize,
         args: &[Column<'_>],
-        values: &'p mut [f64],
+        values: impl Into<Places<'p>>,
         gradient: impl Into<Places<'p>>,
     ) -> Result<Vec<ItemError>, RunError> {
         self.function.check_scalar()?;
-        let values = Places::from(values).of_values(self.function, items)?;
+        let values = values.into().of_values(self.function, items)?;
         let gradient = gradient.into().of_params(self.function, items, "gradient")?;
         self.run(items, args, Vec::new(), [values, gradient, Places::none()], &|function, frame, (args, _), outs| {
             let (value, gradient) = function.value_and_grad(frame, args)?;
@@ -289,14 +289,14 @@ impl Batch<'_, FlatFunction> {
         items: usize,
         args: &[Column<'_>],
         tangents: &[Column<'_>],
-        values: &'p mut [f64],
+        values: impl Into<Places<'p>>,
         gradient: impl Into<Places<'p>>,
         product: impl Into<Places<'p>>,
     ) -> Result<Vec<ItemError>, RunError> {
         let function = self.function;
         function.check_scalar()?;
         let tangents = Source::of_tangents(function, items, tangents)?;
-        let values = Places::from(values).of_values(function, items)?;
+        let values = values.into().of_values(function, items)?;
         let gradient = gradient.into().of_params(function, items, "gradient")?;
         let product = product.into().of_params(function, items, "product")?;
         self.run(items, args, tangents, [values, gradient, product], &|function, frame, (args, moved), outs| {

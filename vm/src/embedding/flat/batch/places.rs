@@ -113,7 +113,7 @@ impl<'p> Places<'p> {
                 let found = counted(values.len(), "place");
                 Err(ColumnError::Column { of: "values", place: String::new(), expected, found }.into())
             }
-            _ => Ok(self),
+            _ => self.of_results(function, items, "values"),
         }
     }
 
