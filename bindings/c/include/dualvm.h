@@ -292,6 +292,44 @@ typedef struct dualvm_module dualvm_module;
 // the engine's, or the default. One thread at a time may change it; calls copy what they need of it.
 typedef struct dualvm_options dualvm_options;
 
+// The number of a `dualvm_value`, or where its numbers are.
+typedef union dualvm_payload {
+    // A real.
+    double real;
+    // An integer or a boolean.
+    int64_t integer;
+    // Reals, one after the other.
+    const double *reals;
+    // Integers or booleans, one after the other.
+    const int64_t *integers;
+} dualvm_payload;
+
+// An argument, a result, a derivative, a tangent or a cotangent of a flat call. Arrays are neither copied nor owned:
+// as an argument they are the caller's, and read during the call only; as a result they are the frame's, until its
+// next call.
+typedef struct dualvm_value {
+    // A `dualvm_value_kind`.
+    uint32_t kind;
+    // Nothing; may have any value.
+    uint32_t reserved;
+    // The number, or where the numbers are: aligned to 8 bytes, or anything at all if there are none.
+    union dualvm_payload of;
+    // How many numbers there are; of a single one nobody looks at it.
+    size_t len;
+} dualvm_value;
+
+// What the items of a batch have at one leaf: arguments, tangents or cotangents.
+//
+// `first` is what the first item has, as for a flat call, and `stride` says how many numbers further that of the next
+// item begins. With a stride of 0 all items have the same. A leaf that is one number is either one for all items
+// (`DUALVM_VALUE_KIND_REAL` or `_INT`, stride 0), or an array of length 1 with a stride.
+typedef struct dualvm_column {
+    // What the first item has.
+    struct dualvm_value first;
+    // How many numbers further the next item's are.
+    size_t stride;
+} dualvm_column;
+
 // A place that an error is about. What it points to lives as long as the error.
 typedef struct dualvm_place {
     // The file, as it was named when the module was compiled; empty if it isn't known.
@@ -334,32 +372,6 @@ typedef struct dualvm_stats {
     // For later versions; 0.
     uint64_t reserved[5];
 } dualvm_stats;
-
-// The number of a `dualvm_value`, or where its numbers are.
-typedef union dualvm_payload {
-    // A real.
-    double real;
-    // An integer or a boolean.
-    int64_t integer;
-    // Reals, one after the other.
-    const double *reals;
-    // Integers or booleans, one after the other.
-    const int64_t *integers;
-} dualvm_payload;
-
-// An argument, a result, a derivative, a tangent or a cotangent of a flat call. Arrays are neither copied nor owned:
-// as an argument they are the caller's, and read during the call only; as a result they are the frame's, until its
-// next call.
-typedef struct dualvm_value {
-    // A `dualvm_value_kind`.
-    uint32_t kind;
-    // Nothing; may have any value.
-    uint32_t reserved;
-    // The number, or where the numbers are: aligned to 8 bytes, or anything at all if there are none.
-    union dualvm_payload of;
-    // How many numbers there are; of a single one nobody looks at it.
-    size_t len;
-} dualvm_value;
 
 // A type of a function: a row of its table of types.
 typedef struct dualvm_type {
@@ -427,6 +439,50 @@ const char *dualvm_version(void);
 // How many handles there are that weren't freed, of all kinds: a test of a program ends with none. Tools that look for
 // lost memory don't see them.
 size_t dualvm_handle_count(void);
+
+// Makes so many calls of the function at a time, on the engine's threads, with the frame's options. Limits are those of
+// each call; `time_ns` is how long all of them may take, 0: as long as they do.
+//
+// There is a column for each leaf of the parameters. `results` takes a row for each item: all reals in the result, in
+// the order of the leaves; integers are left out. `result_count` is how many reals there are for all items together, or
+// 0 if they aren't wanted. `statuses` is null, or has a place for each item, for what became of it.
+//
+// An item that fails is alone with that: its row is filled with NaN, and the others are as if it weren't there. If all
+// have succeeded, this gives `DUALVM_STATUS_OK`; else status and error are those of the first item that hasn't, and the
+// message names it. What doesn't fit is said before anything runs; places may be filled with NaN then. What the
+// frame's last call has left stays. Results are the same bits on any number of threads, and nothing is allocated for
+// an item.
+//
+// Errors: as `dualvm_call`, of items; `INVALID_ARGUMENT` for columns or places that don't fit the function and the
+// number of items, and for places that overlap with each other or with arguments.
+dualvm_status dualvm_batch_call(struct dualvm_frame *frame,
+                                size_t items,
+                                const struct dualvm_column *args,
+                                size_t arg_count,
+                                double *results,
+                                size_t result_count,
+                                dualvm_status *statuses,
+                                uint64_t time_ns,
+                                struct dualvm_error **error);
+
+// The values of a function that returns one real, and its gradients, for so many items at a time: `dualvm_batch_call`
+// with `dualvm_value_and_grad`.
+//
+// `values` is null, or has a place for each item. `gradient` takes a row for each item, as
+// `dualvm_value_and_grad_into` does: all derivatives that are asked for. `gradient_count` is how many reals there are
+// for all items together, or 0 if they aren't wanted. In places of an item that fails stands NaN.
+//
+// Errors: as `dualvm_batch_call`, and `NOT_SCALAR`.
+dualvm_status dualvm_batch_value_and_grad(struct dualvm_frame *frame,
+                                          size_t items,
+                                          const struct dualvm_column *args,
+                                          size_t arg_count,
+                                          double *values,
+                                          double *gradient,
+                                          size_t gradient_count,
+                                          dualvm_status *statuses,
+                                          uint64_t time_ns,
+                                          struct dualvm_error **error);
 
 // Frees bytes. Null is fine.
 void dualvm_bytes_free(struct dualvm_bytes *bytes);
@@ -1588,6 +1644,27 @@ static inline dualvm_value dualvm_ints(const int64_t *ns, size_t len) {
     value.of.integers = ns;
     value.len = len;
     return value;
+}
+
+// What batches take: the same for all items, or `width` numbers for each item, one item after the other.
+
+static inline dualvm_column dualvm_same(dualvm_value value) {
+    dualvm_column column;
+    column.first = value;
+    column.stride = 0;
+    return column;
+}
+
+static inline dualvm_column dualvm_each_reals(const double *xs, size_t width) {
+    dualvm_column column = dualvm_same(dualvm_reals(xs, width));
+    column.stride = width;
+    return column;
+}
+
+static inline dualvm_column dualvm_each_ints(const int64_t *ns, size_t width) {
+    dualvm_column column = dualvm_same(dualvm_ints(ns, width));
+    column.stride = width;
+    return column;
 }
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@ use crate::options::dualvm_limit;
 use crate::status::{Failure, dualvm_status, enter, free, get, share};
 use dualvm::frontend::{Diagnostics, Severity, Stopped};
 use dualvm::vm::excerpt::SourceTexts;
-use dualvm::{Error, ErrorKind, Limit, Trap, TrapKind};
+use dualvm::{ColumnError, Error, ErrorKind, Limit, Trap, TrapKind};
 use std::ffi::{CString, c_char};
 
 /// What went wrong. Made by the function that has failed, and freed by its caller. Any number of threads may read it.
@@ -96,6 +96,14 @@ impl Report {
         report
     }
 
+    /// The same error, of an item of a batch.
+    #[cold]
+    pub(crate) fn in_item(mut self: Box<Self>, item: usize) -> Failure {
+        let prefixed = |text: &CString| c_string(format_args!("item {item}: {}", text.to_string_lossy()));
+        (self.message, self.summary) = (prefixed(&self.message), prefixed(&self.summary));
+        self
+    }
+
     fn describe_source(&mut self, diagnostics: &Diagnostics) {
         let errors = diagnostics.list().iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         self.places = errors
@@ -141,6 +149,9 @@ fn status_of(error: &Error) -> dualvm_status {
         | ErrorKind::Cotangent(_)
         | ErrorKind::GradientLength { .. }
         | ErrorKind::ShapeMismatch(_) => dualvm_status::Argument,
+        // What an item gives has other than the places for it.
+        ErrorKind::Column(ColumnError::Item { .. }) => dualvm_status::Result,
+        ErrorKind::Column(_) => dualvm_status::InvalidArgument,
         ErrorKind::NotScalar { .. } => dualvm_status::NotScalar,
         ErrorKind::ResultDepth { .. } | ErrorKind::ResultShape { .. } | ErrorKind::Deserialize { .. } => {
             dualvm_status::Result

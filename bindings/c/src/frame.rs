@@ -20,9 +20,9 @@ pub struct dualvm_frame {
 
 /// A prepared function, and what its last call has left.
 pub(crate) struct Frame {
-    function: FlatFunction,
-    module: Module,
-    memory: CallFrame,
+    pub(crate) function: FlatFunction,
+    pub(crate) module: Module,
+    pub(crate) memory: CallFrame,
     lent: Lent,
 }
 
@@ -109,6 +109,13 @@ impl Wanted {
 
     fn gradient(self, gradient: FlatGradient<'_>, lent: &mut Lent) {
         self.write(gradient.iter(), lent);
+    }
+}
+
+impl Frame {
+    /// What goes wrong in calls of the function.
+    pub(crate) fn failed(&self, error: RunError) -> Failure {
+        failed(&self.module, error)
     }
 }
 

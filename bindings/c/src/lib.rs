@@ -13,6 +13,7 @@
 #![allow(non_camel_case_types, reason = "names are those of C")]
 #![allow(clippy::missing_safety_doc, reason = "said once, on the crate's page")]
 
+mod batch;
 mod bytes;
 mod engine;
 mod error;
@@ -28,6 +29,7 @@ mod status;
 mod types;
 mod value;
 
+pub use batch::*;
 pub use bytes::*;
 pub use engine::*;
 pub use error::*;

@@ -116,6 +116,22 @@ impl<T: Copy> OutSlice<T> {
     }
 }
 
+impl<'a> OutSlice<f64> {
+    /// Fills all places.
+    ///
+    /// # Safety
+    /// Nobody else uses the places for as long as the slice is used.
+    pub(crate) unsafe fn filled(self, x: f64) -> &'a mut [f64] {
+        let len = self.len;
+        // SAFETY: who has made this has promised that there are so many places, all of which are written then, and the
+        // caller that they are nobody else's.
+        unsafe {
+            (0..len).for_each(|n| self.first.add(n).write(x));
+            std::slice::from_raw_parts_mut(self.first, len)
+        }
+    }
+}
+
 /// Whether a pointer may lead to so many elements.
 #[inline]
 fn check<T>(first: *const T, len: usize, name: &str) -> Result<(), Failure> {

@@ -164,7 +164,12 @@ impl Given<'_> {
 ///
 /// # Safety
 /// As for [`slice`].
-unsafe fn array<'a, T: std::fmt::Debug>(first: *const T, len: usize, n: usize, name: &str) -> Result<&'a [T], Failure> {
+pub(crate) unsafe fn array<'a, T: std::fmt::Debug>(
+    first: *const T,
+    len: usize,
+    n: usize,
+    name: &str,
+) -> Result<&'a [T], Failure> {
     // SAFETY: promised by the caller.
     unsafe { slice(first, len, name) }.map_err(|_| {
         // Again with the name of this one, which isn't worth its time where all goes well.

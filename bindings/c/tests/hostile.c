@@ -820,6 +820,86 @@ static void hosts(void) {
     module = outer;
     // The engine's linker was the last that needed it.
     HOLDS(drops == 7);
+// Batches: columns and places that don't fit, overlap or aren't there; items that fail, fail alone.
+static void batches(void) {
+    dualvm_function *f;
+    dualvm_frame *frame;
+    FINE(dualvm_module_function(module, "scaled", &f, &error));
+    FINE(dualvm_frame_new(f, NULL, &frame, &error));
+    double xs[4] = {1, 2, 3, 4}, ks[2] = {10, 100}, rows[4];
+    int64_t ons[2] = {1, 0}, wrong_ons[2] = {1, 7};
+    dualvm_status statuses[2];
+    dualvm_column args[4] = {dualvm_each_reals(xs, 2), dualvm_same(dualvm_int(3)), dualvm_each_ints(ons, 1),
+                             dualvm_each_reals(ks, 1)};
+    FINE(dualvm_batch_call(frame, 2, args, 4, rows, 4, statuses, 0, &error));
+    HOLDS(rows[0] == 10 && rows[1] == 20 && rows[2] == 3 && rows[3] == 4);
+    HOLDS(statuses[0] == DUALVM_STATUS_OK && statuses[1] == DUALVM_STATUS_OK);
+    FINE(dualvm_batch_call(frame, 2, args, 4, NULL, 0, NULL, 0, &error));
+    FINE(dualvm_batch_call(frame, 0, args, 4, NULL, 0, NULL, 0, &error));
+    // An item with a boolean that is none.
+    args[2] = dualvm_each_ints(wrong_ons, 1);
+    REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, statuses, 0, &error));
+    HOLDS(rows[1] == 20 && isnan(rows[2]) && isnan(rows[3]));
+    HOLDS(statuses[0] == DUALVM_STATUS_OK && statuses[1] == DUALVM_STATUS_ARGUMENT);
+    args[2] = dualvm_each_ints(ons, 1);
+    // Rows of another length than results have.
+    REFUSED(DUALVM_STATUS_RESULT, dualvm_batch_call(frame, 2, args, 4, rows, 2, NULL, 0, &error));
+
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 3, rows, 4, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, NULL, 4, rows, 4, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 3, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, NULL, 4, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, SIZE_MAX, args, 4, rows, 4, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, SIZE_MAX / 4, args, 4, rows, 4, statuses, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, xs, 4, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, xs + 1, 2, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, (dualvm_status *)(rows + 1), 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, (double *)((char *)rows + 1), 2, NULL, 0, &error));
+    REFUSED(HANDLE, dualvm_batch_call(NULL, 2, args, 4, rows, 4, NULL, 0, &error));
+    REFUSED(HANDLE, dualvm_batch_call((dualvm_frame *)f, 2, args, 4, rows, 4, NULL, 0, &error));
+    dualvm_column kept = args[3];
+    args[3].first.kind = 99;
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, NULL, 0, &error));
+    args[3] = dualvm_same(dualvm_real(2));
+    args[3].stride = 1;
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, NULL, 0, &error));
+    args[3] = dualvm_same(dualvm_int(2));
+    REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, NULL, 0, &error));
+    args[3] = kept;
+    args[3].stride = SIZE_MAX;
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 3, args, 4, rows, 3, NULL, 0, &error));
+    args[3] = dualvm_each_reals(NULL, 1);
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, NULL, 0, &error));
+    args[3] = dualvm_each_reals((double *)((char *)ks + 1), 1);
+    REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, NULL, 0, &error));
+    double values[2], gradient[6];
+    args[3] = kept;
+    REFUSED(DUALVM_STATUS_NOT_SCALAR,
+            dualvm_batch_value_and_grad(frame, 2, args, 4, values, gradient, 6, NULL, 0, &error));
+    dualvm_frame_free(frame);
+    REFUSED(HANDLE, dualvm_batch_call(frame, 2, args, 4, rows, 4, NULL, 0, &error));
+    dualvm_function_free(f);
+
+    FINE(dualvm_module_function(module, "mult", &f, &error));
+    FINE(dualvm_frame_new(f, NULL, &frame, &error));
+    // A matrix with a row for each item: x, something else, y.
+    double matrix[6] = {2, 0, 5, 3, 0, 7};
+    dualvm_column pair[2] = {dualvm_each_reals(matrix, 1), dualvm_each_reals(matrix + 2, 1)};
+    pair[0].stride = pair[1].stride = 3;
+    FINE(dualvm_batch_value_and_grad(frame, 2, pair, 2, values, gradient, 4, statuses, 0, &error));
+    HOLDS(values[0] == 10 && values[1] == 21);
+    HOLDS(gradient[0] == 5 && gradient[1] == 2 && gradient[2] == 7 && gradient[3] == 3);
+    FINE(dualvm_batch_value_and_grad(frame, 2, pair, 2, NULL, gradient, 4, NULL, 0, &error));
+    FINE(dualvm_batch_value_and_grad(frame, 2, pair, 2, values, NULL, 0, NULL, 0, &error));
+    FINE(dualvm_batch_value_and_grad(frame, 2, pair, 2, NULL, NULL, 0, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_value_and_grad(frame, 2, pair, 2, values, values, 2, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_value_and_grad(frame, 2, pair, 2, matrix + 4, gradient, 4, NULL, 0, &error));
+    REFUSED(ARGUMENT, dualvm_batch_value_and_grad(frame, 2, pair, 2, values, gradient, 5, NULL, 0, &error));
+    // No time at all.
+    REFUSED(DUALVM_STATUS_LIMIT, dualvm_batch_value_and_grad(frame, 2, pair, 2, values, gradient, 4, statuses, 1, &error));
+    HOLDS(isnan(values[0]) && isnan(gradient[3]) && statuses[1] == DUALVM_STATUS_LIMIT);
+    dualvm_frame_free(frame);
+    dualvm_function_free(f);
 }
 
 int main(void) {
@@ -841,6 +921,7 @@ int main(void) {
     busy();
     modules();
     hosts();
+    batches();
     dualvm_module_free(module);
     dualvm_engine_free(engine);
     HOLDS(dualvm_handle_count() == 0);
