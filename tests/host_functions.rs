@@ -671,8 +671,7 @@ fn zeros_meet_infinities_as_they_do_elsewhere() {
     // The same variable twice, and one that isn't used.
     linker.define(
         "both",
-        HostFunction::of(|x: f64, y: f64, _: f64| x * y)
-            .with_vjp(|x: f64, y: f64, _: f64, a: f64| (a * y, a * x, 0.0)),
+        HostFunction::of(|x: f64, y: f64, _: f64| x * y).with_vjp(|x: f64, y: f64, _: f64, a: f64| (a * y, a * x, 0.0)),
     );
     let text = "
         import host \"both\" : Real -> Real -> Real -> Real
