@@ -195,8 +195,8 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         Ok(self.0.value_and_grad_into(args, gradient)?)
     }
 
-    /// [`TypedFunction::value_and_grad_into`] with limits or a cancel handle of this call's own, and a report on what it
-    /// used.
+    /// [`TypedFunction::value_and_grad_into`] with limits or a cancel handle of this call's own, and a report on what
+    /// it used.
     ///
     /// # Errors
     /// As [`TypedFunction::call`].

@@ -440,16 +440,16 @@ const char *dualvm_version(void);
 // lost memory don't see them.
 size_t dualvm_handle_count(void);
 
-// Makes so many calls of the function at a time, on the engine's threads, with the frame's options. Limits are those of
-// each call; `time_ns` is how long all of them may take, 0: as long as they do.
+// Makes so many calls of the function at a time, on the engine's threads, with the frame's options. Limits are those
+// of each call; `time_ns` is how long all of them may take, 0: as long as they do.
 //
 // There is a column for each leaf of the parameters. `results` takes a row for each item: all reals in the result, in
-// the order of the leaves; integers are left out. `result_count` is how many reals there are for all items together, or
-// 0 if they aren't wanted. `statuses` is null, or has a place for each item, for what became of it.
+// the order of the leaves; integers are left out. `result_count` is how many reals there are for all items together,
+// or 0 if they aren't wanted. `statuses` is null, or has a place for each item, for what became of it.
 //
 // An item that fails is alone with that: its row is filled with NaN, and the others are as if it weren't there. If all
-// have succeeded, this gives `DUALVM_STATUS_OK`; else status and error are those of the first item that hasn't, and the
-// message names it. What doesn't fit is said before anything runs; places may be filled with NaN then. What the
+// have succeeded, this gives `DUALVM_STATUS_OK`; else status and error are those of the first item that hasn't, and
+// the message names it. What doesn't fit is said before anything runs; places may be filled with NaN then. What the
 // frame's last call has left stays. Results are the same bits on any number of threads, and nothing is allocated for
 // an item.
 //

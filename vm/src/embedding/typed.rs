@@ -283,8 +283,8 @@ impl<Args: Arguments> TypedFunction<Args, f64> {
         self.grad_into_in(&mut Invocation::begin(&self.function, &options, &mut lease), &args, gradient)
     }
 
-    /// [`TypedFunction::value_and_grad_into`] with limits or a cancel handle of this call's own, and a report on what it
-    /// used.
+    /// [`TypedFunction::value_and_grad_into`] with limits or a cancel handle of this call's own, and a report on what
+    /// it used.
     ///
     /// # Errors
     /// As [`TypedFunction::call`].

@@ -202,8 +202,8 @@ impl Batch<'_, FlatFunction> {
         })
     }
 
-    /// [`FlatFunction::value_and_grad`] for each of so many items. There is a value for each; the gradient has a column for each of
-    /// [`FlatFunction::params`], or a row for each item with all derivatives that are asked for.
+    /// [`FlatFunction::value_and_grad`] for each of so many items. There is a value for each; the gradient has a column
+    /// for each of [`FlatFunction::params`], or a row for each item with all derivatives that are asked for.
     ///
     /// # Errors
     /// As [`Batch::<FlatFunction>::call`], and [`RunError::NotScalar`] if the result is not one real.
