@@ -461,6 +461,19 @@ fn functions_that_are_not_pure_are_found_out_where_they_run_again() {
 }
 
 #[test]
+fn rules_of_the_program_may_call_the_host_however_often_they_are_applied() {
+    // Where the gradient inside runs again, the rule is applied more often than before: that isn't impure.
+    let mut linker = Linker::new();
+    linker.define("same", HostFunction::of(|x: f64| x).with_vjp(|_: f64, y_adj: f64| y_adj));
+    let text = "
+        import host \"same\" as h : Real -> Real
+        def square (v : Real) : Real = custom_jvp (\\v -> v * h v) (\\v t -> 2 * h v * t) v
+        def main (x : Real) : Real = grad (\\u -> square (u * x)) x";
+    let found = agreed(text, &linker, |main| main.value_and_grad(&[Value::Real(1.5)]).expect("it has one"));
+    assert_eq!(found, (2.0 * 1.5f64.powi(3), vec![Value::Real(6.0 * 1.5f64.powi(2))]));
+}
+
+#[test]
 fn hosts_run_on_the_stack_of_their_thread_and_may_use_the_machine() {
     // As much stack as a thread has, which a run's own has not below its frames.
     fn deep(n: u64) -> u64 {

@@ -130,12 +130,18 @@ enum From {
 fn rearranged(function: &HostFunction, params: Vec<LeafKind>, from: Vec<From>) -> HostFunction {
     let (called, order) = (function.clone(), from.clone());
     let arranged = HostFunction::flat(&params, function.results(), move |call| {
-        let zeros: Vec<Recorded> = call.args().iter().map(|&arg| zero_like(arg)).collect();
-        let value = |from: &From| match *from {
-            From::Param(n) => call.args()[n],
-            From::Zero(n) => zeros[n].value(),
+        let zero = |from: &From| match *from {
+            From::Param(_) => None,
+            From::Zero(n) => Some(zero_like(call.args()[n])),
         };
-        let args: Vec<FlatValue<'_>> = order.iter().map(value).collect();
+        let zeros: Vec<Option<Recorded>> = order.iter().map(zero).collect();
+        let mut args: Vec<FlatValue<'_>> = Vec::with_capacity(order.len());
+        for (from, zero) in order.iter().zip(&zeros) {
+            args.push(match (*from, zero) {
+                (From::Param(n), _) => call.args()[n],
+                (From::Zero(_), zero) => zero.as_ref().expect("it was made").value(),
+            });
+        }
         let given = call.nested(&called, &args)?;
         given.iter().try_for_each(|value| call.give(value.value()))
     });

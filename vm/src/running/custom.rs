@@ -377,7 +377,7 @@ impl Worker {
         remaining: usize,
         saved: SavedRef<'_>,
     ) -> Result<(Registers, Registers), TrapKind> {
-        let mode = self.exec.mode;
+        let (mode, digest) = (self.exec.mode, self.exec.host_digest);
         // SAFETY: promised by the caller.
         unsafe {
             let outcome = if site.operator == Operator::Host {
@@ -397,6 +397,8 @@ impl Worker {
                 (pulled, results.after(&transposed.defs_count))
             };
             self.exec.mode = mode;
+            // How often a rule is applied isn't the same when what is around it runs again.
+            self.exec.host_digest = digest;
             Ok(outcome)
         }
     }
