@@ -3,10 +3,10 @@
 //! A module declares what it imports, names with types ([`ModuleDef::imports`](crate::module::ModuleDef::imports)), and
 //! the engine's [`Linker`](crate::linker::Linker) has a [`HostFunction`] for each. A host function is a closure, with
 //! derivatives if the host has some: a *vjp*, which takes the arguments and a cotangent of the result to those of the
-//! arguments, a *jvp*, which takes the arguments and a tangent of them to that of the result, or both. If one of them is
-//! there the other one is made of it, by one call for each real that comes out; what is asked for more often should be
-//! given. Derivatives are functions themselves and may have derivatives in turn, for higher orders in all mixes of modes.
-//! Where a program asks for a derivative that nobody has given, the call traps and names the function.
+//! arguments, a *jvp*, which takes the arguments and a tangent of them to that of the result, or both. If one of them
+//! is there the other one is made of it, by one call for each real that comes out; what is asked for more often should
+//! be given. Derivatives are functions themselves and may have derivatives in turn, for higher orders in all mixes of
+//! modes. Where a program asks for a derivative that nobody has given, the call traps and names the function.
 //!
 //! ```
 //! use dualvm_vm::engine::{Config, Engine, Module};

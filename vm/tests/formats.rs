@@ -374,7 +374,7 @@ fn decode_errors_say_where_and_what() {
         ),
         (
             [b"DVBC\x01\0", &bytes[6..]].concat(),
-            "byte 4 (format version): expected version 7, the first with all instructions of the module, \
+            "byte 4 (format version): expected version 8, the first with all instructions of the module, \
              found version 1",
         ),
         (

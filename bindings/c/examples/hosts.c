@@ -11,25 +11,25 @@ static const char *SOURCE = "import host \"drag\" : Real -> Real\n"
                             "  let (sum, panels) = quadrature heights in sum * width / to_real panels\n";
 
 // v -> v |v| / 2, whatever `data` says the air is like.
-static int drag(void *data, dualvm_call *call, const dualvm_value *args, size_t args_len) {
+static int drag(void *data, dualvm_host_call *call, const dualvm_value *args, size_t args_len) {
     (void)args_len;
     double v = args[0].of.real;
     dualvm_value result = dualvm_real(*(double *)data * 0.5 * v * fabs(v));
-    return (int)dualvm_call_give(call, &result, NULL);
+    return (int)dualvm_host_call_give(call, &result, NULL);
 }
 
 // Its vjp: (v, d) -> d |v|.
-static int drag_vjp(void *data, dualvm_call *call, const dualvm_value *args, size_t args_len) {
+static int drag_vjp(void *data, dualvm_host_call *call, const dualvm_value *args, size_t args_len) {
     (void)args_len;
     dualvm_value result = dualvm_real(*(double *)data * args[1].of.real * fabs(args[0].of.real));
-    return (int)dualvm_call_give(call, &result, NULL);
+    return (int)dualvm_host_call_give(call, &result, NULL);
 }
 
 // The trapezoidal rule on panels of width 1: arrays are read where the machine has them.
-static int quadrature(void *data, dualvm_call *call, const dualvm_value *args, size_t args_len) {
+static int quadrature(void *data, dualvm_host_call *call, const dualvm_value *args, size_t args_len) {
     (void)data, (void)args_len;
     if (args[0].len < 2) {
-        dualvm_call_fail(call, "a curve has two points or more", DUALVM_NUL_TERMINATED, NULL);
+        dualvm_host_call_fail(call, "a curve has two points or more", DUALVM_NUL_TERMINATED, NULL);
         return 1;
     }
     double sum = 0;
@@ -37,8 +37,8 @@ static int quadrature(void *data, dualvm_call *call, const dualvm_value *args, s
         sum += 0.5 * (args[0].of.reals[n] + args[0].of.reals[n + 1]);
     }
     dualvm_value result = dualvm_real(sum), panels = dualvm_int((int64_t)args[0].len - 1);
-    return dualvm_call_give(call, &result, NULL) != DUALVM_STATUS_OK ||
-           dualvm_call_give(call, &panels, NULL) != DUALVM_STATUS_OK;
+    return dualvm_host_call_give(call, &result, NULL) != DUALVM_STATUS_OK ||
+           dualvm_host_call_give(call, &panels, NULL) != DUALVM_STATUS_OK;
 }
 
 static void dropped(void *data) {

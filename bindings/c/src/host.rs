@@ -20,18 +20,19 @@ pub struct dualvm_host {
 handles! { HostFunction => dualvm_host, 0x41, "dualvm_host"; }
 
 /// A call of a function of yours, while it runs.
-pub struct dualvm_call {
+pub struct dualvm_host_call {
     _opaque: (),
 }
 
-/// A function of yours. `data` is what was given with it. `args` are its arguments, `args_len` of them, which live until
-/// it returns. It gives its results, in order, by `dualvm_call_give`, and returns 0; or anything else, and then the
-/// program stops with what `dualvm_call_fail` has said. It is called by any thread, by several at a time, and gives the
-/// same results for the same arguments. It may use the library, but neither `longjmp` nor throw out of itself.
+/// A function of yours. `data` is what was given with it. `args` are its arguments, `args_len` of them, which live
+/// until it returns. It gives its results, in order, by `dualvm_host_call_give`, and returns 0; or anything else, and then
+/// the program stops with what `dualvm_host_call_fail` has said. It is called by any thread, by several at a time, and
+/// gives the same results for the same arguments. It may use the library, but neither `longjmp` nor throw out of
+/// itself.
 pub type dualvm_host_function = Option<
     unsafe extern "C" fn(
         data: *mut c_void,
-        call: *mut dualvm_call,
+        call: *mut dualvm_host_call,
         args: *const dualvm_value,
         args_len: usize,
     ) -> c_int,
@@ -70,12 +71,15 @@ struct Open {
 }
 
 thread_local! {
-    /// The calls that run on this thread, one inside of the other. A `dualvm_call` is the number of one, from 1.
+    /// The calls that run on this thread, one inside of the other. A `dualvm_host_call` is the number of one, from 1.
     static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The innermost call, which is the one that C has.
-fn with_open<T>(call: *const dualvm_call, work: impl FnOnce(&mut Open) -> Result<T, Failure>) -> Result<T, Failure> {
+fn with_open<T>(
+    call: *const dualvm_host_call,
+    work: impl FnOnce(&mut Open) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     OPEN.with_borrow_mut(|open| {
         let innermost = open.len();
         match open.last_mut() {
@@ -87,7 +91,7 @@ fn with_open<T>(call: *const dualvm_call, work: impl FnOnce(&mut Open) -> Result
 
 #[cold]
 fn no_call() -> Failure {
-    let message = "expected the dualvm_call that runs on this thread, found something else, or one that has ended";
+    let message = "expected the dualvm_host_call that runs on this thread, found something else, or one that has ended";
     Report::new(dualvm_status::InvalidHandle, message)
 }
 
@@ -239,8 +243,8 @@ pub unsafe extern "C" fn dualvm_config_define(
 /// Gives the next result of a call. What it points to is copied. Errors are mistakes of the function: a result that is
 /// not of its kind, or one too many; or the limit of the run's memory. After one, return something else than 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dualvm_call_give(
-    call: *mut dualvm_call,
+pub unsafe extern "C" fn dualvm_host_call_give(
+    call: *mut dualvm_host_call,
     value: *const dualvm_value,
     error: *mut *mut dualvm_error,
 ) -> dualvm_status {
@@ -258,7 +262,10 @@ pub unsafe extern "C" fn dualvm_call_give(
 /// Whether the run may go on: for functions that take more than a few milliseconds. If not, return something else than
 /// 0, and the run ends.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dualvm_call_check(call: *mut dualvm_call, error: *mut *mut dualvm_error) -> dualvm_status {
+pub unsafe extern "C" fn dualvm_host_call_check(
+    call: *mut dualvm_host_call,
+    error: *mut *mut dualvm_error,
+) -> dualvm_status {
     let check = || {
         with_open(call, |open| {
             // SAFETY: calls are in the list as long as they are there.
@@ -284,8 +291,8 @@ fn stopped(open: &mut Open, error: HostError) -> Failure {
 /// Says why a call gives no results: the text of the trap. `len`: its bytes, or `DUALVM_NUL_TERMINATED`. Return
 /// something else than 0 after that.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dualvm_call_fail(
-    call: *mut dualvm_call,
+pub unsafe extern "C" fn dualvm_host_call_fail(
+    call: *mut dualvm_host_call,
     message: *const c_char,
     len: usize,
     error: *mut *mut dualvm_error,

@@ -694,7 +694,7 @@ static void modules(void) {
 }
 
 static int drops;
-static dualvm_call *escaped;
+static dualvm_host_call *escaped;
 
 static void count_drop(void *data) {
     (void)data;
@@ -702,32 +702,32 @@ static void count_drop(void *data) {
 }
 
 // What a function of the host's does wrong, by number.
-static int misbehave(void *data, dualvm_call *call, const dualvm_value *args, size_t args_len) {
+static int misbehave(void *data, dualvm_host_call *call, const dualvm_value *args, size_t args_len) {
     dualvm_value real = dualvm_real(1), integer = dualvm_int(1), null = dualvm_null();
     dualvm_value array = dualvm_reals((const double *)(uintptr_t)1, 3);
     (void)data;
     HOLDS(args_len == 1);
     switch (args[0].of.integer) {
     case 0:
-        REFUSED(HANDLE, dualvm_call_give(NULL, &real, &error));
-        REFUSED(HANDLE, dualvm_call_give((dualvm_call *)(uintptr_t)77, &real, &error));
-        REFUSED(HANDLE, dualvm_call_check(NULL, &error));
-        REFUSED(HANDLE, dualvm_call_fail(NULL, "no", 2, &error));
-        REFUSED(ARGUMENT, dualvm_call_fail(call, NULL, 2, &error));
-        REFUSED(ARGUMENT, dualvm_call_fail(call, "\xff", 1, &error));
-        REFUSED(ARGUMENT, dualvm_call_give(call, NULL, &error));
-        REFUSED(ARGUMENT, dualvm_call_give(call, &array, &error));
-        return (int)dualvm_call_give(call, &real, NULL);
+        REFUSED(HANDLE, dualvm_host_call_give(NULL, &real, &error));
+        REFUSED(HANDLE, dualvm_host_call_give((dualvm_host_call *)(uintptr_t)77, &real, &error));
+        REFUSED(HANDLE, dualvm_host_call_check(NULL, &error));
+        REFUSED(HANDLE, dualvm_host_call_fail(NULL, "no", 2, &error));
+        REFUSED(ARGUMENT, dualvm_host_call_fail(call, NULL, 2, &error));
+        REFUSED(ARGUMENT, dualvm_host_call_fail(call, "\xff", 1, &error));
+        REFUSED(ARGUMENT, dualvm_host_call_give(call, NULL, &error));
+        REFUSED(ARGUMENT, dualvm_host_call_give(call, &array, &error));
+        return (int)dualvm_host_call_give(call, &real, NULL);
     case 1:
-        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_call_give(call, &integer, &error));
+        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_host_call_give(call, &integer, &error));
         // Whatever it returns.
         return 0;
     case 2:
-        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_call_give(call, &null, &error));
+        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_host_call_give(call, &null, &error));
         return 0;
     case 3:
-        FINE(dualvm_call_give(call, &real, &error));
-        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_call_give(call, &real, &error));
+        FINE(dualvm_host_call_give(call, &real, &error));
+        REFUSED(DUALVM_STATUS_ARGUMENT, dualvm_host_call_give(call, &real, &error));
         return 0;
     case 4:
         return 0;
@@ -747,14 +747,14 @@ static int misbehave(void *data, dualvm_call *call, const dualvm_value *args, si
         FINE(dualvm_call(inner, &zero, 1, &product, 1, &error));
         REFUSED(DUALVM_STATUS_TRAP, dualvm_call(inner, &one, 1, &product, 1, &error));
         dualvm_frame_free(inner);
-        return (int)dualvm_call_give(call, &real, NULL);
+        return (int)dualvm_host_call_give(call, &real, NULL);
     }
     case 7:
         // Its own frame is in use.
         escaped = call;
-        return (int)dualvm_call_give(call, &real, NULL);
+        return (int)dualvm_host_call_give(call, &real, NULL);
     default:
-        FINE(dualvm_call_fail(call, "on purpose", DUALVM_NUL_TERMINATED, &error));
+        FINE(dualvm_host_call_fail(call, "on purpose", DUALVM_NUL_TERMINATED, &error));
         return 1;
     }
 }
@@ -812,8 +812,8 @@ static void hosts(void) {
     }
     // A call that has ended.
     dualvm_value one = dualvm_real(1);
-    REFUSED(HANDLE, dualvm_call_give(escaped, &one, &error));
-    REFUSED(HANDLE, dualvm_call_check(escaped, &error));
+    REFUSED(HANDLE, dualvm_host_call_give(escaped, &one, &error));
+    REFUSED(HANDLE, dualvm_host_call_check(escaped, &error));
     dualvm_frame_free(called);
     dualvm_module_free(module);
     dualvm_engine_free(own);

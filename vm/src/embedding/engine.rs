@@ -200,7 +200,8 @@ impl Module {
     /// Verifies a module, and links what it imports. Linear in its size.
     ///
     /// # Errors
-    /// Imports that the engine's linker doesn't give, or before that everything that the verifier finds wrong, up to 100 errors.
+    /// Imports that the engine's linker doesn't give, or before that everything that the verifier finds wrong, up to
+    /// 100 errors.
     pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Vec<VerifyError>> {
         Module::with_generator(engine, def, None)
     }

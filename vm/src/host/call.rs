@@ -141,8 +141,9 @@ impl<'c> HostCall<'c> {
         panic!("argument {n} is not {what} but {:?}", self.args[n])
     }
 
-    /// In a vjp: what the recorded call has left for it, if it was made [with that](super::HostFunction::with_saving_vjp)
-    /// and this is the same call's. `None` where there is nothing: derivatives of derivatives may be taken without one.
+    /// In a vjp: what the recorded call has left for it, if it was made [with
+    /// that](super::HostFunction::with_saving_vjp) and this is the same call's. `None` where there is nothing:
+    /// derivatives of derivatives may be taken without one.
     pub fn saved<S: Any>(&self) -> Option<&'c S> {
         self.saved.and_then(|saved| saved.downcast_ref())
     }

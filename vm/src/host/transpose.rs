@@ -3,8 +3,8 @@
 //! Both are products of the Jacobian with a vector, from different sides, and know it by its rows or its columns only:
 //! the one gives a row for a unit cotangent, the other a column for a unit tangent. So what is made is, for each unit
 //! vector e of what comes out, the inner product ⟨l(x, e), v⟩ of what is given, l, with the vector v that goes in. Its
-//! derivative along (a, b) is ⟨l(x, e), b⟩ + ⟨∂l(x, e)/∂x·a, v⟩: two such products, of l and of its jvp. So what is made
-//! has derivatives of as many orders as what it is made of.
+//! derivative along (a, b) is ⟨l(x, e), b⟩ + ⟨∂l(x, e)/∂x·a, v⟩: two such products, of l and of its jvp. So what is
+//! made has derivatives of as many orders as what it is made of.
 
 use super::call::Recorded;
 use super::{HostCall, HostError, HostFunction, reals};

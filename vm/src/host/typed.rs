@@ -191,8 +191,8 @@ impl<P: HostParams, R: HostResult> TypedHostFunction<P, R> {
     }
 
     /// The function with a vjp: a closure that takes what the function takes and a cotangent of the result, and gives
-    /// the cotangent of the parameter, or a tuple of those of all parameters. Where something is discrete, its cotangent
-    /// is `()`.
+    /// the cotangent of the parameter, or a tuple of those of all parameters. Where something is discrete, its
+    /// cotangent is `()`.
     ///
     /// ```
     /// use dualvm_vm::host::HostFunction;

@@ -1,9 +1,9 @@
 //! Calls of functions of the host's.
 //!
 //! Such a call is an operator. It takes numbers and gives constants; then it gets its derivative as a value does to
-//! which the program gives one ([`super::custom`]), but from both sides: an infinitesimal asks the jvp, and the level of
-//! the tape the vjp. A derivative is a function of the host's, too, called in the same way, so that what is asked of
-//! the derivative is a derivative of higher order.
+//! which the program gives one ([`super::custom`]), but from both sides: an infinitesimal asks the jvp, and the level
+//! of the tape the vjp. A derivative is a function of the host's, too, called in the same way, so that what is asked
+//! of the derivative is a derivative of higher order.
 //!
 //! The host's code runs on the thread's own stack, with the heap as it is: nothing moves, so that arrays are read where
 //! they stand.

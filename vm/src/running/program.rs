@@ -82,7 +82,8 @@ pub(crate) struct TangentFunction {
 }
 
 impl Program {
-    /// `def` must have passed the verifier, and `hosts` are its imports. `tier` makes native code for so many functions.
+    /// `def` must have passed the verifier, and `hosts` are its imports. `tier` makes native code for so many
+    /// functions.
     pub(crate) fn new(def: ModuleDef, hosts: Box<[LinkedHost]>, tier: impl FnOnce(usize) -> Option<Tier>) -> Self {
         let hosts = hosts.into();
         match in_place::expand(&def) {
