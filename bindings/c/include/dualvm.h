@@ -254,9 +254,6 @@ typedef uint32_t dualvm_value_kind;
 // threads may read them.
 typedef struct dualvm_bytes dualvm_bytes;
 
-// A call of a function of yours, while it runs.
-typedef struct dualvm_call dualvm_call;
-
 // Lets another thread, or a signal handler, stop calls and compilations that were given it. It can't be taken back;
 // make a new one for the next. Any number of threads may use it.
 typedef struct dualvm_cancel dualvm_cancel;
@@ -283,6 +280,9 @@ typedef struct dualvm_function dualvm_function;
 // A function of yours that programs call, with its derivatives. One thread at a time may change it; engines that were
 // made with it keep it as it was then.
 typedef struct dualvm_host dualvm_host;
+
+// A call of a function of yours, while it runs.
+typedef struct dualvm_host_call dualvm_host_call;
 
 // A program that was compiled and verified: running it can't do more than compute, stop or reach a limit, whatever it
 // came from. Any number of threads may use it.
@@ -413,12 +413,13 @@ typedef struct dualvm_leaf {
     const char *place;
 } dualvm_leaf;
 
-// A function of yours. `data` is what was given with it. `args` are its arguments, `args_len` of them, which live until
-// it returns. It gives its results, in order, by `dualvm_call_give`, and returns 0; or anything else, and then the
-// program stops with what `dualvm_call_fail` has said. It is called by any thread, by several at a time, and gives the
-// same results for the same arguments. It may use the library, but neither `longjmp` nor throw out of itself.
+// A function of yours. `data` is what was given with it. `args` are its arguments, `args_len` of them, which live
+// until it returns. It gives its results, in order, by `dualvm_host_call_give`, and returns 0; or anything else, and then
+// the program stops with what `dualvm_host_call_fail` has said. It is called by any thread, by several at a time, and
+// gives the same results for the same arguments. It may use the library, but neither `longjmp` nor throw out of
+// itself.
 typedef int (*dualvm_host_function)(void *data,
-                                    struct dualvm_call *call,
+                                    struct dualvm_host_call *call,
                                     const struct dualvm_value *args,
                                     size_t args_len);
 
@@ -844,15 +845,20 @@ dualvm_status dualvm_config_define(struct dualvm_config *config,
 
 // Gives the next result of a call. What it points to is copied. Errors are mistakes of the function: a result that is
 // not of its kind, or one too many; or the limit of the run's memory. After one, return something else than 0.
-dualvm_status dualvm_call_give(struct dualvm_call *call, const struct dualvm_value *value, struct dualvm_error **error);
+dualvm_status dualvm_host_call_give(struct dualvm_host_call *call,
+                                    const struct dualvm_value *value,
+                                    struct dualvm_error **error);
 
 // Whether the run may go on: for functions that take more than a few milliseconds. If not, return something else than
 // 0, and the run ends.
-dualvm_status dualvm_call_check(struct dualvm_call *call, struct dualvm_error **error);
+dualvm_status dualvm_host_call_check(struct dualvm_host_call *call, struct dualvm_error **error);
 
 // Says why a call gives no results: the text of the trap. `len`: its bytes, or `DUALVM_NUL_TERMINATED`. Return
 // something else than 0 after that.
-dualvm_status dualvm_call_fail(struct dualvm_call *call, const char *message, size_t len, struct dualvm_error **error);
+dualvm_status dualvm_host_call_fail(struct dualvm_host_call *call,
+                                    const char *message,
+                                    size_t len,
+                                    struct dualvm_error **error);
 
 // Calls a function with arguments in JSON, of any types: `{"value": …}`.
 //
