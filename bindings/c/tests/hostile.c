@@ -820,6 +820,8 @@ static void hosts(void) {
     module = outer;
     // The engine's linker was the last that needed it.
     HOLDS(drops == 7);
+}
+
 // Batches: columns and places that don't fit, overlap or aren't there; items that fail, fail alone.
 static void batches(void) {
     dualvm_function *f;
