@@ -774,8 +774,8 @@ static void hosts(void) {
     FINE(dualvm_host_new(&real, 1, &real, 1, misbehave, NULL, NULL, &other, &error));
     REFUSED(ARGUMENT, dualvm_host_set_vjp(host, other, &error));
     REFUSED(ARGUMENT, dualvm_host_set_jvp(host, other, &error));
-    // The object itself can't be changed while it is read.
-    REFUSED(DUALVM_STATUS_BUSY, dualvm_host_set_vjp(host, host, &error));
+    // It isn't its own derivative.
+    REFUSED(ARGUMENT, dualvm_host_set_vjp(host, host, &error));
     REFUSED(HANDLE, dualvm_host_set_vjp(NULL, other, &error));
     REFUSED(HANDLE, dualvm_host_set_jvp(host, NULL, &error));
     REFUSED(HANDLE, dualvm_host_set_jvp((dualvm_host *)(uintptr_t)12345, other, &error));
