@@ -365,6 +365,12 @@ impl HostSite {
 }
 
 impl OperatorSite {
+    /// Whether this is the other one, or that one calls a derivative of what this one does.
+    pub(crate) fn leads_to(&self, other: &OperatorSite) -> bool {
+        let derived = || self.host.as_ref().and_then(|host| host.derived.get());
+        std::ptr::eq(self, other) || derived().is_some_and(|derived| derived.iter().any(|site| site.leads_to(other)))
+    }
+
     /// The operator that calls a derivative of a function of the host's: its vjp if this is 0, its jvp if it is 1.
     pub(crate) fn host_derivative(&self, which: usize) -> &OperatorSite {
         let host = self.host.as_ref().expect("it calls a function of the host's");

@@ -2,24 +2,23 @@
 
 use super::Saved;
 use crate::memory::stack::run_outside;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// What was saved, from a box. Records keep pointers to it, which a box that moves would make invalid.
 #[derive(Debug)]
-pub(crate) struct SavedCell(NonNull<dyn Any + Send + Sync>);
+pub(crate) struct SavedCell(NonNull<Saved>);
 
 // SAFETY: it owns what it leads to, which may be sent.
 unsafe impl Send for SavedCell {}
 
 impl SavedCell {
     pub(crate) fn new(saved: Saved) -> Self {
-        SavedCell(NonNull::from(Box::leak(saved)))
+        SavedCell(NonNull::from(Box::leak(Box::new(saved))))
     }
 
     /// Where it is, as long as this cell is there.
-    pub(crate) fn place(&self) -> *const (dyn Any + Send + Sync) {
+    pub(crate) fn place(&self) -> *const Saved {
         self.0.as_ptr()
     }
 }

@@ -513,9 +513,9 @@ impl Worker {
             for n in 0..results.refs {
                 frame.reference(*pulled.refs.add(n));
             }
-            // SAFETY of `saved`: the tape has it, and is swept.
-            let saved = node.saved.map(|saved| &*saved);
-            let (cotangent, _) = self.apply_rule(site, Operator::CustomVjp, base, node.repeat.remaining, saved)?;
+            // The tape that is swept has it.
+            let saved = node.saved.as_ref().map(|saved| &**saved);
+            let (cotangent, _) = self.apply_rule(site, Operator::CustomVjp, base, node.remaining, saved)?;
 
             for n in 0..site.args.reals {
                 for part in 0..parts {

@@ -3,7 +3,7 @@
 use crate::bytecode::isa::Op;
 use crate::bytecode::module::{FuncId, ModuleDef, SourcePlace};
 use crate::bytecode::verify::verify;
-use crate::code::{ByMode, CheckSite, DEPTH_MAX, HostSite, Inst, Mode, Position, Stream};
+use crate::code::{ByMode, CheckSite, DEPTH_MAX, HostSite, Inst, Mode, OperatorSite, Position, Site, Stream};
 use crate::host::LinkedHost;
 use crate::in_place::{self, Directions, Expanded, Origins};
 use crate::native::Tier;
@@ -366,6 +366,17 @@ impl Program {
         let known = (0..=DEPTH_MAX).filter_map(|depth| self.streams.known(Mode::RECORDING.at_depth(depth)));
         let numbered = known.flat_map(|streams| streams.iter().enumerate());
         numbered.filter_map(|(index, stream)| stream.get().map(|stream| (FuncId(index as u32), stream)))
+    }
+
+    /// Where in the code that records an operator stands. Looks through all of it.
+    #[cold]
+    pub(super) fn place_of(&self, site: &OperatorSite) -> Option<Place> {
+        self.recorded().find_map(|(func, stream)| {
+            let number = stream.operators.iter().position(|own| own.leads_to(site))? as u32;
+            let stands = |inst: &Inst| matches!(inst, Inst::Operate { site } if site.index() == number);
+            let position = Position(stream.code.iter().position(stands)? as u32);
+            Some(Place { func, mode: Mode::RECORDING.at_depth(stream.operators[Site::new(number)].depth), position })
+        })
     }
 
     /// A segment's code by the number that its records carry.

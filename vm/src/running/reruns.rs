@@ -368,6 +368,13 @@ impl Worker {
                 Operator::CustomVjp | Operator::CustomJvp | Operator::Host => {
                     let again = self.pull_by_rule(node, task, adjoints).map_err(|mut kind| {
                         self.outside_of_rule(&mut kind, node, task);
+                        // The host has no frame of its own, in which it could have stopped.
+                        if (*node.site).operator == Operator::Host
+                            && self.exec.trace.is_empty()
+                            && let Some(place) = (*self.exec.program).place_of(&*node.site)
+                        {
+                            self.exec.trace.push(place);
+                        }
                         kind
                     })?;
                     self.exec.tape.finish();
@@ -435,8 +442,8 @@ impl Worker {
             base.refs.copy_from_nonoverlapping(ground.refs, site.captures.refs);
             base.refs.add(site.captures.refs).copy_from_nonoverlapping(paired.refs, site.args.refs);
             let before = self.exec.host_digest;
-            self.run_callee(site.func, base, node.repeat.remaining)?;
-            if self.exec.host_digest.wrapping_sub(before) != node.repeat.digest {
+            self.run_callee(site.func, base, node.remaining)?;
+            if self.exec.host_digest.wrapping_sub(before) != node.digest {
                 return Err(TrapKind::ImpureHost);
             }
 

@@ -13,7 +13,6 @@ use crate::memory::heap::Ref;
 use crate::records::{Kind, link};
 use crate::trap::Limit;
 use crate::word::{Slot, Word};
-use std::any::Any;
 
 /// A `vjp` that was recorded.
 ///
@@ -28,7 +27,10 @@ pub(crate) struct RerunNode {
     pub(crate) site: *const OperatorSite,
     /// The depth that the function ran at.
     pub(crate) depth: u32,
-    pub(crate) repeat: Repeat,
+    /// Frames that may nest above.
+    pub(crate) remaining: usize,
+    /// See [`Repeat::digest`].
+    pub(crate) digest: u64,
     /// What the operator was given.
     pub(crate) reals: *const f64,
     pub(crate) words: *const Word,
@@ -36,13 +38,13 @@ pub(crate) struct RerunNode {
     pub(crate) refs: *const *const Ref,
     /// The first slot of what it gave: real results, then cotangents of real arguments, component by component.
     pub(crate) outcome: Slot,
-    /// What a function of the host's has saved for its derivative.
-    pub(crate) saved: Option<*const (dyn Any + Send + Sync)>,
+    /// What a function of the host's has saved for its derivative; null if nothing.
+    pub(crate) saved: *const Saved,
     /// The objects that it gave, in the same order. All of their reals have slots of the tape that this is on.
     pub(crate) given: *const *const Ref,
 }
 
-/// How an operator runs again.
+/// What the record has to know of how an operator has run and may run again.
 #[derive(Debug)]
 pub(crate) struct Repeat {
     /// Frames that may nest above.
@@ -51,7 +53,7 @@ pub(crate) struct Repeat {
     pub(crate) work: u64,
     /// What the functions of the host's have given that it has called: a digest, the same when it runs again.
     pub(crate) digest: u64,
-    /// What a function of the host's has saved for its derivative, on the way to the tape.
+    /// What a function of the host's has saved for its derivative.
     pub(crate) saved: Option<Saved>,
 }
 
@@ -96,11 +98,10 @@ impl Tape {
         lists: RerunLists,
         (site, depth): (*const OperatorSite, u32),
         outcome: Slot,
-        mut repeat: Repeat,
+        Repeat { remaining, work, digest, saved }: Repeat,
     ) -> Result<(), Limit> {
         let RerunLists { reals, words, ints, refs, given, node, before, bytes } = lists;
-        let work = repeat.work;
-        let saved = repeat.saved.take().map(|saved| self.slabs.save(saved));
+        let saved = saved.map_or(std::ptr::null(), |saved| self.slabs.save(saved));
         // SAFETY: there is room for the node, which nobody else knows.
         unsafe {
             node.write(RerunNode {
@@ -108,7 +109,8 @@ impl Tape {
                 bytes,
                 site,
                 depth,
-                repeat,
+                remaining,
+                digest,
                 reals,
                 words,
                 ints,

@@ -6,7 +6,6 @@ use crate::memory::kept::{self, Kept};
 use crate::memory::pool::{SLAB_BYTES, Slab, SlabPool};
 use crate::running::meter::Account;
 use crate::trap::Limit;
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -151,7 +150,7 @@ impl SlabWriter {
     }
 
     /// Keeps what belongs to a record as long as the tape. Returns where it is, which doesn't move.
-    pub(super) fn save(&mut self, saved: Saved) -> *const (dyn Any + Send + Sync) {
+    pub(super) fn save(&mut self, saved: Saved) -> *const Saved {
         let cell = SavedCell::new(saved);
         let place = cell.place();
         self.saved.push(cell);

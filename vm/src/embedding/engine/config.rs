@@ -2,6 +2,7 @@
 
 use super::{CancelHandle, Limits, Listener};
 use crate::embedding::linker::Linker;
+use crate::host::HostFunction;
 use crate::native::{Generator, Policy, Thresholds};
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,6 +91,12 @@ impl Config {
     /// The same, where this makes native code.
     pub fn with_generator(mut self, generator: Arc<dyn Generator>) -> Self {
         self.generator = Some(generator);
+        self
+    }
+
+    /// The same, with a function that programs import by this name, in place of what had it before: see [`crate::host`].
+    pub fn with_host_function(mut self, name: impl Into<String>, function: impl Into<HostFunction>) -> Self {
+        self.linker.define(name, function);
         self
     }
 
