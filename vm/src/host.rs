@@ -203,6 +203,8 @@ impl HostFunction {
         Ok(self.change(|inner| {
             inner.order = inner.order.max(1 + vjp.order());
             inner.vjp = Some(Derivative::Given(vjp));
+            // What was saved was for another one.
+            inner.saving = None;
         }))
     }
 
