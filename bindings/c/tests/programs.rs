@@ -158,7 +158,7 @@ fn hostile_calls_under_valgrind() {
         let Some(program) = Program::build(source, Library::Shared, &[]) else { return };
         let mut command = Command::new("valgrind");
         // What is lost, handles tell; the generator of native code keeps a few bytes for the life of the process.
-        command.args(["-q", "--error-exitcode=9"]);
+        command.args(["-q", "--error-exitcode=9", "--fair-sched=try"]);
         // A host function runs on the thread's own stack below where a run has left it, which valgrind takes for free
         // memory. The address sanitizer knows better.
         command.env("DUALVM_NO_HOST_FUNCTIONS", "1");
