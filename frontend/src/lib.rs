@@ -219,7 +219,11 @@ fn compile_into(
     if sink.has_errors() || !meter.enter(Stage::Optimise) {
         return None;
     }
-    let program = optimise::optimise(inline::inline(program, meter), meter);
+    let program = inline::inline(program, meter);
+    if !meter.go_on() {
+        return None;
+    }
+    let program = optimise::optimise(program, meter);
     if !meter.enter(Stage::Lower) {
         return None;
     }

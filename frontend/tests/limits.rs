@@ -161,6 +161,27 @@ fn a_compilation_ends_soon_after_its_deadline() {
     });
 }
 
+/// Where the compiler stops depends on how many nodes it may make, and it may be anywhere.
+#[test]
+fn a_compilation_may_be_stopped_anywhere() {
+    let text = "
+        def square (x : Real) : Real = x * x
+        def twice (f : Real -> Real) (x : Real) : Real = f (f x)
+        def norm (xs : Array Real) : Real = sqrt (sum (map (twice square) (filter (\\x -> x > 0) xs)))
+        def grown (xs : List Real) : List Real = match xs with | [] -> [] | x :: rest -> x + norm [| x |] :: grown rest
+        def f (xs : Array Real) : Real = norm xs + sum (to_array (grown (to_list xs)))";
+    let compile = |nodes| compile_within(CompileLimits { code_nodes: nodes, ..CompileLimits::default() }, text);
+    let mut stopped = 0;
+    for nodes in 1.. {
+        match compile(nodes) {
+            Ok(_) => break,
+            Err(errors) => assert_eq!(errors.stopped(), Some(Stopped::CodeNodes), "{errors}"),
+        }
+        stopped += 1;
+    }
+    assert!(stopped > 100, "{stopped}");
+}
+
 #[test]
 fn a_handle_that_is_cancelled_lets_nothing_begin() {
     let handle = CancelHandle::new();
