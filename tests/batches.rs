@@ -393,6 +393,30 @@ fn items_run_on_several_threads_and_stay_on_them() {
     assert_eq!(threads.into_inner().unwrap().len(), 2);
 }
 
+/// A thread that waits in an item takes up no other item, on top of the first: not even where the item makes calls
+/// without its options, of a function that forks on threads of another engine.
+#[test]
+fn no_item_begins_in_the_middle_of_another() {
+    let outer = function(&engine(Jit::Off, 2), "def f (n : Int) : Int = n", "f");
+    let halves = function(&engine(Jit::Off, 2), FORKS, "halves");
+    let args = items(1).remove(0);
+    let value = halves.call(&args).unwrap();
+    let again = AtomicUsize::new(0);
+    let outcomes = outer.batch().map(0..10_000, |_, _, _| {
+        thread_local!(static BUSY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+        if BUSY.replace(true) {
+            again.fetch_add(1, Ordering::Relaxed);
+        }
+        let found = (halves.call(&args), halves.batch().call([&args, &args]));
+        BUSY.set(false);
+        let (one, two) = found;
+        assert!(two.iter().chain([&one]).all(|outcome| outcome.as_ref().unwrap() == &value));
+        Ok(())
+    });
+    assert_eq!(again.into_inner(), 0);
+    assert!(outcomes.iter().all(Result::is_ok));
+}
+
 #[test]
 fn a_panic_of_the_hosts_goes_on_in_the_host() {
     for threads in [1, 2] {

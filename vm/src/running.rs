@@ -11,6 +11,7 @@
 //! - `checks`, `kinks`: looking for numbers that aren't finite, and for ties and jumps;
 //! - `limits`, `meter`: what a run may use, and what it has used.
 
+pub(crate) mod alone;
 pub(crate) mod builders;
 pub(crate) mod checks;
 pub(crate) mod constants;

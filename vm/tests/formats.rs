@@ -379,7 +379,7 @@ fn decode_errors_say_where_and_what() {
         ),
         (
             [sections, &[6, 0]].concat(),
-            &format!("byte {} (section): expected one that comes after texts, found code 6", sections.len()),
+            &format!("byte {} (section): expected one that comes after imports, found code 6", sections.len()),
         ),
         (
             [&bytes[..], &[6, 0]].concat(),

@@ -414,9 +414,9 @@ typedef struct dualvm_leaf {
 } dualvm_leaf;
 
 // A function of yours. `data` is what was given with it. `args` are its arguments, `args_len` of them, which live
-// until it returns. It gives its results, in order, by `dualvm_host_call_give`, and returns 0; or anything else, and then
-// the program stops with what `dualvm_host_call_fail` has said. It is called by any thread, by several at a time, and
-// gives the same results for the same arguments. It may use the library, but neither `longjmp` nor throw out of
+// until it returns. It gives its results, in order, by `dualvm_host_call_give`, and returns 0; or anything else, and
+// then the program stops with what `dualvm_host_call_fail` has said. It is called by any thread, by several at a time,
+// and gives the same results for the same arguments. It may use the library, but neither `longjmp` nor throw out of
 // itself.
 typedef int (*dualvm_host_function)(void *data,
                                     struct dualvm_host_call *call,

@@ -110,7 +110,7 @@ impl Engine {
         self.0.workers.slabs().free_bytes()
     }
 
-    /// How many threads run the tasks of forks.
+    /// How many threads run the tasks of forks and the items of batches.
     ///
     /// ```
     /// # use dualvm_vm::engine::{Config, Engine};

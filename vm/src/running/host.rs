@@ -8,6 +8,7 @@
 //! The host's code runs on the thread's own stack, with the heap as it is: nothing moves, so that arrays are read where
 //! they stand.
 
+use super::alone::Alone;
 use super::registers::Registers;
 use super::worker::Worker;
 use crate::bytecode::isa::Bank;
@@ -87,6 +88,7 @@ impl Worker {
             digest: rustc_hash::FxHasher::default(),
         };
         let call = || {
+            let _alone = Alone::begin();
             let mut call = HostCall::new(&shown, saved, account, (host.function.results(), &mut sink));
             let kept = match saves {
                 true => host.function.call_saving(&mut call)?,

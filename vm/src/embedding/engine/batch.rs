@@ -2,6 +2,7 @@
 
 use super::error::outside_of_code;
 use super::{CallOptions, CancelHandle, Function, RunError};
+use crate::running::alone::{Alone, is_alone};
 use crate::trap::{Limit, TrapKind};
 use rayon::ThreadPool;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
@@ -26,7 +27,7 @@ const PIECES_PER_THREAD: usize = 32;
 /// | fewer items than threads | one after the other | run on all threads |
 /// | a host listens to a program that traces | one after the other | run on all threads |
 /// | [`Config::trap_nan`](super::Config::trap_nan) | one after the other | stay on the thread that calls |
-/// | inside of an item of another batch, with its options | one after the other | stay on the item's thread |
+/// | in an item of another batch or a [host function](crate::host), on a pool's thread | one after the other | stay there |
 ///
 /// So no thread that is in the middle of an item takes up another one, and what programs trace comes in order. Threads
 /// of the engine's pool run the items, and a thread of the pool that begins a batch works for it: batches may be begun
@@ -49,32 +50,36 @@ pub(crate) struct Plan<'a> {
     /// The threads that they run on, if not on the one that calls.
     pool: Option<&'a ThreadPool>,
     /// Those of each item.
-    pub(crate) options: CallOptions,
+    pub(crate) options: &'a CallOptions,
 }
 
 impl<'a> Plan<'a> {
     /// For so many items.
-    pub(crate) fn of(function: &'a Function, options: &CallOptions, items: usize) -> Self {
+    pub(crate) fn of(function: &'a Function, options: &'a CallOptions, items: usize) -> Self {
         let (engine, program) = (&function.module.engine, &function.module.program);
         let is_heard = || {
             let listens = options.trace.is_some() || engine.config().trace.is_some();
             listens && program.shows(function.func)
         };
         let side_by_side = items > 1
-            && !options.alone
+            && !is_alone()
             && !program.is_checked()
             && (items >= engine.threads() || !program.forks(function.func))
             && !is_heard();
         let pool = side_by_side.then(|| engine.pool()).flatten();
-        let mut options = options.clone();
-        options.alone |= pool.is_some();
         Plan { pool, options }
+    }
+
+    /// Begins an item, which has its thread to itself if others run beside it.
+    #[inline]
+    pub(crate) fn begin(&self) -> Option<Alone> {
+        self.pool.map(|_| Alone::begin())
     }
 
     /// Why no more items begin, if so: the host has cancelled the batch, or its time is up.
     #[inline]
     pub(crate) fn ended(&self) -> Option<RunError> {
-        let CallOptions { cancel, ends_at, .. } = &self.options;
+        let CallOptions { cancel, ends_at, .. } = self.options;
         if cancel.as_ref().is_some_and(CancelHandle::is_cancelled) {
             return Some(outside_of_code(TrapKind::Cancelled));
         }
@@ -105,9 +110,12 @@ impl<'a> Plan<'a> {
         make: impl Fn() -> S + Send + Sync,
         each: impl Fn(&mut S, Item, &CallOptions) -> Result<T, E> + Send + Sync,
     ) -> Vec<Result<T, E>> {
-        let run = |kept: &mut S, item| match self.ended() {
-            None => each(kept, item, &self.options),
-            Some(error) => Err(error.into()),
+        let run = |kept: &mut S, item| {
+            let _alone = self.begin();
+            match self.ended() {
+                None => each(kept, item, self.options),
+                Some(error) => Err(error.into()),
+            }
         };
         if self.pool.is_none() {
             let mut kept = make();

@@ -21,7 +21,7 @@ pub struct Config {
     pub linker: Linker,
     /// How many threads run the tasks of forks and their sweeps; 0, the default: one per core. 1: the thread that
     /// calls. Results are the same bits for any number. The threads are started by the first call of a function that
-    /// forks.
+    /// forks, or of a batch.
     pub threads: usize,
     /// The threads to use, in place of threads of the engine's own.
     ///
@@ -94,7 +94,8 @@ impl Config {
         self
     }
 
-    /// The same, with a function that programs import by this name, in place of what had it before: see [`crate::host`].
+    /// The same, with a function that programs import by this name, in place of what had it before: see
+    /// [`crate::host`].
     pub fn with_host_function(mut self, name: impl Into<String>, function: impl Into<HostFunction>) -> Self {
         self.linker.define(name, function);
         self
@@ -178,8 +179,6 @@ pub struct CallOptions {
     /// [`Limit::Deadline`](crate::trap::Limit::Deadline), and as promptly as [`Limits::deadline`] says. None by
     /// default.
     pub ends_at: Option<Instant>,
-    /// Whether the call stays on its thread, because there are others beside it on all threads.
-    pub(crate) alone: bool,
 }
 
 impl CallOptions {

@@ -10,6 +10,7 @@ use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSl
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
 use crate::memory::heap::{Fields, HeapLimits};
+use crate::running::alone::is_alone;
 use crate::running::entry::Entry;
 use crate::running::kinks::KinkTable;
 use crate::running::lines::Listening;
@@ -36,8 +37,6 @@ pub(crate) struct Invocation<'a> {
     pub(super) kinks: Option<&'a KinkTable>,
     /// Who listens to the next run, the first one of the call.
     listener: Option<&'a Listener>,
-    /// Whether no other thread is asked for help.
-    alone: bool,
 }
 
 impl<'a> Invocation<'a> {
@@ -50,24 +49,14 @@ impl<'a> Invocation<'a> {
         }
         state.constants.clear();
         let listener = options.trace.as_ref().or(function.module.engine.config().trace.as_ref());
-        Invocation {
-            function,
-            limits,
-            state,
-            timed: false,
-            goes_on: false,
-            kinks: None,
-            listener,
-            alone: options.alone,
-        }
+        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener }
     }
 
     /// A run that was begun with these options.
     #[inline]
     pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
-        let alone = options.alone;
-        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener: None, alone }
+        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener: None }
     }
 
     /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
@@ -85,8 +74,8 @@ impl<'a> Invocation<'a> {
     where
         'a: 'b,
     {
-        let Invocation { limits, state, timed, goes_on, kinks, listener, alone, .. } = self;
-        Invocation { function, limits, state, timed, goes_on, kinks, listener, alone }
+        let Invocation { limits, state, timed, goes_on, kinks, listener, .. } = self;
+        Invocation { function, limits, state, timed, goes_on, kinks, listener }
     }
 
     /// The same run, whose parts are timed.
@@ -207,7 +196,7 @@ impl<'a> Invocation<'a> {
     pub(super) fn pool_for(&self, func: FuncId) -> Option<&'a rayon::ThreadPool> {
         let Module { engine, program } = &self.function.module;
         // What is looked at is looked at in the program's order.
-        let alone = self.alone || program.is_checked();
+        let alone = program.is_checked() || is_alone();
         program.forks(func).then(|| engine.pool()).flatten().filter(|_| !alone)
     }
 

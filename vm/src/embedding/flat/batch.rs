@@ -126,6 +126,7 @@ impl<'a> Run<'_, 'a> {
         let mut mine = one
             .unwrap_or_else(|| Kept { frame: CallFrame::with_options(self.plan.options.clone()), ..Kept::default() });
         let mut failed = Vec::new();
+        let _alone = self.plan.begin();
         for n in 0..items {
             let item = first + n;
             let outcome = match self.plan.ended() {
