@@ -85,6 +85,8 @@ fn what_fails_fails_alone() {
         assert!(answer.starts_with("{\"error\":{\"kind\":\"input\""), "{answer}");
         assert!(answer.contains(&format!("\"line\":{}", n + 1)), "{answer}");
     }
+    // What is missing is missing where the line ends.
+    assert!(answers[4].contains("\"line\":5,\"column\":2"), "{}", answers[4]);
     let place = "error: lines.jsonl:2:8: argument n: expected Int, found boolean `true`\n  help: ";
     assert!(found.stderr.contains("1 of 7 calls trapped") && found.stderr.contains(place), "{}", found.stderr);
     assert!(
@@ -92,6 +94,31 @@ fn what_fails_fails_alone() {
         "{}",
         found.stderr
     );
+}
+
+/// The text between a command that is shown on the page on arguments and the next one, or the end of the block.
+fn shown(command: &str) -> String {
+    let page = include_str!("../docs/input.md");
+    let (_, rest) = page.split_once(&format!("$ {command}\n")).unwrap_or_else(|| panic!("docs/input.md: {command}"));
+    let lines = rest.lines().take_while(|line| !line.starts_with("$ ") && *line != "```");
+    lines.map(|line| line.to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_page_shows_what_is_answered() {
+    let w = Workspace::new("batch-page");
+    w.write("model.dual", shown("cat model.dual"));
+    w.write("cases.jsonl", shown("cat cases.jsonl"));
+    assert_eq!(w.stdout(&["check", "model.dual"]), shown("dualvm check model.dual"));
+    let found = w.run(&["grad", "model.dual", "price", "--batch", "cases.jsonl"]);
+    assert_eq!(found.code, Some(2), "{}", found.stderr);
+    let promised = shown("dualvm grad model.dual price --batch cases.jsonl");
+    assert_eq!(found.stdout.lines().count(), promised.lines().count());
+    for (found, promised) in found.stdout.lines().zip(promised.lines()) {
+        // The calls are left out.
+        let (before, after) = promised.split_once('…').unwrap_or((promised, ""));
+        assert!(found.starts_with(before) && found.ends_with(after), "{found}\n{promised}");
+    }
 }
 
 #[test]
@@ -140,6 +167,8 @@ fn what_does_not_go_with_a_batch_is_refused() {
         (&["--input", "lines.jsonl"], "cannot be used with"),
         (&["--stats"], "cannot be used with"),
         (&["--warn-kinks"], "cannot be used with"),
+        (&["--format", "text"], "cannot be used with"),
+        (&["--precision", "3"], "cannot be used with"),
     ] {
         let found = w.run(&[&["run", "f.dual", "cube", "--batch", "lines.jsonl"], more].concat());
         assert!(found.code == Some(2) && found.stderr.contains(message), "{}", found.stderr);

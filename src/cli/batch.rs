@@ -1,7 +1,7 @@
 //! `--batch`: a call for each line of a file, on all threads, and a line of JSON for each call, in order.
 //!
-//! What is read at a time are the lines that are there, up to some hundred KiB: a file of any length takes as much
-//! memory as these and their answers, and whoever writes to a pipe and waits for the answer gets it.
+//! Lines are answered in rounds, of those that are there: a file of any length takes as much memory as some lines for
+//! each thread and their answers, and whoever writes to a pipe and waits for the answer gets it.
 
 use super::Call;
 use super::failure::{Failure, Outcome};
@@ -14,15 +14,22 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
-/// Bytes that are read ahead: the lines in them are answered together.
-const AHEAD: usize = 1 << 18;
+/// Lines for each thread that are read ahead, and answered together at most. Answers may be long: there are as many of
+/// them in memory.
+const LINES_PER_THREAD: usize = 64;
+/// Bytes of lines that are answered together, where there is more than one.
+const ROUND_BYTES: usize = 1 << 20;
 
 /// Calls with the arguments of a file.
 pub(crate) struct Batch<'a> {
     call: &'a Call,
     path: &'a Path,
     function: Function,
+    /// Those of the engine.
+    threads: usize,
 }
 
 /// What became of a line.
@@ -44,6 +51,38 @@ struct Tally {
     first_trap: Option<(u64, String)>,
 }
 
+/// How a call ends that gives no result.
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    Input,
+    Trap,
+    Limit,
+    Result,
+}
+
+impl Ending {
+    /// That of a call with this error; `None` if all others would end like it.
+    fn of(error: &Error) -> Option<Self> {
+        match error.kind() {
+            _ if error.is_cancelled() => None,
+            ErrorKind::NotScalar { .. } => None,
+            ErrorKind::Trap(_) if error.is_limit() => Some(Ending::Limit),
+            ErrorKind::Trap(_) => Some(Ending::Trap),
+            ErrorKind::ResultDepth { .. } | ErrorKind::ResultShape { .. } => Some(Ending::Result),
+            _ => Some(Ending::Input),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Ending::Input => "input",
+            Ending::Trap => "trap",
+            Ending::Limit => "limit",
+            Ending::Result => "result",
+        }
+    }
+}
+
 impl<'a> Batch<'a> {
     /// That of a call which has one. `choose` says what derivatives are with respect to.
     pub(crate) fn of(
@@ -51,8 +90,8 @@ impl<'a> Batch<'a> {
         choose: impl FnOnce(Function) -> Result<Function, Failure>,
     ) -> Outcome<Option<Self>> {
         let Some(path) = &call.batch else { return Ok(None) };
-        let function = choose(open_batch(call, path)?)?;
-        Ok(Some(Batch { call, path, function }))
+        let opened = open_batch(call, path)?;
+        Ok(Some(Batch { call, path, function: choose(opened.function)?, threads: opened.engine.threads() }))
     }
 
     pub(crate) fn function(&self) -> &Function {
@@ -64,7 +103,7 @@ impl<'a> Batch<'a> {
         &self,
         each: impl Fn(&Function, &[Value], &CallOptions) -> Result<String, Error> + Send + Sync,
     ) -> Outcome {
-        let mut lines = Lines::of(self.path)?;
+        let mut lines = Lines::of(self.path, self.threads)?;
         let mut tally = Tally::default();
         loop {
             let read = lines.next_few().map_err(|error| unreadable(self.path, &error))?;
@@ -97,24 +136,19 @@ impl<'a> Batch<'a> {
                         line
                     }
                     Err(error) => {
-                        let failure = Failure::call(&shown(&self.call.target.program.file), &self.function, &error);
-                        match failure {
-                            Failure::Trap(message) => {
-                                tally.trapped += 1;
-                                tally.first_trap.get_or_insert((*number, message));
-                            }
-                            Failure::BadInput(_) if !matches!(error.kind(), ErrorKind::NotScalar { .. }) => {
-                                tally.bad += 1;
-                                tally
-                                    .first_bad
-                                    .get_or_insert_with(|| format!("{}:{number}: {error}", shown(self.path)));
-                            }
-                            failure => {
-                                fatal = Some(failure);
-                                break;
-                            }
+                        let failure = || Failure::call(&shown(&self.call.target.program.file), &self.function, &error);
+                        let Some(ending) = Ending::of(&error) else {
+                            fatal = Some(failure());
+                            break;
+                        };
+                        if ending == Ending::Input {
+                            tally.bad += 1;
+                            tally.first_bad.get_or_insert_with(|| format!("{}:{number}: {error}", shown(self.path)));
+                        } else {
+                            tally.trapped += 1;
+                            tally.first_trap.get_or_insert_with(|| (*number, failure().message()));
                         }
-                        Failed::answer(&error, *number)
+                        Failed::answer(ending, &error, *number)
                     }
                 };
                 tally.lines += 1;
@@ -132,7 +166,7 @@ impl<'a> Batch<'a> {
         let before = &line[..error.column().min(line.len())];
         let column = String::from_utf8_lossy(before).chars().count().max(1);
         let failed =
-            Failed { kind: "input", message: &message, line: number, column: Some(column), frames: Vec::new() };
+            Failed { ending: Ending::Input, message: &message, line: number, column: Some(column), frames: Vec::new() };
         Answer::Bad(in_json(&failed), format!("{}:{number}:{column}: {message}", shown(self.path)))
     }
 }
@@ -146,36 +180,60 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 type Line = (u64, Vec<u8>);
 
 struct Lines {
-    from: BufReader<Box<dyn Read>>,
-    /// Lines so far.
-    count: u64,
+    /// What the thread has read that reads ahead.
+    from: Receiver<io::Result<Line>>,
+    /// How many are answered together at most.
+    round: usize,
 }
 
 impl Lines {
-    fn of(path: &Path) -> Outcome<Self> {
-        let from: Box<dyn Read> = if path == Path::new("-") {
+    fn of(path: &Path, threads: usize) -> Outcome<Self> {
+        let from: Box<dyn Read + Send> = if path == Path::new("-") {
             Box::new(io::stdin())
         } else {
             Box::new(File::open(path).map_err(|error| unreadable(path, &error))?)
         };
-        Ok(Lines { from: BufReader::with_capacity(AHEAD, from), count: 0 })
+        let round = threads * LINES_PER_THREAD;
+        let (to, receiver) = sync_channel(round);
+        thread::Builder::new()
+            .name("dualvm lines".to_owned())
+            .spawn(move || read_lines(from, &to))
+            .map_err(|error| unreadable(path, &error))?;
+        Ok(Lines { from: receiver, round })
     }
 
     /// The next line, and those behind it that needn't be waited for; none at the end.
     fn next_few(&mut self) -> io::Result<Vec<Line>> {
         let mut lines = Vec::new();
-        loop {
-            let mut line = Vec::new();
-            if self.from.read_until(b'\n', &mut line)? == 0 {
-                return Ok(lines);
-            }
-            self.count += 1;
-            if !line.trim_ascii().is_empty() {
-                lines.push((self.count, line));
-            }
-            if !lines.is_empty() && !self.from.buffer().contains(&b'\n') {
-                return Ok(lines);
-            }
+        let mut next = self.from.recv().ok();
+        let mut bytes = 0;
+        while let Some(line) = next {
+            let line = line?;
+            bytes += line.1.len();
+            lines.push(line);
+            next = if lines.len() < self.round && bytes < ROUND_BYTES { self.from.try_recv().ok() } else { None };
+        }
+        Ok(lines)
+    }
+}
+
+/// Reads all lines, until nobody wants them any more.
+fn read_lines(from: impl Read, to: &SyncSender<io::Result<Line>>) {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    for number in 1.. {
+        let mut line = Vec::new();
+        let read = from.read_until(b'\n', &mut line);
+        // The place of an error is in the line, not behind its end.
+        line.truncate(line.trim_ascii_end().len());
+        let next = match read {
+            Ok(0) => return,
+            Ok(_) if line.is_empty() => continue,
+            Ok(_) => Ok((number, line)),
+            Err(error) => Err(error),
+        };
+        let ends = next.is_err();
+        if to.send(next).is_err() || ends {
+            return;
         }
     }
 }
@@ -212,7 +270,7 @@ fn in_json(answer: &impl Serialize) -> String {
 
 /// The answer to a line that has no result.
 struct Failed<'a> {
-    kind: &'static str,
+    ending: Ending,
     message: &'a str,
     line: u64,
     column: Option<usize>,
@@ -222,15 +280,12 @@ struct Failed<'a> {
 
 impl Failed<'_> {
     /// The answer to a call that has failed.
-    fn answer(error: &Error, line: u64) -> String {
-        let is_result = matches!(error.kind(), ErrorKind::ResultDepth { .. } | ErrorKind::ResultShape { .. });
-        let (kind, message, frames) = match error.trap() {
-            Some(trap) if error.is_limit() => ("limit", trap.kind.to_string(), trap.frames().collect()),
-            Some(trap) => ("trap", trap.kind.to_string(), trap.frames().collect()),
-            None if is_result => ("result", error.to_string(), Vec::new()),
-            None => ("input", error.to_string(), Vec::new()),
+    fn answer(ending: Ending, error: &Error, line: u64) -> String {
+        let (message, frames) = match error.trap() {
+            Some(trap) => (trap.kind.to_string(), trap.frames().collect()),
+            None => (error.to_string(), Vec::new()),
         };
-        in_json(&Failed { kind, message: &message, line, column: None, frames })
+        in_json(&Failed { ending, message: &message, line, column: None, frames })
     }
 }
 
@@ -246,9 +301,9 @@ struct FailedParts<'a>(&'a Failed<'a>);
 
 impl Serialize for FailedParts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Failed { kind, message, line, column, frames } = self.0;
+        let Failed { ending, message, line, column, frames } = self.0;
         let mut parts = serializer.serialize_map(None)?;
-        parts.serialize_entry("kind", kind)?;
+        parts.serialize_entry("kind", ending.name())?;
         parts.serialize_entry("message", message)?;
         parts.serialize_entry("line", line)?;
         if let Some(column) = column {

@@ -130,6 +130,14 @@ impl Failure {
         }
     }
 
+    /// What is to be said, if anything.
+    pub(crate) fn message(self) -> String {
+        match self {
+            Failure::Trap(message) | Failure::BadInput(message) | Failure::Interrupted(message) => message,
+            Failure::ClosedPipe => String::new(),
+        }
+    }
+
     /// Writes the message to stderr and says how the process ends.
     pub(crate) fn report(&self) -> ExitCode {
         let (message, code) = match self {

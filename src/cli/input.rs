@@ -148,8 +148,8 @@ fn open(target: &Target, diagnosis: Option<Diagnosis>, (flag, file): (&str, Opti
 }
 
 /// The function of a call whose arguments are in a batch.
-pub(crate) fn open_batch(call: &Call, file: &Path) -> Outcome<Function> {
-    Ok(open(&call.target, Some(call.diagnosis), ("--batch", Some(file)))?.function)
+pub(crate) fn open_batch(call: &Call, file: &Path) -> Outcome<Opened> {
+    open(&call.target, Some(call.diagnosis), ("--batch", Some(file)))
 }
 
 fn prepare_with(target: &Target, diagnosis: Option<Diagnosis>) -> Outcome<Prepared> {
