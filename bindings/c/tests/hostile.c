@@ -1,5 +1,5 @@
 // Calls that no program should make: each has to give an error, with a message, and nothing may crash. Built and run by
-// tests/programs.rs, also with the address sanitizer and under valgrind.
+// tests/c_programs.rs, also with the address sanitizer and under valgrind.
 
 #include "dualvm.h"
 #include <math.h>
