@@ -224,7 +224,7 @@ struct Call {
     target: Target,
     /// Make a call for each line of a file, which holds arguments as for --input, on all threads, and write a line of
     /// JSON for each, in order; `-` is stdin. Limits are those of each call
-    #[arg(long, value_name = "FILE", 
+    #[arg(long, value_name = "FILE",
         conflicts_with_all = ["input", "stats", "warn_kinks", "format", "precision", "full"])]
     batch: Option<PathBuf>,
     #[command(flatten)]

@@ -263,7 +263,22 @@ fn columns_that_do_not_fit_are_refused() {
     let error = g.batch().value_and_grad(2, &[ks], &mut [0.0; 3], ()).unwrap_err();
     assert_eq!(error.to_string(), "values: expected 2 reals, one for each item, found 3 places");
     let error = g.batch().value_and_grad(2, &[ks], &mut [0.0; 2], &mut [0.0; 3]).unwrap_err();
-    assert_eq!(error.to_string(), "gradient: expected rows of one length for 2 items, found 3 places");
+    assert_eq!(error.to_string(), "gradient: expected rows of 1 place for 2 items, found 3 places");
+    // How long derivatives are is known before anything runs.
+    let error = g.batch().value_and_grad(2, &[ks], None::<&mut [f64]>, Some(&mut [0.0; 4])).unwrap_err();
+    assert_eq!(error.to_string(), "gradient: expected rows of 1 place for 2 items, found 4 places");
+    let h = flat(&engine, "def h (xs : Array Real) (n : Int) (k : Real) : Real = k * xs[n]", "h");
+    let args = [xs, Column::Same(1i64.into()), ks];
+    let error = h.batch().value_and_grad(2, &args, (), &mut [0.0; 4]).unwrap_err();
+    assert_eq!(error.to_string(), "gradient: expected rows of 3 places for 2 items, found 4 places");
+    let mut by_xs = [0.0; 2];
+    let mut columns = [ColumnMut::Reals(&mut by_xs), ColumnMut::Null, ColumnMut::Null];
+    let error = h.batch().value_and_grad(2, &args, (), &mut columns).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "gradient, column of xs: expected 4 reals, 2 for each item, found 2 places for reals"
+    );
+    assert!(h.batch().value_and_grad(2, &args, (), &mut [0.0; 6]).unwrap().is_empty());
     let error = f.batch().vjp(2, &[xs, ks], &[ks, ks], (), ()).unwrap_err();
     assert_eq!(error.to_string(), "cotangents, column of result.1: expected null for all items, found 2 reals");
 }

@@ -1,11 +1,11 @@
 //! Batches of flat calls: columns in, rows out.
 
-use crate::error::{Report, dualvm_error};
+use crate::error::{Report, dualvm_error, status_of};
 use crate::frame::{Frame, dualvm_frame};
 use crate::memory::{OutSlice, slice};
 use crate::status::{Failure, claim, dualvm_status, enter};
-use crate::value::{array, dualvm_value, dualvm_value_kind, wrong_count};
-use dualvm::{CallOptions, Column, FlatValue, ItemError};
+use crate::value::{dualvm_value, wrong_count};
+use dualvm::{CallOptions, Column, Error, FlatValue, ItemError};
 use std::time::{Duration, Instant};
 
 /// What the items of a batch have at one leaf: arguments, tangents or cotangents.
@@ -44,34 +44,15 @@ unsafe fn columns<'a>(
             let reach = if items == 0 { Some(0) } else { last.and_then(|last| last.checked_add(first.len)) };
             reach.ok_or_else(|| Report::invalid(format!("`{name}[{n}]` would be larger than memory can be")))
         };
-        // SAFETY: any bits are a real and an integer, and what is pointed to is promised by the caller.
-        unsafe {
-            match first.kind {
-                kind if kind == dualvm_value_kind::Null as u32 => Ok(Column::Same(FlatValue::Null)),
-                kind if stride > 0
-                    && (kind == dualvm_value_kind::Real as u32 || kind == dualvm_value_kind::Int as u32) =>
-                {
-                    let message = format!("`{name}[{n}]`: a single number is for all items, so its stride is 0");
-                    Err(Report::invalid(format!("{message}, found {stride}")))
-                }
-                kind if kind == dualvm_value_kind::Real as u32 => Ok(Column::Same(FlatValue::Real(first.of.real))),
-                kind if kind == dualvm_value_kind::Int as u32 => Ok(Column::Same(FlatValue::Int(first.of.integer))),
-                kind if kind == dualvm_value_kind::Reals as u32 => {
-                    let reals = array(first.of.reals, reach()?, n, name)?;
-                    Ok(match stride {
-                        0 => Column::Same(FlatValue::Reals(reals)),
-                        _ => Column::StridedReals { reals, stride, len: first.len },
-                    })
-                }
-                kind if kind == dualvm_value_kind::Ints as u32 => {
-                    let ints = array(first.of.integers, reach()?, n, name)?;
-                    Ok(match stride {
-                        0 => Column::Same(FlatValue::Ints(ints)),
-                        _ => Column::StridedInts { ints, stride, len: first.len },
-                    })
-                }
-                kind => Err(Report::invalid(format!("`{name}[{n}]`: {kind} is no dualvm_value_kind"))),
+        // SAFETY: promised by the caller.
+        match (unsafe { first.flat(reach, n, name) }?, stride) {
+            (FlatValue::Reals(reals), 1..) => Ok(Column::StridedReals { reals, stride, len: first.len }),
+            (FlatValue::Ints(ints), 1..) => Ok(Column::StridedInts { ints, stride, len: first.len }),
+            (FlatValue::Real(_) | FlatValue::Int(_), 1..) => {
+                let message = format!("`{name}[{n}]`: a single number is for all items, so its stride is 0");
+                Err(Report::invalid(format!("{message}, found {stride}")))
             }
+            (value, _) => Ok(Column::Same(value)),
         }
     };
     given.iter().enumerate().map(column).collect()
@@ -90,23 +71,19 @@ fn range<T>(first: *const T, len: usize) -> [usize; 2] {
     [first.addr(), len * size_of::<T>()]
 }
 
-/// Places for reals, of which nobody else has any while the batch runs.
-struct Rows<'a>(Option<&'a mut [f64]>);
-
-impl<'a> Rows<'a> {
-    /// Fills them with NaN.
-    ///
-    /// # Safety
-    /// As for [`OutSlice::new`], and nobody else uses the places while this lives.
-    unsafe fn new(places: OutSlice<f64>) -> Self {
-        // SAFETY: promised by the caller.
-        Rows((places.len() > 0).then(|| unsafe { places.filled(f64::NAN) }))
-    }
+/// Places for reals, filled with NaN; `None` if they aren't wanted.
+///
+/// # Safety
+/// As for [`OutSlice::new`], and nobody else uses the places while they are used here.
+unsafe fn rows<'a>(places: OutSlice<f64>) -> Option<&'a mut [f64]> {
+    // SAFETY: promised by the caller.
+    (places.len() > 0).then(|| unsafe { places.filled(f64::NAN) })
 }
 
 /// Refuses places that overlap with each other or with what is read.
 fn apart(written: &[(&str, [usize; 2])], columns: &[Column<'_>]) -> Result<(), Failure> {
-    let overlap = |[a, len_a]: [usize; 2], [b, len_b]: [usize; 2]| a < b + len_b && b < a + len_a;
+    let overlap =
+        |[a, len_a]: [usize; 2], [b, len_b]: [usize; 2]| len_a > 0 && len_b > 0 && a < b + len_b && b < a + len_a;
     for (n, &(name, place)) in written.iter().enumerate() {
         if let Some((other, _)) = written[..n].iter().find(|&&(_, other)| overlap(place, other)) {
             return Err(Report::invalid(format!("`{name}` and `{other}` overlap")));
@@ -129,17 +106,13 @@ fn options(frame: &Frame, time_ns: u64) -> CallOptions {
 
 /// Writes the status of each item, and fails with the error of the first one that has failed.
 fn finish(frame: &Frame, failed: Vec<ItemError>, statuses: OutSlice<dualvm_status>) -> Result<(), Failure> {
-    let texts = Some(frame.module.source_texts());
-    let (mut first, mut known) = (None, Vec::new());
-    for ItemError { item, error } in failed {
-        let report = Report::of(&error.into(), texts);
-        known.push((item, report.status));
-        first.get_or_insert((item, report));
-    }
-    let (len, mut known) = (statuses.len(), known.into_iter().peekable());
-    let of_item = |item| known.next_if(|&(failed, _)| failed == item).map_or(dualvm_status::Ok, |(_, status)| status);
+    let mut failed = failed.into_iter().map(|ItemError { item, error }| (item, Error::from(error))).peekable();
+    let first = failed.peek().map(|(item, error)| Report::of(error, Some(frame.module.source_texts())).in_item(*item));
+    let len = statuses.len();
+    let of_item =
+        |item| failed.next_if(|&(of, _)| of == item).map_or(dualvm_status::Ok, |(_, error)| status_of(&error));
     statuses.write_all((0..len).map(of_item));
-    first.map_or(Ok(()), |(item, report)| Err(report.in_item(item)))
+    first.map_or(Ok(()), Err)
 }
 
 /// Makes so many calls of the function at a time, on the engine's threads, with the frame's options. Limits are those
@@ -151,9 +124,9 @@ fn finish(frame: &Frame, failed: Vec<ItemError>, statuses: OutSlice<dualvm_statu
 ///
 /// An item that fails is alone with that: its row is filled with NaN, and the others are as if it weren't there. If all
 /// have succeeded, this gives `DUALVM_STATUS_OK`; else status and error are those of the first item that hasn't, and
-/// the message names it. What doesn't fit is said before anything runs; places may be filled with NaN then. What the
-/// frame's last call has left stays. Results are the same bits on any number of threads, and nothing is allocated for
-/// an item.
+/// the message names it. What doesn't fit is said before anything runs, as far as it can be known; then statuses stay as
+/// they were, and places may be filled with NaN. What the frame's last call has left stays. Results are the same bits
+/// on any number of threads.
 ///
 /// Errors: as `dualvm_call`, of items; `INVALID_ARGUMENT` for columns or places that don't fit the function and the
 /// number of items, and for places that overlap with each other or with arguments.
@@ -180,10 +153,7 @@ pub unsafe extern "C" fn dualvm_batch_call(
             let written = [("results", range(results, result_count)), ("statuses", range(statuses, status_count))];
             apart(&written, &args)?;
             let batch = frame.function.batch_with(&options(frame, time_ns));
-            let failed = match Rows::new(results_to) {
-                Rows(Some(rows)) => batch.call(items, &args, rows),
-                Rows(None) => batch.call(items, &args, ()),
-            };
+            let failed = batch.call(items, &args, rows(results_to));
             finish(frame, failed.map_err(|error| frame.failed(error))?, statuses_to)
         })
     }
@@ -227,12 +197,7 @@ pub unsafe extern "C" fn dualvm_batch_value_and_grad(
             ];
             apart(&written, &args)?;
             let batch = frame.function.batch_with(&options(frame, time_ns));
-            let failed = match (Rows::new(values_to), Rows::new(gradient_to)) {
-                (Rows(Some(values)), Rows(Some(rows))) => batch.value_and_grad(items, &args, values, rows),
-                (Rows(Some(values)), Rows(None)) => batch.value_and_grad(items, &args, values, ()),
-                (Rows(None), Rows(Some(rows))) => batch.value_and_grad(items, &args, (), rows),
-                (Rows(None), Rows(None)) => batch.value_and_grad(items, &args, (), ()),
-            };
+            let failed = batch.value_and_grad(items, &args, rows(values_to), rows(gradient_to));
             finish(frame, failed.map_err(|error| frame.failed(error))?, statuses_to)
         })
     }

@@ -129,7 +129,7 @@ impl Report {
     }
 }
 
-fn status_of(error: &Error) -> dualvm_status {
+pub(crate) fn status_of(error: &Error) -> dualvm_status {
     if error.is_limit() {
         return dualvm_status::Limit;
     }

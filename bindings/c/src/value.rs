@@ -72,6 +72,36 @@ impl dualvm_value {
     }
 }
 
+impl dualvm_value {
+    /// What C has given as the n-th of these values. `len` says how many numbers an array has.
+    ///
+    /// # Safety
+    /// As for [`slice`], for an array of that length.
+    #[inline]
+    pub(crate) unsafe fn flat<'a>(
+        &self,
+        len: impl FnOnce() -> Result<usize, Failure>,
+        n: usize,
+        name: &str,
+    ) -> Result<FlatValue<'a>, Failure> {
+        // SAFETY: any bits are a real and an integer, and what is pointed to is promised by the caller.
+        unsafe {
+            match self.kind {
+                kind if kind == dualvm_value_kind::Real as u32 => Ok(FlatValue::Real(self.of.real)),
+                kind if kind == dualvm_value_kind::Int as u32 => Ok(FlatValue::Int(self.of.integer)),
+                kind if kind == dualvm_value_kind::Reals as u32 => {
+                    Ok(FlatValue::Reals(array(self.of.reals, len()?, n, name)?))
+                }
+                kind if kind == dualvm_value_kind::Ints as u32 => {
+                    Ok(FlatValue::Ints(array(self.of.integers, len()?, n, name)?))
+                }
+                kind if kind == dualvm_value_kind::Null as u32 => Ok(FlatValue::Null),
+                kind => Err(Report::invalid(format!("`{name}[{n}]`: {kind} is no dualvm_value_kind"))),
+            }
+        }
+    }
+}
+
 /// Memory of a frame that C may still read.
 #[derive(Default)]
 pub(crate) struct Lent(Vec<[usize; 2]>);
@@ -133,26 +163,13 @@ impl Given<'_> {
         let given = unsafe { slice(first, len, name) }?;
         let (mut values, mut copies) = (SmallVec::new(), Vec::new());
         for (n, value) in given.iter().enumerate() {
-            // SAFETY: any bits are a real and an integer, and what is pointed to is promised by the caller. Copies live
-            // as long as the values, and their memory stays where it is.
+            // SAFETY: what is pointed to is promised by the caller. Copies live as long as the values, and their memory
+            // stays where it is.
             values.push(unsafe {
-                match value.kind {
-                    kind if kind == dualvm_value_kind::Real as u32 => FlatValue::Real(value.of.real),
-                    kind if kind == dualvm_value_kind::Int as u32 => FlatValue::Int(value.of.integer),
-                    kind if kind == dualvm_value_kind::Reals as u32 => {
-                        let reals = array(value.of.reals, value.len, n, name)?;
-                        FlatValue::Reals(if lent.has_some_of(reals) { copied(reals, &mut copies) } else { reals })
-                    }
-                    kind if kind == dualvm_value_kind::Ints as u32 => {
-                        let integers = array(value.of.integers, value.len, n, name)?;
-                        FlatValue::Ints(if lent.has_some_of(integers) {
-                            copied(integers, &mut copies)
-                        } else {
-                            integers
-                        })
-                    }
-                    kind if kind == dualvm_value_kind::Null as u32 => FlatValue::Null,
-                    kind => return Err(Report::invalid(format!("`{name}[{n}]`: {kind} is no dualvm_value_kind"))),
+                match value.flat(|| Ok(value.len), n, name)? {
+                    FlatValue::Reals(reals) if lent.has_some_of(reals) => FlatValue::Reals(copied(reals, &mut copies)),
+                    FlatValue::Ints(ints) if lent.has_some_of(ints) => FlatValue::Ints(copied(ints, &mut copies)),
+                    value => value,
                 }
             });
         }
@@ -164,12 +181,7 @@ impl Given<'_> {
 ///
 /// # Safety
 /// As for [`slice`].
-pub(crate) unsafe fn array<'a, T: std::fmt::Debug>(
-    first: *const T,
-    len: usize,
-    n: usize,
-    name: &str,
-) -> Result<&'a [T], Failure> {
+unsafe fn array<'a, T: std::fmt::Debug>(first: *const T, len: usize, n: usize, name: &str) -> Result<&'a [T], Failure> {
     // SAFETY: promised by the caller.
     unsafe { slice(first, len, name) }.map_err(|_| {
         // Again with the name of this one, which isn't worth its time where all goes well.

@@ -864,6 +864,8 @@ static void batches(void) {
     REFUSED(ARGUMENT, dualvm_batch_call(frame, SIZE_MAX / 4, args, 4, rows, 4, statuses, 0, &error));
     REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, xs, 4, NULL, 0, &error));
     REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, xs + 1, 2, NULL, 0, &error));
+    // No places overlap with nothing.
+    FINE(dualvm_batch_call(frame, 2, args, 4, xs + 1, 0, NULL, 0, &error));
     REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, rows, 4, (dualvm_status *)(rows + 1), 0, &error));
     REFUSED(ARGUMENT, dualvm_batch_call(frame, 2, args, 4, (double *)((char *)rows + 1), 2, NULL, 0, &error));
     REFUSED(HANDLE, dualvm_batch_call(NULL, 2, args, 4, rows, 4, NULL, 0, &error));

@@ -23,11 +23,11 @@ const PIECES_PER_THREAD: usize = 32;
 ///
 /// | | items run | forks in an item |
 /// |---|---|---|
-/// | at least as many items as threads, or a function that doesn't fork | side by side | stay on the item's thread |
-/// | fewer items than threads | one after the other | run on all threads |
+/// | at least half as many as threads, or of a function that doesn't fork | side by side | stay on the item's thread |
+/// | fewer | one after the other | run on all threads |
 /// | a host listens to a program that traces | one after the other | run on all threads |
 /// | [`Config::trap_nan`](super::Config::trap_nan) | one after the other | stay on the thread that calls |
-/// | in an item of another batch or a [host function](crate::host), on a pool's thread | one after the other | stay there |
+/// | in another batch's item or a [host function](crate::host), on a pool's thread | one after the other | stay there |
 ///
 /// So no thread that is in the middle of an item takes up another one, and what programs trace comes in order. Threads
 /// of the engine's pool run the items, and a thread of the pool that begins a batch works for it: batches may be begun
@@ -64,7 +64,7 @@ impl<'a> Plan<'a> {
         let side_by_side = items > 1
             && !is_alone()
             && !program.is_checked()
-            && (items >= engine.threads() || !program.forks(function.func))
+            && (2 * items >= engine.threads() || !program.forks(function.func))
             && !is_heard();
         let pool = side_by_side.then(|| engine.pool()).flatten();
         Plan { pool, options }

@@ -1,4 +1,4 @@
-//! Batches of flat calls: columns in, columns or rows out, nothing allocated for an item.
+//! Batches of flat calls: columns in, columns or rows out.
 
 mod columns;
 mod places;
@@ -35,8 +35,8 @@ impl FlatFunction {
     /// Many calls of the function at a time, over the engine's threads: [`Batch`] says how they run.
     ///
     /// Arguments come as a [`Column`] for each of [`FlatFunction::params`], and everything that is given goes to
-    /// [`Places`] of the caller's: a column for each leaf, or a row for each item. What is allocated doesn't depend on
-    /// how many items there are, unless they fail.
+    /// [`Places`] of the caller's: a column for each leaf, or a row for each item. For an item that doesn't fail,
+    /// nothing is allocated; sharing items out may allocate a little for every 64 of them.
     ///
     /// ```
     /// # use dualvm_vm::{engine::{Engine, Module}, flat::{Column, FlatValue}, text};
@@ -193,6 +193,7 @@ impl Batch<'_, FlatFunction> {
         args: &[Column<'_>],
         results: impl Into<Places<'p>>,
     ) -> Result<Vec<ItemError>, RunError> {
+        let args = Source::of_arguments(self.function, items, args)?;
         let results = results.into().of_results(self.function, items, "results")?;
         let outs = [results, Places::none(), Places::none()];
         self.run(items, args, Vec::new(), outs, &|function, frame, (args, _), outs| {
@@ -217,7 +218,8 @@ impl Batch<'_, FlatFunction> {
     ) -> Result<Vec<ItemError>, RunError> {
         self.function.check_scalar()?;
         let values = values.into().of_values(self.function, items)?;
-        let gradient = gradient.into().of_params(self.function, items, "gradient")?;
+        let args = Source::of_arguments(self.function, items, args)?;
+        let gradient = gradient.into().of_params(self.function, items, "gradient", &args)?;
         self.run(items, args, Vec::new(), [values, gradient, Places::none()], &|function, frame, (args, _), outs| {
             let (value, gradient) = function.value_and_grad(frame, args)?;
             outs.fit(1, (function, function.params()), gradient.iter())?;
@@ -241,9 +243,10 @@ impl Batch<'_, FlatFunction> {
         gradient: impl Into<Places<'p>>,
     ) -> Result<Vec<ItemError>, RunError> {
         let function = self.function;
+        let args = Source::of_arguments(function, items, args)?;
         let cotangents = Source::of_cotangents(function, items, cotangents)?;
         let results = results.into().of_results(function, items, "results")?;
-        let gradient = gradient.into().of_params(function, items, "gradient")?;
+        let gradient = gradient.into().of_params(function, items, "gradient", &args)?;
         self.run(items, args, cotangents, [results, gradient, Places::none()], &|function, frame, (args, w), outs| {
             let (results, gradient) = function.vjp(frame, args, w)?;
             outs.fit(0, (function, function.results()), results.iter())?;
@@ -268,6 +271,7 @@ impl Batch<'_, FlatFunction> {
         tangents_of_results: impl Into<Places<'p>>,
     ) -> Result<Vec<ItemError>, RunError> {
         let function = self.function;
+        let args = Source::of_arguments(function, items, args)?;
         let tangents = Source::of_tangents(function, items, tangents)?;
         let results = results.into().of_results(function, items, "results")?;
         let moved = tangents_of_results.into().of_tangents(function, items)?;
@@ -296,10 +300,11 @@ impl Batch<'_, FlatFunction> {
     ) -> Result<Vec<ItemError>, RunError> {
         let function = self.function;
         function.check_scalar()?;
+        let args = Source::of_arguments(function, items, args)?;
         let tangents = Source::of_tangents(function, items, tangents)?;
         let values = values.into().of_values(function, items)?;
-        let gradient = gradient.into().of_params(function, items, "gradient")?;
-        let product = product.into().of_params(function, items, "product")?;
+        let gradient = gradient.into().of_params(function, items, "gradient", &args)?;
+        let product = product.into().of_params(function, items, "product", &args)?;
         self.run(items, args, tangents, [values, gradient, product], &|function, frame, (args, moved), outs| {
             let (value, gradient, product) = function.hvp(frame, args, moved)?;
             outs.fit(1, (function, function.params()), gradient.iter())?;
@@ -314,13 +319,12 @@ impl Batch<'_, FlatFunction> {
     fn run(
         &self,
         items: usize,
-        args: &[Column<'_>],
+        args: Vec<Source<'_>>,
         more: Vec<Source<'_>>,
         outs: [Places<'_>; 3],
         each: &Each<'_>,
     ) -> Result<Vec<ItemError>, RunError> {
         let function: &Function = self.function.function();
-        let args = Source::of_arguments(self.function, items, args)?;
         let plan = Plan::of(function, &self.options, items);
         let piece = plan.piece(items);
         let run = Run { function: self.function, plan, piece, args, more, kept: Mutex::default() };

@@ -163,6 +163,17 @@ pub(super) enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// How many numbers an item has.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Source::Same(FlatValue::Reals(reals)) => reals.len(),
+            Source::Same(FlatValue::Ints(ints)) => ints.len(),
+            Source::Same(FlatValue::Null) => 0,
+            Source::Same(FlatValue::Real(_) | FlatValue::Int(_)) | Source::Real { .. } | Source::Int { .. } => 1,
+            Source::Reals { len, .. } | Source::Ints { len, .. } => *len,
+        }
+    }
+
     /// What an item has. There is one.
     #[inline]
     pub(super) fn at(&self, item: usize) -> FlatValue<'a> {
@@ -180,7 +191,18 @@ impl<'a> Source<'a> {
         items: usize,
         columns: &[Column<'a>],
     ) -> Result<Vec<Self>, RunError> {
-        all_of(("arguments", function, function.params()), items, columns, |_| true)
+        let leaves = function.params();
+        // One value for all is an argument like any other.
+        let misfit = leaves.iter().zip(columns).find_map(|(leaf, column)| match *column {
+            Column::Same(value) if !is_of_kind(leaf.kind(), value) => Some((leaf, value)),
+            _ => None,
+        });
+        match misfit {
+            Some((leaf, value)) if leaves.len() == columns.len() => {
+                Err(RunError::Argument(wrong_kind(function.signature(), leaf, value)))
+            }
+            _ => all_of(("arguments", function, leaves), items, columns, |_| true),
+        }
     }
 
     pub(super) fn of_tangents(
@@ -266,14 +288,11 @@ fn all_of<'a>(
             (Column::Same(FlatValue::Null), false) => Some(Source::Same(FlatValue::Null)),
             (_, false) => None,
             (Column::Same(value), true) if is_of_kind(leaf.kind(), value) => Some(Source::Same(value)),
-            (Column::Same(value), true) if of == "arguments" => {
-                return Err(RunError::Argument(wrong_kind(function.signature(), leaf, value)));
-            }
             (column, true) => Source::of(leaf, items, column),
         };
         known.ok_or_else(|| {
             let expected = if is(leaf) { expected(leaf, items) } else { "null for all items".to_owned() };
-            ColumnError::Column { of, place: function.place(leaf), expected, found: column.found() }.into()
+            RunError::from(ColumnError::Column { of, place: function.place(leaf), expected, found: column.found() })
         })
     };
     leaves.iter().zip(columns).map(source).collect()

@@ -1,6 +1,6 @@
 //! Where a batch writes what its items give: a column for each leaf, or a row for each item.
 
-use super::columns::{self, ColumnError};
+use super::columns::{self, ColumnError, Source};
 use crate::embedding::convert::counted;
 use crate::embedding::engine::RunError;
 use crate::embedding::flat::signature::{Leaf, LeafKind};
@@ -22,7 +22,8 @@ pub enum ColumnMut<'p> {
 ///
 /// - [`ColumnMut`]s, one for each leaf;
 /// - reals: a row for each item, with all of its reals in the order of the leaves;
-/// - `()`, if nothing of it is wanted.
+/// - `()`, if nothing of it is wanted;
+/// - an `Option` of these.
 #[derive(Debug)]
 pub struct Places<'p>(Kind<'p>);
 
@@ -45,6 +46,12 @@ pub(super) enum Sink<'p> {
 impl From<()> for Places<'_> {
     fn from((): ()) -> Self {
         Places::none()
+    }
+}
+
+impl<'p, T: Into<Places<'p>>> From<Option<T>> for Places<'p> {
+    fn from(places: Option<T>) -> Self {
+        places.map_or_else(Places::none, T::into)
     }
 }
 
@@ -119,17 +126,23 @@ impl<'p> Places<'p> {
 
     /// Places for what is given at the leaves of the result.
     pub(super) fn of_results(self, function: &FlatFunction, items: usize, of: &'static str) -> Result<Self, RunError> {
-        self.of((of, function, function.results()), items, |_| true)
+        self.of((of, function, function.results()), items, |_| true, None)
     }
 
     /// Places for tangents of the result.
     pub(super) fn of_tangents(self, function: &FlatFunction, items: usize) -> Result<Self, RunError> {
-        self.of(("tangents of results", function, function.results()), items, |leaf| leaf.kind().is_real())
+        self.of(("tangents of results", function, function.results()), items, |leaf| leaf.kind().is_real(), None)
     }
 
-    /// Places for derivatives by the parameters.
-    pub(super) fn of_params(self, function: &FlatFunction, items: usize, of: &'static str) -> Result<Self, RunError> {
-        self.of((of, function, function.params()), items, Leaf::has_derivative)
+    /// Places for derivatives by the parameters, which are as large as the arguments.
+    pub(super) fn of_params(
+        self,
+        function: &FlatFunction,
+        items: usize,
+        of: &'static str,
+        args: &[Source<'_>],
+    ) -> Result<Self, RunError> {
+        self.of((of, function, function.params()), items, Leaf::has_derivative, Some(args))
     }
 
     fn of(
@@ -137,15 +150,24 @@ impl<'p> Places<'p> {
         (of, function, leaves): (&'static str, &FlatFunction, &[Leaf]),
         items: usize,
         is: impl Fn(&Leaf) -> bool,
+        args: Option<&[Source<'_>]>,
     ) -> Result<Self, RunError> {
         let part = |count: usize| columns::part(items, count);
+        // How many reals an item has at a leaf, if that is known.
+        let reals_at = |(n, leaf): (usize, &Leaf)| match leaf.kind() {
+            _ if !is(leaf) => Some(0),
+            LeafKind::Real => Some(1),
+            LeafKind::Reals => args.map(|args| args[n].len()),
+            _ => Some(0),
+        };
         match self.0 {
             Kind::None => Ok(Places(Kind::None)),
             Kind::Rows(rows, _) => {
-                let len = rows.len();
-                let known = part(len).map(|width| Places(Kind::Rows(rows, width)));
-                known.ok_or_else(|| {
-                    let expected = format!("rows of one length for {}", counted(items, "item"));
+                let (len, row) = (rows.len(), leaves.iter().enumerate().map(reals_at).sum::<Option<usize>>());
+                let known = part(len).filter(|&width| items == 0 || row.is_none_or(|row| row == width));
+                known.map(|width| Places(Kind::Rows(rows, width))).ok_or_else(|| {
+                    let rows = row.map_or_else(|| "one length".to_owned(), |row| counted(row, "place"));
+                    let expected = format!("rows of {rows} for {}", counted(items, "item"));
                     ColumnError::Column { of, place: String::new(), expected, found: counted(len, "place") }.into()
                 })
             }
@@ -154,14 +176,16 @@ impl<'p> Places<'p> {
                 Err(ColumnError::Count { of, expected, found: sinks.len() }.into())
             }
             Kind::Columns(sinks) => {
-                let sized = |(leaf, sink): (&Leaf, Sink<'p>)| {
-                    let (found, of_leaf) = (sink.found(), is(leaf));
+                let sized = |((n, leaf), sink): ((usize, &Leaf), Sink<'p>)| {
+                    let (found, of_leaf, known_width) = (sink.found(), is(leaf), reals_at((n, leaf)));
                     let known = match sink {
                         Sink::Null => Some(Sink::Null),
                         _ if !of_leaf => None,
                         Sink::Reals(reals, _) => part(reals.len()).and_then(|width| match leaf.kind() {
                             LeafKind::Real if width == 1 || items == 0 => Some(Sink::Reals(reals, 1)),
-                            LeafKind::Reals => Some(Sink::Reals(reals, width)),
+                            LeafKind::Reals if items == 0 || known_width.is_none_or(|known| known == width) => {
+                                Some(Sink::Reals(reals, width))
+                            }
                             _ => None,
                         }),
                         Sink::Ints(ints, _) => part(ints.len()).and_then(|width| match leaf.kind() {
@@ -174,11 +198,17 @@ impl<'p> Places<'p> {
                         }),
                     };
                     known.ok_or_else(|| {
-                        let expected = if of_leaf { columns::expected(leaf, items) } else { "null".to_owned() };
+                        let expected = match known_width {
+                            _ if !of_leaf => "null".to_owned(),
+                            Some(width) if leaf.kind() == LeafKind::Reals => {
+                                format!("{}, {width} for each item", counted(items.saturating_mul(width), "real"))
+                            }
+                            _ => columns::expected(leaf, items),
+                        };
                         RunError::from(ColumnError::Column { of, place: function.place(leaf), expected, found })
                     })
                 };
-                let sinks: Result<Vec<Sink<'p>>, RunError> = leaves.iter().zip(sinks).map(sized).collect();
+                let sinks: Result<Vec<Sink<'p>>, RunError> = leaves.iter().enumerate().zip(sinks).map(sized).collect();
                 Ok(Places(Kind::Columns(sinks?)))
             }
         }
