@@ -8,7 +8,9 @@ pub use non_finite::{Followed, NonFinite, Operand, Origin, Role, Round, Step};
 use crate::bytecode::module::SourcePlace;
 use crate::code::{DEPTH_MAX, Mode};
 use crate::excerpt::SourceTexts;
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 /// A limit of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -33,6 +35,56 @@ pub enum Limit {
     /// because of `ulimit -v`, a quota, or because it has no more memory to back them. Others in the process may be who
     /// took them.
     AddressSpace,
+}
+
+/// An error that a function of the host's has returned, as it was. Two of them are equal, whatever they are: what they
+/// say is compared with the trap.
+///
+/// ```
+/// # use dualvm_vm::{engine::{Config, Engine, Module, RunError}, host::HostFunction, text, value::Value};
+/// use dualvm_vm::flat::LeafKind;
+/// use dualvm_vm::trap::TrapKind;
+/// use std::num::ParseIntError;
+///
+/// let count = HostFunction::flat(&[], &[LeafKind::Int], |call| call.give("12 a".parse::<i64>()?));
+/// # let def = text::parse("import x0 \"count\" () -> Int
+/// #     func \"main\" () -> (int) export () -> Int
+/// #     regs 1 int
+/// #     { call_import x0 () -> (i0)
+/// #     ret (i0) }", "f.dvs").map_err(|errors| errors[0].to_string())?;
+/// # let engine = Engine::new(Config::default().with_host_function("count", count));
+/// # let module = Module::new(&engine, def).map_err(|errors| errors[0].to_string())?;
+/// let RunError::Trap(trap) = module.function("main").ok_or("no such function")?.call(&[]).unwrap_err() else {
+///     unreachable!("the host's function gives an error")
+/// };
+/// let TrapKind::Host { message, cause: Some(cause), .. } = &trap.kind else { unreachable!("it is one of Rust's") };
+/// assert_eq!(message, "invalid digit found in string");
+/// assert!(cause.downcast_ref::<ParseIntError>().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct HostCause(Arc<dyn Error + Send + Sync>);
+
+impl HostCause {
+    pub(crate) fn new(error: impl Error + Send + Sync + 'static) -> HostCause {
+        HostCause(Arc::new(error))
+    }
+
+    /// The error.
+    pub fn get(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.0
+    }
+
+    /// The error, if it is of this type.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+}
+
+impl PartialEq for HostCause {
+    fn eq(&self, _: &HostCause) -> bool {
+        true
+    }
 }
 
 /// Why a run stopped.
@@ -107,6 +159,8 @@ pub enum TrapKind {
         function: String,
         /// What it says.
         message: String,
+        /// The host's own error, if it is one of Rust's.
+        cause: Option<HostCause>,
     },
     /// A derivative was asked for of a function of the host's that has none of this order.
     HostDerivative {
@@ -163,7 +217,7 @@ impl fmt::Display for TrapKind {
                 )
             }
             TrapKind::Message(text) => write!(f, "{text}"),
-            TrapKind::Host { function, message } => write!(f, "the host's function `{function}`: {message}"),
+            TrapKind::Host { function, message, .. } => write!(f, "the host's function `{function}`: {message}"),
             TrapKind::HostDerivative { function, order: 1 } => {
                 write!(f, "the host's function `{function}` has no derivative, and one is asked for")
             }
@@ -300,7 +354,7 @@ impl fmt::Display for WithSources<'_> {
     }
 }
 
-impl std::error::Error for Trap {}
+impl Error for Trap {}
 
 #[cfg(test)]
 mod tests {

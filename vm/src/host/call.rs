@@ -2,19 +2,20 @@
 
 use crate::flat::{FlatValue, LeafKind};
 use crate::running::meter::Account;
-use crate::trap::TrapKind;
+use crate::trap::{HostCause, TrapKind};
 use std::any::Any;
 use std::fmt;
 
 /// Why a host function gives no results.
 ///
-/// `?` makes one of every error of Rust's, with its text; a text alone goes into [`HostError::new`].
+/// `?` makes one of every error of Rust's, which is the trap's [`HostCause`] then; a text alone goes into
+/// [`HostError::new`].
 #[derive(Debug)]
 pub struct HostError(Reason);
 
 #[derive(Debug)]
 enum Reason {
-    Text(String),
+    Text(String, Option<HostCause>),
     /// The run has come to its end meanwhile.
     Stop(TrapKind),
 }
@@ -22,7 +23,7 @@ enum Reason {
 impl HostError {
     /// An error with a text, for the message of the trap that it becomes.
     pub fn new(text: impl fmt::Display) -> HostError {
-        HostError(Reason::Text(text.to_string()))
+        HostError(Reason::Text(text.to_string(), None))
     }
 
     /// Why the run ends, if it is that: its time has passed, it was cancelled, or it may take no more memory.
@@ -37,7 +38,7 @@ impl HostError {
     /// What becomes of it in a call of this function.
     pub(crate) fn trap(self, function: &str) -> TrapKind {
         match self.0 {
-            Reason::Text(message) => TrapKind::Host { function: function.to_owned(), message },
+            Reason::Text(message, cause) => TrapKind::Host { function: function.to_owned(), message, cause },
             Reason::Stop(kind) => kind,
         }
     }
@@ -46,16 +47,16 @@ impl HostError {
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Reason::Text(text) => f.write_str(text),
+            Reason::Text(text, _) => f.write_str(text),
             Reason::Stop(kind) => kind.fmt(f),
         }
     }
 }
 
 // It is no error of Rust's itself, because everything that is becomes one.
-impl<E: std::error::Error> From<E> for HostError {
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for HostError {
     fn from(error: E) -> Self {
-        HostError::new(error)
+        HostError(Reason::Text(error.to_string(), Some(HostCause::new(error))))
     }
 }
 
