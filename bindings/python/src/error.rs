@@ -77,6 +77,8 @@ impl Kind {
 pub(crate) enum Failure {
     /// dualvm says so.
     Of(Error),
+    /// An argument isn't right, and this is said about it.
+    Refused(String),
     /// Python says so: a callback has raised, an object refused.
     Python(PyErr),
     /// A callback has raised in the middle of a run: see [`Raised`].
@@ -113,6 +115,7 @@ impl Failure {
     pub(crate) fn raise(self, py: Python<'_>, module: Option<&Module>) -> PyErr {
         match self {
             Failure::Of(error) => raise(py, &error, module),
+            Failure::Refused(message) => fail(py, Kind::Argument, message),
             Failure::Python(error) => error,
             Failure::Raised => fail(py, Kind::Internal, "a callback has raised, and what is lost"),
             Failure::Panic(said) => fail(py, Kind::Internal, format!("a mistake in dualvm: {said}")),
@@ -152,13 +155,6 @@ pub(crate) fn fail(py: Python<'_>, kind: Kind, message: impl Into<String>) -> Py
 fn classes(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     Ok(CLASSES.get_or_try_init(py, || py.import("dualvm._errors").map(Bound::unbind))?.bind(py))
-}
-
-/// Whether an exception says that a run was cancelled.
-pub(crate) fn is_cancelled(py: Python<'_>, error: &PyErr) -> bool {
-    classes(py)
-        .and_then(|classes| classes.getattr(Kind::Cancelled.class()))
-        .is_ok_and(|class| error.matches(py, class).unwrap_or(false))
 }
 
 /// A place: file, line and column.

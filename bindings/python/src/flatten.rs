@@ -1,9 +1,11 @@
 //! Arguments of flat calls: objects, taken apart into numbers and arrays by the parameters' types.
 
+use crate::error::Failure;
 use crate::numbers::{self, Numbers, Shape};
-use crate::parts::{Fields, as_array, items};
+use crate::numpy::as_array;
+use crate::parts::{Fields, items};
 use crate::place::Place;
-use dualvm::{FlatValue, HostType};
+use dualvm::{CallFrame, FlatFunction, FlatValue, HostType};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
@@ -14,6 +16,8 @@ pub(crate) enum Leaf {
     Int(i64),
     Reals(Numbers<f64>),
     Ints(Vec<i64>),
+    /// The shape of a tensor in a tangent or a cotangent: nothing to the machine, and to be that of the value.
+    Shape(Vec<i64>),
 }
 
 /// What is handed over at all leaves of some parameters, in order.
@@ -26,7 +30,7 @@ impl Leaf {
     #[inline]
     fn value(&self) -> FlatValue<'_> {
         match self {
-            Leaf::Null => FlatValue::Null,
+            Leaf::Null | Leaf::Shape(_) => FlatValue::Null,
             Leaf::Real(x) => FlatValue::Real(*x),
             Leaf::Int(n) => FlatValue::Int(*n),
             Leaf::Reals(numbers) => FlatValue::Reals(numbers.as_slice()),
@@ -38,6 +42,41 @@ impl Leaf {
 #[inline]
 pub(crate) fn values(leaves: &Leaves) -> FlatValues<'_> {
     leaves.iter().map(Leaf::value).collect()
+}
+
+/// Sees that tensors in a tangent or a cotangent have the shapes of those that they belong to. The machine compares
+/// numbers of elements only.
+pub(crate) fn check_shapes<'v>(
+    flat: &FlatFunction,
+    leaves: &[dualvm::flat::Leaf],
+    what: &str,
+    derivative: &Leaves,
+    primal: &dyn Fn(usize) -> FlatValue<'v>,
+) -> Result<(), Failure> {
+    for (n, leaf) in derivative.iter().enumerate() {
+        if let Leaf::Shape(found) = leaf
+            && let FlatValue::Ints(expected) = primal(n)
+            && expected != found
+        {
+            // Behind the shape stand the elements, which are where the tensor is.
+            let place = flat.place(&leaves[n + 1]);
+            let (expected, found) = (shown(expected), shown(found));
+            return Err(Failure::Refused(format!("{what} of {place}: expected the shape {expected}, found {found}")));
+        }
+    }
+    Ok(())
+}
+
+/// Sees that a cotangent has the shapes of the results that a flat call has left, if it has come so far.
+pub(crate) fn check_cotangent(flat: &FlatFunction, cotangent: &Leaves, frame: &CallFrame) -> Result<(), Failure> {
+    let Some(results) = frame.results() else { return Ok(()) };
+    check_shapes(flat, flat.results(), "cotangent", cotangent, &|n| results.get(n).unwrap_or_default())
+}
+
+/// A shape, as NumPy writes it.
+fn shown(extents: &[i64]) -> String {
+    let comma = if extents.len() == 1 { "," } else { "" };
+    format!("({}{comma})", extents.iter().map(i64::to_string).collect::<Vec<_>>().join(", "))
 }
 
 /// How many numbers an element is that is a row of numbers of one kind: a tuple of these.
@@ -171,12 +210,8 @@ fn array(object: &Bound<'_, PyAny>, ty: &HostType, place: Place<'_>, nullable: b
         return Err(place.refuse(object.py(), ty, found));
     }
     if rank > 1 || matches!(ty, HostType::Tensor { .. }) {
-        // The shape of a derivative is that of the argument.
-        to.push(if nullable {
-            Leaf::Null
-        } else {
-            Leaf::Ints(shape[..rank].iter().map(|&extent| extent as i64).collect())
-        });
+        let extents = shape[..rank].iter().map(|&extent| extent as i64).collect();
+        to.push(if nullable { Leaf::Shape(extents) } else { Leaf::Ints(extents) });
     }
     to.push(numbers);
     Ok(())

@@ -10,7 +10,7 @@ pub(crate) struct Frames(Mutex<Vec<Box<CallFrame>>>);
 
 /// Calls side by side that find their memory again.
 const KEPT_MAX: usize = 16;
-/// A frame that holds more gives it back to the engine: a program may have many functions.
+/// A frame that holds more isn't kept, and gives it back to the engine: a program may have many functions.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
 
 impl Frames {
@@ -26,9 +26,12 @@ impl Frames {
 
     /// Takes a frame back.
     pub(crate) fn put_back(&self, mut frame: Box<CallFrame>) {
-        let held = frame.stats().map_or(0, |used| used.heap_peak_bytes + used.tape_bytes + used.sweep_peak_bytes);
+        // Of a call that has failed it isn't known.
+        let held =
+            frame.stats().map_or(u64::MAX, |used| used.heap_peak_bytes + used.tape_bytes + used.sweep_peak_bytes);
         if held > KEPT_BYTES_MAX {
-            frame.clear();
+            // With the frame goes what it has copied out, too.
+            return;
         }
         // What stops a call and who listens to it are that call's.
         let options = frame.options_mut();

@@ -1,19 +1,19 @@
 //! Functions: calls and derivatives.
 
 use crate::arguments::Arguments;
-use crate::error::{Failure, Kind, detached, fail, is_cancelled};
-use crate::flatten::{Leaves, flatten, values};
+use crate::error::{Failure, Kind, detached, fail};
+use crate::flatten::{Leaves, check_cotangent, check_shapes, flatten, values};
 use crate::frames::Frames;
-use crate::interrupt::interruptible;
+use crate::interrupt::{Stop, interruptible};
 use crate::module::Module;
 use crate::numpy;
-use crate::options::{CancelHandle, Limits, Tracing, callable};
+use crate::options::{CancelHandle, Given, Limits, Settings, Tracing, callable};
 use crate::output::{self, FlatOutput};
 use crate::place::Place;
 use crate::pullback::Pullback;
 use crate::selection::Selection;
 use crate::values::Converter;
-use dualvm::vm::engine::RunError;
+use dualvm::flat::FlatGradient;
 use dualvm::{CallFrame, CallOptions, FlatFunction, FlatValue, JacobianMode, Listener, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -35,24 +35,11 @@ pub(crate) struct Function {
     selected: Mutex<Vec<(Selection, Py<Function>)>>,
 }
 
-/// How calls of a function run.
-#[derive(Default)]
-pub(crate) struct Settings {
-    pub(crate) limits: Option<Limits>,
-    pub(crate) cancel: Option<dualvm::CancelHandle>,
-    pub(crate) trace: Option<Py<PyAny>>,
-}
-
-impl Settings {
-    fn copy(&self, py: Python<'_>) -> Settings {
-        let trace = self.trace.as_ref().map(|trace| trace.clone_ref(py));
-        Settings { limits: self.limits.clone(), cancel: self.cancel.clone(), trace }
-    }
-}
-
 impl Function {
-    pub(crate) fn new(module: Py<Module>, function: dualvm::Function, settings: Settings) -> Self {
-        Function::selecting(module, function, Selection::All, settings)
+    /// A function of the module's, with the module's settings.
+    pub(crate) fn new(module: &Bound<'_, Module>, function: dualvm::Function) -> Self {
+        let settings = module.get().settings.copy(module.py());
+        Function::selecting(module.clone().unbind(), function, Selection::All, settings)
     }
 
     fn selecting(module: Py<Module>, function: dualvm::Function, selection: Selection, settings: Settings) -> Self {
@@ -87,15 +74,20 @@ impl Function {
         Ok(function)
     }
 
-    /// Runs something of the function's, which its handle and SIGINT may cancel.
+    /// What stops calls.
+    fn stop(&self) -> Stop<'_> {
+        Stop::by(self.settings.cancel.as_ref())
+    }
+
+    /// Runs something of the function's, which this stops, and which its listener hears.
     fn guarded<T>(
         &self,
         py: Python<'_>,
-        cancel: Option<&dualvm::CancelHandle>,
+        stop: Stop<'_>,
         mut work: impl FnMut(Option<&dualvm::CancelHandle>, Option<Listener>) -> Result<T, Failure>,
     ) -> PyResult<T> {
         let tracing = self.settings.trace.as_ref().map(|trace| Tracing::new(trace.clone_ref(py)));
-        interruptible(py, cancel, Some(self.module.get()), |cancel| {
+        interruptible(py, stop, Some(self.module.get()), |cancel| {
             let Some(tracing) = &tracing else { return work(cancel, None) };
             let outcome = work(cancel, Some(tracing.listener()));
             match tracing.take_error() {
@@ -106,36 +98,36 @@ impl Function {
     }
 
     /// A flat call, or a derivative: `run` leaves in the frame what `build` makes objects of.
-    pub(crate) fn run_flat<T>(
+    fn run_flat<T, E: Into<Failure>>(
         &self,
         py: Python<'_>,
         leaves: &Leaves,
-        run: impl Fn(&FlatFunction, &mut CallFrame, &[FlatValue<'_>]) -> Result<(), RunError> + Sync,
+        run: impl Fn(&FlatFunction, &mut CallFrame, &[FlatValue<'_>]) -> Result<(), E> + Sync,
         build: impl Fn(&CallFrame, &[FlatValue<'_>]) -> PyResult<T>,
     ) -> PyResult<T> {
-        self.run_flat_in(py, self.settings.cancel.as_ref(), leaves, run, build).map(|(done, frame)| {
+        self.run_flat_in(py, self.stop(), leaves, run, build).map(|(done, frame)| {
             self.frames.put_back(frame);
             done
         })
     }
 
-    /// The same, which this handle cancels. Gives the frame, too.
-    fn run_flat_in<T>(
+    /// The same, which this stops. Gives the frame, too.
+    fn run_flat_in<T, E: Into<Failure>>(
         &self,
         py: Python<'_>,
-        cancel: Option<&dualvm::CancelHandle>,
+        stop: Stop<'_>,
         leaves: &Leaves,
-        run: impl Fn(&FlatFunction, &mut CallFrame, &[FlatValue<'_>]) -> Result<(), RunError> + Sync,
+        run: impl Fn(&FlatFunction, &mut CallFrame, &[FlatValue<'_>]) -> Result<(), E> + Sync,
         build: impl Fn(&CallFrame, &[FlatValue<'_>]) -> PyResult<T>,
     ) -> PyResult<(T, Box<CallFrame>)> {
         let flat = self.flat.as_ref().expect("who calls has asked");
         let values = values(leaves);
         let mut frame = Some(self.frames.take(self.limits.as_ref()));
-        let outcome = self.guarded(py, cancel, |cancel, listener| {
+        let outcome = self.guarded(py, stop, |cancel, listener| {
             let Some(mut taken) = frame.take() else { return Err(Failure::Panic("a frame is gone".to_owned())) };
             let options = taken.options_mut();
             (options.cancel, options.trace) = (cancel.cloned(), listener);
-            let outcome = match detached(py, || Ok(run(flat, &mut taken, &values)?)) {
+            let outcome = match detached(py, || run(flat, &mut taken, &values).map_err(Into::into)) {
                 Ok(()) => build(&taken, &values).map_err(Failure::Python),
                 Err(panic @ Failure::Panic(_)) => {
                     // Nobody knows what state it is in.
@@ -164,10 +156,9 @@ impl Function {
         &self,
         py: Python<'_>,
         cancel: &dualvm::CancelHandle,
-        work: impl FnMut() -> Result<T, Failure>,
+        mut work: impl FnMut() -> Result<T, Failure>,
     ) -> PyResult<T> {
-        let mut work = work;
-        interruptible(py, Some(cancel), Some(self.module.get()), |_| work())
+        interruptible(py, Stop::Handle(cancel), Some(self.module.get()), |_| work())
     }
 
     /// A call with values, or a derivative.
@@ -176,7 +167,7 @@ impl Function {
         py: Python<'_>,
         run: impl Fn(&dualvm::Function, &CallOptions) -> Result<T, dualvm::Error> + Sync,
     ) -> PyResult<T> {
-        self.guarded(py, self.settings.cancel.as_ref(), |cancel, listener| {
+        self.guarded(py, self.stop(), |cancel, listener| {
             let mut options = CallOptions::default();
             options.limits.clone_from(&self.limits);
             (options.cancel, options.trace) = (cancel.cloned(), listener);
@@ -201,11 +192,17 @@ impl Function {
         params.map(|(arg, (name, ty))| converter.convert(arg, ty, Place::Whole("argument", name))).collect()
     }
 
-    fn tangent_leaves(&self, tangent: &Bound<'_, PyAny>) -> PyResult<Leaves> {
+    /// The leaves of a tangent of these arguments.
+    fn tangent_leaves(&self, tangent: &Bound<'_, PyAny>, of: &Leaves) -> PyResult<Leaves> {
         let params = &self.function.interface().params;
         let mut leaves = Leaves::new();
         for (entry, (name, ty)) in self.selection.entries(tangent, params.len())?.iter().zip(params) {
             flatten(entry, ty, Place::Whole("tangent of", name), true, &mut leaves)?;
+        }
+        if let Some(flat) = &self.flat {
+            let of = values(of);
+            check_shapes(flat, flat.params(), "tangent", &leaves, &|n| of[n])
+                .map_err(|failure| failure.raise(tangent.py(), None))?;
         }
         Ok(leaves)
     }
@@ -249,16 +246,17 @@ impl Function {
         output.object(py, &self.function.interface().result, &mut 0, None)
     }
 
-    /// A gradient that a flat call has left, of the form of the arguments.
+    /// A gradient that a flat call has left, of the form of the arguments. `primal` has the shapes of tensors.
     pub(crate) fn flat_gradient<'py, 'v>(
         &self,
         py: Python<'py>,
-        get: &dyn Fn(usize) -> FlatValue<'v>,
+        left: Option<FlatGradient<'v>>,
         primal: &dyn Fn(usize) -> FlatValue<'v>,
         args: &[Bound<'py, PyAny>],
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Some(flat) = &self.flat else { return Err(nothing_left(py)) };
-        let output = FlatOutput { leaves: flat.params(), get, primal };
+        let (Some(flat), Some(left)) = (&self.flat, left) else { return Err(nothing_left(py)) };
+        let get = |n| left.get(n).unwrap_or_default();
+        let output = FlatOutput { leaves: flat.params(), get: &get, primal };
         let mut next = 0;
         let mut entries = Vec::with_capacity(args.len());
         for (n, (arg, (_, ty))) in args.iter().zip(&self.function.interface().params).enumerate() {
@@ -298,9 +296,8 @@ impl Function {
                 |flat, frame, args| flat.value_and_grad(frame, args).map(|_| ()),
                 |frame, values| {
                     let value = frame.results().and_then(|results| results.get(0)).and_then(FlatValue::as_real);
-                    let (Some(value), Some(gradient)) = (value, frame.gradient()) else { return Err(nothing_left(py)) };
-                    let get = |n| gradient.get(n).unwrap_or_default();
-                    Ok((value, self.flat_gradient(py, &get, &|n| values[n], args)?))
+                    let Some(value) = value else { return Err(nothing_left(py)) };
+                    Ok((value, self.flat_gradient(py, frame.gradient(), &|n| values[n], args)?))
                 },
             );
         }
@@ -410,11 +407,14 @@ impl Function {
             return this.run_flat(
                 py,
                 &leaves,
-                |flat, frame, args| flat.vjp(frame, args, &cotangents).map(|_| ()),
+                |flat, frame, args| {
+                    let ran = flat.vjp(frame, args, &cotangents).map(|_| ());
+                    // Before what the machine says, which compares numbers of elements.
+                    check_cotangent(flat, &cotangent, frame)?;
+                    Ok::<(), Failure>(ran?)
+                },
                 |frame, values| {
-                    let Some(gradient) = frame.gradient() else { return Err(nothing_left(py)) };
-                    let get = |n| gradient.get(n).unwrap_or_default();
-                    let gradient = this.flat_gradient(py, &get, &|n| values[n], args)?;
+                    let gradient = this.flat_gradient(py, frame.gradient(), &|n| values[n], args)?;
                     Ok((this.flat_result(py, frame)?, gradient))
                 },
             );
@@ -436,7 +436,8 @@ impl Function {
         let (this, args) = (function.get(), &bound.args);
         let tangent = bound.extra(py)?;
         if this.flat.is_some() {
-            let (leaves, tangent) = (this.leaves(args)?, this.tangent_leaves(tangent)?);
+            let leaves = this.leaves(args)?;
+            let tangent = this.tangent_leaves(tangent, &leaves)?;
             let tangents = values(&tangent);
             return this.run_flat(
                 py,
@@ -463,17 +464,14 @@ impl Function {
         let (this, args) = (function.get(), &bound.args);
         let tangent = bound.extra(py)?;
         if this.flat.is_some() {
-            let (leaves, tangent) = (this.leaves(args)?, this.tangent_leaves(tangent)?);
+            let leaves = this.leaves(args)?;
+            let tangent = this.tangent_leaves(tangent, &leaves)?;
             let tangents = values(&tangent);
             return this.run_flat(
                 py,
                 &leaves,
                 |flat, frame, args| flat.hvp(frame, args, &tangents).map(|_| ()),
-                |frame, values| {
-                    let Some(product) = frame.product() else { return Err(nothing_left(py)) };
-                    let get = |n| product.get(n).unwrap_or_default();
-                    this.flat_gradient(py, &get, &|n| values[n], args)
-                },
+                |frame, values| this.flat_gradient(py, frame.product(), &|n| values[n], args),
             );
         }
         let (values, tangents) = (this.values(args)?, this.tangent_values(tangent)?);
@@ -525,23 +523,16 @@ impl Function {
         let this = function.get();
         if this.flat.is_some() {
             let leaves = this.leaves(&bound.args)?;
-            let (value, frame, cancel) = loop {
-                // One of its own, which is good for the pullbacks, too.
-                let cancel = this.settings.cancel.clone().unwrap_or_default();
-                let outcome = this.run_flat_in(
-                    py,
-                    Some(&cancel),
-                    &leaves,
-                    |flat, frame, args| flat.record(frame, args).map(|_| ()),
-                    |frame, _| this.flat_result(py, frame),
-                );
-                match outcome {
-                    Ok((value, frame)) => break (value, frame, cancel),
-                    // By a signal, whose handler has raised nothing.
-                    Err(error) if this.settings.cancel.is_none() && is_cancelled(py, &error) => {}
-                    Err(error) => return Err(error),
-                }
-            };
+            // What stops it is good for the pullbacks, too.
+            let stop = this.settings.cancel.as_ref().map_or(Stop::Own, Stop::Handle);
+            let (value, frame) = this.run_flat_in(
+                py,
+                stop,
+                &leaves,
+                |flat, frame, args| flat.record(frame, args).map(|_| ()),
+                |frame, _| this.flat_result(py, frame),
+            )?;
+            let cancel = frame.options().cancel.clone().unwrap_or_default();
             return Ok((value, Pullback::flat(function.clone(), &bound.args, &leaves, frame, cancel)));
         }
         let values = this.values(&bound.args)?;
@@ -556,20 +547,25 @@ impl Function {
     }
 
     /// The same function, whose calls have these limits, who may cancel them, and who is told what they trace. What
-    /// isn't given is as at first.
-    #[pyo3(signature = (*, limits=None, cancel=None, trace=None))]
-    fn with_options(
+    /// isn't named stays as it is; `None` takes it away.
+    #[pyo3(signature = (*, limits=Given::Kept, cancel=Given::Kept, trace=Given::Kept))]
+    fn with_options<'py>(
         &self,
-        py: Python<'_>,
-        limits: Option<PyRef<'_, Limits>>,
-        cancel: Option<PyRef<'_, CancelHandle>>,
-        trace: Option<Bound<'_, PyAny>>,
+        py: Python<'py>,
+        limits: Given<Option<PyRef<'py, Limits>>>,
+        cancel: Given<Option<PyRef<'py, CancelHandle>>>,
+        trace: Given<Option<Bound<'py, PyAny>>>,
     ) -> PyResult<Function> {
-        let settings = Settings {
-            limits: limits.as_deref().cloned(),
-            cancel: cancel.map(|cancel| cancel.0.clone()),
-            trace: callable(trace)?,
-        };
+        let mut settings = self.settings.copy(py);
+        if let Given::New(limits) = limits {
+            settings.limits = limits.as_deref().cloned();
+        }
+        if let Given::New(cancel) = cancel {
+            settings.cancel = cancel.map(|cancel| cancel.0.clone());
+        }
+        if let Given::New(trace) = trace {
+            settings.trace = callable(trace)?;
+        }
         let (module, function) = (self.module.clone_ref(py), self.function.clone());
         Ok(Function::selecting(module, function, self.selection.clone(), settings))
     }
@@ -626,14 +622,14 @@ impl Function {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, this) = (slf.py(), slf.get());
-        if this.settings.cancel.is_some() || this.settings.trace.is_some() {
-            let message =
-                "a function with a cancel handle or a trace can't be pickled; use with_options() for one without";
+        if this.settings.are_local() {
+            let message = "a function with a cancel handle or a trace can't be pickled; \
+                           with_options(cancel=None, trace=None) is one without";
             return Err(pyo3::exceptions::PyTypeError::new_err(message));
         }
         let limits = this.settings.limits.clone();
-        let parts =
-            (this.module.clone_ref(py), this.function.name(), this.selection.given(py, &this.function)?, limits);
+        let module = Module::to_pickle(this.module.bind(py))?;
+        let parts = (module, this.function.name(), this.selection.given(py, &this.function)?, limits);
         Ok((py.import("dualvm._dualvm")?.getattr("_function")?, parts.into_pyobject(py)?))
     }
 
@@ -668,6 +664,6 @@ pub(crate) fn _function(
     let py = module.py();
     let found = module.get().module.function(name);
     let function = found.map_err(|error| Failure::Of(error).raise(py, Some(module.get())))?;
-    let settings = Settings { limits: limits.as_deref().cloned(), ..Settings::default() };
-    Function::new(module.clone().unbind(), function, settings).wrt(wrt)
+    let settings = Settings::new(limits.as_deref(), None, None)?;
+    Function::selecting(module.clone().unbind(), function, Selection::All, settings).wrt(wrt)
 }

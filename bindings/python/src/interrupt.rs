@@ -9,17 +9,21 @@
 //!
 //! Short calls pay for none of this: they are given a handle that exists already. Whoever calls `signal.signal` puts
 //! Python's handler in the place of ours. A thread looks after runs of more than 50 ms, and puts ours before it again;
-//! what comes in between waits until the next signal, or until the call has ended.
+//! what comes in between waits until the next signal, or until the call has ended. Where something else handles SIGINT
+//! when the module is loaded, in a way that ours could not call on, it is left alone, and Ctrl-C waits, too.
+
+mod handler;
 
 use crate::error::Failure;
 use crate::module::Module;
 use dualvm::CancelHandle;
+use handler::Handler;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{c_int, c_ulong};
-use std::ptr::null_mut;
+use std::ptr::{null_mut, with_exposed_provenance};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -29,8 +33,8 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// After so many looks at nothing it sleeps until there is a call.
 const LOOKS_MAX: u32 = 20;
 
-/// What Python has as its handler; null: it doesn't handle the signal.
-static PYTHONS: AtomicPtr<()> = AtomicPtr::new(null_mut());
+/// The address of what Python has as its handler; 0: it doesn't handle the signal.
+static PYTHONS: AtomicUsize = AtomicUsize::new(0);
 /// What Python calls its main thread.
 static MAIN: AtomicU64 = AtomicU64::new(0);
 /// What stops the run on the main thread. Only that thread changes it.
@@ -46,8 +50,6 @@ static WATCHER: Mutex<Option<Thread>> = Mutex::new(None);
 static STARTED: AtomicBool = AtomicBool::new(false);
 static ASLEEP: AtomicBool = AtomicBool::new(false);
 
-type Handler = unsafe extern "C" fn(c_int);
-
 /// Handles SIGINT, on whichever thread the system chooses, in the middle of anything.
 ///
 /// # Safety
@@ -55,9 +57,9 @@ type Handler = unsafe extern "C" fn(c_int);
 unsafe extern "C" fn interrupted(signal: c_int) {
     // Python's goes first: when a run ends, its handlers have something to do.
     let pythons = PYTHONS.load(Ordering::Relaxed);
-    if !pythons.is_null() {
-        // SAFETY: it is a handler, and this is such a signal.
-        unsafe { std::mem::transmute::<*mut (), Handler>(pythons)(signal) };
+    if pythons != 0 {
+        // SAFETY: it is a handler that takes the signal's number and nothing else, and this is such a signal.
+        unsafe { std::mem::transmute::<*const (), Handler>(with_exposed_provenance(pythons))(signal) };
     }
     READERS.fetch_add(1, Ordering::SeqCst);
     let handle = HANDLE.load(Ordering::SeqCst);
@@ -68,28 +70,11 @@ unsafe extern "C" fn interrupted(signal: c_int) {
     READERS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// What the system does with SIGINT: a handler, or one of the numbers that stand for none, 0 among them, which no
-/// function of Rust's may be.
-fn current() -> *mut () {
-    type Get = unsafe extern "C" fn(c_int) -> *mut ();
-    // SAFETY: pointers to functions are passed as other pointers are. It takes no lock of Python's, and any thread may
-    // ask.
-    unsafe { std::mem::transmute::<unsafe extern "C" fn(c_int) -> Handler, Get>(ffi::PyOS_getsig)(SIGINT) }
-}
-
 /// Puts our handler before Python's, if that is what the system has.
 fn install() {
-    type Set = unsafe extern "C" fn(c_int, Handler) -> *mut ();
     let pythons = PYTHONS.load(Ordering::Relaxed);
-    if pythons.is_null() || current() != pythons {
-        return;
-    }
-    // SAFETY: as above.
-    unsafe {
-        std::mem::transmute::<unsafe extern "C" fn(c_int, Handler) -> Handler, Set>(ffi::PyOS_setsig)(
-            SIGINT,
-            interrupted,
-        );
+    if pythons != 0 {
+        handler::replace(pythons, interrupted);
     }
 }
 
@@ -98,7 +83,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     find_main_thread(py)?;
     let handler = py.import("signal")?.call_method1("getsignal", (SIGINT,))?;
     if handler.is_callable() {
-        PYTHONS.store(current(), Ordering::Relaxed);
+        PYTHONS.store(handler::current(), Ordering::Relaxed);
         install();
     }
     Ok(())
@@ -113,14 +98,18 @@ fn find_main_thread(py: Python<'_>) -> PyResult<()> {
 /// In the child of a fork: the thread that forked is the main one, and there is no other.
 #[pyfunction]
 pub(crate) fn _after_fork(py: Python<'_>) -> PyResult<()> {
-    // Whoever held it isn't there any more; then what it guards is left as it is.
+    // Whoever held it isn't there any more; then it stays locked, and there is no other thread.
     if let Ok(mut watcher) = WATCHER.try_lock() {
         *watcher = None;
     }
     STARTED.store(false, Ordering::SeqCst);
     ASLEEP.store(false, Ordering::SeqCst);
+    // Nor are threads that were in the middle of a handler: nobody waits for them.
+    READERS.store(0, Ordering::SeqCst);
     if !is_main() {
+        // What the main thread ran doesn't run here, and what was to stop it is no affair of this thread.
         RUNNING.store(0, Ordering::SeqCst);
+        free(exchange(null_mut()));
     }
     find_main_thread(py)
 }
@@ -209,7 +198,8 @@ fn wake() {
 
 #[cold]
 fn start_or_wake() {
-    let mut watcher = WATCHER.lock().unwrap_or_else(PoisonError::into_inner);
+    // Only the main thread comes here, so it is free, but perhaps in the child of a fork.
+    let Ok(mut watcher) = WATCHER.try_lock() else { return };
     match &*watcher {
         Some(thread) => thread.unpark(),
         // Without a thread, a handler that was replaced stays so.
@@ -242,40 +232,72 @@ fn watch() {
     }
 }
 
-/// Runs something that a handle may cancel: the caller's, and on the main thread SIGINT.
+/// What stops a run, besides SIGINT on the main thread.
+#[derive(Clone, Copy)]
+pub(crate) enum Stop<'a> {
+    /// Nothing.
+    Nothing,
+    /// A handle of the caller's. SIGINT cancels it, too, and so all that was given it.
+    Handle(&'a CancelHandle),
+    /// Nothing, but the run has a handle that is its alone, and outlives it.
+    Own,
+}
+
+impl<'a> Stop<'a> {
+    /// A handle, if the caller has one.
+    pub(crate) fn by(handle: Option<&'a CancelHandle>) -> Self {
+        handle.map_or(Stop::Nothing, Stop::Handle)
+    }
+}
+
+/// Runs something that can be stopped. What SIGINT has stopped begins anew if Python's handlers raise nothing, unless
+/// that was by a handle of the caller's. Only the machine can say so: an exception of a callback is the end, whatever
+/// its class.
 pub(crate) fn interruptible<T>(
     py: Python<'_>,
-    cancel: Option<&CancelHandle>,
+    stop: Stop<'_>,
     module: Option<&Module>,
     mut work: impl FnMut(Option<&CancelHandle>) -> Result<T, Failure>,
 ) -> PyResult<T> {
     if !is_main() {
-        return work(cancel).map_err(|failure| failure.raise(py, module));
+        let outcome = match stop {
+            Stop::Nothing => work(None),
+            Stop::Handle(handle) => work(Some(handle)),
+            Stop::Own => work(Some(&CancelHandle::new())),
+        };
+        return outcome.map_err(|failure| failure.raise(py, module));
     }
     loop {
-        let outcome = match cancel {
-            Some(cancel) => {
-                // SIGINT cancels the caller's handle, and so all that was given it.
-                let _watch = Watch::begin(Some(cancel));
-                // A signal that came before that has cancelled another one.
-                py.check_signals()?;
-                work(Some(cancel))
-            }
-            None => {
+        let outcome = match stop {
+            Stop::Nothing => {
                 let handle = fresh(py)?;
                 let _watch = Watch::begin(None);
                 work(Some(&handle))
             }
+            Stop::Handle(handle) => watched(py, handle, &mut work),
+            Stop::Own => watched(py, &CancelHandle::new(), &mut work),
         };
         match outcome {
             Ok(done) => return Ok(done),
             Err(failure) if failure.is_cancelled() => {
                 py.check_signals()?;
-                if cancel.is_some() {
+                if let Stop::Handle(_) = stop {
                     return Err(failure.raise(py, module));
                 }
             }
             Err(failure) => return Err(failure.raise(py, module)),
         }
     }
+}
+
+/// A run of the main thread that SIGINT stops by this handle.
+fn watched<T>(
+    py: Python<'_>,
+    handle: &CancelHandle,
+    work: &mut impl FnMut(Option<&CancelHandle>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let _watch = Watch::begin(Some(handle));
+    // A signal that came before that has cancelled another one.
+    py.check_signals()?;
+    work(Some(handle))
 }

@@ -35,6 +35,7 @@ fn _dualvm(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(module::compile, m)?)?;
     m.add_function(wrap_pyfunction!(module::load, m)?)?;
     m.add_function(wrap_pyfunction!(function::_function, m)?)?;
+    m.add_function(wrap_pyfunction!(module::_module, m)?)?;
     m.add_function(wrap_pyfunction!(interrupt::_after_fork, m)?)?;
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     interrupt::begin(m.py())

@@ -2,21 +2,24 @@
 
 use crate::engine::{Engine, engine};
 use crate::error::{Failure, Kind, detached, fail};
-use crate::function::{Function, Settings};
-use crate::interrupt::interruptible;
-use crate::options::{CancelHandle, Limits, callable, for_compiling};
+use crate::function::Function;
+use crate::interrupt::{Stop, interruptible};
+use crate::options::{CancelHandle, Limits, Settings, for_compiling};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 use std::path::PathBuf;
 
 /// A program that was compiled and verified: running it can't do more than compute, stop or reach a limit, whatever it
 /// came from. Any number of threads may use it.
 ///
-/// `module.name` and `module["name"]` are functions of it.
+/// `module.name` and `module["name"]` are functions of it, with the options that the module was loaded with.
 #[pyclass(frozen, weakref, module = "dualvm")]
 pub(crate) struct Module {
     pub(crate) module: dualvm::Module,
+    /// How calls of its functions run.
+    pub(crate) settings: Settings,
 }
 
 /// A program, as a caller has given it.
@@ -27,26 +30,21 @@ struct Given {
     is_file: bool,
 }
 
-/// Whether a text is the name of a file: one line that ends like one.
-fn is_path(text: &str) -> bool {
-    !text.contains('\n') && [".dual", ".dvs", ".dvbc"].iter().any(|extension| text.ends_with(extension))
-}
-
 impl Given {
     fn new(program: &Bound<'_, PyAny>, file: Option<String>) -> PyResult<Given> {
         let py = program.py();
         if let Ok(text) = program.cast::<PyString>() {
-            let text = text.to_cow()?;
-            if !is_path(&text) {
-                let file = file.unwrap_or_else(|| "program.dual".to_owned());
-                return Ok(Given { file, bytes: text.into_owned().into_bytes(), is_file: false });
-            }
-        } else if let Ok(bytes) = program.cast::<PyBytes>() {
+            let file = file.unwrap_or_else(|| "program.dual".to_owned());
+            return Ok(Given { file, bytes: text.to_cow()?.into_owned().into_bytes(), is_file: false });
+        }
+        if let Ok(bytes) = program.cast::<PyBytes>() {
             let file = file.unwrap_or_else(|| "program.dvbc".to_owned());
             return Ok(Given { file, bytes: bytes.as_bytes().to_vec(), is_file: false });
-        } else if !program.hasattr("__fspath__")? {
+        }
+        if !program.hasattr("__fspath__")? {
             let found = crate::place::describe(program);
-            let message = format!("expected a program's text, a path, or bytes of a module, found {found}");
+            let message =
+                format!("expected a program's text, a pathlib.Path of one, or bytes of a module, found {found}");
             return Err(PyTypeError::new_err(message));
         }
         let path: PathBuf = program.extract()?;
@@ -58,31 +56,66 @@ impl Given {
         })?;
         Ok(Given { file: file.unwrap_or_else(|| path.display().to_string()), bytes, is_file: true })
     }
+
+    /// Whether somebody has perhaps taken the text for a path: one line that ends like the name of a file.
+    fn looks_like_a_path(&self) -> bool {
+        let extensions: [&[u8]; 3] = [b".dual", b".dvs", b".dvbc"];
+        !self.is_file && !self.bytes.contains(&b'\n') && extensions.iter().any(|end| self.bytes.ends_with(end))
+    }
 }
 
 /// Compiles a program, or loads a module in text or binary form.
 ///
-/// `program`: the text of a program; a path, as a `pathlib.Path` or as one line that ends in `.dual`, `.dvs` or
-/// `.dvbc`; or bytes of a module, which are verified, whoever wrote them.
+/// `program`: the text of a program; a `pathlib.Path` of one; or bytes of a module, which are verified, whoever wrote
+/// them. A `str` is always a text. `limits`, `cancel` and `trace` are for calls of the module's functions, too.
 #[pyfunction]
-#[pyo3(signature = (program, *, imports=None, limits=None, cancel=None, engine=None, file=None))]
+#[pyo3(signature = (program, *, imports=None, limits=None, cancel=None, trace=None, engine=None, file=None))]
 pub(crate) fn load(
     program: &Bound<'_, PyAny>,
     imports: Option<&Bound<'_, PyAny>>,
     limits: Option<PyRef<'_, Limits>>,
     cancel: Option<PyRef<'_, CancelHandle>>,
+    trace: Option<Bound<'_, PyAny>>,
     engine: Option<PyRef<'_, Engine>>,
+    file: Option<String>,
+) -> PyResult<Module> {
+    let settings = Settings::new(limits.as_deref(), cancel.as_deref(), trace)?;
+    loaded(program, imports, settings, engine.as_deref(), file)
+}
+
+/// Loads a program for calls with these settings, of which limits and handle are those of the compilation, too.
+fn loaded(
+    program: &Bound<'_, PyAny>,
+    imports: Option<&Bound<'_, PyAny>>,
+    settings: Settings,
+    engine: Option<&Engine>,
     file: Option<String>,
 ) -> PyResult<Module> {
     let py = program.py();
     let given = Given::new(program, file)?;
-    let engine = self::engine(py, engine.as_deref());
-    let mut options = for_compiling(limits.as_deref(), imports, given.is_file)?;
-    let module = interruptible(py, cancel.as_deref().map(|cancel| &cancel.0), None, |cancel| {
+    let engine = self::engine(py, engine);
+    let mut options = for_compiling(settings.limits.as_ref(), imports, given.is_file)?;
+    let module = interruptible(py, Stop::by(settings.cancel.as_ref()), None, |cancel| {
         options.cancel = cancel.cloned();
         detached(py, || Ok(dualvm::Module::load_with(&engine, &given.file, &given.bytes, &options)?))
-    })?;
-    Ok(Module { module })
+    });
+    match module {
+        Ok(module) => Ok(Module { module, settings }),
+        Err(error) => {
+            if given.looks_like_a_path() {
+                let note = "A str is the text of a program. For a path, give a pathlib.Path.";
+                error.value(py).call_method1("add_note", (note,))?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What pickles of modules are made with. The limits are those of calls: bytes have none on what they were compiled of.
+#[pyfunction]
+pub(crate) fn _module(bytes: &Bound<'_, PyBytes>, limits: Option<PyRef<'_, Limits>>) -> PyResult<Module> {
+    let module = loaded(bytes, None, Settings::default(), None, None)?;
+    Ok(Module { settings: Settings::new(limits.as_deref(), None, None)?, ..module })
 }
 
 /// Compiles a program and gives a function of it: the one of this name, or the only one that there is.
@@ -103,20 +136,27 @@ pub(crate) fn compile<'py>(
     file: Option<String>,
 ) -> PyResult<Function> {
     let py = program.py();
-    let settings = Settings {
-        limits: limits.as_deref().cloned(),
-        cancel: cancel.as_ref().map(|cancel| cancel.0.clone()),
-        trace: callable(trace)?,
-    };
-    let module = Bound::new(py, load(program, imports, limits, cancel, engine, file)?)?;
+    let module = Bound::new(py, load(program, imports, limits, cancel, trace, engine, file)?)?;
     let function = match name {
         Some(name) => named(&module, name)?,
         None => only(&module)?,
     };
-    let function = Function::new(module.unbind(), function, settings);
+    let function = Function::new(&module, function);
     match wrt {
         Some(wrt) => function.wrt(&wrt),
         None => Ok(function),
+    }
+}
+
+impl Module {
+    /// The module, or one without what doesn't go into pickles.
+    pub(crate) fn to_pickle<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let Module { module, settings } = slf.get();
+        if !settings.are_local() {
+            return Ok(slf.clone());
+        }
+        let settings = Settings::new(settings.limits.as_ref(), None, None)?;
+        Bound::new(slf.py(), Module { module: module.clone(), settings })
     }
 }
 
@@ -151,7 +191,7 @@ fn listed(names: &[String]) -> String {
 impl Module {
     /// The function of this name.
     fn function(slf: &Bound<'_, Self>, name: &str) -> PyResult<Function> {
-        Ok(Function::new(slf.clone().unbind(), named(slf, name)?, Settings::default()))
+        Ok(Function::new(slf, named(slf, name)?))
     }
 
     fn __getitem__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Function> {
@@ -210,6 +250,7 @@ impl Module {
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
+        // What is no text, or none in UTF-8, is no name.
         name.extract::<String>().is_ok_and(|name| self.module.functions().any(|function| function.name() == name))
     }
 
@@ -225,8 +266,18 @@ impl Module {
         format!("<dualvm.Module: {}>", listed(&names))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        Ok((slf.py().import("dualvm")?.getattr("load")?, (Module::to_bytes(slf)?,)))
+    #[expect(clippy::type_complexity, reason = "it is as `pickle` has it")]
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, Option<Limits>))> {
+        let settings = &slf.get().settings;
+        if settings.are_local() {
+            return Err(PyTypeError::new_err("a module with a cancel handle or a trace can't be pickled"));
+        }
+        let make = slf.py().import("dualvm._dualvm")?.getattr("_module")?;
+        Ok((make, (Module::to_bytes(slf)?, settings.limits.clone())))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.settings.trace.as_ref().map_or(Ok(()), |trace| visit.call(trace))
     }
 
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

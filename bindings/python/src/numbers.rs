@@ -3,13 +3,14 @@
 //! A buffer of float64 that is contiguous and aligned is lent: the machine copies it once, into its own memory. All
 //! other numbers are converted here.
 
+use crate::numpy::{Scalar, as_array, exports_buffer};
 use crate::place::{Place, article, type_name};
 use dualvm::HostType;
 use pyo3::buffer::{ElementType, PyUntypedBuffer};
-use pyo3::exceptions::PyMemoryError;
-use pyo3::ffi;
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyComplex, PyFloat, PyInt, PyString};
+use pyo3::{ffi, intern};
 use smallvec::SmallVec;
 
 /// Numbers of a row, an array or a tensor.
@@ -25,24 +26,38 @@ pub(crate) type Shape = SmallVec<[usize; 4]>;
 impl Numbers<f64> {
     /// All of them, for the machine to copy.
     ///
-    /// Other threads may write to a buffer meanwhile. Each number is read once, and any bits are a real, so what comes
-    /// of that is a mixture of old and new numbers.
+    /// That nobody writes to a lent buffer meanwhile is the caller's duty, as it is with NumPy's own functions that
+    /// release the interpreter's lock: Python has no way to see to it. A copy here would cost large arrays as much time
+    /// again as the machine's, and read the same memory. If somebody does write, that is a data race, which the language
+    /// promises nothing about. What protects the process is how the machine uses the slice: its length is a copy of the
+    /// buffer's, made once; its elements go to the heap and nowhere else, none decides on an address, a length or a
+    /// branch of the machine's, and all bits are a real. So the program sees old and new numbers mixed, perhaps others
+    /// in a second run of the same call.
     pub(crate) fn as_slice(&self) -> &[f64] {
         match self {
             Numbers::Own(numbers) => numbers,
             Numbers::Lent(buffer) if buffer.item_count() == 0 => &[],
-            // SAFETY: only buffers of aligned, contiguous float64 are lent; the exporter keeps the memory until the
-            // buffer is released.
+            // SAFETY: only buffers of aligned, contiguous float64 are lent; the exporter keeps the memory where it is
+            // until the buffer is released. That it doesn't change is the duty of the caller's, see above.
             Numbers::Lent(buffer) => unsafe {
                 std::slice::from_raw_parts(buffer.buf_ptr().cast_const().cast(), buffer.item_count())
             },
         }
     }
 
-    pub(crate) fn into_vec(self) -> Vec<f64> {
+    pub(crate) fn into_vec(self) -> PyResult<Vec<f64>> {
         match self {
-            Numbers::Own(numbers) => numbers,
-            Numbers::Lent(_) => self.as_slice().to_vec(),
+            Numbers::Own(numbers) => Ok(numbers),
+            Numbers::Lent(buffer) => {
+                let count = buffer.item_count();
+                let mut numbers = room(count)?;
+                // SAFETY: as above, but that it may change: there is no slice of it.
+                unsafe {
+                    buffer.buf_ptr().cast_const().cast::<f64>().copy_to_nonoverlapping(numbers.as_mut_ptr(), count);
+                    numbers.set_len(count);
+                }
+                Ok(numbers)
+            }
         }
     }
 }
@@ -70,43 +85,97 @@ fn other_real(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<f64> {
     if let Ok(float) = object.cast::<PyFloat>() {
         return Ok(float.value());
     }
-    if object.is_exact_instance_of::<PyInt>() {
-        return match object.extract::<i64>() {
-            Ok(n) if (n as f64) as i128 == i128::from(n) => Ok(n as f64),
-            _ => Err(place.refuse(object.py(), HostType::Real, "an int that no real is equal to")),
-        };
+    let mismatch = || Err(place.mismatch(HostType::Real, object));
+    if object.is_instance_of::<PyBool>() {
+        return mismatch();
     }
-    let no_number = object.is_instance_of::<PyBool>()
-        || object.is_instance_of::<PyComplex>()
-        || object.is_instance_of::<PyString>()
-        || !(object.get_type().hasattr("__float__")? || object.get_type().hasattr("__index__")?)
-        || has_dimensions(object);
-    if no_number {
-        return Err(place.mismatch(HostType::Real, object));
+    if object.is_instance_of::<PyInt>() {
+        return exact(object, place);
+    }
+    if object.is_instance_of::<PyComplex>() || object.is_instance_of::<PyString>() {
+        return mismatch();
+    }
+    let (number, scalar) = &scalar(object)?;
+    let class = number.get_type();
+    match scalar {
+        Some(Scalar { kind: b'f', dimensions: 0 }) => {}
+        Some(Scalar { kind: b'i' | b'u', dimensions: 0 }) => return exact(&index(number)?, place),
+        Some(_) => return mismatch(),
+        None if has_dimensions(number)? => return mismatch(),
+        None if class.hasattr(intern!(class.py(), "__float__"))? => {}
+        None if class.hasattr(intern!(class.py(), "__index__"))? => return exact(&index(number)?, place),
+        None => return mismatch(),
     }
     // What the object's own code raises is the caller's.
     // SAFETY: it is an object, and the result is a number, or -1 with an error.
-    let x = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
+    let x = unsafe { ffi::PyFloat_AsDouble(number.as_ptr()) };
     match PyErr::take(object.py()).filter(|_| x == -1.0) {
         Some(error) => Err(error),
         None => Ok(x),
     }
 }
 
+/// The real that an int is equal to.
+fn exact(int: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<f64> {
+    let py = int.py();
+    let refuse = || Err(place.refuse(py, HostType::Real, "an int that no real is equal to"));
+    if let Ok(n) = int.extract::<i64>() {
+        return if (n as f64) as i128 == i128::from(n) { Ok(n as f64) } else { refuse() };
+    }
+    // One of more than 64 bits.
+    match int.extract::<f64>() {
+        Ok(x) if int.eq(x)? => Ok(x),
+        Ok(_) => refuse(),
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => refuse(),
+        Err(error) => Err(error),
+    }
+}
+
+/// What an object gives as an int.
+fn index<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: it is an object, and the result is an object that is ours, or null with an error.
+    unsafe { Bound::from_owned_ptr_or_err(object.py(), ffi::PyNumber_Index(object.as_ptr())) }
+}
+
+/// What NumPy says of a number, and that number: what converts itself to an array, as tensors of other libraries do, is
+/// one of its numbers then.
+fn scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Option<Scalar>)> {
+    if let Some(found) = Scalar::of(object)? {
+        return Ok((object.clone(), Some(found)));
+    }
+    let number = as_array(object)?;
+    let found = if number.is(object) { None } else { Scalar::of(&number)? };
+    Ok((number, found))
+}
+
 /// Whether an object is an array, whatever number of elements it has.
-fn has_dimensions(object: &Bound<'_, PyAny>) -> bool {
-    exports_buffer(object) && PyUntypedBuffer::get(object).is_ok_and(|buffer| buffer.dimensions() > 0)
+fn has_dimensions(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(exports_buffer(object) && PyUntypedBuffer::get(object)?.dimensions() > 0)
 }
 
 /// An integer: an int, or what can stand in its place, as those of NumPy.
 pub(crate) fn int(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<i64> {
-    if object.is_instance_of::<PyBool>() || !object.get_type().hasattr("__index__")? || has_dimensions(object) {
-        return Err(place.mismatch(HostType::Int, object));
+    let py = object.py();
+    let mismatch = || Err(place.mismatch(HostType::Int, object));
+    if object.is_instance_of::<PyBool>() {
+        return mismatch();
     }
-    match object.extract() {
+    let (mut number, mut is_int) = (object.clone(), object.is_instance_of::<PyInt>());
+    if !is_int {
+        let (found, scalar) = scalar(object)?;
+        is_int = match scalar {
+            Some(Scalar { kind, dimensions }) => dimensions == 0 && matches!(kind, b'i' | b'u'),
+            None => found.get_type().hasattr(intern!(py, "__index__"))? && !has_dimensions(&found)?,
+        };
+        number = found;
+    }
+    if !is_int {
+        return mismatch();
+    }
+    match number.extract() {
         Ok(n) => Ok(n),
-        Err(error) if error.is_instance_of::<pyo3::exceptions::PyOverflowError>(object.py()) => {
-            Err(place.refuse(object.py(), HostType::Int, "an int of more than 64 bits"))
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
+            Err(place.refuse(py, HostType::Int, "an int of more than 64 bits"))
         }
         Err(error) => Err(error),
     }
@@ -117,20 +186,10 @@ pub(crate) fn truth(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<boo
     if let Ok(truth) = object.cast::<PyBool>() {
         return Ok(truth.is_true());
     }
-    if let Some(dtype) = object.getattr_opt("dtype")?
-        && let Some(kind) = dtype.getattr_opt("kind")?
-        && kind.extract::<String>().is_ok_and(|kind| kind == "b")
-        && object.getattr("ndim")?.extract::<usize>().is_ok_and(|dimensions| dimensions == 0)
-    {
-        return object.is_truthy();
+    match scalar(object)? {
+        (number, Some(Scalar { kind: b'b', dimensions: 0 })) => number.is_truthy(),
+        _ => Err(place.mismatch(HostType::Bool, object)),
     }
-    Err(place.mismatch(HostType::Bool, object))
-}
-
-/// Whether an object says that it has memory to share.
-pub(crate) fn exports_buffer(object: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: it is an object.
-    unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
 }
 
 /// The buffer of an array, if it is one: an array of NumPy, an `array.array`, a `memoryview` and the like. Texts and
@@ -139,12 +198,20 @@ fn buffer_of(object: &Bound<'_, PyAny>, ty: &HostType, place: Place<'_>) -> PyRe
     if !exports_buffer(object) || object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
         return Ok(None);
     }
-    // Without dimensions, of dates, or released.
-    let refuse = |error: PyErr| {
-        let said = error.value(object.py()).to_string();
-        place.refuse(object.py(), ty, format!("{} without an array of numbers: {said}", article(&type_name(object))))
-    };
-    PyUntypedBuffer::get(object).map(Some).map_err(refuse)
+    let py = object.py();
+    PyUntypedBuffer::get(object).map(Some).map_err(|error| {
+        // Without dimensions, of dates, or released. What else it raises is its own.
+        let refused = error.is_instance_of::<PyBufferError>(py)
+            || error.is_instance_of::<PyValueError>(py)
+            || error.is_instance_of::<PyTypeError>(py);
+        if !refused {
+            return error;
+        }
+        let (class, said) = (article(&type_name(object)), error.value(py).to_string());
+        let refusal = place.refuse(py, ty, format!("{class} without an array of numbers: {said}"));
+        refusal.set_cause(py, Some(error));
+        refusal
+    })
 }
 
 /// The type of a buffer's elements, if these are numbers in the machine's order of bytes.

@@ -1,12 +1,14 @@
-//! NumPy, if it is there: it is imported when an array is to be made for the first time.
+//! NumPy, if it is there: it is imported when an array is to be made for the first time. What it says of numbers of its
+//! own is asked for without it.
 
 use crate::error::{Kind, fail};
 use pyo3::IntoPyObjectExt;
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyImportError;
+use pyo3::exceptions::PyModuleNotFoundError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyInt, PyList, PyString, PyTuple};
+use pyo3::{ffi, intern};
 
 /// What is used of NumPy.
 pub(crate) struct NumPy {
@@ -25,17 +27,55 @@ pub(crate) fn get(py: Python<'_>) -> PyResult<Option<&NumPy>> {
             let bool = numpy.call_method1("dtype", ("bool",))?.unbind();
             Ok(Some(NumPy { empty: part("empty")?, asarray: part("asarray")?, int64: part("int64")?, bool }))
         }
-        Err(error) if error.is_instance_of::<PyImportError>(py) => Ok(None),
+        // An installation that is broken is no reason to do without.
+        Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => {
+            if error.value(py).getattr("name")?.eq("numpy")? { Ok(None) } else { Err(error) }
+        }
         Err(error) => Err(error),
     };
     Ok(NUMPY.get_or_try_init(py, import)?.as_ref())
 }
 
-impl NumPy {
-    pub(crate) fn as_array<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.asarray.bind(object.py()).call1((object,))
-    }
+/// Whether an object says that it has memory to share.
+pub(crate) fn exports_buffer(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: it is an object.
+    unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
+}
 
+/// What converts itself to an array of NumPy's, as tensors of other libraries do, as that array.
+pub(crate) fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let plain = exports_buffer(object) || object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+    if plain || !object.get_type().hasattr(intern!(py, "__array__"))? {
+        return Ok(object.clone());
+    }
+    match get(py)? {
+        Some(numpy) => numpy.asarray.bind(py).call1((object,)),
+        None => Ok(object.clone()),
+    }
+}
+
+/// A number, as NumPy describes its own.
+pub(crate) struct Scalar {
+    /// What kind of number: `f`, `i`, `u`, `b` and others.
+    pub(crate) kind: u8,
+    pub(crate) dimensions: usize,
+}
+
+impl Scalar {
+    /// What NumPy says of a scalar or an array of its; `None`: it is none.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Scalar>> {
+        let py = object.py();
+        let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
+        let Some(kind) = dtype.getattr_opt(intern!(py, "kind"))? else { return Ok(None) };
+        let Some(dimensions) = object.getattr_opt(intern!(py, "ndim"))? else { return Ok(None) };
+        let (Ok(kind), true) = (kind.cast::<PyString>(), dimensions.is_instance_of::<PyInt>()) else { return Ok(None) };
+        let kind = kind.to_cow()?.bytes().next().unwrap_or_default();
+        Ok(Some(Scalar { kind, dimensions: dimensions.extract()? }))
+    }
+}
+
+impl NumPy {
     /// A new array of this shape and type of elements, which are copied from numbers of the same size.
     fn filled<'py, T: Copy>(
         &self,

@@ -1,10 +1,12 @@
 //! What calls and compilations may use, what stops them, and who listens to them.
 
 use crate::error::{Kind, Raised, fail};
+use crate::parts::items;
+use crate::place::Place;
 use dualvm::{CompileLimits, CompileOptions, FolderImporter, Listener, TextImporter};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyDict, PyEllipsis, PyMapping, PyString, PyTuple};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +42,53 @@ impl CancelHandle {
     }
 }
 
-/// A span of time in seconds, as Python has it. Infinity is none.
+/// How calls of functions run.
+#[derive(Default)]
+pub(crate) struct Settings {
+    pub(crate) limits: Option<Limits>,
+    pub(crate) cancel: Option<dualvm::CancelHandle>,
+    pub(crate) trace: Option<Py<PyAny>>,
+}
+
+impl Settings {
+    /// Those that a caller has given.
+    pub(crate) fn new(
+        limits: Option<&Limits>,
+        cancel: Option<&CancelHandle>,
+        trace: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let cancel = cancel.map(|cancel| cancel.0.clone());
+        Ok(Settings { limits: limits.cloned(), cancel, trace: callable(trace)? })
+    }
+
+    pub(crate) fn copy(&self, py: Python<'_>) -> Self {
+        let trace = self.trace.as_ref().map(|trace| trace.clone_ref(py));
+        Settings { limits: self.limits.clone(), cancel: self.cancel.clone(), trace }
+    }
+
+    /// Whether there is something that belongs to this process.
+    pub(crate) fn are_local(&self) -> bool {
+        self.cancel.is_some() || self.trace.is_some()
+    }
+}
+
+/// What a caller says about an option.
+pub(crate) enum Given<T> {
+    /// Nothing, or `...`, which is how Python shows this default: it stays as it is.
+    Kept,
+    /// It is to be this.
+    New(T),
+}
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Given<T> {
+    type Error = T::Error;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, T::Error> {
+        if object.is(PyEllipsis::get(object.py())) { Ok(Given::Kept) } else { T::extract(object).map(Given::New) }
+    }
+}
+
+/// A span of time in seconds, as Python has it. Infinity is none, as is what is too long to be counted.
 #[derive(Clone, Copy, PartialEq)]
 struct Seconds(f64);
 
@@ -197,9 +245,9 @@ pub(crate) fn for_compiling(
     let folders: Vec<PathBuf> = if one {
         vec![imports.extract()?]
     } else {
-        imports.extract().map_err(|_| {
-            PyTypeError::new_err("imports: expected a dict from names to texts, a folder, or a list of folders")
-        })?
+        let expected = "a dict from names to texts, a folder, or a list of folders";
+        let folders = items(imports, expected, Place::Whole("imports", ""))?;
+        folders.iter().map(|folder| folder.extract()).collect::<PyResult<_>>()?
     };
     Ok(options.importing(Arc::new(FolderImporter::new(folders))))
 }

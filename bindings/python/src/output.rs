@@ -16,7 +16,8 @@ use pyo3::{IntoPyObjectExt, intern};
 /// What gives an object its form, if there is something.
 type Form<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// An item of what gives a form, where that has items by their numbers.
+/// An item of what gives a form, where that has items by their numbers. There is none where it has become shorter since
+/// it was read, which is the only error.
 fn item<'py>(form: Form<'_, 'py>, n: usize) -> Option<Bound<'py, PyAny>> {
     let form = form?;
     if let Ok(tuple) = form.cast::<PyTuple>() {
@@ -38,30 +39,38 @@ fn tuple<'py>(py: Python<'py>, parts: Vec<Bound<'py, PyAny>>, form: Form<'_, 'py
     Ok(PyTuple::new(py, parts)?.into_any())
 }
 
-/// A record: a dict, or an object of the class of the form, with these fields in the place of its own.
-fn record<'py>(py: Python<'py>, parts: &Bound<'py, PyDict>, form: Form<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-    let Some(form) = form else { return Ok(parts.clone().into_any()) };
-    match Fields::of(form)? {
-        Some(Fields::NamedTuple(tuple)) => tuple.call_method(intern!(py, "_replace"), (), Some(parts)),
-        Some(Fields::Dataclass(object)) => {
+/// A record: a dict, or an object of the class of the form, with these fields. Others of a dataclass, of which the
+/// program knows nothing, are `None`.
+fn record<'py>(
+    py: Python<'py>,
+    parts: Bound<'py, PyDict>,
+    form: Option<&Fields<'_, 'py>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match form {
+        Some(Fields::NamedTuple(tuple)) => tuple.call_method(intern!(py, "_replace"), (), Some(&parts)),
+        Some(fields @ Fields::Dataclass(form, _)) => {
             // Without its `__init__`, which may have wishes about numbers that these don't fulfil.
-            let copy = py.import("copy")?.call_method1("copy", (object,))?;
-            let set = py.get_type::<PyAny>().getattr(intern!(py, "__setattr__"))?;
-            for (name, part) in parts {
-                set.call1((&copy, name, part))?;
+            let object = py.get_type::<PyAny>();
+            let made = object.call_method1(intern!(py, "__new__"), (form.get_type(),))?;
+            let set = object.getattr(intern!(py, "__setattr__"))?;
+            for name in fields.names()? {
+                let part = parts.get_item(&name)?;
+                set.call1((&made, name, part))?;
             }
-            Ok(copy)
+            Ok(made)
         }
-        _ => Ok(parts.clone().into_any()),
+        _ => Ok(parts.into_any()),
     }
 }
 
+/// The fields of what gives a form.
+fn fields<'a, 'py>(form: Form<'a, 'py>) -> PyResult<Option<Fields<'a, 'py>>> {
+    form.map(Fields::of).transpose().map(Option::flatten)
+}
+
 /// A field of what gives a form.
-fn field<'py>(form: Form<'_, 'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match form.map(Fields::of).transpose()?.flatten() {
-        Some(fields) => fields.get(name),
-        None => Ok(None),
-    }
+fn field<'py>(form: Option<&Fields<'_, 'py>>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    form.map_or(Ok(None), |fields| fields.get(name))
 }
 
 /// The shape of an array that is a tensor of these extents, of numbers or of rows of them.
@@ -109,12 +118,12 @@ impl FlatOutput<'_, '_> {
                 tuple(py, parts, form)
             }
             HostType::Record(types) => {
-                let parts = PyDict::new(py);
+                let (parts, form) = (PyDict::new(py), fields(form)?);
                 for (name, ty) in types {
-                    let part = self.object(py, ty, next, field(form, name)?.as_ref())?;
+                    let part = self.object(py, ty, next, field(form.as_ref(), name)?.as_ref())?;
                     parts.set_item(name, part)?;
                 }
-                record(py, &parts, form)
+                record(py, parts, form.as_ref())
             }
             ty => {
                 let shape = if self.leaves[*next].kind() == LeafKind::Shape {
@@ -222,11 +231,11 @@ fn one<'py>(
             tuple(py, types.iter().enumerate().map(part).collect::<PyResult<Vec<_>>>()?, form)
         }
         HostType::Record(types) => {
-            let parts = PyDict::new(py);
+            let (parts, form) = (PyDict::new(py), fields(form)?);
             for (name, ty) in types {
-                parts.set_item(name, one(py, ty, numbers, next, field(form, name)?.as_ref())?)?;
+                parts.set_item(name, one(py, ty, numbers, next, field(form.as_ref(), name)?.as_ref())?)?;
             }
-            record(py, &parts, form)
+            record(py, parts, form.as_ref())
         }
         ty => {
             *next += 1;
@@ -264,12 +273,12 @@ pub(crate) fn object<'py>(
         }
         Value::Record(parts) => {
             let types = if let Some(HostType::Record(types)) = ty { &types[..] } else { &[] };
-            let fields = PyDict::new(py);
+            let (made, form) = (PyDict::new(py), fields(form)?);
             for (n, (name, part)) in parts.iter().enumerate() {
-                let part = object(py, part, types.get(n).map(|(_, ty)| ty), field(form, name)?.as_ref())?;
-                fields.set_item(name, part)?;
+                let part = object(py, part, types.get(n).map(|(_, ty)| ty), field(form.as_ref(), name)?.as_ref())?;
+                made.set_item(name, part)?;
             }
-            record(py, &fields, form)
+            record(py, made, form.as_ref())
         }
         Value::Array(items) => {
             if let Some(ty) = ty
@@ -290,11 +299,12 @@ pub(crate) fn object<'py>(
 /// A value of a data type: its constructor's name, or a dict from that to what it takes; or an object of the class of
 /// the form.
 fn variant<'py>(py: Python<'py>, name: &str, payload: &Value, form: Form<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(fields) = form.map(Fields::of).transpose()?.flatten().filter(Fields::are_of_a_class) {
+    let form = fields(form)?;
+    if let Some(fields) = form.as_ref().filter(|form| form.are_of_a_class()) {
         let parts = PyDict::new(py);
         match payload {
             Value::Tuple(values) => {
-                for (field, value) in fields.names()?.iter().zip(values) {
+                for (field, value) in fields.names_in_order()?.iter().zip(values) {
                     parts.set_item(field, object(py, value, None, fields.get(field)?.as_ref())?)?;
                 }
             }
@@ -305,7 +315,7 @@ fn variant<'py>(py: Python<'py>, name: &str, payload: &Value, form: Form<'_, 'py
             }
             _ => {}
         }
-        return record(py, &parts, form);
+        return record(py, parts, Some(fields));
     }
     let payload = match payload {
         Value::Tuple(fields) if fields.is_empty() => return Ok(PyString::new(py, name).into_any()),
@@ -313,7 +323,7 @@ fn variant<'py>(py: Python<'py>, name: &str, payload: &Value, form: Form<'_, 'py
         payload => payload,
     };
     let dict = PyDict::new(py);
-    dict.set_item(name, object(py, payload, None, field(form, name)?.as_ref())?)?;
+    dict.set_item(name, object(py, payload, None, field(form.as_ref(), name)?.as_ref())?)?;
     Ok(dict.into_any())
 }
 

@@ -1,13 +1,15 @@
 //! Objects that are made of others: sequences, and what has fields with names.
 
-use crate::numbers::{exports_buffer, room};
-use crate::numpy;
+use crate::numbers::room;
 use crate::place::Place;
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{
+    PyByteArray, PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple, PyWeakrefMethods, PyWeakrefReference,
+};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The items of a sequence: a list, a tuple, or whatever has a length and items by their numbers. Texts, bytes and
 /// dicts are none.
@@ -42,24 +44,46 @@ pub(crate) fn items<'py>(
     Ok(items)
 }
 
-/// What converts itself to an array of NumPy's, as tensors of other libraries do, as that array.
-pub(crate) fn as_array<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let plain = exports_buffer(object) || object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
-    if plain || !object.hasattr(intern!(object.py(), "__array__"))? {
-        return Ok(object.clone());
-    }
-    match numpy::get(object.py())? {
-        Some(numpy) => numpy.as_array(object),
-        None => Ok(object.clone()),
-    }
-}
-
 /// How an object has fields.
 pub(crate) enum Fields<'a, 'py> {
     Dict(&'a Bound<'py, PyDict>),
     Mapping(&'a Bound<'py, PyMapping>),
-    Dataclass(&'a Bound<'py, PyAny>),
+    Dataclass(&'a Bound<'py, PyAny>, DataclassFields),
     NamedTuple(&'a Bound<'py, PyTuple>),
+}
+
+/// A field of a dataclass. Variables of the class are none.
+pub(crate) struct DataclassField {
+    name: String,
+    /// Whether `__init__` takes it.
+    is_init: bool,
+}
+
+type DataclassFields = Arc<[DataclassField]>;
+
+impl DataclassField {
+    /// All fields of an object of a dataclass.
+    fn all(object: &Bound<'_, PyAny>) -> PyResult<DataclassFields> {
+        /// Those of the class that was asked for last: there are often many objects of one.
+        static LAST: Mutex<Option<(Py<PyWeakrefReference>, DataclassFields)>> = Mutex::new(None);
+        let (py, class) = (object.py(), object.get_type());
+        let last = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, fields)) = &*last()
+            && of.bind(py).upgrade().is_some_and(|of| of.is(&class))
+        {
+            return Ok(fields.clone());
+        }
+        let found = py.import("dataclasses")?.call_method1("fields", (&class,))?;
+        let field = |field: PyResult<Bound<'_, PyAny>>| {
+            let field = field?;
+            Ok(DataclassField { name: field.getattr("name")?.extract()?, is_init: field.getattr("init")?.is_truthy()? })
+        };
+        let fields: DataclassFields = found.try_iter()?.map(field).collect::<PyResult<_>>()?;
+        let of = PyWeakrefReference::new(&class)?.unbind();
+        // What was there is freed when nobody holds the lock.
+        let _old = last().replace((of, fields.clone()));
+        Ok(fields)
+    }
 }
 
 impl<'a, 'py> Fields<'a, 'py> {
@@ -73,7 +97,7 @@ impl<'a, 'py> Fields<'a, 'py> {
             return Ok(object.hasattr(intern!(py, "_fields"))?.then_some(Fields::NamedTuple(tuple)));
         }
         if object.get_type().hasattr(intern!(py, "__dataclass_fields__"))? {
-            return Ok(Some(Fields::Dataclass(object)));
+            return Ok(Some(Fields::Dataclass(object, DataclassField::all(object)?)));
         }
         Ok(object.cast::<PyMapping>().ok().map(Fields::Mapping))
     }
@@ -83,11 +107,18 @@ impl<'a, 'py> Fields<'a, 'py> {
         match self {
             Fields::Dict(dict) => dict.keys().iter().map(|key| key.extract()).collect(),
             Fields::Mapping(mapping) => mapping.keys()?.iter().map(|key| key.extract()).collect(),
-            Fields::Dataclass(object) => {
-                let fields = object.get_type().getattr(intern!(object.py(), "__dataclass_fields__"))?;
-                fields.try_iter()?.map(|name| name?.extract()).collect()
-            }
+            Fields::Dataclass(_, fields) => Ok(fields.iter().map(|field| field.name.clone()).collect()),
             Fields::NamedTuple(tuple) => tuple.getattr(intern!(tuple.py(), "_fields"))?.extract(),
+        }
+    }
+
+    /// The names of the fields that stand for what a constructor takes without names.
+    pub(crate) fn names_in_order(&self) -> PyResult<Vec<String>> {
+        match self {
+            Fields::Dataclass(_, fields) => {
+                Ok(fields.iter().filter(|field| field.is_init).map(|field| field.name.clone()).collect())
+            }
+            others => others.names(),
         }
     }
 
@@ -96,7 +127,10 @@ impl<'a, 'py> Fields<'a, 'py> {
         match self {
             Fields::Dict(dict) => dict.get_item(name),
             Fields::Mapping(mapping) => Ok(if mapping.contains(name)? { Some(mapping.get_item(name)?) } else { None }),
-            Fields::Dataclass(object) => object.getattr_opt(name),
+            Fields::Dataclass(object, fields) if fields.iter().any(|field| field.name == name) => {
+                object.getattr_opt(name)
+            }
+            Fields::Dataclass(..) => Ok(None),
             Fields::NamedTuple(tuple) => tuple.getattr_opt(name),
         }
     }
@@ -108,12 +142,12 @@ impl<'a, 'py> Fields<'a, 'py> {
 
     /// Whether it is an object of a class with fields of its own.
     pub(crate) fn are_of_a_class(&self) -> bool {
-        matches!(self, Fields::Dataclass(_) | Fields::NamedTuple(_))
+        matches!(self, Fields::Dataclass(..) | Fields::NamedTuple(_))
     }
 
     /// Whether what it doesn't say about other fields matters: a dict has fields for this record only, and a typing
     /// error is one; an object of a class may have others.
     pub(crate) fn are_all(&self) -> bool {
-        !matches!(self, Fields::Dataclass(_))
+        !matches!(self, Fields::Dataclass(..))
     }
 }

@@ -60,7 +60,8 @@ pub(crate) fn describe(found: &Bound<'_, PyAny>) -> String {
     }
 }
 
-/// The name of an object's type with its module's, as in `numpy.ndarray`.
+/// The name of an object's type with its module's, as in `numpy.ndarray`. A name that can't be found out is no error of
+/// its own: there is one already, whose message it is for.
 pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().fully_qualified_name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
 }

@@ -1,7 +1,7 @@
 //! Recorded runs, whose cotangents are pulled back later.
 
 use crate::error::{Failure, Kind, detached, fail};
-use crate::flatten::{Leaf, Leaves, values};
+use crate::flatten::{Leaf, Leaves, check_cotangent, values};
 use crate::function::Function;
 use dualvm::{CallFrame, FlatValue, Value};
 use pyo3::prelude::*;
@@ -95,19 +95,20 @@ impl Pullback {
         };
         let mut good = true;
         let gradient = function.resume(py, cancel, || {
+            if let Some(flat) = &function.flat {
+                check_cotangent(flat, &leaves, &taken)?;
+            }
             let ran = detached(py, || match taken.recorded() {
                 Some(mut run) => Ok(run.pullback(&cotangents).map(|_| ())?),
                 None => Err(Failure::Panic("a recorded run is gone".to_owned())),
             });
             good = !matches!(ran, Err(Failure::Panic(_)));
             ran?;
-            let Some(gradient) = taken.gradient() else { return Err(Failure::Panic("a gradient is gone".to_owned())) };
-            let get = |n| gradient.get(n).unwrap_or_default();
             let shape = |n| {
                 let found = shapes.iter().find(|(leaf, _)| *leaf == n);
                 found.map_or(FlatValue::Null, |(_, shape)| FlatValue::Ints(shape))
             };
-            Ok(function.flat_gradient(py, &get, &shape, &args)?)
+            Ok(function.flat_gradient(py, taken.gradient(), &shape, &args)?)
         });
         if good {
             *frame.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);

@@ -1,8 +1,9 @@
 //! Arguments of other calls: objects as values, by the parameters' types.
 
 use crate::flatten::{fields, parts};
-use crate::numbers::{self, Numbers};
-use crate::parts::{Fields, as_array, items};
+use crate::numbers;
+use crate::numpy::as_array;
+use crate::parts::{Fields, items};
 use crate::place::Place;
 use dualvm::vm::value::{ArgumentError, VALUE_DEPTH_MAX};
 use dualvm::{DataDef, HostType, Value};
@@ -57,7 +58,7 @@ impl<'a> Converter<'a> {
             HostType::Array { element, .. } | HostType::List { element, .. } if element.is_real() => {
                 let array = as_array(object)?;
                 if let Some((numbers, _)) = numbers::reals(&array, 1, ty, place)? {
-                    return Ok(Value::Reals(Numbers::into_vec(numbers)));
+                    return Ok(Value::Reals(numbers.into_vec()?));
                 }
                 let items = items(&array, ty, place)?;
                 let real = |(n, item)| numbers::real(item, Place::Element(&place, n));
@@ -138,7 +139,7 @@ impl<'a> Converter<'a> {
         let (name, payload) = known(&class).ok_or_else(|| none(&class))?;
         let payload = match payload {
             HostType::Tuple(types) => {
-                let names = found.names()?;
+                let names = found.names_in_order()?;
                 let fields = names.iter().map(|name| found.require(name));
                 let fields = pyo3::types::PyTuple::new(py, fields.collect::<PyResult<Vec<_>>>()?)?;
                 self.tuple(&fields, types, payload, place)?

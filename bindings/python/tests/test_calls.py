@@ -4,9 +4,11 @@ import array
 import copy
 import dataclasses
 import inspect
+import pathlib
 import pickle
 import subprocess
 import sys
+import typing
 from collections import namedtuple
 
 import pytest
@@ -97,6 +99,37 @@ def test_matrices():
     np.testing.assert_array_equal(pullback(3 * m), 3 * m)
 
 
+def test_derivatives_of_matrices_have_their_shapes():
+    m, other = np.arange(6.0).reshape(3, 2), np.ones((2, 3))
+    total = dualvm.compile("def total (m : Matrix Real) : Real = loop s = 0.0 for i < rows m do s + m[i, 0] * m[i, 1]")
+    same = dualvm.compile("def same (p : { m : Matrix Real, k : Real }) : Matrix Real = p.m")
+    args = {"m": m, "k": 1.0}
+    value, pullback = same.record(args)
+    for call, said in [
+        (lambda wrong: total.jvp(m, wrong), "tangent of m: expected the shape (3, 2), found (2, 3)"),
+        (lambda wrong: total.hvp(m, wrong), "tangent of m: expected the shape (3, 2), found (2, 3)"),
+        (lambda wrong: same.jvp(args, {"m": wrong, "k": 0}), "tangent of p.m: expected the shape (3, 2), found (2, 3)"),
+        (lambda wrong: same.vjp(args, wrong), "cotangent of result: expected the shape (3, 2), found (2, 3)"),
+        (lambda wrong: pullback(wrong), "cotangent of result: expected the shape (3, 2), found (2, 3)"),
+    ]:
+        for wrong in (other, other.tolist()):
+            with pytest.raises(dualvm.ArgumentError) as error:
+                call(wrong)
+            assert str(error.value) == said
+    with pytest.raises(dualvm.ArgumentError, match=r"expected the shape \(3, 2\), found \(0, 2\)"):
+        same.vjp(args, np.ones((0, 2)))
+    assert same.vjp(args, m)[1]["m"].tolist() == pullback(m)["m"].tolist() == m.tolist()
+    # What isn't flat is compared by the machine.
+    rows = dualvm.compile(
+        "def rows (m : Matrix Real) (xs : Array (Array Real)) : (Matrix Real, Array (Array Real)) = (m, xs)"
+    )
+    rows.jvp(m, [[1.0]], (m, [[1.0]]))
+    with pytest.raises(dualvm.ArgumentError, match="tangent of m.*expected 3 .*found 2"):
+        rows.jvp(m, [[1.0]], (other, [[1.0]]))
+    with pytest.raises(dualvm.ArgumentError, match="cotangent of result.*expected 3 .*found 2"):
+        rows.vjp(m, [[1.0]], (other, [[1.0]]))
+
+
 def test_integers_and_truth_values():
     f = dualvm.compile("def f (ns : Array Int) (bs : Array Bool) = (map (\\n -> n + 1) ns, map not bs)")
     for ns, bs in [([1, 2], [True, False]), (np.array([1, 2], np.int16), np.array([True, False]))]:
@@ -116,10 +149,12 @@ Point = namedtuple("Point", "x y")
 
 @dataclasses.dataclass(frozen=True)
 class Spring:
+    gravity: typing.ClassVar[float] = 9.81
     stiffness: float
     rest: float
     count: int = 1
     name: str = "spring"
+    length: float = dataclasses.field(init=False, default=2.0)
 
 
 SPRING = """
@@ -134,7 +169,11 @@ def test_gradients_have_the_form_of_the_arguments():
     (by_spring, by_point) = f.grad(as_dict, (2.0, 0.0))
     assert by_spring == {"stiffness": 1.0, "rest": -6.0, "count": None} and by_point == (6.0, 1.0)
     (by_spring, by_point) = f.grad(Spring(3.0, 1.0), Point(2.0, 0.0))
-    assert by_spring == Spring(1.0, -6.0, None, "spring") and by_point == Point(6.0, 1.0)
+    # What the program knows nothing of is no part of a gradient.
+    assert dataclasses.asdict(by_spring) == {
+        "stiffness": 1.0, "rest": -6.0, "count": None, "name": None, "length": None
+    }
+    assert isinstance(by_spring, Spring) and "gravity" not in vars(by_spring) and by_point == Point(6.0, 1.0)
     assert isinstance(by_point, Point)
     assert f.grad(as_dict, [2.0, 0.0])[1] == [6.0, 1.0]
     for given, said in [
@@ -146,6 +185,36 @@ def test_gradients_have_the_form_of_the_arguments():
         with pytest.raises(dualvm.ArgumentError) as error:
             f(given, (2.0, 0.0))
         assert said in str(error.value)
+
+
+def test_dataclasses_have_their_fields_and_no_others():
+    @dataclasses.dataclass(slots=True)
+    class Fall:
+        g: typing.ClassVar[float] = 9.81
+        height: float
+        offset: dataclasses.InitVar[float]
+        twice: float = dataclasses.field(init=False)
+
+        def __post_init__(self, offset):
+            self.twice = 2 * self.height + offset
+
+        @property
+        def half(self):
+            return self.height / 2
+
+    fall = Fall(3.0, 0.5)
+    f = dualvm.compile("def f (b : { height : Real, twice : Real }) : Real = b.height * b.twice")
+    assert f(fall) == 3.0 * 6.5
+    gradient = f.grad(fall)
+    assert isinstance(gradient, Fall) and (gradient.height, gradient.twice) == (6.5, 3.0) and Fall.g == 9.81
+    for name in ("g", "half"):
+        g = dualvm.compile(f"def f (b : {{ height : Real, {name} : Real }}) : Real = b.height")
+        with pytest.raises(dualvm.ArgumentError, match=f'found nothing called "{name}"'):
+            g(fall)
+    module = dualvm.load("type Body = Fall Real\ndef f (b : Body) : Real = match b with Fall x -> x ^ 2")
+    assert module.f(fall) == 9.0
+    gradient = module.f.grad(fall)
+    assert (gradient.height, gradient.twice) == (6.0, None)
 
 
 def test_rows_of_tuples_are_matrices():
@@ -249,7 +318,7 @@ def test_modules(tmp_path):
     path = tmp_path / "one.dual"
     path.write_text("import two\ndef f (x : Real) : Real = two.g x")
     (tmp_path / "two.dual").write_text("def g (x : Real) : Real = x ^ 2")
-    assert dualvm.compile(path, "f")(3) == dualvm.compile(str(path), "f")(3) == 9.0
+    assert dualvm.compile(path, "f")(3) == 9.0
     with pytest.raises(dualvm.CompileError):
         dualvm.compile(path, "f", imports={})
     text = "import two\ndef f (x : Real) : Real = two.g x"
@@ -257,8 +326,26 @@ def test_modules(tmp_path):
     assert dualvm.compile(text, "f", imports=[tmp_path])(3) == dualvm.compile(text, "f", imports=tmp_path)(3) == 9.0
     with pytest.raises(FileNotFoundError):
         dualvm.load(tmp_path / "none.dual")
-    with pytest.raises(TypeError, match="expected a program's text, a path, or bytes of a module"):
+    with pytest.raises(TypeError, match="expected a program's text, a pathlib.Path of one, or bytes of a module"):
         dualvm.load(3)
+
+
+def test_a_str_is_a_text_whatever_it_looks_like(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one.dual", "one.dvs", "one.dvbc"):
+        (tmp_path / name).write_text("def f (x : Real) : Real = x")
+        for load in (dualvm.load, dualvm.compile):
+            with pytest.raises(dualvm.Error) as error:
+                load(name)
+            assert error.value.__notes__ == ["A str is the text of a program. For a path, give a pathlib.Path."]
+    assert dualvm.compile("def f (x : Real) : Real = x -- not one.dual")(2.0) == 2.0
+    assert dualvm.compile(pathlib.Path("one.dual"))(2.0) == 2.0
+
+    class Named:
+        def __fspath__(self):
+            return "one.dual"
+
+    assert dualvm.compile(Named())(2.0) == 2.0
 
 
 def test_pickles_are_bytecode():
@@ -271,6 +358,14 @@ def test_pickles_are_bytecode():
     assert copy.deepcopy(f) is f and copy.copy(module) is module
     with pytest.raises(TypeError, match="can't be pickled"):
         pickle.dumps(f.with_options(cancel=dualvm.CancelHandle()))
+    limited = dualvm.load(SHAPES, limits=dualvm.Limits(fuel=3, source_bytes=1000))
+    for again in (pickle.loads(pickle.dumps(limited)).area, pickle.loads(pickle.dumps(limited.area))):
+        with pytest.raises(dualvm.LimitError):
+            again({"Group": ["Dot"] * 100})
+    with_trace = dualvm.load(SHAPES, trace=print)
+    with pytest.raises(TypeError, match="can't be pickled"):
+        pickle.dumps(with_trace)
+    assert pickle.loads(pickle.dumps(with_trace.area.with_options(trace=None)))("Dot") == 0.0
     limits = dualvm.Limits(untrusted=True, fuel=3, deadline=0.5)
     assert pickle.loads(pickle.dumps(limits)) == limits != dualvm.Limits()
     assert repr(limits) == "dualvm.Limits(untrusted=True, fuel=3, deadline=0.5)"
@@ -294,3 +389,18 @@ assert f.vjp([1, 2], 2, [1, 1]) == ([2.0, 4.0], ([2.0, 2.0], 3.0))
 assert f.jacobian([1, 2], 2) == [[2.0, 0.0, 1.0], [0.0, 2.0, 2.0]]
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_broken_numpy_is_no_reason_for_lists(tmp_path):
+    (tmp_path / "numpy.py").write_text("import numpy_has_lost_a_part")
+    program = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+import dualvm
+try:
+    print(dualvm.compile({SCALED!r})([1, 2], 2))
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout == "numpy_has_lost_a_part\n"

@@ -3,6 +3,9 @@
 import collections
 import gc
 import math
+import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -30,6 +33,16 @@ class Raises:
         raise ZeroDivisionError("on purpose")
 
 
+class Folders:
+    """Folders that can't be asked for."""
+
+    def __len__(self):
+        raise ZeroDivisionError("on purpose")
+
+    def __getitem__(self, n):
+        raise ZeroDivisionError("on purpose")
+
+
 class Stranger:
     """A number that isn't one."""
 
@@ -46,11 +59,25 @@ class Stranger:
         True,
         1j,
         np.complex128(1),
+        np.complex64(1),
+        np.bool_(True),
+        np.datetime64("2026-11-26"),
+        np.timedelta64(3, "s"),
+        np.bytes_(b"1"),
+        np.int64(2**53 + 1),
+        np.uint64(2**64 - 1),
         [1.0],
         np.array([1.0]),
+        np.array([[1.0]]),
+        np.array(1j),
+        np.array(True),
+        np.array(2**53 + 1),
+        np.array(1.0, dtype=object),
+        np.array("1"),
         {},
         object(),
-        2**64,
+        2**64 + 1,
+        -(2**53) - 1,
         2**53 + 1,
         pytest.param(10**5000, id="long"),
         float,
@@ -63,6 +90,45 @@ def test_what_is_no_real(square, given):
     assert square(3) == 9.0
 
 
+class Converts:
+    """What converts itself to an array, as tensors of other libraries do."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.number)
+
+    def __float__(self):
+        return float(np.real(self.number))
+
+    def __index__(self):
+        return int(self.number)
+
+
+@pytest.mark.parametrize("make", [lambda x: x, np.asarray, Converts])
+def test_numbers_of_numpy_are_taken_as_those_of_python(square, make):
+    for given in (3, np.int8(3), np.uint64(3), np.float32(3), np.float16(3), np.longdouble(3)):
+        assert square(make(given)) == 9.0
+    assert square(make(np.uint64(2**63))) == square(2**63) == 2.0**126
+    assert square(2**64) == 2.0**128
+    f = dualvm.compile("def f (n : Int) (b : Bool) : Int = if b then n else 0")
+    assert f(make(np.uint8(3)), make(np.bool_(True))) == f(make(np.int64(3)), make(np.True_)) == 3
+    for wrong in (np.bool_(True), np.float64(3), np.complex64(3), np.timedelta64(3, "s")):
+        with pytest.raises(dualvm.ArgumentError, match="argument n: expected Int, found"):
+            f(make(wrong), True)
+    with pytest.raises(dualvm.ArgumentError, match="more than 64 bits"):
+        f(make(np.uint64(2**63)), True)
+    for wrong in (np.int64(1), np.float64(1)):
+        with pytest.raises(dualvm.ArgumentError, match="argument b: expected Bool, found"):
+            f(3, make(wrong))
+    for wrong in (np.complex64(1), np.bool_(True), np.int64(2**53 + 1)):
+        with pytest.raises(dualvm.ArgumentError, match="argument x: expected Real, found"):
+            square(make(wrong))
+        with pytest.raises(dualvm.ArgumentError, match=r"argument xs\[0\]: expected Real, found"):
+            dualvm.compile("def f (xs : Array Real) : Real = xs[0]")([make(wrong)])
+
+
 def test_what_raises_is_raised(square, total):
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         square(Raises())
@@ -70,6 +136,8 @@ def test_what_raises_is_raised(square, total):
         total([1.0, Raises()])
     with pytest.raises(TypeError):
         square(Stranger())
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        dualvm.compile("def f (x : Real) : Real = x", imports=Folders())
     assert square(3) == 9.0
 
 
@@ -210,8 +278,9 @@ def test_a_buffer_is_given_back(total):
         dualvm.compile("def f (xs : Array Real) (n : Int) : Real = xs[n]")(view, "x")
     view.release()
     xs.extend(b"12345678")  # refused while a buffer of it is held
-    with pytest.raises(dualvm.ArgumentError, match="released"):
+    with pytest.raises(dualvm.ArgumentError, match="released") as error:
         total(view)
+    assert isinstance(error.value.__cause__, ValueError)
 
 
 def test_a_large_array_meets_the_limit_on_memory(total):
@@ -220,6 +289,30 @@ def test_a_large_array_meets_the_limit_on_memory(total):
         small(np.zeros(1 << 20))
     assert error.value.limit == "live_bytes"
     assert small(np.ones(10)) == 10.0
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="it asks Linux how much memory there is")
+def test_failed_calls_keep_no_memory():
+    """Functions keep memory for the next call, up to a limit, also of calls that have failed."""
+    program = """
+import dualvm
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+text = "def f (n : Int) (m : Int) : Real = let xs = [| to_real i for i < n |] in xs[m] + sum xs"
+fs = [dualvm.load(text).f for _ in range(16)]
+n, kept = 4_000_000, []
+for wrong in (False, True):
+    for f in fs:
+        try:
+            f(n, n if wrong else n - 1)
+        except dualvm.Trap:
+            assert wrong
+    kept.append(resident())
+print(*kept)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=100, capture_output=True, text=True)
+    good, failed = map(int, done.stdout.split())
+    assert failed < good + 100, (good, failed)
 
 
 def test_nothing_leaks():

@@ -29,6 +29,22 @@ def test_scipy_minimises_with_gradients_and_products():
     assert optimize.check_grad(f, f.grad, start) < 1e-4
 
 
+def test_scipy_gives_data_behind_the_direction_of_a_product():
+    optimize = pytest.importorskip("scipy.optimize")
+    # All arrays have the same length, so that taking one for another is no error, but a wrong minimum.
+    f = dualvm.compile(
+        "def f (p : Array Real) (ts : Array Real) (ys : Array Real) : Real =\n"
+        "  loop s = 0.0 for i < length p do s + ts[i] * (p[i] - ys[i]) ^ 4 + (p[i] - ys[i]) ^ 2",
+        wrt="p",
+    )
+    ts, ys = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    product = lambda p, direction, *data: f.hvp(p, *data, tangent=direction)
+    options = {"args": (ts, ys), "jac": True, "hessp": product}
+    for method in ("Newton-CG", "trust-ncg", "trust-krylov"):
+        best = optimize.minimize(f.value_and_grad, np.zeros(3), method=method, **options)
+        assert best.success and np.allclose(best.x, ys, atol=1e-5)
+
+
 def test_scipy_fits_with_a_jacobian():
     optimize = pytest.importorskip("scipy.optimize")
     f = dualvm.compile(

@@ -14,8 +14,6 @@ import dualvm
 FOREVER = "def forever (x : Real) : Real = loop y = x while y < 1e300 do (y + x) / 2"
 
 
-
-
 def test_limits_of_calls():
     f = dualvm.compile(FOREVER)
     for limits in (dualvm.Limits(fuel=1000), dualvm.Limits(deadline=0.02)):
@@ -29,6 +27,48 @@ def test_limits_of_calls():
     engine = dualvm.Engine(limits=dualvm.Limits(fuel=1000), threads=1)
     with pytest.raises(dualvm.LimitError):
         dualvm.compile(FOREVER, engine=engine)(1.0)
+
+
+def test_options_go_from_a_module_to_its_functions():
+    limits, handle, lines = dualvm.Limits(fuel=1000), dualvm.CancelHandle(), []
+    text = FOREVER + '\ndef said (x : Real) : Real = trace "here" x'
+    options = {"limits": limits, "cancel": handle, "trace": lambda text, place: lines.append(text)}
+    module = dualvm.load(text, **options)
+    of_compiled = dualvm.compile(text, "said", **options).module
+    forever = module.forever
+    for f in (forever, module["forever"], module.function("forever"), forever.wrt("x"), of_compiled.forever):
+        for call in (f, f.grad, f.record):
+            with pytest.raises(dualvm.LimitError) as error:
+                call(1.0)
+            assert error.value.limit == "fuel"
+    assert module.said(1.0) == of_compiled.said(2.0) / 2 == 1.0 and lines == ["here", "here"]
+    handle.cancel()
+    for f in (module.forever, of_compiled.said):
+        with pytest.raises(dualvm.Cancelled):
+            f(1.0)
+
+
+def test_with_options_replaces_what_is_named():
+    handle, lines = dualvm.CancelHandle(), []
+    text = 'def f (x : Real) : Real = loop y = trace "here" x while y < 1e300 do (y + x) / 2'
+    options = {"limits": dualvm.Limits(fuel=1000), "cancel": handle, "trace": lambda text, place: lines.append(text)}
+    f = dualvm.compile(text, wrt="x", **options)
+    for g in (f.with_options(), f.with_options(limits=...), f.with_options(trace=None), f.with_options(cancel=None)):
+        assert g.selected_parameters == "x"
+        with pytest.raises(dualvm.LimitError, match="fuel"):
+            g(1.0)
+    assert lines == ["here"] * 3
+    with pytest.raises(dualvm.LimitError) as error:
+        f.with_options(limits=dualvm.Limits(deadline=0.01))(1.0)
+    assert error.value.limit == "deadline" and lines == ["here"] * 4
+    handle.cancel()
+    for g in (f, f.with_options(limits=None), f.with_options(trace=None)):
+        with pytest.raises(dualvm.Cancelled):
+            g(1.0)
+    with pytest.raises(dualvm.LimitError):
+        f.with_options(cancel=None)(1.0)
+    with pytest.raises(TypeError, match="limits"):
+        f.with_options(limits=3)
 
 
 def test_limits_of_compilations():
@@ -105,6 +145,23 @@ def test_traces_come_in_order_and_may_raise():
     squares = []
     assert f.with_options(trace=lambda text, place: squares.append(inner(len(squares))))(4) == 4.0
     assert squares == [0, 1, 4, 9]
+
+
+def test_whatever_a_trace_raises_ends_the_call():
+    text = 'def f (x : Real) : Real = let y = trace "here" x in y * y'
+    for raised in (dualvm.Cancelled("mine"), dualvm.LimitError("mine"), KeyboardInterrupt("mine"), SystemExit("mine")):
+        calls = []
+
+        def stop(text, place):
+            calls.append(text)
+            raise raised if len(calls) < 3 else AssertionError("the call goes on")
+
+        f = dualvm.compile(text, trace=stop)
+        for call in (f, f.grad, f.record, f.hessian):
+            calls.clear()
+            with pytest.raises(type(raised)) as error:
+                call(1.0)
+            assert error.value is raised and calls == ["here"]
 
 
 def test_threads_call_one_function():
@@ -269,6 +326,81 @@ os.kill(child, signal.SIGINT)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert run_and_interrupt(program) == ("7\n", 0)
+
+
+@posix
+def test_a_thread_forks_while_another_runs():
+    program = f"""
+import dualvm, os, signal, threading, time
+handle = dualvm.CancelHandle()
+f = dualvm.compile({FOREVER!r}, limits=dualvm.Limits(deadline=1.5))
+g = dualvm.compile("def g (x : Real) : Real = 2 * x")
+
+def fork():
+    time.sleep(0.3)
+    child = os.fork()
+    if child == 0:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            f(1.0)
+        except KeyboardInterrupt:
+            # The handle is one of the parent's main thread.
+            os._exit(7 if not handle.cancelled and g.with_options(cancel=handle)(1.0) == 2.0 else 8)
+        os._exit(9)
+    ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+ends = []
+thread = threading.Thread(target=fork)
+thread.start()
+print("ready", flush=True)
+try:
+    f.with_options(cancel=handle)(1.0)
+except dualvm.LimitError:
+    thread.join()
+    print(*ends)
+"""
+    assert run_and_interrupt(program) == ("7\n", 0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it knows how glibc and musl describe a handler")
+@pytest.mark.parametrize("found", ["more than a number", "none", "Python's"])
+def test_a_handler_that_ours_could_not_call_is_left_alone(found):
+    """Before Python's own goes ours, and has its flags."""
+    program = f"""
+import ctypes, signal
+
+class Action(ctypes.Structure):
+    _fields_ = [("handler", ctypes.c_size_t), ("mask", ctypes.c_ubyte * 128),
+                ("flags", ctypes.c_int), ("restorer", ctypes.c_void_p)]
+
+libc = ctypes.CDLL(None)
+SA_RESTART, SA_SIGINFO = 0x10000000, 4
+
+def action(new=None):
+    old = Action()
+    assert libc.sigaction(signal.SIGINT, new and ctypes.byref(new), ctypes.byref(old)) == 0
+    return old
+
+pythons = action()
+given = Action(pythons.handler, pythons.mask, pythons.flags, None)
+if {found!r} == "none":
+    given.handler = signal.SIG_IGN
+elif {found!r} == "Python's":
+    given.flags |= SA_RESTART
+else:
+    given.handler, given.flags = ctypes.cast(libc.abort, ctypes.c_void_p).value, given.flags | SA_SIGINFO
+action(given)
+import dualvm
+f = dualvm.compile({FOREVER!r}, limits=dualvm.Limits(deadline=0.3))
+print("ready", flush=True)
+try:
+    f(1.0)
+except dualvm.LimitError:
+    now = action()
+    print(now.handler == given.handler, (now.flags ^ given.flags) & (SA_RESTART | SA_SIGINFO))
+"""
+    alone = found != "Python's"
+    assert run_and_interrupt(program) == (f"{alone} 0\n", 0)
 
 
 @posix
