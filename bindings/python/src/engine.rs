@@ -1,10 +1,13 @@
 //! Engines, and how they work.
 
+use crate::host::HostFunction;
 use crate::options::Limits;
+use crate::place::describe;
 use dualvm::{Config, Jit};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyMapping;
 
 /// Runs programs: it owns the memory that runs use again, and the threads of parallel ones. Modules that are given none
 /// share one.
@@ -18,15 +21,17 @@ impl Engine {
     /// `threads`: how many run the tasks of programs that have some; 0: one per core. `native`: when functions are
     /// compiled to native code: "auto", "never" or "always". `limits`: those of calls that bring none of their own.
     /// `trap_nan`: whether calls stop at the first number that becomes NaN or infinite; it makes them slow.
-    /// `stack_bytes`: how far each stack of a run may grow; 0: 16 GiB.
+    /// `stack_bytes`: how far each stack of a run may grow; 0: 16 GiB. `host_functions`: a dict of the functions of
+    /// Python's that programs may import, by the names that they import them by. The engine and its modules keep them.
     #[new]
-    #[pyo3(signature = (*, threads=0, native="auto", limits=None, trap_nan=false, stack_bytes=0))]
+    #[pyo3(signature = (*, threads=0, native="auto", limits=None, trap_nan=false, stack_bytes=0, host_functions=None))]
     fn new(
         threads: usize,
         native: &str,
         limits: Option<PyRef<'_, Limits>>,
         trap_nan: bool,
         stack_bytes: usize,
+        host_functions: Option<&Bound<'_, PyMapping>>,
     ) -> PyResult<Self> {
         const THREADS_MAX: usize = 1 << 16;
         if threads > THREADS_MAX {
@@ -48,6 +53,17 @@ impl Engine {
         }
         config.trap_nan = trap_nan;
         config.stack_bytes = stack_bytes;
+        if let Some(given) = host_functions {
+            for entry in given.items()?.iter() {
+                let (name, function): (String, Bound<'_, PyAny>) = entry.extract()?;
+                let Ok(function) = function.cast::<HostFunction>() else {
+                    let found = describe(&function);
+                    let message = format!("host_functions[{name:?}]: expected a dualvm.HostFunction, found {found}");
+                    return Err(PyTypeError::new_err(message));
+                };
+                config.linker.define(name, function.get().function.clone());
+            }
+        }
         Ok(Engine(dualvm::Engine::new(config)))
     }
 

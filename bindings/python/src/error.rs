@@ -5,6 +5,7 @@ use dualvm::frontend::{Severity, Stopped};
 use dualvm::vm::engine::RunError;
 use dualvm::vm::text::TextError;
 use dualvm::{Error, ErrorKind, Limit, TraceFrame, TrapKind};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -222,7 +223,22 @@ fn raise(py: Python<'_>, error: &Error, module: Option<&Module>) -> PyErr {
         }
         _ => {}
     }
-    report.raise(py)
+    let raised = report.raise(py);
+    match host_error(py, error) {
+        // Of Ctrl-C, say: nothing that a program could be blamed for.
+        Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
+        cause => {
+            raised.set_cause(py, cause);
+            raised
+        }
+    }
+}
+
+/// What a function of the host's has raised, if it was that.
+fn host_error(py: Python<'_>, error: &Error) -> Option<PyErr> {
+    let ErrorKind::Trap(trap) = error.kind() else { return None };
+    let TrapKind::Host { cause: Some(cause), .. } = &trap.kind else { return None };
+    cause.downcast_ref::<PyErr>().map(|error| error.clone_ref(py))
 }
 
 impl Report {

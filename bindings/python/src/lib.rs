@@ -12,6 +12,7 @@ mod error;
 mod flatten;
 mod frames;
 mod function;
+mod host;
 mod interrupt;
 mod module;
 mod numbers;
@@ -28,6 +29,7 @@ mod values;
 fn _dualvm(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<engine::Engine>()?;
     m.add_class::<function::Function>()?;
+    m.add_class::<host::HostFunction>()?;
     m.add_class::<module::Module>()?;
     m.add_class::<options::CancelHandle>()?;
     m.add_class::<options::Limits>()?;

@@ -10,6 +10,7 @@ __all__ = [
     "CancelHandle",
     "Engine",
     "Function",
+    "HostFunction",
     "Limits",
     "Module",
     "Pullback",
@@ -101,7 +102,19 @@ class Engine:
         limits: Limits | None = None,
         trap_nan: bool = False,
         stack_bytes: int = 0,
+        host_functions: Mapping[str, HostFunction] | None = None,
     ) -> Engine: ...
+
+@final
+class HostFunction:
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        type: str,
+        *,
+        vjp: Callable[..., Any] | HostFunction | None = None,
+        jvp: Callable[..., Any] | HostFunction | None = None,
+    ) -> HostFunction: ...
 
 @final
 class Module:
