@@ -1,6 +1,7 @@
 //! Functions: calls and derivatives.
 
 use crate::arguments::Arguments;
+use crate::batch::{Batch, Errors, Operation};
 use crate::error::{Failure, Kind, detached, fail};
 use crate::flatten::{Leaves, check_cotangent, check_shapes, flatten, values};
 use crate::frames::Frames;
@@ -16,14 +17,14 @@ use crate::values::Converter;
 use dualvm::flat::FlatGradient;
 use dualvm::{CallFrame, CallOptions, FlatFunction, FlatValue, JacobianMode, Listener, Value};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use std::sync::Mutex;
 
 /// A function of a program, which can be called like any other, and differentiated.
 #[pyclass(frozen, weakref, module = "dualvm")]
 pub(crate) struct Function {
-    module: Py<Module>,
+    pub(crate) module: Py<Module>,
     pub(crate) function: dualvm::Function,
     /// The same for flat calls, if parameters and result are of numbers and arrays only.
     pub(crate) flat: Option<FlatFunction>,
@@ -97,6 +98,25 @@ impl Function {
         })
     }
 
+    /// The same for calls that are made with these options.
+    pub(crate) fn guarded_calls<T>(
+        &self,
+        py: Python<'_>,
+        mut work: impl FnMut(&CallOptions) -> Result<T, Failure>,
+    ) -> PyResult<T> {
+        self.guarded(py, self.stop(), |cancel, listener| {
+            let mut options = CallOptions::default();
+            options.limits.clone_from(&self.limits);
+            (options.cancel, options.trace) = (cancel.cloned(), listener);
+            work(&options)
+        })
+    }
+
+    /// How many threads calls run on side by side.
+    pub(crate) fn threads(&self) -> usize {
+        self.module.get().module.engine().threads()
+    }
+
     /// A flat call, or a derivative: `run` leaves in the frame what `build` makes objects of.
     fn run_flat<T, E: Into<Failure>>(
         &self,
@@ -167,12 +187,7 @@ impl Function {
         py: Python<'_>,
         run: impl Fn(&dualvm::Function, &CallOptions) -> Result<T, dualvm::Error> + Sync,
     ) -> PyResult<T> {
-        self.guarded(py, self.stop(), |cancel, listener| {
-            let mut options = CallOptions::default();
-            options.limits.clone_from(&self.limits);
-            (options.cancel, options.trace) = (cancel.cloned(), listener);
-            detached(py, || Ok(run(&self.function, &options)?))
-        })
+        self.guarded_calls(py, |options| detached(py, || Ok(run(&self.function, options)?)))
     }
 
     /// The leaves of all arguments.
@@ -229,9 +244,18 @@ impl Function {
 
     /// The results that a flat call has left.
     fn flat_result<'py>(&self, py: Python<'py>, frame: &CallFrame) -> PyResult<Bound<'py, PyAny>> {
-        let (Some(flat), Some(results)) = (&self.flat, frame.results()) else { return Err(nothing_left(py)) };
-        let get = |n| results.get(n).unwrap_or_default();
-        let output = FlatOutput { leaves: flat.results(), get: &get, primal: &get };
+        let Some(results) = frame.results() else { return Err(nothing_left(py)) };
+        self.flat_result_of(py, &|n| results.get(n).unwrap_or_default())
+    }
+
+    /// The results of a flat call.
+    pub(crate) fn flat_result_of<'py, 'v>(
+        &self,
+        py: Python<'py>,
+        get: &dyn Fn(usize) -> FlatValue<'v>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(flat) = &self.flat else { return Err(nothing_left(py)) };
+        let output = FlatOutput { leaves: flat.results(), get, primal: get };
         output.object(py, &self.function.interface().result, &mut 0, None)
     }
 
@@ -254,9 +278,20 @@ impl Function {
         primal: &dyn Fn(usize) -> FlatValue<'v>,
         args: &[Bound<'py, PyAny>],
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (Some(flat), Some(left)) = (&self.flat, left) else { return Err(nothing_left(py)) };
-        let get = |n| left.get(n).unwrap_or_default();
-        let output = FlatOutput { leaves: flat.params(), get: &get, primal };
+        let Some(left) = left else { return Err(nothing_left(py)) };
+        self.flat_gradient_of(py, &|n| left.get(n).unwrap_or_default(), primal, args)
+    }
+
+    /// The same of leaves.
+    pub(crate) fn flat_gradient_of<'py, 'v>(
+        &self,
+        py: Python<'py>,
+        get: &dyn Fn(usize) -> FlatValue<'v>,
+        primal: &dyn Fn(usize) -> FlatValue<'v>,
+        args: &[Bound<'py, PyAny>],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(flat) = &self.flat else { return Err(nothing_left(py)) };
+        let output = FlatOutput { leaves: flat.params(), get, primal };
         let mut next = 0;
         let mut entries = Vec::with_capacity(args.len());
         for (n, (arg, (_, ty))) in args.iter().zip(&self.function.interface().params).enumerate() {
@@ -283,7 +318,7 @@ impl Function {
         self.selection.gradient(py, entries.map(entry).collect::<PyResult<_>>()?)
     }
 
-    fn result<'py>(&self, py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn result<'py>(&self, py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         output::object(py, value, Some(&self.function.interface().result), None)
     }
 
@@ -378,6 +413,34 @@ impl Function {
     ) -> PyResult<(f64, Bound<'py, PyAny>)> {
         let (function, bound) = Function::prepared(slf, args, kwargs, None)?;
         function.get().valued(slf.py(), &bound.args)
+    }
+
+    /// The function's values for many items, on the engine's threads: a list, in the order of the items.
+    ///
+    /// An item is a tuple of all arguments, or a dict of them by their names. Limits are those of each call. Results are
+    /// those of single calls, to the last bit. An item that fails raises its error; with `errors="return"` the error
+    /// stands in the list instead, and the others are as if it weren't there.
+    #[pyo3(signature = (items, *, errors="raise"))]
+    fn batch<'py>(&self, items: &Bound<'py, PyAny>, errors: &str) -> PyResult<Bound<'py, PyList>> {
+        let (py, errors) = (items.py(), Errors::of(errors)?);
+        Batch { function: self, items: items.try_iter()?, operation: Operation::Value, errors }.run(py)
+    }
+
+    /// The same with `value_and_grad`: a list of values and gradients.
+    #[pyo3(signature = (items, *, wrt=None, errors="raise"))]
+    fn batch_value_and_grad<'py>(
+        slf: &Bound<'py, Self>,
+        items: &Bound<'py, PyAny>,
+        wrt: Option<&Bound<'py, PyAny>>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (py, this) = (slf.py(), slf.get());
+        let function = match wrt {
+            Some(wrt) => this.selected(py, Selection::new(wrt, &this.function)?)?,
+            None => slf.clone(),
+        };
+        let (errors, items) = (Errors::of(errors)?, items.try_iter()?);
+        Batch { function: function.get(), items, operation: Operation::ValueAndGrad, errors }.run(py)
     }
 
     /// The gradient of a function that returns one real.

@@ -7,6 +7,7 @@
 use pyo3::prelude::*;
 
 mod arguments;
+mod batch;
 mod engine;
 mod error;
 mod flatten;

@@ -1,7 +1,7 @@
 # What the extension module has. `tests/test_types.py` compares this with it.
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, SupportsFloat, final
 
 from ._errors import Place
@@ -29,6 +29,8 @@ _Program = str | bytes | os.PathLike[str]
 _Imports = Mapping[str, str] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _Trace = Callable[[str, Place], object]
 _Wrt = str | Sequence[str] | None
+# All arguments of a call.
+_Item = tuple[Any, ...] | list[Any] | dict[str, Any]
 
 @final
 class CancelHandle:
@@ -142,6 +144,12 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def value_and_grad(self, *args: Any, **kwargs: Any) -> tuple[float, Any]: ...
     def grad(self, *args: Any, **kwargs: Any) -> Any: ...
+    def batch(
+        self, items: Iterable[_Item], *, errors: Literal["raise", "return"] = "raise"
+    ) -> list[Any]: ...
+    def batch_value_and_grad(
+        self, items: Iterable[_Item], *, wrt: _Wrt = None, errors: Literal["raise", "return"] = "raise"
+    ) -> list[Any]: ...
     def vjp(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]: ...
     def jvp(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]: ...
     def hvp(self, *args: Any, **kwargs: Any) -> Any: ...
