@@ -124,9 +124,9 @@ fn finish(frame: &Frame, failed: Vec<ItemError>, statuses: OutSlice<dualvm_statu
 ///
 /// An item that fails is alone with that: its row is filled with NaN, and the others are as if it weren't there. If all
 /// have succeeded, this gives `DUALVM_STATUS_OK`; else status and error are those of the first item that hasn't, and
-/// the message names it. What doesn't fit is said before anything runs, as far as it can be known; then statuses stay as
-/// they were, and places may be filled with NaN. What the frame's last call has left stays. Results are the same bits
-/// on any number of threads.
+/// the message names it. What doesn't fit is said before anything runs, as far as it can be known; then statuses stay
+/// as they were, and places may be filled with NaN. What the frame's last call has left stays. Results are the same
+/// bits on any number of threads.
 ///
 /// Errors: as `dualvm_call`, of items; `INVALID_ARGUMENT` for columns or places that don't fit the function and the
 /// number of items, and for places that overlap with each other or with arguments.

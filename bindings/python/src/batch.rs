@@ -1,7 +1,7 @@
 //! Batches: many calls of one function, over the engine's threads.
 //!
-//! They go in rounds. Objects are taken apart and made with the interpreter's lock, which all threads share, and what is
-//! between runs without it.
+//! They go in rounds. Objects are taken apart and made with the interpreter's lock, which all threads share, and what
+//! is between runs without it.
 
 use crate::arguments::Arguments;
 use crate::error::{Failure, detached};

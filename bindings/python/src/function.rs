@@ -417,9 +417,9 @@ impl Function {
 
     /// The function's values for many items, on the engine's threads: a list, in the order of the items.
     ///
-    /// An item is a tuple of all arguments, or a dict of them by their names. Limits are those of each call. Results are
-    /// those of single calls, to the last bit. An item that fails raises its error; with `errors="return"` the error
-    /// stands in the list instead, and the others are as if it weren't there.
+    /// An item is a tuple of all arguments, or a dict of them by their names. Limits are those of each call. Results
+    /// are those of single calls, to the last bit. An item that fails raises its error; with `errors="return"` the
+    /// error stands in the list instead, and the others are as if it weren't there.
     #[pyo3(signature = (items, *, errors="raise"))]
     fn batch<'py>(&self, items: &Bound<'py, PyAny>, errors: &str) -> PyResult<Bound<'py, PyList>> {
         let (py, errors) = (items.py(), Errors::of(errors)?);

@@ -161,7 +161,8 @@ fn object<'py>(py: Python<'py>, arg: FlatValue<'_>, kind: LeafKind) -> PyResult<
     }
 }
 
-/// A derivative, as a caller has given it: a `HostFunction`, which may have derivatives of its own, or something to call.
+/// A derivative, as a caller has given it: a `HostFunction`, which may have derivatives of its own, or something to
+/// call.
 fn derivative(name: &str, given: &Bound<'_, PyAny>, signature: Signature) -> PyResult<dualvm::HostFunction> {
     if let Ok(function) = given.cast::<HostFunction>() {
         return Ok(function.get().function.clone());
@@ -178,8 +179,8 @@ impl HostFunction {
     /// A function that programs may import.
     ///
     /// `function`: is called with floats, ints, bools and NumPy arrays, a tuple's parts one after the other, and gives
-    /// one of these, or a tuple. `type`: its type, as programs write it: `"Real -> Array Real -> (Real, Int)"`. Numbers,
-    /// arrays of numbers, and tuples of these may be in it.
+    /// one of these, or a tuple. `type`: its type, as programs write it: `"Real -> Array Real -> (Real, Int)"`.
+    /// Numbers, arrays of numbers, and tuples of these may be in it.
     ///
     /// `vjp`: also takes a cotangent for each result that is real, and gives one for each parameter that is, in a tuple
     /// if there are several. `jvp`: also takes a tangent for each parameter that is real, and gives one for each result
