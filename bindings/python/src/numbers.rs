@@ -27,12 +27,12 @@ impl Numbers<f64> {
     /// All of them, for the machine to copy.
     ///
     /// That nobody writes to a lent buffer meanwhile is the caller's duty, as it is with NumPy's own functions that
-    /// release the interpreter's lock: Python has no way to see to it. A copy here would cost large arrays as much time
-    /// again as the machine's, and read the same memory. If somebody does write, that is a data race, which the language
-    /// promises nothing about. What protects the process is how the machine uses the slice: its length is a copy of the
-    /// buffer's, made once; its elements go to the heap and nowhere else, none decides on an address, a length or a
-    /// branch of the machine's, and all bits are a real. So the program sees old and new numbers mixed, perhaps others
-    /// in a second run of the same call.
+    /// release the interpreter's lock: Python has no way to see to it. A copy here would cost large arrays as much
+    /// time again as the machine's, and read the same memory. If somebody does write, that is a data race, which the
+    /// language promises nothing about. What protects the process is how the machine uses the slice: its length is a
+    /// copy of the buffer's, made once; its elements go to the heap and nowhere else, none decides on an address, a
+    /// length or a branch of the machine's, and all bits are a real. So the program sees old and new numbers mixed,
+    /// perhaps others in a second run of the same call.
     pub(crate) fn as_slice(&self) -> &[f64] {
         match self {
             Numbers::Own(numbers) => numbers,
