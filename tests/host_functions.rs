@@ -521,6 +521,33 @@ fn hosts_run_on_the_stack_of_their_thread_and_may_use_the_machine() {
     }
 }
 
+/// A thread that waits in a function of the host's takes up no task, in which that function would begin again.
+#[test]
+fn no_host_function_begins_in_the_middle_of_another() {
+    let forks = "def main (n : Int) : Real = sum (pmap (\\i -> loop s = 0.0 for k < 500 do s + sin (to_real (i + k))) \
+                 [| i for i < n |])";
+    let inner = main_of(forks, &Linker::new(), Jit::Off, 2);
+    let expected = inner.call(&[Value::Int(8)]).unwrap_or_else(|error| panic!("{error}"));
+    let mut linker = Linker::new();
+    linker.define(
+        "busy",
+        HostFunction::of(move |x: f64| {
+            thread_local!(static BUSY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+            let found = if BUSY.replace(true) { Err("it has begun already") } else { Ok(inner.call(&[Value::Int(8)])) };
+            BUSY.set(false);
+            match found? {
+                Ok(found) if found == expected => Ok(x),
+                _ => Err("the machine gives something else in it"),
+            }
+        }),
+    );
+    let text = "
+        import host \"busy\" : Real -> Real
+        def main (n : Int) : Real = sum (pmap (\\i -> busy (to_real i)) [| i for i < n |])";
+    let found = main_of(text, &linker, Jit::Off, 2).call(&[Value::Int(1000)]);
+    assert_eq!(found.unwrap_or_else(|error| panic!("{error}")), Value::Real(499_500.0));
+}
+
 #[test]
 fn hosts_see_the_deadline_and_cancellation() {
     let patient = HostFunction::flat(&[LeafKind::Real], &[LeafKind::Real], |call| {
