@@ -12,16 +12,16 @@ use super::output::with_stdout;
 use dualvm::{CallOptions, Error, ErrorKind, Function, TraceFrame, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Lines for each thread that are read ahead, and answered together at most. Answers may be long: there are as many of
 /// them in memory.
 const LINES_PER_THREAD: usize = 64;
-/// Bytes of lines that are answered together, where there is more than one.
-const ROUND_BYTES: usize = 1 << 20;
+/// Bytes of lines behind which no further one is read ahead.
+const BYTES_MAX: usize = 1 << 20;
 
 /// Calls with the arguments of a file.
 pub(crate) struct Batch<'a> {
@@ -103,7 +103,7 @@ impl<'a> Batch<'a> {
         &self,
         each: impl Fn(&Function, &[Value], &CallOptions) -> Result<String, Error> + Send + Sync,
     ) -> Outcome {
-        let mut lines = Lines::of(self.path, self.threads)?;
+        let lines = Lines::of(self.path, self.threads)?;
         let mut tally = Tally::default();
         loop {
             let read = lines.next_few().map_err(|error| unreadable(self.path, &error))?;
@@ -179,62 +179,87 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 /// A line that isn't blank, and its number from 1.
 type Line = (u64, Vec<u8>);
 
-struct Lines {
-    /// What the thread has read that reads ahead.
-    from: Receiver<io::Result<Line>>,
-    /// How many are answered together at most.
-    round: usize,
+/// The lines of a file, which a thread reads ahead.
+struct Lines(Arc<Ahead>);
+
+/// What was read ahead.
+struct Ahead {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+    /// How many lines may be there.
+    count_max: usize,
+}
+
+/// Lines that nobody has taken yet.
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<Line>,
+    bytes: usize,
+    /// Whether there are no more, and why.
+    end: Option<io::Result<()>>,
+}
+
+impl Ahead {
+    fn state(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, Waiting>, on: impl Fn(&Waiting) -> bool) -> MutexGuard<'a, Waiting> {
+        self.changed.wait_while(state, |state| on(state)).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all lines, each as soon as there is room.
+    fn read_all(&self, from: impl io::Read) {
+        let mut from = BufReader::with_capacity(1 << 16, from);
+        let mut number = 0;
+        let end = loop {
+            let mut line = Vec::new();
+            match from.read_until(b'\n', &mut line) {
+                Ok(0) => break Ok(()),
+                Ok(_) => number += 1,
+                Err(error) => break Err(error),
+            }
+            // The place of an error is in the line, not behind its end.
+            line.truncate(line.trim_ascii_end().len());
+            if line.is_empty() {
+                continue;
+            }
+            let full = |waiting: &Waiting| waiting.lines.len() >= self.count_max || waiting.bytes >= BYTES_MAX;
+            let mut state = self.wait(self.state(), full);
+            state.bytes += line.len();
+            state.lines.push((number, line));
+            self.changed.notify_all();
+        };
+        self.state().end = Some(end);
+        self.changed.notify_all();
+    }
 }
 
 impl Lines {
     fn of(path: &Path, threads: usize) -> Outcome<Self> {
-        let from: Box<dyn Read + Send> = if path == Path::new("-") {
+        let from: Box<dyn io::Read + Send> = if path == Path::new("-") {
             Box::new(io::stdin())
         } else {
             Box::new(File::open(path).map_err(|error| unreadable(path, &error))?)
         };
-        let round = threads * LINES_PER_THREAD;
-        let (to, receiver) = sync_channel(round);
-        thread::Builder::new()
-            .name("dualvm lines".to_owned())
-            .spawn(move || read_lines(from, &to))
-            .map_err(|error| unreadable(path, &error))?;
-        Ok(Lines { from: receiver, round })
+        let count_max = threads * LINES_PER_THREAD;
+        let ahead = Arc::new(Ahead { state: Mutex::default(), changed: Condvar::new(), count_max });
+        let lines = Lines(ahead.clone());
+        // Where the command ends before the file does, it ends with the process.
+        let thread = thread::Builder::new().name("dualvm lines".to_owned());
+        thread.spawn(move || ahead.read_all(from)).map_err(|error| unreadable(path, &error))?;
+        Ok(lines)
     }
 
     /// The next line, and those behind it that needn't be waited for; none at the end.
-    fn next_few(&mut self) -> io::Result<Vec<Line>> {
-        let mut lines = Vec::new();
-        let mut next = self.from.recv().ok();
-        let mut bytes = 0;
-        while let Some(line) = next {
-            let line = line?;
-            bytes += line.1.len();
-            lines.push(line);
-            next = if lines.len() < self.round && bytes < ROUND_BYTES { self.from.try_recv().ok() } else { None };
+    fn next_few(&self) -> io::Result<Vec<Line>> {
+        let mut state = self.0.wait(self.0.state(), |waiting| waiting.lines.is_empty() && waiting.end.is_none());
+        if state.lines.is_empty() {
+            return state.end.replace(Ok(())).unwrap_or(Ok(())).map(|()| Vec::new());
         }
-        Ok(lines)
-    }
-}
-
-/// Reads all lines, until nobody wants them any more.
-fn read_lines(from: impl Read, to: &SyncSender<io::Result<Line>>) {
-    let mut from = BufReader::with_capacity(1 << 16, from);
-    for number in 1.. {
-        let mut line = Vec::new();
-        let read = from.read_until(b'\n', &mut line);
-        // The place of an error is in the line, not behind its end.
-        line.truncate(line.trim_ascii_end().len());
-        let next = match read {
-            Ok(0) => return,
-            Ok(_) if line.is_empty() => continue,
-            Ok(_) => Ok((number, line)),
-            Err(error) => Err(error),
-        };
-        let ends = next.is_err();
-        if to.send(next).is_err() || ends {
-            return;
-        }
+        state.bytes = 0;
+        self.0.changed.notify_all();
+        Ok(std::mem::take(&mut state.lines))
     }
 }
 
