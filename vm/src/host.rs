@@ -198,9 +198,7 @@ impl HostFunction {
     /// # Errors
     /// If its types are others.
     pub fn with_vjp(self, vjp: HostFunction) -> Result<HostFunction, NotDerivative> {
-        let Inner { params, results, .. } = &*self.0;
-        let takes: Vec<LeafKind> = params.iter().copied().chain(reals(results)).collect();
-        vjp.check("what the vjp takes", &takes, "what it gives", &reals(params).collect::<Vec<_>>())?;
+        vjp.check("what the vjp takes", self.vjp_leaves())?;
         Ok(self.change(|inner| {
             inner.order = inner.order.max(1 + vjp.order());
             inner.vjp = Some(Derivative::Given(vjp));
@@ -231,9 +229,7 @@ impl HostFunction {
     /// # Errors
     /// If its types are others.
     pub fn with_jvp(self, jvp: HostFunction) -> Result<HostFunction, NotDerivative> {
-        let Inner { params, results, .. } = &*self.0;
-        let takes: Vec<LeafKind> = params.iter().copied().chain(reals(params)).collect();
-        jvp.check("what the jvp takes", &takes, "what it gives", &reals(results).collect::<Vec<_>>())?;
+        jvp.check("what the jvp takes", self.jvp_leaves())?;
         Ok(self.change(|inner| {
             inner.order = inner.order.max(1 + jvp.order());
             inner.jvp = Some(Derivative::Given(jvp));
@@ -243,13 +239,11 @@ impl HostFunction {
     fn check(
         &self,
         takes: &'static str,
-        params: &[LeafKind],
-        gives: &'static str,
-        results: &[LeafKind],
+        (params, results): (Vec<LeafKind>, Vec<LeafKind>),
     ) -> Result<(), NotDerivative> {
-        for (what, expected, found) in [(takes, params, &self.0.params), (gives, results, &self.0.results)] {
-            if expected != found {
-                return Err(NotDerivative { what, expected: expected.to_vec(), found: found.clone() });
+        for (what, expected, found) in [(takes, params, &self.0.params), ("what it gives", results, &self.0.results)] {
+            if expected != *found {
+                return Err(NotDerivative { what, expected, found: found.clone() });
             }
         }
         Ok(())
@@ -287,6 +281,18 @@ impl HostFunction {
     /// What it gives: the leaves of the result.
     pub fn results(&self) -> &[LeafKind] {
         &self.0.results
+    }
+
+    /// What its vjp takes and gives: see [`HostFunction::with_vjp`].
+    pub fn vjp_leaves(&self) -> (Vec<LeafKind>, Vec<LeafKind>) {
+        let Inner { params, results, .. } = &*self.0;
+        (params.iter().copied().chain(reals(results)).collect(), reals(params).collect())
+    }
+
+    /// What its jvp takes and gives: see [`HostFunction::with_jvp`].
+    pub fn jvp_leaves(&self) -> (Vec<LeafKind>, Vec<LeafKind>) {
+        let Inner { params, results, .. } = &*self.0;
+        (params.iter().copied().chain(reals(params)).collect(), reals(results).collect())
     }
 
     /// Whether it has a derivative.

@@ -70,9 +70,7 @@ impl dualvm_value {
             }
         }
     }
-}
 
-impl dualvm_value {
     /// What C has given as the n-th of these values. `len` says how many numbers an array has.
     ///
     /// # Safety

@@ -66,6 +66,20 @@ def main():
     print(f"dualvm {dualvm.__version__}, NumPy {np.__version__}; least time of a call")
     for name, call, rounds in rows:
         print(f"{name:36} {least(call, rounds):12,.0f} ns")
+    batches()
+
+
+def batches():
+    """Many gradients of some microseconds each, in a loop and as batches."""
+    text = "def f (xs : Array Real) (n : Int) : Real = loop s = 0.0 for i < n do s + sin (s + xs[i % length xs])"
+    items = [(np.linspace(0, 1, 10) + n, 200) for n in range(5000)]
+    for threads in 1, 2:
+        f = dualvm.compile(text, engine=dualvm.Engine(native="always", threads=threads))
+        if threads == 1:
+            alone = least(lambda: [f.value_and_grad(*item) for item in items], 10) / len(items)
+            print(f"{'f.value_and_grad(xs, n)':36} {alone:12,.0f} ns")
+        each = least(lambda: f.batch_value_and_grad(items), 10) / len(items)
+        print(f"{f'an item of a batch, {threads} threads':36} {each:12,.0f} ns")
 
 
 if __name__ == "__main__":

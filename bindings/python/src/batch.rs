@@ -4,11 +4,11 @@
 //! is between runs without it.
 
 use crate::arguments::Arguments;
-use crate::error::{Failure, detached};
-use crate::flatten::{FlatValues, Leaves, values};
+use crate::error::{Failure, Kind, detached, fail};
+use crate::flatten::{FlatValues, Leaf, Leaves, values};
 use crate::function::Function;
 use crate::place::describe;
-use dualvm::{CallFrame, CallOptions, Error, FlatFunction, FlatValue, Value};
+use dualvm::{CallFrame, CallOptions, Error, FlatFunction, Value};
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyTuple};
@@ -48,47 +48,14 @@ type Args<'py> = SmallVec<[Bound<'py, PyAny>; 8]>;
 /// An item, with its arguments or what is wrong with them.
 type Item<'py, A> = (Args<'py>, PyResult<A>);
 
-/// A number or an array that a call has left, when its frame is another call's.
-enum Kept {
-    Null,
-    Real(f64),
-    Int(i64),
-    Reals(Box<[f64]>),
-    Ints(Box<[i64]>),
-}
-
-impl Kept {
-    fn of(value: FlatValue<'_>) -> Self {
-        match value {
-            FlatValue::Null => Kept::Null,
-            FlatValue::Real(x) => Kept::Real(x),
-            FlatValue::Int(n) => Kept::Int(n),
-            FlatValue::Reals(xs) => Kept::Reals(xs.into()),
-            FlatValue::Ints(ns) => Kept::Ints(ns.into()),
-        }
-    }
-
-    fn value(&self) -> FlatValue<'_> {
-        match self {
-            Kept::Null => FlatValue::Null,
-            Kept::Real(x) => FlatValue::Real(*x),
-            Kept::Int(n) => FlatValue::Int(*n),
-            Kept::Reals(xs) => FlatValue::Reals(xs),
-            Kept::Ints(ns) => FlatValue::Ints(ns),
-        }
-    }
-}
-
-type AllKept = SmallVec<[Kept; 4]>;
-
 /// What a flat call has left: its results, and the gradient if that was asked for.
-type Left = (AllKept, AllKept);
+type Left = (Leaves, Leaves);
 
 fn leave(frame: &CallFrame, flat: &FlatFunction) -> Left {
     let results = frame.results().map(|all| (0..flat.results().len()).filter_map(move |n| all.get(n)));
     let gradient = frame.gradient().map(|all| (0..flat.params().len()).filter_map(move |n| all.get(n)));
     let (results, gradient) = (results.into_iter().flatten(), gradient.into_iter().flatten());
-    (results.map(Kept::of).collect(), gradient.map(Kept::of).collect())
+    (results.map(Leaf::copy_of).collect(), gradient.map(Leaf::copy_of).collect())
 }
 
 /// A batch of a function's.
@@ -160,8 +127,8 @@ impl<'py> Batch<'_, 'py> {
         })?;
         self.finish(py, &round, outcomes, all, |made: &Leaves, args, (results, gradient): Left| {
             let primal = values(made);
-            let result = |n: usize| results.get(n).map(Kept::value).unwrap_or_default();
-            let derivative = |n: usize| gradient.get(n).map(Kept::value).unwrap_or_default();
+            let result = |n: usize| results.get(n).map(Leaf::value).unwrap_or_default();
+            let derivative = |n: usize| gradient.get(n).map(Leaf::value).unwrap_or_default();
             match operation {
                 Operation::Value => function.flat_result_of(py, &result),
                 Operation::ValueAndGrad => {
@@ -236,7 +203,7 @@ impl<'py> Batch<'_, 'py> {
                 Ok(made) => match outcomes.next() {
                     Some(Ok(left)) => build(made, args, left),
                     Some(Err(error)) => Err(Failure::Of(error).raise(py, Some(self.function.module.get()))),
-                    None => Err(PyValueError::new_err("an item has no outcome")),
+                    None => Err(fail(py, Kind::Internal, "an item has no outcome")),
                 },
             };
             match outcome {

@@ -9,7 +9,7 @@ use dualvm::{CallFrame, FlatFunction, FlatValue, HostType};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-/// What is handed over at a leaf.
+/// What is handed over at a leaf, or was.
 pub(crate) enum Leaf {
     Null,
     Real(f64),
@@ -27,8 +27,19 @@ pub(crate) type Leaves = SmallVec<[Leaf; 8]>;
 pub(crate) type FlatValues<'a> = SmallVec<[FlatValue<'a>; 8]>;
 
 impl Leaf {
+    /// A copy of what a call has left.
+    pub(crate) fn copy_of(value: FlatValue<'_>) -> Self {
+        match value {
+            FlatValue::Null => Leaf::Null,
+            FlatValue::Real(x) => Leaf::Real(x),
+            FlatValue::Int(n) => Leaf::Int(n),
+            FlatValue::Reals(xs) => Leaf::Reals(Numbers::Own(xs.to_vec())),
+            FlatValue::Ints(ns) => Leaf::Ints(ns.to_vec()),
+        }
+    }
+
     #[inline]
-    fn value(&self) -> FlatValue<'_> {
+    pub(crate) fn value(&self) -> FlatValue<'_> {
         match self {
             Leaf::Null | Leaf::Shape(_) => FlatValue::Null,
             Leaf::Real(x) => FlatValue::Real(*x),

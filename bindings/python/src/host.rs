@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyTuple};
 
 /// What a call of Python's, and a run that it begins, take of the thread's stack, with room to spare.
-const STACK_BYTES_MIN: usize = 256 << 10;
+const CALL_STACK_BYTES: usize = 256 << 10;
 
 /// A function of Python's that programs import by a name: `import host "name" : type`. Engines are given them.
 ///
@@ -25,31 +25,16 @@ pub(crate) struct HostFunction {
 }
 
 /// What a function takes and gives, without tuples around it.
-struct Signature {
-    params: Vec<LeafKind>,
-    results: Vec<LeafKind>,
-}
+type Signature = (Vec<LeafKind>, Vec<LeafKind>);
 
-impl Signature {
-    /// Reads a type: parameters and a result, with `->` between them, each of which may be a tuple.
-    fn of(ty: &str) -> Result<Self, String> {
-        let mut sides: Vec<Vec<LeafKind>> = ty.split("->").map(kinds).collect::<Result<_, _>>()?;
-        let results = sides.pop().unwrap_or_default();
-        if sides.is_empty() {
-            return Err("it has no parameters: one without any is `() -> Real`".to_owned());
-        }
-        Ok(Signature { params: sides.concat(), results })
+/// Reads a type: parameters and a result, with `->` between them, each of which may be a tuple.
+fn signature(ty: &str) -> Result<Signature, String> {
+    let mut sides: Vec<Vec<LeafKind>> = ty.split("->").map(kinds).collect::<Result<_, _>>()?;
+    let results = sides.pop().unwrap_or_default();
+    if sides.is_empty() {
+        return Err("it has no parameters: one without any is `() -> Real`".to_owned());
     }
-
-    /// That of the vjp: also takes cotangents of the results, and gives those of the parameters.
-    fn vjp(&self) -> Self {
-        Signature { params: with_reals(&self.params, &self.results), results: reals(&self.params).collect() }
-    }
-
-    /// That of the jvp: also takes tangents of the parameters, and gives those of the results.
-    fn jvp(&self) -> Self {
-        Signature { params: with_reals(&self.params, &self.params), results: reals(&self.results).collect() }
-    }
+    Ok((sides.concat(), results))
 }
 
 /// The kinds of a type, or of the types in a tuple.
@@ -78,14 +63,6 @@ fn kind(ty: &str) -> Result<LeafKind, String> {
     })
 }
 
-fn reals(kinds: &[LeafKind]) -> impl Iterator<Item = LeafKind> {
-    kinds.iter().copied().filter(|kind| kind.is_real())
-}
-
-fn with_reals(kinds: &[LeafKind], more: &[LeafKind]) -> Vec<LeafKind> {
-    kinds.iter().copied().chain(reals(more)).collect()
-}
-
 fn type_of(kind: LeafKind) -> HostType {
     // The type of its object is the business of a module, of which there is none.
     let array = |element| HostType::Array { element: Box::new(element), array: TypeId(0) };
@@ -108,7 +85,7 @@ struct Callee {
 }
 
 impl Callee {
-    fn host_function(function: &Bound<'_, PyAny>, Signature { params, results }: Signature) -> dualvm::HostFunction {
+    fn host_function(function: &Bound<'_, PyAny>, (params, results): Signature) -> dualvm::HostFunction {
         let mut types: Vec<HostType> = results.iter().copied().map(type_of).collect();
         let count = types.len();
         let ty = if count == 1 { types.remove(0) } else { HostType::Tuple(types) };
@@ -126,7 +103,7 @@ impl Callee {
     }
 
     fn call(&self, py: Python<'_>, args: &[FlatValue<'_>]) -> PyResult<Leaves> {
-        if stacker::remaining_stack().is_some_and(|left| left < STACK_BYTES_MIN) {
+        if stacker::remaining_stack().is_some_and(|left| left < CALL_STACK_BYTES) {
             return Err(PyRecursionError::new_err("host functions and programs call each other too deep"));
         }
         let args = args.iter().zip(&self.params).map(|(&arg, &kind)| object(py, arg, kind));
@@ -199,16 +176,16 @@ impl HostFunction {
             return Err(PyTypeError::new_err(message));
         }
         let refuse = |message: String| PyValueError::new_err(format!("type: {message}"));
-        let signature = Signature::of(r#type).map_err(refuse)?;
-        let (of_vjp, of_jvp) = (signature.vjp(), signature.jvp());
-        let mut host = Callee::host_function(function, signature);
+        let mut host = Callee::host_function(function, signature(r#type).map_err(refuse)?);
         let misfit =
             |name: &str, error: dualvm::vm::host::NotDerivative| PyTypeError::new_err(format!("{name}: {error}"));
         if let Some(given) = vjp {
-            host = host.with_vjp(derivative("vjp", given, of_vjp)?).map_err(|error| misfit("vjp", error))?;
+            let vjp = derivative("vjp", given, host.vjp_leaves())?;
+            host = host.with_vjp(vjp).map_err(|error| misfit("vjp", error))?;
         }
         if let Some(given) = jvp {
-            host = host.with_jvp(derivative("jvp", given, of_jvp)?).map_err(|error| misfit("jvp", error))?;
+            let jvp = derivative("jvp", given, host.jvp_leaves())?;
+            host = host.with_jvp(jvp).map_err(|error| misfit("jvp", error))?;
         }
         Ok(HostFunction { function: host, ty: r#type.to_owned() })
     }

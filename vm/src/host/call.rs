@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Why a host function gives no results.
 ///
-/// `?` makes one of every error of Rust's, which is the trap's [`HostCause`] then; a text alone goes into
+/// `?` makes one of every error that threads may share, which is the trap's [`HostCause`] then; a text alone goes into
 /// [`HostError::new`].
 #[derive(Debug)]
 pub struct HostError(Reason);

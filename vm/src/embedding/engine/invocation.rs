@@ -196,8 +196,8 @@ impl<'a> Invocation<'a> {
     pub(super) fn pool_for(&self, func: FuncId) -> Option<&'a rayon::ThreadPool> {
         let Module { engine, program } = &self.function.module;
         // What is looked at is looked at in the program's order.
-        let alone = program.is_checked() || is_alone();
-        program.forks(func).then(|| engine.pool()).flatten().filter(|_| !alone)
+        let may_share = program.forks(func) && !program.is_checked() && !is_alone();
+        may_share.then(|| engine.pool()).flatten()
     }
 
     /// Runs the function, or a derivative of it, with the arguments that were written: they were gathered, or else
