@@ -123,6 +123,9 @@ enum Command {
         /// Where the bytecode goes; `-` is stdout [default: FILE with the extension .dvbc]
         #[arg(short, long, value_name = "OUT")]
         output: Option<PathBuf>,
+        /// Put in what is called of other modules of bytecode, so that these aren't needed any more
+        #[arg(long)]
+        linked: bool,
     },
     /// Print a module, or one function of it, as assembly; it need not be verifiable
     #[command(after_help = convert::DISASM)]
@@ -336,7 +339,7 @@ fn execute(command: Command) -> Outcome {
         Command::CheckGrad(flags) => check_grad::check_grad(&flags),
         Command::Explain { program, name, format } => explain::explain(&program, name.as_deref(), format),
         Command::Tape(flags) => tape::tape(&flags),
-        Command::Build { program, output } => convert::build(&program, output),
+        Command::Build { program, output, linked } => convert::build(&program, output, linked),
         Command::Disasm { program, name, native, derivative } => {
             convert::disasm(&program, name.as_deref(), convert::Listing { native, derivative })
         }

@@ -59,6 +59,13 @@ pub enum ErrorKind {
     },
     /// The module breaks rules of the verifier; at least one.
     Verify(Vec<VerifyError>),
+    /// A module from which functions are imported is there, but can't be had.
+    Import {
+        /// The name that it is imported by.
+        name: String,
+        /// What the importer says.
+        why: String,
+    },
     /// The module has no binary form.
     Encode(EncodeError),
     /// The module exports no function of this name.
@@ -315,6 +322,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the module breaks {} rule{plural} of the verifier:\n  ", errors.len())?;
                 blocks(f, errors, "\n  ")
             }
+            ErrorKind::Import { name, why } => write!(f, "can't read the module `{name}`: {why}"),
             ErrorKind::Encode(error) => error.fmt(f),
             ErrorKind::NoSuchFunction { name, suggestions, private } => {
                 match private {

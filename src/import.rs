@@ -1,14 +1,18 @@
 //! Files that programs import, on disk.
 
 use crate::frontend::{ImportRequest, ImportedFile, Importer};
+use crate::kind::FileKind;
+use crate::read_def;
+use crate::vm::linker::Library;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// Finds the files that programs import on disk: beside the file that imports, and then in folders.
 ///
-/// `import shapes` is the file `shapes.dual`; `import "../models/gp"` is that path with `.dual`, counted from the
-/// folder of the file that imports, or else from the given ones. The files may be anywhere that such a path leads to:
-/// don't give it to programs that nobody vouches for.
+/// `import shapes` is the file `shapes.dual`, or bytecode in `shapes.dvbc` or `shapes.dvs` where that isn't there;
+/// `import "../models/gp"` is that path with such an ending, counted from the folder of the file that imports, or else
+/// from the given ones. The files may be anywhere that such a path leads to: don't give it to programs that nobody
+/// vouches for.
 ///
 /// ```
 /// use dualvm::{CompileOptions, Engine, Error, FolderImporter, Module};
@@ -34,28 +38,39 @@ impl FolderImporter {
 
     /// The paths at which the file may be that a program asks for, the first choice first.
     pub fn candidates(&self, request: ImportRequest<'_>) -> Vec<PathBuf> {
-        let name = match request.name.ends_with(".dual") {
-            true => request.name.to_owned(),
-            false => format!("{}.dual", request.name),
+        const KINDS: [&str; 3] = ["dual", "dvbc", "dvs"];
+        let names: Vec<String> = match FileKind::of_name(request.name) {
+            Some(_) => vec![request.name.to_owned()],
+            None => KINDS.iter().map(|kind| format!("{}.{kind}", request.name)).collect(),
         };
         let beside = Path::new(request.from).parent().unwrap_or(Path::new("")).to_owned();
-        std::iter::once(&beside).chain(&self.folders).map(|folder| simplified(&folder.join(&name))).collect()
+        let folders = std::iter::once(&beside).chain(&self.folders);
+        folders.flat_map(|folder| names.iter().map(|name| simplified(&folder.join(name)))).collect()
     }
 }
 
 impl Importer for FolderImporter {
     fn find(&self, request: ImportRequest<'_>) -> Result<Option<ImportedFile>, String> {
         for path in self.candidates(request) {
-            match std::fs::read_to_string(&path) {
-                Ok(text) => {
-                    return Ok(Some(ImportedFile { name: path.display().to_string(), text: text.into() }));
-                }
+            match std::fs::read(&path) {
+                Ok(bytes) => return imported(path.display().to_string(), bytes).map(Some),
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(error) => return Err(format!("{}: {error}", path.display())),
             }
         }
         Ok(None)
     }
+}
+
+/// A file that was found, by what it holds.
+fn imported(name: String, bytes: Vec<u8>) -> Result<ImportedFile, String> {
+    if FileKind::detect(&name, &bytes) == FileKind::Source {
+        let text = String::from_utf8(bytes).map_err(|error| format!("{name}: {error}"))?;
+        return Ok(ImportedFile::text(name, text));
+    }
+    let def = read_def(&name, &bytes).map_err(|error| format!("{name}: {error}"))?;
+    let module = Library::new(def).map_err(|errors| format!("{name}: {}", errors[0]))?;
+    Ok(ImportedFile::bytecode(name, module))
 }
 
 /// The same path without `.` and without folders that it leaves again, so that a file has one name. Links are not

@@ -289,6 +289,7 @@ mod function;
 mod import;
 mod json;
 mod kind;
+mod link;
 mod module;
 mod places;
 mod seed;
@@ -302,7 +303,10 @@ pub use check::{
     CheckOptions, Comparison, Counts, Engines, Estimate, GradientCheck, PointCheck, Quantity, Reason, Side, Verdict,
 };
 pub use error::{Error, ErrorKind};
-pub use frontend::{CompileLimits, CompileOptions, ImportRequest, ImportedFile, Importer, TextImporter};
+pub use frontend::{
+    CompileLimits, CompileOptions, ImportRequest, ImportedContent, ImportedFile, ImportedLibrary, Importer,
+    MemoryImporter,
+};
 pub use function::Function;
 pub use import::FolderImporter;
 pub use json::{Json, JsonReal};
@@ -325,7 +329,7 @@ pub use vm::flat::{
 pub use vm::formulas::{Formula, Formulas, PieceFormulas};
 pub use vm::host::{HostCall, HostError, HostFunction, HostParams, HostResult, HostValue, TypedHostFunction};
 pub use vm::kinks::{KINK_EPSILON, Kink, Kinks};
-pub use vm::linker::Linker;
+pub use vm::linker::{Library, Linker};
 pub use vm::module::{DataDef, HostType, Interface};
 pub use vm::native::{CodeKind, CompiledCode, Listing, Mode, Refusal, Thresholds};
 pub use vm::profile::{Profile, Site, SiteUsage};

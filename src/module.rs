@@ -1,11 +1,13 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend::{self, CompileOptions, Compiled, Diagnostics, KeptCall, Signature, Unexported};
+use crate::frontend::{self, CompileOptions, Compiled, Diagnostics, ImportedLibrary, KeptCall, Signature, Unexported};
 use crate::kind::FileKind;
+use crate::link;
 use crate::vm::engine::Engine;
 use crate::vm::excerpt::SourceTexts;
 use crate::vm::explain::Explanation;
 use crate::vm::formulas::Formulas;
+use crate::vm::linker::{Library, Linker};
 use crate::vm::module::{FuncId, ModuleDef};
 use crate::vm::native::{CompiledCode, Generator, Listing, Mode, Refusal};
 use crate::vm::{binary, engine, text};
@@ -55,7 +57,36 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::Verify`] with everything that the verifier finds wrong, up to 100 errors.
     pub fn new(engine: &Engine, def: ModuleDef) -> Result<Module, Error> {
-        Module::verify(engine, Read::only(def))
+        Module::verify(engine, Read::only(def), &engine.config().linker)
+    }
+
+    /// The same module for another engine. What it was linked with goes along, whoever gave it.
+    ///
+    /// # Errors
+    /// None is expected: the module was verified, and linked with the same.
+    pub fn for_engine(&self, engine: &Engine) -> Result<Module, Error> {
+        Ok(Module { verified: for_engine(&self.verified, engine)?, ..self.clone() })
+    }
+
+    /// The module for others to call: give it to the [`Config::with_library`](crate::Config::with_library) of any
+    /// engine, or to an [`Importer`](crate::Importer).
+    ///
+    /// ```
+    /// use dualvm::{Config, Engine, Error, Module};
+    ///
+    /// let shapes = "def area (r : Real) : Real = pi * r ^ 2";
+    /// let shapes = Module::from_source(&Engine::default(), "shapes.dual", shapes)?.library();
+    ///
+    /// let engine = Engine::new(Config::default().with_library("shapes", shapes));
+    /// let text = "
+    ///     import host \"shapes.area\" as area : Real -> Real
+    ///     def half (r : Real) : Real = area r / 2";
+    /// let half = Module::from_source(&engine, "half.dual", text)?.function("half")?;
+    /// assert_eq!(half.call(&[1.0.into()])?, (std::f64::consts::PI / 2.0).into());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn library(&self) -> Library {
+        self.verified.library()
     }
 
     /// Compiles a program in dualvm's language. `file` names it in messages and backtraces; nothing is opened.
@@ -97,7 +128,8 @@ impl Module {
         text: &str,
         options: &CompileOptions,
     ) -> Result<Module, Error> {
-        Module::verify(engine, compile(file, text, &options_for(engine, options))?)
+        let options = options_for(engine, options);
+        Module::link(engine, file, compile(file, text, &options)?, &options)
     }
 
     /// Assembles and verifies a module in text form; [`dualvm::vm::text`](crate::vm::text) describes it.
@@ -150,7 +182,8 @@ impl Module {
     /// # Errors
     /// As [`Module::load`] and [`Module::from_source_with`].
     pub fn load_with(engine: &Engine, file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Module, Error> {
-        Module::verify(engine, read(file, bytes, &options_for(engine, options))?)
+        let options = options_for(engine, options);
+        Module::link(engine, file, read(file, bytes, &options)?, &options)
     }
 
     /// The exported function of this name.
@@ -310,7 +343,8 @@ impl Module {
         })
     }
 
-    /// The module in binary form, which [`Module::from_binary`] reads. Equal modules have equal bytes.
+    /// The module in binary form, which [`Module::from_binary`] reads. Equal modules have equal bytes. What it calls of
+    /// other modules is not in it.
     ///
     /// # Errors
     /// [`ErrorKind::Encode`], which no module reports that was decoded, assembled, compiled or built by this crate.
@@ -318,14 +352,27 @@ impl Module {
         binary::encode(self.def()).map_err(|error| ErrorKind::Encode(error).into())
     }
 
+    /// The module in binary form together with what it calls of other modules: who loads it needs none of these.
+    ///
+    /// # Errors
+    /// As [`Module::to_binary`].
+    pub fn to_linked_binary(&self) -> Result<Vec<u8>, Error> {
+        binary::encode(self.linked_def()).map_err(|error| ErrorKind::Encode(error).into())
+    }
+
     /// The module in text form, which [`Module::from_assembly`] reads.
     pub fn to_assembly(&self) -> String {
         text::print(self.def())
     }
 
-    /// The code as data.
+    /// The code as data: the module's own.
     pub fn def(&self) -> &ModuleDef {
         self.verified.def()
+    }
+
+    /// The code together with that of other modules which it calls: it imports nothing but functions of the host's.
+    pub fn linked_def(&self) -> &ModuleDef {
+        self.verified.linked_def()
     }
 
     /// The native code that the module has by now, in the order of its compilation.
@@ -358,8 +405,15 @@ impl Module {
         self.verified.engine()
     }
 
-    fn verify(engine: &Engine, read: Read) -> Result<Module, Error> {
-        let verified = engine::Module::with_generator(engine, read.def, generator()).map_err(ErrorKind::Verify)?;
+    /// Verifies a module that may import from others.
+    fn link(engine: &Engine, file: &str, mut read: Read, options: &CompileOptions) -> Result<Module, Error> {
+        let (given, imported) = (&engine.config().linker, std::mem::take(&mut read.libraries));
+        let linker = link::linker(given, (file, &read.def), imported, options.importer.as_deref())?;
+        Module::verify(engine, read, &linker)
+    }
+
+    fn verify(engine: &Engine, read: Read, linker: &Linker) -> Result<Module, Error> {
+        let verified = engine::Module::linked(engine, read.def, linker, generator()).map_err(ErrorKind::Verify)?;
         let Read { signatures, unexported, warnings, kept_calls, source_texts, .. } = read;
         Ok(Module {
             verified,
@@ -383,6 +437,12 @@ impl Module {
         similar.sort_by(|a, b| b.0.total_cmp(&a.0));
         similar.into_iter().take(SHOWN).map(|(_, name)| name).collect()
     }
+}
+
+/// A module for another engine, with what it was linked with.
+pub(crate) fn for_engine(module: &engine::Module, engine: &Engine) -> Result<engine::Module, Error> {
+    let same = engine::Module::linked(engine, module.def().clone(), module.linker(), generator());
+    same.map_err(|errors| ErrorKind::Verify(errors).into())
 }
 
 /// What makes native code for engines that have no generator of their own.
@@ -423,6 +483,7 @@ struct Read {
     warnings: Diagnostics,
     kept_calls: Vec<KeptCall>,
     source_texts: SourceTexts,
+    libraries: Vec<ImportedLibrary>,
 }
 
 impl Read {
@@ -435,6 +496,7 @@ impl Read {
             warnings: Diagnostics::default(),
             kept_calls: Vec::new(),
             source_texts: SourceTexts::default(),
+            libraries: Vec::new(),
         }
     }
 }
@@ -465,8 +527,8 @@ fn options_for(engine: &Engine, options: &CompileOptions) -> CompileOptions {
 /// The one place where the language's compiler is called.
 fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
     let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
-    let Compiled { module, signatures, unexported, warnings, kept_calls, sources, .. } = compiled;
+    let Compiled { module, signatures, unexported, warnings, kept_calls, sources, libraries, .. } = compiled;
     let mut source_texts = SourceTexts::default();
     sources.into_iter().for_each(|(name, text)| source_texts.insert(name, text));
-    Ok(Read { def: module, signatures, unexported, warnings, kept_calls, source_texts })
+    Ok(Read { def: module, signatures, unexported, warnings, kept_calls, source_texts, libraries })
 }

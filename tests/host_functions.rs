@@ -3,7 +3,7 @@
 use dualvm::flat::LeafKind;
 use dualvm::{
     CallOptions, CancelHandle, CompileOptions, Config, Engine, Error, Function, HostError, HostFunction, Jit, Limit,
-    Limits, Linker, Module, TextImporter, Trap, TrapKind, Value,
+    Limits, Linker, MemoryImporter, Module, Trap, TrapKind, Value,
 };
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -746,7 +746,7 @@ fn imports_have_errors_with_places_and_one_layout() {
         &["t.dual:2:13", "`f` is defined twice"],
     );
     // Among other imports, behind definitions, and a module that is called like the word.
-    let mut importer = TextImporter::default();
+    let mut importer = MemoryImporter::default();
     importer.insert("host", "def one : Real = 1");
     importer.insert("util", "def two : Real = 2");
     let options = CompileOptions::default().importing(Arc::new(importer));

@@ -1,14 +1,14 @@
 //! Programs of several files: what names mean across them, what is refused, and where errors are.
 
 use dualvm::{
-    CompileLimits, CompileOptions, Engine, ErrorKind, ImportRequest, ImportedFile, Importer, Module, TextImporter,
+    CompileLimits, CompileOptions, Engine, ErrorKind, ImportRequest, ImportedFile, Importer, MemoryImporter, Module,
     Value,
 };
 use std::sync::Arc;
 
 /// Compiles a main file with other files in memory.
 fn load(main: &str, files: &[(&str, &str)]) -> Result<Module, dualvm::Error> {
-    let mut importer = TextImporter::default();
+    let mut importer = MemoryImporter::default();
     files.iter().for_each(|(name, text)| importer.insert(*name, *text));
     let options = CompileOptions::default().importing(Arc::new(importer));
     Module::from_source_with(&Engine::default(), "main.dual", main, &options)
@@ -174,10 +174,9 @@ impl Importer for Broken {
         match request.name {
             "endless" => {
                 let number: u32 = request.from.trim_end_matches(".dual").parse().unwrap_or(0);
-                let text = "import endless".into();
-                Ok(Some(ImportedFile { name: format!("{}.dual", number + 1), text }))
+                Ok(Some(ImportedFile::text(format!("{}.dual", number + 1), "import endless")))
             }
-            "long" => Ok(Some(ImportedFile { name: "long.dual".into(), text: " ".repeat(1 << 20).into() })),
+            "long" => Ok(Some(ImportedFile::text("long.dual", " ".repeat(1 << 20)))),
             _ => Err("the disk is gone".into()),
         }
     }

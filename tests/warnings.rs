@@ -4,13 +4,13 @@
 mod corpus;
 
 use dualvm::frontend::compile_with;
-use dualvm::{CompileOptions, FolderImporter, TextImporter};
+use dualvm::{CompileOptions, FolderImporter, MemoryImporter};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The warnings of a program that may import these files: line, column and message of each.
 fn warnings_with(text: &str, files: &[(&str, &str)]) -> Vec<String> {
-    let mut importer = TextImporter::default();
+    let mut importer = MemoryImporter::default();
     files.iter().for_each(|(name, text)| importer.insert(*name, *text));
     let options = CompileOptions::default().importing(Arc::new(importer));
     let compiled = compile_with("w.dual", text, &options).unwrap_or_else(|errors| panic!("{errors}"));

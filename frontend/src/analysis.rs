@@ -130,7 +130,7 @@ impl Tree {
     /// The stages that look at the whole program. Nothing if the meter has stopped them.
     fn of(sources: &mut SourceMap, options: &CompileOptions, sink: &mut Sink, meter: &Rc<Meter>) -> Option<Tree> {
         let mut names = Names::default();
-        let ast = crate::read(sources, options.importer.as_deref(), &mut names, sink, meter);
+        let (ast, _) = crate::read(sources, options.importer.as_deref(), &mut names, sink, meter);
         if !meter.enter(Stage::Resolve) {
             return None;
         }

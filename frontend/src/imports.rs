@@ -143,7 +143,7 @@ impl Reader<'_> {
         };
         let text = self.names.text(target.0).to_owned();
         let stem = text.rsplit('/').next().unwrap_or_default();
-        let stem = stem.strip_suffix(".dual").unwrap_or(stem);
+        let stem = [".dual", ".dvbc", ".dvs"].iter().find_map(|&kind| stem.strip_suffix(kind)).unwrap_or(stem);
         let title = self.names.intern(stem);
         let module = if self.eat_as() {
             let TokenKind::Lower(module) = self.peek() else { return self.unexpected("a name for the module", help) };

@@ -30,6 +30,7 @@ mod importer;
 mod imports;
 mod infer;
 mod inline;
+mod interface;
 mod kept;
 mod lexer;
 mod library;
@@ -59,7 +60,7 @@ mod warnings;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
 pub use format::{format, format_with};
-pub use importer::{ImportRequest, ImportedFile, Importer, TextImporter};
+pub use importer::{ImportRequest, ImportedContent, ImportedFile, ImportedLibrary, Importer, MemoryImporter};
 pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};
 pub use literal::{Literal, parse_literal};
@@ -70,6 +71,7 @@ pub use unexported::Unexported;
 
 use dualvm_vm::module::ModuleDef;
 use limits::{Meter, Stage};
+use load::Files;
 use source::SourceMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -106,6 +108,9 @@ pub struct Compiled {
     /// The files that it was compiled from, the main one first, but for those of the language's library: names and
     /// texts.
     pub sources: Vec<(String, Arc<str>)>,
+    /// The modules of bytecode that it imports, by the names that it knows them by: the code's import `"shapes.area"`
+    /// is the exported function `area` of `shapes`.
+    pub libraries: Vec<ImportedLibrary>,
     /// How long it took.
     pub times: CompileTimes,
 }
@@ -173,18 +178,18 @@ pub fn compile_with(file_name: &str, text: &str, options: &CompileOptions) -> Re
 }
 
 /// The syntax of a program: of the main file, which is in the map, of what it imports, and of what it needs of the
-/// prelude.
+/// prelude; and what it imports of bytecode.
 fn read(
     sources: &mut SourceMap,
     importer: Option<&dyn Importer>,
     names: &mut names::Names,
     sink: &mut diagnostics::Sink,
     meter: &Meter,
-) -> ast::Ast {
-    let files = load::load(sources, importer, names, sink, meter);
+) -> (ast::Ast, Vec<ImportedLibrary>) {
+    let Files { tokens: files, libraries } = load::load(sources, importer, names, sink, meter);
     let tokens = files.iter().map(|file| &*file.tokens);
     let prelude = prelude::lex_needed(tokens, sources.prelude_start(), names, sink, meter);
-    parser::parse(files, &prelude, names, sink, meter)
+    (parser::parse(files, &prelude, names, sink, meter), libraries)
 }
 
 /// The stages one after the other, and what the program is warned of. Nothing if there are errors, or the compilation
@@ -197,7 +202,7 @@ fn compile_into(
 ) -> Option<(Compiled, diagnostics::Sink)> {
     let began = Instant::now();
     let mut names = names::Names::default();
-    let ast = read(sources, importer, &mut names, sink, meter);
+    let (ast, libraries) = read(sources, importer, &mut names, sink, meter);
     let parsed = Instant::now();
     if !meter.enter(Stage::Resolve) {
         return None;
@@ -230,9 +235,10 @@ fn compile_into(
     let kept_calls = program.kept.iter().map(|kept| kept.located(sources, &program.calls)).collect();
     let module = lower::lower(program, sources, sink, meter);
     let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
-    let own = sources.files().iter().filter(|file| !file.is_library);
+    let own = sources.files().iter().filter(|file| file.is_own());
     let own = own.map(|file| (file.source.name().to_owned(), file.source.text().into()));
     let (sources, none) = (own.collect(), Diagnostics::default());
     let specialise::Border { signatures, unexported } = border;
-    Some((Compiled { module, signatures, unexported, warnings: none, kept_calls, sources, times }, warnings))
+    let compiled = Compiled { module, signatures, unexported, warnings: none, kept_calls, sources, libraries, times };
+    Some((compiled, warnings))
 }

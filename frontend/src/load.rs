@@ -2,14 +2,16 @@
 
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::hash::HashMap;
-use crate::importer::{ImportRequest, ImportedFile, Importer};
+use crate::importer::{ImportRequest, ImportedContent, ImportedFile, ImportedLibrary, Importer};
 use crate::imports::{Import, qualify, take_imports};
+use crate::interface::interface_text;
 use crate::lexer::lex;
 use crate::library;
 use crate::limits::Meter;
 use crate::names::{Name, Names};
-use crate::source::{Source, SourceMap, Span};
+use crate::source::{Author, Source, SourceMap, Span};
 use crate::token::Token;
+use dualvm_vm::linker::Library;
 
 /// A program imports at most so many files.
 const FILES_MAX: usize = 10_000;
@@ -19,6 +21,8 @@ const FILES_MAX: usize = 10_000;
 pub(crate) struct FileTokens {
     /// The module's own name; the main file is no module.
     pub(crate) module: Option<Name>,
+    /// Whether it is bytecode, and the tokens are those of its interface.
+    pub(crate) is_interface: bool,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
     /// What it would import, but what isn't there.
@@ -27,19 +31,27 @@ pub(crate) struct FileTokens {
     pub(crate) tokens: Vec<Token>,
 }
 
-/// Reads the main file, which is in the map already, and all that it imports, into the map. The numbers of the files
-/// there are those of the list.
+/// The files of a program.
+pub(crate) struct Files {
+    /// Their tokens, by the numbers that they have in the map.
+    pub(crate) tokens: Vec<FileTokens>,
+    /// Those that are bytecode, by the names of the modules.
+    pub(crate) libraries: Vec<ImportedLibrary>,
+}
+
+/// Reads the main file, which is in the map already, and all that it imports, into the map.
 pub(crate) fn load(
     sources: &mut SourceMap,
     importer: Option<&dyn Importer>,
     names: &mut Names,
     sink: &mut Sink,
     meter: &Meter,
-) -> Vec<FileTokens> {
-    let mut loader = Loader { sources, importer, names, sink, meter, files: Vec::new(), imports: Vec::new() };
+) -> Files {
+    let (files, imports, libraries) = (Vec::new(), Vec::new(), Vec::new());
+    let mut loader = Loader { sources, importer, names, sink, meter, files, imports, libraries };
     loader.add(0, None);
     loader.run();
-    loader.files
+    Files { tokens: loader.files, libraries: loader.libraries }
 }
 
 struct Loader<'l> {
@@ -51,16 +63,18 @@ struct Loader<'l> {
     files: Vec<FileTokens>,
     /// The imports of each file that weren't looked at yet, in the order of the text.
     imports: Vec<std::vec::IntoIter<Import>>,
+    libraries: Vec<ImportedLibrary>,
 }
 
 impl Loader<'_> {
     /// Splits a file of the map into tokens.
     fn add(&mut self, number: usize, module: Option<Name>) {
         let file = &self.sources.files()[number];
+        let is_interface = file.author == Author::Compiler;
         let mut tokens = lex(file.source.text(), file.start, self.names, self.sink, self.meter);
         let imports = take_imports(&mut tokens, self.names, self.sink, self.meter);
         qualify(&mut tokens, &imports, self.names, self.meter);
-        self.files.push(FileTokens { module, imports: Vec::new(), missing: Vec::new(), tokens });
+        self.files.push(FileTokens { module, is_interface, imports: Vec::new(), missing: Vec::new(), tokens });
         self.imports.push(imports.into_iter());
     }
 
@@ -80,7 +94,7 @@ impl Loader<'_> {
             if !self.meter.step(span) {
                 return;
             }
-            let Some((found, is_library)) = self.find(from, &import) else {
+            let Some((found, author)) = self.find(from, &import) else {
                 self.files[from].missing.push(import);
                 continue;
             };
@@ -93,7 +107,7 @@ impl Loader<'_> {
             let number = match known {
                 Some(number) => number,
                 None => {
-                    let Some(number) = self.read(&found, is_library, span) else { return };
+                    let Some(number) = self.read(&found, import.title, author, span) else { return };
                     numbers.insert(found.name, number);
                     is_open.push(true);
                     self.add(number, Some(import.title));
@@ -106,39 +120,67 @@ impl Loader<'_> {
     }
 
     /// Adds a file to the map; `None` if there are too many, or they are too long.
-    fn read(&mut self, found: &ImportedFile, is_library: bool, span: Span) -> Option<usize> {
+    fn read(&mut self, found: &ImportedFile, title: Name, author: Author, span: Span) -> Option<usize> {
         if self.files.len() > FILES_MAX {
             let error = Diagnostic::error(span, "the program has too many files");
             self.sink.push(error.label(format!("more than {FILES_MAX} are imported")));
             return None;
         }
-        if !self.meter.another_source(found.text.len()) {
+        let interface: String;
+        let text = match &found.content {
+            ImportedContent::Text(text) => text,
+            ImportedContent::Bytecode(library) => {
+                let name = self.names.text(title);
+                interface = interface_text(name, library);
+                self.add_library(title, &found.name, library, span);
+                &*interface
+            }
+        };
+        if !self.meter.another_source(text.len()) {
             return None;
         }
-        let number = self.sources.add(Source::new(&found.name, &found.text), is_library);
+        let number = self.sources.add(Source::new(&found.name, text), author);
         if number.is_none() {
             self.sink.push(Diagnostic::error(span, "the program's files are longer than 2 GiB"));
         }
         number
     }
 
-    /// The file that an import names, and whether it belongs to the library.
-    fn find(&mut self, from: usize, import: &Import) -> Option<(ImportedFile, bool)> {
+    fn add_library(&mut self, title: Name, file: &str, module: &Library, span: Span) {
+        let name = self.names.text(title);
+        if self.libraries.iter().any(|known| known.name == name) {
+            let error = Diagnostic::error(span, format!("there are two modules of bytecode called `{name}`"));
+            let error = error.label("another one is imported elsewhere");
+            self.sink.push(error.help("give one of the files another name: that is what its functions are linked by"));
+            return;
+        }
+        let (name, file, module) = (name.to_owned(), file.to_owned(), module.clone());
+        self.libraries.push(ImportedLibrary { name, file, module });
+    }
+
+    /// The file that an import names, and who has written it.
+    fn find(&mut self, from: usize, import: &Import) -> Option<(ImportedFile, Author)> {
         let name = self.names.text(import.target.0);
         let from = &self.sources.files()[from];
         let request = ImportRequest { from: from.source.name(), name, is_path: import.is_path };
         let span = import.target.1;
         // The library's files don't see the program's.
-        let found = match self.importer.filter(|_| !from.is_library) {
+        let found = match self.importer.filter(|_| from.is_own()) {
             Some(importer) => importer.find(request),
             None => Ok(None),
         };
         let error = match found {
-            Ok(Some(found)) => return Some((found, false)),
+            Ok(Some(found)) => {
+                let author = match found.content {
+                    ImportedContent::Text(_) => Author::Program,
+                    ImportedContent::Bytecode(_) => Author::Compiler,
+                };
+                return Some((found, author));
+            }
             Ok(None) => match library::text(name).filter(|_| !import.is_path) {
                 Some(text) => {
                     let name = library::file_name(name);
-                    return Some((ImportedFile { name, text: text.into() }, true));
+                    return Some((ImportedFile::text(name, text), Author::Library));
                 }
                 None => self.not_found(name, import.is_path, span),
             },
@@ -156,8 +198,8 @@ impl Loader<'_> {
             (None, None) => error.help("no files are at hand here: only modules of the library can be imported"),
             (None, Some(_)) if is_path => error.help("a path counts from the folder of the file that imports"),
             (None, Some(_)) => error.help(format!(
-                "it would be the file `{name}.dual` beside the one that imports, in a folder given by `--path`, or a \
-                 module of the library"
+                "it would be the file `{name}.dual`, or bytecode in `{name}.dvbc`, beside the one that imports, in a \
+                 folder given by `--path`, or a module of the library"
             )),
         }
     }

@@ -47,21 +47,21 @@ pub(crate) fn parse(
     let mut ast = Ast::default();
     declaration::declare_lists(&mut ast, names);
     let mut incomplete = false;
-    for FileTokens { module, imports, missing, tokens } in files {
+    for FileTokens { module, is_interface, imports, missing, tokens } in files {
         let modules = imports.iter().map(|(import, _)| import).chain(&missing);
         let modules = modules.map(|import| import.module).collect();
-        (ast, incomplete) = parse_file((&tokens, modules), (ast, incomplete), names, sink, meter);
+        (ast, incomplete) = parse_file((&tokens, modules, is_interface), (ast, incomplete), names, sink, meter);
         let end = Counts { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
         ast.files.push(File { module, imports, missing, end });
     }
     ast.incomplete = incomplete;
-    parse_file((prelude, HashSet::default()), (ast, incomplete), names, sink, meter).0
+    parse_file((prelude, HashSet::default(), false), (ast, incomplete), names, sink, meter).0
 }
 
-/// Adds the declarations of a file, in which modules have these names, to a tree; whether the declaration of a type was
-/// abandoned, here or before.
+/// Adds the declarations of a file, in which modules have these names, and which may be the interface of bytecode, to a
+/// tree; whether the declaration of a type was abandoned, here or before.
 fn parse_file(
-    (tokens, modules): (&[Token], HashSet<Name>),
+    (tokens, modules, is_interface): (&[Token], HashSet<Name>, bool),
     (ast, incomplete): (Ast, bool),
     names: &Names,
     sink: &mut Sink,
@@ -69,8 +69,21 @@ fn parse_file(
 ) -> (Ast, bool) {
     let (at, depth, start) = (0, 0, 0);
     let (has_trace, is_private) = (false, false);
-    let mut parser =
-        Parser { tokens, modules, at, depth, start, has_trace, is_private, names, sink, meter, ast, incomplete };
+    let mut parser = Parser {
+        tokens,
+        modules,
+        is_interface,
+        at,
+        depth,
+        start,
+        has_trace,
+        is_private,
+        names,
+        sink,
+        meter,
+        ast,
+        incomplete,
+    };
     parser.program();
     (parser.ast, parser.incomplete)
 }
@@ -79,6 +92,8 @@ struct Parser<'p> {
     tokens: &'p [Token],
     /// The names of modules that the file imports, which nothing else in it may have.
     modules: HashSet<Name>,
+    /// Whether the file is the interface of bytecode: then what it imports of that is what others import of it.
+    is_interface: bool,
     at: usize,
     depth: u32,
     /// How many expressions there were when the definition started.

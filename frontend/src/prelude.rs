@@ -422,7 +422,7 @@ mod tests {
         let mut sources = SourceMap::of(Source::new("prelude.dual", &program));
         let (mut names, mut sink) = (Names::default(), Sink::default());
         let meter = Rc::new(Meter::unlimited());
-        let ast = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
+        let (ast, _) = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
         let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
         crate::infer::infer(&ast, &names, &resolved, &mut sink, &meter);
         assert!(!sink.has_errors(), "{}", Diagnostics::new(sources, sink, None));
@@ -440,7 +440,7 @@ mod tests {
             let (mut names, mut sink) = (Names::default(), Sink::default());
             let meter = Meter::unlimited();
             let mut sources = SourceMap::of(Source::new("defs.dual", text));
-            let ast = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
+            let (ast, _) = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
             let read = ast.defs.iter().filter(|(def, _)| !ast.is_own(*def));
             read.map(|(_, def)| names.text(def.name).to_owned()).collect::<Vec<_>>()
         };

@@ -90,23 +90,41 @@ pub(crate) struct File {
     pub(crate) start: u32,
     /// Its text.
     pub(crate) source: Source,
-    /// Whether it belongs to the language's library.
-    pub(crate) is_library: bool,
+    /// Who has written it.
+    pub(crate) author: Author,
+}
+
+/// Who has written a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Author {
+    /// The program's author.
+    Program,
+    /// The language's: it belongs to the library.
+    Library,
+    /// The compiler: it is the interface of a module of bytecode.
+    Compiler,
+}
+
+impl File {
+    /// Whether it is one of the program's own.
+    pub(crate) fn is_own(&self) -> bool {
+        self.author == Author::Program
+    }
 }
 
 impl SourceMap {
     /// A program of one file.
     pub(crate) fn of(source: Source) -> Self {
-        SourceMap { files: vec![File { start: 0, source, is_library: false }] }
+        SourceMap { files: vec![File { start: 0, source, author: Author::Program }] }
     }
 
     /// Adds a file and gives its number; `None` if all texts together would be too long.
-    pub(crate) fn add(&mut self, source: Source, is_library: bool) -> Option<usize> {
+    pub(crate) fn add(&mut self, source: Source, author: Author) -> Option<usize> {
         let start = self.prelude_start();
         if start as usize + source.text.len() > SOURCE_BYTES_MAX {
             return None;
         }
-        self.files.push(File { start, source, is_library });
+        self.files.push(File { start, source, author });
         Some(self.files.len() - 1)
     }
 
@@ -127,7 +145,12 @@ impl SourceMap {
 
     /// Whether a place is in what the program's author has written: not in the prelude or another part of the library.
     pub(crate) fn is_own(&self, span: Span) -> bool {
-        self.contains(span) && !self.files[self.number(span)].is_library
+        self.contains(span) && self.files[self.number(span)].is_own()
+    }
+
+    /// Whether a span is in the interface of a module of bytecode.
+    pub(crate) fn is_of_interface(&self, span: Span) -> bool {
+        self.contains(span) && self.files[self.number(span)].author == Author::Compiler
     }
 
     /// The number of the file that a place is in.

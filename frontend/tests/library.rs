@@ -57,8 +57,8 @@ fn examples_are_true() {
 
 #[test]
 fn a_file_of_the_program_comes_before_a_module_of_the_library() {
-    use dualvm_frontend::{CompileOptions, TextImporter, compile_with};
-    let mut files = TextImporter::default();
+    use dualvm_frontend::{CompileOptions, MemoryImporter, compile_with};
+    let mut files = MemoryImporter::default();
     files.insert("stats", "def normal_logpdf (x : Real) : Real = 42");
     let options = CompileOptions::default().importing(std::sync::Arc::new(files));
     let text = "import stats\ndef f : Real = stats.normal_logpdf 1";

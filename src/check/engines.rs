@@ -1,7 +1,8 @@
 //! The interpreter against native code, to the last bit.
 
 use super::report::Engines;
-use crate::{CallOptions, Engine, Error, Function, Jit, Module, Value};
+use crate::module::for_engine;
+use crate::{CallOptions, Engine, Error, Function, Jit, Value};
 
 /// A function on two engines: one interprets everything, the other compiles all that it can.
 pub(super) struct Pair {
@@ -16,7 +17,8 @@ impl Pair {
         let on = |jit: Jit| {
             let mut config = module.engine().config().clone();
             config.jit = jit;
-            let same = Module::new(&Engine::new(config), module.def().clone())?.function(function.name())?;
+            let same = for_engine(module, &Engine::new(config))?.function(function.name());
+            let same = Function::new(same.expect("it is the same module"));
             let params = function.interface().params.iter().enumerate();
             let wrt: Vec<&String> = params.filter(|(n, _)| function.is_wrt(*n)).map(|(_, (name, _))| name).collect();
             same.wrt(&wrt)

@@ -1,10 +1,10 @@
 //! Commands that check, build and show modules: `check`, `verify`, `build`, `asm`, `disasm`.
 
 use super::failure::{Failure, Outcome};
-use super::input::{load, read_module, shown};
+use super::input::{load, load_bytes, read_module, shown};
 use super::interrupt::cancellable;
 use super::{Program, native, output};
-use dualvm::vm::module::{FuncId, ModuleDef};
+use dualvm::vm::module::FuncId;
 use dualvm::vm::{binary, text};
 use dualvm::{CompileLimits, Engine, ErrorKind, FileKind, Module, read_def_with};
 use std::io::Write as _;
@@ -35,10 +35,11 @@ pub(crate) fn verify(program: &Program) -> Outcome {
     })
 }
 
-pub(crate) fn build(program: &Program, output: Option<PathBuf>) -> Outcome {
+pub(crate) fn build(program: &Program, output: Option<PathBuf>, is_linked: bool) -> Outcome {
     let to = output_path(&program.file, output)?;
     let module = load(program, &Engine::default(), CompileLimits::default())?;
-    let bytes = module.to_binary().map_err(|error| Failure::load(&shown(&program.file), &error))?;
+    let bytes = if is_linked { module.to_linked_binary() } else { module.to_binary() };
+    let bytes = bytes.map_err(|error| Failure::load(&shown(&program.file), &error))?;
     output::file(&to, &bytes)
 }
 
@@ -77,8 +78,16 @@ pub(crate) struct Listing {
 pub(crate) fn disasm(program: &Program, function: Option<&str>, Listing { native, derivative }: Listing) -> Outcome {
     let (name, bytes) = (shown(&program.file), read_module(&program.file)?);
     let options = program.options(CompileLimits::default());
-    let def = cancellable(|handle| read_def_with(&name, &bytes, &options.cancelled_by(handle)))
-        .map_err(|error| Failure::load(&name, &error))?;
+    // Assembly is printed of whatever can be read; the rest is of what runs.
+    let module = match native || derivative {
+        true => Some(load_bytes(&program.file, &bytes, &Engine::default(), options.clone())?),
+        false => None,
+    };
+    let def = match &module {
+        Some(module) => module.def().clone(),
+        None => cancellable(|handle| read_def_with(&name, &bytes, &options.cancelled_by(handle)))
+            .map_err(|error| Failure::load(&name, &error))?,
+    };
     let func = match function {
         None => None,
         Some(wanted) => match def.function(wanted) {
@@ -90,24 +99,23 @@ pub(crate) fn disasm(program: &Program, function: Option<&str>, Listing { native
             }
         },
     };
-    if derivative {
-        return derivatives(&name, def, func);
+    if let Some(module) = module.as_ref().filter(|_| derivative) {
+        return derivatives(module, func);
     }
     let printed = text::print(&def);
     let Some(func) = func else {
         return output::with_stdout(|out| out.write_all(printed.as_bytes()));
     };
     let shown = function_text(&printed, func).expect("all functions are printed");
-    if native {
-        return native::listing(&name, def, func, shown);
+    match module {
+        Some(module) => native::listing(&module, func, shown),
+        None => output::with_stdout(|out| out.write_all(shown.as_bytes())),
     }
-    output::with_stdout(|out| out.write_all(shown.as_bytes()))
 }
 
 /// Prints the derivatives of a function, or of all.
-fn derivatives(file: &str, def: ModuleDef, func: Option<FuncId>) -> Outcome {
-    let functions = def.functions.len() as u32;
-    let module = Module::new(&Engine::default(), def).map_err(|error| Failure::load(file, &error))?;
+fn derivatives(module: &Module, func: Option<FuncId>) -> Outcome {
+    let functions = module.def().functions.len() as u32;
     let wanted: Vec<FuncId> = func.map_or_else(|| (0..functions).map(FuncId).collect(), |func| vec![func]);
     let text: Vec<String> = wanted.into_iter().map(|func| module.formulas(func).to_string()).collect();
     output::with_stdout(|out| out.write_all(text.join("\n").as_bytes()))

@@ -3,6 +3,7 @@
 use super::interrupt;
 use dualvm::frontend::Stopped;
 use dualvm::vm::excerpt::SourceTexts;
+use dualvm::vm::verify::Rule;
 use dualvm::{ArgumentError, Error, ErrorKind, FileKind, Function, Limit, Module, TangentError, Trap, TrapKind};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
@@ -69,6 +70,13 @@ impl Failure {
                 format_args!("{file}: {error}"),
                 "the file was cut off, changed or made by another version; build it again from its source",
             ),
+            ErrorKind::Verify(errors) if errors.iter().all(|error| error.rule == Rule::ImportMissing) => {
+                Failure::bad_input(
+                    format_args!("{file}: {error}"),
+                    "bytecode of other modules is looked for beside the file and in folders given by --path: \
+                     `shapes.dvbc` for \"shapes.area\"; what a host gives is there in that host only",
+                )
+            }
             ErrorKind::Verify(_) => Failure::bad_input(
                 format_args!("{file}: {error}"),
                 "code that breaks a rule is never run; correct the compiler or the assembly that it came from",

@@ -52,7 +52,7 @@ fn warn(program: &Program, module: &Module) {
     }
 }
 
-fn load_bytes(path: &Path, bytes: &[u8], engine: &Engine, options: CompileOptions) -> Outcome<Module> {
+pub(crate) fn load_bytes(path: &Path, bytes: &[u8], engine: &Engine, options: CompileOptions) -> Outcome<Module> {
     let name = shown(path);
     cancellable(|handle| Module::load_with(engine, &name, bytes, &options.cancelled_by(handle)))
         .map_err(|error| Failure::load(&name, &error))

@@ -4,8 +4,8 @@ use super::failure::{Failure, Outcome};
 use super::json::tier;
 use super::output;
 use clap::ValueEnum;
-use dualvm::vm::module::{FuncId, ModuleDef};
-use dualvm::{CompiledCode, Engine, Jit, Mode, Module};
+use dualvm::vm::module::FuncId;
+use dualvm::{CompiledCode, Jit, Mode, Module};
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -32,9 +32,8 @@ impl From<When> for Jit {
 }
 
 /// Prints the bytecode of a function, given as text, and its native code for primal and for recording runs.
-pub(crate) fn listing(file: &str, def: ModuleDef, func: FuncId, bytecode: &str) -> Outcome {
-    let name = def.functions[func.0 as usize].name.clone();
-    let module = Module::new(&Engine::default(), def).map_err(|error| Failure::load(file, &error))?;
+pub(crate) fn listing(module: &Module, func: FuncId, bytecode: &str) -> Outcome {
+    let name = &module.def().functions[func.index()].name;
     let mut text = bytecode.to_owned();
     for mode in [Mode::PRIMAL, Mode::RECORDING] {
         let refused = |cause: &dyn Display| {

@@ -292,44 +292,6 @@ typedef struct dualvm_module dualvm_module;
 // the engine's, or the default. One thread at a time may change it; calls copy what they need of it.
 typedef struct dualvm_options dualvm_options;
 
-// The number of a `dualvm_value`, or where its numbers are.
-typedef union dualvm_payload {
-    // A real.
-    double real;
-    // An integer or a boolean.
-    int64_t integer;
-    // Reals, one after the other.
-    const double *reals;
-    // Integers or booleans, one after the other.
-    const int64_t *integers;
-} dualvm_payload;
-
-// An argument, a result, a derivative, a tangent or a cotangent of a flat call. Arrays are neither copied nor owned:
-// as an argument they are the caller's, and read during the call only; as a result they are the frame's, until its
-// next call.
-typedef struct dualvm_value {
-    // A `dualvm_value_kind`.
-    uint32_t kind;
-    // Nothing; may have any value.
-    uint32_t reserved;
-    // The number, or where the numbers are: aligned to 8 bytes, or anything at all if there are none.
-    union dualvm_payload of;
-    // How many numbers there are; of a single one nobody looks at it.
-    size_t len;
-} dualvm_value;
-
-// What the items of a batch have at one leaf: arguments, tangents or cotangents.
-//
-// `first` is what the first item has, as for a flat call, and `stride` says how many numbers further that of the next
-// item begins. With a stride of 0 all items have the same. A leaf that is one number is either one for all items
-// (`DUALVM_VALUE_KIND_REAL` or `_INT`, stride 0), or an array of length 1 with a stride.
-typedef struct dualvm_column {
-    // What the first item has.
-    struct dualvm_value first;
-    // How many numbers further the next item's are.
-    size_t stride;
-} dualvm_column;
-
 // A place that an error is about. What it points to lives as long as the error.
 typedef struct dualvm_place {
     // The file, as it was named when the module was compiled; empty if it isn't known.
@@ -343,35 +305,6 @@ typedef struct dualvm_place {
     // The column in characters, from 1; 0 if it isn't known.
     uint32_t column;
 } dualvm_place;
-
-// What a call has used.
-typedef struct dualvm_stats {
-    // Fuel used: instructions of the forward run and of the sweep.
-    uint64_t instructions;
-    // Records on the tape.
-    uint64_t records;
-    // Reals that have a place for an adjoint.
-    uint64_t slots;
-    // Bytes of records.
-    uint64_t tape_bytes;
-    // Bytes of objects that were allocated.
-    uint64_t allocated_bytes;
-    // The most bytes that objects and frames held at one time.
-    uint64_t heap_peak_bytes;
-    // The most bytes that arrays of adjoints held at one time; small ones don't count.
-    uint64_t sweep_peak_bytes;
-    // Tasks: the call itself, and what its forks ran.
-    uint64_t tasks;
-    // Instructions along the longest way through the forks: `instructions` by this is how many threads the program can
-    // keep busy.
-    uint64_t span;
-    // Nanoseconds of the forward run; 0 if the clock wasn't looked at (`dualvm_options_set_timed`).
-    uint64_t forward_ns;
-    // Nanoseconds of the sweep; the same.
-    uint64_t sweep_ns;
-    // For later versions; 0.
-    uint64_t reserved[5];
-} dualvm_stats;
 
 // A type of a function: a row of its table of types.
 typedef struct dualvm_type {
@@ -413,6 +346,73 @@ typedef struct dualvm_leaf {
     const char *place;
 } dualvm_leaf;
 
+// What a call has used.
+typedef struct dualvm_stats {
+    // Fuel used: instructions of the forward run and of the sweep.
+    uint64_t instructions;
+    // Records on the tape.
+    uint64_t records;
+    // Reals that have a place for an adjoint.
+    uint64_t slots;
+    // Bytes of records.
+    uint64_t tape_bytes;
+    // Bytes of objects that were allocated.
+    uint64_t allocated_bytes;
+    // The most bytes that objects and frames held at one time.
+    uint64_t heap_peak_bytes;
+    // The most bytes that arrays of adjoints held at one time; small ones don't count.
+    uint64_t sweep_peak_bytes;
+    // Tasks: the call itself, and what its forks ran.
+    uint64_t tasks;
+    // Instructions along the longest way through the forks: `instructions` by this is how many threads the program can
+    // keep busy.
+    uint64_t span;
+    // Nanoseconds of the forward run; 0 if the clock wasn't looked at (`dualvm_options_set_timed`).
+    uint64_t forward_ns;
+    // Nanoseconds of the sweep; the same.
+    uint64_t sweep_ns;
+    // For later versions; 0.
+    uint64_t reserved[5];
+} dualvm_stats;
+
+// The number of a `dualvm_value`, or where its numbers are.
+typedef union dualvm_payload {
+    // A real.
+    double real;
+    // An integer or a boolean.
+    int64_t integer;
+    // Reals, one after the other.
+    const double *reals;
+    // Integers or booleans, one after the other.
+    const int64_t *integers;
+} dualvm_payload;
+
+// An argument, a result, a derivative, a tangent or a cotangent of a flat call. Arrays are neither copied nor owned:
+// as an argument they are the caller's, and read during the call only; as a result they are the frame's, until its
+// next call.
+typedef struct dualvm_value {
+    // A `dualvm_value_kind`.
+    uint32_t kind;
+    // Nothing; may have any value.
+    uint32_t reserved;
+    // The number, or where the numbers are: aligned to 8 bytes, or anything at all if there are none.
+    union dualvm_payload of;
+    // How many numbers there are; of a single one nobody looks at it.
+    size_t len;
+} dualvm_value;
+
+// What the items of a batch have at one leaf: arguments, tangents or cotangents.
+//
+// `first` is what the first item has, as for a flat call, and `stride` says how many numbers further that of the next
+// item begins. With a stride of 0 all items have the same. A leaf that is one number is either one for all items
+// (`DUALVM_VALUE_KIND_REAL` or `_INT`, stride 0), or an array of length 1 with a stride.
+typedef struct dualvm_column {
+    // What the first item has.
+    struct dualvm_value first;
+    // How many numbers further the next item's are.
+    size_t stride;
+} dualvm_column;
+
 // A function of yours. `data` is what was given with it. `args` are its arguments, `args_len` of them, which live
 // until it returns. It gives its results, in order, by `dualvm_host_call_give`, and returns 0; or anything else, and
 // then the program stops with what `dualvm_host_call_fail` has said. It is called by any thread, by several at a time,
@@ -441,101 +441,9 @@ const char *dualvm_version(void);
 // lost memory don't see them.
 size_t dualvm_handle_count(void);
 
-// Makes so many calls of the function at a time, on the engine's threads, with the frame's options. Limits are those
-// of each call; `time_ns` is how long all of them may take, 0: as long as they do.
-//
-// There is a column for each leaf of the parameters. `results` takes a row for each item: all reals in the result, in
-// the order of the leaves; integers are left out. `result_count` is how many reals there are for all items together,
-// or 0 if they aren't wanted. `statuses` is null, or has a place for each item, for what became of it.
-//
-// An item that fails is alone with that: its row is filled with NaN, and the others are as if it weren't there. If all
-// have succeeded, this gives `DUALVM_STATUS_OK`; else status and error are those of the first item that hasn't, and
-// the message names it. What doesn't fit is said before anything runs, as far as it can be known; then statuses stay
-// as they were, and places may be filled with NaN. What the frame's last call has left stays. Results are the same
-// bits on any number of threads.
-//
-// Errors: as `dualvm_call`, of items; `INVALID_ARGUMENT` for columns or places that don't fit the function and the
-// number of items, and for places that overlap with each other or with arguments.
-dualvm_status dualvm_batch_call(struct dualvm_frame *frame,
-                                size_t items,
-                                const struct dualvm_column *args,
-                                size_t arg_count,
-                                double *results,
-                                size_t result_count,
-                                dualvm_status *statuses,
-                                uint64_t time_ns,
-                                struct dualvm_error **error);
-
-// The values of a function that returns one real, and its gradients, for so many items at a time: `dualvm_batch_call`
-// with `dualvm_value_and_grad`.
-//
-// `values` is null, or has a place for each item. `gradient` takes a row for each item, as
-// `dualvm_value_and_grad_into` does: all derivatives that are asked for. `gradient_count` is how many reals there are
-// for all items together, or 0 if they aren't wanted. In places of an item that fails stands NaN.
-//
-// Errors: as `dualvm_batch_call`, and `NOT_SCALAR`.
-dualvm_status dualvm_batch_value_and_grad(struct dualvm_frame *frame,
-                                          size_t items,
-                                          const struct dualvm_column *args,
-                                          size_t arg_count,
-                                          double *values,
-                                          double *gradient,
-                                          size_t gradient_count,
-                                          dualvm_status *statuses,
-                                          uint64_t time_ns,
-                                          struct dualvm_error **error);
-
-// Frees bytes. Null is fine.
-void dualvm_bytes_free(struct dualvm_bytes *bytes);
-
-// The first byte. Behind the last one there is a null, so that a text is one for C. Lives as long as the handle; an
-// empty text for null and for what is no handle.
-const char *dualvm_bytes_data(const struct dualvm_bytes *bytes);
-
-// How many bytes there are, without the null behind them. 0 for null and for what is no handle.
-size_t dualvm_bytes_len(const struct dualvm_bytes *bytes);
-
-// Makes a configuration of which nothing is set.
-dualvm_status dualvm_config_new(struct dualvm_config **config, struct dualvm_error **error);
-
-// Frees a configuration. Null is fine. Engines that were made with it keep what they need.
-void dualvm_config_free(struct dualvm_config *config);
-
-// The limits of calls that bring none of their own: those of these options. Other options don't matter here.
-dualvm_status dualvm_config_set_limits(struct dualvm_config *config,
-                                       const struct dualvm_options *limits,
-                                       struct dualvm_error **error);
-
-// How many threads run the tasks of programs that have some, and their sweeps. 0, the default: one per core. 1: the
-// thread that calls. Results are the same bits for any number. At most 65536.
-dualvm_status dualvm_config_set_threads(struct dualvm_config *config, size_t threads, struct dualvm_error **error);
-
-// When functions are compiled to native code: `native` is a `dualvm_native`.
-dualvm_status dualvm_config_set_native(struct dualvm_config *config, uint32_t native, struct dualvm_error **error);
-
-// How far each of the six stacks of a run may grow, in bytes; 0, the default: 16 GiB. Nothing is reserved, only
-// addresses are.
-dualvm_status dualvm_config_set_stack_bytes(struct dualvm_config *config, size_t bytes, struct dualvm_error **error);
-
-// Whether calls stop, as a trap that says how it came about, at the first number that becomes NaN or infinite out of
-// numbers that aren't. For finding mistakes: everything is interpreted, and takes some ten times as long. `stops`: 0,
-// the default, or not.
-dualvm_status dualvm_config_set_trap_nan(struct dualvm_config *config, int stops, struct dualvm_error **error);
-
-// Makes an engine with this configuration; null: with the default one.
-dualvm_status dualvm_engine_new(const struct dualvm_config *config,
-                                struct dualvm_engine **engine,
-                                struct dualvm_error **error);
-
-// Frees an engine. Null is fine. Modules, functions and frames that were made with it stay good, and keep what they
-// need of it.
-void dualvm_engine_free(struct dualvm_engine *engine);
-
-// How many threads run tasks. 0 for null and for what is no engine.
-size_t dualvm_engine_threads(const struct dualvm_engine *engine);
-
-// Bytes of memory that the engine keeps for runs to come, without stacks. 0 for null and for what is no engine.
-uint64_t dualvm_engine_kept_bytes(const struct dualvm_engine *engine);
+// A word or two for a status, for logs: "limit", "invalid handle". Never null; lives forever. `status` is a
+// `dualvm_status`; of other numbers it says "unknown status".
+const char *dualvm_status_name(int32_t status);
 
 // Frees an error. Null is fine.
 void dualvm_error_free(struct dualvm_error *error);
@@ -567,6 +475,267 @@ dualvm_status dualvm_error_place(const struct dualvm_error *of,
                                  size_t n,
                                  struct dualvm_place *place,
                                  struct dualvm_error **error);
+
+// Frees bytes. Null is fine.
+void dualvm_bytes_free(struct dualvm_bytes *bytes);
+
+// The first byte. Behind the last one there is a null, so that a text is one for C. Lives as long as the handle; an
+// empty text for null and for what is no handle.
+const char *dualvm_bytes_data(const struct dualvm_bytes *bytes);
+
+// How many bytes there are, without the null behind them. 0 for null and for what is no handle.
+size_t dualvm_bytes_len(const struct dualvm_bytes *bytes);
+
+// Makes a handle that cancels.
+dualvm_status dualvm_cancel_new(struct dualvm_cancel **cancel, struct dualvm_error **error);
+
+// Frees a handle that cancels. Null is fine. Calls that were given it go on, and can't be cancelled any more.
+void dualvm_cancel_free(struct dualvm_cancel *cancel);
+
+// Stops every call and every compilation that was given this handle, now and later; they end with
+// `DUALVM_STATUS_CANCELLED`, within a millisecond or so. May be called from any thread and from a signal handler: it
+// takes no lock and allocates nothing, and so it makes no error object.
+//
+// Errors: `INVALID_HANDLE`.
+dualvm_status dualvm_cancel_request(const struct dualvm_cancel *cancel);
+
+// Whether it was requested. False for null and for what is no handle.
+bool dualvm_cancel_is_requested(const struct dualvm_cancel *cancel);
+
+// Makes options of which nothing is set.
+dualvm_status dualvm_options_new(struct dualvm_options **options, struct dualvm_error **error);
+
+// Frees options. Null is fine. What was made with them keeps what it needs.
+void dualvm_options_free(struct dualvm_options *options);
+
+// From now on limits that aren't set are those for programs from strangers: seconds of time, tens of megabytes of
+// memory. `dualvm_limit` has them. Limits that were set stay.
+dualvm_status dualvm_options_set_untrusted(struct dualvm_options *options, struct dualvm_error **error);
+
+// Sets a limit. `limit` is a `dualvm_limit`.
+//
+// Errors: `INVALID_ARGUMENT` if `limit` is none of these.
+dualvm_status dualvm_options_set_limit(struct dualvm_options *options,
+                                       uint32_t limit,
+                                       uint64_t value,
+                                       struct dualvm_error **error);
+
+// Says what a limit is in these options, on an engine with default limits.
+//
+// Errors: `INVALID_ARGUMENT` if `limit` is no `dualvm_limit`.
+dualvm_status dualvm_options_limit(const struct dualvm_options *options,
+                                   uint32_t limit,
+                                   uint64_t *value,
+                                   struct dualvm_error **error);
+
+// Lets `cancel` stop calls and compilations with these options; null: nothing stops them. `cancel` may be freed
+// before the options.
+dualvm_status dualvm_options_set_cancel(struct dualvm_options *options,
+                                        const struct dualvm_cancel *cancel,
+                                        struct dualvm_error **error);
+
+// Whether flat calls with these options look at the clock, so that `dualvm_frame_stats` has times: not, unless this is
+// set, because that takes as long as a small program. `timed`: 0 or not.
+dualvm_status dualvm_options_set_timed(struct dualvm_options *options, int timed, struct dualvm_error **error);
+
+// Gives programs a file that they may import by this name, as in `import shapes`. The text is copied; what had the
+// name is replaced. Programs import nothing else but modules that they are given and the language's library: no file
+// is ever opened.
+//
+// `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. Errors: `INVALID_ARGUMENT` for what isn't UTF-8.
+dualvm_status dualvm_options_add_file(struct dualvm_options *options,
+                                      const char *file,
+                                      const char *source,
+                                      size_t len,
+                                      struct dualvm_error **error);
+
+// Gives programs a module, of whichever engine, that they may import by this name, as in `import shapes`: it isn't
+// compiled again. What had the name is replaced. The module may be freed then.
+dualvm_status dualvm_options_add_module(struct dualvm_options *options,
+                                        const char *file,
+                                        const struct dualvm_module *module,
+                                        struct dualvm_error **error);
+
+// Makes a configuration of which nothing is set.
+dualvm_status dualvm_config_new(struct dualvm_config **config, struct dualvm_error **error);
+
+// Frees a configuration. Null is fine. Engines that were made with it keep what they need.
+void dualvm_config_free(struct dualvm_config *config);
+
+// The limits of calls that bring none of their own: those of these options. Other options don't matter here.
+dualvm_status dualvm_config_set_limits(struct dualvm_config *config,
+                                       const struct dualvm_options *limits,
+                                       struct dualvm_error **error);
+
+// How many threads run the tasks of programs that have some, and their sweeps. 0, the default: one per core. 1: the
+// thread that calls. Results are the same bits for any number. At most 65536.
+dualvm_status dualvm_config_set_threads(struct dualvm_config *config, size_t threads, struct dualvm_error **error);
+
+// When functions are compiled to native code: `native` is a `dualvm_native`.
+dualvm_status dualvm_config_set_native(struct dualvm_config *config, uint32_t native, struct dualvm_error **error);
+
+// How far each of the six stacks of a run may grow, in bytes; 0, the default: 16 GiB. Nothing is reserved, only
+// addresses are.
+dualvm_status dualvm_config_set_stack_bytes(struct dualvm_config *config, size_t bytes, struct dualvm_error **error);
+
+// Whether calls stop, as a trap that says how it came about, at the first number that becomes NaN or infinite out of
+// numbers that aren't. For finding mistakes: everything is interpreted, and takes some ten times as long. `stops`: 0,
+// the default, or not.
+dualvm_status dualvm_config_set_trap_nan(struct dualvm_config *config, int stops, struct dualvm_error **error);
+
+// Gives programs of engines with this configuration the functions of a module, of whichever engine: what
+// `import host "name.function" : type` means in a program, and an import of that name in bytecode. `len`: bytes of the
+// name, or `DUALVM_NUL_TERMINATED`. It takes the place of the module that had the name before. The module may be freed
+// then. What it imports itself is looked for in the configuration, too.
+dualvm_status dualvm_config_define_module(struct dualvm_config *config,
+                                          const char *name,
+                                          size_t len,
+                                          const struct dualvm_module *module,
+                                          struct dualvm_error **error);
+
+// Makes an engine with this configuration; null: with the default one.
+dualvm_status dualvm_engine_new(const struct dualvm_config *config,
+                                struct dualvm_engine **engine,
+                                struct dualvm_error **error);
+
+// Frees an engine. Null is fine. Modules, functions and frames that were made with it stay good, and keep what they
+// need of it.
+void dualvm_engine_free(struct dualvm_engine *engine);
+
+// How many threads run tasks. 0 for null and for what is no engine.
+size_t dualvm_engine_threads(const struct dualvm_engine *engine);
+
+// Bytes of memory that the engine keeps for runs to come, without stacks. 0 for null and for what is no engine.
+uint64_t dualvm_engine_kept_bytes(const struct dualvm_engine *engine);
+
+// Compiles a program in dualvm's language.
+//
+// `file` names it in messages; nothing is opened. `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
+// limits of the compilation, who may cancel it, files to import; null: the defaults.
+//
+// Errors: `SOURCE` with the places of all mistakes, `LIMIT`, `CANCELLED`; `INVALID_ARGUMENT` for what isn't UTF-8.
+dualvm_status dualvm_module_from_source(const struct dualvm_engine *engine,
+                                        const char *file,
+                                        const char *source,
+                                        size_t len,
+                                        const struct dualvm_options *options,
+                                        struct dualvm_module **module,
+                                        struct dualvm_error **error);
+
+// Loads a module in binary form, which is verified, whoever wrote it. The bytes are copied.
+//
+// Errors: `MODULE` if they are none, or break a rule of the verifier.
+dualvm_status dualvm_module_from_bytes(const struct dualvm_engine *engine,
+                                       const uint8_t *bytes,
+                                       size_t len,
+                                       struct dualvm_module **module,
+                                       struct dualvm_error **error);
+
+// Frees a module. Null is fine. Functions of it stay good.
+void dualvm_module_free(struct dualvm_module *module);
+
+// The module in binary form, which `dualvm_module_from_bytes` loads without the compiler. Equal modules have equal
+// bytes. What it calls of other modules is in it, functions of the host's are not. Texts of source files aren't in it:
+// traps still tell places, but don't show lines.
+dualvm_status dualvm_module_to_bytes(const struct dualvm_module *module,
+                                     struct dualvm_bytes **bytes,
+                                     struct dualvm_error **error);
+
+// What is probably not what was meant in the program, though it was compiled: for people, with the lines. Empty if
+// there is nothing, for null and for what is no module. Lives as long as the module.
+const char *dualvm_module_warnings(const struct dualvm_module *module);
+
+// How many functions can be called. 0 for null and for what is no module.
+size_t dualvm_module_function_count(const struct dualvm_module *module);
+
+// The name of a function, by its number from 0, in the order of the program. Empty if there are not so many. Lives as
+// long as the module.
+const char *dualvm_module_function_name(const struct dualvm_module *module, size_t n);
+
+// A function with the types of its parameters and of its result, as the program writes them:
+// "area : (r : Real) -> Real". Empty if there are not so many. Lives as long as the module.
+const char *dualvm_module_signature(const struct dualvm_module *module, size_t n);
+
+// A function of the module, by its name.
+//
+// Errors: `NOT_FOUND`, with names that it may have been meant to be, or why it can't be called.
+dualvm_status dualvm_module_function(const struct dualvm_module *module,
+                                     const char *name,
+                                     struct dualvm_function **function,
+                                     struct dualvm_error **error);
+
+// A function of the module, by its number from 0, in the order of the program.
+//
+// Errors: `NOT_FOUND` if there are not so many.
+dualvm_status dualvm_module_function_at(const struct dualvm_module *module,
+                                        size_t n,
+                                        struct dualvm_function **function,
+                                        struct dualvm_error **error);
+
+// Frees a function. Null is fine. Frames that were made of it stay good.
+void dualvm_function_free(struct dualvm_function *function);
+
+// The function's name. Lives as long as the function; empty for null and for what is no function.
+const char *dualvm_function_name(const struct dualvm_function *function);
+
+// The function with the types of its parameters and of its result: "area : (r : Real) -> Real". Lives as long as the
+// function; empty for null and for what is no function.
+const char *dualvm_function_signature(const struct dualvm_function *function);
+
+// How many parameters it has. 0 for null and for what is no function.
+size_t dualvm_function_param_count(const struct dualvm_function *function);
+
+// The name of a parameter, by its number from 0. Empty if there are not so many. Lives as long as the function.
+const char *dualvm_function_param_name(const struct dualvm_function *function, size_t n);
+
+// Whether derivatives are with respect to the parameter of this number. False if there are not so many.
+bool dualvm_function_is_wrt(const struct dualvm_function *function, size_t n);
+
+// The same function, with derivatives with respect to these parameters only. Reals in the others are constants: what
+// depends on nothing else takes no tape and no time in the sweep, and has no derivative in gradients. A new handle,
+// to be freed as well.
+//
+// Errors: `NOT_FOUND` if it has no parameter of one of these names.
+dualvm_status dualvm_function_wrt(const struct dualvm_function *function,
+                                  const char *const *names,
+                                  size_t count,
+                                  struct dualvm_function **restricted,
+                                  struct dualvm_error **error);
+
+// A type, by its number: first come those of the parameters, from 0 on, and next that of the result, whose number is
+// that of the parameters. All others are children of these.
+//
+// Errors: `INVALID_ARGUMENT` if there are not so many.
+dualvm_status dualvm_function_type(const struct dualvm_function *function,
+                                   size_t ty,
+                                   struct dualvm_type *info,
+                                   struct dualvm_error **error);
+
+// A child of a type, by its number from 0: a part, a field, the type of elements, or a constructor.
+//
+// Errors: `INVALID_ARGUMENT` if there are not so many.
+dualvm_status dualvm_function_type_child(const struct dualvm_function *function,
+                                         size_t ty,
+                                         size_t n,
+                                         struct dualvm_type_child *child,
+                                         struct dualvm_error **error);
+
+// How many values a flat call takes or gives. `side` is a `dualvm_side`.
+//
+// Errors: `NOT_FLAT`.
+dualvm_status dualvm_function_leaf_count(const struct dualvm_function *function,
+                                         uint32_t side,
+                                         size_t *count,
+                                         struct dualvm_error **error);
+
+// A value that a flat call takes or gives, by its number from 0. `side` is a `dualvm_side`.
+//
+// Errors: `NOT_FLAT`; `INVALID_ARGUMENT` if there are not so many.
+dualvm_status dualvm_function_leaf(const struct dualvm_function *function,
+                                   uint32_t side,
+                                   size_t n,
+                                   struct dualvm_leaf *leaf,
+                                   struct dualvm_error **error);
 
 // Prepares a function to be called with numbers and arrays. `options`: limits of its calls, and who may cancel them;
 // null: the engine's limits, and nobody.
@@ -743,69 +912,132 @@ dualvm_status dualvm_jacobian(struct dualvm_frame *frame,
                               size_t *columns,
                               struct dualvm_error **error);
 
-// Frees a function. Null is fine. Frames that were made of it stay good.
-void dualvm_function_free(struct dualvm_function *function);
-
-// The function's name. Lives as long as the function; empty for null and for what is no function.
-const char *dualvm_function_name(const struct dualvm_function *function);
-
-// The function with the types of its parameters and of its result: "area : (r : Real) -> Real". Lives as long as the
-// function; empty for null and for what is no function.
-const char *dualvm_function_signature(const struct dualvm_function *function);
-
-// How many parameters it has. 0 for null and for what is no function.
-size_t dualvm_function_param_count(const struct dualvm_function *function);
-
-// The name of a parameter, by its number from 0. Empty if there are not so many. Lives as long as the function.
-const char *dualvm_function_param_name(const struct dualvm_function *function, size_t n);
-
-// Whether derivatives are with respect to the parameter of this number. False if there are not so many.
-bool dualvm_function_is_wrt(const struct dualvm_function *function, size_t n);
-
-// The same function, with derivatives with respect to these parameters only. Reals in the others are constants: what
-// depends on nothing else takes no tape and no time in the sweep, and has no derivative in gradients. A new handle,
-// to be freed as well.
+// Makes so many calls of the function at a time, on the engine's threads, with the frame's options. Limits are those
+// of each call; `time_ns` is how long all of them may take, 0: as long as they do.
 //
-// Errors: `NOT_FOUND` if it has no parameter of one of these names.
-dualvm_status dualvm_function_wrt(const struct dualvm_function *function,
-                                  const char *const *names,
-                                  size_t count,
-                                  struct dualvm_function **restricted,
-                                  struct dualvm_error **error);
-
-// A type, by its number: first come those of the parameters, from 0 on, and next that of the result, whose number is
-// that of the parameters. All others are children of these.
+// There is a column for each leaf of the parameters. `results` takes a row for each item: all reals in the result, in
+// the order of the leaves; integers are left out. `result_count` is how many reals there are for all items together,
+// or 0 if they aren't wanted. `statuses` is null, or has a place for each item, for what became of it.
 //
-// Errors: `INVALID_ARGUMENT` if there are not so many.
-dualvm_status dualvm_function_type(const struct dualvm_function *function,
-                                   size_t ty,
-                                   struct dualvm_type *info,
-                                   struct dualvm_error **error);
-
-// A child of a type, by its number from 0: a part, a field, the type of elements, or a constructor.
+// An item that fails is alone with that: its row is filled with NaN, and the others are as if it weren't there. If all
+// have succeeded, this gives `DUALVM_STATUS_OK`; else status and error are those of the first item that hasn't, and
+// the message names it. What doesn't fit is said before anything runs, as far as it can be known; then statuses stay
+// as they were, and places may be filled with NaN. What the frame's last call has left stays. Results are the same
+// bits on any number of threads.
 //
-// Errors: `INVALID_ARGUMENT` if there are not so many.
-dualvm_status dualvm_function_type_child(const struct dualvm_function *function,
-                                         size_t ty,
-                                         size_t n,
-                                         struct dualvm_type_child *child,
+// Errors: as `dualvm_call`, of items; `INVALID_ARGUMENT` for columns or places that don't fit the function and the
+// number of items, and for places that overlap with each other or with arguments.
+dualvm_status dualvm_batch_call(struct dualvm_frame *frame,
+                                size_t items,
+                                const struct dualvm_column *args,
+                                size_t arg_count,
+                                double *results,
+                                size_t result_count,
+                                dualvm_status *statuses,
+                                uint64_t time_ns,
+                                struct dualvm_error **error);
+
+// The values of a function that returns one real, and its gradients, for so many items at a time: `dualvm_batch_call`
+// with `dualvm_value_and_grad`.
+//
+// `values` is null, or has a place for each item. `gradient` takes a row for each item, as
+// `dualvm_value_and_grad_into` does: all derivatives that are asked for. `gradient_count` is how many reals there are
+// for all items together, or 0 if they aren't wanted. In places of an item that fails stands NaN.
+//
+// Errors: as `dualvm_batch_call`, and `NOT_SCALAR`.
+dualvm_status dualvm_batch_value_and_grad(struct dualvm_frame *frame,
+                                          size_t items,
+                                          const struct dualvm_column *args,
+                                          size_t arg_count,
+                                          double *values,
+                                          double *gradient,
+                                          size_t gradient_count,
+                                          dualvm_status *statuses,
+                                          uint64_t time_ns,
+                                          struct dualvm_error **error);
+
+// Calls a function with arguments in JSON, of any types: `{"value": …}`.
+//
+// `args`: a list of the arguments, or an object with the parameters' names; tuples, arrays and lists are lists,
+// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are
+// the strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
+// limits of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed.
+// `stats`: what the call has used; may be null.
+//
+// Errors: `ARGUMENT` with the place of what isn't right, `TRAP`, `LIMIT`, `CANCELLED`, `RESULT`.
+dualvm_status dualvm_json_call(const struct dualvm_function *function,
+                               const char *args,
+                               size_t len,
+                               const struct dualvm_options *options,
+                               struct dualvm_bytes **json,
+                               struct dualvm_stats *stats,
+                               struct dualvm_error **error);
+
+// The value of a function that returns one real, and its gradient, in JSON: `{"value": …, "gradient": […]}`. The
+// gradient has an entry for each parameter, of the argument's shape, with null for what is discrete or not asked for.
+// Else as `dualvm_json_call`.
+//
+// Errors: as `dualvm_json_call`, and `NOT_SCALAR`.
+dualvm_status dualvm_json_value_and_grad(const struct dualvm_function *function,
+                                         const char *args,
+                                         size_t len,
+                                         const struct dualvm_options *options,
+                                         struct dualvm_bytes **json,
+                                         struct dualvm_stats *stats,
                                          struct dualvm_error **error);
 
-// How many values a flat call takes or gives. `side` is a `dualvm_side`.
+// A function's value, and the product of a cotangent of it and the Jacobian, in JSON: `{"value": …, "gradient": […]}`.
+// The cotangent has the shape of the value, with null for what is discrete. Else as `dualvm_json_value_and_grad`.
 //
-// Errors: `NOT_FLAT`.
-dualvm_status dualvm_function_leaf_count(const struct dualvm_function *function,
-                                         uint32_t side,
-                                         size_t *count,
-                                         struct dualvm_error **error);
+// Errors: as `dualvm_json_call`; `ARGUMENT` also for the cotangent.
+dualvm_status dualvm_json_vjp(const struct dualvm_function *function,
+                              const char *args,
+                              size_t len,
+                              const char *cotangent,
+                              size_t cotangent_len,
+                              const struct dualvm_options *options,
+                              struct dualvm_bytes **json,
+                              struct dualvm_stats *stats,
+                              struct dualvm_error **error);
 
-// A value that a flat call takes or gives, by its number from 0. `side` is a `dualvm_side`.
+// A function's value, and how it changes as the arguments move in the direction of tangents, in JSON:
+// `{"value": …, "tangent": …}`. Tangents are a list, one for each parameter, of the argument's shape, with null for
+// what is discrete or not asked for. Else as `dualvm_json_call`.
 //
-// Errors: `NOT_FLAT`; `INVALID_ARGUMENT` if there are not so many.
-dualvm_status dualvm_function_leaf(const struct dualvm_function *function,
-                                   uint32_t side,
-                                   size_t n,
-                                   struct dualvm_leaf *leaf,
+// Errors: as `dualvm_json_call`; `ARGUMENT` also for the tangents.
+dualvm_status dualvm_json_jvp(const struct dualvm_function *function,
+                              const char *args,
+                              size_t len,
+                              const char *tangents,
+                              size_t tangents_len,
+                              const struct dualvm_options *options,
+                              struct dualvm_bytes **json,
+                              struct dualvm_stats *stats,
+                              struct dualvm_error **error);
+
+// The value of a function that returns one real, its gradient, and the product of its Hessian and tangents, in JSON:
+// `{"value": …, "gradient": […], "product": […]}`. Tangents are as for `dualvm_json_jvp`.
+//
+// Errors: as `dualvm_json_jvp`, and `NOT_SCALAR`.
+dualvm_status dualvm_json_hvp(const struct dualvm_function *function,
+                              const char *args,
+                              size_t len,
+                              const char *tangents,
+                              size_t tangents_len,
+                              const struct dualvm_options *options,
+                              struct dualvm_bytes **json,
+                              struct dualvm_stats *stats,
+                              struct dualvm_error **error);
+
+// A function's value and its Jacobian, in JSON: `{"value": …, "jacobian": [[…], …]}`, with a gradient for each real in
+// the value, in the order in which they stand there. By rows or by columns, whichever are fewer. Else as
+// `dualvm_json_call`.
+dualvm_status dualvm_json_jacobian(const struct dualvm_function *function,
+                                   const char *args,
+                                   size_t len,
+                                   const struct dualvm_options *options,
+                                   struct dualvm_bytes **json,
+                                   struct dualvm_stats *stats,
                                    struct dualvm_error **error);
 
 // Makes a function of the host's: what it takes and gives, as the leaves of its parameters and of its result, each a
@@ -859,755 +1091,6 @@ dualvm_status dualvm_host_call_fail(struct dualvm_host_call *call,
                                     const char *message,
                                     size_t len,
                                     struct dualvm_error **error);
-
-// Calls a function with arguments in JSON, of any types: `{"value": …}`.
-//
-// `args`: a list of the arguments, or an object with the parameters' names; tuples, arrays and lists are lists,
-// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are
-// the strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
-// limits of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed.
-// `stats`: what the call has used; may be null.
-//
-// Errors: `ARGUMENT` with the place of what isn't right, `TRAP`, `LIMIT`, `CANCELLED`, `RESULT`.
-dualvm_status dualvm_json_call(const struct dualvm_function *function,
-                               const char *args,
-                               size_t len,
-                               const struct dualvm_options *options,
-                               struct dualvm_bytes **json,
-                               struct dualvm_stats *stats,
-                               struct dualvm_error **error);
-
-// The value of a function that returns one real, and its gradient, in JSON: `{"value": …, "gradient": […]}`. The
-// gradient has an entry for each parameter, of the argument's shape, with null for what is discrete or not asked for.
-// Else as `dualvm_json_call`.
-//
-// Errors: as `dualvm_json_call`, and `NOT_SCALAR`.
-dualvm_status dualvm_json_value_and_grad(const struct dualvm_function *function,
-                                         const char *args,
-                                         size_t len,
-                                         const struct dualvm_options *options,
-                                         struct dualvm_bytes **json,
-                                         struct dualvm_stats *stats,
-                                         struct dualvm_error **error);
-
-// A function's value, and the product of a cotangent of it and the Jacobian, in JSON: `{"value": …, "gradient": […]}`.
-// The cotangent has the shape of the value, with null for what is discrete. Else as `dualvm_json_value_and_grad`.
-//
-// Errors: as `dualvm_json_call`; `ARGUMENT` also for the cotangent.
-dualvm_status dualvm_json_vjp(const struct dualvm_function *function,
-                              const char *args,
-                              size_t len,
-                              const char *cotangent,
-                              size_t cotangent_len,
-                              const struct dualvm_options *options,
-                              struct dualvm_bytes **json,
-                              struct dualvm_stats *stats,
-                              struct dualvm_error **error);
-
-// A function's value, and how it changes as the arguments move in the direction of tangents, in JSON:
-// `{"value": …, "tangent": …}`. Tangents are a list, one for each parameter, of the argument's shape, with null for
-// what is discrete or not asked for. Else as `dualvm_json_call`.
-//
-// Errors: as `dualvm_json_call`; `ARGUMENT` also for the tangents.
-dualvm_status dualvm_json_jvp(const struct dualvm_function *function,
-                              const char *args,
-                              size_t len,
-                              const char *tangents,
-                              size_t tangents_len,
-                              const struct dualvm_options *options,
-                              struct dualvm_bytes **json,
-                              struct dualvm_stats *stats,
-                              struct dualvm_error **error);
-
-// The value of a function that returns one real, its gradient, and the product of its Hessian and tangents, in JSON:
-// `{"value": …, "gradient": […], "product": […]}`. Tangents are as for `dualvm_json_jvp`.
-//
-// Errors: as `dualvm_json_jvp`, and `NOT_SCALAR`.
-dualvm_status dualvm_json_hvp(const struct dualvm_function *function,
-                              const char *args,
-                              size_t len,
-                              const char *tangents,
-                              size_t tangents_len,
-                              const struct dualvm_options *options,
-                              struct dualvm_bytes **json,
-                              struct dualvm_stats *stats,
-                              struct dualvm_error **error);
-
-// A function's value and its Jacobian, in JSON: `{"value": …, "jacobian": [[…], …]}`, with a gradient for each real in
-// the value, in the order in which they stand there. By rows or by columns, whichever are fewer. Else as
-// `dualvm_json_call`.
-dualvm_status dualvm_json_jacobian(const struct dualvm_function *function,
-                                   const char *args,
-                                   size_t len,
-                                   const struct dualvm_options *options,
-                                   struct dualvm_bytes **json,
-                                   struct dualvm_stats *stats,
-                                   struct dualvm_error **error);
-
-// Compiles a program in dualvm's language.
-//
-// `file` names it in messages; nothing is opened. `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
-// limits of the compilation, who may cancel it, files to import; null: the defaults.
-//
-// Errors: `SOURCE` with the places of all mistakes, `LIMIT`, `CANCELLED`; `INVALID_ARGUMENT` for what isn't UTF-8.
-dualvm_status dualvm_module_from_source(const struct dualvm_engine *engine,
-                                        const char *file,
-                                        const char *source,
-                                        size_t len,
-                                        const struct dualvm_options *options,
-                                        struct dualvm_module **module,
-                                        struct dualvm_error **error);
-
-// Loads a module in binary form, which is verified, whoever wrote it. The bytes are copied.
-//
-// Errors: `MODULE` if they are none, or break a rule of the verifier.
-dualvm_status dualvm_module_from_bytes(const struct dualvm_engine *engine,
-                                       const uint8_t *bytes,
-                                       size_t len,
-                                       struct dualvm_module **module,
-                                       struct dualvm_error **error);
-
-// Frees a module. Null is fine. Functions of it stay good.
-void dualvm_module_free(struct dualvm_module *module);
-
-// The module in binary form, which `dualvm_module_from_bytes` loads without the compiler. Equal modules have equal
-// bytes. Texts of source files aren't in it: traps still tell places, but don't show lines.
-dualvm_status dualvm_module_to_bytes(const struct dualvm_module *module,
-                                     struct dualvm_bytes **bytes,
-                                     struct dualvm_error **error);
-
-// What is probably not what was meant in the program, though it was compiled: for people, with the lines. Empty if
-// there is nothing, for null and for what is no module. Lives as long as the module.
-const char *dualvm_module_warnings(const struct dualvm_module *module);
-
-// How many functions can be called. 0 for null and for what is no module.
-size_t dualvm_module_function_count(const struct dualvm_module *module);
-
-// The name of a function, by its number from 0, in the order of the program. Empty if there are not so many. Lives as
-// long as the module.
-const char *dualvm_module_function_name(const struct dualvm_module *module, size_t n);
-
-// A function with the types of its parameters and of its result, as the program writes them:
-// "area : (r : Real) -> Real". Empty if there are not so many. Lives as long as the module.
-const char *dualvm_module_signature(const struct dualvm_module *module, size_t n);
-
-// A function of the module, by its name.
-//
-// Errors: `NOT_FOUND`, with names that it may have been meant to be, or why it can't be called.
-dualvm_status dualvm_module_function(const struct dualvm_module *module,
-                                     const char *name,
-                                     struct dualvm_function **function,
-                                     struct dualvm_error **error);
-
-// A function of the module, by its number from 0, in the order of the program.
-//
-// Errors: `NOT_FOUND` if there are not so many.
-dualvm_status dualvm_module_function_at(const struct dualvm_module *module,
-                                        size_t n,
-                                        struct dualvm_function **function,
-                                        struct dualvm_error **error);
-
-// Makes a handle that cancels.
-dualvm_status dualvm_cancel_new(struct dualvm_cancel **cancel, struct dualvm_error **error);
-
-// Frees a handle that cancels. Null is fine. Calls that were given it go on, and can't be cancelled any more.
-void dualvm_cancel_free(struct dualvm_cancel *cancel);
-
-// Stops every call and every compilation that was given this handle, now and later; they end with
-// `DUALVM_STATUS_CANCELLED`, within a millisecond or so. May be called from any thread and from a signal handler: it
-// takes no lock and allocates nothing, and so it makes no error object.
-//
-// Errors: `INVALID_HANDLE`.
-dualvm_status dualvm_cancel_request(const struct dualvm_cancel *cancel);
-
-// Whether it was requested. False for null and for what is no handle.
-bool dualvm_cancel_is_requested(const struct dualvm_cancel *cancel);
-
-// Makes options of which nothing is set.
-dualvm_status dualvm_options_new(struct dualvm_options **options, struct dualvm_error **error);
-
-// Frees options. Null is fine. What was made with them keeps what it needs.
-void dualvm_options_free(struct dualvm_options *options);
-
-// From now on limits that aren't set are those for programs from strangers: seconds of time, tens of megabytes of
-// memory. `dualvm_limit` has them. Limits that were set stay.
-dualvm_status dualvm_options_set_untrusted(struct dualvm_options *options, struct dualvm_error **error);
-
-// Sets a limit. `limit` is a `dualvm_limit`.
-//
-// Errors: `INVALID_ARGUMENT` if `limit` is none of these.
-dualvm_status dualvm_options_set_limit(struct dualvm_options *options,
-                                       uint32_t limit,
-                                       uint64_t value,
-                                       struct dualvm_error **error);
-
-// Says what a limit is in these options, on an engine with default limits.
-//
-// Errors: `INVALID_ARGUMENT` if `limit` is no `dualvm_limit`.
-dualvm_status dualvm_options_limit(const struct dualvm_options *options,
-                                   uint32_t limit,
-                                   uint64_t *value,
-                                   struct dualvm_error **error);
-
-// Lets `cancel` stop calls and compilations with these options; null: nothing stops them. `cancel` may be freed
-// before the options.
-dualvm_status dualvm_options_set_cancel(struct dualvm_options *options,
-                                        const struct dualvm_cancel *cancel,
-                                        struct dualvm_error **error);
-
-// Whether flat calls with these options look at the clock, so that `dualvm_frame_stats` has times: not, unless this is
-// set, because that takes as long as a small program. `timed`: 0 or not.
-dualvm_status dualvm_options_set_timed(struct dualvm_options *options, int timed, struct dualvm_error **error);
-
-// Gives programs a file that they may import by this name, as in `import shapes`. The text is copied; another one of
-// this name is replaced. Programs import nothing else but the language's library: no file is ever opened.
-//
-// `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. Errors: `INVALID_ARGUMENT` for what isn't UTF-8.
-dualvm_status dualvm_options_add_file(struct dualvm_options *options,
-                                      const char *file,
-                                      const char *source,
-                                      size_t len,
-                                      struct dualvm_error **error);
-
-// A word or two for a status, for logs: "limit", "invalid handle". Never null; lives forever. `status` is a
-// `dualvm_status`; of other numbers it says "unknown status".
-const char *dualvm_status_name(int32_t status);
-
-// A word or two for a status, for logs: "limit", "invalid handle". Never null; lives forever. `status` is a
-// `dualvm_status`; of other numbers it says "unknown status".
-const char *dualvm_status_name(int32_t status);
-
-// Frees an error. Null is fine.
-void dualvm_error_free(struct dualvm_error *error);
-
-// What kind of error it is: what the function has returned. `DUALVM_STATUS_OK` for null, and
-// `DUALVM_STATUS_INVALID_HANDLE` for what is no error.
-dualvm_status dualvm_error_status(const struct dualvm_error *error);
-
-// What went wrong, for people: several lines where there is that much to say, with the lines of the program that it is
-// about. Without a line break at the end. Never null; lives as long as the error. Empty for null and for what is no
-// error.
-const char *dualvm_error_message(const struct dualvm_error *error);
-
-// The same on one line, without places: for a status bar or a log. Lives as long as the error.
-const char *dualvm_error_summary(const struct dualvm_error *error);
-
-// Which limit was reached, if the status is `DUALVM_STATUS_LIMIT`. `DUALVM_LIMIT_NONE` for other errors, and for
-// limits that no call sets: how far stacks may grow (`dualvm_config_set_stack_bytes`), and the system's memory.
-dualvm_limit dualvm_error_limit(const struct dualvm_error *error);
-
-// How many places the error has: those of all mistakes in a program's text, or the calls that led to where a program
-// has stopped, the innermost first. 0 for other errors.
-size_t dualvm_error_place_count(const struct dualvm_error *error);
-
-// A place of the error, by its number from 0.
-//
-// Errors: `INVALID_ARGUMENT` if there are not so many.
-dualvm_status dualvm_error_place(const struct dualvm_error *of,
-                                 size_t n,
-                                 struct dualvm_place *place,
-                                 struct dualvm_error **error);
-
-// Frees bytes. Null is fine.
-void dualvm_bytes_free(struct dualvm_bytes *bytes);
-
-// The first byte. Behind the last one there is a null, so that a text is one for C. Lives as long as the handle; an
-// empty text for null and for what is no handle.
-const char *dualvm_bytes_data(const struct dualvm_bytes *bytes);
-
-// How many bytes there are, without the null behind them. 0 for null and for what is no handle.
-size_t dualvm_bytes_len(const struct dualvm_bytes *bytes);
-
-// Makes a handle that cancels.
-dualvm_status dualvm_cancel_new(struct dualvm_cancel **cancel, struct dualvm_error **error);
-
-// Frees a handle that cancels. Null is fine. Calls that were given it go on, and can't be cancelled any more.
-void dualvm_cancel_free(struct dualvm_cancel *cancel);
-
-// Stops every call and every compilation that was given this handle, now and later; they end with
-// `DUALVM_STATUS_CANCELLED`, within a millisecond or so. May be called from any thread and from a signal handler: it
-// takes no lock and allocates nothing, and so it makes no error object.
-//
-// Errors: `INVALID_HANDLE`.
-dualvm_status dualvm_cancel_request(const struct dualvm_cancel *cancel);
-
-// Whether it was requested. False for null and for what is no handle.
-bool dualvm_cancel_is_requested(const struct dualvm_cancel *cancel);
-
-// Makes options of which nothing is set.
-dualvm_status dualvm_options_new(struct dualvm_options **options, struct dualvm_error **error);
-
-// Frees options. Null is fine. What was made with them keeps what it needs.
-void dualvm_options_free(struct dualvm_options *options);
-
-// From now on limits that aren't set are those for programs from strangers: seconds of time, tens of megabytes of
-// memory. `dualvm_limit` has them. Limits that were set stay.
-dualvm_status dualvm_options_set_untrusted(struct dualvm_options *options, struct dualvm_error **error);
-
-// Sets a limit. `limit` is a `dualvm_limit`.
-//
-// Errors: `INVALID_ARGUMENT` if `limit` is none of these.
-dualvm_status dualvm_options_set_limit(struct dualvm_options *options,
-                                       uint32_t limit,
-                                       uint64_t value,
-                                       struct dualvm_error **error);
-
-// Says what a limit is in these options, on an engine with default limits.
-//
-// Errors: `INVALID_ARGUMENT` if `limit` is no `dualvm_limit`.
-dualvm_status dualvm_options_limit(const struct dualvm_options *options,
-                                   uint32_t limit,
-                                   uint64_t *value,
-                                   struct dualvm_error **error);
-
-// Lets `cancel` stop calls and compilations with these options; null: nothing stops them. `cancel` may be freed
-// before the options.
-dualvm_status dualvm_options_set_cancel(struct dualvm_options *options,
-                                        const struct dualvm_cancel *cancel,
-                                        struct dualvm_error **error);
-
-// Whether flat calls with these options look at the clock, so that `dualvm_frame_stats` has times: not, unless this is
-// set, because that takes as long as a small program. `timed`: 0 or not.
-dualvm_status dualvm_options_set_timed(struct dualvm_options *options, int timed, struct dualvm_error **error);
-
-// Gives programs a file that they may import by this name, as in `import shapes`. The text is copied; another one of
-// this name is replaced. Programs import nothing else but the language's library: no file is ever opened.
-//
-// `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. Errors: `INVALID_ARGUMENT` for what isn't UTF-8.
-dualvm_status dualvm_options_add_file(struct dualvm_options *options,
-                                      const char *file,
-                                      const char *source,
-                                      size_t len,
-                                      struct dualvm_error **error);
-
-// Makes a configuration of which nothing is set.
-dualvm_status dualvm_config_new(struct dualvm_config **config, struct dualvm_error **error);
-
-// Frees a configuration. Null is fine. Engines that were made with it keep what they need.
-void dualvm_config_free(struct dualvm_config *config);
-
-// The limits of calls that bring none of their own: those of these options. Other options don't matter here.
-dualvm_status dualvm_config_set_limits(struct dualvm_config *config,
-                                       const struct dualvm_options *limits,
-                                       struct dualvm_error **error);
-
-// How many threads run the tasks of programs that have some, and their sweeps. 0, the default: one per core. 1: the
-// thread that calls. Results are the same bits for any number. At most 65536.
-dualvm_status dualvm_config_set_threads(struct dualvm_config *config, size_t threads, struct dualvm_error **error);
-
-// When functions are compiled to native code: `native` is a `dualvm_native`.
-dualvm_status dualvm_config_set_native(struct dualvm_config *config, uint32_t native, struct dualvm_error **error);
-
-// How far each of the six stacks of a run may grow, in bytes; 0, the default: 16 GiB. Nothing is reserved, only
-// addresses are.
-dualvm_status dualvm_config_set_stack_bytes(struct dualvm_config *config, size_t bytes, struct dualvm_error **error);
-
-// Whether calls stop, as a trap that says how it came about, at the first number that becomes NaN or infinite out of
-// numbers that aren't. For finding mistakes: everything is interpreted, and takes some ten times as long. `stops`: 0,
-// the default, or not.
-dualvm_status dualvm_config_set_trap_nan(struct dualvm_config *config, int stops, struct dualvm_error **error);
-
-// Makes an engine with this configuration; null: with the default one.
-dualvm_status dualvm_engine_new(const struct dualvm_config *config,
-                                struct dualvm_engine **engine,
-                                struct dualvm_error **error);
-
-// Frees an engine. Null is fine. Modules, functions and frames that were made with it stay good, and keep what they
-// need of it.
-void dualvm_engine_free(struct dualvm_engine *engine);
-
-// How many threads run tasks. 0 for null and for what is no engine.
-size_t dualvm_engine_threads(const struct dualvm_engine *engine);
-
-// Bytes of memory that the engine keeps for runs to come, without stacks. 0 for null and for what is no engine.
-uint64_t dualvm_engine_kept_bytes(const struct dualvm_engine *engine);
-
-// Compiles a program in dualvm's language.
-//
-// `file` names it in messages; nothing is opened. `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
-// limits of the compilation, who may cancel it, files to import; null: the defaults.
-//
-// Errors: `SOURCE` with the places of all mistakes, `LIMIT`, `CANCELLED`; `INVALID_ARGUMENT` for what isn't UTF-8.
-dualvm_status dualvm_module_from_source(const struct dualvm_engine *engine,
-                                        const char *file,
-                                        const char *source,
-                                        size_t len,
-                                        const struct dualvm_options *options,
-                                        struct dualvm_module **module,
-                                        struct dualvm_error **error);
-
-// Loads a module in binary form, which is verified, whoever wrote it. The bytes are copied.
-//
-// Errors: `MODULE` if they are none, or break a rule of the verifier.
-dualvm_status dualvm_module_from_bytes(const struct dualvm_engine *engine,
-                                       const uint8_t *bytes,
-                                       size_t len,
-                                       struct dualvm_module **module,
-                                       struct dualvm_error **error);
-
-// Frees a module. Null is fine. Functions of it stay good.
-void dualvm_module_free(struct dualvm_module *module);
-
-// The module in binary form, which `dualvm_module_from_bytes` loads without the compiler. Equal modules have equal
-// bytes. Texts of source files aren't in it: traps still tell places, but don't show lines.
-dualvm_status dualvm_module_to_bytes(const struct dualvm_module *module,
-                                     struct dualvm_bytes **bytes,
-                                     struct dualvm_error **error);
-
-// What is probably not what was meant in the program, though it was compiled: for people, with the lines. Empty if
-// there is nothing, for null and for what is no module. Lives as long as the module.
-const char *dualvm_module_warnings(const struct dualvm_module *module);
-
-// How many functions can be called. 0 for null and for what is no module.
-size_t dualvm_module_function_count(const struct dualvm_module *module);
-
-// The name of a function, by its number from 0, in the order of the program. Empty if there are not so many. Lives as
-// long as the module.
-const char *dualvm_module_function_name(const struct dualvm_module *module, size_t n);
-
-// A function with the types of its parameters and of its result, as the program writes them:
-// "area : (r : Real) -> Real". Empty if there are not so many. Lives as long as the module.
-const char *dualvm_module_signature(const struct dualvm_module *module, size_t n);
-
-// A function of the module, by its name.
-//
-// Errors: `NOT_FOUND`, with names that it may have been meant to be, or why it can't be called.
-dualvm_status dualvm_module_function(const struct dualvm_module *module,
-                                     const char *name,
-                                     struct dualvm_function **function,
-                                     struct dualvm_error **error);
-
-// A function of the module, by its number from 0, in the order of the program.
-//
-// Errors: `NOT_FOUND` if there are not so many.
-dualvm_status dualvm_module_function_at(const struct dualvm_module *module,
-                                        size_t n,
-                                        struct dualvm_function **function,
-                                        struct dualvm_error **error);
-
-// Frees a function. Null is fine. Frames that were made of it stay good.
-void dualvm_function_free(struct dualvm_function *function);
-
-// The function's name. Lives as long as the function; empty for null and for what is no function.
-const char *dualvm_function_name(const struct dualvm_function *function);
-
-// The function with the types of its parameters and of its result: "area : (r : Real) -> Real". Lives as long as the
-// function; empty for null and for what is no function.
-const char *dualvm_function_signature(const struct dualvm_function *function);
-
-// How many parameters it has. 0 for null and for what is no function.
-size_t dualvm_function_param_count(const struct dualvm_function *function);
-
-// The name of a parameter, by its number from 0. Empty if there are not so many. Lives as long as the function.
-const char *dualvm_function_param_name(const struct dualvm_function *function, size_t n);
-
-// Whether derivatives are with respect to the parameter of this number. False if there are not so many.
-bool dualvm_function_is_wrt(const struct dualvm_function *function, size_t n);
-
-// The same function, with derivatives with respect to these parameters only. Reals in the others are constants: what
-// depends on nothing else takes no tape and no time in the sweep, and has no derivative in gradients. A new handle,
-// to be freed as well.
-//
-// Errors: `NOT_FOUND` if it has no parameter of one of these names.
-dualvm_status dualvm_function_wrt(const struct dualvm_function *function,
-                                  const char *const *names,
-                                  size_t count,
-                                  struct dualvm_function **restricted,
-                                  struct dualvm_error **error);
-
-// A type, by its number: first come those of the parameters, from 0 on, and next that of the result, whose number is
-// that of the parameters. All others are children of these.
-//
-// Errors: `INVALID_ARGUMENT` if there are not so many.
-dualvm_status dualvm_function_type(const struct dualvm_function *function,
-                                   size_t ty,
-                                   struct dualvm_type *info,
-                                   struct dualvm_error **error);
-
-// A child of a type, by its number from 0: a part, a field, the type of elements, or a constructor.
-//
-// Errors: `INVALID_ARGUMENT` if there are not so many.
-dualvm_status dualvm_function_type_child(const struct dualvm_function *function,
-                                         size_t ty,
-                                         size_t n,
-                                         struct dualvm_type_child *child,
-                                         struct dualvm_error **error);
-
-// How many values a flat call takes or gives. `side` is a `dualvm_side`.
-//
-// Errors: `NOT_FLAT`.
-dualvm_status dualvm_function_leaf_count(const struct dualvm_function *function,
-                                         uint32_t side,
-                                         size_t *count,
-                                         struct dualvm_error **error);
-
-// A value that a flat call takes or gives, by its number from 0. `side` is a `dualvm_side`.
-//
-// Errors: `NOT_FLAT`; `INVALID_ARGUMENT` if there are not so many.
-dualvm_status dualvm_function_leaf(const struct dualvm_function *function,
-                                   uint32_t side,
-                                   size_t n,
-                                   struct dualvm_leaf *leaf,
-                                   struct dualvm_error **error);
-
-// Prepares a function to be called with numbers and arrays. `options`: limits of its calls, and who may cancel them;
-// null: the engine's limits, and nobody.
-//
-// Errors: `NOT_FLAT` if a parameter or the result isn't made of numbers, arrays and lists of numbers, arrays of tuples
-// of numbers, matrices and tensors of such.
-dualvm_status dualvm_frame_new(const struct dualvm_function *function,
-                               const struct dualvm_options *options,
-                               struct dualvm_frame **frame,
-                               struct dualvm_error **error);
-
-// Frees a frame. Null is fine. A frame whose call is running, which no program should do, goes when the call is done.
-void dualvm_frame_free(struct dualvm_frame *frame);
-
-// Sets limits of the frame's next calls and who may cancel them; null: the engine's limits, and nobody. What the last
-// call has left is gone.
-dualvm_status dualvm_frame_set_options(struct dualvm_frame *frame,
-                                       const struct dualvm_options *options,
-                                       struct dualvm_error **error);
-
-// Gives the memory of the last call back to the engine, for others. Its results and its tape are gone.
-dualvm_status dualvm_frame_clear(struct dualvm_frame *frame, struct dualvm_error **error);
-
-// Says what the last call has used, with the pullbacks of a recorded one.
-//
-// Errors: `INVALID_ARGUMENT` if there was no call, or it has failed.
-dualvm_status dualvm_frame_stats(struct dualvm_frame *frame, struct dualvm_stats *stats, struct dualvm_error **error);
-
-// Calls the function.
-//
-// There is an argument for each leaf of the parameters, and a place for each leaf of the result: those that
-// `dualvm_function_leaf` describes. Arrays in `args` are read during the call, and may be what the last call of this
-// frame has given. Arrays in `results` are the frame's until its next call. `results` may be null with a count of 0.
-//
-// Errors: `ARGUMENT` if an argument is not of its leaf's kind, `TRAP`, `LIMIT`, `CANCELLED`; `INVALID_ARGUMENT`, also
-// for wrong counts; `BUSY`. On an error results stay as they were.
-dualvm_status dualvm_call(struct dualvm_frame *frame,
-                          const struct dualvm_value *args,
-                          size_t arg_count,
-                          struct dualvm_value *results,
-                          size_t result_count,
-                          struct dualvm_error **error);
-
-// The value of a function that returns one real, and its gradient: all derivatives together take a small constant
-// factor of the time of one call.
-//
-// Arguments are as for `dualvm_call`. `value` may be null. `gradient` has a place for each argument, and takes what is
-// of the argument's kind and length, or null for what is discrete or not asked for (`dualvm_function_wrt`). Its arrays
-// are the frame's until its next call. It may be null with a count of 0: `dualvm_frame_gradient` has it in one row.
-//
-// Errors: as `dualvm_call`, and `NOT_SCALAR` if the result is not one real.
-dualvm_status dualvm_value_and_grad(struct dualvm_frame *frame,
-                                    const struct dualvm_value *args,
-                                    size_t arg_count,
-                                    double *value,
-                                    struct dualvm_value *gradient,
-                                    size_t gradient_count,
-                                    struct dualvm_error **error);
-
-// The gradient that the last call has left, in one row: the derivatives with respect to all reals that are asked for,
-// in order, those of an array side by side. `len` says how many there are. They are the frame's until its next call.
-//
-// Errors: `INVALID_ARGUMENT` if the last call was none with a gradient, or has failed.
-dualvm_status dualvm_frame_gradient(struct dualvm_frame *frame,
-                                    const double **reals,
-                                    size_t *len,
-                                    struct dualvm_error **error);
-
-// `dualvm_value_and_grad`, with the gradient copied to the caller's memory, in one row: what an optimiser wants that
-// has its unknowns in one vector. `len` is how many places there are: as many as reals are asked for.
-//
-// Errors: as `dualvm_value_and_grad`; `INVALID_ARGUMENT` if there are other than `len` reals, which is said after the
-// run, where lengths of arrays are known. On an error nothing is written.
-dualvm_status dualvm_value_and_grad_into(struct dualvm_frame *frame,
-                                         const struct dualvm_value *args,
-                                         size_t arg_count,
-                                         double *value,
-                                         double *gradient,
-                                         size_t len,
-                                         struct dualvm_error **error);
-
-// The function's results, and the product of these cotangents of them with the Jacobian: one forward run and one
-// sweep.
-//
-// There is a cotangent for each leaf of the result, of its kind and length, and null for what is discrete. `results`
-// and `gradient` are as for `dualvm_call` and `dualvm_value_and_grad`.
-//
-// Errors: as `dualvm_call`; `ARGUMENT` if these are not the cotangents of the results.
-dualvm_status dualvm_vjp(struct dualvm_frame *frame,
-                         const struct dualvm_value *args,
-                         size_t arg_count,
-                         const struct dualvm_value *cotangents,
-                         size_t cotangent_count,
-                         struct dualvm_value *results,
-                         size_t result_count,
-                         struct dualvm_value *gradient,
-                         size_t gradient_count,
-                         struct dualvm_error **error);
-
-// Calls the function and records the run, for `dualvm_pullback`. Else as `dualvm_call`.
-dualvm_status dualvm_record(struct dualvm_frame *frame,
-                            const struct dualvm_value *args,
-                            size_t arg_count,
-                            struct dualvm_value *results,
-                            size_t result_count,
-                            struct dualvm_error **error);
-
-// Pulls cotangents back through the run that the last call of this frame has recorded: one sweep. As often as one
-// likes, with other cotangents: a Jacobian, row by row. Its results stay as they are. Fuel and all limits but time are
-// for the run and its pullbacks together.
-//
-// Errors: as `dualvm_vjp`; `INVALID_ARGUMENT` if the last call has recorded nothing, or has failed.
-dualvm_status dualvm_pullback(struct dualvm_frame *frame,
-                              const struct dualvm_value *cotangents,
-                              size_t cotangent_count,
-                              struct dualvm_value *gradient,
-                              size_t gradient_count,
-                              struct dualvm_error **error);
-
-// The function's results, and how they change as the arguments move in the direction of tangents: the product of the
-// Jacobian and these. Forward mode: it takes about as long as two to three calls, and no tape.
-//
-// There is a tangent for each argument, of its kind and length, and null for what has no derivative
-// (`dualvm_leaf.has_derivative`). `results` is as for `dualvm_call`; `moved` takes the tangents of the results, with
-// null for what is discrete, and may be null with a count of 0.
-//
-// Errors: as `dualvm_call`; `ARGUMENT` if these are not tangents of the arguments.
-dualvm_status dualvm_jvp(struct dualvm_frame *frame,
-                         const struct dualvm_value *args,
-                         size_t arg_count,
-                         const struct dualvm_value *tangents,
-                         size_t tangent_count,
-                         struct dualvm_value *results,
-                         size_t result_count,
-                         struct dualvm_value *moved,
-                         size_t moved_count,
-                         struct dualvm_error **error);
-
-// The value of a function that returns one real, its gradient, and the product of its Hessian and tangents: how the
-// gradient changes as the arguments move in their direction. Some times the cost of a gradient, however many arguments
-// there are.
-//
-// Tangents are as for `dualvm_jvp`. `value`, `gradient` and `product` are as for `dualvm_value_and_grad`, and each may
-// be null; `count` is how many places `gradient` and `product` have.
-//
-// Errors: as `dualvm_jvp`, and `NOT_SCALAR`.
-dualvm_status dualvm_hvp(struct dualvm_frame *frame,
-                         const struct dualvm_value *args,
-                         size_t arg_count,
-                         const struct dualvm_value *tangents,
-                         size_t tangent_count,
-                         double *value,
-                         struct dualvm_value *gradient,
-                         struct dualvm_value *product,
-                         size_t count,
-                         struct dualvm_error **error);
-
-// The function's results and its Jacobian, row by row: the gradient of each real in the results, in the order in which
-// they stand there. One forward run, and one sweep for each row.
-//
-// `results` is as for `dualvm_call`. `matrix` has `len` places for the caller's copy, `rows * columns` of them, where
-// columns are the reals in the arguments that are asked for. Both counts are written to `rows` and `columns`, also if
-// `len` is another number; so who doesn't know them asks with a null `matrix` and a `len` of 0, which makes no sweep.
-//
-// Errors: as `dualvm_call`; `INVALID_ARGUMENT` if there are other than `len` entries, unless nothing was asked for.
-dualvm_status dualvm_jacobian(struct dualvm_frame *frame,
-                              const struct dualvm_value *args,
-                              size_t arg_count,
-                              struct dualvm_value *results,
-                              size_t result_count,
-                              double *matrix,
-                              size_t len,
-                              size_t *rows,
-                              size_t *columns,
-                              struct dualvm_error **error);
-
-// Calls a function with arguments in JSON, of any types: `{"value": …}`.
-//
-// `args`: a list of the arguments, or an object with the parameters' names; tuples, arrays and lists are lists,
-// records are objects, a constructor is its name or an object from its name to what it takes. NaN and infinities are
-// the strings "NaN", "Infinity" and "-Infinity". `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. `options`:
-// limits of the call, and who may cancel it; null: the engine's limits, and nobody. `json`: the answer, to be freed.
-// `stats`: what the call has used; may be null.
-//
-// Errors: `ARGUMENT` with the place of what isn't right, `TRAP`, `LIMIT`, `CANCELLED`, `RESULT`.
-dualvm_status dualvm_json_call(const struct dualvm_function *function,
-                               const char *args,
-                               size_t len,
-                               const struct dualvm_options *options,
-                               struct dualvm_bytes **json,
-                               struct dualvm_stats *stats,
-                               struct dualvm_error **error);
-
-// The value of a function that returns one real, and its gradient, in JSON: `{"value": …, "gradient": […]}`. The
-// gradient has an entry for each parameter, of the argument's shape, with null for what is discrete or not asked for.
-// Else as `dualvm_json_call`.
-//
-// Errors: as `dualvm_json_call`, and `NOT_SCALAR`.
-dualvm_status dualvm_json_value_and_grad(const struct dualvm_function *function,
-                                         const char *args,
-                                         size_t len,
-                                         const struct dualvm_options *options,
-                                         struct dualvm_bytes **json,
-                                         struct dualvm_stats *stats,
-                                         struct dualvm_error **error);
-
-// A function's value, and the product of a cotangent of it and the Jacobian, in JSON: `{"value": …, "gradient": […]}`.
-// The cotangent has the shape of the value, with null for what is discrete. Else as `dualvm_json_value_and_grad`.
-//
-// Errors: as `dualvm_json_call`; `ARGUMENT` also for the cotangent.
-dualvm_status dualvm_json_vjp(const struct dualvm_function *function,
-                              const char *args,
-                              size_t len,
-                              const char *cotangent,
-                              size_t cotangent_len,
-                              const struct dualvm_options *options,
-                              struct dualvm_bytes **json,
-                              struct dualvm_stats *stats,
-                              struct dualvm_error **error);
-
-// A function's value, and how it changes as the arguments move in the direction of tangents, in JSON:
-// `{"value": …, "tangent": …}`. Tangents are a list, one for each parameter, of the argument's shape, with null for
-// what is discrete or not asked for. Else as `dualvm_json_call`.
-//
-// Errors: as `dualvm_json_call`; `ARGUMENT` also for the tangents.
-dualvm_status dualvm_json_jvp(const struct dualvm_function *function,
-                              const char *args,
-                              size_t len,
-                              const char *tangents,
-                              size_t tangents_len,
-                              const struct dualvm_options *options,
-                              struct dualvm_bytes **json,
-                              struct dualvm_stats *stats,
-                              struct dualvm_error **error);
-
-// The value of a function that returns one real, its gradient, and the product of its Hessian and tangents, in JSON:
-// `{"value": …, "gradient": […], "product": […]}`. Tangents are as for `dualvm_json_jvp`.
-//
-// Errors: as `dualvm_json_jvp`, and `NOT_SCALAR`.
-dualvm_status dualvm_json_hvp(const struct dualvm_function *function,
-                              const char *args,
-                              size_t len,
-                              const char *tangents,
-                              size_t tangents_len,
-                              const struct dualvm_options *options,
-                              struct dualvm_bytes **json,
-                              struct dualvm_stats *stats,
-                              struct dualvm_error **error);
-
-// A function's value and its Jacobian, in JSON: `{"value": …, "jacobian": [[…], …]}`, with a gradient for each real in
-// the value, in the order in which they stand there. By rows or by columns, whichever are fewer. Else as
-// `dualvm_json_call`.
-dualvm_status dualvm_json_jacobian(const struct dualvm_function *function,
-                                   const char *args,
-                                   size_t len,
-                                   const struct dualvm_options *options,
-                                   struct dualvm_bytes **json,
-                                   struct dualvm_stats *stats,
-                                   struct dualvm_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

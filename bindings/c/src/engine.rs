@@ -2,11 +2,12 @@
 
 use crate::error::{Report, dualvm_error};
 use crate::handles::handles;
-use crate::memory::OutHandle;
+use crate::memory::{OutHandle, text};
+use crate::module::{Program, dualvm_module};
 use crate::options::{dualvm_options, given};
 use crate::status::{Failure, claim, dualvm_status, enter, free, get, share};
 use dualvm::{Config, Engine, Jit};
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 /// How an engine works. One thread at a time may change it.
 pub struct dualvm_config {
@@ -151,6 +152,28 @@ pub unsafe extern "C" fn dualvm_config_set_trap_nan(
     };
     // SAFETY: the interface's promise.
     unsafe { change(config, error, set) }
+}
+
+/// Gives programs of engines with this configuration the functions of a module, of whichever engine: what
+/// `import host "name.function" : type` means in a program, and an import of that name in bytecode. `len`: bytes of the
+/// name, or `DUALVM_NUL_TERMINATED`. It takes the place of the module that had the name before. The module may be freed
+/// then. What it imports itself is looked for in the configuration, too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dualvm_config_define_module(
+    config: *mut dualvm_config,
+    name: *const c_char,
+    len: usize,
+    module: *const dualvm_module,
+    error: *mut *mut dualvm_error,
+) -> dualvm_status {
+    let define = |config: &mut Config| {
+        // SAFETY: the interface's promise.
+        let name = unsafe { text(name, len, "name") }?;
+        config.linker.define_library(name, share::<Program>(module)?.module.library());
+        Ok(())
+    };
+    // SAFETY: the interface's promise.
+    unsafe { change(config, error, define) }
 }
 
 /// Makes an engine with this configuration; null: with the default one.

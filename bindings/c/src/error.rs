@@ -138,7 +138,9 @@ pub(crate) fn status_of(error: &Error) -> dualvm_status {
     }
     match error.kind() {
         ErrorKind::Source(_) | ErrorKind::Assembly(_) | ErrorKind::NotText { .. } => dualvm_status::Source,
-        ErrorKind::Binary(_) | ErrorKind::Verify(_) | ErrorKind::Encode(_) => dualvm_status::Module,
+        ErrorKind::Binary(_) | ErrorKind::Verify(_) | ErrorKind::Import { .. } | ErrorKind::Encode(_) => {
+            dualvm_status::Module
+        }
         ErrorKind::NoSuchFunction { .. } | ErrorKind::Unexported(_) | ErrorKind::NoSuchParameter(_) => {
             dualvm_status::NotFound
         }

@@ -19,7 +19,7 @@ pub struct dualvm_module {
 
 /// A module with the texts that C asks for.
 pub(crate) struct Program {
-    module: Module,
+    pub(crate) module: Module,
     warnings: CString,
     names: Vec<CString>,
     signatures: Vec<CString>,
@@ -94,7 +94,8 @@ pub extern "C" fn dualvm_module_free(module: *mut dualvm_module) {
 }
 
 /// The module in binary form, which `dualvm_module_from_bytes` loads without the compiler. Equal modules have equal
-/// bytes. Texts of source files aren't in it: traps still tell places, but don't show lines.
+/// bytes. What it calls of other modules is in it, functions of the host's are not. Texts of source files aren't in it:
+/// traps still tell places, but don't show lines.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dualvm_module_to_bytes(
     module: *const dualvm_module,
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn dualvm_module_to_bytes(
     unsafe {
         enter(error, || {
             let bytes = OutHandle::new(bytes, "bytes")?;
-            let encoded = share::<Program>(module)?.module.to_binary();
+            let encoded = share::<Program>(module)?.module.to_linked_binary();
             bytes.write(Bytes::new(encoded.map_err(|error| Report::of(&error, None))?))
         })
     }

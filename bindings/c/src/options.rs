@@ -3,8 +3,9 @@
 use crate::error::{Report, dualvm_error};
 use crate::handles::handles;
 use crate::memory::{Out, OutHandle, name, text};
+use crate::module::{Program, dualvm_module};
 use crate::status::{Failure, claim, dualvm_status, enter, free, get, share};
-use dualvm::{CallOptions, CancelHandle, CompileLimits, CompileOptions, Limits, TextImporter};
+use dualvm::{CallOptions, CancelHandle, CompileLimits, CompileOptions, Limits, MemoryImporter};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +95,7 @@ pub(crate) struct Options {
     limits: Vec<(dualvm_limit, u64)>,
     pub(crate) cancel: Option<CancelHandle>,
     pub(crate) timed: bool,
-    files: Option<TextImporter>,
+    files: Option<MemoryImporter>,
 }
 
 handles! { Options => dualvm_options, 0x17, "dualvm_options"; }
@@ -342,8 +343,9 @@ pub unsafe extern "C" fn dualvm_options_set_timed(
     unsafe { change(options, error, set) }
 }
 
-/// Gives programs a file that they may import by this name, as in `import shapes`. The text is copied; another one of
-/// this name is replaced. Programs import nothing else but the language's library: no file is ever opened.
+/// Gives programs a file that they may import by this name, as in `import shapes`. The text is copied; what had the
+/// name is replaced. Programs import nothing else but modules that they are given and the language's library: no file
+/// is ever opened.
 ///
 /// `len`: bytes of the text, or `DUALVM_NUL_TERMINATED`. Errors: `INVALID_ARGUMENT` for what isn't UTF-8.
 #[unsafe(no_mangle)]
@@ -359,6 +361,25 @@ pub unsafe extern "C" fn dualvm_options_add_file(
         change(options, error, |options| {
             let (file, source) = (name(file, "file")?, text(source, len, "source")?);
             options.files.get_or_insert_default().insert(file, source);
+            Ok(())
+        })
+    }
+}
+
+/// Gives programs a module, of whichever engine, that they may import by this name, as in `import shapes`: it isn't
+/// compiled again. What had the name is replaced. The module may be freed then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dualvm_options_add_module(
+    options: *mut dualvm_options,
+    file: *const c_char,
+    module: *const dualvm_module,
+    error: *mut *mut dualvm_error,
+) -> dualvm_status {
+    // SAFETY: the interface's promise.
+    unsafe {
+        change(options, error, |options| {
+            let library = share::<Program>(module)?.module.library();
+            options.files.get_or_insert_default().insert_bytecode(name(file, "file")?, library);
             Ok(())
         })
     }

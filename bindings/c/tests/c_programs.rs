@@ -138,7 +138,7 @@ fn the_header_is_portable() {
 #[test]
 #[ignore = "takes a minute: .ci/bindings-c runs it"]
 fn hostile_calls_under_the_address_sanitizer() {
-    let examples = ["fit.c", "shapes.c", "stranger.c", "ode.cpp"].map(|name| format!("examples/{name}"));
+    let examples = ["fit.c", "shapes.c", "stranger.c", "modules.c", "ode.cpp"].map(|name| format!("examples/{name}"));
     for source in examples.iter().map(String::as_str).chain(["tests/hostile.c"]) {
         // Switching stacks looks like going back to a frame that is gone.
         let options = "detect_stack_use_after_return=0";

@@ -117,6 +117,8 @@ static void handles(void) {
         REFUSED(HANDLE, dualvm_options_set_cancel(none, NULL, &error));
         REFUSED(HANDLE, dualvm_options_set_timed(none, 1, &error));
         REFUSED(HANDLE, dualvm_options_add_file(none, "a", "", 0, &error));
+        REFUSED(HANDLE, dualvm_options_add_module(none, "a", module, &error));
+        REFUSED(HANDLE, dualvm_config_define_module(none, "a", 1, module, &error));
         REFUSED(HANDLE, dualvm_config_set_threads(none, 1, &error));
         REFUSED(HANDLE, dualvm_config_set_native(none, DUALVM_NATIVE_AUTO, &error));
         REFUSED(HANDLE, dualvm_config_set_stack_bytes(none, 0, &error));
@@ -403,6 +405,7 @@ static void texts(void) {
         REFUSED(ARGUMENT, dualvm_module_function(module, broken[n], &found, &error));
         REFUSED(ARGUMENT, dualvm_function_wrt(mult, names, 1, &found, &error));
         REFUSED(ARGUMENT, dualvm_options_add_file(options, broken[n], "", 0, &error));
+        REFUSED(ARGUMENT, dualvm_options_add_module(options, broken[n], module, &error));
         REFUSED(ARGUMENT, dualvm_options_add_file(options, "a", broken[n], DUALVM_NUL_TERMINATED, &error));
         REFUSED(ARGUMENT, dualvm_json_call(mult, broken[n], DUALVM_NUL_TERMINATED, NULL, &json, NULL, &error));
         REFUSED(ARGUMENT, dualvm_json_vjp(mult, "[1,2]", 5, broken[n], DUALVM_NUL_TERMINATED, NULL, &json, NULL,
@@ -795,6 +798,10 @@ static void hosts(void) {
     REFUSED(ARGUMENT, dualvm_config_define(config, NULL, 1, host, &error));
     REFUSED(ARGUMENT, dualvm_config_define(config, "\xff", 1, host, &error));
     FINE(dualvm_config_define(config, "misbehave", DUALVM_NUL_TERMINATED, host, &error));
+    REFUSED(HANDLE, dualvm_config_define_module(config, "m", 1, NULL, &error));
+    REFUSED(HANDLE, dualvm_config_define_module(config, "m", 1, (dualvm_module *)host, &error));
+    REFUSED(ARGUMENT, dualvm_config_define_module(config, NULL, 1, module, &error));
+    REFUSED(ARGUMENT, dualvm_config_define_module(config, "\xff", 1, module, &error));
     dualvm_host_free(host);
     REFUSED(HANDLE, dualvm_host_set_jvp(host, other, &error));
     dualvm_host_free(host);

@@ -53,7 +53,9 @@ impl Kind {
         }
         match error.kind() {
             ErrorKind::Source(_) | ErrorKind::Assembly(_) | ErrorKind::NotText { .. } => Kind::Compile,
-            ErrorKind::Binary(_) | ErrorKind::Verify(_) | ErrorKind::Encode(_) => Kind::Module,
+            ErrorKind::Binary(_) | ErrorKind::Verify(_) | ErrorKind::Import { .. } | ErrorKind::Encode(_) => {
+                Kind::Module
+            }
             ErrorKind::NoSuchFunction { .. } | ErrorKind::Unexported(_) | ErrorKind::NoSuchParameter(_) => {
                 Kind::NotFound
             }

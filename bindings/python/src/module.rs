@@ -228,17 +228,18 @@ impl Module {
         self.module.warnings().to_string()
     }
 
-    /// The module in binary form, which `load` takes. Equal modules have equal bytes. Texts of source files aren't in
+    /// The module in binary form, which `load` takes. Equal modules have equal bytes. What it calls of other modules is
+    /// in it, functions of the host's are not. Texts of source files aren't in
     /// it: traps still tell places, but don't show lines.
     fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
         let this = slf.get();
-        let bytes = this.module.to_binary().map_err(|error| Failure::Of(error).raise(slf.py(), None))?;
+        let bytes = this.module.to_linked_binary().map_err(|error| Failure::Of(error).raise(slf.py(), None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
-    /// The module in text form, which `load` takes, too.
+    /// The same in text form, which `load` takes, too.
     fn to_assembly(&self) -> String {
-        self.module.to_assembly()
+        dualvm::vm::text::print(self.module.linked_def())
     }
 
     fn __len__(&self) -> usize {

@@ -1,10 +1,11 @@
 //! What calls and compilations may use, what stops them, and who listens to them.
 
 use crate::error::{Kind, Raised, fail};
+use crate::module::Module;
 use crate::parts::items;
-use crate::place::Place;
-use dualvm::{CompileLimits, CompileOptions, FolderImporter, Listener, TextImporter};
-use pyo3::exceptions::PyValueError;
+use crate::place::{Place, describe};
+use dualvm::{CompileLimits, CompileOptions, FolderImporter, Listener, MemoryImporter};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyEllipsis, PyMapping, PyString, PyTuple};
 use std::panic::resume_unwind;
@@ -233,11 +234,19 @@ pub(crate) fn for_compiling(
             None => options,
         });
     };
-    if let Ok(texts) = imports.cast::<PyMapping>() {
-        let mut files = TextImporter::default();
-        for entry in texts.items()?.iter() {
-            let (name, text): (String, String) = entry.extract()?;
-            files.insert(&name, text);
+    if let Ok(given) = imports.cast::<PyMapping>() {
+        let mut files = MemoryImporter::default();
+        for entry in given.items()?.iter() {
+            let (name, file): (String, Bound<'_, PyAny>) = entry.extract()?;
+            match file.cast::<Module>() {
+                Ok(module) => files.insert_bytecode(&name, module.get().module.library()),
+                Err(_) if file.is_instance_of::<PyString>() => files.insert(&name, file.extract::<String>()?),
+                Err(_) => {
+                    let found = describe(&file);
+                    let message = format!("imports[{name:?}]: expected a text or a dualvm.Module, found {found}");
+                    return Err(PyTypeError::new_err(message));
+                }
+            }
         }
         return Ok(options.importing(Arc::new(files)));
     }
@@ -245,7 +254,7 @@ pub(crate) fn for_compiling(
     let folders: Vec<PathBuf> = if one {
         vec![imports.extract()?]
     } else {
-        let expected = "a dict from names to texts, a folder, or a list of folders";
+        let expected = "a dict from names to texts and modules, a folder, or a list of folders";
         let folders = items(imports, expected, Place::Whole("imports", ""))?;
         folders.iter().map(|folder| folder.extract()).collect::<PyResult<_>>()?
     };

@@ -9,7 +9,7 @@ fn types(text: &str) -> Result<Vec<String>, String> {
     let mut sources = SourceMap::of(Source::new("test.dual", text));
     let (mut names, mut sink) = (Names::default(), Sink::default());
     let meter = std::rc::Rc::new(crate::limits::Meter::unlimited());
-    let ast = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
+    let (ast, _) = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
     let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
     let mut inferred = super::infer(&ast, &names, &resolved, &mut sink, &meter);
     if sink.has_errors() {

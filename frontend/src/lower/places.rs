@@ -33,7 +33,7 @@ impl<'p> Places<'p> {
         module: &mut ModuleBuilder,
     ) -> Self {
         let mut places = Places { sources, calls, numbers: HashMap::default(), files: HashMap::default() };
-        for (number, file) in sources.files().iter().enumerate().filter(|(_, file)| !file.is_library) {
+        for (number, file) in sources.files().iter().enumerate().filter(|(_, file)| file.is_own()) {
             let digest = Sha256::digest(file.source.text()).into();
             let source = SourceFile { name: file.source.name().into(), is_library: false, digest: Some(digest) };
             places.files.insert(File::Program(number), module.source_file(source));
@@ -44,9 +44,13 @@ impl<'p> Places<'p> {
     /// A place, and the number of the call in whose place it stands; none for what comes from nowhere.
     pub(super) fn located(
         &mut self,
-        origin: Origin,
+        mut origin: Origin,
         module: &mut ModuleBuilder,
     ) -> Option<(module::Place, Option<u32>)> {
+        // Nobody has written that, and the function that it calls has a place of its own.
+        while let Some(call) = origin.call.filter(|_| self.sources.is_of_interface(origin.span)) {
+            origin = self.calls[call].origin;
+        }
         let call = self.number(origin.call, module);
         Some((self.of_span(origin.span, module)?, call))
     }

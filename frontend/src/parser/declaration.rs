@@ -58,7 +58,7 @@ impl Parser<'_> {
     }
 
     /// `import host "name" : A -> B`, or `import host "any name" as name : A -> B`: a definition that this file alone
-    /// sees, with the body of a function of the host's.
+    /// sees, with the body of a function of the host's or of another module.
     pub(super) fn host_import(&mut self) {
         self.advance();
         self.advance();
@@ -105,7 +105,7 @@ impl Parser<'_> {
             _ => (Vec::new(), ty),
         };
         let body = self.make(ExprKind::Imported(text), text_span)?;
-        let is_private = true;
+        let is_private = !self.is_interface;
         Ok(Def { name, name_span, is_private, params, result: Some(result), body, has_trace: false })
     }
 

@@ -145,7 +145,7 @@ impl Importer for OpenImporter {
         for path in self.disk.candidates(request) {
             let name = path.display().to_string();
             if let Some(text) = self.texts.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
-                return Ok(Some(ImportedFile { name, text: text.clone() }));
+                return Ok(Some(ImportedFile::text(name, text.clone())));
             }
             // Of a folder before it, a file on disk comes first.
             if path.exists() {

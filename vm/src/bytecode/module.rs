@@ -140,6 +140,17 @@ impl Interface {
         let params = self.params.iter().flat_map(|(_, ty)| ty.flatten(data)).collect();
         [params, self.result.flatten(data)]
     }
+
+    /// In text: `(x : Real, n : Int) -> Real`.
+    pub(crate) fn shown(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| {
+            write!(f, "(")?;
+            for (n, (name, ty)) in self.params.iter().enumerate() {
+                write!(f, "{}{name} : {ty}", if n == 0 { "" } else { ", " })?;
+            }
+            write!(f, ") -> {}", self.result)
+        })
+    }
 }
 
 /// Where instructions come from.
@@ -395,6 +406,30 @@ impl Body {
                 Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
                 Role::Target | Role::Func | Role::Message | Role::Template | Role::Import => _ = at.half(inst),
                 Role::Real | Role::Int | Role::Targets | Role::Uses | Role::Defs => {}
+            }
+        }
+    }
+
+    /// Replaces the numbers of what an instruction refers to in the module's tables: functions, messages, templates and
+    /// imports.
+    pub(crate) fn replace_numbers(inst: &mut Inst, mut replace: impl FnMut(Role, u32) -> u32) {
+        let mut at = Fields::default();
+        for info in inst.op.info().operands {
+            match info.role {
+                Role::Func | Role::Message | Role::Template | Role::Import => {
+                    let shift = 32 * at.half;
+                    let number = replace(info.role, at.half(inst));
+                    inst.imm = inst.imm & !(u64::from(u32::MAX) << shift) | u64::from(number) << shift;
+                }
+                Role::Def(_) | Role::Use(_) | Role::Field | Role::Tag | Role::Count => _ = at.narrow(inst),
+                Role::Target => _ = at.half(inst),
+                Role::Real | Role::Int => {}
+                Role::Targets | Role::Uses | Role::Defs => {
+                    _ = at.narrow(inst);
+                    if at.pool.replace(0).is_none() {
+                        _ = at.half(inst);
+                    }
+                }
             }
         }
     }

@@ -35,6 +35,7 @@ use crate::bytecode::verify::{VerifyError, verify};
 use crate::code::Mode;
 use crate::embedding::explain::Explanation;
 use crate::embedding::formulas::Formulas;
+use crate::embedding::linker::{Library, Linked, Linker};
 use crate::memory::idle::Idle;
 use crate::memory::stack::Extent;
 use crate::native::{CompiledCode, Generator, Listing, Refusal, Tier};
@@ -64,6 +65,10 @@ pub struct Engine(Arc<EngineInner>);
 pub struct Module {
     engine: Engine,
     program: Arc<Program>,
+    /// What has given its imports.
+    linker: Linker,
+    /// The module without the libraries that it was linked with, if there are any.
+    own: Option<Library>,
 }
 
 const _: () = {
@@ -215,21 +220,53 @@ impl Module {
         def: ModuleDef,
         generator: Option<Arc<dyn Generator>>,
     ) -> Result<Module, Vec<VerifyError>> {
+        Module::linked(engine, def, &engine.config().linker, generator)
+    }
+
+    /// [`Module::with_generator`] with another linker than the engine's.
+    ///
+    /// # Errors
+    /// As [`Module::new`].
+    pub fn linked(
+        engine: &Engine,
+        def: ModuleDef,
+        linker: &Linker,
+        generator: Option<Arc<dyn Generator>>,
+    ) -> Result<Module, Vec<VerifyError>> {
         verify(&def)?;
+        let Linked { def, hosts, own } = linker.link(def)?;
         let config = &engine.0.config;
-        let hosts = config.linker.resolve(&def)?;
-        if config.trap_nan {
-            return Ok(Module { engine: engine.clone(), program: Arc::new(Program::looked_at(def, hosts)) });
-        }
-        let generator = config.generator.clone().or(generator).zip(config.jit.policy());
-        let tier = |functions| generator.map(|(generator, policy)| Tier::new(generator, policy, functions));
-        Ok(Module { engine: engine.clone(), program: Arc::new(Program::new(def, hosts, tier)) })
+        let program = if config.trap_nan {
+            Program::looked_at(def, hosts)
+        } else {
+            let generator = config.generator.clone().or(generator).zip(config.jit.policy());
+            let tier = |functions| generator.map(|(generator, policy)| Tier::new(generator, policy, functions));
+            Program::new(def, hosts, tier)
+        };
+        Ok(Module { engine: engine.clone(), program: Arc::new(program), linker: linker.clone(), own })
+    }
+
+    /// The code with that of the libraries that it calls. It imports nothing but functions of the host's, so who has
+    /// this needs no libraries.
+    pub fn linked_def(&self) -> &ModuleDef {
+        self.program.given()
+    }
+
+    /// Who has given what the module imports.
+    pub fn linker(&self) -> &Linker {
+        &self.linker
+    }
+
+    /// The module for others to call, by any engine: see [`crate::linker`].
+    pub fn library(&self) -> Library {
+        self.own.clone().unwrap_or_else(|| Library::verified(self.def().clone()))
     }
 
     /// A module that is interpreted, and whose operators aren't written out.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn with_operators(engine: &Engine, def: ModuleDef) -> Module {
-        Module { engine: engine.clone(), program: Arc::new(Program::with_operators(def)) }
+        let program = Arc::new(Program::with_operators(def));
+        Module { engine: engine.clone(), program, linker: Linker::new(), own: None }
     }
 
     /// The exported function of this name.
@@ -248,9 +285,9 @@ impl Module {
         })
     }
 
-    /// The code, for printing and encoding.
+    /// The code, for printing and encoding: the module's own, as it was given.
     pub fn def(&self) -> &ModuleDef {
-        self.program.given()
+        self.own.as_ref().map_or_else(|| self.program.given(), Library::def)
     }
 
     /// The native code that the module has by now, in the order of its compilation.

@@ -26,7 +26,7 @@ __version__: str
 
 # A text, a module, or a path of either: a `str` is never a path.
 _Program = str | bytes | os.PathLike[str]
-_Imports = Mapping[str, str] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+_Imports = Mapping[str, str | Module] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _Trace = Callable[[str, Place], object]
 _Wrt = str | Sequence[str] | None
 # All arguments of a call.
@@ -105,6 +105,7 @@ class Engine:
         trap_nan: bool = False,
         stack_bytes: int = 0,
         host_functions: Mapping[str, HostFunction] | None = None,
+        modules: Mapping[str, Module] | None = None,
     ) -> Engine: ...
 
 @final

@@ -1,7 +1,7 @@
 //! How an engine works, and how one call of it runs.
 
 use super::{CancelHandle, Limits, Listener};
-use crate::embedding::linker::Linker;
+use crate::embedding::linker::{Library, Linker};
 use crate::host::HostFunction;
 use crate::native::{Generator, Policy, Thresholds};
 use std::sync::Arc;
@@ -98,6 +98,13 @@ impl Config {
     /// [`crate::host`].
     pub fn with_host_function(mut self, name: impl Into<String>, function: impl Into<HostFunction>) -> Self {
         self.linker.define(name, function);
+        self
+    }
+
+    /// The same, with a module whose functions programs import by this name, a dot and their own, in place of what had
+    /// the name before: see [`crate::linker`].
+    pub fn with_library(mut self, name: impl Into<String>, library: Library) -> Self {
+        self.linker.define_library(name, library);
         self
     }
 

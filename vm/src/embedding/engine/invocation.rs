@@ -194,7 +194,7 @@ impl<'a> Invocation<'a> {
     /// The same for another function of the program.
     #[inline]
     pub(super) fn pool_for(&self, func: FuncId) -> Option<&'a rayon::ThreadPool> {
-        let Module { engine, program } = &self.function.module;
+        let Module { engine, program, .. } = &self.function.module;
         // What is looked at is looked at in the program's order.
         let may_share = program.forks(func) && !program.is_checked() && !is_alone();
         may_share.then(|| engine.pool()).flatten()
@@ -262,7 +262,7 @@ impl<'a> Invocation<'a> {
             progress.inputs = worker.exec.tape.slots();
             progress.has_tangents = matches!(entry, Entry::Operator(_));
         }
-        let Module { engine, program } = &self.function.module;
+        let Module { engine, program, .. } = &self.function.module;
         let args = gathered.then_some(&*args);
         constants.begin(program);
         let shared = (&*account, &*constants);
@@ -323,7 +323,7 @@ impl<'a> Invocation<'a> {
         let pool = self.pool().filter(|_| self.state.sweep.clock.is_none());
         let RunState { worker, sweep, account, constants, progress, .. } = &mut *self.state;
         let account = &*account;
-        let Module { engine, program } = &self.function.module;
+        let Module { engine, program, .. } = &self.function.module;
         let totals = &worker.exec.tape.tree().totals;
         constants.begin(program);
         let shared = (account, &*constants);

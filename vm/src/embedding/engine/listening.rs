@@ -35,7 +35,7 @@ impl Invocation<'_> {
     /// # Safety
     /// As [`Invocation::execute`].
     pub(super) unsafe fn run_twin(&mut self, listener: &Listener, gathered: bool) -> Option<Result<(), Ended>> {
-        let Module { engine, program } = &self.function.module;
+        let Module { engine, program, .. } = &self.function.module;
         let twin = program.def.traced_twin(self.function.func)?;
         let listening = Listening::to(listener);
         // SAFETY: promised by the caller.
