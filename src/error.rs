@@ -59,11 +59,11 @@ pub enum ErrorKind {
     },
     /// The module breaks rules of the verifier; at least one.
     Verify(Vec<VerifyError>),
-    /// A module from which functions are imported is there, but can't be had.
+    /// A module from which functions are imported can't be linked.
     Import {
         /// The name that it is imported by.
         name: String,
-        /// What the importer says.
+        /// What the importer says, or what else is wrong.
         why: String,
     },
     /// The module has no binary form.
@@ -322,7 +322,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the module breaks {} rule{plural} of the verifier:\n  ", errors.len())?;
                 blocks(f, errors, "\n  ")
             }
-            ErrorKind::Import { name, why } => write!(f, "can't read the module `{name}`: {why}"),
+            ErrorKind::Import { name, why } => write!(f, "can't link the module `{name}`: {why}"),
             ErrorKind::Encode(error) => error.fmt(f),
             ErrorKind::NoSuchFunction { name, suggestions, private } => {
                 match private {

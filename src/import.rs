@@ -39,9 +39,10 @@ impl FolderImporter {
     /// The paths at which the file may be that a program asks for, the first choice first.
     pub fn candidates(&self, request: ImportRequest<'_>) -> Vec<PathBuf> {
         const KINDS: [&str; 3] = ["dual", "dvbc", "dvs"];
+        let kinds = &KINDS[usize::from(request.for_bytecode)..];
         let names: Vec<String> = match FileKind::of_name(request.name) {
             Some(_) => vec![request.name.to_owned()],
-            None => KINDS.iter().map(|kind| format!("{}.{kind}", request.name)).collect(),
+            None => kinds.iter().map(|kind| format!("{}.{kind}", request.name)).collect(),
         };
         let beside = Path::new(request.from).parent().unwrap_or(Path::new("")).to_owned();
         let folders = std::iter::once(&beside).chain(&self.folders);

@@ -164,12 +164,12 @@ fn derivatives_are_asked_for_on_either_side() {
           grad (waves.slope 2) x * derivative (waves.wave x) x * 1.5 + sum (waves.all [| x, 2 * x |]) + waves.parts x
         def twice (x : Real) : Real = grad (grad (waves.wave 2)) x";
     let found = agreed(|config| {
-        let main = shelf.function(config, text, "main");
+        let main = shelf.function(config.clone(), text, "main");
         let gradient = main.value_and_grad(&[0.7.into()]).unwrap_or_else(|error| panic!("{error}"));
-        (format!("{gradient:?}"), shelf.function(Config::default(), text, "twice").call(&[0.7.into()]).ok())
+        (format!("{gradient:?}"), shelf.function(config, text, "twice").call(&[0.7.into()]).ok())
     });
     let x = 0.7f64;
-    assert_eq!(found.1, Some(Value::Real(-4.0 * (2.0 * x).sin() + 12.0 * x)));
+    close(&format!("{:?}", found.1), &format!("{:?}", Some(Value::Real(-4.0 * (2.0 * x).sin() + 12.0 * x))));
     let value = |x: f64| {
         let wave = |k: f64, x: f64| (k * x).sin() + k * x.powi(3);
         let slope = |k: f64, x: f64| k * (k * x).cos() + 3.0 * k * x * x;
@@ -205,6 +205,44 @@ fn traps_name_the_places_of_all_modules() {
 }
 
 #[test]
+fn traps_name_what_is_called_however_that_is() {
+    let mut shelf = Shelf::default();
+    shelf.put(
+        "lib",
+        "def pick (x : Real) : Real = if x > 1 then error \"{x} is too big\" else x
+         def konst : Real = let a = [| 1.0 |] in a[length a + 1]",
+    );
+    let text = "import lib
+        def mapped (x : Real) : Real = sum (map lib.pick [x, 2 * x])
+        def chosen (x : Real) : Real = 1 + (if x > 0 then lib.pick else sin) x
+        def sloped (x : Real) : Real = grad lib.pick x
+        def constant (x : Real) : Real = lib.konst + x";
+    agreed(|config| {
+        for (name, called) in [("mapped", "pick"), ("chosen", "pick"), ("sloped", "pick"), ("constant", "konst")] {
+            let trap = trap_of(shelf.function(config.clone(), text, name).call(&[1.5.into()])).to_string();
+            let (start, own) = (format!("\n  in lib.{called} at lib.dual:"), format!("\n  in {name} at main.dual:"));
+            assert!(trap.contains(&start) && trap.contains(&own), "{name}: {trap}");
+            assert_eq!(trap.matches("lib.").count(), 2, "{name}: {trap}");
+        }
+    });
+}
+
+#[test]
+fn files_of_one_name_are_told_apart() {
+    let library = "-- A comment.\ndef third (xs : Array Real) : Real =\n  xs[2]";
+    let library =
+        Module::from_source(&Engine::default(), "main.dual", library).unwrap_or_else(|error| panic!("{error}"));
+    let mut shelf = Shelf::default();
+    shelf.0.insert("lib".to_owned(), library.library());
+    let text = "import lib\ndef main (x : Real) : Real = lib.third [| x |]\ndef other (x : Real) : Real = 12345 * x";
+    let module = shelf.load(&Engine::default(), text).unwrap_or_else(|error| panic!("{error}"));
+    let trap = trap_of(module.function("main").expect("it is there").call(&[1.0.into()]));
+    let shown = trap.with_sources(module.source_texts()).to_string();
+    assert!(shown.contains("in lib.third at main.dual of lib:3:3\n  in main at main.dual:2:30\n"), "{shown}");
+    assert!(!shown.contains("12345"), "{shown}");
+}
+
+#[test]
 fn traces_come_in_the_order_of_the_program() {
     let library = "def traced (x : Real) : Real = let y = trace \"lib {x}\" (x * x) in y + 1";
     let text = |module: &str| {
@@ -231,6 +269,15 @@ fn traces_come_in_the_order_of_the_program() {
     assert_eq!(found, shown(&own, "main", &[3.0.into()]));
     let args = [Value::from(vec![1.0, 2.0])];
     assert_eq!(shown(&linked, "quiet", &args), ["lib 1.0", "lib 2.0"]);
+    // What is computed for a derivative only isn't traced.
+    let custom = |module: &str| {
+        format!(
+            "def main (x : Real) : Real = custom_vjp (\\y -> y * y) (\\y c -> c * {module}traced y) x * {module}traced 1"
+        )
+    };
+    let (linked, own) = (format!("import t\n{}", custom("t.")), format!("{library}\n{}", custom("")));
+    assert_eq!(shown(&linked, "main", &[3.0.into()]), ["lib 1.0"]);
+    assert_eq!(shown(&own, "main", &[3.0.into()]), ["lib 1.0"]);
 }
 
 #[test]
@@ -442,6 +489,134 @@ fn files_that_are_no_modules_are_refused() {
     let error = load(text).expect_err("it is damaged");
     assert!(matches!(error.kind(), ErrorKind::Import { name, .. } if name == "bad"), "{error}");
     std::fs::remove_dir_all(folder).expect("the folder can be removed");
+}
+
+#[test]
+fn modules_are_found_again_from_where_the_program_is() {
+    let folder = std::env::temp_dir().join(format!("dualvm-linked-folders-{}", std::process::id()));
+    let write = |path: &str, text: &str, from: &Path| {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("a folder can be made");
+        let options = CompileOptions::default().importing(Arc::new(FolderImporter::default()));
+        let module = Module::load_with(&Engine::default(), &from.to_string_lossy(), text.as_bytes(), &options);
+        let bytes = module.unwrap_or_else(|error| panic!("{error}")).to_binary().expect("it can be written");
+        std::fs::write(&path, bytes).expect("a file can be written");
+        path
+    };
+    let load = |path: &Path| {
+        let options = CompileOptions::default().importing(Arc::new(FolderImporter::default()));
+        let bytes = std::fs::read(path).expect("it was written");
+        Module::load_with(&Engine::default(), &path.to_string_lossy(), &bytes, &options)
+    };
+    let main = folder.join("main.dual");
+    write("sub/base.dvbc", "def half (x : Real) : Real = x / 2", &folder.join("sub/base.dual"));
+    let quarter = "import base\ndef quarter (x : Real) : Real = base.half (base.half x)";
+    write("sub/mid.dvbc", quarter, &folder.join("sub/mid.dual"));
+    let text = "import \"sub/mid\"\nimport \"sub/base.dvbc\"\ndef main (x : Real) : Real = mid.quarter x + base.half x";
+    let program = write("main.dvbc", text, &main);
+    let call = |module: Module| module.function("main").expect("it is there").call(&[8.0.into()]).expect("it runs");
+    assert_eq!(call(load(&program).unwrap_or_else(|error| panic!("{error}"))), Value::Real(6.0));
+    // A text of that name is for the compiler.
+    std::fs::write(folder.join("sub/mid.dual"), "def quarter (x : Real) : Real = 0").expect("a file can be written");
+    assert_eq!(call(load(&program).unwrap_or_else(|error| panic!("{error}"))), Value::Real(6.0));
+    std::fs::remove_file(folder.join("sub/mid.dual")).expect("it can be removed");
+    // Names are for all modules of a program: one of two files is never taken for the other.
+    write("base.dvbc", "def half (x : Real) : Real = 1000 * x", &folder.join("base.dual"));
+    let both = "import \"sub/mid\"\nimport base\ndef main (x : Real) : Real = mid.quarter x + base.half x";
+    let options = CompileOptions::default().importing(Arc::new(FolderImporter::default()));
+    let error = Module::load_with(&Engine::default(), &main.to_string_lossy(), both.as_bytes(), &options);
+    let error = error.expect_err("two files are called base");
+    assert!(matches!(error.kind(), ErrorKind::Import { name, .. } if name == "base"), "{error}");
+    std::fs::remove_dir_all(folder).expect("the folder can be removed");
+}
+
+#[test]
+fn a_name_is_one_module_for_programs_and_engines() {
+    let mut shelf = Shelf::default();
+    shelf.put("m", "def f (x : Real) : Real = x");
+    let mut others = Shelf::default();
+    others.put("m", "def f (x : Real) : Real = 2 * x");
+    let text = "import m\ndef main (x : Real) : Real = m.f x";
+    let engine = |library: &Library| Engine::new(Config::default().with_library("m", library.clone()));
+    shelf.load(&engine(&shelf.0["m"]), text).unwrap_or_else(|error| panic!("{error}"));
+    let error = shelf.load(&engine(&others.0["m"]), text).expect_err("they are two");
+    assert!(error.to_string().contains("the engine has another module of this name"), "{error}");
+}
+
+#[test]
+fn interfaces_say_what_types_are_made_of() {
+    let mut shelf = Shelf::default();
+    // Constructors of one record, in parentheses; records in records; what looks like types that every program knows.
+    shelf.put(
+        "types",
+        "alias Pt = { y : Real, x : Real }
+         type R = R Pt
+         type Wrap a = Wrap a
+         type Option = Option { x : Real } | List
+         type Größe = Größe (Maybe (Maybe Real)) ()
+         def r (v : R) : Real = match v with | R p -> p.x - p.y
+         def wrap (x : Real) : Wrap { x : Real } = Wrap { x = x }
+         def unwrap (w : Wrap { x : Real }) : Real = match w with | Wrap p -> p.x
+         def option (v : Option) : Real = match v with | Option { x = x } -> x | List -> 0.0
+         def größe (v : Größe) : Maybe Real = match v with | Größe (Just m) _ -> m | Größe Nothing _ -> Nothing
+         def in_rows (xs : Array ({ b : Real, a : (Int, ()) }, List Bool)) : Int = length xs",
+    );
+    let text = "import types
+        def main (x : Real) : Real =
+          let g = match types.größe (types.Größe (Just (Just x)) ()) with | Just y -> y | Nothing -> 0.0 in
+          types.r (types.R { x = x, y = 1.0 }) + types.unwrap (types.wrap x) + types.option (types.Option { x = g })
+            + to_real (types.in_rows [| ({ a = (1, ()), b = x }, [true]) |])";
+    let main = shelf.function(Config::default(), text, "main");
+    assert_eq!(main.call(&[3.0.into()]).expect("it runs"), Value::Real(3.0 - 1.0 + 3.0 + 3.0 + 1.0));
+
+    // What other compilers may make, and the language can't say; the rest of the module is there.
+    let odd = [
+        (
+            "data d0 \"Maybe X\" t0 = Nothing () | Just (Data \"Maybe X\" @d0)",
+            "variant { N {}, J { t0 } }",
+            "Data \"Maybe X\" @d0",
+        ),
+        ("data d0 \"Never\" t0", "variant {}", "Data \"Never\" @d0"),
+        ("data d0 \"T\" t0 = lower () | B ()", "variant { N {}, J {} }", "Data \"T\" @d0"),
+        ("", "array real", "({ y : Real, x : Array Real @t0 })"),
+    ];
+    for (data, ty, param) in odd {
+        let is_data = param.starts_with("Data");
+        let params = if is_data { "(t0)" } else { "(real, t0)" };
+        let regs = if is_data { "regs 1 real, t0 { const r0, 1" } else { "regs 1 real, t0 {" };
+        let text = format!(
+            "type t0 = {ty}\n{data}
+             func \"odd\" {params} -> (real) export (v : {param}) -> Real {regs}\nret (r0) }}
+             func \"fine\" (real) -> (real) export (x : Real) -> Real regs 1 real {{ ret (r0) }}"
+        );
+        let Ok(def) = dualvm::read_def("odd.dvs", text.as_bytes()) else { panic!("{text}") };
+        shelf.0.insert("odd".to_owned(), Library::new(def).unwrap_or_else(|errors| panic!("{}\n{text}", errors[0])));
+        let fine = shelf.function(Config::default(), "import odd\ndef f (x : Real) : Real = odd.fine x", "f");
+        assert_eq!(fine.call(&[2.0.into()]).expect("it runs"), Value::Real(2.0));
+        let error =
+            shelf.load(&Engine::default(), "import odd\ndef f = odd.odd").expect_err("it is left out").to_string();
+        assert!(error.contains("note: the module exports `odd`, but "), "{param}: {error}");
+    }
+}
+
+#[test]
+fn thousands_of_imports_take_no_time() {
+    let began = std::time::Instant::now();
+    let types: String =
+        (0..4000).map(|n| format!("type T{n} = A{n} Real | B{n} (List T{})\n", (n + 1) % 4000)).collect();
+    let functions: String = (0..4000).map(|n| format!("def f{n} (t : T{n}) : Real = 1\n")).collect();
+    let mut shelf = Shelf::default();
+    shelf.put("many", &(types.clone() + &functions));
+    let imports: String = (0..4000).map(|n| format!("import host \"many.f{n}\" as f{n} : T{n} -> Real\n")).collect();
+    let calls: String = (0..4000).map(|n| format!("def g{n} (x : Real) : Real = f{n} (A{n} x)\n")).collect();
+    let config = Config::default().with_library("many", shelf.0["many"].clone());
+    let text = imports + &types + &calls;
+    let module =
+        Module::from_source(&Engine::new(config), "main.dual", &text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(module.functions().count(), 4000);
+    shelf.load(&Engine::default(), "import many\ndef f (x : Real) : Real = many.f7 (many.A7 x)").expect("it is linked");
+    // A minute or more with anything quadratic in it.
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
 }
 
 /// The commands in the comments of an example that call something, without `dualvm`.

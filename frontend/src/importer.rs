@@ -15,12 +15,14 @@ pub struct ImportRequest<'a> {
     pub name: &'a str,
     /// Whether it is in quotes: a path, and never a part of the language's library.
     pub is_path: bool,
+    /// Whether only bytecode is of use: it is asked for by bytecode that imports.
+    pub for_bytecode: bool,
 }
 
 impl<'a> ImportRequest<'a> {
-    /// What `import linalg` in a file asks for.
-    pub fn named(from: &'a str, name: &'a str) -> Self {
-        ImportRequest { from, name, is_path: false }
+    /// What an import of bytecode asks for: for `"models/gp.fit"` that is bytecode called `models/gp`.
+    pub fn of_bytecode(from: &'a str, name: &'a str) -> Self {
+        ImportRequest { from, name, is_path: name.contains('/'), for_bytecode: true }
     }
 }
 
@@ -110,12 +112,13 @@ impl MemoryImporter {
 
 impl Importer for MemoryImporter {
     fn find(&self, request: ImportRequest<'_>) -> Result<Option<ImportedFile>, String> {
-        Ok(self.0.get(request.name).map(|content| {
+        Ok(self.0.get(request.name).and_then(|content| {
             let ending = match content {
+                ImportedContent::Text(_) if request.for_bytecode => return None,
                 ImportedContent::Text(_) => "dual",
                 ImportedContent::Bytecode(_) => "dvbc",
             };
-            ImportedFile { name: format!("{}.{ending}", request.name), content: content.clone() }
+            Some(ImportedFile { name: format!("{}.{ending}", request.name), content: content.clone() })
         }))
     }
 }

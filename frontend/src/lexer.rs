@@ -7,7 +7,7 @@ use crate::source::{SOURCE_BYTES_MAX, Span};
 use crate::token::{Token, TokenKind};
 
 /// Names are no longer than this: they are part of messages.
-const NAME_BYTES_MAX: usize = 255;
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Numbers are no longer than this. The longest one without needless digits has 1,079 characters.
 const NUMBER_BYTES_MAX: usize = 10_000;
 /// Texts are no longer than this, as strings of modules.

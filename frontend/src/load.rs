@@ -4,17 +4,19 @@ use crate::diagnostics::{Diagnostic, Sink};
 use crate::hash::HashMap;
 use crate::importer::{ImportRequest, ImportedContent, ImportedFile, ImportedLibrary, Importer};
 use crate::imports::{Import, qualify, take_imports};
-use crate::interface::interface_text;
+use crate::interface::{InterfaceText, can_be_named, interface_text};
 use crate::lexer::lex;
 use crate::library;
 use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::source::{Author, Source, SourceMap, Span};
 use crate::token::Token;
-use dualvm_vm::linker::Library;
 
 /// A program imports at most so many files.
 const FILES_MAX: usize = 10_000;
+
+/// The endings of files with bytecode, which aren't part of a module's name.
+const BYTECODE_ENDINGS: [&str; 2] = [".dvbc", ".dvs"];
 
 /// A file of a program, as tokens.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct FileTokens {
     pub(crate) module: Option<Name>,
     /// Whether it is bytecode, and the tokens are those of its interface.
     pub(crate) is_interface: bool,
+    /// What the module exports and the interface doesn't have, and why.
+    pub(crate) left_out: Vec<(String, String)>,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
     /// What it would import, but what isn't there.
@@ -74,7 +78,8 @@ impl Loader<'_> {
         let mut tokens = lex(file.source.text(), file.start, self.names, self.sink, self.meter);
         let imports = take_imports(&mut tokens, self.names, self.sink, self.meter);
         qualify(&mut tokens, &imports, self.names, self.meter);
-        self.files.push(FileTokens { module, is_interface, imports: Vec::new(), missing: Vec::new(), tokens });
+        let (left_out, imported, missing) = (Vec::new(), Vec::new(), Vec::new());
+        self.files.push(FileTokens { module, is_interface, left_out, imports: imported, missing, tokens });
         self.imports.push(imports.into_iter());
     }
 
@@ -107,10 +112,17 @@ impl Loader<'_> {
             let number = match known {
                 Some(number) => number,
                 None => {
-                    let Some(number) = self.read(&found, import.title, author, span) else { return };
+                    let Some((number, left_out)) = self.read(&found, from, &import, author) else {
+                        if self.files.len() > FILES_MAX || !self.meter.go_on() {
+                            return;
+                        }
+                        self.files[from].missing.push(import);
+                        continue;
+                    };
                     numbers.insert(found.name, number);
                     is_open.push(true);
                     self.add(number, Some(import.title));
+                    self.files[number].left_out = left_out;
                     way.push((number, span));
                     number
                 }
@@ -119,20 +131,28 @@ impl Loader<'_> {
         }
     }
 
-    /// Adds a file to the map; `None` if there are too many, or they are too long.
-    fn read(&mut self, found: &ImportedFile, title: Name, author: Author, span: Span) -> Option<usize> {
+    /// Adds a file to the map, and says what is left out of it. `None` if there are too many, or they are too long.
+    fn read(
+        &mut self,
+        found: &ImportedFile,
+        from: usize,
+        import: &Import,
+        author: Author,
+    ) -> Option<(usize, Vec<(String, String)>)> {
+        let span = import.target.1;
         if self.files.len() > FILES_MAX {
             let error = Diagnostic::error(span, "the program has too many files");
             self.sink.push(error.label(format!("more than {FILES_MAX} are imported")));
             return None;
         }
         let interface: String;
+        let mut left_out = Vec::new();
         let text = match &found.content {
             ImportedContent::Text(text) => text,
             ImportedContent::Bytecode(library) => {
-                let name = self.names.text(title);
-                interface = interface_text(name, library);
-                self.add_library(title, &found.name, library, span);
+                let name = self.library_name(import, from, span)?;
+                InterfaceText { text: interface, left_out } = interface_text(&name, library, self.meter, span);
+                self.libraries.push(ImportedLibrary { name, file: found.name.clone(), module: library.clone() });
                 &*interface
             }
         };
@@ -143,26 +163,35 @@ impl Loader<'_> {
         if number.is_none() {
             self.sink.push(Diagnostic::error(span, "the program's files are longer than 2 GiB"));
         }
-        number
+        Some((number?, left_out))
     }
 
-    fn add_library(&mut self, title: Name, file: &str, module: &Library, span: Span) {
-        let name = self.names.text(title);
+    /// What a module of bytecode is linked by: its path as it is written, if the main file imports it, so that it can
+    /// be found again from where that is; otherwise its name.
+    fn library_name(&mut self, import: &Import, from: usize, span: Span) -> Option<String> {
+        let written = if from == 0 { import.target.0 } else { import.title };
+        let written = self.names.text(written);
+        let name = BYTECODE_ENDINGS.iter().find_map(|&ending| written.strip_suffix(ending)).unwrap_or(written);
+        if !can_be_named(name) {
+            let error = Diagnostic::error(span, "a module of bytecode can't be called so");
+            let error = error.label("its functions are linked by this name");
+            self.sink.push(error.help("give the file a name without quotes, backslashes, braces and line ends"));
+            return None;
+        }
         if self.libraries.iter().any(|known| known.name == name) {
             let error = Diagnostic::error(span, format!("there are two modules of bytecode called `{name}`"));
             let error = error.label("another one is imported elsewhere");
             self.sink.push(error.help("give one of the files another name: that is what its functions are linked by"));
-            return;
+            return None;
         }
-        let (name, file, module) = (name.to_owned(), file.to_owned(), module.clone());
-        self.libraries.push(ImportedLibrary { name, file, module });
+        Some(name.to_owned())
     }
 
     /// The file that an import names, and who has written it.
     fn find(&mut self, from: usize, import: &Import) -> Option<(ImportedFile, Author)> {
         let name = self.names.text(import.target.0);
         let from = &self.sources.files()[from];
-        let request = ImportRequest { from: from.source.name(), name, is_path: import.is_path };
+        let request = ImportRequest { from: from.source.name(), name, is_path: import.is_path, for_bytecode: false };
         let span = import.target.1;
         // The library's files don't see the program's.
         let found = match self.importer.filter(|_| from.is_own()) {

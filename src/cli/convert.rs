@@ -40,7 +40,18 @@ pub(crate) fn build(program: &Program, output: Option<PathBuf>, is_linked: bool)
     let module = load(program, &Engine::default(), CompileLimits::default())?;
     let bytes = if is_linked { module.to_linked_binary() } else { module.to_binary() };
     let bytes = bytes.map_err(|error| Failure::load(&shown(&program.file), &error))?;
-    output::file(&to, &bytes)
+    output::file(&to, &bytes)?;
+    let is_whole = is_linked || module.def().imports.is_empty();
+    if !is_whole && load_bytes(&to, &bytes, &Engine::default(), program.options(CompileLimits::default())).is_err() {
+        let mut modules: Vec<&str> =
+            module.def().imports.iter().filter_map(|import| Some(import.name.rsplit_once('.')?.0)).collect();
+        modules.dedup();
+        let note = "where the bytecode is, not all that it imports is found: give its folders with --path when it is run, or \
+                    build it with --linked";
+        // Where stderr can't be written there is nobody to tell.
+        _ = writeln!(std::io::stderr().lock(), "note: {note}; it imports from {}", modules.join(", "));
+    }
+    Ok(())
 }
 
 pub(crate) fn asm(file: &Path, output: Option<PathBuf>) -> Outcome {

@@ -74,7 +74,15 @@ impl Failure {
                 Failure::bad_input(
                     format_args!("{file}: {error}"),
                     "bytecode of other modules is looked for beside the file and in folders given by --path: \
-                     `shapes.dvbc` for \"shapes.area\"; what a host gives is there in that host only",
+                     `shapes.dvbc` for \"shapes.area\", and `dualvm check` lists what it exports; what a host gives is \
+                     there in that host only",
+                )
+            }
+            ErrorKind::Verify(errors) if errors.iter().all(|error| error.rule == Rule::ImportMismatch) => {
+                Failure::bad_input(
+                    format_args!("{file}: {error}"),
+                    "an import is of the type that the function has where it is defined; `dualvm check` lists a module's \
+                     functions with their types",
                 )
             }
             ErrorKind::Verify(_) => Failure::bad_input(

@@ -229,8 +229,8 @@ impl Module {
     }
 
     /// The module in binary form, which `load` takes. Equal modules have equal bytes. What it calls of other modules is
-    /// in it, functions of the host's are not. Texts of source files aren't in
-    /// it: traps still tell places, but don't show lines.
+    /// in it, functions of the host's are not. Texts of source files aren't in it: traps still tell places, but don't
+    /// show lines.
     fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
         let this = slf.get();
         let bytes = this.module.to_linked_binary().map_err(|error| Failure::Of(error).raise(slf.py(), None))?;

@@ -10,6 +10,8 @@ use crate::source::Span;
 pub(crate) struct File {
     /// The module's own name; the main file is no module.
     pub(crate) module: Option<Name>,
+    /// What it would have if the language had words for it, and why it hasn't: functions of a module of bytecode.
+    pub(crate) left_out: Vec<(String, String)>,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
     /// What it would import, but what isn't there, so that names from there are unknown.

@@ -216,6 +216,9 @@ impl Resolver<'_> {
                 let meant = closest(text, known.into_iter());
                 let all = &self.files[target];
                 let is_private = if is_type { all.types.contains_key(&name) } else { all.values.contains_key(&name) };
+                if let Some(why) = self.why_left_out(target, text) {
+                    return self.sink.push(error.note(why));
+                }
                 self.sink.push(match meant {
                     _ if is_private => error.help("it is private there"),
                     Some(meant) => error.help(format!("there is `{meant}` with a similar name")),

@@ -35,8 +35,28 @@ impl Resolver<'_> {
         }
         let message = format!("unknown name `{}`", self.names.text(name));
         let error = Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here");
-        let error = self.with_suggestion(error, name);
+        let error = match self.left_out(name) {
+            Some(why) => error.note(why),
+            None => self.with_suggestion(error, name),
+        };
         self.sink.push(error);
+    }
+
+    /// Why a module of bytecode has no function of this name for the program, although it exports one.
+    fn left_out(&self, name: Name) -> Option<String> {
+        let (module, function) = self.names.text(name).rsplit_once('.')?;
+        let imports = &self.ast.files.get(self.file)?.imports;
+        let (_, file) = imports.iter().find(|(import, _)| self.names.text(import.module) == module)?;
+        self.why_left_out(*file, function)
+    }
+
+    /// The same for a name in a file.
+    pub(super) fn why_left_out(&self, file: usize, function: &str) -> Option<String> {
+        let left_out = &self.ast.files[file].left_out;
+        let (_, why) = left_out.iter().find(|(name, _)| name == function)?;
+        Some(format!(
+            "the module exports `{function}`, but {why}; `import host` gets it with types of the program's own"
+        ))
     }
 
     fn with_suggestion(&self, error: Diagnostic, name: Name) -> Diagnostic {

@@ -5,7 +5,7 @@ use super::answers;
 use super::lines::Lines;
 use super::uri;
 use dualvm::frontend::analysis::Analysis;
-use dualvm::{CompileLimits, CompileOptions, FolderImporter, ImportRequest, ImportedFile, Importer};
+use dualvm::{CompileLimits, CompileOptions, FileKind, FolderImporter, ImportRequest, ImportedFile, Importer};
 use lsp_types::{Position, PublishDiagnosticsParams, TextDocumentPositionParams, Uri};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -144,6 +144,9 @@ impl Importer for OpenImporter {
     fn find(&self, request: ImportRequest<'_>) -> Result<Option<ImportedFile>, String> {
         for path in self.disk.candidates(request) {
             let name = path.display().to_string();
+            if FileKind::of_name(&name) != Some(FileKind::Source) {
+                continue;
+            }
             if let Some(text) = self.texts.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
                 return Ok(Some(ImportedFile::text(name, text.clone())));
             }

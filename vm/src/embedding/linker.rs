@@ -44,6 +44,7 @@
 mod library;
 mod merge;
 mod renumber;
+mod tables;
 mod types;
 
 pub use library::Library;
@@ -128,9 +129,9 @@ impl Linker {
     /// Whether somebody gives a function of this name.
     pub fn gives(&self, name: &str) -> bool {
         match self.source(name) {
-            Ok(Source::Host(_)) => true,
-            Ok(Source::Library { library, export, .. }) => library.export(export).is_some(),
-            Err(_) => false,
+            Some(Source::Host(_)) => true,
+            Some(Source::Library { library, export, .. }) => library.export(export).is_some(),
+            None => false,
         }
     }
 
@@ -139,7 +140,7 @@ impl Linker {
     /// # Errors
     /// What is wrong with imports, and what the verifier has against the module with the libraries that it calls.
     pub(crate) fn link(&self, def: ModuleDef) -> Result<Linked, Vec<VerifyError>> {
-        let from_library = |name: &str| matches!(self.source(name), Ok(Source::Library { .. }));
+        let from_library = |name: &str| matches!(self.source(name), Some(Source::Library { .. }));
         if !def.imports.iter().any(|import| from_library(&import.name)) {
             let hosts = self.hosts(&def)?;
             return Ok(Linked { def, hosts, own: None });
@@ -157,10 +158,10 @@ impl Linker {
     fn hosts(&self, def: &ModuleDef) -> Result<Box<[LinkedHost]>, Vec<VerifyError>> {
         let (mut hosts, mut errors) = (Vec::new(), Vec::new());
         for (number, import) in (0..).zip(&def.imports) {
-            let host = self.source(&import.name).and_then(|source| match source {
-                Source::Host(function) => Ok(LinkedHost::new(import, function)?),
-                Source::Library { .. } => unreachable!("no import is a library's"),
-            });
+            let host = match self.functions.get(&import.name) {
+                Some(function) => LinkedHost::new(import, function).map_err(Fault::from),
+                None => Err(self.missing(&import.name)),
+            };
             match host {
                 Ok(host) => hosts.push(host),
                 Err(fault) => errors.push(ImportFault { library: None, import: number, fault }.into_error()),
@@ -173,17 +174,16 @@ impl Linker {
     }
 
     /// Where what is imported by a name comes from. That a library has such a function isn't said.
-    fn source<'l>(&'l self, import: &'l str) -> Result<Source<'l>, Fault> {
+    fn source<'l>(&'l self, import: &'l str) -> Option<Source<'l>> {
         if let Some(function) = self.functions.get(import) {
-            return Ok(Source::Host(function));
+            return Some(Source::Host(function));
         }
         // Names may have dots of their own.
-        let splits = import.rmatch_indices('.').map(|(at, _)| (&import[..at], &import[at + 1..]));
-        let mut known = splits.filter_map(|(name, export)| {
+        let mut splits = import.rmatch_indices('.').map(|(at, _)| (&import[..at], &import[at + 1..]));
+        splits.find_map(|(name, export)| {
             let (name, library) = self.libraries.get_key_value(name)?;
             Some(Source::Library { name, library, export })
-        });
-        known.next().ok_or_else(|| self.missing(import))
+        })
     }
 
     #[cold]

@@ -1,16 +1,18 @@
 //! One module of a module and the functions of libraries that it calls.
 //!
 //! A call from one module to another becomes a call like others: the machine, native code and derivatives know nothing
-//! of there having been several. What the module has of its own keeps its numbers. Behind it come the types of each
-//! library that is needed, and those of its functions that are reached, without interfaces and with the library's name
-//! before their own, as in `shapes.area`.
+//! of there having been several. Functions, types and texts of the module's own keep their numbers. Behind them comes
+//! what is reached of libraries; its functions have no interfaces, and the library's name before their own,
+//! as in `shapes.area`.
 
 use super::renumber::Renumber;
-use super::types::{Classes, are_alike};
+use super::tables::{Origin, Table, Tables};
+use super::types::{Alike, Classes};
 use super::{Fault, Library, Linker, Source};
 use crate::bytecode::isa::{Op, Operand, Role};
 use crate::bytecode::module::{
-    Body, DataId, FuncId, Function, Import, InlinedCall, Interface, ModuleDef, Place, TypeId, ValueType,
+    Body, DataId, FuncId, Function, Import, InlinedCall, Interface, Location, ModuleDef, Place, SourceFile, TypeId,
+    ValueType,
 };
 use crate::bytecode::verify::{Rule, limits};
 use crate::host::LinkedHost;
@@ -35,15 +37,17 @@ struct Merge<'l> {
     linker: &'l Linker,
     def: ModuleDef,
     hosts: Vec<LinkedHost>,
-    classes: Classes,
     /// The module itself, and the libraries that it needs.
     parts: Vec<Part>,
     /// The numbers of libraries.
-    libraries: HashMap<Box<str>, usize>,
-    /// Of functions.
-    names: HashSet<String>,
-    /// Functions that have a number and no code yet.
-    pending: Vec<Pending>,
+    libraries: HashMap<*const ModuleDef, usize>,
+    tables: Tables,
+    /// Imports from libraries, whose types are compared when all of these are there.
+    links: Vec<Link>,
+    names: Names,
+    files: HashMap<String, Option<[u8; 32]>>,
+    /// Whether something of a library traces.
+    traces: bool,
 }
 
 /// A module among those that are merged.
@@ -51,21 +55,8 @@ struct Part {
     /// `None` for the one that calls the others.
     name: Option<Box<str>>,
     module: Library,
-    base: Base,
-    /// The numbers of what was met of it.
-    functions: HashMap<FuncId, FuncId>,
-    templates: HashMap<u32, u32>,
+    /// What stands in the places of imports that were met.
     targets: HashMap<u32, Target>,
-}
-
-/// How many there were of each before a module's own came: what its numbers are counted from.
-#[derive(Clone, Copy)]
-struct Base {
-    types: u32,
-    data: u32,
-    messages: u32,
-    sources: u32,
-    calls: u32,
 }
 
 /// What is called in the place of an import.
@@ -79,11 +70,20 @@ enum Target {
     Constant(FuncId),
 }
 
-struct Pending {
-    part: usize,
-    /// Its number there.
-    from: FuncId,
+/// An import of a part, and the function that it is in another one.
+struct Link {
+    importer: usize,
+    import: u32,
+    exporter: usize,
     func: FuncId,
+}
+
+/// Names that are all different.
+#[derive(Default)]
+struct Names {
+    taken: HashSet<String>,
+    /// The last number that was tried for a name.
+    tried: HashMap<String, u32>,
 }
 
 /// Merges a module with what it imports from libraries.
@@ -92,47 +92,45 @@ pub(super) fn merge(linker: &Linker, module: &Library) -> Result<Merged, Vec<Imp
         linker,
         def: ModuleDef::default(),
         hosts: Vec::new(),
-        classes: Classes::default(),
         parts: Vec::new(),
         libraries: HashMap::new(),
-        names: HashSet::new(),
-        pending: Vec::new(),
+        tables: Tables::default(),
+        links: Vec::new(),
+        names: Names::default(),
+        files: HashMap::new(),
+        traces: false,
     };
-    merge.add(None, module.clone());
-    let def = module.def();
-    for index in 0..def.functions.len() as u32 {
-        merge.function(0, FuncId(index));
-    }
-    merge.def.traced.clone_from(&def.traced);
+    merge.add(None, module);
+    merge.keep_own();
     // All that is wrong with the module's own imports is reported, whether they are called or not.
-    let faults = (0..def.imports.len() as u32).filter_map(|import| merge.target(0, import).err());
+    let imports = 0..module.def().imports.len() as u32;
+    let faults = imports.filter_map(|import| merge.target(0, import).err());
     let faults: Vec<_> = faults.take(limits::ERRORS_MAX).collect();
     if !faults.is_empty() {
         return Err(faults);
     }
-    while let Some(Pending { part, from, func }) = merge.pending.pop() {
-        let function = merge.copy(part, from).map_err(|fault| vec![fault])?;
-        let place = &mut merge.def.functions[func.index()];
-        *place = Function { name: std::mem::take(&mut place.name), ..function };
-    }
-    merge.make_types_equal();
+    merge.copy_all().map_err(|fault| vec![fault])?;
+    let mut classes = merge.compare_types()?;
+    merge.name_forwarders();
+    merge.make_types_equal(&mut classes);
+    merge.add_twins();
     Ok(Merged { def: merge.def, hosts: merge.hosts })
 }
 
-impl Base {
-    fn renumber(self) -> Renumber<impl Fn(TypeId) -> TypeId, impl Fn(DataId) -> DataId> {
-        Renumber {
-            types: move |ty: TypeId| TypeId(self.types + ty.0),
-            data: move |data: DataId| DataId(self.data + data.0),
+impl Names {
+    /// The name, or one like it that nobody has.
+    fn unique(&mut self, name: String) -> String {
+        if self.taken.insert(name.clone()) {
+            return name;
         }
-    }
-
-    fn place(self, place: Place) -> Place {
-        Place { source: self.sources + place.source, ..place }
-    }
-
-    fn call(self, call: Option<u32>) -> Option<u32> {
-        call.map(|call| self.calls + call)
+        let tried = self.tried.entry(name.clone()).or_insert(1);
+        loop {
+            *tried += 1;
+            let other = format!("{name}'{tried}");
+            if self.taken.insert(other.clone()) {
+                return other;
+            }
+        }
     }
 }
 
@@ -157,209 +155,305 @@ impl Target {
     }
 }
 
+/// The import that a function which nobody else calls does nothing but call, if it is such a function.
+fn forwarded(function: &Function) -> Option<u32> {
+    let [call, ret] = function.body.code[..] else { return None };
+    if call.op != Op::CallImport || ret.op != Op::Ret || function.interface.is_some() {
+        return None;
+    }
+    let (args, results) = function.body.reg_lists(&call);
+    let (returned, _) = function.body.reg_lists(&ret);
+    (args == function.param_regs() && results == returned).then_some(call.low())
+}
+
 impl Merge<'_> {
-    /// Adds a module's types, messages, and what messages need. Of functions, templates and imports it gets those that
-    /// are met.
-    fn add(&mut self, name: Option<Box<str>>, module: Library) -> usize {
-        let (def, to) = (module.def(), &mut self.def);
-        let base = Base {
-            types: to.types.len() as u32,
-            data: to.data.len() as u32,
-            messages: to.messages.len() as u32,
-            sources: to.debug.sources.len() as u32,
-            calls: to.debug.calls.len() as u32,
-        };
-        let renumber = base.renumber();
-        to.types.extend(def.types.iter().cloned().map(|mut ty| {
-            renumber.type_def(&mut ty);
-            ty
-        }));
-        to.data.extend(def.data.iter().cloned().map(|mut data| {
-            renumber.data_def(&mut data);
-            data
-        }));
-        to.messages.extend_from_slice(&def.messages);
-        to.debug.sources.extend_from_slice(&def.debug.sources);
-        to.debug.calls.extend(def.debug.calls.iter().map(|call| InlinedCall {
-            callee: call.callee.clone(),
-            place: base.place(call.place),
-            within: base.call(call.within),
-        }));
-        self.classes.grow(to.types.len());
-        let number = self.parts.len();
-        if let Some(name) = &name {
-            self.libraries.insert(name.clone(), number);
+    /// The number of a library, or of the module itself.
+    fn add(&mut self, name: Option<&str>, module: &Library) -> usize {
+        let next = self.parts.len();
+        let number = *self.libraries.entry(std::ptr::from_ref(module.def())).or_insert(next);
+        if number == next {
+            let (name, targets) = (name.map(Into::into), HashMap::new());
+            self.parts.push(Part { name, module: module.clone(), targets });
         }
-        let (functions, templates, targets) = Default::default();
-        self.parts.push(Part { name, module, base, functions, templates, targets });
         number
     }
 
-    /// The number of a function of a part. Its code is copied later.
-    fn function(&mut self, part: usize, from: FuncId) -> FuncId {
-        let of = &mut self.parts[part];
-        if let Some(&known) = of.functions.get(&from) {
-            return known;
-        }
-        let func = FuncId(self.def.functions.len() as u32);
-        of.functions.insert(from, func);
-        let Function { name, params, results, .. } = &of.module.def().functions[from.index()];
-        let mut unique = of.name.as_ref().map_or_else(|| name.clone(), |library| format!("{library}.{name}"));
-        while !self.names.insert(unique.clone()) {
-            unique.push('\'');
-        }
-        let (params, results) = (params.clone(), results.clone());
-        self.def.functions.push(Function { name: unique, params, results, interface: None, body: Body::default() });
-        self.pending.push(Pending { part, from, func });
-        func
+    fn def_of(&self, part: usize) -> &ModuleDef {
+        self.parts[part].module.def()
     }
 
-    /// The number of a template of a part.
-    fn template(&mut self, part: usize, from: u32) -> u32 {
-        let of = &self.parts[part];
-        if let Some(&known) = of.templates.get(&from) {
-            return known;
+    /// Gives what the module has of its own the numbers that it has.
+    fn keep_own(&mut self) {
+        let module = self.parts[0].module.clone();
+        let (def, tables) = (module.def(), &mut self.tables);
+        tables.functions.keep(def.functions.len());
+        tables.types.keep(def.types.len());
+        tables.data.keep(def.data.len());
+        tables.messages.keep(def.messages.len());
+        tables.templates.keep(def.templates.len());
+        tables.sources.keep(def.debug.sources.len());
+        tables.calls.keep(def.debug.calls.len());
+        self.def.traced.clone_from(&def.traced);
+    }
+
+    /// The number of a function of a part that an instruction names, or of what it only forwards its arguments to.
+    fn function(&mut self, part: usize, func: FuncId, op: Op) -> Result<FuncId, ImportFault> {
+        if let Some(import) = forwarded(&self.def_of(part).functions[func.index()]) {
+            match self.target(part, import)? {
+                Target::Function(func) => return Ok(func),
+                Target::Constant(func) if op == Op::Once => return Ok(func),
+                _ => {}
+            }
         }
-        let mut template = of.module.def().templates[from as usize].clone();
-        of.base.renumber().template(&mut template);
-        template.func = template.func.map(|func| self.function(part, func));
-        let number = self.def.templates.len() as u32;
-        self.def.templates.push(template);
-        self.parts[part].templates.insert(from, number);
-        number
+        Ok(self.tables.function(part, func))
     }
 
     /// What a part calls in the place of an import.
     fn target(&mut self, part: usize, number: u32) -> Result<Target, ImportFault> {
-        let of = &self.parts[part];
-        if let Some(&known) = of.targets.get(&number) {
+        if let Some(&known) = self.parts[part].targets.get(&number) {
             return Ok(known);
         }
-        let import = of.module.def().imports[number as usize].clone();
-        let target = self.find(part, import).map_err(|fault| {
-            let library = self.parts[part].name.clone();
-            ImportFault { library, import: number, fault }
-        })?;
+        let import = self.def_of(part).imports[number as usize].clone();
+        let target = self.find(part, number, import).map_err(|fault| self.fault(part, number, fault))?;
         self.parts[part].targets.insert(number, target);
         Ok(target)
     }
 
-    fn find(&mut self, part: usize, mut import: Import) -> Result<Target, Fault> {
-        match self.linker.source(&import.name)? {
-            Source::Host(function) => {
+    fn fault(&self, part: usize, import: u32, fault: Fault) -> ImportFault {
+        ImportFault { library: self.parts[part].name.clone(), import, fault }
+    }
+
+    fn find(&mut self, part: usize, number: u32, mut import: Import) -> Result<Target, Fault> {
+        match self.linker.source(&import.name) {
+            None => Err(self.linker.missing(&import.name)),
+            Some(Source::Host(function)) => {
                 let host = LinkedHost::new(&import, function)?;
-                self.parts[part].base.renumber().interface(&mut import.interface);
+                renumber(&mut self.tables, part, |renumber| renumber.interface(&mut import.interface));
                 self.def.imports.push(import);
                 self.hosts.push(host);
                 Ok(Target::Import(self.hosts.len() as u32 - 1))
             }
-            Source::Library { name, library, export } => {
-                let exporter = match self.libraries.get(name) {
-                    Some(&known) => known,
-                    None => self.add(Some(name.into()), library.clone()),
-                };
-                self.check_size()?;
+            Some(Source::Library { name, library, export }) => {
                 let (func, linked) =
                     library.export(export).ok_or_else(|| Fault::not_exported(name, library, export))?;
-                self.check_types(part, &import, exporter, func)?;
-                let func = self.function(exporter, linked);
+                let exporter = self.add(Some(name), library);
+                self.links.push(Link { importer: part, import: number, exporter, func });
+                let func = self.tables.function(exporter, linked);
                 Ok(if import.interface.params.is_empty() { Target::Constant(func) } else { Target::Function(func) })
             }
         }
     }
 
-    /// Checks that a module's numbers don't grow out of bounds while it grows.
-    fn check_size(&self) -> Result<(), Fault> {
-        let ModuleDef { debug, types, data, messages, functions, .. } = &self.def;
-        let sizes = [
-            ("types", types.len(), limits::TYPES_MAX),
-            ("data types", data.len(), limits::DATA_MAX),
-            ("messages", messages.len(), limits::MESSAGES_MAX),
-            ("functions", functions.len(), limits::FUNCTIONS_MAX),
-            ("source files", debug.sources.len(), limits::SOURCES_MAX),
-            ("inlined calls", debug.calls.len(), limits::INLINED_CALLS_MAX),
-        ];
-        match sizes.into_iter().find(|(_, len, max)| len > max) {
-            Some((what, len, max)) => Err(Fault {
-                rule: Rule::ModuleSize,
-                expected: format!("at most {max} {what} together with those of libraries"),
-                found: len.to_string(),
-            }),
-            None => Ok(()),
+    /// Copies everything that has a number. What is copied refers to more.
+    fn copy_all(&mut self) -> Result<(), ImportFault> {
+        loop {
+            if let Some(origin) = self.tables.functions.next() {
+                let function = self.copy_function(origin)?;
+                self.def.functions.push(function);
+            } else if let Some(origin) = self.tables.templates.next() {
+                let mut template = self.def_of(origin.part).templates[origin.number as usize].clone();
+                renumber(&mut self.tables, origin.part, |renumber| renumber.template(&mut template));
+                template.func = template.func.map(|func| self.tables.function(origin.part, func));
+                self.def.templates.push(template);
+            } else if let Some(origin) = self.tables.messages.next() {
+                let message = self.def_of(origin.part).messages[origin.number as usize].clone();
+                self.def.messages.push(message);
+            } else if let Some(origin) = self.tables.calls.next() {
+                let call = self.def_of(origin.part).debug.calls[origin.number as usize].clone();
+                let call = self.renumber_call(origin.part, call);
+                self.def.debug.calls.push(call);
+            } else if let Some(origin) = self.tables.sources.next() {
+                let source = self.copy_source(origin);
+                self.def.debug.sources.push(source);
+            } else if !self.copy_type() {
+                return Ok(());
+            }
         }
     }
 
-    /// Checks that a function is of the type that the import says, and makes the types of what it takes and gives the
-    /// same in both modules.
-    fn check_types(&mut self, importer: usize, import: &Import, exporter: usize, func: FuncId) -> Result<(), Fault> {
-        let [importer, exporter] = [importer, exporter].map(|part| &self.parts[part]);
-        let Import { name, interface: asked } = import;
-        let given = exporter.module.def().functions[func.index()].interface.as_ref().expect("it is exported");
-        let [asked_data, given_data] = [importer, exporter].map(|part| part.module.def().data.as_slice());
-        let types = |interface: &Interface| -> Vec<_> {
-            let Interface { params, result } = interface;
-            params.iter().map(|(_, ty)| ty.clone()).chain([result.clone()]).collect()
-        };
-        let (asked_types, given_types) = (types(asked), types(given));
-        let mut pairs = asked_types.iter().zip(&given_types);
-        let is_same = asked_types.len() == given_types.len()
-            && pairs.all(|(asked, given)| are_alike((asked, asked_data), (given, given_data)));
-        let flat = |part: &Part, interface: &Interface, data| -> Vec<ValueType> {
-            let renumber = part.base.renumber();
-            interface.flatten(data).into_iter().flatten().map(|ty| renumber.value_type(ty)).collect()
-        };
-        let flat = [flat(importer, asked, asked_data), flat(exporter, given, given_data)];
-        let [asked_flat, given_flat] = &flat;
-        let mut pairs = asked_flat.iter().zip(given_flat);
-        if is_same && pairs.all(|(&asked, &given)| self.classes.identify(asked, given, &self.def.types)) {
-            return Ok(());
+    /// Copies a type or a data type, if there is one left.
+    fn copy_type(&mut self) -> bool {
+        if let Some(origin) = self.tables.data.next() {
+            let mut data = self.def_of(origin.part).data[origin.number as usize].clone();
+            renumber(&mut self.tables, origin.part, |renumber| renumber.data_def(&mut data));
+            self.def.data.push(data);
+            return true;
         }
-        Err(Fault {
-            rule: Rule::ImportMismatch,
-            expected: format!("{name:?} of the type {}", asked.shown()),
-            found: given.shown().to_string(),
-        })
+        let Some(origin) = self.tables.types.next() else { return false };
+        let mut ty = self.def_of(origin.part).types[origin.number as usize].clone();
+        renumber(&mut self.tables, origin.part, |renumber| renumber.type_def(&mut ty));
+        self.def.types.push(ty);
+        true
     }
 
-    /// A function of a part with the numbers of the merged module.
-    fn copy(&mut self, part: usize, from: FuncId) -> Result<Function, ImportFault> {
-        let of = &self.parts[part];
-        let (base, is_library) = (of.base, of.name.is_some());
-        let module = of.module.clone();
-        let mut function = module.def().functions[from.index()].clone();
-        if is_library {
+    fn copy_function(&mut self, Origin { part, number }: Origin) -> Result<Function, ImportFault> {
+        let module = self.parts[part].module.clone();
+        let mut function = module.def().functions[number as usize].clone();
+        if let Some(library) = &self.parts[part].name {
             function.interface = None;
+            // The last part of a path.
+            let library = library.rsplit('/').next().unwrap_or_default();
+            function.name = self.names.unique(format!("{library}.{}", function.name));
+        } else if forwarded(&function).is_none() {
+            function.name = self.names.unique(function.name);
         }
-        base.renumber().function(&mut function);
-        for location in &mut function.body.locations {
-            (location.place, location.call) = (base.place(location.place), base.call(location.call));
+        renumber(&mut self.tables, part, |renumber| renumber.function(&mut function));
+        for Location { place, call, .. } in &mut function.body.locations {
+            *place = self.place(part, *place);
+            *call = call.map(|call| self.call(part, call));
         }
         for at in 0..function.body.code.len() {
-            let inst = &mut function.body.code[at];
+            let inst = function.body.code[at];
+            self.traces |= part > 0 && inst.op == Op::Trace;
             if inst.op == Op::CallImport {
-                let target = self.target(part, inst.low())?;
-                target.call(at, &mut function.body);
+                self.target(part, inst.low())?.call(at, &mut function.body);
                 continue;
             }
-            Body::replace_numbers(inst, |role, number| match role {
-                Role::Func => self.function(part, FuncId(number)).0,
-                Role::Template => self.template(part, number),
-                Role::Message => base.messages + number,
+            let mut fault = None;
+            Body::replace_numbers(&mut function.body.code[at], |role, number| match role {
+                Role::Func => match self.function(part, FuncId(number), inst.op) {
+                    Ok(func) => func.0,
+                    Err(error) => {
+                        fault = Some(error);
+                        number
+                    }
+                },
+                Role::Template => self.tables.templates.number(part, number),
+                Role::Message => self.tables.messages.number(part, number),
                 _ => number,
             });
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
         }
         Ok(function)
     }
 
+    fn place(&mut self, part: usize, place: Place) -> Place {
+        Place { source: self.tables.sources.number(part, place.source), ..place }
+    }
+
+    /// The number of an inlined call. Those that it stands in the place of come first.
+    fn call(&mut self, part: usize, call: u32) -> u32 {
+        let mut unknown = Vec::new();
+        let mut next = Some(call);
+        while let Some(call) = next.filter(|&call| !self.tables.calls.has(part, call)) {
+            unknown.push(call);
+            next = self.def_of(part).debug.calls[call as usize].within;
+        }
+        unknown.into_iter().rev().for_each(|call| _ = self.tables.calls.number(part, call));
+        self.tables.calls.number(part, call)
+    }
+
+    fn renumber_call(&mut self, part: usize, InlinedCall { callee, place, within }: InlinedCall) -> InlinedCall {
+        let within = within.map(|call| self.tables.calls.number(part, call));
+        InlinedCall { callee, place: self.place(part, place), within }
+    }
+
+    /// A file of a library goes by another name than one that is another file.
+    fn copy_source(&mut self, Origin { part, number }: Origin) -> SourceFile {
+        let mut source = self.def_of(part).debug.sources[number as usize].clone();
+        if source.digest.is_none() {
+            return source;
+        }
+        let known = self.files.entry(source.name.clone()).or_insert(source.digest);
+        if let (true, Some(library)) = (*known != source.digest, &self.parts[part].name) {
+            source.name = format!("{} of {library}", source.name);
+        }
+        source
+    }
+
+    /// Compares the types of imports with those of what they are, and says which types of the merged module are the
+    /// same.
+    fn compare_types(&mut self) -> Result<Classes, Vec<ImportFault>> {
+        let links = std::mem::take(&mut self.links);
+        let mut flat = Vec::new();
+        for link in &links {
+            let importer = self.def_of(link.importer);
+            let asked = importer.imports[link.import as usize].interface.flatten(&importer.data);
+            let Function { params, results, .. } = &self.def_of(link.exporter).functions[link.func.index()];
+            let mut pair = [asked.concat(), params.iter().chain(results).copied().collect::<Vec<ValueType>>()];
+            for (part, types) in [link.importer, link.exporter].into_iter().zip(&mut pair) {
+                renumber(&mut self.tables, part, |renumber| renumber.value_types(types));
+            }
+            flat.push(pair);
+        }
+        while self.copy_type() {}
+        let (mut classes, mut alike) = (Classes::of(self.def.types.len()), Alike::default());
+        for (link, [asked, given]) in links.iter().zip(&flat) {
+            let [importer, exporter] = [link.importer, link.exporter].map(|part| (part, self.def_of(part)));
+            let import = &importer.1.imports[link.import as usize];
+            let export = exporter.1.functions[link.func.index()].interface.as_ref().expect("it is exported");
+            let mut pairs = asked.iter().zip(given);
+            if alike.are((importer, &import.interface), (exporter, export))
+                && pairs.all(|(&asked, &given)| classes.identify(asked, given, &self.def.types))
+            {
+                continue;
+            }
+            let fault = mismatch(import, export);
+            return Err(vec![self.fault(link.importer, link.import, fault)]);
+        }
+        Ok(classes)
+    }
+
+    /// Names the functions that were forwarded by the way, which nobody calls any more: what they forward to has the
+    /// name.
+    fn name_forwarders(&mut self) {
+        let own = self.parts[0].module.clone();
+        for (number, function) in own.def().functions.iter().enumerate() {
+            if forwarded(function).is_some() {
+                self.def.functions[number].name = self.names.unique(function.name.clone());
+            }
+        }
+    }
+
     /// Gives types that are the same in all modules the same number.
-    fn make_types_equal(&mut self) {
-        let Merge { def, classes, .. } = self;
+    fn make_types_equal(&mut self, classes: &mut Classes) {
+        let def = &mut self.def;
         let of: Vec<TypeId> = (0..def.types.len()).map(|ty| classes.representative(TypeId(ty as u32))).collect();
-        let renumber = Renumber { types: |ty: TypeId| of[ty.index()], data: |data| data };
+        let mut renumber = Renumber { types: |ty: TypeId| of[ty.index()], data: |data| data };
         def.types.iter_mut().for_each(|ty| renumber.type_def(ty));
         def.data.iter_mut().for_each(|data| renumber.data_def(data));
         def.templates.iter_mut().for_each(|template| renumber.template(template));
         def.imports.iter_mut().for_each(|import| renumber.interface(&mut import.interface));
         def.functions.iter_mut().for_each(|function| renumber.function(function));
     }
+
+    /// If something of a library traces, gives the functions that hosts call a traced twin, as the compiler does where
+    /// it sees a trace: then what is traced is what the function does, and not what is done again for a derivative.
+    fn add_twins(&mut self) {
+        if !self.traces {
+            return;
+        }
+        for func in (0..self.def_of(0).functions.len() as u32).map(FuncId) {
+            if self.def.functions[func.index()].interface.is_none() || self.def.traced_twin(func).is_some() {
+                continue;
+            }
+            let mut twin = self.def.functions[func.index()].clone();
+            (twin.name, twin.interface) = (self.names.unique(twin.name), None);
+            let number = FuncId(self.def.functions.len() as u32);
+            self.def.functions.push(twin);
+            let at = self.def.traced.partition_point(|&(function, _)| function < func);
+            self.def.traced.insert(at, (func, number));
+        }
+    }
+}
+
+/// Gives what something of a part refers to the numbers of the merged module.
+fn renumber<R>(
+    tables: &mut Tables,
+    part: usize,
+    change: impl FnOnce(&mut Renumber<&mut dyn FnMut(TypeId) -> TypeId, &mut dyn FnMut(DataId) -> DataId>) -> R,
+) -> R {
+    let Tables { types, data, .. } = tables;
+    let number = |table: &mut Table, number| table.number(part, number);
+    let mut types = |ty: TypeId| TypeId(number(types, ty.0));
+    let mut data = |id: DataId| DataId(number(data, id.0));
+    change(&mut Renumber { types: &mut types, data: &mut data })
+}
+
+#[cold]
+fn mismatch(import: &Import, given: &Interface) -> Fault {
+    let expected = format!("{:?} of the type {}", import.name, import.interface.shown());
+    Fault { rule: Rule::ImportMismatch, expected, found: given.shown().to_string() }
 }

@@ -10,8 +10,8 @@ pub(super) struct Renumber<T, D> {
     pub(super) data: D,
 }
 
-impl<T: Fn(TypeId) -> TypeId, D: Fn(DataId) -> DataId> Renumber<T, D> {
-    fn value_types<'v>(&self, types: impl IntoIterator<Item = &'v mut ValueType>) {
+impl<T: FnMut(TypeId) -> TypeId, D: FnMut(DataId) -> DataId> Renumber<T, D> {
+    pub(super) fn value_types<'v>(&mut self, types: impl IntoIterator<Item = &'v mut ValueType>) {
         for ty in types {
             if let ValueType::Ref(ty) = ty {
                 *ty = (self.types)(*ty);
@@ -19,12 +19,7 @@ impl<T: Fn(TypeId) -> TypeId, D: Fn(DataId) -> DataId> Renumber<T, D> {
         }
     }
 
-    pub(super) fn value_type(&self, mut ty: ValueType) -> ValueType {
-        self.value_types([&mut ty]);
-        ty
-    }
-
-    pub(super) fn type_def(&self, def: &mut TypeDef) {
+    pub(super) fn type_def(&mut self, def: &mut TypeDef) {
         match def {
             TypeDef::Struct(fields) | TypeDef::Shaped(fields) => self.value_types(fields),
             TypeDef::Variant(variants) => self.value_types(variants.iter_mut().flat_map(|variant| &mut variant.fields)),
@@ -34,12 +29,12 @@ impl<T: Fn(TypeId) -> TypeId, D: Fn(DataId) -> DataId> Renumber<T, D> {
         }
     }
 
-    pub(super) fn data_def(&self, def: &mut DataDef) {
+    pub(super) fn data_def(&mut self, def: &mut DataDef) {
         def.ty = (self.types)(def.ty);
         def.variants.iter_mut().for_each(|(_, payload)| self.host_type(payload));
     }
 
-    pub(super) fn template(&self, template: &mut Template) {
+    pub(super) fn template(&mut self, template: &mut Template) {
         for piece in &mut template.pieces {
             if let Piece::Value(ty) = piece {
                 self.host_type(ty);
@@ -47,20 +42,20 @@ impl<T: Fn(TypeId) -> TypeId, D: Fn(DataId) -> DataId> Renumber<T, D> {
         }
     }
 
-    pub(super) fn interface(&self, interface: &mut Interface) {
+    pub(super) fn interface(&mut self, interface: &mut Interface) {
         interface.params.iter_mut().for_each(|(_, ty)| self.host_type(ty));
         self.host_type(&mut interface.result);
     }
 
     /// A function's signature, its interface and its registers.
-    pub(super) fn function(&self, function: &mut Function) {
+    pub(super) fn function(&mut self, function: &mut Function) {
         self.value_types(function.params.iter_mut().chain(&mut function.results));
         function.interface.iter_mut().for_each(|interface| self.interface(interface));
         function.body.refs.iter_mut().for_each(|ty| *ty = (self.types)(*ty));
     }
 
     /// As deep as a verified type nests.
-    fn host_type(&self, ty: &mut HostType) {
+    fn host_type(&mut self, ty: &mut HostType) {
         match ty {
             HostType::Real | HostType::Int | HostType::Bool => {}
             HostType::Tuple(parts) => parts.iter_mut().for_each(|part| self.host_type(part)),

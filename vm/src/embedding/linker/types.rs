@@ -6,21 +6,19 @@
 //! for the same until something differs (Amadio and Cardelli 1993, section 4), with classes of types that are the same
 //! (Hopcroft and Karp 1971) in place of a set of pairs, which makes it almost linear.
 
-use crate::bytecode::module::{DataDef, HostType, TypeDef, TypeId, ValueType};
+use crate::bytecode::module::{DataId, HostType, Interface, ModuleDef, TypeDef, TypeId, ValueType};
 use std::collections::HashSet;
 
 /// Classes of the types of a table.
-#[derive(Default)]
 pub(super) struct Classes {
     /// For each type another one of its class that is nearer to its representative, or itself.
     next: Vec<TypeId>,
 }
 
 impl Classes {
-    /// Makes room for a table of so many types. New ones are alone in their class.
-    pub(super) fn grow(&mut self, len: usize) {
-        let known = self.next.len();
-        self.next.extend((known..len).map(|index| TypeId(index as u32)));
+    /// Each type of a table of so many is alone in its class.
+    pub(super) fn of(len: usize) -> Self {
+        Classes { next: (0..len as u32).map(TypeId).collect() }
     }
 
     /// The type that stands for all of its class: the one with the smallest number.
@@ -78,46 +76,58 @@ fn pair_parts(a: &TypeDef, b: &TypeDef, pairs: &mut Vec<(ValueType, ValueType)>)
     }
 }
 
-/// Whether two host types, each with its module's data types, are the same to a host: but for what data types are
-/// called, which depends on the file that names them.
-pub(super) fn are_alike<'t>(
-    (a, a_data): (&'t HostType, &'t [DataDef]),
-    (b, b_data): (&'t HostType, &'t [DataDef]),
-) -> bool {
-    let mut pending = vec![(a, b)];
-    let mut seen = HashSet::new();
-    while let Some((a, b)) = pending.pop() {
-        let is_same = match (a, b) {
-            (HostType::Real, HostType::Real) | (HostType::Int, HostType::Int) | (HostType::Bool, HostType::Bool) => {
-                true
-            }
-            (HostType::Tuple(a), HostType::Tuple(b)) => {
-                pending.extend(a.iter().zip(b));
-                a.len() == b.len()
-            }
-            (HostType::Record(a), HostType::Record(b)) => {
-                pending.extend(a.iter().zip(b).map(|((_, a), (_, b))| (a, b)));
-                a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
-            }
-            (HostType::Array { element: a, .. }, HostType::Array { element: b, .. })
-            | (HostType::List { element: a, .. }, HostType::List { element: b, .. })
-            | (HostType::Tensor { slice: a, .. }, HostType::Tensor { slice: b, .. }) => {
-                pending.push((a, b));
-                true
-            }
-            (HostType::Data { data: a, .. }, HostType::Data { data: b, .. }) => {
-                if !seen.insert((*a, *b)) {
-                    continue;
-                }
-                let (a, b) = (&a_data[a.index()].variants, &b_data[b.index()].variants);
-                pending.extend(a.iter().zip(b).map(|((_, a), (_, b))| (a, b)));
-                a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
-            }
-            _ => false,
-        };
-        if !is_same {
+/// Which data types of which modules were found to be the same.
+#[derive(Default)]
+pub(super) struct Alike {
+    seen: HashSet<[(usize, DataId); 2]>,
+}
+
+impl Alike {
+    /// Whether interfaces of two modules, which have numbers, are the same to a host: but for what data types and
+    /// parameters are called, which is for each module to say. Once they aren't, this is of no use any more.
+    pub(super) fn are(
+        &mut self,
+        ((a_module, a_def), a): ((usize, &ModuleDef), &Interface),
+        ((b_module, b_def), b): ((usize, &ModuleDef), &Interface),
+    ) -> bool {
+        if a.params.len() != b.params.len() {
             return false;
         }
+        let mut pending: Vec<(&HostType, &HostType)> = vec![(&a.result, &b.result)];
+        pending.extend(a.params.iter().zip(&b.params).map(|((_, a), (_, b))| (a, b)));
+        while let Some((a, b)) = pending.pop() {
+            let is_same = match (a, b) {
+                (HostType::Real, HostType::Real)
+                | (HostType::Int, HostType::Int)
+                | (HostType::Bool, HostType::Bool) => true,
+                (HostType::Tuple(a), HostType::Tuple(b)) => {
+                    pending.extend(a.iter().zip(b));
+                    a.len() == b.len()
+                }
+                (HostType::Record(a), HostType::Record(b)) => {
+                    pending.extend(a.iter().zip(b).map(|((_, a), (_, b))| (a, b)));
+                    a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
+                }
+                (HostType::Array { element: a, .. }, HostType::Array { element: b, .. })
+                | (HostType::List { element: a, .. }, HostType::List { element: b, .. })
+                | (HostType::Tensor { slice: a, .. }, HostType::Tensor { slice: b, .. }) => {
+                    pending.push((a, b));
+                    true
+                }
+                (HostType::Data { data: a, .. }, HostType::Data { data: b, .. }) => {
+                    if !self.seen.insert([(a_module, *a), (b_module, *b)]) {
+                        continue;
+                    }
+                    let (a, b) = (&a_def.data[a.index()].variants, &b_def.data[b.index()].variants);
+                    pending.extend(a.iter().zip(b).map(|((_, a), (_, b))| (a, b)));
+                    a.len() == b.len() && a.iter().zip(b).all(|((a, _), (b, _))| a == b)
+                }
+                _ => false,
+            };
+            if !is_same {
+                return false;
+            }
+        }
+        true
     }
-    true
 }
