@@ -160,6 +160,15 @@ fn typed_calls_take_slices_with_a_shape() {
 }
 
 #[test]
+fn a_matrix_of_more_rows_than_integers_count_reaches_a_limit() {
+    let sizes = function("sizes").typed::<(Matrix,), (i64, i64)>().expect("these are its types");
+    let of_shape = |shape| sizes.call((Matrix::new(&[], shape).expect("it has no elements"),));
+    assert_eq!(of_shape([0, i64::MAX as usize]).expect("they are counted"), (0, i64::MAX));
+    assert!(of_shape([1 << 63, 0]).unwrap_err().is_limit());
+    assert!(of_shape([0, usize::MAX]).unwrap_err().is_limit());
+}
+
+#[test]
 fn a_shape_that_is_not_that_of_the_elements_is_an_error() {
     // What the language never makes.
     let text = "type t0 = array real

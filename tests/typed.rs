@@ -283,6 +283,20 @@ fn large_arguments_reach_the_limits_and_not_beyond() {
     assert!(error.is_limit(), "{error}");
 }
 
+#[test]
+fn more_elements_than_memory_has_words_reach_a_limit() {
+    // What has no elements of its own, or takes no memory, may be of any length.
+    let square = function(&Engine::default(), "square").typed::<(Matrix<'_>,), Vec<Vec<f64>>>().unwrap();
+    let constants = function(&Engine::default(), "constants");
+    let constants = constants.typed::<(&[()], Vec<(i64, bool)>, f64), f64>().unwrap();
+    for count in [1 << 44, usize::MAX / 16, usize::MAX / 8, usize::MAX - 1, usize::MAX] {
+        let m = Matrix::new(&[], [count, 0]).unwrap();
+        assert!(square.call((m,)).unwrap_err().is_limit());
+        let nothing = vec![(); count];
+        assert!(constants.call((&nothing, vec![], 1.0)).unwrap_err().is_limit());
+    }
+}
+
 fn refusal<Args: Arguments, Ret: Output>(name: &str) -> String {
     let error = function(&Engine::default(), name).typed::<Args, Ret>().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TypeMismatch(_)));

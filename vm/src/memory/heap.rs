@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An object of more words than this is larger than any process.
-const WORDS_MAX: usize = 1 << 44;
+pub(crate) const WORDS_MAX: usize = 1 << 44;
 /// The heap is not evacuated before this many bytes were allocated since the last time.
 const THRESHOLD_MIN: u64 = 4 << 20;
 

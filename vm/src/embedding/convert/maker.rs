@@ -4,7 +4,7 @@
 //! and puts the references where they belong. While that goes on nothing names them, so that the heap must be paused.
 
 use crate::bytecode::isa::Bank;
-use crate::memory::heap::{self, ARRAY_HEADER, Fields, Heap, LEN, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, Heap, LEN, Ref, Roots, WORDS_MAX};
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::running::registers::Registers;
 use crate::tape::Tape;
@@ -138,6 +138,10 @@ impl<'a> Maker<'a> {
 
     /// Memory for an array; its elements are to be written.
     pub(crate) fn array(&mut self, element: Bank, len: usize) -> Result<Ref, Limit> {
+        // A slice of what takes no memory, or a matrix without columns, may be longer than the address space.
+        if len > WORDS_MAX {
+            return Err(Limit::LiveBytes);
+        }
         let array = self.heap.allocate(heap::array_header(element), ARRAY_HEADER + len, 0, Roots::none())?;
         // SAFETY: the array's header is part of it.
         unsafe {

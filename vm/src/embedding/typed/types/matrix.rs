@@ -81,6 +81,11 @@ fn row_and_element(ty: &HostType) -> Option<(&HostType, &HostType)> {
     }
 }
 
+/// An extent as programs have it: an integer, of which there are fewer than a matrix without elements may have rows.
+pub(super) fn program_extent(extent: usize) -> Result<i64, Limit> {
+    i64::try_from(extent).map_err(|_| Limit::LiveBytes)
+}
+
 impl<'a, T: Argument> Argument for Matrix<'a, T> {
     type Gradient = T::Gradients;
     type Tangent = T::TangentMatrix<'a>;
@@ -96,9 +101,9 @@ impl<'a, T: Argument> Argument for Matrix<'a, T> {
     fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit> {
         let (row, element) = row_and_element(ty).expect("the handle has compared the types");
         if let HostType::Tensor { .. } = ty {
-            let extents = self.shape().into_iter().map(|extent| extent as i64);
+            let extents = [program_extent(self.rows)?, program_extent(self.columns)?];
             // SAFETY: `check` has accepted the element's type.
-            return unsafe { to.tensor(extents, |to| T::write_array(self.elements, element, to)) };
+            return unsafe { to.tensor(extents.into_iter(), |to| T::write_array(self.elements, element, to)) };
         }
         // SAFETY: `check` has accepted the element's type.
         unsafe { to.array(row, self.rows, |n, to| T::write_array(self.row(n), element, to)) }
