@@ -484,11 +484,11 @@ impl<'m> Reader<'m> {
         }
     }
 
-    /// Reads a tensor as arrays of its slices.
+    /// The shape of a tensor and the array of its elements, of which there are as many as the shape says.
     ///
     /// # Safety
-    /// `tensor` is a complete tensor of this type.
-    unsafe fn tensor(&mut self, ty: &HostType, tensor: Ref) -> Result<Value, ReadError> {
+    /// `tensor` is a complete tensor of this type, and stays where it is while the shape is in use.
+    unsafe fn tensor_parts<'t>(&self, ty: &HostType, tensor: Ref) -> Result<(&'t [i64], Ref), ReadError> {
         let element = ty.element().expect("a tensor has elements");
         // SAFETY: promised by the caller: the verifier has compared the fields.
         let (shape, array) = unsafe { heap::tensor(tensor) };
@@ -497,6 +497,17 @@ impl<'m> Reader<'m> {
         if heap::elements_of_shape(shape) != Some(len) {
             return Err(ReadError::Shape { shape: shape.to_vec(), elements: len });
         }
+        Ok((shape, array))
+    }
+
+    /// Reads a tensor as arrays of its slices.
+    ///
+    /// # Safety
+    /// `tensor` is a complete tensor of this type.
+    unsafe fn tensor(&mut self, ty: &HostType, tensor: Ref) -> Result<Value, ReadError> {
+        let element = ty.element().expect("a tensor has elements");
+        // SAFETY: promised by the caller.
+        let (shape, array) = unsafe { self.tensor_parts(ty, tensor) }?;
         // Elements stand as many steps inside as there are dimensions, one of which is the array's.
         let steps = self.steps + ty.rank() - 1;
         if steps > VALUE_DEPTH_MAX {

@@ -74,11 +74,8 @@ impl<'a> Tangents<'a> {
 
     /// Those of an array or a list.
     pub(super) fn sequence<T: Argument>(&mut self, items: &[T], tangents: &[T::Tangent]) -> Result<(), FlattenError> {
-        if self.is_left_out(tangents.len()) {
+        if !self.takes(&[items.len()], &[tangents.len()])? {
             return Ok(());
-        }
-        if tangents.len() != items.len() {
-            return Err(FlattenError::misshapen(counted(items.len(), "element"), tangents.len().to_string()));
         }
         T::tangents(items, tangents, self)
     }
@@ -88,15 +85,10 @@ impl<'a> Tangents<'a> {
         &mut self,
         matrix: &Matrix<'_, T>,
         tangents: &[T::Tangent],
-        [rows, columns]: [usize; 2],
+        shape: [usize; 2],
     ) -> Result<(), FlattenError> {
-        if self.is_left_out(tangents.len()) {
+        if !self.takes(&matrix.shape(), &shape)? {
             return Ok(());
-        }
-        let shape = matrix.shape();
-        if shape != [rows, columns] {
-            let expected = format!("a matrix of {} × {}", shape[0], shape[1]);
-            return Err(FlattenError::misshapen(expected, format!("one of {rows} × {columns}")));
         }
         T::tangents(matrix.elements(), tangents, self)
     }
@@ -133,10 +125,42 @@ impl<'a> Tangents<'a> {
         }
     }
 
-    /// Whether an array or a list has no tangents, because nobody asks for any.
-    fn is_left_out(&self, tangents: usize) -> bool {
-        !self.active && tangents == 0
+    /// Whether tangents of these extents are to be taken, which are those of an array or a list of such extents: there
+    /// may be none if nobody asks for any.
+    fn takes(&self, extents: &[usize], found: &[usize]) -> Result<bool, FlattenError> {
+        if !self.active && found.contains(&0) {
+            return Ok(false);
+        }
+        if extents != found {
+            return Err(FlattenError::misshapen(expected_shape(extents), found_shape(found)));
+        }
+        Ok(true)
     }
+}
+
+/// An array of these extents, as what was expected.
+#[cold]
+fn expected_shape(extents: &[usize]) -> String {
+    match extents {
+        [len] => counted(*len, "element"),
+        [_, _] => format!("a matrix of {}", product(extents)),
+        _ => format!("a tensor of {}", product(extents)),
+    }
+}
+
+/// The same as what was found instead.
+#[cold]
+fn found_shape(extents: &[usize]) -> String {
+    match extents {
+        [len] => len.to_string(),
+        _ => format!("one of {}", product(extents)),
+    }
+}
+
+/// Extents as they are written: `2 × 3`.
+fn product(extents: &[usize]) -> String {
+    let extents: Vec<String> = extents.iter().map(usize::to_string).collect();
+    extents.join(" × ")
 }
 
 #[cold]
