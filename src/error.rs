@@ -106,6 +106,18 @@ pub enum ErrorKind {
         /// How many elements it has.
         elements: usize,
     },
+    /// The result, or a part of it, is of a shape that the type of Rust can't have which it is to become: rows are of
+    /// several lengths, or a vector's length is another than its type's.
+    ResultMismatch {
+        /// The function.
+        function: String,
+        /// Where in the result: indices and numbers of parts, as in `[3].1`. Empty if it is the result itself.
+        place: String,
+        /// What was expected there.
+        expected: String,
+        /// What was found there.
+        found: String,
+    },
     /// The tangents are not those of the arguments.
     Tangent(TangentError),
     /// The cotangents are not those of the function's result.
@@ -244,6 +256,9 @@ impl From<RunError> for Error {
             RunError::NotScalar { function, result } => ErrorKind::NotScalar { function, result },
             RunError::ResultDepth { function } => ErrorKind::ResultDepth { function },
             RunError::ResultShape { function, shape, elements } => ErrorKind::ResultShape { function, shape, elements },
+            RunError::ResultMismatch { function, place, expected, found } => {
+                ErrorKind::ResultMismatch { function, place, expected, found }
+            }
             RunError::Tangent(error) => ErrorKind::Tangent(error),
             RunError::Cotangent(error) => ErrorKind::Cotangent(error),
             RunError::Sparsity(error) => ErrorKind::Sparsity(error),
@@ -344,6 +359,13 @@ impl fmt::Display for ErrorKind {
             ErrorKind::ResultShape { function, shape, elements } => {
                 RunError::ResultShape { function: function.clone(), shape: shape.clone(), elements: *elements }.fmt(f)
             }
+            ErrorKind::ResultMismatch { function, place, expected, found } => RunError::ResultMismatch {
+                function: function.clone(),
+                place: place.clone(),
+                expected: expected.clone(),
+                found: found.clone(),
+            }
+            .fmt(f),
             ErrorKind::Tangent(error) => error.fmt(f),
             ErrorKind::Cotangent(error) => error.fmt(f),
             ErrorKind::Sparsity(error) => error.fmt(f),

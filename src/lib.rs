@@ -269,12 +269,15 @@
 //! `docs/embedding.md` in the repository goes through all this in the order in which a host needs it.
 //!
 //! # Features
-//! Both are on by default; hosts say `default-features = false`, and `features = ["native"]` if they want that.
+//! The first two are on by default; hosts say `default-features = false`, and `features = ["native"]` if they want
+//! that.
 //!
 //! - `native` compiles what runs often to native code, by Cranelift. Without it there is no Cranelift in the host, and
 //!   everything is interpreted: results, traps and fuel are the same to the last bit, and loops of arithmetic take some
 //!   times as long.
 //! - `cli` builds the `dualvm` program, with an argument parser and what else only that needs.
+//! - `ndarray` and `nalgebra` make arrays of these crates arguments, tangents, gradients and results of
+//!   [`Function::typed`]: [`vm::typed`] has a table of them.
 
 pub use dualvm_frontend as frontend;
 pub use dualvm_vm as vm;

@@ -21,7 +21,7 @@ mod source;
 mod store;
 mod write;
 
-pub(crate) use flatten::{FlattenError, Flattener, counted};
+pub(crate) use flatten::{FlattenError, Flattener, Misshapen, counted};
 pub(crate) use gradient::read_gradient;
 pub(crate) use maker::{Cells, Maker, REAL_CELL};
 pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};

@@ -42,6 +42,24 @@
 //! An array of reals or of integers is copied as a whole each way, a row of a matrix, too. An element that is a tuple
 //! becomes an object of its own, as it is in the program, and is written field by field.
 //!
+//! # Arrays of other crates
+//! Under the features `ndarray` and `nalgebra`, arrays of these crates are arguments and results, too:
+//!
+//! | a parameter or result | of ndarray | of nalgebra |
+//! |---|---|---|
+//! | `Array Real`, `List Real` | `Array1<f64>` | `DVector<f64>`, `SVector<f64, N>` |
+//! | `Matrix Real` | `Array2<f64>` | `DMatrix<f64>`, `SMatrix<f64, R, C>` |
+//! | `Tensor3 Real`, `Tensor4 Real` | `Array3<f64>`, `Array4<f64>` | |
+//! | `Array (Array Real)`, …, rows of one length | `Array2<f64>`, … | `DMatrix<f64>`, `SMatrix<f64, R, C>` |
+//! | `(Real, Real, …)`, N of them | | `SVector<f64, N>` |
+//! | the same as a parameter | views, `&Array…`, `&ArrayRef…` | views, `&DVector<f64>`, … |
+//!
+//! The tangent of each is of its own type. In a gradient stands the array that owns its elements, `Array…`, `DVector`,
+//! `DMatrix`, `SVector` or `SMatrix`, with the extents of the argument. Elements may be `i64` and `bool`, too; then
+//! tangent and gradient are `()`. Strides are any, also negative ones and 0. What stands in memory row by row is copied
+//! as a whole, other arrays element by element; no array is made in between. Wherever reals are in a row, as for
+//! [`TypedFunction::value_and_grad_into_slices`], they are row by row, those of nalgebra's matrices, too.
+//!
 //! Other types take [`Value`]s.
 //!
 //! [`Value`]: crate::value::Value
@@ -53,6 +71,8 @@ mod types;
 
 pub use tangents::Several;
 pub use types::{Argument, Arguments, Matrix, Output, ShapeMismatch};
+#[cfg(any(feature = "nalgebra", feature = "ndarray"))]
+pub use types::{Element, ForeignArray, OwnedArray};
 
 use crate::bytecode::module::HostType;
 use crate::code::Mode;

@@ -19,11 +19,25 @@ pub enum FlattenError {
     Limit(Limit),
 }
 
-/// A part that is not of the shape of what it belongs to.
+/// A part that is not of the shape that it has to have.
 pub struct Misshapen {
-    place: String,
-    expected: String,
-    found: String,
+    pub(crate) place: String,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+impl Misshapen {
+    /// Another shape was found than was expected.
+    #[cold]
+    pub(super) fn new(expected: String, found: String) -> Box<Self> {
+        Box::new(Misshapen { place: String::new(), expected, found })
+    }
+
+    /// The same seen from what it is a part of.
+    #[cold]
+    pub(super) fn inside(&mut self, step: &str) {
+        self.place.insert_str(0, step);
+    }
 }
 
 impl From<Limit> for FlattenError {
@@ -48,14 +62,14 @@ impl FlattenError {
     /// Another shape was found than was expected.
     #[cold]
     pub(crate) fn misshapen(expected: String, found: String) -> Self {
-        FlattenError::Misshapen(Box::new(Misshapen { place: String::new(), expected, found }))
+        FlattenError::Misshapen(Misshapen::new(expected, found))
     }
 
     /// The error of a part, seen from what it is a part of.
     #[cold]
     pub(crate) fn inside(mut self, step: &str) -> Self {
         if let FlattenError::Misshapen(misshapen) = &mut self {
-            misshapen.place.insert_str(0, step);
+            misshapen.inside(step);
         }
         self
     }
@@ -89,6 +103,13 @@ impl<'a> Flattener<'a> {
     /// Takes reals that follow each other, for which there is time.
     pub(crate) fn extend(&mut self, xs: &[f64]) {
         self.reals.extend_from_slice(xs);
+    }
+
+    /// Makes room for so many, which may be many more than there are in memory.
+    #[cfg(any(feature = "nalgebra", feature = "ndarray"))]
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), Limit> {
+        self.account.time_to_fill(count.saturating_mul(size_of::<f64>()))?;
+        self.reals.try_reserve(count).map_err(|_| Limit::AddressSpace)
     }
 
     /// Whether there is time to take these.

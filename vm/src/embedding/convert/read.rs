@@ -1,5 +1,6 @@
 //! Registers and heap objects to values.
 
+use super::flatten::Misshapen;
 use super::registers;
 use crate::bytecode::module::{DataDef, DataId, HostType};
 use crate::embedding::value::{VALUE_DEPTH_MAX, Value};
@@ -18,8 +19,28 @@ pub enum ReadError {
     Depth,
     /// A tensor has another number of elements than its shape says.
     Shape { shape: Vec<i64>, elements: usize },
+    /// The host's type can't have this shape.
+    Misshapen(Box<Misshapen>),
     /// The value takes too much memory.
     Limit(Limit),
+}
+
+impl ReadError {
+    /// Another shape was found than the host's type has.
+    #[cold]
+    #[cfg(any(feature = "nalgebra", feature = "ndarray"))]
+    pub(crate) fn misshapen(expected: String, found: String) -> Self {
+        ReadError::Misshapen(Misshapen::new(expected, found))
+    }
+
+    /// The error of a part, seen from what it is a part of.
+    #[cold]
+    pub(crate) fn inside(mut self, step: &str) -> Self {
+        if let ReadError::Misshapen(misshapen) = &mut self {
+            misshapen.inside(step);
+        }
+        self
+    }
 }
 
 impl From<Limit> for ReadError {
@@ -454,7 +475,8 @@ impl<'m> Reader<'m> {
             for n in 0..len {
                 // Elements may be of no bytes, and an array may be read again and again.
                 self.tick()?;
-                items.push(read(&mut elements.at(n, self.slots.is_some()), self)?);
+                let item = read(&mut elements.at(n, self.slots.is_some()), self);
+                items.push(item.map_err(|error| error.inside(&format!("[{n}]")))?);
             }
             Ok(items)
         }
@@ -477,7 +499,8 @@ impl<'m> Reader<'m> {
             while heap::tag_of(*cell) != 0 {
                 self.tick()?;
                 let mut fields = Cursor::of(cell, self.slots.is_some());
-                items.push(read(&mut fields, self)?);
+                let item = read(&mut fields, self);
+                items.push(item.map_err(|error| error.inside(&format!("[{}]", items.len())))?);
                 cell = fields.object();
             }
             Ok(items)
@@ -488,7 +511,7 @@ impl<'m> Reader<'m> {
     ///
     /// # Safety
     /// `tensor` is a complete tensor of this type, and stays where it is while the shape is in use.
-    unsafe fn tensor_parts<'t>(&self, ty: &HostType, tensor: Ref) -> Result<(&'t [i64], Ref), ReadError> {
+    pub(crate) unsafe fn tensor_parts<'t>(&self, ty: &HostType, tensor: Ref) -> Result<(&'t [i64], Ref), ReadError> {
         let element = ty.element().expect("a tensor has elements");
         // SAFETY: promised by the caller: the verifier has compared the fields.
         let (shape, array) = unsafe { heap::tensor(tensor) };

@@ -38,6 +38,18 @@ pub enum RunError {
         /// How many elements it has.
         elements: usize,
     },
+    /// The result, or a part of it, is of a shape that the type of Rust can't have which it is to become: rows are of
+    /// several lengths, or a vector's length is another than its type's.
+    ResultMismatch {
+        /// The function.
+        function: String,
+        /// Where in the result: indices and numbers of parts, as in `[3].1`. Empty if it is the result itself.
+        place: String,
+        /// What was expected there.
+        expected: String,
+        /// What was found there.
+        found: String,
+    },
     /// The tangents are not those of the arguments.
     Tangent(TangentError),
     /// The cotangents are not those of the function's result.
@@ -116,6 +128,9 @@ impl fmt::Display for RunError {
             RunError::ResultShape { function, shape, elements } => {
                 let (shape, elements) = (shape_text(shape), counted(*elements, "element"));
                 write!(f, "a tensor in the result of `{function}` is of shape {shape} and has {elements}")
+            }
+            RunError::ResultMismatch { function, place, expected, found } => {
+                write!(f, "result{place} of `{function}`: expected {expected}, found {found}")
             }
             RunError::Tangent(error) => error.fmt(f),
             RunError::Cotangent(error) => error.fmt(f),

@@ -6,7 +6,7 @@ use super::state::{Progress, RunState};
 use super::{CallOptions, Function, Limits, Listener, Module, RunError};
 use crate::bytecode::module::FuncId;
 use crate::code::{Counts, Mode, Position};
-use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, ResultSlot, Store, WriteError};
+use crate::embedding::convert::{self, Cursor, Maker, Misshapen, ReadError, Reader, ResultSlot, Store, WriteError};
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
 use crate::memory::heap::{Fields, HeapLimits};
@@ -400,6 +400,10 @@ impl<'a> Invocation<'a> {
             ReadError::Depth => RunError::ResultDepth { function: self.function.name().to_owned() },
             ReadError::Shape { shape, elements } => {
                 RunError::ResultShape { function: self.function.name().to_owned(), shape, elements }
+            }
+            ReadError::Misshapen(misshapen) => {
+                let Misshapen { place, expected, found } = *misshapen;
+                RunError::ResultMismatch { function: self.function.name().to_owned(), place, expected, found }
             }
             ReadError::Limit(limit) => self.stopped(limit),
         }

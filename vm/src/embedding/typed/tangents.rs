@@ -125,9 +125,27 @@ impl<'a> Tangents<'a> {
         }
     }
 
+    /// The same of so many reals that don't stand side by side.
+    #[cfg(any(feature = "nalgebra", feature = "ndarray"))]
+    pub(super) fn reals_one_by_one(
+        &mut self,
+        count: usize,
+        mut tangents: impl Iterator<Item = f64>,
+    ) -> Result<(), FlattenError> {
+        if self.active {
+            self.to.reserve(count)?;
+        }
+        for n in 0..count {
+            self.to.tick()?;
+            let tangent = tangents.next().expect("there are so many");
+            self.real(tangent).map_err(|error| error.inside(&format!("[{n}]")))?;
+        }
+        Ok(())
+    }
+
     /// Whether tangents of these extents are to be taken, which are those of an array or a list of such extents: there
     /// may be none if nobody asks for any.
-    fn takes(&self, extents: &[usize], found: &[usize]) -> Result<bool, FlattenError> {
+    pub(super) fn takes(&self, extents: &[usize], found: &[usize]) -> Result<bool, FlattenError> {
         if !self.active && found.contains(&0) {
             return Ok(false);
         }
@@ -140,7 +158,7 @@ impl<'a> Tangents<'a> {
 
 /// An array of these extents, as what was expected.
 #[cold]
-fn expected_shape(extents: &[usize]) -> String {
+pub(super) fn expected_shape(extents: &[usize]) -> String {
     match extents {
         [len] => counted(*len, "element"),
         [_, _] => format!("a matrix of {}", product(extents)),
@@ -150,7 +168,7 @@ fn expected_shape(extents: &[usize]) -> String {
 
 /// The same as what was found instead.
 #[cold]
-fn found_shape(extents: &[usize]) -> String {
+pub(super) fn found_shape(extents: &[usize]) -> String {
     match extents {
         [len] => len.to_string(),
         _ => format!("one of {}", product(extents)),

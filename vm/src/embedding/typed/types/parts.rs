@@ -65,7 +65,8 @@ impl<T: Output, const N: usize> Output for [T; N] {
                 return None;
             }
             // SAFETY: `check` has compared the parts too, and the caller promises the rest.
-            unsafe { T::read(&types[n], from, reader) }.map_err(|error| failed = Some(error)).ok()
+            let part = unsafe { T::read(&types[n], from, reader) };
+            part.map_err(|error| failed = Some(error.inside(&format!(".{n}")))).ok()
         });
         match failed {
             Some(error) => Err(error),
@@ -180,13 +181,16 @@ macro_rules! tuples {
             }
         }
 
-        #[allow(unused_variables, unused_unsafe, clippy::unused_unit, reason = "the empty tuple has no parts")]
+        #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no parts")]
         impl<$($part: Output),*> Output for ($($part,)*) {
             #[inline]
             unsafe fn read(ty: &HostType, from: &mut Cursor<'_>, reader: &mut Reader<'_>) -> Result<Self, ReadError> {
                 let types = parts(ty);
-                // SAFETY: `check` has compared the parts too, and the caller promises the rest.
-                unsafe { Ok(($($part::read(&types[$n], from, reader)?,)*)) }
+                Ok(($(
+                    // SAFETY: `check` has compared the parts too, and the caller promises the rest.
+                    unsafe { $part::read(&types[$n], from, reader) }
+                        .map_err(|error| error.inside(concat!(".", $n)))?,
+                )*))
             }
             fn into_tangent(self) -> Self::Tangent {
                 ($(self.$n.into_tangent(),)*)
