@@ -3,6 +3,7 @@
 //! `cargo bench --bench border` prints for each program and size how long whole calls take, with values, through a flat
 //! and through a typed handle, primal and gradient; group `run` has the parts of such calls that are no border: the
 //! forward run, and the sweep. The difference is the border's. `copy` is what copying as many reals takes by itself.
+//! With `--features ndarray` there are calls with arrays of that crate, too.
 
 use criterion::{Bencher, BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
 use dualvm::{CallFrame, CallOptions, Engine, FlatValue, Function, Matrix, Module, Stats, Value};
@@ -76,6 +77,8 @@ fn dotprod(c: &mut Criterion) {
         group.bench_function("typed/value_and_grad_into_slices", |b| {
             b.iter(|| typed.value_and_grad_into_slices(black_box(args), [&mut by_xs, &mut by_ys]).expect("runs"));
         });
+        #[cfg(feature = "ndarray")]
+        arrays(&mut group, &function, [&xs, &ys]);
         group.bench_function("copy", |b| {
             b.iter(|| {
                 by_xs.copy_from_slice(black_box(&xs));
@@ -84,6 +87,23 @@ fn dotprod(c: &mut Criterion) {
             });
         });
         group.finish();
+    }
+}
+
+/// The same with views of ndarray: side by side in memory, and every second element of twice as many, backwards.
+#[cfg(feature = "ndarray")]
+fn arrays(group: &mut BenchmarkGroup<'_, WallTime>, function: &Function, of: [&[f64]; 2]) {
+    use ndarray::{Array1, ArrayView1, s};
+    let typed = function.typed::<(ArrayView1<'_, f64>, ArrayView1<'_, f64>), f64>().expect("its types");
+    let views = of.map(ArrayView1::from);
+    let apart = of.map(|xs| Array1::from_iter(xs.iter().flat_map(|&x| [x, x])));
+    let [xs, ys] = apart.each_ref().map(|xs| xs.slice(s![..;-2]));
+    for (name, args) in [("ndarray", views.into()), ("ndarray strided", (xs, ys))] {
+        group.bench_function(format!("{name}/primal"), |b| b.iter(|| typed.call(black_box(args)).expect("runs")));
+        let mut gradient = Default::default();
+        group.bench_function(format!("{name}/value_and_grad_into"), |b| {
+            b.iter(|| typed.value_and_grad_into(black_box(args), &mut gradient))
+        });
     }
 }
 
