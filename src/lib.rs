@@ -341,7 +341,7 @@ pub use vm::sparse::{
     SparseHessian, SparseJacobian, SparseLagrangian, SparseMatrix, SparsityError,
 };
 pub use vm::trap::{HostCause, Limit, NonFinite, TraceFrame, Trap, TrapKind};
-pub use vm::typed::{Matrix, ShapeMismatch, TypeMismatch};
+pub use vm::typed::{Matrix, ShapeMismatch, Tensor, TypeMismatch};
 pub use vm::value::{ArgumentError, Value};
 
 /// The README's examples, as tests.

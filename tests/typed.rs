@@ -5,7 +5,9 @@
 mod support;
 
 use dualvm::vm::typed::{Arguments, Output};
-use dualvm::{CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, Value};
+use dualvm::{
+    CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, Tensor, Value,
+};
 use std::time::Duration;
 use support::flatten;
 
@@ -334,10 +336,54 @@ fn types_that_do_not_fit_are_refused_with_their_place() {
 #[test]
 fn a_matrix_has_as_many_elements_as_its_shape_says() {
     let error = Matrix::new(&[1.0; 5], [2, 3]).unwrap_err();
-    assert_eq!((error.shape(), error.found()), ([2, 3], 5));
+    assert_eq!((error.shape(), error.found()), (&[2, 3][..], 5));
     assert_eq!(error.to_string(), "a matrix of 2 × 3: expected 6 elements, found 5");
     assert!(Matrix::new(&[1.0], [usize::MAX, 2]).is_err());
     assert!(matches!(Error::from(error).kind(), ErrorKind::ShapeMismatch(_)));
     let m = Matrix::new(&[1, 2, 3, 4, 5, 6], [2, 3]).unwrap();
     assert_eq!((m.shape(), m.elements().len()), ([2, 3], 6));
+}
+
+#[test]
+fn tensors_are_results_with_their_shape() {
+    let text = "
+        def outer (xs : Array Real) (ys : Array Real) : Matrix Real = [| x * y for x in xs, y in ys |]
+        def table (n : Int) : Matrix Int = [| i * j for i < n, j < 2 |]
+        def cube (n : Int) (x : Real) : Tensor3 Real = [| x * to_real (i + j + k) for i < n, j < 2, k < 3 |]
+        def rows (n : Int) : Array (Array Real) = [| [| to_real j for j < n - i |] for i < 2 |]";
+    let module =
+        Module::from_source(&Engine::default(), "tensors.dual", text).unwrap_or_else(|error| panic!("{error}"));
+    let function = |name: &str| module.function(name).unwrap();
+    let outer = function("outer").typed::<(&[f64], &[f64]), Tensor<f64, 2>>().unwrap();
+    let product = outer.call((&[1.0, 2.0], &[3.0, 4.0, 5.0])).unwrap();
+    assert_eq!(product, Tensor::new(vec![3.0, 4.0, 5.0, 6.0, 8.0, 10.0], [2, 3]).unwrap());
+    assert_eq!((product[[1, 2]], product.get([0, 1]), product.get([2, 0])), (10.0, Some(&4.0), None));
+    // A cotangent and a tangent of it are such tensors, too.
+    let ones = Tensor::new(vec![1.0; 6], [2, 3]).unwrap();
+    let (_, gradient) = outer.vjp((&[1.0, 2.0], &[3.0, 4.0, 5.0]), &ones).unwrap();
+    assert_eq!(gradient, (vec![12.0, 12.0], vec![3.0, 3.0, 3.0]));
+    let (_, tangent) = outer.jvp((&[1.0, 2.0], &[3.0, 4.0, 5.0]), (&[1.0, 0.0], &[0.0; 3])).unwrap();
+    assert_eq!(tangent.into_elements(), [3.0, 4.0, 5.0, 0.0, 0.0, 0.0]);
+    let wrong = Tensor::new(vec![1.0; 6], [3, 2]).unwrap();
+    let error = outer.vjp((&[1.0, 2.0], &[3.0, 4.0, 5.0]), &wrong).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Cotangent(_)), "{error}");
+
+    let empty = outer.call((&[], &[1.0, 2.0])).unwrap();
+    assert_eq!((empty.shape(), empty.elements()), ([0, 2], &[][..]));
+    let table = function("table").typed::<(i64,), Tensor<i64, 2>>().unwrap().call((3,)).unwrap();
+    assert_eq!((table.shape(), table.elements()), ([3, 2], &[0, 0, 0, 1, 0, 2][..]));
+    let mut cube = function("cube").typed::<(i64, f64), Tensor<f64, 3>>().unwrap().call((1, 0.5)).unwrap();
+    assert_eq!((cube.shape(), cube[[0, 1, 2]]), ([1, 2, 3], 1.5));
+    cube[[0, 1, 2]] = 7.0;
+    assert_eq!(cube.elements(), [0.0, 0.5, 1.0, 0.5, 1.0, 7.0]);
+
+    let rows = function("rows").typed::<(i64,), Tensor<f64, 2>>().unwrap();
+    let error = rows.call((2,)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ResultMismatch { place, .. } if place == "[1]"), "{error}");
+    let error = function("cube").typed::<(i64, f64), Tensor<f64, 2>>().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TypeMismatch(_)), "{error}");
+    for (len, shape) in [(5, [2, 3]), (0, [usize::MAX, 2])] {
+        let error = Tensor::new(vec![0.0; len], shape).unwrap_err();
+        assert_eq!((error.shape(), error.found()), (&shape[..], len), "{error}");
+    }
 }

@@ -34,6 +34,9 @@
 //! | the same as a parameter | `&[T]`, `&Vec<T>` | `&[…]` | `Vec<…>` |
 //! | `Matrix A`, a parameter | [`Matrix<T>`](Matrix) | `Matrix<…>` | `Vec<…>`, row by row |
 //! | `Array (Array A)`, rows of one length, a parameter | [`Matrix<T>`](Matrix) | `Matrix<…>` | `Vec<…>`, row by row |
+//! | `Matrix Real`, `Tensor3 Real`, … | [`Tensor<f64, N>`](Tensor) | `Tensor<f64, N>` | `Tensor<f64, N>` |
+//! | `Array (Array Real)`, …, rows of one length | [`Tensor<f64, N>`](Tensor) | `Tensor<f64, N>` | `Tensor<f64, N>` |
+//! | the same of `Int` or `Bool` | `Tensor<i64, N>`, `Tensor<bool, N>` | `()` | `()` |
 //!
 //! All of these nest: `&[(f64, [f64; 3], i64)]` is an `Array (Real, (Real, Real, Real), Int)`, `&[&[f64]]` and
 //! `&[Vec<f64>]` are an `Array (Array Real)`, and in a gradient stand `Vec<(f64, [f64; 3], ())>` and `Vec<Vec<f64>>`.
@@ -70,9 +73,7 @@ mod tangents;
 mod types;
 
 pub use tangents::Several;
-pub use types::{Argument, Arguments, Matrix, Output, ShapeMismatch};
-#[cfg(any(feature = "nalgebra", feature = "ndarray"))]
-pub use types::{Element, ForeignArray, OwnedArray};
+pub use types::{Argument, Arguments, Element, Matrix, Output, OwnedArray, ShapeMismatch, ShapedArray, Tensor};
 
 use crate::bytecode::module::HostType;
 use crate::code::Mode;

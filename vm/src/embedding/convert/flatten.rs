@@ -106,7 +106,6 @@ impl<'a> Flattener<'a> {
     }
 
     /// Makes room for so many, which may be many more than there are in memory.
-    #[cfg(any(feature = "nalgebra", feature = "ndarray"))]
     pub(crate) fn reserve(&mut self, count: usize) -> Result<(), Limit> {
         self.account.time_to_fill(count.saturating_mul(size_of::<f64>()))?;
         self.reals.try_reserve(count).map_err(|_| Limit::AddressSpace)

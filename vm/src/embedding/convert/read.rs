@@ -28,7 +28,6 @@ pub enum ReadError {
 impl ReadError {
     /// Another shape was found than the host's type has.
     #[cold]
-    #[cfg(any(feature = "nalgebra", feature = "ndarray"))]
     pub(crate) fn misshapen(expected: String, found: String) -> Self {
         ReadError::Misshapen(Misshapen::new(expected, found))
     }

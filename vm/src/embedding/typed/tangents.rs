@@ -126,7 +126,6 @@ impl<'a> Tangents<'a> {
     }
 
     /// The same of so many reals that don't stand side by side.
-    #[cfg(any(feature = "nalgebra", feature = "ndarray"))]
     pub(super) fn reals_one_by_one(
         &mut self,
         count: usize,

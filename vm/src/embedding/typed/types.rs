@@ -1,18 +1,16 @@
 //! Types of Rust that stand for types of programs: what each has to do, and numbers. Tuples are in `parts`, arrays and
-//! lists in `sequences`, matrices in `matrix`, arrays of other crates in `foreign`.
+//! lists in `sequences`, matrices in `matrix`, arrays with a shape of their own, also of other crates, in `shaped`.
 //!
 //! The hidden methods name types that nobody outside can name, so that nobody outside can implement the traits; calls
 //! rely on `check`.
 
-#[cfg(any(feature = "nalgebra", feature = "ndarray"))]
-mod foreign;
 mod matrix;
 mod parts;
 mod sequences;
+mod shaped;
 
-#[cfg(any(feature = "nalgebra", feature = "ndarray"))]
-pub use foreign::{Element, ForeignArray, OwnedArray};
 pub use matrix::{Matrix, ShapeMismatch};
+pub use shaped::{Element, OwnedArray, ShapedArray, Tensor};
 
 use super::TypeMismatch;
 use super::tangents::{Several, Tangents};

@@ -49,7 +49,7 @@ impl<'a, T> Matrix<'a, T> {
     /// If there are not rows × columns elements.
     pub fn new(elements: &'a [T], [rows, columns]: [usize; 2]) -> Result<Self, ShapeMismatch> {
         if rows.checked_mul(columns) != Some(elements.len()) {
-            return Err(ShapeMismatch { shape: [rows, columns], found: elements.len() });
+            return Err(ShapeMismatch::new(&[rows, columns], elements.len()));
         }
         Ok(Matrix { elements, rows, columns })
     }
@@ -128,20 +128,24 @@ impl<'a, T: Argument> Argument for Matrix<'a, T> {
     }
 }
 
-/// A slice has another number of elements than a matrix of the shape.
+/// There is another number of elements than a matrix or a tensor of the shape has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShapeMismatch {
-    shape: [usize; 2],
+    shape: Box<[usize]>,
     found: usize,
 }
 
 impl ShapeMismatch {
-    /// How many rows and how many columns there should be.
-    pub fn shape(&self) -> [usize; 2] {
-        self.shape
+    pub(super) fn new(shape: &[usize], found: usize) -> Self {
+        ShapeMismatch { shape: shape.into(), found }
     }
 
-    /// How many elements the slice has.
+    /// How many rows and how many columns there should be, or slices along each dimension.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// How many elements there are.
     pub fn found(&self) -> usize {
         self.found
     }
@@ -149,10 +153,12 @@ impl ShapeMismatch {
 
 impl fmt::Display for ShapeMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ShapeMismatch { shape: [rows, columns], found } = self;
-        let elements = u128::from(*rows as u64) * u128::from(*columns as u64);
+        let ShapeMismatch { shape, found } = self;
+        let elements = shape.iter().fold(1u128, |count, &extent| count.saturating_mul(extent as u128));
         let plural = if elements == 1 { "" } else { "s" };
-        write!(f, "a matrix of {rows} × {columns}: expected {elements} element{plural}, found {found}")
+        let what = if shape.len() == 2 { "matrix" } else { "tensor" };
+        let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
+        write!(f, "a {what} of {}: expected {elements} element{plural}, found {found}", shape.join(" × "))
     }
 }
 

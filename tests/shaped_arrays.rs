@@ -1,10 +1,11 @@
-//! Arrays of ndarray and of nalgebra as arguments, tangents, cotangents, results and gradients of typed calls: whatever
-//! their strides, values and derivatives are those of slices with the same elements, to the last bit, and the same fuel
-//! and tape are used; what doesn't fit is refused with its place.
+//! Arrays with a shape of their own, tensors and those of ndarray and of nalgebra, as arguments, tangents, cotangents,
+//! results and gradients of typed calls: whatever their strides, values and derivatives are those of slices with the
+//! same elements, to the last bit, and the same fuel and tape are used; what doesn't fit is refused with its place.
 
 use dualvm::vm::typed::Arguments;
 use dualvm::{
-    CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, TypedFunction, Value,
+    CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, Tensor, TypedFunction,
+    Value,
 };
 use nalgebra::{DMatrix, DMatrixView, DVector, Matrix3xX, RowDVector, SMatrix, SVector, Vector3};
 use ndarray::{
@@ -72,6 +73,12 @@ impl Reals for f64 {
 impl Reals for Vec<f64> {
     fn reals(&self) -> Vec<f64> {
         self.clone()
+    }
+}
+
+impl<const RANK: usize> Reals for Tensor<f64, RANK> {
+    fn reals(&self) -> Vec<f64> {
+        self.elements().to_vec()
     }
 }
 
@@ -187,6 +194,9 @@ fn vectors_are_slices_whatever_their_strides() {
             assert_eq!(all::<CowArray<f64, Ix1>, Gradient>(&function, x.view().into(), v.clone().into()), expected);
             assert_eq!(all::<ArcArray<f64, Ix1>, Gradient>(&function, x.into(), v.into()), expected);
 
+            let tensor = |elements: &[f64]| Tensor::new(elements.to_vec(), [len]).unwrap();
+            assert_eq!(all::<_, Tensor<f64, 1>>(&function, tensor(&xs), tensor(&vs)), expected);
+
             let (x, v) = (DVector::from_vec(xs), DVector::from_vec(vs));
             assert_eq!(all::<DVector<f64>, DVector<f64>>(&function, x.clone(), v.clone()), expected);
             assert_eq!(all::<&DVector<f64>, DVector<f64>>(&function, &x, &v), expected);
@@ -233,6 +243,10 @@ fn matrices_are_row_by_row_whatever_their_strides() {
             assert_eq!(all::<&ArrayRef2<f64>, Gradient>(&function, &x, &v_strided), expected);
             assert_eq!(all::<CowArray<f64, Ix2>, Gradient>(&function, x.into(), v.view().into()), expected);
 
+            let tensor = |elements: &[f64]| Tensor::new(elements.to_vec(), [rows, columns]).unwrap();
+            assert_eq!(all::<_, Tensor<f64, 2>>(&function, tensor(&xs), tensor(&vs)), expected);
+            assert_eq!(all::<_, Tensor<f64, 2>>(&function, &tensor(&xs), &tensor(&vs)), expected);
+
             let array = |elements: &[f64]| DMatrix::from_row_slice(rows, columns, elements);
             let (x, v) = (array(&xs), array(&vs));
             assert_eq!(all::<DMatrix<f64>, DMatrix<f64>>(&function, x.clone(), v.clone()), expected);
@@ -269,6 +283,8 @@ fn tensors_are_arrays_of_three_and_four_dimensions() {
             assert_eq!(all::<ArrayView3<f64>, Array3<f64>>(&cube, x_strided.view(), v_strided.view()), found);
             assert_eq!(all::<Array3<f64>, Array3<f64>>(&cube, x_strided, v.clone()), found);
             assert_eq!(all::<&Array3<f64>, Array3<f64>>(&cube, &x, &v), found);
+            let tensor = |from| Tensor::new(reals(len, from), shape).unwrap();
+            assert_eq!(all::<_, Tensor<f64, 3>>(&cube, tensor(0.5), tensor(-2.0)), found);
 
             let value = |t: &Array3<f64>| {
                 let slice = |m: ArrayView2<f64>| m.rows().into_iter().map(|row| row.to_vec().into()).collect();

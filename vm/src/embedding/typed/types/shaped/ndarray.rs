@@ -1,6 +1,6 @@
 //! Arrays of ndarray.
 
-use super::{Element, Extents, ForeignArray, OwnedArray};
+use super::{Element, Extents, OwnedArray, ShapedArray};
 use crate::embedding::typed::types::Argument;
 use ::ndarray::{
     Array, ArrayBase, ArrayRef, CowRepr, Data, Dimension, Ix1, Ix2, Ix3, Ix4, OwnedArcRepr, OwnedRepr, ViewRepr,
@@ -44,7 +44,7 @@ impl<T> Storage for OwnedArcRepr<T> {
 
 macro_rules! arrays {
     ($([$($generic:tt)*] $rust:ty, $element:ty = $name:expr),+) => {$(
-        impl<$($generic)*> ForeignArray for $rust {
+        impl<$($generic)*> ShapedArray for $rust {
             type Element = $element;
             type Reals = Array<f64, D>;
             fn array_name() -> String {

@@ -1,6 +1,6 @@
 //! Vectors and matrices of nalgebra, which has the elements of a matrix column by column.
 
-use super::{Element, Extents, ForeignArray, OwnedArray};
+use super::{Element, Extents, OwnedArray, ShapedArray};
 use crate::embedding::typed::tangents::expected_shape;
 use ::nalgebra::allocator::Allocator;
 use ::nalgebra::storage::RawStorage;
@@ -24,7 +24,7 @@ fn shape_of(extents: &[usize]) -> (usize, usize) {
 
 macro_rules! matrices {
     ($([$($lifetime:lifetime)?] $rust:ty = $reference:literal),+) => {$(
-        impl<$($lifetime,)? T, R, C, S> ForeignArray for $rust
+        impl<$($lifetime,)? T, R, C, S> ShapedArray for $rust
         where
             T: Element + Scalar,
             R: Dim,

@@ -1,13 +1,16 @@
-//! Arrays of other crates, which stand for arrays, lists, matrices and tensors, and for arrays of arrays.
+//! Arrays with a shape of their own, which stand for arrays, lists, matrices and tensors, and for arrays of arrays.
 //!
-//! What such an array has to say of itself is in [`ForeignArray`]: its extents, and its elements in the order of the
-//! rows, that is, with the last index changing first. All else is here. `ndarray` and `nalgebra` say it for the types
-//! of these crates, each under the feature of its name.
+//! What such an array has to say of itself is in [`ShapedArray`]: its extents, and its elements in the order of the
+//! rows, that is, with the last index changing first. All else is here. `tensor` says it for the machine's own type,
+//! `ndarray` and `nalgebra` for the types of these crates, each under the feature of its name.
 
 #[cfg(feature = "nalgebra")]
 mod nalgebra;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod tensor;
+
+pub use tensor::Tensor;
 
 use super::matrix::program_extent;
 use super::{Adjoints, Argument, Extent, Output, check_that, tangents, vectors};
@@ -21,9 +24,10 @@ use crate::trap::Limit;
 use smallvec::SmallVec;
 use std::ops::Deref;
 
-/// An array of another crate, which is an [`Argument`]. Under the feature `ndarray`, these are arrays and views of
-/// ndarray of 1 to 4 dimensions and references to them; under the feature `nalgebra`, its vectors and matrices, their
-/// views and references to them. Elements are reals, integers or booleans, with any strides.
+/// An array with a shape of its own, which is an [`Argument`]: a [`Tensor`] or a reference to one. Under the feature
+/// `ndarray`, so are arrays and views of ndarray of 1 to 4 dimensions and references to them; under the feature
+/// `nalgebra`, its vectors and matrices, their views and references to them. Elements are reals, integers or booleans,
+/// with any strides.
 ///
 /// An array of one dimension stands for an array or a list, one of n dimensions for a matrix or a tensor of as many, or
 /// for arrays of arrays. A vector whose length is a part of its type also stands for a tuple of as many parts.
@@ -31,7 +35,7 @@ use std::ops::Deref;
 /// The tangent of an array of reals is of its own type, and of its extents. What stands for it in a gradient is an
 /// array of its extents that owns its elements; if the gradient is not with respect to it, one without elements or,
 /// where the type says how many there are, of zeros. An array of integers or of booleans has `()` in both places.
-pub trait ForeignArray: Sized {
+pub trait ShapedArray: Sized {
     /// What it is an array of.
     type Element: Element;
     /// The same array of reals that owns them.
@@ -56,8 +60,8 @@ pub trait ForeignArray: Sized {
     fn elements(&self) -> impl Iterator<Item = Self::Element>;
 }
 
-/// A [`ForeignArray`] that owns its elements: an [`Output`], and what stands in a gradient.
-pub trait OwnedArray: ForeignArray {
+/// A [`ShapedArray`] that owns its elements: an [`Output`], and what stands in a gradient.
+pub trait OwnedArray: ShapedArray {
     /// The array of these elements, which are in the order of the rows and as many as the extents say.
     ///
     /// # Errors
@@ -77,7 +81,7 @@ pub trait OwnedArray: ForeignArray {
     fn nothing() -> Self;
 }
 
-/// An element of a [`ForeignArray`]: `f64`, `i64` or `bool`.
+/// An element of a [`ShapedArray`]: `f64`, `i64` or `bool`.
 pub trait Element: Output + Copy + Default {
     /// What stands for an array of these in a gradient, or as its tangent, if that is an `A` for reals: nothing if
     /// they are discrete.
@@ -91,7 +95,7 @@ pub trait Element: Output + Copy + Default {
     fn extent_of_array(count: usize) -> Extent;
     /// Takes the reals of a tangent of an array of these.
     #[doc(hidden)]
-    fn tangent_of_array<A: ForeignArray<Element = Self>>(
+    fn tangent_of_array<A: ShapedArray<Element = Self>>(
         array: &A,
         tangent: &Self::Derivative<A>,
         to: &mut Tangents<'_>,
@@ -109,7 +113,7 @@ impl Element for f64 {
     fn extent_of_array(count: usize) -> Extent {
         Extent::VECTOR.and(Extent::reals(count))
     }
-    fn tangent_of_array<A: ForeignArray<Element = f64>>(
+    fn tangent_of_array<A: ShapedArray<Element = f64>>(
         array: &A,
         tangent: &A,
         to: &mut Tangents<'_>,
@@ -134,7 +138,7 @@ macro_rules! discrete_elements {
             fn extent_of_array(_: usize) -> Extent {
                 Extent::NOTHING
             }
-            fn tangent_of_array<A: ForeignArray<Element = $rust>>(
+            fn tangent_of_array<A: ShapedArray<Element = $rust>>(
                 _: &A,
                 (): &(),
                 _: &mut Tangents<'_>,
@@ -226,7 +230,7 @@ fn element_of(ty: &HostType, rank: usize) -> Option<&HostType> {
     }
 }
 
-impl<A: ForeignArray> Argument for A {
+impl<A: ShapedArray> Argument for A {
     type Gradient = <A::Element as Element>::Derivative<A::Reals>;
     vectors!();
     type Tangent = <A::Element as Element>::Derivative<A>;
