@@ -272,6 +272,21 @@ fn arrays_go_in_and_out_and_either_derivative_does() {
     }
 }
 
+/// Integers among the results of a jvp are constants, which it doesn't give: it needn't take any like them.
+#[test]
+fn results_that_are_integers_have_tangents_of_their_own_length() {
+    let text = "
+        import host \"f\" : Real -> (Array Int, Real, Array Bool)
+        def main (x : Real) : Real = let (ns, y, bs) = f x in y * to_real (length ns - length bs)";
+    let mut linker = Linker::new();
+    let f = HostFunction::of(|x: f64| (vec![1i64, 2, 3], x * x, vec![true]));
+    linker.define("f", f.clone().with_jvp(|x: f64, x_tan: f64| ((), 2.0 * x * x_tan, ())));
+    let jvp = |main: &Function| main.jvp(&[Value::Real(3.0)], &[Value::Real(1.0)]).expect("it has one");
+    assert_eq!(agreed(text, &linker, jvp), (Value::Real(18.0), Value::Real(12.0)));
+    linker.define("f", f.with_vjp(|x: f64, (_, y_adj, _): ((), f64, ())| 2.0 * x * y_adj));
+    assert_eq!(agreed(text, &linker, jvp), (Value::Real(18.0), Value::Real(12.0)));
+}
+
 fn flat(values: &[Value]) -> Vec<f64> {
     let mut found = Vec::new();
     for value in values {

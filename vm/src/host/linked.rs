@@ -13,8 +13,6 @@ pub(crate) struct Part {
     pub(crate) width: usize,
     /// Whether the host sees it. It doesn't see tangents and cotangents of arrays of integers, which say nothing.
     pub(crate) is_shown: bool,
-    /// In a vjp, the reference among the arguments that a cotangent belongs to.
-    pub(crate) of: usize,
 }
 
 /// A host function with the registers of its calls.
@@ -84,16 +82,8 @@ impl LinkedHost {
 
 /// What belongs to some parts as tangents or cotangents: one for each register but integers.
 fn tangents(parts: &[Part]) -> Vec<Part> {
-    let mut refs = 0;
-    let mut of = |kind: LeafKind| {
-        refs += usize::from(kind.is_sequence());
-        refs.saturating_sub(1)
-    };
-    let all = parts.iter().map(|part| Part { of: of(part.kind), ..*part });
-    let real = |part: &Part| part.kind.is_real();
-    all.filter(|part| real(part) || part.kind.is_sequence())
-        .map(|part| Part { is_shown: part.is_shown && real(&part), ..part })
-        .collect()
+    let parts = parts.iter().filter(|part| part.kind.is_real() || part.kind.is_sequence());
+    parts.map(|part| Part { is_shown: part.is_shown && part.kind.is_real(), ..*part }).collect()
 }
 
 fn add_parts(ty: &HostType, parts: &mut Vec<Part>) -> Result<(), HostType> {
@@ -103,7 +93,7 @@ fn add_parts(ty: &HostType, parts: &mut Vec<Part>) -> Result<(), HostType> {
         HostType::List { .. } | HostType::Tensor { .. } => Err(ty.clone()),
         ty => {
             let (kind, width) = kind_of(ty).ok_or_else(|| ty.clone())?;
-            parts.push(Part { kind, width, is_shown: true, of: 0 });
+            parts.push(Part { kind, width, is_shown: true });
             Ok(())
         }
     }

@@ -17,7 +17,7 @@
 //! Infinitesimals that are older than the level are attached before the record is made, and nothing of that is
 //! recorded; those that were introduced inside of it are attached afterwards.
 
-use super::host::SavedRef;
+use super::host::OriginalCall;
 use super::registers::Registers;
 use super::reruns::Again;
 use super::reverse::pair_adjoints;
@@ -334,7 +334,8 @@ impl Worker {
                 let tangent = self.copy_structure(Copied::Tangent { depth: own }, [object; 2], frame.next)?;
                 frame.reference(tangent);
             }
-            let (tangent, above) = self.apply_rule(site, Operator::CustomJvp, base, remaining, None)?;
+            let original = OriginalCall { refs: results.refs, saved: None };
+            let (tangent, above) = self.apply_rule(site, Operator::CustomJvp, base, remaining, original)?;
             for n in 0..site.results.reals {
                 for part in 0..shift {
                     let (to, from) = ((n << depth) + part + shift, (n << depth) + part);
@@ -363,8 +364,8 @@ impl Worker {
     }
 
     /// Applies the function of an operator to what stands at `base`, or its transpose if it is not of the `direct`
-    /// kind; of the host's functions, the one of that kind, which may have `saved` something. Returns where the outcome
-    /// stands, and what is above it.
+    /// kind; of the host's functions, the one of that kind, as a derivative of the `original` call. Returns where the
+    /// outcome stands, and what is above it.
     ///
     /// # Safety
     /// As what calls it: captures and arguments stand there, for the transpose zeros in the place of what the function
@@ -375,14 +376,14 @@ impl Worker {
         direct: Operator,
         base: Registers,
         remaining: usize,
-        saved: SavedRef<'_>,
+        original: OriginalCall<'_>,
     ) -> Result<(Registers, Registers), TrapKind> {
         let (mode, digest) = (self.exec.mode, self.exec.host_digest);
         // SAFETY: promised by the caller.
         unsafe {
             let outcome = if site.operator == Operator::Host {
                 let derivative = site.host_derivative(usize::from(direct == Operator::CustomJvp));
-                self.call_host(derivative, base, remaining, saved)?;
+                self.call_host(derivative, base, remaining, Some(original))?;
                 let results = base.after(&derivative.uses_count);
                 (results, results.after(&derivative.defs_count))
             } else if site.operator == direct {
@@ -515,7 +516,8 @@ impl Worker {
             }
             // The tape that is swept has it.
             let saved = node.saved.as_ref().map(|saved| &**saved);
-            let (cotangent, _) = self.apply_rule(site, Operator::CustomVjp, base, node.remaining, saved)?;
+            let original = OriginalCall { refs: ground.refs, saved };
+            let (cotangent, _) = self.apply_rule(site, Operator::CustomVjp, base, node.remaining, original)?;
 
             for n in 0..site.args.reals {
                 for part in 0..parts {

@@ -25,20 +25,28 @@ use std::any::Any;
 use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is known of a recorded call of the function whose derivative this is.
-pub(super) type SavedRef<'a> = Option<&'a (dyn Any + Send + Sync)>;
+/// A call of the function whose derivative is called.
+#[derive(Clone, Copy)]
+pub(super) struct OriginalCall<'a> {
+    /// The references that the derivative's own belong to, one for each in order: in a vjp the arguments of the call, in
+    /// a jvp its results.
+    pub(super) refs: *const Ref,
+    /// What it has left for the derivative, if it was recorded.
+    pub(super) saved: Option<&'a (dyn Any + Send + Sync)>,
+}
 
 impl Worker {
-    /// Calls a function of the host's.
+    /// Calls a function of the host's; a derivative as one of the `original` call.
     ///
     /// # Safety
-    /// As [`Worker::operate`]; the caller restores the mode.
+    /// As [`Worker::operate`]; the caller restores the mode. The references of the original call stand where
+    /// evacuations find them.
     pub(super) unsafe fn call_host(
         &mut self,
         site: &OperatorSite,
         args: Registers,
         remaining: usize,
-        saved: SavedRef<'_>,
+        original: Option<OriginalCall<'_>>,
     ) -> Result<(), TrapKind> {
         let mode = self.exec.mode;
         // SAFETY: promised by the caller; the program outlives its runs, and results stand behind the arguments.
@@ -54,7 +62,7 @@ impl Worker {
             if flow.is_any() && !host.is_differentiable() {
                 return Err(TrapKind::HostDerivative { function: host.name.to_string(), order: host.order + 1 });
             }
-            let saved = self.run_host(host, (args, results), flow.is_recorded, saved)?;
+            let saved = self.run_host(host, (args, results), flow.is_recorded, original)?;
             if flow.is_any() {
                 self.attach(site, flow, (args, results), remaining, saved)?;
             }
@@ -71,7 +79,7 @@ impl Worker {
         host: &LinkedHost,
         (args, results): (Registers, Registers),
         saves: bool,
-        saved: SavedRef<'_>,
+        original: Option<OriginalCall<'_>>,
     ) -> Result<Option<Saved>, TrapKind> {
         let mode = self.exec.mode;
         // SAFETY: promised by the caller; nothing moves while the heap is paused.
@@ -80,13 +88,14 @@ impl Worker {
         let mut sink = Registered {
             host,
             maker: Maker::new(&mut self.exec.heap, None, account),
-            args,
             next: results,
+            belongs_to: original.map(|call| call.refs),
             depth: mode.depth(),
             recording: mode.is_recording(),
             part: 0,
             digest: rustc_hash::FxHasher::default(),
         };
+        let saved = original.and_then(|call| call.saved);
         let call = || {
             let _alone = Alone::begin();
             let mut call = HostCall::new(&shown, saved, account, (host.function.results(), &mut sink));
@@ -161,8 +170,9 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 struct Registered<'a> {
     host: &'a LinkedHost,
     maker: Maker<'a>,
-    args: Registers,
     next: Registers,
+    /// In a derivative, what the next reference belongs to.
+    belongs_to: Option<*const Ref>,
     depth: u32,
     recording: bool,
     /// The next result.
@@ -179,8 +189,10 @@ impl Registered<'_> {
             if part.is_shown {
                 return Some(part);
             }
-            // SAFETY: the argument is there, whose cotangent, or tangent, this is.
-            unsafe { self.object(*self.args.refs.add(part.of)) };
+            // What says nothing is as what it belongs to, whose integers nobody reads there.
+            let original = self.belongs_to.expect("only derivatives have parts that the host doesn't give");
+            // SAFETY: the original call has a reference for each of its derivative's.
+            self.object(unsafe { *original });
         }
         None
     }
@@ -194,10 +206,11 @@ impl Registered<'_> {
     }
 
     fn object(&mut self, object: Ref) {
-        // SAFETY: there is room for it.
+        // SAFETY: there is room for it, and in a derivative it belongs to a reference.
         unsafe {
             *self.next.refs = object;
             self.next.refs = self.next.refs.add(1);
+            self.belongs_to = self.belongs_to.map(|original| original.add(1));
         }
     }
 
