@@ -1,118 +1,17 @@
 //! Functions of the host's: values and derivatives of all orders and modes, on every engine, whatever they do.
 
+#[path = "support/hosted.rs"]
+mod hosted;
+
 use dualvm::flat::LeafKind;
 use dualvm::{
-    CallOptions, CancelHandle, CompileOptions, Config, Engine, Error, Function, HostError, HostFunction, Jit, Limit,
-    Limits, Linker, MemoryImporter, Module, Trap, TrapKind, Value,
+    CallOptions, CancelHandle, CompileOptions, Function, HostError, HostFunction, Jit, Limit, Limits, Linker,
+    MemoryImporter, Module, TrapKind, Value,
 };
+use hosted::{Given, agreed, assert_derivatives, engine, flat, main_of, module, sine, trap_of};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-const ENGINES: [(Jit, usize); 4] = [(Jit::Off, 1), (Jit::Always, 1), (Jit::Off, 3), (Jit::Always, 3)];
-
-fn engine(linker: &Linker, jit: Jit, threads: usize) -> Engine {
-    let mut config = Config::default();
-    (config.jit, config.threads, config.linker) = (jit, threads, linker.clone());
-    Engine::new(config)
-}
-
-fn module(text: &str, linker: &Linker, jit: Jit, threads: usize) -> Module {
-    Module::from_source(&engine(linker, jit, threads), "t.dual", text).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn main_of(text: &str, linker: &Linker, jit: Jit, threads: usize) -> Function {
-    module(text, linker, jit, threads).function("main").unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The same of all engines, whatever is asked.
-#[track_caller]
-fn agreed<T: PartialEq + std::fmt::Debug>(text: &str, linker: &Linker, ask: impl Fn(&Function) -> T) -> T {
-    let found = ENGINES.map(|(jit, threads)| ask(&main_of(text, linker, jit, threads)));
-    for (other, engine) in found.iter().zip(ENGINES) {
-        assert_eq!(*other, found[0], "{engine:?}");
-    }
-    let [first, ..] = found;
-    first
-}
-
-#[track_caller]
-fn trap_of<T: std::fmt::Debug>(result: Result<T, Error>) -> Trap {
-    result.unwrap_err().trap().expect("the program traps").clone()
-}
-
-/// A sum of products, each of a derivative of the sine at the first variable, of this order, and of other variables.
-type Waves = Vec<(u32, Vec<usize>)>;
-
-/// The value of such a sum.
-fn waves(sum: &Waves, vars: &[f64]) -> f64 {
-    let wave = |n: u32, x: f64| match n % 4 {
-        0 => x.sin(),
-        1 => x.cos(),
-        2 => -x.sin(),
-        _ => -x.cos(),
-    };
-    sum.iter().map(|(n, factors)| factors.iter().fold(wave(*n, vars[0]), |product, &at| product * vars[at])).sum()
-}
-
-/// The partial derivatives of such a sum, one for each of so many variables.
-fn partials(sum: &Waves, vars: usize) -> Vec<Waves> {
-    let by_first = sum.iter().map(|(n, factors)| (n + 1, factors.clone())).collect();
-    let by_others = (1..vars).map(|var| {
-        let terms = sum.iter().flat_map(|(n, factors)| {
-            let places = (0..factors.len()).filter(|&place| factors[place] == var);
-            places.map(|place| {
-                let mut rest = factors.clone();
-                rest.remove(place);
-                (*n, rest)
-            })
-        });
-        terms.collect()
-    });
-    std::iter::once(by_first).chain(by_others).collect()
-}
-
-/// Which derivatives a function of the host's gives.
-#[derive(Clone, Copy, Debug)]
-enum Given {
-    Vjps,
-    Jvps,
-    Both,
-}
-
-/// Such sums of so many variables as a function of the host's, with derivatives up to an order.
-fn wave_sums(sums: Vec<Waves>, vars: usize, order: u32, given: Given) -> HostFunction {
-    let by: Vec<Vec<Waves>> = sums.iter().map(|sum| partials(sum, vars)).collect();
-    let count = sums.len();
-    let value = HostFunction::flat(&vec![LeafKind::Real; vars], &vec![LeafKind::Real; count], move |call| {
-        let vars: Vec<f64> = call.args().iter().map(|arg| arg.as_real().expect("all are reals")).collect();
-        sums.iter().try_for_each(|sum| call.give(waves(sum, &vars)))
-    });
-    if order == 0 {
-        return value;
-    }
-    let times = |terms: &Waves, var: usize| -> Waves {
-        let product = |(n, factors): &(u32, Vec<usize>)| (*n, factors.iter().copied().chain([var]).collect());
-        terms.iter().map(product).collect()
-    };
-    let mut function = value;
-    if !matches!(given, Given::Jvps) {
-        let of_var = |var: usize| (0..count).flat_map(|sum| times(&by[sum][var], vars + sum)).collect();
-        let vjp = wave_sums((0..vars).map(of_var).collect(), vars + count, order - 1, given);
-        function = function.with_vjp(vjp).expect("it is of this type");
-    }
-    if !matches!(given, Given::Vjps) {
-        let of_sum = |sum: usize| (0..vars).flat_map(|var| times(&by[sum][var], vars + var)).collect();
-        let jvp = wave_sums((0..count).map(of_sum).collect(), 2 * vars, order - 1, given);
-        function = function.with_jvp(jvp).expect("it is of this type");
-    }
-    function
-}
-
-/// The sine, as a function of the host's.
-fn sine(order: u32, given: Given) -> HostFunction {
-    wave_sums(vec![vec![(0, Vec::new())]], 1, order, given)
-}
 
 #[test]
 fn derivatives_are_those_of_the_host() {
@@ -120,7 +19,7 @@ fn derivatives_are_those_of_the_host() {
         import host \"wave\" : Real -> Real
         def main (x : Real) (y : Real) : Real = x * wave (x * y) + wave 0.5";
     let mut linker = Linker::new();
-    linker.define("wave", sine(1, Given::Vjps));
+    linker.define("wave", sine(&[LeafKind::Real], 1, Given::Vjps));
     let own = "def main (x : Real) (y : Real) : Real = x * sin (x * y) + sin 0.5";
     let args = [Value::Real(0.7), Value::Real(1.9)];
     let (value, gradient) = agreed(text, &linker, |main| main.value_and_grad(&args).expect("it has a derivative"));
@@ -141,47 +40,8 @@ fn derivatives_are_those_of_the_host() {
 /// Nested derivatives, in all mixes of modes, of a program with a host function, against the same with `sin`.
 #[test]
 fn derivatives_of_derivatives_are_asked_of_derivatives() {
-    let programs = [
-        (1, "deriv (\\u -> f (u * u) * u) x"),
-        (2, "deriv (\\u -> deriv (\\v -> v * f (u * v)) u) x"),
-        (1, "grad (\\u -> u * f (u + x)) x"),
-        (2, "grad (\\u -> grad (\\v -> f (u * v) * v) u) x"),
-        (2, "grad (\\u -> deriv (\\v -> f (u * v) * u) x) x"),
-        (2, "deriv (\\u -> grad (\\v -> f (u * v) * u) x) x"),
-        (3, "deriv (\\u -> grad (\\v -> deriv (\\w -> f (u * v + w)) v) x) x"),
-        (3, "grad (\\u -> grad (\\v -> grad (\\w -> f (u * v * w)) v) u) x"),
-    ];
-    for (order, program) in programs {
-        let text = |f: &str| {
-            format!(
-                "{f}
-                def deriv (g : Real -> Real) (x : Real) : Real = let (_, t) = jvp g x 1.0 in t
-                def main (x : Real) : Real = {program}"
-            )
-        };
-        let (hosted, own) = (text("import host \"wave\" as f : Real -> Real"), text("def f (x : Real) : Real = sin x"));
-        let args = [Value::Real(0.8)];
-        let gradient = |main: &Function| {
-            let (value, gradient) = main.value_and_grad(&args).expect("it has derivatives");
-            [value, flat(&gradient)[0]]
-        };
-        let product = |main: &Function| flat(&main.hvp(&args, &[Value::Real(1.5)]).expect("it has derivatives").2)[0];
-        let of_own = main_of(&own, &Linker::new(), Jit::Off, 1);
-        let ([value, by], product_of_own) = (gradient(&of_own), product(&of_own));
-        for given in [Given::Vjps, Given::Jvps, Given::Both] {
-            let mut linker = Linker::new();
-            linker.define("wave", sine(order + 2, given));
-            let found = agreed(&hosted, &linker, gradient);
-            let near = |found: f64, expected: f64| (found - expected).abs() < 1e-11 * expected.abs().max(1.0);
-            assert!(near(found[0], value) && near(found[1], by), "{program}, {given:?}: {found:?}, not {value}, {by}");
-            let found = agreed(&hosted, &linker, product);
-            assert!(near(found, product_of_own), "{program}, {given:?}: {found}, not {product_of_own}");
-            // One order less is one too few.
-            linker.define("wave", sine(order + 1, given));
-            let trap = agreed(&hosted, &linker, |main| trap_of(main.hvp(&args, &[Value::Real(1.5)])).kind);
-            assert_eq!(trap, TrapKind::HostDerivative { function: "wave".into(), order: order + 2 }, "{program}");
-        }
-    }
+    let hosted = "import host \"wave\" as f : Real -> Real";
+    assert_derivatives(&[LeafKind::Real], hosted, "def f (x : Real) : Real = sin x", 3);
 }
 
 /// A product of matrix and vector, with arrays, integers and booleans, by either derivative.
@@ -287,19 +147,6 @@ fn results_that_are_integers_have_tangents_of_their_own_length() {
     assert_eq!(agreed(text, &linker, jvp), (Value::Real(18.0), Value::Real(12.0)));
 }
 
-fn flat(values: &[Value]) -> Vec<f64> {
-    let mut found = Vec::new();
-    for value in values {
-        match value {
-            Value::Real(x) => found.push(*x),
-            Value::Reals(xs) => found.extend(xs),
-            Value::Null | Value::Bool(_) | Value::Int(_) => {}
-            other => panic!("it is flat: {other:?}"),
-        }
-    }
-    found
-}
-
 #[test]
 fn without_a_derivative_only_values_are_given() {
     let text = "
@@ -323,7 +170,7 @@ fn without_a_derivative_only_values_are_given() {
         import host \"wave\" : Real -> Real
         def main (x : Real) : Real = grad (\\u -> wave (u * x)) x";
     let mut linker = Linker::new();
-    linker.define("wave", sine(1, Given::Vjps));
+    linker.define("wave", sine(&[LeafKind::Real], 1, Given::Vjps));
     let value = agreed(text, &linker, |main| main.call(&[Value::Real(0.5)]).expect("that is the first order"));
     assert_eq!(value, Value::Real(0.5 * 0.25f64.cos()));
     let trap = agreed(text, &linker, |main| trap_of(main.value_and_grad(&[Value::Real(0.5)])).kind);
@@ -374,9 +221,18 @@ fn imports_are_checked_when_they_are_linked() {
     let found = error(&format!("import host \"count\" : Real -> Real\n{main} count x"), &linker);
     assert!(found.contains("one taking (a real) for \"count\""), "{found}");
     assert!(found.contains("found one taking (an integer)"), "{found}");
-    let found = error(&format!("import host \"gain\" : Real -> List Real\n{main} sum (gain x)"), &linker);
-    assert!(found.contains("a function of the host's can't be of this type"), "{found}");
-    assert!(found.contains("found List Real"), "{found}");
+    for (ty, value) in [
+        ("List (List Real)", "sum (map sum (gain x))"),
+        ("Array (Array Real)", "sum (map sum (gain x))"),
+        ("Array (Real, Int)", "sum [| y for (y, _) in gain x |]"),
+        ("Maybe Real", "match gain x with | Some y -> y | None -> x"),
+    ] {
+        let text = format!("type Maybe a = None | Some a\nimport host \"gain\" : Real -> {ty}\n{main} {value}");
+        let found = error(&text, &linker);
+        assert!(found.contains("a function of the host's can't be of this type"), "{found}");
+        assert!(found.contains("a matrix or a tensor of one of these or of tuples of one"), "{found}");
+        assert!(found.contains(&format!("found {ty}")), "{found}");
+    }
     // What isn't reached isn't imported.
     let text = format!("import host \"nobody has it\" as f : Real -> Real\n{main} x");
     assert!(Module::from_source(&engine(&linker, Jit::Off, 1), "t.dual", &text).is_ok());
