@@ -47,13 +47,15 @@
 mod call;
 mod linked;
 mod saved;
+mod tensor;
 mod transpose;
 mod typed;
 
 pub(crate) use call::Sink;
 pub use call::{HostCall, HostError};
-pub(crate) use linked::{LinkedHost, Misfit, Part};
+pub(crate) use linked::{Form, LinkedHost, Misfit, Part};
 pub(crate) use saved::SavedCell;
+pub use tensor::{HostMatrix, HostTensor};
 pub use typed::{HostFn, HostParams, HostResult, HostValue, TypedHostFunction};
 
 use crate::flat::LeafKind;
@@ -145,21 +147,33 @@ impl fmt::Display for Kinds<'_> {
     }
 }
 
-/// Those that are real.
-fn reals(kinds: &[LeafKind]) -> impl Iterator<Item = LeafKind> + '_ {
-    kinds.iter().copied().filter(|kind| kind.is_real())
+/// Those that have tangents and cotangents, with their numbers: what is of reals, and the shapes of tensors of reals.
+fn differentiable(kinds: &[LeafKind]) -> impl Iterator<Item = (usize, LeafKind)> + '_ {
+    let has_tangents = |&(n, kind): &(usize, LeafKind)| match kind {
+        LeafKind::Shape => kinds.get(n + 1) == Some(&LeafKind::Reals),
+        kind => kind.is_real(),
+    };
+    kinds.iter().copied().enumerate().filter(has_tangents)
+}
+
+/// The tangents and cotangents of such leaves, which are of the same kinds.
+fn tangents(kinds: &[LeafKind]) -> impl Iterator<Item = LeafKind> + '_ {
+    differentiable(kinds).map(|(_, kind)| kind)
 }
 
 impl HostFunction {
-    /// A function of a closure that takes and gives [`HostValue`]s: `f64`, `i64`, `bool`, vectors of these, and tuples
-    /// of such. It takes up to six, and may give a `Result`, whose error is a trap's text. What it takes has to be
-    /// said where the closure is written; arrays come as vectors of their own.
+    /// A function of a closure that takes and gives [`HostValue`]s: `f64`, `i64`, `bool`, vectors and tensors of these,
+    /// and tuples of such. It takes up to six, and may give a `Result`, whose error is a trap's text. What it takes has
+    /// to be said where the closure is written. Arrays and lists come as vectors of their own, matrices and tensors as
+    /// [`HostTensor`]s.
     pub fn of<P: HostParams, R: HostResult, F: HostFn<P, R>>(call: F) -> TypedHostFunction<P, R> {
         TypedHostFunction::new(call)
     }
 
     /// A function that takes and gives numbers and slices: the leaves of parameters and result in order, as
-    /// [`crate::flat`] says. Tuples and records are not seen. Tensors are no such leaves.
+    /// [`crate::flat`] says. Tuples and records are not seen. A matrix or a tensor is two leaves, its shape and its
+    /// elements; as shapes don't say of how many dimensions they are, one function may serve tensors of any number. The
+    /// numbers of a list are copied out of it and into it.
     ///
     /// ```
     /// use dualvm_vm::flat::LeafKind;
@@ -192,8 +206,8 @@ impl HostFunction {
     }
 
     /// The function with this one as its vjp, which may have derivatives of its own: it takes what the function takes,
-    /// then a cotangent for each result that is real, and gives a cotangent for each parameter that is real. It is
-    /// linear in the cotangents.
+    /// then a cotangent for each result that is real, and gives a cotangent for each parameter that is real. That of a
+    /// tensor is a tensor, with its shape, which has to be the same. It is linear in the cotangents.
     ///
     /// # Errors
     /// If its types are others.
@@ -223,8 +237,8 @@ impl HostFunction {
     }
 
     /// The function with this one as its jvp, which may have derivatives of its own: it takes what the function takes,
-    /// then a tangent for each parameter that is real, and gives a tangent for each result that is real. It is linear
-    /// in the tangents.
+    /// then a tangent for each parameter that is real, and gives a tangent for each result that is real; of a tensor, a
+    /// tensor. It is linear in the tangents.
     ///
     /// # Errors
     /// If its types are others.
@@ -286,13 +300,13 @@ impl HostFunction {
     /// What its vjp takes and gives: see [`HostFunction::with_vjp`].
     pub fn vjp_leaves(&self) -> (Vec<LeafKind>, Vec<LeafKind>) {
         let Inner { params, results, .. } = &*self.0;
-        (params.iter().copied().chain(reals(results)).collect(), reals(params).collect())
+        (params.iter().copied().chain(tangents(results)).collect(), tangents(params).collect())
     }
 
     /// What its jvp takes and gives: see [`HostFunction::with_jvp`].
     pub fn jvp_leaves(&self) -> (Vec<LeafKind>, Vec<LeafKind>) {
         let Inner { params, results, .. } = &*self.0;
-        (params.iter().copied().chain(reals(params)).collect(), reals(results).collect())
+        (params.iter().copied().chain(tangents(params)).collect(), tangents(results).collect())
     }
 
     /// Whether it has a derivative.

@@ -58,8 +58,8 @@ mod value;
 pub(crate) use argument_writer::ArgumentWriter;
 pub use batch::{Column, ColumnError, ColumnMut, ItemError, Places};
 pub use call_frame::{CallFrame, FlatGradient, FlatResults, FlatTangents, RecordedCall};
-pub(crate) use signature::kind_of;
 pub use signature::{Leaf, LeafKind, NotFlat};
+pub(crate) use signature::{kind_of, row_of};
 pub use value::{CotangentError, FlatValue};
 
 use crate::code::Mode;

@@ -64,7 +64,9 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for HostError {
 pub(crate) trait Sink {
     fn real(&mut self, x: f64);
     fn int(&mut self, n: i64);
-    /// An array of so many reals, zeros that `fill` writes over.
+    /// The shape of a tensor, whose elements are next.
+    fn shape(&mut self, shape: &[i64]) -> Result<(), HostError>;
+    /// So many reals, zeros that `fill` writes over.
     fn reals(&mut self, len: usize, fill: &mut dyn FnMut(&mut [f64])) -> Result<(), HostError>;
     fn ints(&mut self, ns: &[i64]) -> Result<(), HostError>;
 }
@@ -78,6 +80,8 @@ pub struct HostCall<'c> {
     /// What is to be given.
     results: &'c [LeafKind],
     given: usize,
+    /// Whether a result is being given, or was refused: then the sink is between two of them, and takes no more.
+    is_open: bool,
 }
 
 impl fmt::Debug for HostCall<'_> {
@@ -93,10 +97,10 @@ impl<'c> HostCall<'c> {
         account: &'c Account,
         (results, sink): (&'c [LeafKind], &'c mut dyn Sink),
     ) -> Self {
-        HostCall { args, saved, account, sink, results, given: 0 }
+        HostCall { args, saved, account, sink, results, given: 0, is_open: false }
     }
 
-    /// All arguments. Arrays are where the machine has them.
+    /// All arguments. Arrays and tensors are where the machine has them; lists are copies.
     pub fn args(&self) -> &'c [FlatValue<'c>] {
         self.args
     }
@@ -128,7 +132,8 @@ impl<'c> HostCall<'c> {
         self.args[n].as_reals().unwrap_or_else(|| self.is_none(n, "reals"))
     }
 
-    /// The argument of this number, integers, or booleans as 0 and 1.
+    /// The argument of this number, integers, or booleans as 0 and 1, or the shape of the tensor whose elements are the
+    /// next argument: an extent for each dimension.
     ///
     /// # Panics
     /// As [`HostCall::real`].
@@ -149,21 +154,25 @@ impl<'c> HostCall<'c> {
         self.saved.and_then(|saved| saved.downcast_ref())
     }
 
-    /// Gives the next result.
+    /// Gives the next result: of a tensor its shape, as integers, and then its elements, row by row.
     ///
     /// # Errors
-    /// If that isn't one of its kind, there are no more results, or the run may use no more memory.
+    /// If that isn't one of its kind, a tensor has another number of elements than its shape says or a derivative
+    /// another shape than what it belongs to, there are no more results, or the run may use no more memory. After an
+    /// error nothing more is taken.
     pub fn give<'v>(&mut self, value: impl Into<FlatValue<'v>>) -> Result<(), HostError> {
-        let value = value.into();
-        match (self.next_kind()?, value) {
+        let (kind, value) = (self.next_kind()?, value.into());
+        self.is_open = true;
+        match (kind, value) {
             (LeafKind::Real, FlatValue::Real(x)) => self.sink.real(x),
             (LeafKind::Int, FlatValue::Int(n)) | (LeafKind::Bool, FlatValue::Int(n @ 0..=1)) => self.sink.int(n),
             (LeafKind::Reals, FlatValue::Reals(xs)) => self.sink.reals(xs.len(), &mut |to| to.copy_from_slice(xs))?,
             (LeafKind::Ints, FlatValue::Ints(ns)) => self.sink.ints(ns)?,
+            (LeafKind::Shape, FlatValue::Ints(shape)) => self.sink.shape(shape)?,
             (LeafKind::Bools, FlatValue::Ints(ns)) if ns.iter().all(|n| matches!(n, 0..=1)) => self.sink.ints(ns)?,
             (kind, value) => return Err(self.wrong(kind, &value.found())),
         }
-        self.given += 1;
+        self.close();
         Ok(())
     }
 
@@ -173,16 +182,26 @@ impl<'c> HostCall<'c> {
     /// As [`HostCall::give`].
     pub fn give_reals(&mut self, len: usize, fill: impl FnOnce(&mut [f64])) -> Result<(), HostError> {
         let kind = self.next_kind()?;
+        self.is_open = true;
         if kind != LeafKind::Reals {
             return Err(self.wrong(kind, &format!("{len} reals")));
         }
         let mut fill = Some(fill);
         self.sink.reals(len, &mut |to| fill.take().expect("it is filled once")(to))?;
-        self.given += 1;
+        self.close();
         Ok(())
     }
 
+    /// The result was given.
+    fn close(&mut self) {
+        self.is_open = false;
+        self.given += 1;
+    }
+
     fn next_kind(&self) -> Result<LeafKind, HostError> {
+        if self.is_open {
+            return Err(HostError::new(format_args!("it goes on after result {}, which was refused", self.given)));
+        }
         self.results
             .get(self.given)
             .copied()
@@ -255,6 +274,10 @@ impl Sink for Vec<Recorded> {
 
     fn int(&mut self, n: i64) {
         self.push(Recorded::Int(n));
+    }
+
+    fn shape(&mut self, shape: &[i64]) -> Result<(), HostError> {
+        self.ints(shape)
     }
 
     fn reals(&mut self, len: usize, fill: &mut dyn FnMut(&mut [f64])) -> Result<(), HostError> {

@@ -7,8 +7,9 @@
 //! made has derivatives of as many orders as what it is made of.
 
 use super::call::Recorded;
-use super::{HostCall, HostError, HostFunction, reals};
+use super::{HostCall, HostError, HostFunction, differentiable, tangents};
 use crate::flat::{FlatValue, LeafKind};
+use crate::memory::heap::shape_text;
 
 /// The jvp of a function that has this vjp.
 pub(super) fn jvp_of_vjp(function: &HostFunction, vjp: &HostFunction) -> HostFunction {
@@ -22,8 +23,8 @@ pub(super) fn vjp_of_jvp(function: &HostFunction, jvp: &HostFunction) -> HostFun
     Products { linear: jvp.clone(), args: function.params().to_vec(), outcome, order: jvp.order() }.function()
 }
 
-/// Of what shape the result is: that of the real ones among the first arguments, or among the results of a function of
-/// the first arguments.
+/// Of what shape the result is: that of what has tangents among the first arguments, or among the results of a function
+/// of the first arguments.
 #[derive(Clone)]
 enum Outcome {
     Args(usize),
@@ -60,25 +61,25 @@ impl Products {
         let Products { linear, args, outcome, order } = self;
         let [_, of_linear] = linear.derivatives().expect("it is differentiable");
         let (x, e) = (args.len(), linear.params().len() - args.len());
-        let tangents: Vec<LeafKind> = reals(args).collect();
-        let (a, v) = (tangents.len(), params.len() - x);
+        let along: Vec<LeafKind> = tangents(args).collect();
+        let (a, v) = (along.len(), params.len() - x);
         // ∂l(x, e)/∂x·a, of x, a and e: the tangent of e is 0.
-        let along = {
-            let params: Vec<LeafKind> = args.iter().chain(&tangents).chain(&linear.params()[x..]).copied().collect();
+        let partial = {
+            let params: Vec<LeafKind> = args.iter().chain(&along).chain(&linear.params()[x..]).copied().collect();
             let given = |range: std::ops::Range<usize>| range.map(From::Param);
             let zeros = (x + a..x + a + e).map(From::Zero);
             let from = given(0..x).chain(given(x + a..x + a + e)).chain(given(x..x + a)).chain(zeros).collect();
             rearranged(&of_linear, params, from)
         };
-        let all: Vec<LeafKind> = params.iter().copied().chain(reals(params)).collect();
+        let all: Vec<LeafKind> = params.iter().copied().chain(tangents(params)).collect();
         let [xs, vs] = [0..x, x..x + v];
         let [by_a, by_b] = [x + v..x + v + a, x + v + a..x + v + a + v];
         let given = |ranges: &[&std::ops::Range<usize>]| -> Vec<From> {
             ranges.iter().flat_map(|&range| range.clone()).map(From::Param).collect()
         };
         let order = order - 1;
-        let args_along = args.iter().chain(&tangents).copied().collect();
-        let first = Products { linear: along, args: args_along, outcome: outcome.clone(), order }.function();
+        let args_along = args.iter().chain(&along).copied().collect();
+        let first = Products { linear: partial, args: args_along, outcome: outcome.clone(), order }.function();
         let first = rearranged(&first, all.clone(), given(&[&xs, &by_a, &vs]));
         let second = Products { order, ..self.clone() }.function();
         sum(first, rearranged(&second, all, given(&[&xs, &by_b])))
@@ -86,18 +87,24 @@ impl Products {
 
     fn multiply(&self, call: &mut HostCall<'_>) -> Result<(), HostError> {
         let (args, vector) = call.args().split_at(self.args.len());
-        let is_real = |value: &FlatValue<'_>| matches!(value, FlatValue::Real(_) | FlatValue::Reals(_));
         let mut unit: Vec<Recorded> = match &self.outcome {
-            Outcome::Args(count) => args[..*count].iter().copied().filter(is_real).map(zero_like).collect(),
+            Outcome::Args(count) => {
+                let of_args = differentiable(&self.args[..*count]);
+                of_args.map(|(n, _)| zero_like(args[n])).collect()
+            }
             Outcome::Results(function) => {
                 let results = call.nested(function, &args[..function.params().len()])?;
-                results.iter().map(Recorded::value).filter(is_real).map(zero_like).collect()
+                differentiable(function.results()).map(|(n, _)| zero_like(results[n].value())).collect()
             }
         };
         for n in 0..unit.len() {
             let count = match &unit[n] {
                 Recorded::Reals(xs) => xs.len(),
-                _ => 1,
+                Recorded::Real(_) => 1,
+                shape @ (Recorded::Int(_) | Recorded::Ints(_)) => {
+                    call.give(shape.value())?;
+                    continue;
+                }
             };
             let mut products = Vec::with_capacity(count);
             for index in 0..count {
@@ -122,7 +129,7 @@ impl Products {
 enum From {
     /// An argument of that one.
     Param(usize),
-    /// Zeros in the shape of an argument of that one.
+    /// Zeros in the shape of an argument of that one; of what is a shape, that.
     Zero(usize),
 }
 
@@ -152,18 +159,17 @@ fn rearranged(function: &HostFunction, params: Vec<LeafKind>, from: Vec<From>) -
     arranged.with_made_jvp(function.order(), move || {
         let [_, jvp] = function.derivatives().expect("it is differentiable");
         // The tangents of the parameters, behind these, and which one is whose.
-        let tangent = |param: usize| params.len() + reals(&params[..param]).count();
-        let real = function.params().iter().zip(&from).filter(|(kind, _)| kind.is_real());
-        let tangents = real.map(|(_, from)| match *from {
+        let tangent = |param: usize| params.len() + differentiable(&params).take_while(|&(n, _)| n < param).count();
+        let of_params = differentiable(function.params()).map(|(n, _)| match from[n] {
             From::Param(n) => From::Param(tangent(n)),
             From::Zero(n) => From::Zero(n),
         });
-        let from = from.iter().copied().chain(tangents).collect();
-        rearranged(&jvp, params.iter().copied().chain(reals(&params)).collect(), from)
+        let from = from.iter().copied().chain(of_params).collect();
+        rearranged(&jvp, params.iter().copied().chain(tangents(&params)).collect(), from)
     })
 }
 
-/// The sum of two functions with the same parameters and results, all of which are real.
+/// The sum of two functions with the same parameters and results, all of which are of reals or shapes.
 fn sum(first: HostFunction, second: HostFunction) -> HostFunction {
     let parts = [first.clone(), second.clone()];
     let added = HostFunction::flat(first.params(), first.results(), move |call| {
@@ -174,6 +180,7 @@ fn sum(first: HostFunction, second: HostFunction) -> HostFunction {
                 (Recorded::Reals(total), Recorded::Reals(more)) if total.len() == more.len() => {
                     total.iter_mut().zip(more).for_each(|(total, more)| *total += more);
                 }
+                (Recorded::Ints(shape), Recorded::Ints(other)) if *shape == other => {}
                 _ => return Err(HostError::new("derivatives of a derivative are of different shapes")),
             }
         }
@@ -192,9 +199,11 @@ fn sum(first: HostFunction, second: HostFunction) -> HostFunction {
     })
 }
 
+/// Zeros in the shape of something that has tangents; of a shape, that itself.
 fn zero_like(value: FlatValue<'_>) -> Recorded {
     match value {
         FlatValue::Reals(xs) => Recorded::Reals(vec![0.0; xs.len()]),
+        FlatValue::Ints(shape) => Recorded::Ints(shape.to_vec()),
         _ => Recorded::Real(0.0),
     }
 }
@@ -222,11 +231,20 @@ fn product(row: &[Recorded], by: &[FlatValue<'_>]) -> Result<f64, HostError> {
             (Recorded::Reals(xs), FlatValue::Reals(ys)) if xs.len() == ys.len() => {
                 xs.iter().zip(*ys).for_each(|(&a, &b)| add(a, b));
             }
+            (Recorded::Ints(shape), FlatValue::Ints(other)) if shape == other => {}
             (a, b) => {
-                let (a, b) = (a.value().found(), b.found());
+                let (a, b) = (described(a.value()), described(*b));
                 return Err(HostError::new(format_args!("derivative {n} has another shape: expected {b}, found {a}")));
             }
         }
     }
     Ok(sum)
+}
+
+/// What a derivative is, for messages: its integers are shapes.
+fn described(value: FlatValue<'_>) -> String {
+    match value {
+        FlatValue::Ints(shape) => format!("the shape {}", shape_text(shape)),
+        other => other.found(),
+    }
 }

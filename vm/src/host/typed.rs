@@ -6,7 +6,8 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What a closure may take and give: `f64`, `i64`, `bool`, a vector of one of these, `()`, and tuples of such.
+/// What a closure may take and give: `f64`, `i64`, `bool`, a vector or a [`HostTensor`](super::HostTensor) of one of
+/// these, `()`, and tuples of such.
 pub trait HostValue: Sized + 'static {
     /// Its tangents and cotangents: of the same type if it is real, `()` if it is discrete, and a tuple of those of its
     /// parts.
@@ -15,7 +16,7 @@ pub trait HostValue: Sized + 'static {
     #[doc(hidden)]
     fn kinds(out: &mut Vec<LeafKind>);
     #[doc(hidden)]
-    fn read(call: &HostCall<'_>, next: &mut usize) -> Self;
+    fn read(call: &HostCall<'_>, next: &mut usize) -> Result<Self, HostError>;
     #[doc(hidden)]
     fn give(self, call: &mut HostCall<'_>) -> Result<(), HostError>;
 }
@@ -30,10 +31,10 @@ macro_rules! leaves {
                 out.push(LeafKind::$kind);
             }
 
-            fn read($call: &HostCall<'_>, next: &mut usize) -> Self {
+            fn read($call: &HostCall<'_>, next: &mut usize) -> Result<Self, HostError> {
                 let $n = *next;
                 *next += 1;
-                $read
+                Ok($read)
             }
 
             fn give(self, call: &mut HostCall<'_>) -> Result<(), HostError> {
@@ -58,7 +59,9 @@ impl HostValue for () {
 
     fn kinds(_: &mut Vec<LeafKind>) {}
 
-    fn read(_: &HostCall<'_>, _: &mut usize) -> Self {}
+    fn read(_: &HostCall<'_>, _: &mut usize) -> Result<Self, HostError> {
+        Ok(())
+    }
 
     fn give(self, _: &mut HostCall<'_>) -> Result<(), HostError> {
         Ok(())
@@ -116,8 +119,8 @@ macro_rules! tuples {
                 $( $name::kinds(out); )+
             }
 
-            fn read(call: &HostCall<'_>, next: &mut usize) -> Self {
-                ($($name::read(call, next),)+)
+            fn read(call: &HostCall<'_>, next: &mut usize) -> Result<Self, HostError> {
+                Ok(($($name::read(call, next)?,)+))
             }
 
             #[allow(non_snake_case, reason = "values are named by their types")]
@@ -251,8 +254,8 @@ impl<P: HostParams, R: HostResult> TypedHostFunction<P, R> {
         let again = call.clone();
         let vjp = HostFunction::flat(&params, &kinds::<P::Gradient>(), move |to| {
             let mut next = 0;
-            let args = P::read(to, &mut next);
-            let cotangent = <R::Value as HostValue>::Tangent::read(to, &mut next);
+            let args = P::read(to, &mut next)?;
+            let cotangent = <R::Value as HostValue>::Tangent::read(to, &mut next)?;
             let gradient = match to.saved::<S>() {
                 Some(saved) => vjp(saved, cotangent)?,
                 None => vjp(&again.call(args)?.1, cotangent)?,
@@ -260,7 +263,7 @@ impl<P: HostParams, R: HostResult> TypedHostFunction<P, R> {
             gradient.give(to)
         });
         let saving = move |to: &mut HostCall<'_>| {
-            let (value, saved) = call.call(P::read(to, &mut 0))?;
+            let (value, saved) = call.call(P::read(to, &mut 0)?)?;
             value.give(to)?;
             Ok(saved)
         };
@@ -272,7 +275,7 @@ impl<P: HostParams, R: HostResult> TypedHostFunction<P, R> {
 /// A closure as a host function.
 fn function<P: HostValue, R: HostResult, F: HostFn<P, R>>(call: F) -> HostFunction {
     HostFunction::flat(&kinds::<P>(), &kinds::<R::Value>(), move |to| {
-        call.call(P::read(to, &mut 0)).into_result()?.give(to)
+        call.call(P::read(to, &mut 0)?).into_result()?.give(to)
     })
 }
 

@@ -193,25 +193,28 @@ impl Worker {
             let above = results.after(&site.defs_count);
             self.room_above(above, (0, outer.depth()), outer.is_recording())?;
             self.take_value(site, args, results)?;
-            let flow = self.flow(site, args);
+            let flow = self.flow(site, args, |_| true);
             self.attach(site, flow, (args, results), remaining, None)
         }
     }
 
-    /// What derivatives flow into a value.
+    /// What derivatives flow into a value, through its reals and those of its references that are of reals: structures
+    /// of integers may belong to a level, too.
     ///
     /// # Safety
     /// As [`Worker::attach_derivative`].
-    pub(super) unsafe fn flow(&self, site: &OperatorSite, args: Registers) -> Flow {
+    pub(super) unsafe fn flow(&self, site: &OperatorSite, args: Registers, of_reals: impl Fn(usize) -> bool) -> Flow {
         let (depth, recording) = (self.exec.mode.depth(), self.exec.mode.is_recording());
         // SAFETY: promised by the caller.
         unsafe {
             let (x, counts) = (args.after(&at_depth(site.captures, depth)), at_depth(site.args, depth));
-            let reach = self.reach_of_registers(x, &counts);
+            let objects = || (0..counts.refs).filter(|&n| of_reals(n)).map(|n| *x.refs.add(n));
+            let reach = self.reach_of_registers(x, &Counts { refs: 0, ..counts });
+            let reach = objects().map(|object| planes::reach(object)).fold(reach, u32::max);
             let older = if recording { self.exec.tape.base().min(depth) } else { depth };
             let is_recorded = recording
                 && ((0..counts.reals).any(|n| !(*x.words.add(n)).is_constant())
-                    || (0..counts.refs).any(|n| self.exec.tape.is_of_level(heap::owner_of(*x.refs.add(n)))));
+                    || objects().any(|object| self.exec.tape.is_of_level(heap::owner_of(object))));
             Flow { reach, older, is_recorded }
         }
     }

@@ -480,7 +480,8 @@ pub(crate) const LINK_CASES: &[Case] = &[
     (
         Rule::ImportHost,
         "type t8 = array t1\nimport x0 \"f\" (xs : Array (Array Real @t1) @t8) -> Real",
-        "a function of the host's can't be of this type: expected Real, Int, Bool, an array of one of these or of tuples \
-         of one, or a tuple or a record of such, for parameter xs in x0, found Array (Array Real)",
+        "a function of the host's can't be of this type: expected Real, Int, Bool, an array, a list, a matrix or a tensor \
+         of one of these or of tuples of one, or a tuple or a record of such, for parameter xs in x0, found Array (Array \
+         Real)",
     ),
 ];

@@ -16,6 +16,20 @@ pub(crate) const REAL_CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
 /// The same of a list of integers.
 const INT_CELL: Fields = Fields { reals: 0, ints: 1, refs: 1 };
 
+/// The fields of a cell of a list of rows of numbers of one bank.
+fn row_cell(bank: Bank, width: usize) -> Fields {
+    match bank {
+        Bank::Real => Fields { reals: width, ints: 0, refs: 1 },
+        Bank::Int => Fields { reals: 0, ints: width, refs: 1 },
+        Bank::Ref => unreachable!("rows are of numbers"),
+    }
+}
+
+/// Where the numbers of such a cell begin, whatever they are.
+fn row_at(fields: Fields) -> usize {
+    if fields.reals > 0 { fields.real_at(0) } else { fields.int_at(0) }
+}
+
 /// Makes objects. With a tape, every real gets a slot, in the order in which they are written.
 pub(crate) struct Maker<'a> {
     pub(super) heap: &'a mut Heap,
@@ -188,6 +202,77 @@ impl<'a> Maker<'a> {
             }
         }
         self.list(cells)
+    }
+
+    /// The number of cells of a list whose elements are rows of `width` numbers.
+    ///
+    /// # Safety
+    /// It is a complete list of such.
+    pub(crate) unsafe fn list_len(&self, list: Ref, (bank, width): (Bank, usize)) -> Result<usize, Limit> {
+        let rest = row_cell(bank, width).ref_at(0);
+        let (mut cell, mut len) = (list, 0);
+        // SAFETY: promised by the caller.
+        unsafe {
+            while heap::tag_of(*cell) != 0 {
+                self.tick()?;
+                len += 1;
+                cell = *cell.add(rest).cast();
+            }
+        }
+        Ok(len)
+    }
+
+    /// An array of the numbers in a list whose elements are rows of `width` numbers; without slots.
+    ///
+    /// # Safety
+    /// It is a complete list of such.
+    pub(crate) unsafe fn array_of_list(&mut self, list: Ref, (bank, width): (Bank, usize)) -> Result<Ref, Limit> {
+        let fields = row_cell(bank, width);
+        // SAFETY: promised by the caller; the array has room for all rows.
+        unsafe {
+            let len = self.list_len(list, (bank, width))?;
+            let array = self.array(bank, len * width)?;
+            let (mut cell, mut to) = (list, array.add(ARRAY_HEADER));
+            for _ in 0..len {
+                to.copy_from_nonoverlapping(cell.add(row_at(fields)), width);
+                to = to.add(width);
+                cell = *cell.add(fields.ref_at(0)).cast();
+            }
+            Ok(array)
+        }
+    }
+
+    /// A list of the rows of `width` numbers that an array holds; of constants.
+    ///
+    /// # Safety
+    /// It is a complete array of whole rows.
+    pub(crate) unsafe fn list_of_array(&mut self, array: Ref, (bank, width): (Bank, usize)) -> Result<Ref, Limit> {
+        let fields = row_cell(bank, width);
+        let header = heap::object_header(fields, 1);
+        let mut cells = Cells::new(fields);
+        // SAFETY: promised by the caller. An object without an owner needs no words; the cell before waits for its
+        // rest.
+        unsafe {
+            let (elements, len) = (array.add(ARRAY_HEADER), *array.add(LEN) as usize / width);
+            for n in 0..len {
+                let cell = self.heap.allocate(header, fields.size(), 0, Roots::none())?;
+                cell.add(row_at(fields)).copy_from_nonoverlapping(elements.add(n * width), width);
+                cells.link(cell);
+            }
+        }
+        self.list(cells)
+    }
+
+    /// A tensor of this shape, of constants, with an array of its elements.
+    pub(crate) fn tensor(&mut self, shape: &[i64], array: Ref) -> Result<Ref, Limit> {
+        let fields = Fields { reals: 0, ints: shape.len(), refs: 1 };
+        let (tensor, places) = self.object(heap::shaped_header(fields), fields)?;
+        // SAFETY: the object has these fields.
+        unsafe {
+            places.ints.copy_from_nonoverlapping(shape.as_ptr(), shape.len());
+            *places.refs = array;
+        }
+        Ok(tensor)
     }
 
     /// Memory for a struct or a variant with this header, and where its fields are, which are to be written.

@@ -246,11 +246,7 @@ pub(crate) fn kind_of(ty: &HostType) -> Option<(LeafKind, usize)> {
         HostType::Real => LeafKind::Real,
         HostType::Int => LeafKind::Int,
         HostType::Bool => LeafKind::Bool,
-        HostType::Array { .. } | HostType::Tensor { .. } => {
-            let element = ty.element()?;
-            let (_, width) = registers(element).row()?;
-            return Some((elements(element)?, width));
-        }
+        HostType::Array { .. } | HostType::Tensor { .. } => return row_of(ty.element()?),
         HostType::List { element, .. } => match **element {
             HostType::Real => LeafKind::Reals,
             HostType::Int => LeafKind::Ints,
@@ -260,6 +256,12 @@ pub(crate) fn kind_of(ty: &HostType) -> Option<(LeafKind, usize)> {
         HostType::Tuple(_) | HostType::Record(_) | HostType::Data { .. } => return None,
     };
     Some((kind, 1))
+}
+
+/// What numbers an element is, if these are of one kind, and how many.
+pub(crate) fn row_of(element: &HostType) -> Option<(LeafKind, usize)> {
+    let (_, width) = registers(element).row()?;
+    Some((elements(element)?, width))
 }
 
 /// What numbers of one kind an element is, or a part of it that isn't empty.
