@@ -525,4 +525,6 @@ fn limits_hold_for_what_is_copied() {
     let kind = |found: Result<Value, Option<dualvm::Trap>>| found.unwrap_err().expect("it is a trap").kind;
     assert_eq!(kind(ask(1 << 40, 1)), TrapKind::Limit(Limit::LiveBytes));
     assert_eq!(kind(ask(1 << 20, 1)), TrapKind::Limit(Limit::LiveBytes));
+    // What a call has copied is free when it has ended.
+    assert_eq!(ask(20_000, 200), Ok(Value::Real(200.0)));
 }

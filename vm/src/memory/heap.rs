@@ -163,7 +163,7 @@ pub(crate) struct Heap {
     evacuated: bool,
     /// Evacuations since the heap was made: objects stay where they are while this does.
     moves: u64,
-    /// What was allocated when [`Heap::prepare_level`] evacuated last.
+    /// What was allocated when [`Heap::prepare`] evacuated last.
     level_evacuated_at: u64,
     /// What the heap held after that.
     level_held: u64,
@@ -227,9 +227,9 @@ impl Heap {
         (self.filled, self.beside) = (0, 0);
     }
 
-    /// Evacuates before a derivative operator raises the floor, if that is due: what is below can't be freed inside,
-    /// and a program may allocate nearly everything inside of operators.
-    pub(crate) fn prepare_level(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
+    /// Evacuates, if that is due, before a time in which nothing of what there is can be freed: a derivative operator,
+    /// which raises the floor, or a pause. A program may allocate nearly everything in such times.
+    pub(crate) fn prepare(&mut self, roots: Roots<'_>) -> Result<(), Limit> {
         // Where memory is short, a quarter of what is left.
         let short = (self.limits.live_bytes.saturating_sub(self.level_held) / 4).max(SLAB_BYTES as u64);
         let due = THRESHOLD_MIN.max(2 * self.level_held).min(short);

@@ -12,12 +12,12 @@ mod arguments;
 mod results;
 
 use super::alone::Alone;
-use super::registers::Registers;
+use super::registers::{Registers, roots};
 use super::worker::Worker;
 use crate::code::OperatorSite;
 use crate::embedding::convert::Maker;
 use crate::host::{HostCall, HostError, LinkedHost, Saved};
-use crate::memory::heap::Ref;
+use crate::memory::heap::{Ref, Roots};
 use crate::memory::stack::run_outside;
 use crate::trap::TrapKind;
 use arguments::shown;
@@ -58,6 +58,8 @@ impl Worker {
             for n in 0..site.results.refs {
                 *results.refs.add(n) = std::ptr::null_mut();
             }
+            let frames = roots(self.exec.roots, above.refs);
+            self.exec.heap.prepare(Roots { frames, kept: Some(self.exec.tape.kept()) })?;
             let flow = self.flow(site, args, |n| host.has_tangents(n));
             if flow.is_any() && !host.is_differentiable() {
                 return Err(TrapKind::HostDerivative { function: host.name.to_string(), order: host.order + 1 });

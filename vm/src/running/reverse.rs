@@ -69,7 +69,7 @@ impl Worker {
             let mut places = Places { args, results, opened, base, outer, depth, slots: Slot::NONE, digest: 0 };
 
             let frames = roots(self.exec.roots, opened.refs);
-            self.exec.heap.prepare_level(Roots { frames, kept: Some(self.exec.tape.kept()) })?;
+            self.exec.heap.prepare(Roots { frames, kept: Some(self.exec.tape.kept()) })?;
             let tape = self.open_level(depth);
             let floor = self.exec.heap.raise_floor();
             let outer_roots = std::mem::replace(&mut self.exec.roots, opened.refs);
