@@ -5,10 +5,12 @@
 
 static const char *SOURCE = "import host \"drag\" : Real -> Real\n"
                             "import host \"quadrature\" : Array Real -> (Real, Int)\n"
+                            "import host \"transpose\" : Matrix Real -> Matrix Real\n"
                             "def fall (k : Real) (v : Real) : Real =\n"
                             "  loop u = v for i < 10 do u - 0.1 * k * drag u\n"
                             "def area (heights : Array Real) (width : Real) : Real =\n"
-                            "  let (sum, panels) = quadrature heights in sum * width / to_real panels\n";
+                            "  let (sum, panels) = quadrature heights in sum * width / to_real panels\n"
+                            "def corner (m : Matrix Real) : Real = let t = transpose m in t[0, 1] * t[2, 0]\n";
 
 // v -> v |v| / 2, whatever `data` says the air is like.
 static int drag(void *data, dualvm_host_call *call, const dualvm_value *args, size_t args_len) {
@@ -41,6 +43,28 @@ static int quadrature(void *data, dualvm_host_call *call, const dualvm_value *ar
            dualvm_host_call_give(call, &panels, NULL) != DUALVM_STATUS_OK;
 }
 
+// The transpose of a matrix, which is a shape and elements: its last argument. Its vjp, which takes a matrix and a
+// cotangent of the result, is the transpose of that, so this is one as well.
+static int transpose(void *data, dualvm_host_call *call, const dualvm_value *args, size_t args_len) {
+    (void)data;
+    const dualvm_value *shape = &args[args_len - 2], *elements = &args[args_len - 1];
+    int64_t rows = shape->of.integers[0], columns = shape->of.integers[1], turned[] = {columns, rows};
+    double *moved = malloc(elements->len * sizeof(double) + 1);
+    if (!moved) {
+        return 1;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t column = 0; column < columns; column++) {
+            moved[column * rows + row] = elements->of.reals[row * columns + column];
+        }
+    }
+    dualvm_value result_shape = dualvm_ints(turned, 2), result = dualvm_reals(moved, elements->len);
+    int failed = dualvm_host_call_give(call, &result_shape, NULL) != DUALVM_STATUS_OK ||
+                 dualvm_host_call_give(call, &result, NULL) != DUALVM_STATUS_OK;
+    free(moved);
+    return failed;
+}
+
 static void dropped(void *data) {
     printf("nobody needs a density of %g any more\n", *(double *)data);
 }
@@ -51,24 +75,31 @@ int main(void) {
     uint32_t real = DUALVM_LEAF_KIND_REAL, reals = DUALVM_LEAF_KIND_REALS;
     uint32_t pair[] = {DUALVM_LEAF_KIND_REAL, DUALVM_LEAF_KIND_REAL};
     uint32_t sum_and_count[] = {DUALVM_LEAF_KIND_REAL, DUALVM_LEAF_KIND_INT};
-    dualvm_host *of_drag, *vjp, *of_quadrature;
+    uint32_t shape = DUALVM_LEAF_KIND_SHAPE, matrices[] = {shape, reals, shape, reals};
+    dualvm_host *of_drag, *vjp, *of_quadrature, *of_transpose, *of_transpose_vjp;
     dualvm_config *config;
     dualvm_engine *engine;
     must(dualvm_host_new(&real, 1, &real, 1, drag, &density, dropped, &of_drag, &error), error);
     must(dualvm_host_new(pair, 2, &real, 1, drag_vjp, &density, NULL, &vjp, &error), error);
     must(dualvm_host_set_vjp(of_drag, vjp, &error), error);
     must(dualvm_host_new(&reals, 1, sum_and_count, 2, quadrature, NULL, NULL, &of_quadrature, &error), error);
+    must(dualvm_host_new(matrices, 2, matrices, 2, transpose, NULL, NULL, &of_transpose, &error), error);
+    must(dualvm_host_new(matrices, 4, matrices, 2, transpose, NULL, NULL, &of_transpose_vjp, &error), error);
+    must(dualvm_host_set_vjp(of_transpose, of_transpose_vjp, &error), error);
     must(dualvm_config_new(&config, &error), error);
     must(dualvm_config_define(config, "drag", DUALVM_NUL_TERMINATED, of_drag, &error), error);
     must(dualvm_config_define(config, "quadrature", DUALVM_NUL_TERMINATED, of_quadrature, &error), error);
+    must(dualvm_config_define(config, "transpose", DUALVM_NUL_TERMINATED, of_transpose, &error), error);
     must(dualvm_engine_new(config, &engine, &error), error);
     dualvm_host_free(of_drag);
     dualvm_host_free(vjp);
     dualvm_host_free(of_quadrature);
+    dualvm_host_free(of_transpose);
+    dualvm_host_free(of_transpose_vjp);
     dualvm_config_free(config);
 
     dualvm_module *module;
-    dualvm_function *fall, *area;
+    dualvm_function *fall, *area, *corner;
     dualvm_frame *frame;
     must(dualvm_module_from_source(engine, "fall.dual", SOURCE, DUALVM_NUL_TERMINATED, NULL, &module, &error), error);
     must(dualvm_module_function(module, "fall", &fall, &error), error);
@@ -95,6 +126,21 @@ int main(void) {
     dualvm_error_free(error);
 
     dualvm_frame_free(frame);
+
+    // The gradient of a matrix is its shape, which is nothing, and its elements.
+    must(dualvm_module_function(module, "corner", &corner, &error), error);
+    must(dualvm_frame_new(corner, NULL, &frame, &error), error);
+    double elements[] = {1, 2, 3, 4, 5, 6};
+    int64_t two_by_three[] = {2, 3};
+    dualvm_value m[] = {dualvm_ints(two_by_three, 2), dualvm_reals(elements, 6)}, by_m[2];
+    must(dualvm_value_and_grad(frame, m, 2, &value, by_m, 2, &error), error);
+    printf("corner %g, gradient", value);
+    for (size_t n = 0; n < by_m[1].len; n++) {
+        printf(" %g", by_m[1].of.reals[n]);
+    }
+    printf("\n");
+    dualvm_frame_free(frame);
+    dualvm_function_free(corner);
     dualvm_function_free(fall);
     dualvm_function_free(area);
     dualvm_module_free(module);

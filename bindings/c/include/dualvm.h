@@ -1041,8 +1041,8 @@ dualvm_status dualvm_json_jacobian(const struct dualvm_function *function,
                                    struct dualvm_error **error);
 
 // Makes a function of the host's: what it takes and gives, as the leaves of its parameters and of its result, each a
-// `dualvm_leaf_kind`. Shapes are none: tensors don't go to functions of the host's. `drop` may be null; it is called
-// for `data` in any case, also if this fails.
+// `dualvm_leaf_kind`. A matrix or a tensor is two leaves, its shape and its elements; one function may serve tensors
+// of any number of dimensions. `drop` may be null; it is called for `data` in any case, also if this fails.
 dualvm_status dualvm_host_new(const uint32_t *params,
                               size_t params_len,
                               const uint32_t *results,
@@ -1057,13 +1057,14 @@ dualvm_status dualvm_host_new(const uint32_t *params,
 void dualvm_host_free(struct dualvm_host *host);
 
 // Gives a function its vjp, another such function, which may have derivatives of its own: it takes what the function
-// takes, then a cotangent for each result that is of reals, and gives one for each parameter that is. It is linear in
-// them. A function that has one of vjp and jvp has both: the other one is made of it, with a call for each real that
-// comes out. The vjp is copied as it is now.
+// takes, then a cotangent for each result that is of reals, and gives one for each parameter that is. That of a tensor
+// is a tensor, its shape and its elements, and has to be of the same shape. It is linear in them. A function that has
+// one of vjp and jvp has both: the other one is made of it, with a call for each real that comes out. The vjp is
+// copied as it is now.
 dualvm_status dualvm_host_set_vjp(struct dualvm_host *host, const struct dualvm_host *vjp, struct dualvm_error **error);
 
 // Gives a function its jvp: it takes what the function takes, then a tangent for each parameter that is of reals, and
-// gives one for each result that is. All else is as for `dualvm_host_set_vjp`.
+// gives one for each result that is; of a tensor, a tensor. All else is as for `dualvm_host_set_vjp`.
 dualvm_status dualvm_host_set_jvp(struct dualvm_host *host, const struct dualvm_host *jvp, struct dualvm_error **error);
 
 // Gives programs of engines with this configuration a function of the host's: what `import host "name" : type` means
@@ -1075,8 +1076,10 @@ dualvm_status dualvm_config_define(struct dualvm_config *config,
                                    const struct dualvm_host *host,
                                    struct dualvm_error **error);
 
-// Gives the next result of a call. What it points to is copied. Errors are mistakes of the function: a result that is
-// not of its kind, or one too many; or the limit of the run's memory. After one, return something else than 0.
+// Gives the next result of a call: of a tensor its shape, as integers, and then its elements, row by row. What it
+// points to is copied. Errors are mistakes of the function: a result that is not of its kind, one too many, a tensor
+// with another number of elements than its shape says, or a derivative of another shape than what it belongs to; or
+// the limit of the run's memory. After one, return something else than 0.
 dualvm_status dualvm_host_call_give(struct dualvm_host_call *call,
                                     const struct dualvm_value *value,
                                     struct dualvm_error **error);

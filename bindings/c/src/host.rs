@@ -96,8 +96,8 @@ fn no_call() -> Failure {
 }
 
 /// Makes a function of the host's: what it takes and gives, as the leaves of its parameters and of its result, each a
-/// `dualvm_leaf_kind`. Shapes are none: tensors don't go to functions of the host's. `drop` may be null; it is called
-/// for `data` in any case, also if this fails.
+/// `dualvm_leaf_kind`. A matrix or a tensor is two leaves, its shape and its elements; one function may serve tensors
+/// of any number of dimensions. `drop` may be null; it is called for `data` in any case, also if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dualvm_host_new(
     params: *const u32,
@@ -142,8 +142,9 @@ fn kinds(given: &[u32], name: &str) -> Result<Vec<LeafKind>, Failure> {
             4 => LeafKind::Reals,
             5 => LeafKind::Ints,
             6 => LeafKind::Bools,
+            7 => LeafKind::Shape,
             other => {
-                let message = format!("`{name}[{n}]`: {other} is no dualvm_leaf_kind of a function of the host's");
+                let message = format!("`{name}[{n}]`: {other} is no dualvm_leaf_kind");
                 return Err(Report::invalid(message));
             }
         })
@@ -180,9 +181,10 @@ pub extern "C" fn dualvm_host_free(host: *mut dualvm_host) {
 }
 
 /// Gives a function its vjp, another such function, which may have derivatives of its own: it takes what the function
-/// takes, then a cotangent for each result that is of reals, and gives one for each parameter that is. It is linear in
-/// them. A function that has one of vjp and jvp has both: the other one is made of it, with a call for each real that
-/// comes out. The vjp is copied as it is now.
+/// takes, then a cotangent for each result that is of reals, and gives one for each parameter that is. That of a tensor
+/// is a tensor, its shape and its elements, and has to be of the same shape. It is linear in them. A function that has
+/// one of vjp and jvp has both: the other one is made of it, with a call for each real that comes out. The vjp is
+/// copied as it is now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dualvm_host_set_vjp(
     host: *mut dualvm_host,
@@ -195,7 +197,7 @@ pub unsafe extern "C" fn dualvm_host_set_vjp(
 }
 
 /// Gives a function its jvp: it takes what the function takes, then a tangent for each parameter that is of reals, and
-/// gives one for each result that is. All else is as for `dualvm_host_set_vjp`.
+/// gives one for each result that is; of a tensor, a tensor. All else is as for `dualvm_host_set_vjp`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dualvm_host_set_jvp(
     host: *mut dualvm_host,
@@ -240,8 +242,10 @@ pub unsafe extern "C" fn dualvm_config_define(
     unsafe { enter(error, define) }
 }
 
-/// Gives the next result of a call. What it points to is copied. Errors are mistakes of the function: a result that is
-/// not of its kind, or one too many; or the limit of the run's memory. After one, return something else than 0.
+/// Gives the next result of a call: of a tensor its shape, as integers, and then its elements, row by row. What it
+/// points to is copied. Errors are mistakes of the function: a result that is not of its kind, one too many, a tensor
+/// with another number of elements than its shape says, or a derivative of another shape than what it belongs to; or
+/// the limit of the run's memory. After one, return something else than 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dualvm_host_call_give(
     call: *mut dualvm_host_call,

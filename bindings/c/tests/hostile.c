@@ -773,12 +773,12 @@ static int misbehave(void *data, dualvm_host_call *call, const dualvm_value *arg
 
 // Functions of the host's: wrong types, wrong handles, and functions that do what they should not.
 static void hosts(void) {
-    uint32_t real = DUALVM_LEAF_KIND_REAL, integer = DUALVM_LEAF_KIND_INT, shape = DUALVM_LEAF_KIND_SHAPE, none = 0;
+    uint32_t real = DUALVM_LEAF_KIND_REAL, integer = DUALVM_LEAF_KIND_INT, beyond = 8, none = 0;
     dualvm_host *host = NULL, *other = NULL;
     REFUSED(ARGUMENT, dualvm_host_new(&integer, 1, &real, 1, NULL, NULL, count_drop, &host, &error));
     REFUSED(ARGUMENT, dualvm_host_new(&integer, 1, &real, 1, misbehave, NULL, count_drop, NULL, &error));
     REFUSED(ARGUMENT, dualvm_host_new(NULL, 1, &real, 1, misbehave, NULL, count_drop, &host, &error));
-    REFUSED(ARGUMENT, dualvm_host_new(&integer, 1, &shape, 1, misbehave, NULL, count_drop, &host, &error));
+    REFUSED(ARGUMENT, dualvm_host_new(&integer, 1, &beyond, 1, misbehave, NULL, count_drop, &host, &error));
     REFUSED(ARGUMENT, dualvm_host_new(&none, 1, &real, 1, misbehave, NULL, count_drop, &host, &error));
     REFUSED(ARGUMENT, dualvm_host_new(&integer, SIZE_MAX, &real, 1, misbehave, NULL, count_drop, &host, &error));
     HOLDS(drops == 6 && host == NULL);

@@ -65,6 +65,80 @@ def f (n : Int) (on : Bool) (xs : Array Real) (ns : Array Int) (ons : Array Bool
     xs[0] = 100.0
 
 
+PRODUCT_TEXT = """
+import host "product" : Matrix Real -> Matrix Real -> Matrix Real
+def f (a : Matrix Real) (b : Matrix Real) : Real = let c = product a b in sum [| c[i, 0] * c[i, 0] for i < rows c |]
+"""
+
+
+@pytest.mark.parametrize(
+    "derivatives",
+    [
+        {"vjp": lambda a, b, c_adj: (c_adj @ b.T, a.T @ c_adj)},
+        {"jvp": lambda a, b, a_tan, b_tan: a_tan @ b + a @ b_tan},
+    ],
+)
+def test_matrices_are_arrays_of_two_dimensions(derivatives):
+    ty = "Matrix Real -> Matrix Real -> Matrix Real"
+    product = HostFunction(lambda a, b: a @ b, ty, **derivatives)
+    f = dualvm.compile(PRODUCT_TEXT, engine=engine(product=product))
+    a, b = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([[0.5, 0.25, 8.0], [-1.0, 2.0, 9.0]])
+    c = a @ b
+    c_adj = np.zeros_like(c)
+    c_adj[:, 0] = 2 * c[:, 0]
+    value, (by_a, by_b) = f.value_and_grad(a, b)
+    assert value == pytest.approx((c[:, 0] ** 2).sum(), rel=1e-14)
+    assert np.allclose(by_a, c_adj @ b.T, rtol=1e-14) and np.allclose(by_b, a.T @ c_adj, rtol=1e-14)
+    _, moved = f.jvp(a, b, (np.ones_like(a), np.zeros_like(b)))
+    assert moved == pytest.approx((c_adj * (np.ones_like(a) @ b)).sum(), rel=1e-14)
+    # A list of lists is a matrix, too, and nothing is one of no rows.
+    text = """
+import host "odd" : () -> Matrix Real
+def f (x : Real) = let m = odd () in (rows m, columns m, x + sum m)
+"""
+    for given in ([[1.0, 2.0], [3.0, 4.0]], np.ones((0, 3), dtype=np.float32), np.ones((4, 0))):
+        odd = HostFunction(lambda given=given: given, "() -> Matrix Real")
+        rows, columns, total = dualvm.compile(text, engine=engine(odd=odd))(0.0)
+        assert ((rows, columns), total) == (np.shape(given), np.sum(given))
+
+
+def test_tensors_and_lists_are_objects_of_their_types():
+    seen = []
+
+    def host(t, m, xs, ns, ons):
+        seen.append((t, m, xs, ns, ons))
+        return t[..., ::-1], m.T, list(xs), ns, [not on for on in ons]
+
+    ty = "Tensor3 Real -> (Matrix Int, List Real) -> List Int -> List Bool"
+    result = "(Tensor3 Real, Matrix Int, List Real, List Int, List Bool)"
+    text = f"""
+import host "host" : {ty} -> {result}
+def f (t : Tensor3 Real) (m : Matrix Int) (xs : List Real) (ns : List Int) (ons : List Bool) = host t (m, xs) ns ons
+"""
+    f = dualvm.compile(text, engine=engine(host=HostFunction(host, f"{ty} -> {result}")))
+    given = np.arange(4.0).reshape(2, 1, 2)
+    t, m, xs, ns, ons = f(given, np.array([[1, 2, 3]]), [0.5], [], [True, False])
+    assert np.array_equal(t, given[..., ::-1]) and np.array_equal(m, [[1], [2], [3]])
+    assert (list(xs), list(ns), list(ons)) == ([0.5], [], [False, True])
+    t, m, xs, ns, ons = seen[0]
+    assert (t.shape, m.shape, xs.shape, ns.shape, ons.shape) == ((2, 1, 2), (1, 3), (1,), (0,), (2,))
+    assert (t.dtype, m.dtype, ns.dtype, ons.dtype) == (np.float64, np.int64, np.int64, np.bool_)
+
+
+def test_shapes_that_do_not_fit_are_errors():
+    ty = "Matrix Real -> Matrix Real -> Matrix Real"
+    turned = HostFunction(lambda a, b: a @ b, ty, vjp=lambda a, b, c_adj: (b @ c_adj.T, a.T @ c_adj))
+    f = dualvm.compile(PRODUCT_TEXT, engine=engine(product=turned))
+    a, b = np.ones((3, 2)), np.ones((2, 4))
+    assert f(a, b) == 12.0
+    with pytest.raises(dualvm.Trap, match="function `product`: .* it is of shape 2 × 3, and that is of shape 3 × 2"):
+        f.grad(a, b)
+    text = "import host \"total\" : Tensor3 Real -> Real\ndef f (t : Tensor3 Real) = total t"
+    f = dualvm.compile(text, engine=engine(total=HostFunction(np.sum, "Matrix Real -> Real")))
+    with pytest.raises(dualvm.Trap, match="expected Matrix Real, found a tensor of 3 dimensions"):
+        f(np.ones((2, 2, 2)))
+
+
 def test_functions_may_take_and_give_nothing():
     text = """
 import host "now" : () -> Real
@@ -110,6 +184,9 @@ def f (x : Real) : Real = inner x + 1
         ("(Real, Int)", (1.0, 2.5), r"result\.1: expected Int"),
         ("Array Real", [1.0, "x"], r"result\[1\]: expected Real"),
         ("Array Real", [[1.0]], r"result"),
+        ("Matrix Real", [1.0], r"result"),
+        ("Matrix Real", [[1.0], [1.0, 2.0]], r"result\[1\]: expected 1 elements"),
+        ("List Int", [1, 2.5], r"result\[1\]: expected Int"),
         ("Real", 10**400, "result"),
     ],
 )
@@ -225,6 +302,8 @@ def f (x : Real) : Real = loop s = x for i < 1000000000 do host s
         (lambda: HostFunction(abs, "Real"), "type: it has no parameters"),
         (lambda: HostFunction(abs, "Real -> Text"), "type: expected Real, Int, .*, found `Text`"),
         (lambda: HostFunction(abs, "Real -> (Real, (Real, Real))"), "type: expected"),
+        (lambda: HostFunction(abs, "List List Real -> Real"), "type: expected .*, found `List List Real`"),
+        (lambda: HostFunction(abs, "Matrix Text -> Real"), "type: expected .*, found `Matrix Text`"),
         (lambda: HostFunction(abs, ""), "type: "),
         (lambda: HostFunction(abs, "Real -> Real", vjp=3), "vjp: expected a function, found an int"),
         (lambda: HostFunction(abs, "Real -> Real", vjp=HostFunction(abs, "Real -> Real")), "vjp: "),
