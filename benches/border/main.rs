@@ -4,9 +4,12 @@
 //! and through a typed handle, primal and gradient; group `run` has the parts of such calls that are no border: the
 //! forward run, and the sweep. The difference is the border's. `copy` is what copying as many reals takes by itself.
 //! With `--features ndarray` there are calls with arrays of that crate, too.
+//! Group `host` calls a function of the host's [`HOST_CALLS`] times, which takes so many reals and gives twice as much
+//! of each, as an array, a matrix and a list.
 
 use criterion::{Bencher, BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
-use dualvm::{CallFrame, CallOptions, Engine, FlatValue, Function, Matrix, Module, Stats, Value};
+use dualvm::flat::LeafKind::{self, Reals, Shape};
+use dualvm::{CallFrame, CallOptions, Config, Engine, FlatValue, Function, HostFunction, Matrix, Module, Stats, Value};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -18,6 +21,17 @@ const PROGRAM: &str = "
     def rows (m : Array (Array Real)) : Real =
       loop sum = 0.0 for i < length m do
         let row = m[i] in loop sum = sum for j < length row do sum + row[j] * row[j]";
+
+const HOSTED: &str = "
+    import host \"array\" as of_array : Array Real -> Array Real
+    import host \"matrix\" as of_matrix : Matrix Real -> Matrix Real
+    import host \"list\" as of_list : List Real -> List Real
+    def array (xs : Array Real) (n : Int) : Real = loop sum = 0.0 for i < n do sum + (of_array xs)[i]
+    def matrix (m : Matrix Real) (n : Int) : Real = loop sum = 0.0 for i < n do sum + (of_matrix m)[0, i]
+    def list (xs : List Real) (n : Int) : Real = loop sum = 0.0 for i < n do sum + head (of_list xs)";
+
+/// How often a program calls a function of the host's.
+const HOST_CALLS: usize = 100;
 
 const SIZES: [usize; 2] = [10_000, 1_000_000];
 
@@ -154,5 +168,48 @@ fn rows(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, dotprod, points, rows);
+/// Twice as much of all reals that it takes, with its vjp.
+fn twice(form: &'static [LeafKind]) -> HostFunction {
+    let of = |params: &[LeafKind]| {
+        HostFunction::flat(params, form, move |call| {
+            // The last arguments: what there is twice as much of, or a cotangent of that.
+            let args = call.args();
+            let (first, xs) = (args.len() - form.len(), call.reals(args.len() - 1));
+            if form.len() > 1 {
+                call.give(args[first])?;
+            }
+            call.give_reals(xs.len(), |to| to.iter_mut().zip(xs).for_each(|(to, x)| *to = 2.0 * x))
+        })
+    };
+    of(form).with_vjp(of(&form.repeat(2))).expect("it is of this type")
+}
+
+fn host(c: &mut Criterion) {
+    let (size, shape) = (10_000, [100, 100]);
+    let forms: [(&str, &'static [LeafKind]); 3] =
+        [("array", &[Reals]), ("matrix", &[Shape, Reals]), ("list", &[Reals])];
+    let mut config = Config::default();
+    for (name, form) in forms {
+        config.linker.define(name, twice(form));
+    }
+    let module = Module::from_source(&Engine::new(config), "border.dual", HOSTED).expect("the program has no errors");
+    let (mut group, xs) = (c.benchmark_group(format!("host/{size}")), reals(size));
+    for (name, form) in forms {
+        let flat = module.function(name).expect("the program has it").flat().expect("it is flat");
+        let mut args = vec![FlatValue::Reals(&xs), FlatValue::Int(HOST_CALLS as i64)];
+        if form.len() > 1 {
+            args.insert(0, FlatValue::Ints(&shape));
+        }
+        let mut frame = CallFrame::new();
+        group.bench_function(format!("{name}/primal"), |b| {
+            b.iter(|| _ = flat.call(&mut frame, black_box(&args)).expect("runs"));
+        });
+        group.bench_function(format!("{name}/gradient"), |b| {
+            b.iter(|| _ = flat.value_and_grad(&mut frame, black_box(&args)).expect("runs"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, dotprod, points, rows, host);
 criterion_main!(benches);
